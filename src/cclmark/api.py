@@ -514,8 +514,10 @@ _ERRORS: dict[str, type[CclmarkError]] = {
 
 def measure_options() -> dict[str, str]:
     """The options of ``measure`` by name, with their option of ``cclmark all_reduce`` and help."""
-    from cclmark.kinds.collective.python_call import measure_parameters
+    from cclmark.kinds.collective.python_call import OF_SIZES, measure_parameters
 
     return {
-        name: f"{', '.join(one.opts)}: {one.help}" for name, one in measure_parameters().items()
+        name: f"{', '.join(one.opts)}: {one.help}"
+        for name, one in measure_parameters().items()
+        if name not in OF_SIZES
     }

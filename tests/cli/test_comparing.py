@@ -447,6 +447,11 @@ class TestWrongInput:
         assert "are not runs of the same configuration" in message
         assert "--timing" in message
 
+    def test_runs_of_one_side_with_different_variables(self, cclmark):
+        message = self.refused(cclmark, several("default-1", "ctas8"), run("default-2"))
+        assert "are not runs of the same configuration" in message
+        assert "NCCL_MAX_CTAS: not set before, 8 in the other" in message
+
     def test_a_run_that_is_counted_twice(self, cclmark):
         message = self.refused(cclmark, several("default-1", "default-1"), run("ctas8"))
         assert "lists a journal twice" in message

@@ -252,7 +252,10 @@ def test_json_has_the_findings_of_the_document(kind):
     exporter.connect(loud)
     found = json.loads(text + exporter.end(journal.footer))["findings"]
     document = document_of(report_kind(kind).document, NamedRun("", journal))
-    assert [one["sentence"] for one in found] == [one.sentence for one in document.findings]
+    own = [one["sentence"] for one in found if one["sentence"] not in journal.header.notices]
+    assert sorted(own) == sorted(one.sentence for one in document.findings)
+    order = ["bad", "look", "good", "note"]
+    assert found == sorted(found, key=lambda one: order.index(one["severity"]))
     assert "nccl reports: the library says so" in [one["sentence"] for one in found] or kind == P2P
 
 
@@ -273,3 +276,12 @@ def test_copies_that_failed_are_in_the_outcome():
     text = exported(exporter_of(KINDS[P2P], "table", View(journal)), journal)
     assert ", 1 died\n" in text
     assert "1 case died: rank 1 died" in text
+
+
+def test_json_of_an_interrupted_run_says_so_first():
+    exporter = exporter_of(KINDS[COLLECTIVE], "json", View())
+    text = exporter.begin(header(planned_cases=14)) + exporter.add(OUT)
+    stopped = Footer("", 130, 1.0, message="interrupted")
+    first, *_ = json.loads(text + exporter.end(stopped))["findings"]
+    assert first["severity"] == "look"
+    assert first["sentence"] == "the run ended early after 1 of 14 cases: interrupted"

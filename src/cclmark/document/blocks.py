@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeAlias
 
@@ -174,6 +174,10 @@ class Finding:
     subject: str = ""
     advice: str = ""
     is_outcome: bool = False
+
+
+#: The order of findings in lists: the most severe first, then positive ones, then notes.
+SEVERITY_ORDER: Mapping[Severity, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
-from cclmark.document.blocks import Document, Finding, RunContent
+from cclmark.document.blocks import SEVERITY_ORDER, Document, Finding, RunContent
 from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.soundness import of_completeness
 from cclmark.results.item_results import Result
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Condition, Footer, Header, Paths, Profile
 
 JsonValue = dict[str, "JsonValue"] | list["JsonValue"] | str | int | float | bool | None
@@ -23,8 +25,9 @@ class JsonExporter:
     Every field is present, even with its default value. NaN and infinities, which JSON does not
     support, are null. ``footer`` is null if the end of the run is missing. A soak also has
     ``conditions``, a run with explanations ``paths``, a profile of a program
-    ``profile``. At the end are the ``findings``. They are null for a soak, whose results are not
-    held in memory, and with the reason in ``findings_error`` if the journal contradicts itself.
+    ``profile``. At the end are the ``findings``, the most severe first. They are null for a soak,
+    whose results are not held in memory, and with the reason in ``findings_error`` if the journal
+    contradicts itself.
     """
 
     def __init__(
@@ -93,7 +96,13 @@ class JsonExporter:
             paths=self._paths,
         )
         try:
-            found = [encode(_stated(one)) for one in self._compose(content).findings]
+            document = self._compose(content)
+            journal = Journal(self._header, self._results, footer=footer)
+            missing = of_completeness(journal, [], with_end=not document.states_end)
+            stated = sorted(
+                [*document.findings, *missing], key=lambda one: SEVERITY_ORDER[one.severity]
+            )
+            found = [encode(_stated(one)) for one in stated]
         except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
             reason = encode(f"{type(error).__name__}: {error}")
             return f',\n"findings": null,\n"findings_error": {reason}'

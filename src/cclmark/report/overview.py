@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from cclmark.document.blocks import Finding, Severity
+from cclmark.document.blocks import SEVERITY_ORDER, Finding
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.head import (
     Definitions,
@@ -134,13 +134,10 @@ def _which(names: Sequence[str], of: int) -> str:
     return f"{len(names)} of {of} runs ({listed(names[:MOST_NAMED], len(names))})"
 
 
-_ORDER: dict[Severity, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
-
-
 def insights(run: NamedRun) -> list[Finding]:
     """Returns the findings, the most severe first, then positive ones, then notes."""
     found = _of_document(report_kind(run.journal.kind).document, run)
-    return sorted(found, key=lambda one: _ORDER[one.severity])
+    return sorted(found, key=lambda one: SEVERITY_ORDER[one.severity])
 
 
 def _of_document(compose: Compose, run: NamedRun) -> Iterator[Finding]:

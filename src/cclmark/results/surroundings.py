@@ -45,6 +45,12 @@ def surroundings_changed(there: Header, here: Header, after: str = "now") -> lis
     return [one.described(after) for one in found if one.before != one.after]
 
 
+def environment_changed(there: Header, here: Header, after: str = "now") -> list[str]:
+    """Describes the variables of libraries that differ; ``after`` as for surroundings_changed."""
+    found = _variables(kept_environment(there.environment), kept_environment(here.environment))
+    return [one.described(after) for one in found if one.before != one.after]
+
+
 @dataclass(frozen=True)
 class _Change:
     """A value before and after; ``what`` is its name."""

@@ -30,7 +30,7 @@ from cclmark.recording.output import Output, print_out
 from cclmark.results.journal import Journal
 from cclmark.results.page_journals import expanded
 from cclmark.results.resume import differing_settings
-from cclmark.results.surroundings import differing_memory
+from cclmark.results.surroundings import differing_memory, environment_changed
 
 _MANY_RUNS = 20  # more than a user will start: another timing needs fewer
 
@@ -195,6 +195,7 @@ def _side(text: str, own_noise: OwnNoiseOf) -> Side:
                 first.settings, other.settings, sides=("in the first", "in the other")
             ),
             *differing_memory(first, other),
+            *environment_changed(first, other, "in the other"),
         ]
         if changed:
             raise UsageError(

@@ -19,7 +19,7 @@ from cclmark.plan.operations import ALL_ROOTS, COLLECTIVES
 from cclmark.plan.sizes import size_text
 from cclmark.plan.thresholds import meant
 
-_OF_SIZES = ("begin", "end", "factor")
+OF_SIZES = ("begin", "end", "factor")
 _FORMS = "write SIZE, BEGIN:END or BEGIN:END:FACTOR; an empty END is the default"
 
 
@@ -36,8 +36,10 @@ def checked_call(
     """The operations and the flags of a measurement. Raises UsageError."""
     known = measure_parameters()
     for name in options:
-        if name not in known or name in _OF_SIZES:
-            others = [other for other in known if other not in _OF_SIZES]
+        if name in OF_SIZES:
+            raise UsageError(f"measure has no option {name}, but sizes: {_FORMS}")
+        if name not in known:
+            others = [other for other in known if other not in OF_SIZES]
             raise UsageError(
                 f"measure has no option {name}{meant(name, others)} cclmark.measure_options() "
                 "explains all"
@@ -64,7 +66,7 @@ def _sizes(sizes: str | int) -> dict[str, str]:
     parts = str(sizes).split(":") if sizes != "" else []
     if not isinstance(sizes, (str, int)) or len(parts) > 3 or not all([*parts[:1], *parts[2:]]):
         raise UsageError(f"sizes={sizes!r}: {_FORMS}")
-    texts = dict(zip(_OF_SIZES, parts if len(parts) != 1 else parts * 2, strict=False))
+    texts = dict(zip(OF_SIZES, parts if len(parts) != 1 else parts * 2, strict=False))
     return {name: text for name, text in texts.items() if text}
 
 
@@ -121,7 +123,7 @@ def call_text(names: Sequence[str], flags: MeasureOptions) -> str:
     entries = type(flags).__dataclass_fields__
     for name, option in known.items():
         value = getattr(flags, name)
-        if name not in _OF_SIZES and value != default_of(entries[name]):
+        if name not in OF_SIZES and value != default_of(entries[name]):
             words.append(f"{name}={_literal(_spelt(option, value))}")
     if flags.journal is not None:
         words.append(f"journal={_literal(str(flags.journal))}")
