@@ -57,7 +57,7 @@ def test_a_run_has_its_rows_and_its_verdict(run):
     first, *rest = repr(run).splitlines()
     assert first.startswith("4 cases of all_reduce on 2 ×")
     assert any("none was wrong" in line for line in rest)
-    assert run.findings[0].severity == "good"
+    assert "good" in {one.severity for one in run.findings}
 
 
 def test_wrong_data_is_the_first_finding():
