@@ -39,7 +39,7 @@ def test_flagcx_says_what_is_wrong_beside_its_lines():
     comments = [
         line for line in export(FlagcxExporter(), SAMPLE.results).splitlines() if line[0] == "#"
     ]
-    assert any("in-place: wrong: rank 1, 1024 in all" in line for line in comments)
+    assert any("in-place: wrong: rank 1: 1024 elements" in line for line in comments)
     # A line for each series, and for each placement that is shown of one.
     assert sum(line.endswith(", nccl, 4 ranks") for line in comments) == 5
     assert comments[-1] == "# exit code 1: 1 case is wrong, 1 failed"
