@@ -248,7 +248,7 @@ def test_without_a_limit_or_a_reference_nothing_is_called_in_order():
         if one.summary.cv < 0.1 and one.case.operation != "sendrecv"  # which has a kink
     ]
     journal = Journal(header, quiet, footer=COLLECTIVES.footer)
-    assert "There is no link limit and no reference to hold these against." in texts(
+    assert "There is no link limit and no reference to compare these figures with." in texts(
         journal, "note"
     )
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from cclmark.document.exporter import Observer
 from cclmark.document.report_kind import View
-from cclmark.kinds.collective.document import CaseView
-from cclmark.kinds.collective.soak import SoakTable
+from cclmark.kinds.collective.document import CaseView, table_of_cases
 from cclmark.kinds.registry import read_journal
 from cclmark.printable import printable
 from cclmark.results.schema import Condition, Verification, WrongOutput
@@ -24,7 +23,7 @@ HEADER = msgspec.structs.replace(
 
 
 def table(every_s=0.0):
-    return SoakTable(View(), CaseView(), every_s)
+    return table_of_cases(View(), CaseView(), is_soak=True, summary_every_s=every_s)
 
 
 def result(cycle, time_s=1e-5, at_s=0.0, **changes):

@@ -147,7 +147,7 @@ def nothing_wrong(
         return []
     if compared or header.relations or link_limit(header.links, header.hosts) is not None:
         return [Finding("good", "nothing needs a look")]
-    text = "there is no link limit and no reference to hold these against"
+    text = "there is no link limit and no reference to compare these figures with"
     return [Finding("note", text)]
 
 

@@ -493,8 +493,8 @@ class _UccReader(_MpiReader):
         if not is_known:
             self.note(
                 line,
-                f"{fields['Collective']} is left out: it has no sizes, or is no operation of "
-                "cclmark",
+                f"{fields['Collective']} is left out: it has no sizes, or cclmark does not "
+                "have this operation",
             )
         self._operation = operation if is_known else None
         streamed = fields.get("Iteration mode", "").lower() == "streaming"

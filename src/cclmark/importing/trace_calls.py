@@ -1,4 +1,4 @@
-"""The calls of a process as traces describe them; how torch's traces name those of its own."""
+"""The calls of a process as traces describe them, and the names that torch's traces use."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ class _UcxReader(LineReader):
         time, rate = (numbers[1], numbers[2]) if is_short else (numbers[3], numbers[5])
         assert time is not None and rate is not None
         if "." in cells[0]:
-            raise self.refuse(line, f"{cells[0][:40]!r} is no number of iterations")
+            raise self.refuse(line, f"{cells[0][:40]!r} is not a number of iterations")
         if time.value <= 0 or rate.value <= 0:
             self.note(line, "omitted: no figure")
             self._is_due = False

@@ -172,7 +172,7 @@ def _with_values(shown: str, values: tuple[str, ...]) -> str:
 
 
 def rules_of(flags_type: type[Any]) -> list[OptionRule]:
-    """The rules of a command: those of its groups whose options it has, and those of its own."""
+    """The rules of a command, and those of its groups whose options it has."""
     known = flags_type.__dataclass_fields__
     found = (rule for one in flags_type.__mro__ for rule in vars(one).get("rules", ()))
     return [

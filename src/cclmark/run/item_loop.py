@@ -66,7 +66,7 @@ def measure_each(
     rank, job = context.rank, context.job
     rank.enter("loading the library")
     names = list(dict.fromkeys(case.ccl for case in cases))
-    # Torch first: it would use a libnccl that is already loaded instead of its own.
+    # Torch is loaded first: otherwise it uses a loaded libnccl, not the one that it contains.
     order = sorted(names, key=lambda name: torch_backend_of(name) is None)
     opened = open_libraries(order, job, all_needed=all_needed)
     libraries = {name: opened[name] for name in names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, cast
@@ -547,13 +547,22 @@ def _shown(view: View) -> CaseView:
     return CaseView() if view.journal is None else view_of(view.journal.cases)
 
 
-def _table(view: View) -> Exporter[CaseResult]:
-    assert view.journal is not None
-    if view.journal.header.settings.duration_s <= 0:
-        return text_of_cases(view, _shown(view))
+def table_of_cases(
+    view: View, shown: CaseView, *, is_soak: bool, summary_every_s: float = 0.0
+) -> Exporter[CaseResult]:
+    """Returns the exporter of the table. ``summary_every_s``: of a soak, 0 for ever less often."""
+    if not is_soak:
+        return text_of_cases(view, shown)
     from cclmark.kinds.collective.soak import SoakTable
 
-    return SoakTable(view, _shown(view), 0.0)
+    first_cycle = partial(text_of_cases, view, replace(shown, is_first_cycle=True))
+    return SoakTable(first_cycle, view.paint, summary_every_s)
+
+
+def _table(view: View) -> Exporter[CaseResult]:
+    assert view.journal is not None
+    is_soak = view.journal.header.settings.duration_s > 0
+    return table_of_cases(view, _shown(view), is_soak=is_soak)
 
 
 def _markdown(view: View) -> Exporter[CaseResult]:

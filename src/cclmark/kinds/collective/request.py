@@ -16,6 +16,7 @@ from cclmark.kinds.collective.command import CollectiveOptions
 from cclmark.kinds.collective.document import (
     PLACEMENTS,
     CaseView,
+    table_of_cases,
     text_of_cases,
 )
 from cclmark.kinds.collective.kind import KIND
@@ -175,8 +176,6 @@ def _exporter(
         return text_of_cases(View(references=references), shown, markdown=True)
     view = View(paint=_paint(output), columns=output.terminal_columns, references=references)
     soak = part(flags, SoakOptions)
-    if not soak.duration:
-        return text_of_cases(view, shown)
-    from cclmark.kinds.collective.soak import SoakTable
-
-    return SoakTable(view, shown, soak.summary_every)
+    return table_of_cases(
+        view, shown, is_soak=bool(soak.duration), summary_every_s=soak.summary_every
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -13,10 +13,9 @@ from cclmark.analysis.statistics import median, median_interval
 from cclmark.document.connection_words import connection_lines
 from cclmark.document.explained import explained_lines
 from cclmark.document.exporter import Exporter
+from cclmark.document.paint import Paint
 from cclmark.document.remarks import problems
-from cclmark.document.report_kind import View
 from cclmark.document.text import clock_text, format_time_us
-from cclmark.kinds.collective.document import CaseView, text_of_cases
 from cclmark.plan.cases import Case
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths
@@ -135,14 +134,15 @@ class _Times:
 class SoakTable:
     """Prints a soak; requires only a few bytes of memory for each result."""
 
-    def __init__(self, view: View, shown: CaseView, every_s: float) -> None:
-        """``shown``: in the table of the first cycle, one for each library.
+    def __init__(
+        self, make_table: Callable[[], Exporter[CaseResult]], paint: Paint, every_s: float
+    ) -> None:
+        """``make_table`` creates the exporter of a first cycle, one for each library.
 
         ``every_s``: the interval of summaries, 0 for a growing interval.
         """
-        self._view = view
-        self._shown = replace(shown, is_first_cycle=True)
-        self._paint = view.paint
+        self._make_table = make_table
+        self._paint = paint
         self._every_s = every_s
         self._due_s = every_s or _FIRST_SUMMARY_S
         self._table: Exporter[CaseResult] | None = None
@@ -161,7 +161,7 @@ class SoakTable:
         once = msgspec.structs.replace(settings, cycles=1, duration_s=0.0)
         self._header = msgspec.structs.replace(header, settings=once, planned_cases=0)
         self._several = len({library.name for library in header.libraries}) > 1
-        self._table = text_of_cases(self._view, self._shown)
+        self._table = self._make_table()
         return self._table.begin(self._header) + f"  soak       {clock_text(settings.duration_s)}\n"
 
     def add(self, result: CaseResult) -> str:
@@ -170,7 +170,7 @@ class SoakTable:
         if result.case.ccl != self._ccl:
             if self._ccl:
                 text += self._close_table()
-                self._table = text_of_cases(self._view, self._shown)
+                self._table = self._make_table()
                 self._table.begin(self._header)
             self._ccl = result.case.ccl
         self._count(result)
