@@ -77,7 +77,7 @@ class FailedProfile:
         )
 
 
-def test_another_profile_that_begins_when_the_lock_ends(monkeypatch, tmp_path, capsys):
+def end_of_lock_begins_another(monkeypatch, tmp_path):
     locked = profiling._locked
 
     class Lock:
@@ -92,9 +92,22 @@ def test_another_profile_that_begins_when_the_lock_ends(monkeypatch, tmp_path, c
             profiling._remove_abandoned(tmp_path)
 
     monkeypatch.setattr(profiling, "_locked", Lock)
+
+
+def test_another_profile_that_begins_when_the_lock_ends(monkeypatch, tmp_path, capsys):
+    end_of_lock_begins_another(monkeypatch, tmp_path)
     failed = FailedProfile(monkeypatch, tmp_path)
     failed.end()
     failed.check(capsys.readouterr().err)
+
+
+def test_a_complete_profile_is_not_called_killed_by_another(monkeypatch, tmp_path, capsys):
+    end_of_lock_begins_another(monkeypatch, tmp_path)
+    monkeypatch.setattr(profiling.tempfile, "tempdir", str(tmp_path))
+    with profiling._directory(profiling.ProfileRequest(["true"], None, 10, True)) as made:
+        (made / "1.cclmlog").touch()
+    assert not made.exists()
+    assert capsys.readouterr().err == ""
 
 
 def test_another_profile_that_has_opened_the_file_before(monkeypatch, tmp_path, capsys):

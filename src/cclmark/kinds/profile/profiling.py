@@ -263,23 +263,23 @@ def _directory(request: ProfileRequest) -> Iterator[Path]:
             f"{error.strerror}. Set TMPDIR, or choose a directory with --logs DIR"
         ) from None
     remain = False
-    try:
-        with running:
-            try:
-                yield made
-            except BaseException:
-                remain = any(made.glob("*.cclmlog"))
-                if remain:  # while the file is locked: another run removes what is unlocked
-                    (made / _RUNNING).unlink(missing_ok=True)
-                raise
-    finally:
-        if remain:
-            print(
-                f"cclmark: the logs of the program remain: cclmark profile --read {made}",
-                file=sys.stderr,
-            )
-        else:
-            shutil.rmtree(made, ignore_errors=True)
+    # All within the lock: another run removes the directories that no run has locked.
+    with running:
+        try:
+            yield made
+        except BaseException:
+            remain = any(made.glob("*.cclmlog"))
+            if remain:
+                (made / _RUNNING).unlink(missing_ok=True)
+            raise
+        finally:
+            if remain:
+                print(
+                    f"cclmark: the logs of the program remain: cclmark profile --read {made}",
+                    file=sys.stderr,
+                )
+            else:
+                shutil.rmtree(made, ignore_errors=True)
 
 
 def _locked(path: Path) -> IO[bytes]:
