@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 WITH_TOOLS = PATH="$(CURDIR)/$(BIN):$$PATH"
 BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
 DEV_TOOLS := clang-format==23.1.3 httpx hypothesis \
-  mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow "pytest<9.2" pytest-timeout "pytest-xdist>=3.2" \
+  ipykernel mypy nbclient pre-commit prometheus-client psutil "psycopg[binary]" pyarrow "pytest<9.2" pytest-timeout "pytest-xdist>=3.2" \
   ruff axe-playwright-python matplotlib playwright starlette uvicorn
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')

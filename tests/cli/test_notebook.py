@@ -1,0 +1,64 @@
+"""The Python API in a notebook: a real kernel executes the cells, which have their own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import nbclient
+import nbformat
+import pytest
+
+from patience import scaled
+
+MEASURE = (
+    'run = cclmark.measure("all_reduce", sizes="64:512:8", devices="host:2", max_time_s=0.05)\nrun'
+)
+ENDLESS = """
+import os, signal, threading
+threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    cclmark.measure("all_reduce", sizes="8:16M:2", devices="host:2", max_time_s=60.0)
+    print("complete")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def executed(tmp_path, *cells: str) -> list[nbformat.NotebookNode]:
+    """The outputs of each cell: a list for each one. Fails if a cell raises."""
+    notebook = nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, cells)])
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=scaled(60),
+        kernel_name="python3",
+        resources={"metadata": {"path": str(tmp_path)}},
+    )
+    asyncio.run(client.async_execute())
+    return [cell.outputs for cell in notebook.cells]
+
+
+@pytest.fixture(autouse=True)
+def no_files_of_the_user(tmp_path, monkeypatch) -> Iterator[None]:
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    yield
+
+
+def test_a_run_and_a_comparison_are_shown(tmp_path):
+    _, (run,), (compared,) = executed(
+        tmp_path, "import cclmark", MEASURE, "cclmark.compare(run, run)"
+    )
+    shown = run.data["text/html"]
+    assert shown.startswith("<p><b>4 cases of all_reduce on 2 ×")
+    assert "<li>✓ Every output was checked in full; none was wrong.</li>" in shown
+    assert "512 B" in shown[shown.index("<pre>") :]
+    assert run.data["text/plain"].startswith("4 cases of all_reduce on 2 ×")
+    assert "ratio" in compared.data["text/html"]
+    assert compared.data["text/plain"].startswith("all_reduce against all_reduce\n")
+
+
+def test_a_cell_that_is_interrupted_leaves_a_kernel_that_measures(tmp_path):
+    _, (printed,), (run,) = executed(tmp_path, "import cclmark", ENDLESS, MEASURE)
+    assert printed.text == "interrupted\n"
+    assert run.data["text/plain"].startswith("4 cases of all_reduce on 2 ×")
