@@ -1,4 +1,4 @@
-"""The Python API in a notebook: a real kernel executes the cells, which have their own event loop."""
+"""The Python API in a notebook: a real kernel, with an event loop, executes the cells."""
 
 from __future__ import annotations
 
