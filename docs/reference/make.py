@@ -1,4 +1,4 @@
-"""Writes the help and the examples of commands in cli.md anew.
+"""Writes the help and the examples of commands in cli.md, and the list in findings.md, anew.
 
 python docs/reference/make.py
 """
@@ -12,9 +12,11 @@ from pathlib import Path
 import click
 
 from cclmark.cli.commands import COMMANDS, load_command
+from cclmark.document.finding_rules import FINDINGS
 from cclmark.plan.operations import COLLECTIVES
 
 PAGE = Path(__file__).parent / "cli.md"
+FINDINGS_PAGE = Path(__file__).parent / "findings.md"
 _COLUMNS = 78  # of a terminal with 80
 
 
@@ -50,6 +52,13 @@ def all_reduce_help() -> str:
     return command.get_help(click.Context(command, parent, "all_reduce", **settings))
 
 
+def with_findings(page: str) -> str:
+    """The page of findings with the current list at its end."""
+    before, head, _ = page.partition("| id | what it says |\n|---|---|\n")
+    assert head
+    return before + head + "".join(f"| `{one}` | {text} |\n" for one, text in FINDINGS.items())
+
+
 def with_block(page: str, heading: str, language: str, text: str) -> str:
     """The page with another content of the first such block after a heading."""
     before, found, rest = page.partition(f"\n## {heading}\n")
@@ -59,7 +68,8 @@ def with_block(page: str, heading: str, language: str, text: str) -> str:
 
 
 def main() -> None:
-    """Writes the page."""
+    """Writes the pages."""
+    FINDINGS_PAGE.write_text(with_findings(FINDINGS_PAGE.read_text()))
     page = with_block(PAGE.read_text(), "Examples", "sh", examples())
     PAGE.write_text(with_block(page, "`cclmark all_reduce -h`", "text", all_reduce_help()))
 

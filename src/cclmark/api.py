@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 #: Of a row that has no figures, although it was to be measured.
 _FAILED = ("timeout", "died", "error", "failed")
-_MARKS = {"bad": "✗", "look": "!", "good": "✓", "note": "·"}
+_MARKS = {"bad": "✗", "look": "!", "unknown": "?", "good": "✓", "note": "·"}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -106,7 +106,7 @@ class Run:
 
     @cached_property
     def findings(self) -> Sequence[Finding]:
-        """The findings, the most severe first: severity, sentence and advice, see Finding."""
+        """The findings, the most severe first: id, severity, sentence, evidence, see Finding."""
         return insights(self._named)
 
     @property

@@ -58,9 +58,9 @@ GALLERY = Document(
         Listing("result of the search", ["a: share", "  1  *2* %\x1b[1m"]),
     ],
     [
-        Finding("bad", "rank 1 is wrong"),
-        Finding("look", "nccl is late", advice="measure longer"),
-        Finding("note", "all 2"),
+        Finding("wrong-data", "bad", "rank 1 is wrong"),
+        Finding("late-rank", "look", "nccl is late", advice="measure longer"),
+        Finding("notice", "note", "all 2"),
     ],
     "1 of 2 checked",
     is_wrong=True,
@@ -156,10 +156,14 @@ def test_json_has_the_findings_of_a_document():
     text = exporter.begin(JOURNAL.header) + exporter.end(JOURNAL.footer)
     assert list(json.loads(text))[-1] == "findings"
     assert json.loads(text)["findings"][1] == {
+        "id": "late-rank",
         "severity": "look",
         "sentence": "nccl is late",
         "subject": "",
         "advice": "measure longer",
+        "commands": [],
+        "evidence": [],
+        "gain": None,
     }
 
 
@@ -347,7 +351,7 @@ def test_a_part_in_order_is_complete_when_another_begins():
         facts = [Facts([("part", "".join(keys))])] if keys else []
         return Document(
             *("Gallery", "", facts),
-            [Finding("note", f"{len(keys)} in all")] if run.is_whole else [],
+            [Finding("notice", "note", f"{len(keys)} in all")] if run.is_whole else [],
             opening=[Facts([("links", "two")])],
             closing=[Facts([("whole", str(run.is_whole))])],
         )
@@ -379,7 +383,7 @@ def test_what_several_parts_alternate_in_is_written_at_the_end():
 
 
 def test_what_the_outcome_says_is_on_pages_only(monkeypatch):
-    found = [Finding("good", "all were checked", is_outcome=True)]
+    found = [Finding("data-checked", "good", "all were checked", is_outcome=True)]
     document = Document("Gallery", "", findings=found, outcome="1 of 1 checked")
     assert written_as(DocumentText, document) == ["", "  1 of 1 checked"]
     assert [one.sentence for one in insights_of(monkeypatch, document)] == ["All were checked."]
@@ -440,7 +444,9 @@ def test_the_end_of_a_run_that_is_missing_is_named(renderer):
 
 @pytest.mark.parametrize("renderer", [DocumentText, DocumentMarkdown])
 def test_an_end_that_a_finding_states_is_stated_once(renderer):
-    document = Document("Gallery", "", findings=[Finding("bad", "rank 1 died")], states_end=True)
+    document = Document(
+        "Gallery", "", findings=[Finding("program-failed", "bad", "rank 1 died")], states_end=True
+    )
     footer = msgspec.structs.replace(JOURNAL.footer, message="rank 1 died", exit_code=4)
     _, body = written(renderer, document, footer)
     assert body.count("rank 1 died") == 1
@@ -472,11 +478,11 @@ def test_nothing_follows_tables_without_notes_and_findings(renderer):
 
 NOTICES = [sentence(text) for text in JOURNAL.header.notices]
 ABOUT = [
-    Finding("bad", "rank 1 is wrong", "64 KiB"),
-    Finding("note", "it takes 1 MiB.", "64 KiB"),
-    Finding("note", "it takes 2 MiB", "64 KiB"),
-    Finding("note", "it takes 3 MiB", "128 KiB"),
-    Finding("note", "all <2>"),
+    Finding("wrong-data", "bad", "rank 1 is wrong", "64 KiB"),
+    Finding("notice", "note", "it takes 1 MiB.", "64 KiB"),
+    Finding("notice", "note", "it takes 2 MiB", "64 KiB"),
+    Finding("notice", "note", "it takes 3 MiB", "128 KiB"),
+    Finding("notice", "note", "all <2>"),
 ]
 
 
@@ -522,11 +528,12 @@ def test_advice_is_that_of_its_insight(monkeypatch):
     ]
 
 
-def test_findings_on_a_subject_are_one_insight_for_each_severity(monkeypatch):
+def test_findings_on_a_subject_name_it(monkeypatch):
     found = insights_of(monkeypatch, Document("Gallery", "", findings=ABOUT))
     assert [(one.severity, one.sentence) for one in found] == [
         ("bad", "64 KiB: rank 1 is wrong."),
-        ("note", "64 KiB: it takes 1 MiB. it takes 2 MiB."),
+        ("note", "64 KiB: it takes 1 MiB."),
+        ("note", "64 KiB: it takes 2 MiB."),
         ("note", "128 KiB: it takes 3 MiB."),
         ("note", "All <2>."),
     ]
@@ -536,7 +543,9 @@ def test_findings_on_a_subject_are_one_insight_for_each_severity(monkeypatch):
 def test_parts_are_written_once_when_they_are_complete(renderer, head):
     def compose(run):
         tables = [Table(one, ["n"], [["1"]], ">", [f"note on {one}"]) for one, _ in run.results]
-        return Document("Gallery", "", tables, [Finding("note", f"{len(run.results)} in all")])
+        return Document(
+            "Gallery", "", tables, [Finding("notice", "note", f"{len(run.results)} in all")]
+        )
 
     exporter = renderer(compose, View(), lambda one: one)
     exporter.begin(JOURNAL.header)

@@ -18,6 +18,7 @@ from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
+from cclmark.report.overview import insights
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Explanation, Footer, Summary
@@ -248,3 +249,14 @@ def test_what_ran_is_a_table_of_variants_and_sizes():
 
 def test_variant_and_round_are_the_first_columns():
     assert list(page(QUIET).rows.columns[:2]) == ["variant", "round"]
+
+
+def test_the_gain_of_the_fastest_variant_is_data():
+    journal = journal_of({**QUIET, numbered(8): ([0.5, 0.501, 0.5], [0.5, 0.501, 0.5])})
+    found = [one for one in insights(NamedRun("", journal)) if one.id == "faster-variant"]
+    assert len(found) == 2
+    for one in found:
+        assert one.gain.unit == "times as fast"
+        assert 1.9 < one.gain.low <= one.gain.value <= one.gain.high < 2.1
+        assert f"{one.gain.value:.3f} ({one.gain.low:.3f} to {one.gain.high:.3f})" in one.sentence
+    assert found[1].gain.at.endswith("64 KiB")

@@ -1,5 +1,6 @@
 """The sentences on top of a report: right, in order of gravity, and none without a reason."""
 
+import dataclasses
 from pathlib import Path
 
 import msgspec
@@ -249,7 +250,7 @@ def test_without_a_limit_or_a_reference_nothing_is_called_in_order():
     ]
     journal = Journal(header, quiet, footer=COLLECTIVES.footer)
     assert "There is no link limit and no reference to compare these figures with." in texts(
-        journal, "note"
+        journal, "unknown"
     )
 
 
@@ -387,7 +388,10 @@ def test_the_fastest_copy_is_compared_with_its_own_limit():
 
 
 def test_what_several_runs_say_alike_is_said_once():
-    same, other = Finding("look", "No output was checked.", advice="-c 1"), Finding("note", "Odd.")
+    same, other = (
+        Finding("data-not-checked", "look", "No output was checked.", advice="-c 1"),
+        Finding("notice", "note", "Odd."),
+    )
     assert together([("", [same, other])]) == [("", [same, other])]
     assert together([("a", [same]), ("b", [same, other])]) == [
         ("", [replace_text(same, "Both runs: No output was checked.")]),
@@ -450,7 +454,7 @@ def test_the_footnote_of_another_librarys_reference_says_so():
 
 
 def replace_text(insight, text):
-    return Finding(insight.severity, text, advice=insight.advice)
+    return dataclasses.replace(insight, sentence=text)
 
 
 def test_more_than_links_carry_is_worth_a_look():
@@ -519,7 +523,9 @@ def test_many_reasons_for_not_knowing_what_ran_are_one_finding():
         for one in COLLECTIVES.results
     ]
     found = [
-        text for text in texts(Journal(COLLECTIVES.header, results), "note") if "What ran" in text
+        text
+        for text in texts(Journal(COLLECTIVES.header, results), "unknown")
+        if "What ran" in text
     ]
     assert len(found) == 1
     assert "for 5 reasons" in found[0]

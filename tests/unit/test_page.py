@@ -326,7 +326,7 @@ def test_what_cannot_be_judged_is_not_called_the_same():
     wrong = [replace(one, status="wrong") for one in run.results]
     good = Side("a.jsonl", [run])
     for results, kind, words in (
-        (unsure, "look", "No case could be judged"),
+        (unsure, "unknown", "No case could be judged"),
         (wrong, "bad", "Wrong data in 26 cases"),
     ):
         other = Side("b.jsonl", [Journal(run.header, results)])

@@ -15,7 +15,7 @@ from cclmark.comparison.words import (
     shown_of,
     tally,
 )
-from cclmark.document.blocks import Finding, Severity
+from cclmark.document.blocks import Evidence, Finding, Severity
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines
 from cclmark.document.naming import NamedRun, group_titles, groups_of
 from cclmark.document.page.page import Page, PageTable, Rows, Section, shortened
@@ -176,41 +176,56 @@ def _insights(comparison: Comparison) -> list[Finding]:
         if ones:
             far = max(ones, key=lambda one: abs((one.ratio or 1.0) - 1))
             text = f"{len(ones)} {word} beyond noise, the most {_what(far)}"
-            found.append(Finding(kind, f"{text}: {far.ratio:.3f} times as long."))
+            ratio = far.ratio or 1.0
+            evidence = Evidence("ratio", ratio, "times", _what(far), ">" if ratio > 1 else "<", 1.0)
+            text += f": {far.ratio:.3f} times as long."
+            found.append(Finding(word, kind, text, evidence=(evidence,)))
     wrong = [one for one in comparison.found if "wrong data" in one.reason]
     if wrong:
         found.insert(
             0,
-            Finding("bad", f"Wrong data in {counted(len(wrong), 'case')}: see the reasons below."),
+            Finding(
+                "wrong-data",
+                "bad",
+                f"Wrong data in {counted(len(wrong), 'case')}: see the reasons below.",
+            ),
         )
     inconclusive = sum(one.verdict == "inconclusive" for one in comparison.found)
     if not any(one.judged for one in comparison.found):
         found.append(
-            Finding("look", "No case could be judged: none has reliable times on both sides.")
+            Finding(
+                "no-case-judged",
+                "unknown",
+                "No case could be judged: none has reliable times on both sides.",
+            )
         )
     elif inconclusive:
         text = f"{counted(inconclusive, 'case')} inconclusive: {_TOO_WIDE}."
-        found.append(Finding("look", text))
+        found.append(Finding("inconclusive-cases", "unknown", text))
     elif not slower and not faster:
         found.append(
-            Finding("good", f"No difference beyond the margin of {comparison.margin * 100:.3g} %.")
+            Finding(
+                "nothing-found",
+                "good",
+                f"No difference beyond the margin of {comparison.margin * 100:.3g} %.",
+            )
         )
     if launches := launches_in_words(comparison):
-        found.append(Finding("note", f"{launches[0].upper()}{launches[1:]}."))
+        found.append(Finding("launch-bound", "note", f"{launches[0].upper()}{launches[1:]}."))
     said = "; ".join(comparison.differences) or "none that the journals record"
-    found.append(Finding("note", f"Differences between them: {said}."))
+    found.append(Finding("differences", "note", f"Differences between them: {said}."))
     reasons = Counter(
         plain(one.reason) for one in comparison.found if one.verdict == "not comparable"
     )
     for reason, count in reasons.most_common(3):
-        found.append(Finding("note", f"{count} not comparable: {reason}."))
+        found.append(Finding("cases-not-judged", "unknown", f"{count} not comparable: {reason}."))
     if noise := noise_said(comparison):
-        found.append(Finding("note", f"Noise from run to run is {noise}."))
-    found.append(Finding("note", f"Margin: {margin_in_words(comparison.margin)}."))
+        found.append(Finding("noise-between-runs", "note", f"Noise from run to run is {noise}."))
+    found.append(Finding("margin", "note", f"Margin: {margin_in_words(comparison.margin)}."))
     for side, word in ((comparison.before, "before"), (comparison.after, "after")):
-        found += [Finding("look", f"{text}.") for text in side.incomplete]
+        found += [Finding("ended-early", "look", f"{text}.") for text in side.incomplete]
         notices = dict.fromkeys(text for run in side.runs for text in run.header.notices)
-        found += [Finding("note", f"{word}: {text}.") for text in notices]
+        found += [Finding("notice", "note", f"{word}: {text}.") for text in notices]
     return found
 
 

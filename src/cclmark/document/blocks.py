@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeAlias
@@ -31,7 +32,9 @@ class RunContent:
     is_whole: bool = True
 
 
-Severity = Literal["bad", "look", "note", "good"]
+#: ``bad``: wrong, or failed. ``look``: needs attention. ``unknown``: could not be judged, with the
+#: reason. ``good``: looked for, and not found. ``note``: what there is to know.
+Severity = Literal["bad", "look", "unknown", "good", "note"]
 #: A cell that stands out: its row and column, and why.
 Look = tuple[int, int, Severity]
 
@@ -160,24 +163,67 @@ def unhandled(block: NoReturn) -> NoReturn:
     raise AssertionError(f"unknown block {block!r}")
 
 
+#: Of a figure with its limit; empty without a limit.
+Comparison = Literal["<", ">", ""]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A figure that a finding follows from, and what it is compared with.
+
+    ``name``: of the figure, a field of the run's kind where it is one. ``limit``: in the same unit,
+    with ``comparison`` between both; None without one. ``at``: where, for example a case.
+    """
+
+    name: str
+    value: float
+    unit: str
+    at: str = ""
+    comparison: Comparison = ""
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What an action that a finding names is worth, as measured. ``at``: where.
+
+    ``low`` and ``high``: the 95 % interval of ``value``; None if it is unknown.
+    """
+
+    value: float
+    unit: str
+    at: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
 @dataclass(frozen=True)
 class Finding:
     """An observation: a sentence without capital letter and full stop.
 
-    ``subject``: what it is about, for example a case, if several findings are about it.
-    ``advice``: what to do, in sentences; empty if there is nothing to do. ``is_outcome``: whether
-    texts say the same with the outcome of the document, or beside its figures.
+    ``id``: of the rule, a name of FINDINGS. ``subject``: what it is about, for example a case, if
+    several findings are about it. ``advice``: what to do, in sentences; empty if there is nothing
+    to do. ``is_outcome``: whether texts say the same with the outcome of the document, or beside
+    its figures. Findings of two runs are equal if they say the same.
     """
 
+    id: str
     severity: Severity
     sentence: str
     subject: str = ""
     advice: str = ""
     is_outcome: bool = False
+    evidence: tuple[Evidence, ...] = field(default=(), compare=False)
+    gain: Gain | None = field(default=None, compare=False)
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of the advice, to copy."""
+        return re.findall(r"`(cclmark [^`]+)`", self.advice)
 
 
 #: The order of findings in lists: the most severe first, then positive ones, then notes.
-SEVERITY_ORDER: Mapping[Severity, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
+SEVERITY_ORDER: Mapping[Severity, int] = {"bad": 0, "look": 1, "unknown": 2, "good": 3, "note": 4}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -118,9 +119,14 @@ def without_samples(result: Any) -> Any:
     return msgspec.structs.replace(result, **changes)
 
 
-def _stated(one: Finding) -> dict[str, str]:
+def _stated(one: Finding) -> dict[str, Any]:
     """A finding without what only renderers need."""
-    return {name: getattr(one, name) for name in ("severity", "sentence", "subject", "advice")}
+    names = ("id", "severity", "sentence", "subject", "advice", "commands")
+    found = {name: getattr(one, name) for name in names}
+    return found | {
+        "evidence": [asdict(figure) for figure in one.evidence],
+        "gain": None if one.gain is None else asdict(one.gain),
+    }
 
 
 def _list(name: str, entries: Sequence[str]) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cclmark.analysis.irregularities import noisy
+from cclmark.analysis.irregularities import NOISY_CV, noisy
 from cclmark.analysis.links import link_limit, path_warnings
 from cclmark.analysis.summary import converged
-from cclmark.document.blocks import Finding, Severity
+from cclmark.document.blocks import Evidence, Finding, Severity
 from cclmark.document.insight_words import (
     MOST_NAMED,
     amount,
@@ -45,6 +45,7 @@ def of_data(
         words = _wrong_words if with_elements else described
         names = [words(one) for one in wrong[:MOST_NAMED]]
         yield Finding(
+            "wrong-data",
             "bad",
             f"wrong data in {amount(len(wrong), 'case')}: {listed(names, len(wrong))}",
             advice=advice_on_wrong_data(journal.header),
@@ -56,10 +57,13 @@ def of_data(
             unmeasured = sum(one.status != "skipped" for one in results) > len(measured)
             share = "every measured output was" if unmeasured else "every output was"
             kind = "note" if unmeasured else "good"
-        yield Finding(kind, f"{share} checked in full; none was wrong{unverifiable}")
+        yield Finding(
+            "data-checked", kind, f"{share} checked in full; none was wrong{unverifiable}"
+        )
     elif measured:
         off = journal.header.imported is None and journal.header.settings.check == 0
         yield Finding(
+            "data-not-checked",
             "look",
             "no output was checked: the figures do not show whether the data was correct",
             advice="Leave out -c 0." if off else "",
@@ -93,8 +97,8 @@ def of_completeness(
     yield from of_statuses(results)
     if with_end:
         yield from _ending(journal, len(journal.results))
-    yield from (Finding("look", text) for text in left_out(journal))
-    yield from (Finding("note", text) for text in journal.header.notices)
+    yield from (Finding("figures-left-out", "look", text) for text in left_out(journal))
+    yield from (Finding("notice", "note", text) for text in journal.header.notices)
 
 
 def of_statuses(results: Sequence[CaseResult | TransferResult]) -> Iterator[Finding]:
@@ -109,6 +113,7 @@ def of_statuses(results: Sequence[CaseResult | TransferResult]) -> Iterator[Find
         skipped = status == "skipped"
         more = "" if times == len(reasons) else f" ({times} of them)"
         yield Finding(
+            "skipped-cases" if skipped else "failed-cases",
             "note" if skipped else "bad",
             f"{amount(len(reasons), 'case')} {status}: {usual}{more}",
             advice=""
@@ -128,6 +133,7 @@ def _ending(journal: Journal, done: int) -> Iterator[Finding]:
     from_outside = footer is None or footer.exit_code == EXIT_INTERRUPTED
     imported = journal.header.imported is not None
     yield Finding(
+        "ended-early",
         "look" if from_outside else "bad",
         f"the {'journal' if imported else 'run'} ended early{of}: {ended}",
         advice="Import the text again."
@@ -140,24 +146,24 @@ def nothing_wrong(
     journal: Journal, found: Sequence[Finding], *, compared: bool = False
 ) -> list[Finding]:
     """Returns the insight that nothing needs attention, or that nothing was comparable."""
-    if any(one.severity in ("bad", "look") for one in found):
+    if any(one.severity in ("bad", "look", "unknown") for one in found):
         return []
     header = journal.header
     if not any(result.is_measured for result in journal.results):
         return []
     if compared or header.relations or link_limit(header.links, header.hosts) is not None:
-        return [Finding("good", "nothing needs a look")]
+        return [Finding("nothing-found", "good", "nothing needs a look")]
     text = "there is no link limit and no reference to compare these figures with"
-    return [Finding("note", text)]
+    return [Finding("nothing-to-compare-with", "unknown", text)]
 
 
 def of_paths(journal: Journal) -> Iterator[Finding]:
     """Reports how libraries connect the ranks, if that stands out, and what they say about it."""
     for paths in journal.paths:
         for text in path_warnings(journal.header, paths):
-            yield Finding("look", f"{paths.ccl}: {text}")
+            yield Finding("unusual-path", "look", f"{paths.ccl}: {text}")
         for text in paths.messages:
-            yield Finding("note", f"{paths.ccl} reports: {text}")
+            yield Finding("library-message", "note", f"{paths.ccl} reports: {text}")
 
 
 def of_what_ran(journal: Journal) -> Iterator[Finding]:
@@ -172,18 +178,23 @@ def of_what_ran(journal: Journal) -> Iterator[Finding]:
         of.setdefault(found.reason, []).append(result)
     for reason, results in differing.items():
         names = listed([described(one) for one in results[:MOST_NAMED]], len(results))
-        yield Finding("note", f"{reason}: {names}")
+        yield Finding("choice-of-library", "note", f"{reason}: {names}")
     if len(unknown) > MOST_NAMED:  # of many operations, each with its own variables
         cases = amount(sum(map(len, unknown.values())), "case")
         first = next(iter(unknown))
         yield Finding(
-            "note",
+            "unknown-choice",
+            "unknown",
             f"what ran is unknown in {cases}, for {len(unknown)} reasons in the column "
             f"`explanation` below, for example: {first}",
         )
         return
     for reason, results in unknown.items():
-        yield Finding("note", f"what ran is unknown in {amount(len(results), 'case')}: {reason}")
+        yield Finding(
+            "unknown-choice",
+            "unknown",
+            f"what ran is unknown in {amount(len(results), 'case')}: {reason}",
+        )
 
 
 _LEAST_UNSURE = 0.05  # of a median: half the width of its 95 % interval
@@ -200,10 +211,16 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
     if 2 * len(unsure) > len(measured) or (unsure and unsure[0][0] > _UNKNOWN):
         width, worst = unsure[0]
         yield Finding(
+            "uncertain-medians",
             "look",
             f"the medians of {amount(len(unsure), 'case')} of {len(measured)} are known to no "
             f"better than ±{_two_digits(_unsure_from(journal))} % (95 %), the worst that of "
             f"{described(worst)}: ±{width:.0%}",
+            evidence=(
+                Evidence(
+                    "half_width", width, "", described(worst), ">", _unsure_from(journal) / 100
+                ),
+            ),
             advice="Smaller differences are not significant. "
             + (_SHORT if journal.traces else _LONGER),
         )
@@ -213,10 +230,12 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
         assert first.summary is not None
         verb = "varies" if len(noisy_cases) == 1 else "vary"
         yield Finding(
+            "varying-samples",
             "note",
             f"{amount(len(noisy_cases), 'case')} of {len(measured)} {verb} by more than 10 % from "
             f"sample to sample, most {described(first)} ({first.summary.cv:.0%})"
             f"{_yet_known(noisy_cases)}",
+            evidence=(Evidence("cv", first.summary.cv, "", described(first), ">", NOISY_CV),),
         )
     settings = journal.header.settings
     fixed = journal.header.imported is not None or settings.iterations is not None
@@ -225,6 +244,7 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
     if text := unsettled_text(settings, measured):
         one = sum(not converged(result) for result in measured) == 1
         yield Finding(
+            "not-converged",
             "note",
             text,
             advice=f"--max-time gives {'it' if one else 'them'} longer.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from cclmark.document.blocks import SEVERITY_ORDER, Finding
 from cclmark.document.document_text import Compose, document_of
@@ -16,7 +15,7 @@ from cclmark.document.head import (
     definitions_of,
     origin_of,
 )
-from cclmark.document.insight_words import MOST_NAMED, amount, ended, listed, sentence
+from cclmark.document.insight_words import MOST_NAMED, amount, listed, sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.soundness import of_completeness
 from cclmark.kinds.registry import report_kind
@@ -81,6 +80,7 @@ def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Finding]:
             unlike.setdefault((first, "; ".join(found)), []).append(name)
     return [
         Finding(
+            "methods-differ",
             "look",
             f"Measured differently from {first} (there): {listed(names[:MOST_NAMED], len(names))} "
             f"(here). {differences}.",
@@ -107,6 +107,7 @@ def of_definitions(runs: Sequence[Journal]) -> list[Finding]:
             alike.setdefault(key, (definitions, []))[1].append(work)
     return [
         Finding(
+            "definitions-differ",
             "look",
             f"Times of {listed(works)} have {len(definitions)} definitions{_defined(definitions)}.",
             advice="Compare only figures of one definition.",
@@ -141,24 +142,16 @@ def insights(run: NamedRun) -> list[Finding]:
 
 
 def _of_document(compose: Compose, run: NamedRun) -> Iterator[Finding]:
-    """Yields the findings of a document, those on a subject as one, and what is missing."""
+    """Yields the findings of a document, and what is missing."""
     document = document_of(compose, run)
-    for (severity, subject), group in groupby(
-        document.findings, lambda one: (one.severity, one.subject)
-    ):
-        own = [*group]
-        if subject:
-            texts = [text for one in own for text in (one.sentence, one.advice) if text]
-            yield Finding(severity, f"{subject}: {' '.join(map(ended, texts))}")
-        else:
-            yield from map(_in_sentences, own)
     missing = of_completeness(run.journal, [], with_end=not document.states_end)
-    yield from map(_in_sentences, missing)
+    yield from map(_in_sentences, [*document.findings, *missing])
 
 
 def _in_sentences(one: Finding) -> Finding:
+    text = f"{one.subject}: {one.sentence}" if one.subject else one.sentence
     advice = sentence(one.advice) if one.advice else ""
-    return Finding(one.severity, sentence(one.sentence), advice=advice)
+    return replace(one, sentence=sentence(text), subject="", advice=advice, is_outcome=False)
 
 
 def headline(run: NamedRun) -> str:

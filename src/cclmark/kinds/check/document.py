@@ -114,9 +114,9 @@ def _value_text(value: CheckedValue) -> str:
 def _findings(results: Sequence[CheckResult], failed: Sequence[str]) -> Iterator[Finding]:
     if failed:
         names = listed([*map(plain, failed[:MOST_NAMED])], len(failed))
-        yield Finding("bad", f"checks that failed: {names}")
+        yield Finding("failed-checks", "bad", f"checks that failed: {names}")
     elif results:
-        yield Finding("good", "no check of the backend failed")
+        yield Finding("data-checked", "good", "no check of the backend failed")
 
 
 def _outcome(results: Sequence[CheckResult], header: Header) -> str:

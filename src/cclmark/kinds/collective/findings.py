@@ -10,7 +10,8 @@ from cclmark.analysis.irregularities import alternatives, dips, kinks, placement
 from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.analysis.links import link_limit
 from cclmark.analysis.summary import wanted_clock
-from cclmark.document.blocks import Finding, Severity
+from cclmark.document.blocks import Comparison, Evidence, Finding, Severity
+from cclmark.document.finding_rules import RULES_OF_REFERENCES, evidence_of_share
 from cclmark.document.insight_words import (
     MOST_NAMED,
     device_words,
@@ -41,7 +42,7 @@ from cclmark.plan.libraries import title_of
 from cclmark.plan.library_settings import algorithm_settings
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
-from cclmark.references.match import LEAST_JUDGED_BYTES
+from cclmark.references.match import LEAST_JUDGED_BYTES, LatencyVerdict
 from cclmark.references.restrictions import restrictions
 from cclmark.results.item_results import CaseResult
 from cclmark.results.journal import Journal
@@ -62,9 +63,9 @@ def of_limits(
     limit = link_limit(journal.header.links, journal.header.hosts)
     if limit is None:
         return
-    low: list[str] = []
-    high: list[str] = []
-    usual: list[str] = []
+    low: dict[str, Evidence] = {}
+    high: dict[str, Evidence] = {}
+    usual: dict[str, Evidence] = {}
     for found in of_operations:
         peak = found.peak
         if peak.summary is None or not moves_data(found.operation):
@@ -74,32 +75,45 @@ def of_limits(
         text = f"{found.name} {_share_words(share)}{route}{convergence_text(peak)}"
         is_normal = verdict_of(notes.match(peak, journal.header)) == "normal"
         if share > _HIGH_SHARE and not is_normal:
-            high.append(text)
+            high[text] = _share_of_limit(found, share, ">", 1.0)
         if found.largest_bytes >= _LARGE_BYTES and share < _LOW_SHARE:
-            (usual if is_normal else low).append(text)
+            (usual if is_normal else low)[text] = _share_of_limit(found, share, "<", _LOW_SHARE)
     rate = f"the {limit / 1e9:.0f} GB/s link limit"
     if low:
         yield Finding(
+            "below-link-limit",
             "look",
             f"less than {_LOW_SHARE:.0%} of {rate} even with large messages: "
-            f"{listed(low[:_MOST_LISTED], len(low))}",
+            f"{listed([*low][:_MOST_LISTED], len(low))}",
             advice="Measure the links with `cclmark p2p`. If copies reach the limit, look at the "
             "choice of algorithm and channels, and whether the library goes through the host's "
             "memory; if not, look at the links.",
+            evidence=tuple(low.values()),
         )
     if usual:
         yield Finding(
+            "below-link-limit-as-reference",
             "note",
             f"less than {_LOW_SHARE:.0%} of {rate}, as in the reference: "
-            f"{listed(usual[:_MOST_LISTED], len(usual))}",
+            f"{listed([*usual][:_MOST_LISTED], len(usual))}",
+            evidence=tuple(usual.values()),
         )
     if high:
         yield Finding(
+            "above-link-limit",
             "look",
-            f"more than {rate}: {listed(high[:_MOST_LISTED], len(high))}",
+            f"more than {rate}: {listed([*high][:_MOST_LISTED], len(high))}",
             advice="No link carries that. The library may reduce in the switch (multicast), or "
             "data may stay in a cache: look at small messages and --cache warm first.",
+            evidence=tuple(high.values()),
         )
+
+
+def _share_of_limit(
+    found: OperationFindings, share: float, comparison: Comparison, limit: float
+) -> Evidence:
+    at = found.peak.case.describe()
+    return Evidence("share_of_limit", share * 100, "%", at, comparison, limit * 100)
 
 
 def of_references(
@@ -114,14 +128,17 @@ def of_references(
 def _peaks(
     found: list[OperationFindings], journal: Journal, notes: ReferenceNotes
 ) -> Iterator[Finding]:
-    normal: dict[str, list[str]] = {}
+    normal: dict[str, dict[str, Evidence]] = {}
     for one in found:
         name = one.name
         match = notes.match(one.peak, journal.header)
+        if match is None:
+            continue
         verdict = verdict_of(match)
-        if match is not None and verdict == "normal":
+        share = evidence_of_share(match, one.peak.case.describe())
+        if verdict == "normal":
             text = f"{name} {share_text(match.share)}{convergence_text(one.peak)}"
-            normal.setdefault(match.name, []).append(text)
+            normal.setdefault(match.name, {})[text] = share
         elif text := verdict_text(match):
             text += convergence_text(one.peak)
             advice = {
@@ -129,17 +146,23 @@ def _peaks(
                 "high": "Far more than others reached: check that the sizes are the intended ones, "
                 "and that outputs were checked.",
             }
-            kind: Severity = "look" if verdict in advice else "note"
+            kind: Severity = "look" if verdict in advice else "unknown"
+            rule = RULES_OF_REFERENCES[verdict]
             about = f"{name} is {text}" if verdict else f"{name}, {text}"
-            yield Finding(kind, about, advice=advice.get(verdict, ""))
+            yield Finding(rule, kind, about, advice=advice.get(verdict, ""), evidence=(share,))
     for name, shares in normal.items():
-        yield Finding("good", f"peaks are normal: {listed(shares)} of the reference ({name})")
+        yield Finding(
+            "normal-peaks",
+            "good",
+            f"peaks are normal: {listed([*shares])} of the reference ({name})",
+            evidence=tuple(shares.values()),
+        )
 
 
 def _latencies(
     found: list[OperationFindings], journal: Journal, notes: ReferenceNotes
 ) -> Iterator[Finding]:
-    plausible: dict[tuple[float, str, str], list[str]] = {}
+    plausible: dict[tuple[float, str, str], dict[str, Evidence]] = {}
     for one in found:
         verdict = notes.latency(one.latency, journal.header)
         if verdict is None:
@@ -147,25 +170,36 @@ def _latencies(
         name, size_bytes = one.name, one.latency.case.size_bytes
         if verdict.slow:
             yield Finding(
+                "high-latency",
                 "look",
                 f"{name}: {latency_text(verdict, size_bytes)}",
                 advice="Check the settings that restrict the library's protocols, the processors' "
                 "clocks, the cores and memory to which ranks are bound, and other processes there.",
+                evidence=(_ratio_of_latency(verdict, one),),
             )
             continue
         whose = "time of the device" if verdict.by_device else "cost of a call"
         key = (verdict.most, whose, verdict.match.name)
-        plausible.setdefault(key, []).append(
+        text = (
             f"{name} {verdict.ratio:.2f} times ({format_size(size_bytes)})"
             f"{convergence_text(one.latency)}"
         )
+        plausible.setdefault(key, {})[text] = _ratio_of_latency(verdict, one)
     for (most, whose, reference), words in plausible.items():
         why = "" if whose.endswith("device") else ", because it depends on the host's processors"
         yield Finding(
+            "plausible-latencies",
             "good",
             f"latencies are plausible: {whose} of smallest messages relative to the reference "
-            f"({reference}): {listed(words)}; up to {most:g} times counts as plausible{why}",
+            f"({reference}): {listed([*words])}; up to {most:g} times counts as plausible{why}",
+            evidence=tuple(words.values()),
         )
+
+
+def _ratio_of_latency(verdict: LatencyVerdict, one: OperationFindings) -> Evidence:
+    at = one.latency.case.describe()
+    comparison: Comparison = ">" if verdict.slow else "<"
+    return Evidence("latency_of_reference", verdict.ratio, "times", at, comparison, verdict.most)
 
 
 def of_restrictions(
@@ -182,7 +216,7 @@ def of_restrictions(
             affected.setdefault(text, []).append(one.name)
     for text, names in affected.items():
         about = listed(names[:_MOST_LISTED], len(names))
-        yield Finding("note", f"{text}: {about}")
+        yield Finding("restricted-by-environment", "note", f"{text}: {about}")
 
 
 def _share_words(share: float) -> str:
@@ -206,7 +240,9 @@ def of_courses(journal: Journal, notes: ReferenceNotes) -> Iterator[Finding]:
         for gap in placement_gaps(results)
     ]
     if gaps:
-        yield Finding("note", f"the placements differ: {listed(gaps[:6], len(gaps))}")
+        yield Finding(
+            "placements-differ", "note", f"the placements differ: {listed(gaps[:6], len(gaps))}"
+        )
 
 
 def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Finding]:
@@ -222,7 +258,8 @@ def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Finding]:
             f"{format_size(above.size_bytes)} suggest{_ran(kink.at, kink.above)}"
             f"{_instead(kink.at, results)}"
         )
-        yield _odd(journal, notes, kink.at, text)
+        evidence = _below(kink.at, _busbw_gbps(kink.at) / (1 - kink.share))
+        yield _odd("slow-size", journal, notes, kink.at, text, evidence)
     named = {kink.at.case.series() for kink in odd}
     for dip in [one for one in dips(results) if one.at.case.series() not in named][:MOST_NAMED]:
         at, best = dip.at, dip.best
@@ -231,7 +268,16 @@ def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Finding]:
             f"{format_size(at.case.size_bytes)}, after {rate_words(best.summary)} at "
             f"{format_size(best.case.size_bytes)}{_ran(at, best)}{_instead(at, results)}"
         )
-        yield _odd(journal, notes, at, text)
+        evidence = _below(at, _busbw_gbps(best))
+        yield _odd("falling-bandwidth", journal, notes, at, text, evidence)
+
+
+def _below(at: CaseResult, limit_gbps: float) -> Evidence:
+    return Evidence("busbw_gbps", _busbw_gbps(at), "GB/s", at.case.describe(), "<", limit_gbps)
+
+
+def _busbw_gbps(one: CaseResult) -> float:
+    return 0.0 if one.summary is None else one.summary.busbw_bytes_per_s / BYTES_PER_GB
 
 
 def _ran(at: CaseResult, other: CaseResult) -> str:
@@ -244,12 +290,20 @@ def _ran(at: CaseResult, other: CaseResult) -> str:
     return f" ({here.choice} ran there, {there.choice} at {format_size(other.case.size_bytes)})"
 
 
-def _odd(journal: Journal, notes: ReferenceNotes, at: CaseResult, text: str) -> Finding:
+def _odd(
+    rule: str,
+    journal: Journal,
+    notes: ReferenceNotes,
+    at: CaseResult,
+    text: str,
+    evidence: Evidence,
+) -> Finding:
     """Returns a note if the reference has the same figure for that size, else a finding."""
     match = notes.match(at, journal.header)
     if match is not None and verdict_of(match) == "normal":
-        return Finding("note", f"{text}; the reference has {match.figure} there too")
-    return Finding("look", text, advice=_course_advice(journal, at))
+        text = f"{text}; the reference has {match.figure} there too"
+        return Finding(f"{rule}-as-reference", "note", text, evidence=(evidence,))
+    return Finding(rule, "look", text, advice=_course_advice(journal, at), evidence=(evidence,))
 
 
 def _instead(at: CaseResult, results: Sequence[CaseResult]) -> str:
@@ -302,7 +356,7 @@ def of_libraries(journal: Journal) -> Iterator[Finding]:
         ends = common[:: len(common) - 1] if len(common) > 1 else common
         texts = [_beside_fastest(sweep.ccls, times_s, size) for size, times_s in ends]
         if found := [text for text in texts if text]:
-            yield Finding("note", f"{operation}: {'; '.join(found)}")
+            yield Finding("libraries-differ", "note", f"{operation}: {'; '.join(found)}")
 
 
 def _beside_fastest(ccls: Sequence[str], times_s: Sequence[float], size_bytes: int) -> str:
@@ -354,7 +408,7 @@ def findings_on_collectives(run: NamedRun) -> list[Finding]:
         *of_noise(journal),
     ]
     if launches := all_launches_in_words(operations):
-        found.append(Finding("note", launches, advice=_LAUNCH_ADVICE))
+        found.append(Finding("launch-bound", "note", launches, advice=_LAUNCH_ADVICE))
     data = [*of_data(journal, journal.cases)]
     last = nothing_wrong(journal, [*data, *found], compared=bool(beside))
     return [*(replace(one, is_outcome=one.severity == "good") for one in data), *found, *last]
@@ -418,7 +472,8 @@ def of_clocks(journal: Journal, of_operations: Sequence[OperationFindings]) -> I
     ]
     if names:
         about = listed(names[:_MOST_LISTED], len(names))
-        yield Finding("note", f"{about}: by the host's clock: there are no times of the device")
+        text = f"{about}: by the host's clock: there are no times of the device"
+        yield Finding("no-device-times", "note", text)
 
 
 def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Finding]:
@@ -429,6 +484,7 @@ def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> It
         if found.slowest_rank is not None:
             device = device_words(journal, found.slowest_rank)
             yield Finding(
+                "slow-rank",
                 "look",
                 f"{name}: rank {found.slowest_rank}{device} is slower than the others in most "
                 "cases",
@@ -443,6 +499,7 @@ def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> It
         if found.late_rank is not None:
             device = device_words(journal, found.late_rank)
             yield Finding(
+                "late-rank",
                 "look",
                 f"{name}: rank {found.late_rank}{device} comes late, the others wait for it",
                 advice="Look for other processes on its processor cores, and at how ranks are "

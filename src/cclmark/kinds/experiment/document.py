@@ -13,6 +13,7 @@ from cclmark.document.blocks import (
     Block,
     Document,
     Finding,
+    Gain,
     Listing,
     RunContent,
     Table,
@@ -208,13 +209,30 @@ def _of_fastest(experiment: Experiment) -> Iterator[Finding]:
         for size, best in found:
             if best is not None:
                 text = f"{size}: {variant_name(best.variant)}: {_interval_text(best)}"
-                yield Finding("note", plain(f"{text}{_what_ran(best)}"), subject)
+                yield Finding(
+                    "faster-variant",
+                    "note",
+                    plain(f"{text}{_what_ran(best)}"),
+                    subject,
+                    gain=_gain(best, f"{series} {size}"),
+                )
         others = [size for size, best in found if best is None]
         if others:
             where = f" at {', '.join(others)}" if others != ["-"] else ""
             text = f"nothing is faster than the default{where}"
             is_all = len(others) == len(cases)
-            yield Finding("note", f"{series}: {text}") if is_all else Finding("note", text, subject)
+            rule = "nothing-faster"
+            yield (
+                Finding(rule, "note", f"{series}: {text}")
+                if is_all
+                else Finding(rule, "note", text, subject)
+            )
+
+
+def _gain(best: VariantResult, at: str) -> Gain | None:
+    if best.speed_up is None or best.interval is None:
+        return None
+    return Gain(best.speed_up, "times as fast", at, *best.interval)
 
 
 def _what_ran(best: VariantResult) -> str:
@@ -233,6 +251,7 @@ def _of_noise(experiment: Experiment) -> Iterator[Finding]:
     noisy.sort(key=lambda case: -noise_floor(experiment.controls[case]))
     worst = noise_floor(experiment.controls[noisy[0]])
     yield Finding(
+        "too-noisy",
         "look",
         f"too noisy: the default differs from itself by up to ±{worst * 100:.1f} % "
         f"({_named(noisy)}): smaller differences of these sizes, and means that contain them, are "
@@ -251,9 +270,11 @@ def _of_variants(experiment: Experiment, effects: Sequence[str]) -> Iterator[Fin
             found.setdefault(key, []).append(case)
     for (name, effect, reason), cases in found.items():
         if effect == "wrong":
-            yield Finding("bad", plain(f"wrong data with {name}: {reason} ({_named(cases)})"))
+            text = f"wrong data with {name}: {reason} ({_named(cases)})"
+            yield Finding("wrong-data", "bad", plain(text))
         else:
-            yield Finding("look", plain(f"{name}: {_NOTES[effect]}: {reason} ({_named(cases)})"))
+            text = f"{name}: {_NOTES[effect]}: {reason} ({_named(cases)})"
+            yield Finding("variant-without-effect", "look", plain(text))
 
 
 def _named(cases: Sequence[Case]) -> str:

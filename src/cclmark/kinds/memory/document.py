@@ -210,7 +210,7 @@ def document_of_memory(run: RunContent) -> Document:
         method_of_memory(header),
         [table for case in cases for table in _tables(case, header)],
         [
-            *(Finding("bad", f"wrong data in {case.describe()}") for case in wrong),
+            *(Finding("wrong-data", "bad", f"wrong data in {case.describe()}") for case in wrong),
             *(finding for case in cases for finding in _findings(case, header)),
         ],
         "" if footer is None or footer.message else ending(footer),
@@ -315,17 +315,17 @@ def _findings(results: Sequence[MemoryResult], header: Header) -> Iterator[Findi
     for one in results:
         if one.status == "wrong" and one.verification is not None:
             wrong = f"{one.verification.wrong} wrong elements in the output"
-            yield Finding("bad", f"rank {one.memory.rank}: {wrong}", subject)
+            yield Finding("wrong-data", "bad", f"rank {one.memory.rank}: {wrong}", subject)
     reasons: dict[str, list[int]] = {}
     for one in results:
         if not one.is_measured:
             reasons.setdefault(f"{one.status}: {one.reason}", []).append(one.memory.rank)
     for reason, ranks in reasons.items():
-        yield Finding("look", f"{ranks_text(ranks)}: {plain(reason)}", subject)
+        yield Finding("not-measured", "look", f"{ranks_text(ranks)}: {plain(reason)}", subject)
     if absent := {*range(case.ranks)} - {one.memory.rank for one in results}:
-        yield Finding("look", f"{ranks_text(absent)} reported nothing", subject)
+        yield Finding("not-measured", "look", f"{ranks_text(absent)} reported nothing", subject)
     for sentence in memory_sentences(results, header):
-        yield Finding("note", sentence, subject)
+        yield Finding("memory-of-library", "note", sentence, subject)
 
 
 def signed_size(size_bytes: int) -> str:

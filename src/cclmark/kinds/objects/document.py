@@ -155,17 +155,23 @@ def _findings(
 ) -> Iterator[Finding]:
     """Wrong data, the ratios of flags and of the largest objects, and what limits the figures."""
     wrong = wrong_lines(results)
-    yield from (Finding("bad", line) for line in wrong[:_MOST_WRONG])
+    yield from (Finding("wrong-data", "bad", line) for line in wrong[:_MOST_WRONG])
     if (more := len(wrong) - _MOST_WRONG) > 0:
-        yield Finding("bad", f"{amount(more, 'more line')} on wrong data: see the journal")
+        yield Finding(
+            "wrong-data", "bad", f"{amount(more, 'more line')} on wrong data: see the journal"
+        )
     is_right = all(one.status != "wrong" for one in results)
     if is_right and any(one.is_checked for one in results):
-        yield Finding("good", "all received data were correct")
-    yield from (Finding("note", line) for line in flag_lines(results))
+        yield Finding("data-checked", "good", "all received data were correct")
+    yield from (Finding("cost-of-flags", "note", line) for line in flag_lines(results))
     for group in groups:
         if known := _with_size(group):
-            yield Finding("note", _sentence(max(known, key=lambda one: one.call.size_bytes)))
-    yield from (Finding("look", line) for line in remarks_of(results))
+            yield Finding(
+                "cost-of-objects",
+                "note",
+                _sentence(max(known, key=lambda one: one.call.size_bytes)),
+            )
+    yield from (Finding("limited-figures", "look", line) for line in remarks_of(results))
 
 
 def _with_size(group: Iterable[ObjectResult]) -> list[ObjectResult]:

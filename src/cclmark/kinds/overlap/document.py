@@ -165,9 +165,9 @@ def document_of_overlaps(run: RunContent) -> Document:
         method_of_overlaps(run.header),
         [*_blocks(summaries)],
         [
-            *(Finding("bad", line) for line in wrong[:_MOST_WRONG]),
-            *(Finding("look", line) for line in remarks_of(summaries)),
-            *(Finding("note", line) for line in _of_largest(summaries)),
+            *(Finding("wrong-data", "bad", line) for line in wrong[:_MOST_WRONG]),
+            *(Finding("limited-figures", "look", line) for line in remarks_of(summaries)),
+            *(Finding("overlap-of-largest", "note", line) for line in _of_largest(summaries)),
         ],
         _outcome(results),
         is_wrong=bool(wrong) or any(one.status == "wrong" for one in results),

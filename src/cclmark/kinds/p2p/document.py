@@ -12,7 +12,16 @@ import msgspec
 from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.statistics import median
 from cclmark.analysis.transfer_results import Deviation, LinkLimits, figures, utilisation
-from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
+from cclmark.document.blocks import (
+    Block,
+    Comparison,
+    Document,
+    Evidence,
+    Finding,
+    RunContent,
+    Severity,
+    Table,
+)
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
 from cclmark.document.columns import Cell
 from cclmark.document.deviations import (
@@ -27,6 +36,7 @@ from cclmark.document.deviations import (
 )
 from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Field, Fields
+from cclmark.document.finding_rules import RULES_OF_REFERENCES, evidence_of_share
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.matrix import (
     WRONG,
@@ -44,7 +54,7 @@ from cclmark.document.remarks import planned_results, without_figures_text
 from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import TRANSFER_SAMPLES
 from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
-from cclmark.document.text import BYTES_PER_GB, figure
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
@@ -550,7 +560,7 @@ def _findings(journal: Journal, matches: Mapping[Transfer, Match]) -> Iterator[F
         yield replace(one, is_outcome=one.severity == "note")
     yield from _standing_out(journal)
     yield from _against_references(journal, matches)
-    yield from (Finding("note", text) for text in _contention(results))
+    yield from (Finding("pairs-at-once", "note", text) for text in _contention(results))
 
 
 def _standing_out(journal: Journal) -> Iterator[Finding]:
@@ -558,13 +568,30 @@ def _standing_out(journal: Journal) -> Iterator[Finding]:
     names = device_names(journal.header)
     found = outliers_of(journal.transfers, journal.header)
     if not found.far and found.compared:
-        yield Finding("good", "no pair stands out among those linked in the same way")
+        yield Finding(
+            "nothing-found", "good", "no pair stands out among those linked in the same way"
+        )
     advice = link_advice(journal)
     for one in found.far[:_MOST_NAMED]:
         own, advice = (advice, "") if one.worse else ("", advice)
-        yield Finding("look" if one.worse else "note", deviation_text(one, names), advice=own)
+        rule = "slow-pair" if one.worse else "fast-pair"
+        severity: Severity = "look" if one.worse else "note"
+        evidence = (_evidence(one, names),)
+        yield Finding(rule, severity, deviation_text(one, names), advice=own, evidence=evidence)
     if len(found.far) > _MOST_NAMED:
-        yield Finding("note", f"{len(found.far) - _MOST_NAMED} more pairs stand out")
+        text = f"{len(found.far) - _MOST_NAMED} more pairs stand out"
+        yield Finding("more-pairs", "note", text)
+
+
+def _evidence(one: Deviation, names: Sequence[str]) -> Evidence:
+    is_latency = one.transfer.measure == "latency"
+    name, scale, unit = (
+        ("time_us", US_PER_S, "µs") if is_latency else ("bandwidth_gbps", 1 / BYTES_PER_GB, "GB/s")
+    )
+    start, end = (names[rank] for rank in one.pair)
+    comparison: Comparison = "<" if one.value < one.usual else ">"
+    at = f"{start} → {end}"
+    return Evidence(name, one.value * scale, unit, at, comparison, one.usual * scale)
 
 
 def _against_references(journal: Journal, matches: Mapping[Transfer, Match]) -> Iterator[Finding]:
@@ -576,15 +603,17 @@ def _against_references(journal: Journal, matches: Mapping[Transfer, Match]) -> 
             normal.setdefault(match.name_and_differences, []).append(match.share)
         elif text := verdict_text(match):
             yield Finding(
-                "look" if verdict else "note",
+                RULES_OF_REFERENCES[verdict],
+                "look" if verdict else "unknown",
                 f"{series_title(series)}: the slowest pair, {text}",
                 advice=link_advice(journal) if verdict == "low" else "",
+                evidence=(evidence_of_share(match, series_title(series)),),
             )
     for name, shares in normal.items():
         ends = " to ".join(dict.fromkeys((share_text(min(shares)), share_text(max(shares)))))
         matrices = amount(len(shares), "matrix", "matrices")
         reaches = f"in {matrices} the slowest pair reaches {ends} of the reference ({name})"
-        yield Finding("good", f"copies are normal: {reaches}")
+        yield Finding("normal-copies", "good", f"copies are normal: {reaches}")
 
 
 def _contention(results: Sequence[TransferResult]) -> Iterator[str]:

@@ -15,7 +15,15 @@ from cclmark.analysis.pair_results import (
     pair_outliers,
     sweeps,
 )
-from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
+from cclmark.document.blocks import (
+    Block,
+    Comparison,
+    Document,
+    Evidence,
+    Finding,
+    RunContent,
+    Table,
+)
 from cclmark.document.case_fields import (
     BESIDE_FIELDS,
     CASE_FIELDS,
@@ -332,7 +340,7 @@ def _findings(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> Itera
     yield from (replace(one, is_outcome=True) for one in of_what_ran(journal))
     yield from of_noise(journal)
     if (text := _at_once(journal.header, results)) is not None:
-        yield Finding("note", text)
+        yield Finding("pairs-at-once", "note", text)
 
 
 def _standing_out(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> Iterator[Finding]:
@@ -344,7 +352,11 @@ def _standing_out(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> I
     points = [point for sweep in found for point in sweep.measured]
     compared = any(len(point.once) >= LEAST_VALUES for point in points)
     if not outliers and compared and not times_mean_little(journal.header):
-        yield Finding("good", "no pair of devices stands out among those linked in the same way")
+        yield Finding(
+            "nothing-found",
+            "good",
+            "no pair of devices stands out among those linked in the same way",
+        )
     advised: set[str] = set()
     for one in outliers[:_MOST_NAMED]:
         pair = pair_name(one.pair, one.series.operation, devices)
@@ -355,10 +367,21 @@ def _standing_out(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> I
         own = "" if advice in advised else advice
         advised.add(advice)
         yield Finding(
-            "look" if slow and large else "note", f"{pair}: {_deviation(one)}: {what}", advice=own
+            "slow-pair" if slow else "fast-pair",
+            "look" if slow and large else "note",
+            f"{pair}: {_deviation(one)}: {what}",
+            advice=own,
+            evidence=(_evidence(one, pair),),
         )
     if len(outliers) > _MOST_NAMED:
-        yield Finding("note", f"{len(outliers) - _MOST_NAMED} more pairs and sizes stand out")
+        text = f"{len(outliers) - _MOST_NAMED} more pairs and sizes stand out"
+        yield Finding("more-pairs", "note", text)
+
+
+def _evidence(one: PairDeviation, pair: str) -> Evidence:
+    at = f"{pair}, {format_size(one.size_bytes)}"
+    comparison: Comparison = ">" if one.time_s > one.usual_s else "<"
+    return Evidence("time_us", one.time_s * 1e6, "µs", at, comparison, one.usual_s * 1e6)
 
 
 def _deviation(one: PairDeviation) -> str:

@@ -168,8 +168,11 @@ def document_of_profile(run: RunContent) -> Document:
         ],
         [
             *_findings_of_end(run.footer),
-            *(Finding("note", line) for line in _communication_lines(profile)),
-            *(Finding("look", plain(line)) for line in remarks_of(results, profile)),
+            *(
+                Finding("share-of-communication", "note", line)
+                for line in _communication_lines(profile)
+            ),
+            *(Finding(rule, "look", plain(line)) for rule, line in remarks_of(results, profile)),
         ],
         noun="process",
         states_end=True,
@@ -344,11 +347,13 @@ def _window(
 def _findings_of_end(footer: Footer | None) -> Iterator[Finding]:
     """The program's failure, and missing calls."""
     if footer is None:
-        yield Finding("look", f"{ending_line(footer)}: the profile may be incomplete")
+        yield Finding(
+            "ended-early", "look", f"{ending_line(footer)}: the profile may be incomplete"
+        )
         return
     if footer.message:
-        yield Finding("bad", ending_line(footer))
-    yield from (Finding("bad", plain(text)) for text in footer.problems)
+        yield Finding("program-failed", "bad", ending_line(footer))
+    yield from (Finding("missing-calls", "bad", plain(text)) for text in footer.problems)
 
 
 def _communication_lines(profile: Profile) -> Iterator[str]:
@@ -364,17 +369,17 @@ def _communication_lines(profile: Profile) -> Iterator[str]:
     yield text
 
 
-def remarks_of(results: Sequence[ProfileResult], profile: Profile) -> list[str]:
-    """Returns sentences on ranks that wait, and on what is missing."""
+def remarks_of(results: Sequence[ProfileResult], profile: Profile) -> list[tuple[str, str]]:
+    """Returns sentences on ranks that wait, and on what is missing, each with its rule."""
     return [
         *_waiting(results, profile),
         *_unreported(results),
-        *profile.notes,
-        *(f"rank {one.rank}: {one.note}" for one in profile.processes if one.note),
+        *(("notice", text) for text in profile.notes),
+        *(("notice", f"rank {one.rank}: {one.note}") for one in profile.processes if one.note),
     ]
 
 
-def _waiting(results: Sequence[ProfileResult], profile: Profile) -> Iterator[str]:
+def _waiting(results: Sequence[ProfileResult], profile: Profile) -> Iterator[tuple[str, str]]:
     processes = profile.processes
     waits = {
         number: wait
@@ -391,24 +396,27 @@ def _waiting(results: Sequence[ProfileResult], profile: Profile) -> Iterator[str
     most = max(waiting, key=waiting.__getitem__)
     ranks = in_ranges(sorted(processes[number].rank for number in waiting))
     yield (
+        "waiting-ranks",
         f"rank{'s' * (len(waiting) > 1)} {ranks} wait{'s' * (len(waiting) == 1)} for others: "
         f"rank {processes[most].rank} for {_seconds_text(waiting[most])}, "
-        f"{_share_text(waiting[most], processes[most].span_s)} of its span"
+        f"{_share_text(waiting[most], processes[most].span_s)} of its span",
     )
     for number, wait in waits.items():
         if wait.last > _CLEAR_LAST * wait.compared > 0:
             yield (
+                "last-rank",
                 f"rank {processes[number].rank} arrives last in {wait.last} of {wait.compared} "
-                "calls: the others wait for it"
+                "calls: the others wait for it",
             )
 
 
-def _unreported(results: Sequence[ProfileResult]) -> Iterator[str]:
+def _unreported(results: Sequence[ProfileResult]) -> Iterator[tuple[str, str]]:
     number = sum(one.unreported for result in results for one in result.figures)
     if number:
         yield (
+            "unreported-calls",
             f"{counted(number, 'call')} of all ranks without a report of what was executed: NCCL "
-            "reports symmetric kernels and copies from 2.31 on"
+            "reports symmetric kernels and copies from 2.31 on",
         )
 
 

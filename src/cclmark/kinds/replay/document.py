@@ -134,9 +134,12 @@ def document_of_replays(run: RunContent) -> Document:
         method_of_replays(run.header),
         [*_blocks(summaries)] if summaries else [],
         [
-            *(Finding("bad", line) for line in wrong_replay_lines(results)),
-            *(Finding("note", line) for line in (*_ratio_lines(summaries), *lines)),
-            *(Finding("look", line) for line in remarks_of_replays(summaries)),
+            *(Finding("wrong-data", "bad", line) for line in wrong_replay_lines(results)),
+            *(
+                Finding("replay-beside-program", "note", line)
+                for line in (*_ratio_lines(summaries), *lines)
+            ),
+            *(Finding("limited-figures", "look", line) for line in remarks_of_replays(summaries)),
         ],
         outcome_of_replays(results),
         any(one.status == "wrong" for one in results),

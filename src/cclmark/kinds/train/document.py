@@ -172,9 +172,9 @@ def document_of_trainings(run: RunContent) -> Document:
         method_of_trainings(run.header),
         [*_blocks(summaries)] if summaries else [],
         [
-            *(Finding("bad", line) for line in wrong_lines(results)),
-            *(Finding("note", line) for line in notes),
-            *(Finding("look", line) for line in looks),
+            *(Finding("wrong-data", "bad", line) for line in wrong_lines(results)),
+            *(Finding("steps-of-variants", "note", line) for line in notes),
+            *(Finding("limited-figures", "look", line) for line in looks),
         ],
         outcome_line(results),
         any(one.status == "wrong" for one in results),
