@@ -365,7 +365,6 @@ def _shifts(
     groups: Sequence[tuple[int, ...]],
 ) -> list[float]:
     """How much later than the first rank each one begins, in seconds."""
-
     of_all = {group for group, members in enumerate(groups) if len(members) == len(steps)}
     common = {
         index: own.group
@@ -385,7 +384,8 @@ def _shifts(
     known = [one for one in ends_s if one is not None]
     if len(known) < len(steps):
         return [0.0] * len(steps)
-    return [max(known) - one for one in known]
+    latest_s = max(known)
+    return [latest_s - one for one in known]
 
 
 #: The row of a sender by its rank and the number of its launch.
