@@ -14,17 +14,15 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
 from cclmark.kinds.tune.mpich_selection import (
     MOST_SIZE_BYTES,
-    algorithm_name,
-    algorithms_of,
-    selection,
-)
-from cclmark.kinds.tune.mpich_tree import (
     Call,
+    algorithm_name,
     algorithm_of,
+    algorithms_of,
     builtin_trees,
     leaves_of,
     read,
     resolved,
+    selection,
 )
 from cclmark.plan.library_settings import find_setting
 from examples import examples

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
-from cclmark.kinds.tune.choices import Candidates, Choice, OperationPlan
-from cclmark.kinds.tune.mpich_tree import Builtin
+from cclmark.kinds.tune.mpich_selection import Builtin
 from cclmark.kinds.tune.search import Space
-from cclmark.kinds.tune.target import Artifact
+from cclmark.kinds.tune.target import Artifact, Candidates, Choice, OperationPlan
 
 RULES_FILE = "coll_tuned.rules"
 GENERAL_FILE, SHARED_FILE = "mpich_coll.json", "mpich_posix_coll.json"
