@@ -15,8 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule, check_algorithm, groups_of
@@ -59,24 +58,6 @@ class Builtin:
     shared_memory: Tree
 
 
-@dataclass(frozen=True)
-class Call:
-    """A collective call on one host, as far as conditions depend on it.
-
-    ``block_bytes`` and ``total_bytes``: MPICH's ``avg_msg_size`` and ``total_msg_size``.
-    """
-
-    collective: str
-    ranks: int
-    block_bytes: int
-    total_bytes: int
-    count: int
-    is_commutative: bool = True
-    is_builtin: bool = True
-    is_in_place: bool = False
-    is_multi_threaded: bool = False
-
-
 def builtin_trees(library: bytes) -> Builtin:
     """The trees in a library file of MPICH. Raises MissingError if it does not contain them."""
     by_kind: dict[str, Tree] = {}
@@ -116,23 +97,6 @@ def read(text: str, source: str) -> Tree:
         raise UsageError(f"{source}: too many conditions in each other") from None
     _check_node(tree, source, [])
     return tree  # type: ignore[no-any-return]
-
-
-def algorithm_of(tree: Tree, call: Call) -> str | None:
-    """The name of the algorithm that a tree selects, None where it selects nothing."""
-    node: Tree | None = tree
-    is_search = False
-    while node is not None:
-        following = None
-        for key, below in node.items():
-            if leaf := _LEAF.fullmatch(key):
-                return leaf[1]
-            is_search = is_search or not _OF_COMMUNICATOR.fullmatch(key)
-            if _holds(key, call, is_search):
-                following = below
-                break
-        node = following
-    return None
 
 
 def resolved(tree: Tree, ranks: int, *, is_search: bool = False) -> Tree:
@@ -216,74 +180,11 @@ def _holds_for(key: str, ranks: int, is_search: bool) -> bool | None:
         return True
     if key == "comm_size=pow2":
         return ranks & (ranks - 1) == 0
-    limit = _limit_of(key)
-    if limit is None or limit.name != "comm_size":
+    limit = _LIMIT.fullmatch(key)
+    if limit is None or limit["name"] != "comm_size":
         return None
-    return limit.holds_for(ranks, or_equal=is_search)
-
-
-def _holds(key: str, call: Call, is_search: bool) -> bool:
-    """Whether a condition holds for a call among ranks on one host."""
-    holds = _holds_for(key, call.ranks, is_search)
-    if holds is not None:
-        return holds
-    if _ANY.fullmatch(key):
-        return True
-    if key == "count<pow2":
-        return call.count < 1 << (call.ranks.bit_length() - 1)
-    if limit := _limit_of(key):
-        return limit.holds_for(
-            {
-                "avg_msg_size": call.block_bytes,
-                "total_msg_size": call.total_bytes,
-                "count": call.count,
-                "comm_avg_ppn": call.ranks,
-            }[limit.name]
-        )
-    return key in _kinds_of(call)
-
-
-class _Limit(NamedTuple):
-    name: str
-    operator: str
-    number: int
-
-    def holds_for(self, value: int, *, or_equal: bool = False) -> bool:
-        return value < self.number or (value == self.number and (or_equal or self.operator == "<="))
-
-
-@lru_cache(maxsize=1024)
-def _limit_of(key: str) -> _Limit | None:
-    """The number to which a condition compares another one, None for another condition."""
-    found = _LIMIT.fullmatch(key)
-    if found is None or not found["name"]:
-        return None
-    return _Limit(found["name"], found["operator"], int(found["number"]))
-
-
-@lru_cache(maxsize=16)
-def _kinds_of(call: Call) -> frozenset[str]:
-    """The conditions without a number that hold for a call among ranks on one host."""
-    return frozenset(
-        (
-            f"collective={call.collective}",
-            "comm_type=intra",
-            "comm_size=node_comm_size",
-            "comm_hierarchy=node_roots",
-            "comm_hierarchy=node",
-            "comm_hierarchy=flat",
-            "is_block_regular=yes",
-            "is_node_consecutive=yes",
-            f"is_multi_threaded={_yes(call.is_multi_threaded)}",
-            f"is_commutative={_yes(call.is_commutative)}",
-            f"is_op_built_in={_yes(call.is_builtin)}",
-            f"is_sendbuf_inplace={_yes(call.is_in_place)}",
-        )
-    )
-
-
-def _yes(holds: bool) -> str:
-    return "yes" if holds else "no"
+    number = int(limit["number"])
+    return ranks < number or (ranks == number and (is_search or limit["operator"] == "<="))
 
 
 VARIABLES = {
