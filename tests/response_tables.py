@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
 from cclmark.kinds.tune.prove import Trio, prove, ratios_of
-from cclmark.kinds.tune.rules import rules_of
-from cclmark.kinds.tune.search import Space, search
+from cclmark.kinds.tune.search import Space, rules_of, search
 
 LAUNCH_BOUND = 4  # the number of sizes, the smallest, whose times launches set
 SIZES = [1 << (16 + place) for place in range(12)]

@@ -18,7 +18,7 @@ import pytest
 
 from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
-from cclmark.kinds.tune.mpich_tree import builtin_trees
+from cclmark.kinds.tune.mpich_selection import builtin_trees
 from cclmark.options.environment_file import read_shell, shell_text
 from patience import scaled
 

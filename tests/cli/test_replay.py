@@ -13,7 +13,7 @@ import pytest
 
 from cclmark.kinds.registry import read_journal
 from cclmark.kinds.replay.figures import summaries_of_replays
-from cclmark.kinds.replay.fit import chosen_of
+from cclmark.kinds.replay.request import chosen_of
 from cclmark.kinds.replay.result import ReplayResult
 from commands import wait_until
 from patience import waits

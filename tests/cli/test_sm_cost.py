@@ -25,10 +25,10 @@ from cclmark.recording.joining import WantedDevices, joined
 from cclmark.kinds.tune.sm_cost import measure_sm_cost
 from cclmark.kinds.tune.sm_cost import sm_cost_lines
 from cclmark.results.schema import Explanation
-from cclmark.kinds.tune.choices import Choice
+from cclmark.kinds.tune.target import Choice
 from cclmark.kinds.tune.prove import Proof, Proven
-from cclmark.kinds.tune.rules import Rule
-from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
+from cclmark.kinds.tune.search import Rule
+from cclmark.kinds.tune.tune_result import OperationResult, RulesResult
 
 flags = TuneFlags(operations=["all_reduce"], begin=16 << 10, end=64 << 10, factor=2.0)
 with joined(WantedDevices(lambda: "cuda:0", None, 60.0)) as coordinator:
@@ -39,7 +39,7 @@ with joined(WantedDevices(lambda: "cuda:0", None, 60.0)) as coordinator:
     one.proof = Proof([Proven(Rule(0, 32768, 1), gain, 0.001, 0.01, {32768: gain})], [])
     one.usual = {32768: Explanation(0, channels=2)}
     one.tuned = {32768: Explanation(0, channels=4)}
-    result = TuneResult([one], files=[Path("x")], variables={"NCCL_PROTO": "Simple"})
+    result = RulesResult(7, operations=[one], files=[Path("x")], variables={"NCCL_PROTO": "Simple"})
     cost = measure_sm_cost(request, {"all_reduce": cases}, result, Path("."), 62)
     print("\\n".join(sm_cost_lines(cost)))
     coordinator.exit_code = 0

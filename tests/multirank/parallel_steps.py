@@ -27,9 +27,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 from cclmark.kinds.train.choices import NONE, SAME_DATA
 from cclmark.kinds.train.memory import memory_of
 from cclmark.kinds.train.plan import Training, check_training
-from cclmark.kinds.train.torch.parallelisms import trainer_of
 from cclmark.kinds.train.torch.trainer import Setup
-from cclmark.kinds.train.torch.training_runner import token_batches
+from cclmark.kinds.train.torch.training_runner import token_batches, trainer_of
 from cclmark.plan.models import find_model
 from cclmark.plan.variants import DEFAULT
 

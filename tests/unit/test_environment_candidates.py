@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cclmark.kinds.tune.environment_candidates import axis_of, candidates_of
+from cclmark.kinds.tune.environment_search import axis_of, candidates_of
 from cclmark.plan.library_settings import find_setting
 from cclmark.plan.setting_fields import LibrarySetting
 

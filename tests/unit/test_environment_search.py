@@ -8,14 +8,13 @@ import random
 import pytest
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
-from cclmark.kinds.tune.environment_proof import prove_environment
 from cclmark.kinds.tune.environment_search import (
     Axis,
     EnvironmentSearch,
     EnvironmentSpace,
     difference,
 )
-from cclmark.kinds.tune.prove import Trio
+from cclmark.kinds.tune.prove import Trio, prove_environment
 
 LADDER = Axis("LADDER", ("1", "2", "4", "8", "16"), (0, 4), usual=2, ordered=True)
 SWITCH = Axis("SWITCH", ("0", "1"), (1,), usual=0)

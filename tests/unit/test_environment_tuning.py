@@ -14,9 +14,9 @@ from cclmark.errors import UsageError
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialCosts, TrialTimes
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.kinds.tune.environment_candidates import EnvironmentTarget, candidates_of
-from cclmark.kinds.tune.environment_lines import environment_lines
-from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, EnvironmentRequest, EnvironmentTuning
+from cclmark.kinds.tune.environment_search import EnvironmentTarget, candidates_of
+from cclmark.kinds.tune.tune_lines import tune_lines
+from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, EnvironmentTuning, TuneRequest
 from cclmark.launch.experiment_launch import Starts, starts_of
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
@@ -88,21 +88,22 @@ def tuned(
     environment = environment or {}
     candidates = candidates_of(ccl, "", operations, environment, only=only)
     cases = {name: [case_of(ccl, name, size) for size in SIZES] for name in operations}
-    request = EnvironmentRequest(
+    request = TuneRequest(
         request=msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
         cases=cases,
         proof_cases=cases,
-        target=lambda _: EnvironmentTarget(
-            f"{ccl} 1, 2 ranks",
-            candidates,
-            {name: value for name, value in environment.items() if name not in only},
-            {name: environment[name] for name in only if name in environment},
-        ),
         directory=directory,
         budget_s=budget_s,
         proof_rounds=7,
     )
-    result, outcome = EnvironmentTuning(request, simulated, lambda text: None).run()
+    target = EnvironmentTarget(
+        f"{ccl} 1, 2 ranks",
+        candidates,
+        {name: value for name, value in environment.items() if name not in only},
+        {name: environment[name] for name in only if name in environment},
+    )
+    tuning = EnvironmentTuning(lambda _: target, request, simulated, lambda text: None)
+    result, outcome = tuning.run()
     assert outcome == expected
     return result
 
@@ -138,7 +139,7 @@ def test_a_gain_is_deployed_in_fresh_processes(tmp_path):
         for stage in ("search", "proof")
     }
     assert scopes == {"search": {COMMUNICATOR}, "proof": {PROCESS}}
-    text = "\n".join(environment_lines(result))
+    text = "\n".join(tune_lines(result))
     assert "(default 2048; costs host memory)" in text
     assert f"use: . {file}" in text
     assert text.count("copies") == 2 * len(SIZES)
@@ -148,9 +149,9 @@ def test_nothing_beats_the_default(tmp_path):
     (tmp_path / "t").mkdir()
     result = tuned(tmp_path / "t", Simulated(lambda *_: 1e-5))
     assert result.variables == {}
-    assert result.files == ()
+    assert result.files == []
     assert not (tmp_path / "t").exists()  # so that the command can be repeated
-    text = "\n".join(environment_lines(result))
+    text = "\n".join(tune_lines(result))
     assert "nothing beats the default" in text
     assert "12 combinations of CCLMARK_SHM_INLINE_BYTES, CCLMARK_SHM_STREAM_BYTES" in text
     assert "s, no proof; " in text
@@ -163,7 +164,7 @@ def test_what_replaces_a_variable_of_the_environment_is_compared_with_it(tmp_pat
         return 1e-6 * (4 if int(variables.get(name, 65536)) > 16384 else 1) + size / 1e10
 
     result = tuned(tmp_path / "t", Simulated(slow), environment={name: "65536"}, only=[name])
-    text = "\n".join(environment_lines(result))
+    text = "\n".join(tune_lines(result))
     assert "(compared with 65536; default 2048; " in text
     assert f"compared with {name}=65536 of the environment, not with the default" in text
     assert f"unset {name} and repeat the command" in text
@@ -180,9 +181,9 @@ def test_a_size_that_loses_in_the_proof_withholds_the_file(tmp_path):
 
     result = tuned(tmp_path / "t", Slower(flat))
     assert set(result.proof.harmed) == {("all_reduce", MIB)}
-    assert result.files == ()
+    assert result.files == []
     assert not (tmp_path / "t" / ENVIRONMENT_FILE).exists()
-    text = "\n".join(environment_lines(result))
+    text = "\n".join(tune_lines(result))
     assert "slower at 1 MiB" in text
     assert "no file is written: an environment applies to all sizes" in text
 
@@ -217,9 +218,9 @@ def test_an_environment_whose_calls_cost_more_is_not_deployed(tmp_path):
     result = tuned(tmp_path / "t", LaunchBound(factor=1.04))
     assert "but a call costs " in result.proof.objection
     assert "because launches determine its time" in result.proof.objection
-    assert result.files == ()
+    assert result.files == []
     assert not (tmp_path / "t" / ENVIRONMENT_FILE).exists()
-    text = "\n".join(environment_lines(result))
+    text = "\n".join(tune_lines(result))
     assert "not proven: the device needs " in text
     assert "but a call costs" in text
 
@@ -239,7 +240,7 @@ def test_calls_that_may_cost_more_by_chance_are_reported(tmp_path):
     assert result.proof.call.low < 1
     assert result.proof.call.ratio > 1.02
     assert result.files
-    text = "\n".join(environment_lines(result))
+    text = "\n".join(tune_lines(result))
     assert re.search(r"determine its time, a call costs [0-9.]+% more time than the default", text)
     assert "which may be noise" in text
 
@@ -248,8 +249,8 @@ def test_a_size_whose_calls_cost_more_withholds_the_file(tmp_path):
     result = tuned(tmp_path / "t", LaunchBound(at_one_size=1.05))
     assert not result.proof.objection
     assert set(result.proof.costly) == {("all_reduce", 16 * KIB)}
-    assert result.files == ()
-    text = "\n".join(environment_lines(result))
+    assert result.files == []
+    text = "\n".join(tune_lines(result))
     assert "a call costs more at 16 KiB, because launches determine its time" in text
     assert "no file is written: an environment applies to all sizes" in text
 
@@ -261,8 +262,8 @@ def test_what_fails_in_the_proof_is_not_deployed(tmp_path):
     simulated = Simulated(flat, fails=fails)
     result = tuned(tmp_path / "t", simulated)
     assert result.proof.failed == [("all_reduce", MIB)]
-    assert result.files == ()
-    assert "failed at 1 MiB" in "\n".join(environment_lines(result))
+    assert result.files == []
+    assert "failed at 1 MiB" in "\n".join(tune_lines(result))
     # It does not help to repeat that.
     assert {trial.round for trial in simulated.seen if trial.stage == "proof"} == {0}
 
@@ -273,7 +274,7 @@ def test_what_fails_in_the_search_is_reported(tmp_path):
 
     result = tuned(tmp_path / "t", Simulated(flat, fails=fails))
     assert result.files
-    assert "failed: CCLMARK_SHM_STREAM_BYTES=131072" in "\n".join(environment_lines(result))
+    assert "failed: CCLMARK_SHM_STREAM_BYTES=131072" in "\n".join(tune_lines(result))
 
 
 def test_all_operations_count(tmp_path):
@@ -284,7 +285,7 @@ def test_all_operations_count(tmp_path):
         return 2 * flat({}, "", size) - time_s if operation == "all_gather" else time_s
 
     result = tuned(tmp_path / "t", Simulated(opposed), operations=("all_reduce", "all_gather"))
-    assert result.files == ()
+    assert result.files == []
 
 
 def test_variables_of_the_user_are_named_in_the_file(tmp_path):
@@ -299,7 +300,7 @@ def test_variables_of_the_user_are_named_in_the_file(tmp_path):
 def test_a_deadline_ends_the_search(tmp_path):
     result = tuned(tmp_path / "t", Simulated(lambda *_: 1e-5), budget_s=0.0)
     assert not result.found.complete
-    text = "\n".join(environment_lines(result))
+    text = "\n".join(tune_lines(result))
     assert (
         "  no gain was proven within the budget\n  the search ended after 0.0 s, because " in text
     )

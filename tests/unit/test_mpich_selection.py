@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 
 import pytest
@@ -16,15 +18,11 @@ from cclmark.kinds.tune.mpich_selection import (
     MOST_SIZE_BYTES,
     algorithm_name,
     algorithms_of,
-    selection,
-)
-from cclmark.kinds.tune.mpich_tree import (
-    Call,
-    algorithm_of,
     builtin_trees,
     leaves_of,
     read,
     resolved,
+    selection,
 )
 from cclmark.plan.library_settings import find_setting
 from examples import examples
@@ -115,6 +113,70 @@ BUILTIN = builtin_trees(LIBRARY + b"\0")
 def made(*rules, version=""):
     files = selection(rules, BUILTIN, library_version=version)
     return read(files.general, "general"), read(files.shared_memory, "shared memory")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call on one host; ``block_bytes``, ``total_bytes``: MPICH's avg_ and total_msg_size."""
+
+    collective: str
+    ranks: int
+    block_bytes: int
+    total_bytes: int
+    count: int
+    is_commutative: bool = True
+    is_builtin: bool = True
+    is_in_place: bool = False
+    is_multi_threaded: bool = False
+
+
+@cache
+def limit_of(key):
+    return re.fullmatch(
+        r"(comm_size|comm_avg_ppn|avg_msg_size|total_msg_size|count)(<=?)(\d+)", key
+    )
+
+
+def holds(key, call, is_search):
+    """Whether a condition holds (MPIR_Csel_search, MPIR_Csel_prune)."""
+    name, _, value = key.partition("=")
+    if limit := limit_of(key):
+        number = {
+            **dict.fromkeys(("comm_size", "comm_avg_ppn"), call.ranks),
+            **{"avg_msg_size": call.block_bytes, "total_msg_size": call.total_bytes},
+            "count": call.count,
+        }[limit[1]]
+        or_equal = limit[2] == "<=" or (is_search and limit[1] == "comm_size")
+        return number < int(limit[3]) + or_equal
+    if value == "any" or key == "any":
+        return True
+    if value == "pow2":
+        return call.ranks & (call.ranks - 1) == 0
+    if key == "count<pow2":
+        return call.count < 1 << (call.ranks.bit_length() - 1)
+    flags = {"is_op_built_in": call.is_builtin, "is_sendbuf_inplace": call.is_in_place}
+    flags |= {name: getattr(call, name) for name in ("is_commutative", "is_multi_threaded")}
+    if name in flags:
+        return flags[name] == (value == "yes")
+    return key in (f"collective={call.collective}", "comm_type=intra", "comm_hierarchy=flat")
+
+
+def algorithm_of(tree, call):
+    """The name of the algorithm that a tree selects, None where it selects nothing."""
+    is_search = False
+    while tree is not None:
+        [*leaves] = (key for key in tree if key.startswith(("algorithm=", "composition=")))
+        if leaves:
+            return leaves[0].partition("=")[2]
+        for key, below in tree.items():
+            of_communicator = ("collective", "comm_", "any", "is_node_consecutive")
+            is_search = is_search or not (key.startswith(of_communicator) or key.endswith("=any"))
+            if holds(key, call, is_search):
+                tree = below
+                break
+        else:
+            tree = None
+    return None
 
 
 def what_runs(general, shared, call):

@@ -149,7 +149,7 @@ class TestOlderTorch:
     @staticmethod
     def reason(parallel):
         from cclmark import _engine as engine
-        from cclmark.kinds.train.torch.parallelisms import require_features
+        from cclmark.kinds.train.torch.training_runner import require_features
 
         with pytest.raises(engine.MissingError) as failure:
             require_features(parallel)
@@ -157,7 +157,7 @@ class TestOlderTorch:
 
     @pytest.mark.parametrize("parallel", PARALLELISMS)
     def test_this_one_has_all(self, parallel):
-        from cclmark.kinds.train.torch.parallelisms import require_features
+        from cclmark.kinds.train.torch.training_runner import require_features
 
         require_features(parallel)
 

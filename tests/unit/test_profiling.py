@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cclmark.kinds.profile import profiling
+from cclmark.kinds.profile import request as profiling
 from cclmark.launch.program import ProgramEnd, SeenProcess
 
 WRITES_A_LOG = 'touch "$CCLMARK_PLUGIN_LOG-1.cclmlog"'

@@ -6,8 +6,8 @@ import pytest
 
 from cclmark.kinds.replay.document import fit_notice, gaps_line
 from cclmark.kinds.replay.figures import ReplaySummary
-from cclmark.kinds.replay.fit import chosen_of, computes_for, fit_plan, others_of
 from cclmark.kinds.replay.plan import OriginalStep, Replay
+from cclmark.kinds.replay.request import chosen_of, computes_for, fit_plan, others_of
 from cclmark.plan.computations import Compute
 from cclmark.plan.variants import DEFAULT
 

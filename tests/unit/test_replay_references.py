@@ -9,9 +9,9 @@ import pytest
 
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.registry import read_journal
+from cclmark.kinds.replay.document import reference_lines
 from cclmark.kinds.replay.figures import ReplaySummary
 from cclmark.kinds.replay.plan import Replay
-from cclmark.kinds.replay.references import reference_lines
 from cclmark.kinds.replay.result import ReplayedOperation
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.variants import DEFAULT

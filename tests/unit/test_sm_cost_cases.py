@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.kinds.overlap.plan import overlaps_of_pairs
-from cclmark.kinds.tune.choices import Choice
 from cclmark.kinds.tune.prove import Proof, Proven
-from cclmark.kinds.tune.rules import Rule
+from cclmark.kinds.tune.search import Rule
 from cclmark.kinds.tune.sm_cost import measure_sm_cost
-from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
+from cclmark.kinds.tune.target import Choice
+from cclmark.kinds.tune.tune_result import OperationResult, RulesResult
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.computations import Compute
@@ -39,7 +39,7 @@ def test_each_operation_is_measured_with_the_default_and_as_it_is_deployed(tmp_p
         tuned("all_reduce", Choice("ring", "simple", 2)),
         tuned("all_gather", Choice("", "", 0, registration="symmetric")),
     ]
-    result = TuneResult(operations, variables={"NCCL_MIN_CTAS": "32"})
+    result = RulesResult(7, operations=operations, variables={"NCCL_MIN_CTAS": "32"})
     cases = {one.operation: [one.case] for one in operations}
     measure_sm_cost(None, cases, result, tmp_path, 64)
     assert [(variant.describe(), case.operation) for variant, case in seen] == [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cclmark.kinds.replay.traffic_fit import ROUNDS, TrafficFit
+from cclmark.kinds.replay.choices import TRAFFIC_ROUNDS
+from cclmark.kinds.replay.run import TrafficFit
 
 MOST = 96
 US = 1e-6
@@ -17,7 +18,7 @@ def fitted(wanted_s, time_of, most=MOST):
     while (blocks := fit.next()) is not None:
         fit.add(blocks, [time_of(call, number) for call, number in enumerate(blocks)])
         rounds += 1
-    assert rounds <= ROUNDS
+    assert rounds <= TRAFFIC_ROUNDS
     return fit.chosen(), rounds
 
 

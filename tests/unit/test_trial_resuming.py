@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.kinds.experiment.earlier_trials import EarlierTrials
+from cclmark.kinds.experiment.measured_trials import EarlierTrials
 from cclmark.kinds.experiment.plan import SEARCH, Trial, trials_of
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal

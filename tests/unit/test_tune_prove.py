@@ -7,7 +7,7 @@ import pytest
 
 from cclmark.analysis.paired import LEAST_ROUNDS
 from cclmark.kinds.tune.prove import FALSE_SHARE, Trio, prove
-from cclmark.kinds.tune.rules import Rule
+from cclmark.kinds.tune.search import Rule
 from examples import examples
 
 SIZES = (1024, 2048, 4096, 8192)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cclmark.kinds.tune.rules import LARGEST_LOSS, Rule, rules_of
-from cclmark.kinds.tune.search import Found, Score
+from cclmark.kinds.tune.search import LARGEST_LOSS, Found, Rule, Score, rules_of
 from examples import examples
 
 SIZES = [1 << (10 + place) for place in range(6)]

@@ -15,16 +15,15 @@ import pytest
 from cclmark.errors import UsageError
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialTimes
 from cclmark.kinds.tune import open_mpi_rules, table_file
-from cclmark.kinds.tune.choices import Choice
 from cclmark.kinds.tune.mpi_target import RULES_FILE, OpenMpiTarget
-from cclmark.kinds.tune.nccl_candidates import wide_options
-from cclmark.kinds.tune.nccl_target import TABLE_FILE, NcclTarget
+from cclmark.kinds.tune.nccl_target import TABLE_FILE, NcclTarget, wide_options
+from cclmark.kinds.tune.target import Choice
 from cclmark.kinds.tune.tune_lines import tune_lines
 from cclmark.kinds.tune.tuning import (
     ENVIRONMENT_FILE,
     Budget,
+    RulesTuning,
     TuneRequest,
-    Tuning,
     check_directory,
 )
 from cclmark.launch.request import Outcome
@@ -170,14 +169,14 @@ def tuned(
         request=msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
         cases=cases,
         proof_cases={name: _with_middles(own) for name, own in cases.items()},
-        target=target or partial(target_of, app_changes=app_changes),
         directory=directory,
         budget_s=budget_s,
         proof_rounds=10,
         largest_loss=largest_loss,
     )
     check_directory(directory, resumes=False)
-    result, outcome = Tuning(request, simulated, lambda text: None).run()
+    chosen = target or partial(target_of, app_changes=app_changes)
+    result, outcome = RulesTuning(chosen, request, simulated, lambda text: None).run()
     assert outcome == Outcome(0)
     return result
 
@@ -658,9 +657,9 @@ def test_a_failure_of_the_default_ends_the_run(tmp_path):
     cases = {"all_reduce": [case_of("all_reduce", size) for size in SIZES]}
     request = TuneRequest(
         msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
-        *(cases, cases, target_of, tmp_path, 10.0, 7),
+        *(cases, cases, tmp_path, 10.0, 7),
     )
-    _, outcome = Tuning(request, Failing(), lambda text: None).run()
+    _, outcome = RulesTuning(target_of, request, Failing(), lambda text: None).run()
     assert outcome == Outcome(4, "rank 1 died")
 
 

@@ -10,7 +10,7 @@ measured again; a failure of the default ends the run.
 ``figures.py`` computes ratios and verdicts from the results of a journal, so that tables, pages and
 exports show the same. ``measured_trials.py`` measures trials whose choice depends on earlier ones
 (tune, and ``bisection.py`` for ``--bisect``): the journal contains them, and a resumed run
-(``earlier_trials.py``) receives the same times and requests the same trials.
+receives the same times and requests the same trials.
 
 Rooms imported: none; but the list of kinds, to read the journal of an interrupted run. Start with
 ``plan.py`` and ``figures.py``.

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import msgspec
 
+from cclmark.analysis.paired import Batch, Times
 from cclmark.analysis.statistics import median
-from cclmark.errors import EXIT_OK, MissingError
+from cclmark.document.paint import Paint, ansi, unpainted
+from cclmark.document.text import counted
+from cclmark.errors import EXIT_OK, MissingError, UsageError
+from cclmark.kinds.experiment.document import SearchTable
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.launch.experiment_launch import ExperimentLaunch, Starts, starts_of
+from cclmark.kinds.registry import read_journal
+from cclmark.launch.experiment_launch import FAILED_BEFORE, ExperimentLaunch, Starts, starts_of
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
+from cclmark.plan.outline import differences, outline_of
 from cclmark.plan.variants import Variant
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import Recorder, recording
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.item_results import Result
-from cclmark.results.schema import Condition, Explanation, LibraryDescription, Paths
+from cclmark.results.resume import MEASURED, differing_settings
+from cclmark.results.schema import (
+    Condition,
+    Explanation,
+    Header,
+    LibraryDescription,
+    Paths,
+    Predecessor,
+)
 
 
 class TrialCosts:
@@ -140,6 +158,19 @@ class Measuring(Protocol):
 
     def observe(self, trials: Sequence[Trial]) -> dict[Trial, Explanation]:
         """What the library runs in each trial. Raises EndedError."""
+
+
+Found = TypeVar("Found")
+
+
+def ended(process: Generator[Batch, Times | None, Found]) -> Found:
+    """The result of a search that gets no more times."""
+    try:
+        process.send(None)
+    except StopIteration as end:
+        found: Found = end.value
+        return found
+    raise AssertionError("a search continues after its end")
 
 
 class EndedError(Exception):
@@ -329,3 +360,92 @@ class _Numbering:
 
     def progress(self, rank_status: RankStatus) -> None:
         self._listener.progress(msgspec.structs.replace(rank_status, case_index=-1))
+
+
+@dataclass(frozen=True)
+class EarlierTrials:
+    """``results``: those that count again. ``repeated``: the number of those that do not."""
+
+    header: Header
+    path: Path
+    results: list[TrialResult]
+    repeated: int
+    damaged_lines: int
+
+    @classmethod
+    def read(
+        cls,
+        path: Path,
+        request: Request,
+        command: str,
+        fits: Callable[[Trial], bool],
+        *,
+        repeats_failures: bool = False,
+    ) -> EarlierTrials:
+        """Reads a journal of ``command``.
+
+        ``fits``: whether a trial is one of such a command. ``repeats_failures``: trials that failed
+        are measured again. Raises UsageError for a journal of another command, another plan or
+        other settings, and the errors of read_journal.
+        """
+        journal = read_journal(path, as_written=True)
+        header, trials = journal.header, journal.of(TrialResult)
+        outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
+        found = differing_settings(header.settings, request.settings)
+        if header.plan is not None:
+            found = differences(header.plan, outline) + found
+        # A run that was interrupted before its first trial has none, but its plan fits.
+        if header.plan is None or not all(fits(one.trial) for one in trials):
+            found.append(f"it is not the journal of {command}")
+        if found:
+            raise UsageError(f"{path} does not fit this command: {'; '.join(found)}")
+        kept = [one for one in trials if not repeats_failures or _is_measured(one)]
+        return cls(header, path, kept, len(trials) - len(kept), journal.unread_lines)
+
+    @property
+    def predecessor(self) -> Predecessor:
+        """The predecessor for the header of the resuming run."""
+        return Predecessor(self.header.run_id, str(self.path.absolute()), len(self.results))
+
+    def notices(self) -> list[str]:
+        """Returns notices about trials that this run did not measure."""
+        found = [
+            f"{counted(len(self.results), 'trial')} of {self.path}, begun "
+            f"{self.header.started_at}, {'is' if len(self.results) == 1 else 'are'} kept"
+        ]
+        if self.repeated:
+            found[0] += f"; {counted(self.repeated, 'trial')} that failed there are measured again"
+        if self.damaged_lines:
+            lines = counted(self.damaged_lines, "line")
+            found.append(f"{lines} of {self.path} cannot be used")
+        return found
+
+
+def _is_measured(result: TrialResult) -> bool:
+    return result.status in MEASURED and not result.reason.startswith(FAILED_BEFORE)
+
+
+#: The lines of a result, for a terminal of so many columns if it is one.
+ResultLines = Callable[[Paint, int | None], list[str]]
+
+
+def record_search(
+    request: Request,
+    earlier: EarlierTrials | None,
+    journal: Path,
+    began_s: float,
+    search: Callable[[TrialMeasuring, Recorder], tuple[ResultLines, Outcome]],
+) -> int:
+    """Runs a search and records its trials and its result in the new file ``journal``.
+
+    ``earlier``: the trials of the run that this one resumes. Returns the exit code. Raises
+    UsageError if the journal cannot be created, and the errors of ``search``.
+    """
+    with contextlib.closing(Output(None)) as printed:
+        paint = ansi if printed.takes_colours else unpainted
+        table = SearchTable(paint=paint)
+        with recording(journal, printed, table, request, began_s, earlier=earlier) as recorder:
+            known = () if earlier is None else earlier.results
+            lines, outcome = search(TrialMeasuring(request, recorder, known), recorder)
+            table.result = lines(paint, printed.terminal_columns)
+            return recorder.finish(replace(outcome, conclusion=lines(unpainted, None)))

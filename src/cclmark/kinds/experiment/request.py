@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
+import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from cclmark.analysis.paired import Batch, Times
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
@@ -26,12 +28,16 @@ from cclmark.kinds.experiment.bisection import (
     bisection_lines,
 )
 from cclmark.kinds.experiment.command import ExperimentFlags
-from cclmark.kinds.experiment.document import SearchTable
-from cclmark.kinds.experiment.earlier_trials import EarlierTrials
 from cclmark.kinds.experiment.figures import without_effect
 from cclmark.kinds.experiment.kind import KIND
-from cclmark.kinds.experiment.library_version import version_for
-from cclmark.kinds.experiment.measured_trials import EndedError, TrialMeasuring
+from cclmark.kinds.experiment.measured_trials import (
+    EarlierTrials,
+    EndedError,
+    ResultLines,
+    TrialMeasuring,
+    ended,
+    record_search,
+)
 from cclmark.kinds.experiment.plan import Trial, trials_of
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.launch.coordinator import Coordinator
@@ -40,23 +46,69 @@ from cclmark.launch.request import Outcome, Request
 from cclmark.options.case_request import request_of, stem_of
 from cclmark.options.chosen_devices import wanted_of
 from cclmark.options.chosen_libraries import with_mpirun
-from cclmark.options.groups import AUTO_PLACEMENT
-from cclmark.options.varied import (
-    check_settings,
-    checked_variants,
-    require_option,
-    scope_of,
-)
+from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
+from cclmark.options.varied import check_settings, checked_variants, require_option, scope_of
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
-from cclmark.plan.libraries import MPI, all_libraries, in_place_only
-from cclmark.plan.library_settings import foreign_setting
+from cclmark.plan.libraries import MPI, all_libraries, in_place_only, library_called
+from cclmark.plan.library_fields import parse_version
+from cclmark.plan.library_settings import find_setting, foreign_setting
 from cclmark.plan.sizes import parse_size
 from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, OPTION, Assignment, Variant
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import record, recording
+from cclmark.recording.recorder import Recorder, record
 from cclmark.recording.run_files import new_journal
+
+_TIMEOUT_S = 60.0
+
+
+def version_for(names: Sequence[str], ccl: str, flags: CaseOptions) -> str:
+    """Returns the version of the library ``ccl`` if variables with these names depend on it.
+
+    Empty if they do not, if the library is not loaded from a file, and if it cannot be loaded: the
+    ranks report why.
+    """
+    library = library_called(ccl)
+    if library is None or not library.is_loaded:
+        return ""
+    oldest = parse_version(library.oldest_version)
+    if any(_depends(ccl, name, oldest) for name in names):
+        return _version_of(ccl, flags)
+    return ""
+
+
+def _depends(ccl: str, name: str, oldest: int) -> bool:
+    """Whether the setting, or one of its values, is missing in some versions from ``oldest`` on."""
+    setting = find_setting(ccl, name)
+    if setting is None or name.startswith(OPTION):  # the ranks report options that are missing
+        return False
+    added = [one for one in (setting.since, *setting.value_since.values()) if one]
+    return (
+        bool(setting.until or setting.implementation or setting.maximum_before)
+        or max(map(parse_version, added), default=0) > oldest
+    )
+
+
+def _version_of(ccl: str, flags: CaseOptions) -> str:
+    command = [sys.executable, "-m", "cclmark", "settings", "--ccl", ccl, "--format", "json"]
+    if flags.ccl_path:
+        command += ["--ccl-path", flags.ccl_path]
+    for file in flags.ccl_files:
+        command += ["--ccl-file", file]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=True,
+        )
+        version = json.loads(done.stdout)["version"]
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+        return ""
+    return version if isinstance(version, str) else ""
+
 
 _REQUEST = re.compile(
     r"((?:config\.)?[A-Za-z_][A-Za-z0-9_]*)=([^:]+):([^:]+)(?::(?:[x×]([0-9]{1,9})|([^:]+)))?",
@@ -173,9 +225,9 @@ def run_bisection(
             if batch.number == 0 and everything:
                 notice(_duration_text(len(measured), time.monotonic() - begin_s))
             batch = process.send({cell: times.get(trial) for cell, trial in trials.items()})
-        except EndedError as ended:
-            found = _result_so_far(process)
-            return BisectionResult(found if found.curve else None, {}), ended.outcome
+        except EndedError as error:
+            found = ended(process)
+            return BisectionResult(found if found.curve else None, {}), error.outcome
         except StopIteration as end:
             found, outcome = end.value, _judged(end.value, measuring)
             break
@@ -184,9 +236,9 @@ def run_bisection(
     kept = {value: measured[value] for value in found.curve}
     try:
         return BisectionResult(found, _without_effect(measuring, cases, kept)), outcome
-    except EndedError as ended:
-        message = f"what ran was not observed: {ended.outcome.message}"
-        return BisectionResult(found, {}), replace(ended.outcome, message=message)
+    except EndedError as error:
+        message = f"what ran was not observed: {error.outcome.message}"
+        return BisectionResult(found, {}), replace(error.outcome, message=message)
 
 
 def _duration_text(values: int, round_s: float) -> str:
@@ -216,16 +268,6 @@ def _without_effect(
         if all(reasons):
             found[value] = reasons[0]
     return found
-
-
-def _result_so_far(process: Generator[Batch, Times | None, Bisected]) -> Bisected:
-    """The result of the rounds that are complete."""
-    try:
-        process.send(None)
-    except StopIteration as end:
-        found: Bisected = end.value
-        return found
-    raise AssertionError("a bisection continues after its end")
 
 
 def _judged(found: Bisected, measuring: TrialMeasuring) -> Outcome:
@@ -333,24 +375,19 @@ def _bisect(
         command = f"cclmark experiment --bisect {name}={values[0]}:{values[-1]}"
         fits = partial(_is_of, name, {"", *map(str, values)})
         earlier = EarlierTrials.read(flags.resume, request, command, fits, repeats_failures=True)
-    printed = Output(None)
-    paint = ansi if printed.takes_colours else unpainted
-    table = SearchTable(paint=paint)
-    place = flags.journal or new_journal(f"experiment-bisect-{ccl}")
-    try:
-        with recording(place, printed, table, request, began_s, earlier=earlier) as recorder:
-            known = () if earlier is None else earlier.results
-            measuring = TrialMeasuring(request, recorder, known)
-            result, outcome = run_bisection(
-                measuring, cases, name, scope, values, keep, recorder.notice
-            )
-            if result.found is not None:
-                arguments = (result.found, name, cases, keep, result.without_effect)
-                table.result = bisection_lines(*arguments, paint, printed.terminal_columns)
-                outcome = replace(outcome, conclusion=bisection_lines(*arguments))
-            return recorder.finish(outcome)
-    finally:
-        printed.close()
+    journal = flags.journal or new_journal(f"experiment-bisect-{ccl}")
+
+    def search(measuring: TrialMeasuring, recorder: Recorder) -> tuple[ResultLines, Outcome]:
+        notice = recorder.notice
+        result, outcome = run_bisection(measuring, cases, name, scope, values, keep, notice)
+        if result.found is None:
+            return lambda paint, columns: [], outcome
+        return (
+            partial(bisection_lines, result.found, name, cases, keep, result.without_effect),
+            outcome,
+        )
+
+    return record_search(request, earlier, journal, began_s, search)
 
 
 def _is_of(name: str, values: Collection[str], trial: Trial) -> bool:

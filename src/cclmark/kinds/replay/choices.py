@@ -14,6 +14,11 @@ LARGE_ERROR = 0.05
 LEAST_STEPS = 7
 #: In so many rounds ranks come to wait for each other as in the program.
 WAIT_ROUNDS = 5
+#: Of the most blocks of memory traffic: the shares that are measured before any is chosen.
+TRAFFIC_LEVELS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
+TRAFFIC_REFINEMENTS = 4
+#: So many rounds of memory traffic are needed at most.
+TRAFFIC_ROUNDS = 1 + len(TRAFFIC_LEVELS) + TRAFFIC_REFINEMENTS
 # Of a round in which a replay is adapted to the program, and of all such rounds.
 _ROUND_STEPS, _ROUNDS_S = 4, 20.0
 

@@ -115,6 +115,11 @@ class _Way:
     waiting: deque[_Queue] = field(default_factory=deque)
 
 
+def _codes_of(operations: Sequence[ProfiledOperation]) -> list[int]:
+    """The group of each operation, or _MESSAGE."""
+    return [_MESSAGE if one.operation in MESSAGES else one.group for one in operations]
+
+
 class _Steps:
     """The operations and groups of a program, as they are needed for each launch."""
 
@@ -123,7 +128,7 @@ class _Steps:
     ) -> None:
         self.operations = operations
         self.groups = groups
-        self._codes = [_MESSAGE if one.operation in MESSAGES else one.group for one in operations]
+        self._codes = _codes_of(operations)
         self._members: dict[int, dict[int, int]] = {}
 
     def codes(self, launches: Sequence[Launch]) -> list[int]:
@@ -138,34 +143,6 @@ class _Steps:
             found = {rank: number for number, rank in enumerate(self.groups[group])}
             self._members[group] = found
         return found
-
-    def are_in_step(self, launches: Sequence[list[Launch]]) -> bool:
-        """Whether each launch is a collective that has the same number on all ranks of its group.
-
-        Then all complete, one number after the other.
-        """
-        patterns: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-        numbers_in: dict[int, tuple[int, ...]] = {}
-        known: dict[tuple[int, ...], tuple[int, ...]] = {}
-        callers: Counter[int] = Counter()
-        for own in launches:
-            codes = self.codes(own)
-            if _MESSAGE in codes:
-                return False
-            # Most programs have few patterns: which calls are of the first group, of the second …
-            used = {group: place for place, group in enumerate(dict.fromkeys(codes))}
-            pattern = tuple(map(used.__getitem__, codes))
-            if pattern not in patterns:
-                patterns[pattern] = [
-                    tuple(number for number, one in enumerate(pattern) if one == place)
-                    for place in used.values()
-                ]
-            for group, found in zip(used, patterns[pattern], strict=True):
-                numbers = known.setdefault(found, found)
-                if numbers_in.setdefault(group, numbers) is not numbers:
-                    return False
-            callers.update(used.keys())
-        return all(number == len(self.groups[group]) for group, number in callers.items())
 
     def in_one_queue(self, launches: Sequence[list[Launch]]) -> list[_Queue]:
         """A queue for each rank, whose launches complete one after the other."""
@@ -427,6 +404,40 @@ def _components(
                         yield part
 
 
+def are_in_step(
+    indices: Iterable[Sequence[int]],
+    operations: Sequence[ProfiledOperation],
+    groups: Sequence[tuple[int, ...]],
+) -> bool:
+    """Whether each call is a collective that has the same number on all ranks of its group.
+
+    Then all complete, one number after the other. ``indices``: the operations of each rank's calls.
+    """
+    all_codes = _codes_of(operations)
+    patterns: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    numbers_in: dict[int, tuple[int, ...]] = {}
+    known: dict[tuple[int, ...], tuple[int, ...]] = {}
+    callers: Counter[int] = Counter()
+    for own in indices:
+        codes = list(map(all_codes.__getitem__, own))
+        if _MESSAGE in codes:
+            return False
+        # Most programs have few patterns: which calls are of the first group, of the second …
+        used = {group: place for place, group in enumerate(dict.fromkeys(codes))}
+        pattern = tuple(map(used.__getitem__, codes))
+        if pattern not in patterns:
+            patterns[pattern] = [
+                tuple(number for number, one in enumerate(pattern) if one == place)
+                for place in used.values()
+            ]
+        for group, found in zip(used, patterns[pattern], strict=True):
+            numbers = known.setdefault(found, found)
+            if numbers_in.setdefault(group, numbers) is not numbers:
+                return False
+        callers.update(used.keys())
+    return all(number == len(groups[group]) for group, number in callers.items())
+
+
 def join_deadlocked(
     launches: Sequence[list[Launch]],
     operations: Sequence[ProfiledOperation],
@@ -438,7 +449,7 @@ def join_deadlocked(
     which they do. Returns the ranks that still wait for each other; empty if all calls complete.
     """
     steps = _Steps(operations, groups)
-    if steps.are_in_step(launches) or not _stuck_in_one_queue(steps, launches):
+    if not _stuck_in_one_queue(steps, launches):
         return []  # with a queue for each stream, a launch waits for fewer others
     simulation = _Simulation(steps, steps.by_stream(launches), keeps_order=True)
     removed: set[int] = set()

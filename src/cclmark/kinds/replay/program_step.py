@@ -10,15 +10,16 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from itertools import repeat
+from operator import add, attrgetter, sub
 from typing import NoReturn
 
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.kinds.replay.deadlocks import Launch, join_deadlocked
+from cclmark.kinds.replay.deadlocks import Launch, are_in_step, join_deadlocked
 from cclmark.kinds.replay.plan import EXCHANGE, OriginalStep, ProgramStep, ReplayedCall
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.plan.profiled import PLUG_IN, ProfiledOperation
@@ -36,7 +37,9 @@ _QUARTILES = 2
 _PAIR = 2
 _LARGE_DEVIATION = 0.1  # of the replayed step from the median of all
 
-_index_of = attrgetter("index")
+# Steps of large programs have millions of calls, so their columns are computed by maps.
+_index_of, _stream_of = attrgetter("index"), attrgetter("stream")
+_begin_of, _time_of, _beside_of = map(attrgetter, ("begin_s", "time_s", "beside_s"))
 _peer_of = attrgetter("index", "peer")
 _UNKNOWN_SIZES = "alltoallv"  # a profile has the sum of a rank's parts only
 
@@ -95,9 +98,10 @@ def step_of(journal: Journal, name: str) -> FoundStep:
     windows = profile.window
     _check_windows(profile, operations, name)
     ranks = len(windows)
+    sequences = [tuple(map(_index_of, window)) for window in windows]
     callers: dict[int, list[int]] = {}
-    for number, window in enumerate(windows):
-        for group in {operations[index].group for index in _indices_in(window)}:
+    for number, sequence in enumerate(sequences):
+        for group in {operations[index].group for index in set(sequence)}:
             callers.setdefault(group, []).append(number)
     used = sorted(callers)
     groups = [tuple(one for one in group.ranks if one is not None) for group in profile.groups]
@@ -110,42 +114,75 @@ def step_of(journal: Journal, name: str) -> FoundStep:
     # Ranks meet in the same place for one group after the other, the largest first.
     used.sort(key=lambda group: -len(groups[group]))
     numbers = {group: number for number, group in enumerate(used)}
-    steps = [_Rank(number, window, operations) for number, window in enumerate(windows)]
-    _check_order(steps, operations, groups, used, profile, name)
-    if stuck := join_deadlocked([one.launches for one in steps], operations, groups):
-        ranks_text = ", ".join(str(profile.processes[one].rank) for one in stuck)
-        raise UsageError(
-            f"{name}: ranks {ranks_text} wait for each other within the listed step: a replay "
-            "would hang. The profile found no common step: profile a longer part of the program"
-        )
-    shifts_s = _shifts(steps, operations, groups)
-    matrices = _matrices(steps, operations, groups)
+    _check_order(sequences, operations, groups, used, profile, name)
+    launches: list[list[Launch]] = [[] for _ in windows]
+    if not are_in_step(sequences, operations, groups):
+        launches = [[*_launches(window, operations)] for window in windows]
+        if stuck := join_deadlocked(launches, operations, groups):
+            ranks_text = ", ".join(str(profile.processes[one].rank) for one in stuck)
+            raise UsageError(
+                f"{name}: ranks {ranks_text} wait for each other within the listed step: a replay "
+                "would hang. The profile found no common step: profile a longer part of the program"
+            )
+    steps = [_Rank(*one, operations) for one in zip(range(ranks), windows, launches, strict=True)]
     # NCCL stamps the end of a kernel when its first thread has finished, which in a kernel of
     # messages works on one of them only.
     has_partial = profile.source == PLUG_IN
-    shared, own_s = _shared(steps, operations, groups, messages=not has_partial)
-    calls = tuple(
-        tuple(_calls(one, operations, numbers, matrices, shared, shifts_s[one.number], has_partial))
-        for one in steps
-    )
-    remarks = [*_remarks(profile, windows, operations)]
+    calls, own_s = _calls(steps, operations, groups, numbers, has_partial=has_partial)
+    original = _all_of_original(profile)
+    remarks = [*_remarks(profile, original, set().union(*sequences), operations)]
     step = ProgramStep(tuple(groups[group] for group in used), operations, calls, own_s)
-    return FoundStep(step, _original(profile, operations), remarks)
+    return FoundStep(step, _without_partial(original, profile, operations), remarks)
+
+
+#: The numbers of the operations and of the streams of a rank's launches.
+_Pattern = tuple[tuple[int, ...], tuple[int, ...]]
+#: A launch of all ranks of a group: the group, whether it is of messages, and which of these it is.
+_Shared = tuple[int, bool, int]
 
 
 class _Rank:
-    """The launches of a rank in their order."""
+    """The launches of a rank in their order, as columns."""
 
     def __init__(
         self,
         number: int,
         window: Sequence[ProfiledCall],
+        launches: Sequence[Launch],
         operations: Sequence[ProfiledOperation],
     ) -> None:
+        """``launches``: without any, each call of the window is one."""
         self.number = number
-        self.launches = [*_launches(window, operations)]
+        calls = [one.calls[0] for one in launches] if launches else window
         #: The begins are times of kernels.
-        self.is_timed = bool(window) and all(one.time_s > 0 for one in window)
+        self.is_timed = bool(window) and min(map(_time_of, window)) > 0
+        self.begin_s = list(map(_begin_of, calls))
+        end_s = list(map(add, self.begin_s, map(_time_of, calls)))
+        beside_s = list(map(_beside_of, calls))
+        indices, streams = list(map(_index_of, calls)), map(_stream_of, calls)
+        #: Those of messages, by number.
+        self.messages: dict[int, Launch] = {}
+        for place, launch in enumerate(launches):
+            if operations[indices[place]].operation not in MESSAGES:
+                continue
+            self.messages[place] = launch
+            if len(launch.calls) > 1:
+                # The order of messages in a launch differs between ranks.
+                sends = (one for one in launch.calls if operations[one.index].operation == SEND)
+                indices[place] = next(sends, launch.calls[0]).index
+                self.begin_s[place] = min(map(_begin_of, launch.calls))
+                end_s[place] = max(one.begin_s + one.time_s for one in launch.calls)
+                known = [one.beside_s for one in launch.calls if one.beside_s is not None]
+                beside_s[place] = max(known, default=None)
+        self.end_s = end_s
+        self.time_s = list(map(sub, end_s, self.begin_s))
+        #: How long other kernels ran beside each, at most: if they are unknown, all the time.
+        self.beside_s = [
+            time_s if own_s is None else min(time_s, own_s)
+            for time_s, own_s in zip(self.time_s, beside_s, strict=True)
+        ]
+        #: Many ranks have it in common.
+        self.pattern: _Pattern = (tuple(indices), tuple(streams))
 
 
 def _launches(
@@ -155,9 +192,6 @@ def _launches(
 
     Without times, messages that follow each other are together until one of them occurs again.
     """
-    if not any(operations[index].operation in MESSAGES for index in _indices_in(window)):
-        yield from (Launch((call,)) for call in window)
-        return
     pending: list[ProfiledCall] = []
     peers: set[tuple[str, int]] = set()
     end_s = 0.0
@@ -181,11 +215,6 @@ def _launches(
             yield Launch((call,))
     if pending:
         yield Launch(tuple(pending))
-
-
-def _indices_in(window: Sequence[ProfiledCall]) -> set[int]:
-    """The numbers of the operations that a rank calls."""
-    return set(map(_index_of, window))
 
 
 def _is_alike(
@@ -290,15 +319,19 @@ def _check_group(
 
 
 def _check_order(
-    steps: Sequence[_Rank],
+    indices: Sequence[tuple[int, ...]],
     operations: Sequence[ProfiledOperation],
     groups: Sequence[tuple[int, ...]],
     used: Sequence[int],
     profile: Profile,
     name: str,
 ) -> None:
-    """Raises UsageError if ranks of a group do not call the same collectives in the same order."""
-    found = [_collectives(one, operations) for one in steps]
+    """Raises UsageError if ranks of a group do not call the same collectives in the same order.
+
+    ``indices``: the numbers of the operations that each rank calls.
+    """
+    by_pattern = {own: _collectives(own, operations) for own in set(indices)}
+    found = [by_pattern[own] for own in indices]
     for group in used:
         sequences = [found[member].get(group, []) for member in groups[group]]
         for member, sequence in zip(groups[group], sequences, strict=True):
@@ -314,11 +347,12 @@ def _check_order(
             )
 
 
-def _collectives(one: _Rank, operations: Sequence[ProfiledOperation]) -> dict[int, list[int]]:
+def _collectives(
+    indices: Sequence[int], operations: Sequence[ProfiledOperation]
+) -> dict[int, list[int]]:
     """The operations of a rank's collectives in their order, by group."""
     found: dict[int, list[int]] = {}
-    for launch in one.launches:
-        index = launch.calls[0].index
+    for index in indices:
         own = operations[index]
         if own.operation not in MESSAGES:
             found.setdefault(own.group, []).append(index)
@@ -331,35 +365,27 @@ def _shifts(
     groups: Sequence[tuple[int, ...]],
 ) -> list[float]:
     """How much later than the first rank each one begins, in seconds."""
-
-    def is_common(launch: Launch) -> bool:
-        own = operations[launch.first.index]
-        return own.operation in SYNCHRONIZING and len(groups[own.group]) == len(steps)
-
+    of_all = {group for group, members in enumerate(groups) if len(members) == len(steps)}
+    common = {
+        index: own.group
+        for index, own in enumerate(operations)
+        if own.operation in SYNCHRONIZING and own.group in of_all
+    }
     # Ranks have the same order within a group, so the first one of a group is the same call.
-    group = next(
-        (
-            operations[launch.first.index].group
-            for launch in (steps[0].launches if steps else ())
-            if is_common(launch)
-        ),
-        -1,
-    )
+    group = next((common[index] for index in steps[0].pattern[0] if index in common), None)
     ends_s: list[float | None] = []
     for one in steps:
-        found = next(
-            (
-                launch.end_s
-                for launch in one.launches
-                if is_common(launch) and operations[launch.first.index].group == group
-            ),
-            None,
+        found = (
+            end_s
+            for index, end_s in zip(one.pattern[0], one.end_s, strict=True)
+            if group is not None and common.get(index) == group
         )
-        ends_s.append(found if one.is_timed else None)
+        ends_s.append(next(found, None) if one.is_timed else None)
     known = [one for one in ends_s if one is not None]
     if len(known) < len(steps):
         return [0.0] * len(steps)
-    return [max(known) - one for one in known]
+    latest_s = max(known)
+    return [latest_s - one for one in known]
 
 
 #: The row of a sender by its rank and the number of its launch.
@@ -379,8 +405,7 @@ def _matrices(
     messages = [
         (one, number, launch, operations[launch.first.index].group)
         for one in steps
-        for number, launch in enumerate(one.launches)
-        if operations[launch.first.index].operation in MESSAGES
+        for number, launch in one.messages.items()
     ]
     if sum(len(groups[group]) ** 2 for _, _, _, group in messages) > _MOST_ENTRIES:
         raise UsageError(
@@ -442,95 +467,122 @@ def _matrix(
     return tuple(matrix)
 
 
-def _shared(
+def _calls(
     steps: Sequence[_Rank],
+    operations: Sequence[ProfiledOperation],
+    groups: Sequence[tuple[int, ...]],
+    numbers: dict[int, int],
+    *,
+    has_partial: bool,
+) -> tuple[tuple[tuple[ReplayedCall, ...], ...], tuple[float, ...]]:
+    """The calls of each rank, and the own times of those that ranks share.
+
+    ``numbers``: of the groups in the step. ``has_partial``: whether the times of messages are only
+    parts of those of their kernels.
+    """
+    shifts_s = _shifts(steps, operations, groups)
+    matrices = _matrices(steps, operations, groups)
+    alike: dict[_Pattern, list[_Rank]] = {}
+    for one in steps:
+        alike.setdefault(one.pattern, []).append(one)
+    shared, own_s = _shared(alike, operations, groups, messages=not has_partial)
+    calls: list[tuple[ReplayedCall, ...]] = [()] * len(steps)
+    for pattern, ranks in alike.items():
+        indices, streams = pattern
+        in_order = {stream: number for number, stream in enumerate(dict.fromkeys(streams))}
+        own = [operations[index] for index in indices]
+        is_message = [one.operation in MESSAGES for one in own]
+        columns = (
+            [numbers[one.group] for one in own],
+            [in_order[stream] for stream in streams],
+            indices,
+            [
+                EXCHANGE if message else one.operation
+                for one, message in zip(own, is_message, strict=True)
+            ],
+            [one.dtype for one in own],
+        )
+        counts = [one.count for one in own]
+        partial = [has_partial and one for one in is_message]
+        for one in ranks:
+            untimed = None if one.is_timed else repeat(0.0)
+            rows: Iterable[tuple[int, ...]] = repeat(())
+            sizes: Iterable[int] = counts
+            if one.messages:
+                rows = [matrices.get((one.number, place), ()) for place in range(len(own))]
+                sizes = [
+                    max(row) if row else count for row, count in zip(rows, counts, strict=True)
+                ]
+            calls[one.number] = tuple(
+                map(
+                    ReplayedCall,
+                    *columns,
+                    sizes,
+                    map(shifts_s[one.number].__add__, one.begin_s),
+                    untimed or one.time_s,
+                    rows,
+                    shared[pattern],
+                    untimed or one.beside_s,
+                    partial,
+                )
+            )
+    return tuple(calls), own_s
+
+
+def _shared(
+    alike: Mapping[_Pattern, Sequence[_Rank]],
     operations: Sequence[ProfiledOperation],
     groups: Sequence[tuple[int, ...]],
     *,
     messages: bool,
-) -> tuple[dict[tuple[int, int], int], tuple[float, ...]]:
-    """The number of each launch that ranks share, by rank and place, and its own time.
+) -> tuple[dict[_Pattern, list[int]], tuple[float, ...]]:
+    """The numbers of the launches that ranks share, -1 of others, by pattern, and their own times.
 
     Its kernels end together, so that the rank that came last, and waited least, shows the time that
     the operation takes. That is so for operations in which every rank needs data of all others, and
-    for messages between the two ranks of a group. ``messages``: whether the times of messages are
-    those of their kernels.
+    for messages between the two ranks of a group. ``alike``: the ranks of each pattern.
+    ``messages``: whether the times of messages are those of their kernels.
     """
     keys = [(own.group, own.operation in MESSAGES) for own in operations]
+    pairs = {group for group, members in enumerate(groups) if len(members) == _PAIR}
     is_shared = [
-        (messages and key[1] and len(groups[key[0]]) == _PAIR) or own.operation in SYNCHRONIZING
-        for key, own in zip(keys, operations, strict=True)
+        (messages and is_message and group in pairs) or own.operation in SYNCHRONIZING
+        for (group, is_message), own in zip(keys, operations, strict=True)
     ]
-    by_key: dict[tuple[int, bool, int], list[tuple[int, int]]] = {}
-    for one in steps:
+    # By what is shared: its ranks, the shortest time of a rank, and the longest time beside one.
+    found: dict[_Shared, tuple[int, float, float]] = {}
+    keys_of: dict[_Pattern, list[_Shared | None]] = {}
+    for pattern, ranks in alike.items():
         counts = dict.fromkeys(keys, 0)
-        for place, launch in enumerate(one.launches):
-            index = launch.calls[0].index
-            key = keys[index]
-            counts[key] = count = counts[key] + 1
-            if is_shared[index]:
-                by_key.setdefault((*key, count), []).append((one.number, place))
-    found: dict[tuple[int, int], int] = {}
-    own_s: list[float] = []
-    for (group, _, _), shared in by_key.items():
-        if len(shared) < len(groups[group]) or not all(steps[rank].is_timed for rank, _ in shared):
-            continue
-        found.update(dict.fromkeys(shared, len(own_s)))
-        launches = [steps[rank].launches[place] for rank, place in shared]
-        is_alone = all(_beside_s(one) <= 0 for one in launches)
-        own_s.append(0.0 if is_alone else min(one.end_s - one.begin_s for one in launches))
-    return found, tuple(own_s)
+        keys_of[pattern] = own = []
+        for index in pattern[0]:
+            counts[keys[index]] += 1
+            own.append((*keys[index], counts[keys[index]]) if is_shared[index] else None)
+        # The first rank twice: of one value there is no minimum.
+        least_s = map(min, ranks[0].time_s, *(one.time_s for one in ranks))
+        beside_s = map(max, ranks[0].beside_s, *(one.beside_s for one in ranks))
+        timed = sum(one.is_timed for one in ranks)
+        for key, shortest_s, longest_s in zip(own, least_s, beside_s, strict=True):
+            if key is not None:
+                known, time_s, other_s = found.get(key, (0, math.inf, 0.0))
+                found[key] = known + timed, min(time_s, shortest_s), max(other_s, longest_s)
+    whole = {key: one for key, one in found.items() if one[0] == len(groups[key[0]])}
+    numbers: dict[_Shared | None, int] = {key: number for number, key in enumerate(whole)}
+    of_patterns = {
+        pattern: [numbers.get(key, -1) for key in own] for pattern, own in keys_of.items()
+    }
+    own_s = (time_s if beside_s > 0 else 0.0 for _, time_s, beside_s in whole.values())
+    return of_patterns, tuple(own_s)
 
 
-def _beside_s(launch: Launch) -> float:
-    """How long other kernels ran beside a launch, at most: if they are unknown, all the time."""
-    time_s = launch.end_s - launch.begin_s
-    known = [one.beside_s for one in launch.calls if one.beside_s is not None]
-    return min(time_s, max(known)) if known else time_s
-
-
-def _calls(
-    one: _Rank,
-    operations: Sequence[ProfiledOperation],
-    numbers: dict[int, int],
-    matrices: dict[tuple[int, int], tuple[int, ...]],
-    shared: dict[tuple[int, int], int],
-    shift_s: float,
-    has_partial: bool,
-) -> Iterator[ReplayedCall]:
-    streams: dict[int, int] = {}
-    for number, launch in enumerate(one.launches):
-        counted = launch.calls[0]
-        if len(launch.calls) > 1:
-            # The order of messages in a launch differs between ranks.
-            sends = (one for one in launch.calls if operations[one.index].operation == SEND)
-            counted = next(sends, counted)
-        own = operations[counted.index]
-        matrix = matrices.get((one.number, number), ())
-        begin_s = launch.begin_s
-        yield ReplayedCall(
-            group=numbers[own.group],
-            stream=streams.setdefault(launch.calls[0].stream, len(streams)),
-            operation=counted.index,
-            collective=EXCHANGE if matrix else own.operation,
-            dtype=own.dtype,
-            count=max(matrix) if matrix else own.count,
-            begin_s=begin_s + shift_s,
-            time_s=launch.end_s - begin_s if one.is_timed else 0.0,
-            matrix=matrix,
-            number=shared.get((one.number, number), -1),
-            beside_s=_beside_s(launch) if one.is_timed else 0.0,
-            is_partial=has_partial and bool(matrix),
-        )
-
-
-def _original(profile: Profile, operations: Sequence[ProfiledOperation]) -> OriginalStep:
-    """The figures of the program: medians of its steps where they are known.
+def _without_partial(
+    found: OriginalStep, profile: Profile, operations: Sequence[ProfiledOperation]
+) -> OriginalStep:
+    """The figures of the program without the messages whose times are not known.
 
     Messages whose times are only a part of their kernels' are left out of the communication, by
     their share of it in the listed step. If there is nothing else, it is unknown.
     """
-    found = _all_of_original(profile)
     if profile.source != PLUG_IN or not found.communication_s:
         return found
     collectives = [
@@ -590,16 +642,13 @@ def _spans(profile: Profile) -> tuple[float, ...]:
 
 def _communication(windows: Sequence[Sequence[ProfiledCall]]) -> tuple[float, ...]:
     """In which at least one of the calls of a step ran, by rank."""
-    return tuple(
-        length_of(
-            union_of(
-                (round(one.begin_s * _NS), round((one.begin_s + one.time_s) * _NS))
-                for one in window
-            )
-        )
-        / _NS
-        for window in windows
-    )
+    found_s = []
+    for window in windows:
+        begin_s = list(map(_begin_of, window))
+        end_s = map(add, begin_s, map(_time_of, window))
+        begins, ends = (map(round, map(_NS.__mul__, one)) for one in (begin_s, end_s))
+        found_s.append(length_of(union_of(zip(begins, ends, strict=True))) / _NS)
+    return tuple(found_s)
 
 
 def _earlier_medians(profile: Profile) -> tuple[float, ...]:
@@ -613,7 +662,7 @@ def _earlier_medians(profile: Profile) -> tuple[float, ...]:
     return medians_s if is_known and _is_one_step(profile) else ()
 
 
-def _untypical(profile: Profile) -> Iterator[str]:
+def _untypical(profile: Profile, original: OriginalStep) -> Iterator[str]:
     """A remark if the replayed step is far from the medians of all steps."""
     known = profile.repetitions
     if known is not None:
@@ -626,7 +675,6 @@ def _untypical(profile: Profile) -> Iterator[str]:
                 f"{known.step_deviation * 100:.0f} % in its length"
             )
         return
-    original = _all_of_original(profile)
     if not original.steps or not sum(original.communication_s):
         return
     yield (
@@ -646,16 +694,17 @@ def _untypical(profile: Profile) -> Iterator[str]:
 
 def _remarks(
     profile: Profile,
-    windows: Sequence[Sequence[ProfiledCall]],
+    original: OriginalStep,
+    used: Iterable[int],
     operations: Sequence[ProfiledOperation],
 ) -> Iterator[str]:
-    used = set().union(*map(_indices_in, windows))
     if not _is_one_step(profile):
         yield (
             "the listed calls may not form one step of the program: the replay repeats "
-            f"{max(map(len, windows))} calls from its middle, and times of steps are left out"
+            f"{max(map(len, profile.window))} calls from its middle, and times of steps are left "
+            "out"
         )
-    yield from _untypical(profile)
+    yield from _untypical(profile, original)
     if any(operations[index].is_range for index in used):
         yield "calls that were counted by powers of two are replayed with their smallest count"
     if any(not profile.groups[operations[index].group].ranks for index in used):

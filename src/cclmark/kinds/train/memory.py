@@ -103,7 +103,7 @@ def _moments(one: Training) -> list[MemoryNeed]:
 
 def _moments_of_shards(one: Training) -> list[MemoryNeed]:
     """Of FSDP, whose units are the layers, the embedding and the output head with the last norm; a
-    tied output head makes one unit of both ends, see kinds/train/torch/sharded.py.
+    tied output head makes one unit of both ends, see kinds/train/torch/distributed_tensors.py.
     """
     model, tokens = one.model, one.batch * one.sequence
     product_bytes = PRODUCT_BYTES[one.dtype]

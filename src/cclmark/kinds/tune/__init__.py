@@ -12,7 +12,7 @@ processes; each of an MPI has its own.
 repetition, at all sizes of all operations; ``prove.py`` judges the rules, and if one is dropped the
 others are measured again without it. Libraries whose variables hold for a process have an
 ``EnvironmentTarget``: ``environment_search.py`` searches among the candidates of their
-``[[settings]]`` (``environment_candidates.py``), ``environment_proof.py`` gives the verdict.
+``[[settings]]``.
 
 Search and proof measure trials with a stage (``kinds/experiment/measured_trials.py``): the journal
 contains them, and a resumed run repeats none. There is no record: the kind of a tuning run is

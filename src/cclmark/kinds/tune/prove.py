@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeVar
 
@@ -34,7 +34,7 @@ from cclmark.analysis.paired import (
 )
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.rounds import LEAST_COMPARED_ROUNDS
-from cclmark.kinds.tune.rules import LARGEST_LOSS, Rule
+from cclmark.kinds.tune.search import LARGEST_LOSS, Rule, is_loss
 from cclmark.plan.sizes import format_size
 
 FALSE_SHARE = 0.01  # at most so many proofs contain a rule that is no gain
@@ -292,3 +292,112 @@ def _logs(rounds: Sequence[Mapping[K, Trio]]) -> dict[K, list[float]]:
             if trio.tuned_s and trio.default_s:
                 found.setdefault(at, []).append(math.log(trio.tuned_s / trio.default_s))
     return {at: logs for at, logs in sorted(found.items()) if len(logs) >= LEAST_COMPARED_ROUNDS}
+
+
+# An operation and a size in bytes.
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class EnvironmentProof:
+    """The verdict on an environment.
+
+    ``estimate``: its time over the default's, over all places; None if there are too few rounds.
+    ``chance``: the probability that no gain appears as large. ``noise_floor``: the largest
+    logarithm of a ratio of the default to itself. ``objection``: the reason why it is no gain,
+    empty if it is one. ``by_place``: the ratio at each size of each operation. ``failed``: where
+    it failed and the default did not. ``call``: the ratio of the costs of a call over all sizes
+    where launches determine them; None if there are none. ``costly``: the sizes of these at which
+    the loss exceeds LARGEST_LOSS with its whole interval.
+    """
+
+    estimate: RatioEstimate | None = None
+    chance: float = 1.0
+    noise_floor: float = 0.0
+    objection: str = ""
+    by_place: Mapping[Place, RatioEstimate] = field(default_factory=dict)
+    failed: Sequence[Place] = ()
+    call: RatioEstimate | None = None
+    costly: Mapping[Place, RatioEstimate] = field(default_factory=dict)
+
+    @property
+    def harmed(self) -> dict[Place, RatioEstimate]:
+        """Where the loss exceeds LARGEST_LOSS with its whole interval."""
+        return {place: one for place, one in self.by_place.items() if one.low > 1 + LARGEST_LOSS}
+
+    @property
+    def unguarded(self) -> dict[Place, RatioEstimate]:
+        """Where a loss of LARGEST_LOSS is not excluded, and not certain either."""
+        return {
+            place: one
+            for place, one in self.by_place.items()
+            if not one.excludes_slower_by(LARGEST_LOSS) and place not in self.harmed
+        }
+
+    @property
+    def may_cost(self) -> bool:
+        """Whether calls are estimated to cost more by LARGEST_LOSS, which may be noise."""
+        return self.call is not None and self.call.ratio > 1 + LARGEST_LOSS
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether it is a gain that harms no size."""
+        return not (self.objection or self.harmed or self.failed or self.costly)
+
+
+def prove_environment(
+    rounds: Sequence[Mapping[Place, Trio]],
+    calls: Sequence[Mapping[Place, Trio]] = (),
+    false_share: float = FALSE_SHARE,
+) -> EnvironmentProof:
+    """Judges an environment by LEAST_ROUNDS rounds or more, each with the same places.
+
+    ``calls``: the costs of a call in the same rounds, at the places whose times in ``rounds`` are
+    those of the device.
+
+    Rounds without the default or its repetition at a place do not count.
+    """
+    places = sorted({place for one in rounds for place in one})
+    failed = [place for place in places if any(_is_failure(one.get(place)) for one in rounds)]
+    if failed:
+        return EnvironmentProof(objection="it failed where the default did not", failed=failed)
+    tuned: dict[Place, list[float]] = {place: [] for place in places}
+    control: dict[Place, list[float]] = {place: [] for place in places}
+    complete = 0
+    for times in rounds:
+        trios = [times.get(place) for place in places]
+        if any(one is None or None in (one.default_s, one.control_s, one.tuned_s) for one in trios):
+            continue
+        complete += 1
+        for place in places:
+            one = times[place]
+            assert one.default_s and one.control_s and one.tuned_s
+            tuned[place].append(math.log(one.tuned_s / one.default_s))
+            control[place].append(math.log(one.control_s / one.default_s))
+    if complete < LEAST_ROUNDS:
+        return EnvironmentProof(
+            objection=f"{complete} complete rounds, {LEAST_ROUNDS} are required"
+        )
+    ratio, floor = paired_ratio(list(tuned.values())), paired_ratio(list(control.values()))
+    certain = at_least_as_uncertain(ratio, floor)
+    _, call = joint_ratio(calls) or (None, None)
+    reason = objection(ratio, floor, false_share)
+    if not reason and call is not None and is_loss(call):
+        reason = call_objection(ratio, call)
+    return EnvironmentProof(
+        certain,
+        chance_of_gain(certain),
+        noise_floor(floor),
+        reason,
+        {place: paired_ratio([logs]) for place, logs in tuned.items()},
+        call=call,
+        costly={
+            place: one for place, one in ratios_of(calls).items() if one.low > 1 + LARGEST_LOSS
+        },
+    )
+
+
+def _is_failure(trio: Trio | None) -> bool:
+    return (
+        trio is not None and trio.tuned_s is None and None not in (trio.default_s, trio.control_s)
+    )

@@ -15,34 +15,41 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.document.paint import Paint, ansi, unpainted
+from cclmark.document.paint import Paint
 from cclmark.errors import MissingError, UsageError
 from cclmark.explain.plugin_log import plugin_path
-from cclmark.kinds.experiment.document import SearchTable
-from cclmark.kinds.experiment.earlier_trials import EarlierTrials
 from cclmark.kinds.experiment.kind import KIND
-from cclmark.kinds.experiment.measured_trials import Measuring, TrialMeasuring
+from cclmark.kinds.experiment.measured_trials import (
+    EarlierTrials,
+    Measuring,
+    ResultLines,
+    TrialMeasuring,
+    record_search,
+)
 from cclmark.kinds.experiment.plan import trials_of
 from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.command import TuneFlags
-from cclmark.kinds.tune.environment_candidates import EnvironmentTarget, candidates_of
-from cclmark.kinds.tune.environment_lines import environment_lines
-from cclmark.kinds.tune.environment_proof import EnvironmentResult
+from cclmark.kinds.tune.environment_search import EnvironmentTarget, candidates_of
 from cclmark.kinds.tune.mpi_target import MpichTarget, OpenMpiTarget
-from cclmark.kinds.tune.mpich_tree import builtin_trees
-from cclmark.kinds.tune.nccl_candidates import ANYWHERE, MIN_CTAS, PLUG_IN, TABLE, TUNED_OPERATIONS
-from cclmark.kinds.tune.nccl_target import NcclTarget
-from cclmark.kinds.tune.rules import LARGEST_LOSS
+from cclmark.kinds.tune.mpich_selection import builtin_trees
+from cclmark.kinds.tune.nccl_target import (
+    ANYWHERE,
+    MIN_CTAS,
+    PLUG_IN,
+    TABLE,
+    TUNED_OPERATIONS,
+    NcclTarget,
+)
+from cclmark.kinds.tune.search import LARGEST_LOSS
 from cclmark.kinds.tune.sm_cost import measure_sm_cost, sm_cost_lines
 from cclmark.kinds.tune.table_file import LIBRARIES
 from cclmark.kinds.tune.target import Target
 from cclmark.kinds.tune.tune_lines import tune_lines
-from cclmark.kinds.tune.tune_result import TuneResult
+from cclmark.kinds.tune.tune_result import EnvironmentResult, RulesResult
 from cclmark.kinds.tune.tuning import (
-    EnvironmentRequest,
     EnvironmentTuning,
+    RulesTuning,
     TuneRequest,
-    Tuning,
     check_directory,
 )
 from cclmark.launch.coordinator import Coordinator
@@ -61,8 +68,7 @@ from cclmark.plan.library_settings import (
 from cclmark.plan.operations import count_for_size, size_for_count
 from cclmark.plan.variants import DEFAULT
 from cclmark.recording.joining import joined
-from cclmark.recording.output import Output
-from cclmark.recording.recorder import recording
+from cclmark.recording.recorder import Recorder
 from cclmark.recording.run_files import new_journal
 
 _UNKNOWN_VERSION = ""
@@ -118,7 +124,9 @@ def environment_of(
 
 
 _USUAL_DIRECTORY = Path("tuned")
-AnyRequest = TuneRequest[Target] | EnvironmentRequest
+AnyTuning = RulesTuning | EnvironmentTuning
+# Creates the run of a request that sends its progress to a function.
+Start = Callable[[TuneRequest, Measuring, Callable[[str], None]], AnyTuning]
 # Set by the user, they would override the tuned settings.
 _DECIDING = (
     *(PLUG_IN, TABLE, ANYWHERE, MIN_CTAS, "NCCL_MAX_CTAS", "NCCL_MIN_NCHANNELS"),
@@ -135,75 +143,56 @@ def tune(flags: TuneFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    operations = flags.operations
     with joined(wanted_of(flags)) as coordinator:
-        coordinator.exit_code = _tune(operations, flags, coordinator, began_s)
+        request, start = _request(flags, coordinator)
+        coordinator.exit_code = _tune(request, start, began_s)
         return coordinator.exit_code
 
 
-def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, began_s: float) -> int:
-    request = _request(operations, flags, coordinator)
-    directory = flags.output or _USUAL_DIRECTORY
-    tune = replace(request, directory=directory)
+def _tune(tune: TuneRequest, start: Start, began_s: float) -> int:
     earlier = None
-    if flags.resume is not None:
+    if tune.resume is not None:
         earlier = EarlierTrials.read(
-            flags.resume, request.request, "cclmark tune", lambda trial: bool(trial.stage)
+            tune.resume, tune.request, "cclmark tune", lambda trial: bool(trial.stage)
         )
-    check_directory(directory, resumes=flags.resume is not None)
-    printed = Output(None)
-    paint = ansi if printed.takes_colours else unpainted
-    table = SearchTable(paint=paint)
-    place = flags.journal or new_journal(f"tune-{'-'.join(operations)}")
-    watched = sys.stderr.isatty()
-
-    def say(text: str) -> None:
-        if watched:
-            print(f"cclmark: {text}", file=sys.stderr)
-
-    try:
-        own = (place, printed, table, request.request, began_s)
-        with _alone(), recording(*own, earlier=earlier) as recorder:
-            known = () if earlier is None else earlier.results
-            measuring = TrialMeasuring(request.request, recorder, known)
-            result, outcome = _result(tune, measuring, say)
-            conclusion = _lines_of(result)
-            table.result = _lines_of(result, paint)
-            is_priced = flags.sm_cost and coordinator.devices.runtime == "cuda"
-            if is_priced and isinstance(result, TuneResult) and result.files:
-                say("measuring the slow-down of a matrix product")
-                cases = tune.proof_cases
-                cost = measure_sm_cost(tune.request, cases, result, directory, flags.sm_cost)
-                table.result += sm_cost_lines(cost, paint)
-                conclusion += sm_cost_lines(cost)
-            return recorder.finish(replace(outcome, conclusion=conclusion))
-    finally:
-        printed.close()
+    check_directory(tune.directory, resumes=earlier is not None)
+    journal = tune.journal or new_journal(f"tune-{'-'.join(tune.cases)}")
+    with _alone():
+        return record_search(tune.request, earlier, journal, began_s, partial(_search, tune, start))
 
 
-def _lines_of(result: TuneResult | EnvironmentResult, paint: Paint = unpainted) -> list[str]:
-    """The rules or the environment, their proof and the artifacts."""
-    if isinstance(result, EnvironmentResult):
-        return environment_lines(result, paint)
-    return tune_lines(result, paint)
+def _search(
+    tune: TuneRequest, start: Start, measuring: TrialMeasuring, _: Recorder
+) -> tuple[ResultLines, Outcome]:
+    """Searches, proves, and prices the result."""
+    result: RulesResult | EnvironmentResult
+    result, outcome = start(tune, measuring, _say).run()
+    cost = None
+    if tune.matrix_rows and isinstance(result, RulesResult) and result.files:
+        _say("measuring the slow-down of a matrix product")
+        cost = measure_sm_cost(
+            tune.request, tune.proof_cases, result, tune.directory, tune.matrix_rows
+        )
+
+    def lines(paint: Paint, _: int | None) -> list[str]:
+        return tune_lines(result, paint) + ([] if cost is None else sm_cost_lines(cost, paint))
+
+    return lines, outcome
 
 
-def _result(
-    tune: AnyRequest, measuring: Measuring, say: Callable[[str], None]
-) -> tuple[TuneResult | EnvironmentResult, Outcome]:
-    if isinstance(tune, EnvironmentRequest):
-        return EnvironmentTuning(tune, measuring, say).run()
-    return Tuning(tune, measuring, say).run()
+def _say(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"cclmark: {text}", file=sys.stderr)
 
 
-def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) -> AnyRequest:
+def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, Start]:
     if coordinator.placement is not None:
         raise UsageError(
             "tune starts its ranks itself, several times: run it without "
             f"{coordinator.placement.launcher}, on one host"
         )
+    operations, only = flags.operations, flags.settings
     largest_loss = flags.allow_loss / 100
-    only = flags.settings
     changes = flags.app_changes == "yes"
     request, plan = request_of(KIND, operations, flags, coordinator)
     ccl = plan.ccls[0]
@@ -233,18 +222,24 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
         _require_tuned(operations)
     cases = items_of(request.planned, Case)
     by_operation = {name: [case for case in cases if case.operation == name] for name in operations}
-    nominal = trials_of(cases, [DEFAULT], 1)
-    sweeps = (
-        replace(request, planned=nominal),
+    tune = TuneRequest(
+        replace(request, planned=trials_of(cases, [DEFAULT], 1)),
         by_operation,
         {name: _with_middles(own) for name, own in by_operation.items()},
+        directory=flags.output or _USUAL_DIRECTORY,
+        budget_s=flags.budget,
+        proof_rounds=flags.proof_rounds,
+        largest_loss=largest_loss,
+        matrix_rows=flags.sm_cost if request.devices.runtime == "cuda" else 0,
+        journal=flags.journal,
+        resume=flags.resume,
     )
-    limits = (_USUAL_DIRECTORY, flags.budget, flags.proof_rounds)
     if by_size:
-        target = partial(_target_of, ccl, plan.ranks, changes, request.settings.timing)
-        return TuneRequest(*sweeps, target, *limits, largest_loss)
-    environment = partial(environment_of, ccl, plan.ranks, operations, only)
-    return EnvironmentRequest(*sweeps, environment, *limits)
+        timing = request.settings.timing
+        return tune, partial(RulesTuning, partial(_target_of, ccl, plan.ranks, changes, timing))
+    return tune, partial(
+        EnvironmentTuning, partial(environment_of, ccl, plan.ranks, operations, only)
+    )
 
 
 def _require_flags_of(ccl: str, by_size: bool, only: Sequence[str], largest_loss: float) -> None:

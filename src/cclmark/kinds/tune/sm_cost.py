@@ -15,7 +15,7 @@ from cclmark.kinds.overlap.kind import KIND
 from cclmark.kinds.overlap.plan import overlaps_of_pairs
 from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.kinds.tune.target import assigned_options
-from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
+from cclmark.kinds.tune.tune_result import OperationResult, RulesResult
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.cases import Case
 from cclmark.plan.computations import Compute
@@ -52,7 +52,7 @@ def largest_tuned(one: OperationResult, cases: Sequence[Case]) -> Case | None:
     return max(covered, key=lambda case: case.size_bytes, default=None)
 
 
-def deployed_variant(result: TuneResult, one: OperationResult, case: Case) -> Variant:
+def deployed_variant(result: RulesResult, one: OperationResult, case: Case) -> Variant:
     """The variant that runs a case of an operation as a user would, with the artifacts."""
     variables = [Assignment(*pair, PROCESS) for pair in result.variables.items()]
     variables += assigned_options(result.options)
@@ -91,7 +91,7 @@ _JOURNAL = "sm-cost"
 def measure_sm_cost(
     request: Request,
     cases: Mapping[str, Sequence[Case]],
-    result: TuneResult,
+    result: RulesResult,
     directory: Path,
     rows: int,
 ) -> SmCost:

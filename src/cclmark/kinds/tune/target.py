@@ -1,4 +1,4 @@
-"""The library that is tuned: its candidates, and the files that deploy what was found."""
+"""What a tuning run chooses between by operation and size, and the files that deploy it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,78 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from cclmark.kinds.tune.choices import Candidates, Choice, OperationPlan
-from cclmark.plan.variants import COMMUNICATOR, OPTION, PROCESS, Assignment
+from cclmark.kinds.tune.search import Rule, Space
+from cclmark.plan.variants import COMMUNICATOR, MEMORY, OPTION, PROCESS, REGISTRATION, Assignment
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is to run: an algorithm, or buffers that the program allocates or registers otherwise.
+
+    ``protocol`` and ``channels``: of NCCL and RCCL; 0 channels for the library's own number.
+    ``registration`` and ``memory``: values of the settings with these names, empty for no change.
+    """
+
+    algorithm: str = ""
+    protocol: str = ""
+    channels: int = 0
+    registration: str = ""
+    memory: str = ""
+
+    @property
+    def program_changes(self) -> tuple[Assignment, ...]:
+        """The settings that the program has to make itself; empty for an algorithm."""
+        named = ((REGISTRATION, self.registration), (MEMORY, self.memory))
+        return tuple(Assignment(name, value, COMMUNICATOR) for name, value in named if value)
+
+    @property
+    def name(self) -> str:
+        """A name for reports: ``ring SIMPLE × 32``."""
+        if changes := self.program_changes:
+            return ", ".join(f"{one.name} {one.value}" for one in changes)
+        number = f" × {self.channels}" if self.channels else ""
+        return f"{self.algorithm} {self.protocol.upper()}".strip() + number
+
+    @property
+    def stem(self) -> str:
+        """A name for files: ``ring-simple-32``."""
+        words = [self.algorithm, self.protocol]
+        words += [str(self.channels)] if self.protocol else []
+        return "-".join(filter(None, words))
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The candidates of one operation by number, from 1; 0 is the default.
+
+    ``first``: those with which the search begins. ``space``: which ones are near each other.
+    """
+
+    choices: Mapping[int, Choice] = field(default_factory=dict)
+    first: Sequence[int] = ()
+    space: Space = field(default_factory=lambda: Space({}, ()))
+
+
+@dataclass(frozen=True)
+class OperationPlan:
+    """What is to run for one operation.
+
+    ``sizes_bytes``: the sizes at which ``usual`` is known, ascending: what the library chooses by
+    itself. ``rules``: ranges of sizes with the number of a choice. ``choices``: by number.
+    """
+
+    operation: str
+    sizes_bytes: Sequence[int]
+    usual: Mapping[int, Choice]
+    rules: Sequence[Rule]
+    choices: Mapping[int, Choice]
+
+    def program_changes(self, size_bytes: int) -> tuple[Assignment, ...]:
+        """What a rule requires of the program at this size."""
+        for rule in self.rules:
+            if rule.covers(size_bytes):
+                return self.choices[rule.variant].program_changes
+        return ()
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.document.paint import Paint, unpainted
-from cclmark.document.text import counted
-from cclmark.kinds.tune.choices import Choice
-from cclmark.kinds.tune.nccl_candidates import MIN_CTAS
-from cclmark.kinds.tune.prove import Dropped, Proof, Proven
-from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
+from cclmark.document.text import aligned, counted
+from cclmark.kinds.tune.environment_search import in_words
+from cclmark.kinds.tune.nccl_target import MIN_CTAS
+from cclmark.kinds.tune.prove import Dropped, EnvironmentProof, Place, Proof, Proven, change
+from cclmark.kinds.tune.search import LARGEST_LOSS
+from cclmark.kinds.tune.target import Choice
+from cclmark.kinds.tune.tune_result import (
+    EnvironmentResult,
+    OperationResult,
+    RulesResult,
+    TuneResult,
+)
+from cclmark.plan.cases import Case
+from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import MEMORY, REGISTRATION, Assignment
 from cclmark.printable import plain
@@ -18,7 +27,7 @@ from cclmark.results.schema import Explanation
 
 # The fields of torch.distributed.ProcessGroupNCCL.NCCLConfig (torch/_C/_distributed_c10d.pyi).
 _TORCH_OPTIONS = {"minCTAs": "min_ctas", "maxCTAs": "max_ctas"}
-_HEADS = ("from", "to", "setting", "speed-up (95 %)", "smallest", "before", "after")
+_RULE_HEADS = ("from", "to", "setting", "speed-up (95 %)", "smallest", "before", "after")
 # The buffers that the program has to prepare, and the argument of torch's register_mem_pool.
 _CHANGED = {
     (REGISTRATION, "symmetric"): ("in symmetric windows (NCCL 2.27, torch 2.9)", ", symm=True"),
@@ -27,13 +36,26 @@ _CHANGED = {
 }
 
 
-def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
+def tune_lines(result: RulesResult | EnvironmentResult, paint: Paint = unpainted) -> list[str]:
     """Returns a block for each operation, the artifacts and the commands that load them."""
-    lines: list[str] = []
     if not result.is_complete:
         return ["", "  the run ended before its proof was complete: continue with --resume JOURNAL"]
+    if isinstance(result, RulesResult):
+        lines, is_proven = _rules_lines(result, paint), any(one.proof for one in result.operations)
+    else:
+        lines, is_proven = _environment_lines(result, paint), result.proof is not None
+    proof = "no proof"
+    if is_proven:
+        rounds = counted(result.proof_rounds, "round")
+        proof = f"proof {result.proof_s:.0f} s ({rounds}, each in fresh processes)"
+    trials = counted(result.trials, "trial")
+    return [*lines, f"  search {result.search_s:.0f} s, {proof}; {trials}"]
+
+
+def _rules_lines(result: RulesResult, paint: Paint) -> list[str]:
+    lines: list[str] = []
     for one in result.operations:
-        lines += ["", paint(_title(one), "bold"), *_operation_lines(one, result, paint)]
+        lines += ["", _title(one.case, paint), *_operation_lines(one, result, paint)]
         if one.choices and not (one.proof and one.proof.proven) and len(result.operations) > 1:
             lines.append(f"  {no_gain(_is_complete(one))} for this operation")
     changes = _program_changes(result)
@@ -46,22 +68,28 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     elif not deployed:
         complete = all(map(_is_complete, result.operations))
         lines.append(paint(f"  {no_gain(complete)}", "bold"))
-    for change in changes:
-        lines += _program_lines(change)
-    lines += _option_lines(result.options)
-    if result.files:
-        lines += ["  artifacts", *(f"    {path}" for path in result.files)]
-        names = " ".join(f"{name}={value}" for name, value in result.variables.items())
-        lines.append(f"  use: . {result.files[0]}    which sets {plain(names)}")
+    for each in changes:
+        lines += _program_lines(each)
+    lines += [*_option_lines(result.options), *_artifact_lines(result)]
     if MIN_CTAS in result.variables:
         lines.append(
             f"  {MIN_CTAS} applies to the whole program: groups of other sizes and other "
             "operations get more channels and buffers too"
         )
-    proofs = any(one.proof is not None for one in result.operations)
-    rounds = result.proof_rounds if proofs else 0
-    lines.append(effort(result.search_s, result.proof_s, rounds, result.trials))
     return lines
+
+
+def _artifact_lines(result: TuneResult) -> list[str]:
+    if not result.files:
+        return []
+    names = plain(in_words(result.variables))
+    paths = [f"    {path}" for path in result.files]
+    return ["  artifacts", *paths, f"  use: . {result.files[0]}    which sets {names}"]
+
+
+def _table(rows: Sequence[Sequence[str]], paint: Paint) -> list[str]:
+    lines = aligned(rows, "<" * len(rows[0]))
+    return [paint(lines[0], "dim"), *lines[1:]]
 
 
 def _program_lines(change: Assignment) -> list[str]:
@@ -102,17 +130,7 @@ def no_gain(complete: bool) -> str:
     return "nothing beats the default" if complete else "no gain was proven within the budget"
 
 
-def effort(search_s: float, proof_s: float, rounds: int, trials: int) -> str:
-    """The time of the search and of the proof. ``rounds``: of the proof, 0 without one."""
-    proof = (
-        f"proof {proof_s:.0f} s ({counted(rounds, 'round')}, each in fresh processes)"
-        if rounds
-        else "no proof"
-    )
-    return f"  search {search_s:.0f} s, {proof}; {counted(trials, 'trial')}"
-
-
-def _program_changes(result: TuneResult) -> list[Assignment]:
+def _program_changes(result: RulesResult) -> list[Assignment]:
     """What the program has to change, if anything was deployed."""
     if not any(one.proof for one in result.operations) or any(
         one.failed or one.harmed for one in result.operations
@@ -133,8 +151,8 @@ def _is_complete(one: OperationResult) -> bool:
     return one.found is None or one.found.complete
 
 
-def _title(one: OperationResult) -> str:
-    return one.case.series().group_words()
+def _title(case: Case, paint: Paint) -> str:
+    return paint(case.series().group_words(), "bold")
 
 
 def search_end_line(search_end: str) -> str:
@@ -142,7 +160,7 @@ def search_end_line(search_end: str) -> str:
     return f"  the search ended {search_end or 'early'}: more time may find more (--budget)"
 
 
-def _operation_lines(one: OperationResult, result: TuneResult, paint: Paint) -> list[str]:
+def _operation_lines(one: OperationResult, result: RulesResult, paint: Paint) -> list[str]:
     if not one.choices:
         return [
             "  nothing can be selected for this operation by size (NCCL does not call a tuner for "
@@ -152,11 +170,7 @@ def _operation_lines(one: OperationResult, result: TuneResult, paint: Paint) -> 
     if not _is_complete(one):
         lines.append(search_end_line(result.search_end))
     if one.proof is not None and one.proof.proven:
-        rows = [_HEADS, *(_row(one, proven) for proven in one.proof.proven)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for number, row in enumerate(rows):
-            text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            lines.append(paint(f"  {text.rstrip()}", "dim") if not number else f"  {text.rstrip()}")
+        lines += _table([_RULE_HEADS, *(_row(one, each) for each in one.proof.proven)], paint)
         if one.mean_gain is not None:
             lines.append(f"  geometric mean of the speed-ups over all sizes: {one.mean_gain:.3f}")
     if one.proof is not None:
@@ -237,3 +251,130 @@ def _dropped(one: OperationResult, proof: Proof, dropped: Dropped) -> str:
     if any(own.low_bytes <= rule.high_bytes and rule.low_bytes <= own.high_bytes for own in others):
         return f"{name} is not used {where}: {dropped.reason}"
     return f"the default stays {where} instead of {name}: {dropped.reason}"
+
+
+_ENVIRONMENT_HEADS = ("size", "speed-up (95 %)", "before", "after")
+
+
+def _environment_lines(result: EnvironmentResult, paint: Paint) -> list[str]:
+    """The settings, a table for each operation, the file and the command that loads it."""
+    lines: list[str] = []
+    proof = result.proof
+    for case in result.cases:
+        lines += ["", _title(case, paint)]
+        if proof is not None and proof.by_place:
+            rows = [
+                (
+                    *(format_size(place[1]), speed_up(ratio)),
+                    *(what_ran(side.get(place)) for side in (result.usual, result.tuned)),
+                )
+                for place, ratio in proof.by_place.items()
+                if place[0] == case.operation
+            ]
+            lines += _table([_ENVIRONMENT_HEADS, *rows], paint)
+    lines.append("")
+    if proof is not None:
+        lines += _verdict(result, proof, paint)
+    if not result.files and (proof is None or not (proof.harmed or proof.failed or proof.costly)):
+        complete = result.found is None or result.found.complete
+        lines.append(paint(f"  {no_gain(complete)}", "bold"))
+    if result.found is not None and not result.found.complete:
+        lines.append(search_end_line(result.search_end))
+    lines += _search(result)
+    if result.files:
+        if compared := _compared_with(result):
+            lines.append(compared)
+        lines += [
+            *_artifact_lines(result),
+            "  the variables apply to the whole program: operations and sizes that were not "
+            "measured have them too",
+        ]
+    return lines
+
+
+def _verdict(result: EnvironmentResult, proof: EnvironmentProof, paint: Paint) -> list[str]:
+    known = {one.name: one for one in result.tried}
+    lines = [
+        f"  {plain(name)}={plain(value)}{_remark(known.get(name), result.replaced.get(name))}"
+        for name, value in result.variables.items()
+    ]
+    if proof.estimate is not None:
+        lines.append(
+            f"  geometric mean of the speed-ups over all sizes: {speed_up(proof.estimate)}"
+        )
+    if proof.objection:
+        lines.append(f"  not proven: {proof.objection}")
+    problems = [
+        f"slower at {_words(place, result)}: {speed_up(ratio)}"
+        for place, ratio in proof.harmed.items()
+    ]
+    problems += [
+        f"a call costs more at {_words(place, result)}, because launches determine its time: "
+        f"{speed_up(ratio)}"
+        for place, ratio in proof.costly.items()
+    ]
+    problems += [f"failed at {_words(place, result)}" for place in proof.failed]
+    if proof.harmed or proof.failed or proof.costly:
+        problems.append("no file is written: an environment applies to all sizes")
+    lines += [paint(f"  {text}", "red") for text in problems]
+    if proof.is_proven and proof.unguarded:
+        worst = ", ".join(
+            f"{_words(place, result)}: {speed_up(ratio)}"
+            for place, ratio in proof.unguarded.items()
+        )
+        lines.append(f"  a loss of {LARGEST_LOSS:.0%} is not excluded at {worst}")
+    if proof.is_proven and proof.call is not None and proof.may_cost:
+        lines.append(
+            f"  where launches determine its time, a call costs {change(proof.call)}, which may be "
+            "noise: raise --proof-rounds"
+        )
+    return lines
+
+
+def _compared_with(result: EnvironmentResult) -> str:
+    """A line on values of the environment that took the place of defaults; empty without one."""
+    if not result.replaced:
+        return ""
+    names = plain(in_words(result.replaced))
+    return (
+        f"  compared with {names} of the environment, not with the default of the library: unset "
+        f"{' and '.join(map(plain, result.replaced))} and repeat the command to compare with that"
+    )
+
+
+def _remark(setting: LibrarySetting | None, replaced: str | None) -> str:
+    if setting is None:
+        return ""
+    words = [] if replaced is None else [f"compared with {plain(replaced)}"]
+    words += [f"default {setting.default or 'of the library'}"]
+    if setting.costs:
+        words.append(f"costs {', '.join(setting.costs)}")
+    return f" ({'; '.join(words)})"
+
+
+def _words(place: Place, result: EnvironmentResult) -> str:
+    size = format_size(place[1])
+    return size if len(result.cases) == 1 else f"{place[0]} {size}"
+
+
+def _search(result: EnvironmentResult) -> list[str]:
+    found = result.found
+    if found is None:
+        return []
+    lines = [
+        f"  tried: {counted(found.tried, 'combination')} of "
+        f"{', '.join(one.name for one in result.tried)}"
+    ]
+    if found.harmful:
+        lines.append(
+            f"  faster, but slower than the default by more than {LARGEST_LOSS:.0%} at a size: "
+            f"{counted(len(found.harmful), 'combination')}"
+        )
+    lines += [f"  failed: {plain(one)}" for one in result.failures]
+    reasons: dict[str, list[str]] = {}
+    for name, reason in result.refused.items():
+        reasons.setdefault(reason, []).append(name)
+    lines += [
+        f"  not tried, {plain(reason)}: {', '.join(names)}" for reason, names in reasons.items()
+    ]
+    return lines

@@ -12,10 +12,10 @@ from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.errors import UsageError
 from cclmark.kinds.experiment.measured_trials import Measuring, TrialTimes
 from cclmark.kinds.experiment.plan import PROOF, Trial
-from cclmark.kinds.tune.choices import Choice, OperationPlan
 from cclmark.kinds.tune.prove import (
     FALSE_SHARE,
     Dropped,
+    Place,
     Proof,
     Trio,
     change,
@@ -23,8 +23,8 @@ from cclmark.kinds.tune.prove import (
     prove,
     ratios_of,
 )
-from cclmark.kinds.tune.rules import Rule, joined_rules
-from cclmark.kinds.tune.target import Target
+from cclmark.kinds.tune.search import Rule, joined_rules
+from cclmark.kinds.tune.target import Choice, OperationPlan, Target
 from cclmark.kinds.tune.tune_result import OperationResult
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
@@ -34,7 +34,6 @@ from cclmark.results.schema import Explanation
 
 _MOST_PROOFS = 4  # of what is left of the rules
 
-Place = tuple[str, int]  # operation and size in bytes
 # The trials of the default, of the control and of the artifact, and their times.
 Trials = tuple[Trial, Trial, Trial]
 Times = tuple[TrialTimes | None, ...]
@@ -172,8 +171,14 @@ class Proving:
             for case in self._cases[plan.operation]
         }
         known = self._known(settings, choices)
-        for figures in self._measured(plans, tuned, known):
-            self._done.append(_Round(settings, choices, figures))
+
+        def trials_of(number: int) -> dict[Place, Trials]:
+            trials = self._trials(plans, tuned, self._number + number)
+            return {place: trio for place, trio in trials.items() if place not in known}
+
+        measured = measured_rounds(self._measuring, trials_of, self._rounds, self._say)
+        self._number += len(measured)
+        self._done += [_Round(settings, choices, figures) for figures in measured]
         comparable = [_comparable(one, settings, choices) for one in self._done]
         rounds, calls = by_one_clock(comparable), calls_of(comparable)
         share = FALSE_SHARE / max(1, sum(bool(plan.rules) for plan in plans))
@@ -236,34 +241,6 @@ class Proving:
                     )
         return trials
 
-    def _measured(
-        self, plans: Sequence[OperationPlan], tuned: tuple[Assignment, ...], known: set[Place]
-    ) -> list[dict[Place, Times]]:
-        """Measures all rounds, each in fresh processes, at the places that are not known.
-
-        Ends early if the artifact fails.
-        """
-        rounds: list[dict[Place, Times]] = []
-        for each in range(self._rounds):
-            trials = {
-                place: trio
-                for place, trio in self._trials(plans, tuned, self._number).items()
-                if place not in known
-            }
-            if not trials:
-                break
-            self._number += 1
-            self._measuring.measure([one for trio in trials.values() for one in trio])
-            found = {
-                place: tuple(self._measuring.figures(one) for one in trio)
-                for place, trio in trials.items()
-            }
-            rounds.append(found)
-            self._say(f"proof: round {each + 1} of {self._rounds}")
-            if any(_is_failure(trio) for trio in found.values()):
-                break
-        return rounds
-
     def _observed(
         self, plan: OperationPlan, tuned: tuple[Assignment, ...]
     ) -> dict[int, Explanation]:
@@ -275,6 +252,29 @@ class Proving:
         ]
         found = self._measuring.observe(trials) if trials else {}
         return {trial.case.size_bytes: one for trial, one in found.items()}
+
+
+def measured_rounds(
+    measuring: Measuring,
+    trials_of: Callable[[int], Mapping[Place, Trials]],
+    rounds: int,
+    say: Callable[[str], None],
+) -> list[dict[Place, Times]]:
+    """Measures the rounds of a proof, each in fresh processes, and returns the times by place.
+
+    ``trials_of``: those of a round. Ends early if the artifact fails, or without trials.
+    """
+    found: list[dict[Place, Times]] = []
+    for number in range(rounds):
+        trials = trials_of(number)
+        if not trials:
+            break
+        measuring.measure([one for trio in trials.values() for one in trio])
+        found.append({place: tuple(map(measuring.figures, trio)) for place, trio in trials.items()})
+        say(f"proof: round {number + 1} of {rounds}")
+        if any(_is_failure(trio) for trio in found[-1].values()):
+            break
+    return found
 
 
 def _proven(

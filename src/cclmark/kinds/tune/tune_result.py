@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cclmark.analysis.paired import chance_of_gain
+from cclmark.analysis.paired import (
+    chance_of_gain,
+)
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.kinds.tune.choices import Choice
-from cclmark.kinds.tune.prove import FALSE_SHARE, Proof
-from cclmark.kinds.tune.rules import LARGEST_LOSS, Rule
-from cclmark.kinds.tune.search import Found
+from cclmark.kinds.tune.environment_search import EnvironmentFound
+from cclmark.kinds.tune.prove import (
+    FALSE_SHARE,
+    EnvironmentProof,
+    Place,
+    Proof,
+)
+from cclmark.kinds.tune.search import LARGEST_LOSS, Found, Rule
+from cclmark.kinds.tune.target import Choice
 from cclmark.plan.cases import Case
+from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.results.schema import Explanation
+
+
+@dataclass
+class TuneResult:
+    """What search and proof found.
+
+    ``variables``: what the user has to set. ``files``: the artifacts, none if nothing beats the
+    default. ``search_s`` and ``proof_s``: the durations. ``search_end``: when and why the search
+    ended early, in words. ``trials``: the number of measured trials. ``is_complete``: search and
+    proof have ended.
+    """
+
+    proof_rounds: int
+    variables: dict[str, str] = field(default_factory=dict)
+    files: list[Path] = field(default_factory=list)
+    search_s: float = 0.0
+    search_end: str = ""
+    proof_s: float = 0.0
+    trials: int = 0
+    is_complete: bool = False
 
 
 @dataclass
@@ -81,24 +109,35 @@ class OperationResult:
 
 
 @dataclass
-class TuneResult:
-    """The result of tuning. ``files``: the artifacts, none if nothing beats the default.
+class RulesResult(TuneResult):
+    """The result of tuning by operation and size.
 
-    ``variables``: what the user has to set. ``options``: of the communicator, which the program has
-    to give it. ``search_s`` and ``proof_s``: their durations.
-    ``search_end``: when and why the search ended early, in words.
-    ``trials``: the number of measured trials. ``is_complete``: search and proof have ended.
-    ``withheld``: the reason why proven rules are not deployed, empty if there is none.
+    ``options``: of the communicator, which the program has to give it. ``withheld``: the reason why
+    proven rules are not deployed, empty if there is none.
     """
 
-    operations: list[OperationResult]
-    files: list[Path] = field(default_factory=list)
-    variables: dict[str, str] = field(default_factory=dict)
+    operations: list[OperationResult] = field(default_factory=list)
     options: dict[str, str] = field(default_factory=dict)
-    search_s: float = 0.0
-    search_end: str = ""
-    proof_s: float = 0.0
-    trials: int = 0
-    proof_rounds: int = 0
-    is_complete: bool = False
     withheld: str = ""
+
+
+@dataclass
+class EnvironmentResult(TuneResult):
+    """The result of tuning the environment of a library.
+
+    ``cases``: the first one of each operation's sweep. ``tried``: the settings that were varied;
+    ``refused``: those that were not, with the reasons. ``found``: of the search, whose best
+    combination ``variables`` are. ``replaced``: values of the environment that they are compared
+    with. ``failures``: combinations in words that failed. ``usual`` and ``tuned``: what ran by
+    default and with the variables. ``proof``: None if nothing was to be proven.
+    """
+
+    cases: Sequence[Case] = ()
+    tried: Sequence[LibrarySetting] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    found: EnvironmentFound | None = None
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    failures: Sequence[str] = ()
+    proof: EnvironmentProof | None = None
+    usual: Mapping[Place, Explanation] = field(default_factory=dict)
+    tuned: Mapping[Place, Explanation] = field(default_factory=dict)

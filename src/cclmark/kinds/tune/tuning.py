@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,26 +13,30 @@ from typing import Generic, TypeVar
 
 from cclmark.analysis.paired import CONTROL as CONTROL_NUMBER
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
-from cclmark.analysis.paired import Batch, Times
+from cclmark.analysis.paired import Batch, Cell, Times
 from cclmark.analysis.statistics import median
 from cclmark.errors import EXIT_OK, UsageError
-from cclmark.kinds.experiment.measured_trials import EndedError, Measuring, TrialTimes
+from cclmark.kinds.experiment.measured_trials import EndedError, Measuring, ended
 from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
-from cclmark.kinds.tune.choices import Candidates, Choice, OperationPlan
-from cclmark.kinds.tune.environment_candidates import EnvironmentTarget
-from cclmark.kinds.tune.environment_proof import EnvironmentResult, Place, prove_environment
-from cclmark.kinds.tune.environment_search import EnvironmentFound, EnvironmentSearch, in_words
-from cclmark.kinds.tune.rules import LARGEST_LOSS, Rule, joined_rules, rules_of
-from cclmark.kinds.tune.search import Found, search
-from cclmark.kinds.tune.target import Target
+from cclmark.kinds.tune.environment_search import EnvironmentSearch, EnvironmentTarget, in_words
+from cclmark.kinds.tune.prove import Place, prove_environment
+from cclmark.kinds.tune.search import LARGEST_LOSS, Rule, joined_rules, rules_of, search
+from cclmark.kinds.tune.target import Candidates, Choice, OperationPlan, Target
 from cclmark.kinds.tune.tune_proof import (
     Proving,
+    Trials,
     by_one_clock,
     calls_of,
+    measured_rounds,
     remove_if_empty,
     write_files,
 )
-from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
+from cclmark.kinds.tune.tune_result import (
+    EnvironmentResult,
+    OperationResult,
+    RulesResult,
+    TuneResult,
+)
 from cclmark.launch.request import Outcome, Request
 from cclmark.options.environment_file import shell_text
 from cclmark.plan.cases import Case
@@ -108,136 +113,222 @@ _BOUNDARY_ROUNDS = 3
 
 
 TargetT = TypeVar("TargetT")
+ResultT = TypeVar("ResultT", bound=TuneResult)
+Key = TypeVar("Key")
+FoundT = TypeVar("FoundT")
 
 
 @dataclass(frozen=True)
-class TuneRequest(Generic[TargetT]):
+class TuneRequest:
     """What to tune.
 
     ``request``: the devices and settings of the run. ``cases``: those of the search, for each
-    operation by size; ``proof_cases`` also contain sizes between them. ``target``: returns the
-    target, once the library has been observed. ``directory``: of the artifacts. ``budget_s``: for
-    search and proof. ``proof_rounds``: at least seven. ``largest_loss``: see OperationResult.
+    operation by size; ``proof_cases`` also contain sizes between them. ``directory``: of the
+    artifacts. ``budget_s``: for search and proof. ``proof_rounds``: at least seven.
+    ``largest_loss``: see OperationResult. ``matrix_rows``: of the product that prices the result, 0
+    without one. ``journal``: of the run, a new one without it; ``resume``: of the run that it
+    continues.
     """
 
     request: Request
     cases: Mapping[str, Sequence[Case]]
     proof_cases: Mapping[str, Sequence[Case]]
-    target: Callable[[Measuring], TargetT]
     directory: Path
     budget_s: float
     proof_rounds: int
     largest_loss: float = LARGEST_LOSS
+    matrix_rows: int = 0
+    journal: Path | None = None
+    resume: Path | None = None
 
 
-class Tuning:
-    """One tuning run."""
+class _Tuning(ABC, Generic[TargetT, ResultT]):
+    """One tuning run: search, proof and artifacts of a target."""
 
     def __init__(
-        self, tune: TuneRequest[Target], measuring: Measuring, say: Callable[[str], None]
+        self,
+        target: Callable[[Measuring], TargetT],
+        tune: TuneRequest,
+        measuring: Measuring,
+        say: Callable[[str], None],
     ) -> None:
-        """``say`` receives the progress."""
+        """``target``: returns it once the library has been observed. ``say``: gets progress."""
+        self._target_of = target
         self._tune = tune
-        self._say = say
         self._measuring = measuring
-        self._target: Target | None = None
-        proof_cases = [case for cases in tune.proof_cases.values() for case in cases]
-        self._budget = Budget(measuring, tune.budget_s, proof_cases, tune.proof_rounds)
+        self._say = say
+        self._budget = Budget(measuring, tune.budget_s, self._places().values(), tune.proof_rounds)
         self._number = 0
-        self._candidates: dict[str, Candidates] = {}
-        self._variants: dict[Choice, Variant] = {}
+        self._result = self._empty_result()
 
-    def run(self) -> tuple[TuneResult, Outcome]:
-        """Searches and proves. The outcome is a failure of the default, or an interruption."""
-        tune = self._tune
-        results = [
-            OperationResult(cases[0], largest_loss=tune.largest_loss)
-            for cases in tune.cases.values()
-        ]
-        result = TuneResult(results, proof_rounds=tune.proof_rounds)
-        outcome = Outcome(EXIT_OK)
+    def run(self) -> tuple[ResultT, Outcome]:
+        """Searches and proves. The outcome is a failure of the default, or an interruption.
+
+        Raises UsageError and OutputError for the files.
+        """
+        result, outcome = self._result, Outcome(EXIT_OK)
         try:
-            self._observe_usual(results)
-            self._target = tune.target(self._measuring)
-            for one in results:
-                self._candidates[one.operation] = self._target.candidates(one.operation)
-                one.choices = self._candidates[one.operation].choices
-            self._search(results)
-            self._settle_boundaries(results)
+            usual = self._observed(DEFAULT)
+            self._find(usual, self._target_of(self._measuring))
             result.search_s = self._budget.elapsed_s
             result.search_end = self._budget.end_reason
-            plans = [self._plan(one) for one in results]
-            if any(plan.rules for plan in plans):
-                proving = self._proving(results)
-                proven = proving.run(results, plans)
-                result.withheld = proving.withheld
-                result.proof_s = self._budget.elapsed_s - result.search_s
-                if any(plan.rules for plan in proven):
-                    self._deploy(result, proven)
+            self._prove()
+            result.proof_s = self._budget.elapsed_s - result.search_s
             result.is_complete = True
-            if not any(one.failed or (one.proof and one.proof.proven) for one in results):
-                self._discard_candidates()
+            self._remove_unused()
         except EndedError as ended:
             outcome = ended.outcome
         result.trials = self._measuring.number
         return result, outcome
 
-    def _discard_candidates(self) -> None:
-        """Removes the files of the search, and the directory if nothing else is in it.
+    @abstractmethod
+    def _empty_result(self) -> ResultT:
+        """The result before anything was measured."""
 
-        Nothing beats the default: no file explains the result, and the command can be repeated.
+    @abstractmethod
+    def _find(self, usual: Mapping[Place, Explanation], target: TargetT) -> None:
+        """Searches. ``usual``: what the library runs by itself."""
+
+    @abstractmethod
+    def _prove(self) -> None:
+        """Proves what was found, and writes the artifacts."""
+
+    @abstractmethod
+    def _remove_unused(self) -> None:
+        """Removes the files of the search, if none of them explains the result."""
+
+    def _places(self) -> dict[Place, Case]:
+        """The cases of the proof."""
+        return {
+            (operation, case.size_bytes): case
+            for operation, cases in self._tune.proof_cases.items()
+            for case in cases
+        }
+
+    def _observed(self, variant: Variant) -> dict[Place, Explanation]:
+        """What the library runs with a variant at every size of the proof."""
+        trials = {Trial(variant, 0, case, PROOF): at for at, case in self._places().items()}
+        found = self._measuring.observe(list(trials))
+        return {trials[trial]: explanation for trial, explanation in found.items()}
+
+    def _searched(
+        self,
+        searches: Mapping[Key, Generator[Batch, Times | None, FoundT]],
+        trial_of: Callable[[Key, Cell], Trial | None],
+    ) -> dict[Key, FoundT]:
+        """Runs searches in step: the processes of each round measure the cells of all.
+
+        ``trial_of``: of a cell, None if it counts as failed without being measured.
         """
-        shutil.rmtree(self._tune.directory / _CANDIDATES, ignore_errors=True)
-        remove_if_empty(self._tune.directory)
+        batches: dict[Key, Batch] = {}
+        found: dict[Key, FoundT] = {}
 
-    def _search(self, results: Sequence[OperationResult]) -> None:
-        """Searches all operations in step: each round's processes measure the cells of all."""
-        tune = self._tune
-        running: dict[str, _Running] = {}
-        for one in results:
-            candidates = self._candidates[one.operation]
-            if not candidates.choices:
-                continue
-            process = search(candidates.space, candidates.first, len(tune.cases[one.operation]))
-            running[one.operation] = _Running(one, process, next(process))
-        while running:
+        def send(key: Key, times: Times | None) -> None:
+            try:
+                batches[key] = searches[key].send(times)
+            except StopIteration as end:
+                found[key] = end.value
+                batches.pop(key, None)
+
+        for key in searches:
+            send(key, None)
+        while batches:
             asked = {
-                operation: {
-                    cell: self._trial(operation, cell)
-                    for cell in state.batch.cells
-                    if not self._is_hopeless(state, cell)
-                }
-                for operation, state in running.items()
+                key: {cell: trial_of(key, cell) for cell in batch.cells}
+                for key, batch in batches.items()
             }
-            trials_of_round = [one for own in asked.values() for one in own.values()]
-            if self._number and self._budget.ends_search(trials_of_round):
-                for state in running.values():
-                    state.result.found = _ended(state.process)
-                return
-            times = self._measuring.measure(trials_of_round)
-            for operation, state in list(running.items()):
-                trials = asked[operation]
-                own = {
-                    cell: times.get(trials[cell]) if cell in trials else None
-                    for cell in state.batch.cells
-                }
-                try:
-                    state.batch = state.process.send(own)
-                except StopIteration as end:
-                    state.result.found = end.value
-                    del running[operation]
+            trials = [one for own in asked.values() for one in own.values() if one is not None]
+            if self._number and self._budget.ends_search(trials):
+                return found | {key: ended(searches[key]) for key in batches}
+            times = self._measuring.measure(trials)
+            for key, own in asked.items():
+                send(
+                    key,
+                    {cell: None if one is None else times.get(one) for cell, one in own.items()},
+                )
             self._number += 1
             self._say(
                 f"search: round {self._number}, "
                 f"{self._budget.elapsed_s:.0f} s, {self._measuring.number} trials"
             )
+        return found
 
-    def _is_hopeless(self, state: _Running, cell: tuple[int, int]) -> bool:
+    def _comments(self, words: Sequence[str]) -> list[str]:
+        """The comments of an artifact: what it is for, and for which data it was proven."""
+        first = next(iter(self._tune.cases.values()))[0]
+        reduction = f" {first.reduction}" if first.reduction else ""
+        return [*words, f"proven for {first.dtype}{reduction} {first.placement}"]
+
+
+class RulesTuning(_Tuning[Target, RulesResult]):
+    """Tuning by operation and size."""
+
+    _target: Target
+    _candidates: dict[str, Candidates]
+    _variants: dict[Choice, Variant]
+
+    def _empty_result(self) -> RulesResult:
+        tune = self._tune
+        operations = [
+            OperationResult(cases[0], largest_loss=tune.largest_loss)
+            for cases in tune.cases.values()
+        ]
+        return RulesResult(tune.proof_rounds, operations=operations)
+
+    def _find(self, usual: Mapping[Place, Explanation], target: Target) -> None:
+        self._target, self._candidates, self._variants = target, {}, {}
+        searches = {}
+        for one in self._result.operations:
+            name = one.operation
+            one.usual = {size: ran for (own, size), ran in usual.items() if own == name}
+            self._candidates[name] = candidates = target.candidates(name)
+            one.choices = candidates.choices
+            if one.choices:
+                sizes = len(self._tune.cases[name])
+                searches[name] = search(candidates.space, candidates.first, sizes)
+        by_name = {one.operation: one for one in self._result.operations}
+
+        def trial_of(operation: str, cell: Cell) -> Trial | None:
+            hopeless = self._is_hopeless(by_name[operation], cell)
+            return None if hopeless else self._trial(operation, cell)
+
+        for name, found in self._searched(searches, trial_of).items():
+            by_name[name].found = found
+        self._settle_boundaries(self._result.operations)
+
+    def _prove(self) -> None:
+        results = self._result.operations
+        plans = [self._plan(one) for one in results]
+        if not any(plan.rules for plan in plans):
+            return
+        proving = Proving(
+            self._measuring,
+            self._target,
+            self._tune.proof_cases,
+            {one.operation: self._narrow_rules(one) for one in results},
+            self._tune.proof_rounds,
+            self._tune.directory / _CANDIDATES,
+            self._say,
+        )
+        proven = proving.run(results, plans)
+        self._result.withheld = proving.withheld
+        if any(plan.rules for plan in proven):
+            self._deploy(proven)
+
+    def _remove_unused(self) -> None:
+        """See _Tuning. If nothing beats the default, the command can be repeated."""
+        if not any(
+            one.failed or (one.proof and one.proof.proven) for one in self._result.operations
+        ):
+            shutil.rmtree(self._tune.directory / _CANDIDATES, ignore_errors=True)
+            remove_if_empty(self._tune.directory)
+
+    def _is_hopeless(self, one: OperationResult, cell: Cell) -> bool:
         """Whether the library predicts a much longer time than for its own choice."""
         number, size = cell
-        choice = state.result.choices.get(number)
-        case = self._tune.cases[state.result.operation][size]
-        usual = state.result.usual.get(case.size_bytes)
+        choice = one.choices.get(number)
+        case = self._tune.cases[one.operation][size]
+        usual = one.usual.get(case.size_bytes)
         if choice is None or usual is None or not usual.predicted_s:
             return False
         predicted_s = usual.predicted_s.get(f"{choice.algorithm} {choice.protocol}".upper(), 0.0)
@@ -286,7 +377,7 @@ class Tuning:
                     assigned[size] = min(medians, key=lambda number: medians[number])
             one.rules = joined_rules(assigned)
 
-    def _trial(self, operation: str, cell: tuple[int, int]) -> Trial:
+    def _trial(self, operation: str, cell: Cell) -> Trial:
         number, size = cell
         return Trial(
             self._variant(operation, number),
@@ -307,7 +398,6 @@ class Tuning:
     def _variant_of(self, choice: Choice) -> Variant:
         if choice.program_changes:
             return Variant(choice.program_changes)
-        assert self._target is not None
         directory = self._tune.directory / _CANDIDATES
         artifact = self._target.candidate(choice, list(self._tune.cases), directory)
         write_files(directory, artifact.files)
@@ -325,7 +415,7 @@ class Tuning:
 
     def _narrow_rules(self, one: OperationResult) -> list[Rule]:
         """The rules of the search without choices that require the target's wide settings."""
-        if one.found is None or self._target is None:
+        if one.found is None:
             return []
         wide = {number for number, choice in one.choices.items() if self._target.is_wide(choice)}
         scores = [
@@ -335,74 +425,20 @@ class Tuning:
         sizes = [case.size_bytes for case in self._tune.cases[one.operation]]
         return rules_of(replace(one.found, scores=scores), sizes)
 
-    def _proving(self, results: Sequence[OperationResult]) -> Proving:
-        tune = self._tune
-        assert self._target is not None
-        directory = tune.directory / _CANDIDATES
-        return Proving(
-            self._measuring,
-            self._target,
-            tune.proof_cases,
-            {one.operation: self._narrow_rules(one) for one in results},
-            tune.proof_rounds,
-            directory,
-            self._say,
-        )
-
-    def _deploy(self, result: TuneResult, plans: Sequence[OperationPlan]) -> None:
+    def _deploy(self, plans: Sequence[OperationPlan]) -> None:
         """Writes the artifacts of the proven rules. Raises UsageError, OutputError."""
-        assert self._target is not None
-        directory, first = self._tune.directory, result.operations[0].case
-        reduction = f" {first.reduction}" if first.reduction else ""
-        comments = (
-            self._target.words,
-            f"proven for {first.dtype}{reduction} {first.placement}",
-        )
+        result, directory = self._result, self._tune.directory
+        comments = self._comments([self._target.words])
         artifact = self._target.deployment(plans, directory, comments)
         result.variables, result.options = dict(artifact.process), dict(artifact.options)
-        files = write_files(directory, artifact.files)
+        result.files = write_files(directory, artifact.files)
         if result.variables:
             needed = [
                 f"requires the option {name}={value} of the communicator (see cclmark report)"
                 for name, value in result.options.items()
             ]
             text = shell_text(result.variables, comments=[*comments, *needed])
-            files = [*write_files(directory, {ENVIRONMENT_FILE: text}), *files]
-        result.files = files
-
-    def _observe_usual(self, results: Sequence[OperationResult]) -> None:
-        """Observes what the library runs by itself at every size of the proof."""
-        trials = [
-            Trial(DEFAULT, 0, case, PROOF)
-            for one in results
-            for case in self._tune.proof_cases[one.operation]
-        ]
-        found = self._measuring.observe(trials)
-        for one in results:
-            one.usual = {
-                trial.case.size_bytes: explanation
-                for trial, explanation in found.items()
-                if trial.case.operation == one.operation
-            }
-
-
-@dataclass
-class _Running:
-    """The search of one operation."""
-
-    result: OperationResult
-    process: Generator[Batch, Times | None, Found]
-    batch: Batch
-
-
-def _ended(process: Generator[Batch, Times | None, Found]) -> Found:
-    """The result of a search whose deadline has passed."""
-    try:
-        process.send(None)
-    except StopIteration as end:
-        found: Found = end.value
-        return found
-    raise AssertionError("a search continues after its deadline")
+            result.files[:0] = write_files(directory, {ENVIRONMENT_FILE: text})
 
 
 def _boundaries(
@@ -453,97 +489,39 @@ def check_directory(directory: Path, *, resumes: bool) -> None:
     probe.unlink()
 
 
-class EnvironmentRequest(TuneRequest[EnvironmentTarget]):
-    """See TuneRequest."""
+class EnvironmentTuning(_Tuning[EnvironmentTarget, EnvironmentResult]):
+    """Tuning of one environment for all operations and sizes."""
 
+    _target: EnvironmentTarget
 
-class EnvironmentTuning:
-    """One tuning run. ``say`` receives the progress."""
+    def _empty_result(self) -> EnvironmentResult:
+        cases = [cases[0] for cases in self._tune.cases.values()]
+        return EnvironmentResult(self._tune.proof_rounds, cases=cases)
 
-    def __init__(
-        self,
-        tune: EnvironmentRequest,
-        measuring: Measuring,
-        say: Callable[[str], None],
-    ) -> None:
-        self._tune = tune
-        self._measuring = measuring
-        self._say = say
-        self._budget = Budget(measuring, tune.budget_s, self._places().values(), tune.proof_rounds)
-
-    def run(self) -> tuple[EnvironmentResult, Outcome]:
-        """Searches and proves. The outcome is a failure of the default, or an interruption.
-
-        Raises UsageError and OutputError for the files.
-        """
-        tune = self._tune
-        result = EnvironmentResult(
-            [cases[0] for cases in tune.cases.values()], proof_rounds=tune.proof_rounds
-        )
-        outcome = Outcome(EXIT_OK)
-        try:
-            result.usual = self._observed(DEFAULT)
-            target = tune.target(self._measuring)
-            axes = target.candidates.space.axes
-            settings = [find_setting(self._ccl, axis.name) for axis in axes]
-            result.tried = [one for one in settings if one is not None]
-            result.refused = target.candidates.refused
-            result.replaced = target.replaced
-            self._search(target, result)
-            result.search_s = self._budget.elapsed_s
-            result.search_end = self._budget.end_reason
-            if result.variables:
-                self._prove(result)
-                result.proof_s = self._budget.elapsed_s - result.search_s
-                if result.proof is not None and result.proof.is_proven:
-                    result.files = self._deployed(target, result.variables)
-            result.is_complete = True
-            if not result.files:
-                remove_if_empty(tune.directory)
-        except EndedError as ended:
-            outcome = ended.outcome
-        result.trials = self._measuring.number
-        return result, outcome
-
-    @property
-    def _ccl(self) -> str:
-        return next(iter(self._tune.cases.values()))[0].ccl
-
-    def _search(self, target: EnvironmentTarget, result: EnvironmentResult) -> None:
-        space = target.candidates.space
+    def _find(self, usual: Mapping[Place, Explanation], target: EnvironmentTarget) -> None:
+        result, space = self._result, target.candidates.space
+        self._target, result.usual = target, usual
+        settings = [find_setting(self._ccl, axis.name) for axis in space.axes]
+        result.tried = [one for one in settings if one is not None]
+        result.refused, result.replaced = target.candidates.refused, target.replaced
         cases = [case for own in self._tune.cases.values() for case in own]
-        search = EnvironmentSearch(space, len(cases))
-        process = search.run()
-        times: Times | None = None
-        number = 0
+        process = EnvironmentSearch(space, len(cases))
 
-        def variant_of(variant: int) -> Variant:
-            if variant in (DEFAULT_NUMBER, CONTROL_NUMBER):
-                return DEFAULT if variant == DEFAULT_NUMBER else CONTROL
-            return self._variant(space.variables(search.combination(variant)))
+        def trial_of(_: None, cell: Cell) -> Trial:
+            number, at = cell
+            variant = DEFAULT if number == DEFAULT_NUMBER else CONTROL
+            if number not in (DEFAULT_NUMBER, CONTROL_NUMBER):
+                variant = self._variant(space.variables(process.combination(number)))
+            return Trial(variant, self._number, cases[at], SEARCH)
 
-        while True:
-            try:
-                batch = process.send(times)
-                trials = {
-                    (variant, cell): Trial(variant_of(variant), number, cases[cell], SEARCH)
-                    for variant, cell in batch.cells
-                }
-                if number and self._budget.ends_search(list(trials.values())):
-                    process.send(None)
-            except StopIteration as end:
-                found: EnvironmentFound = end.value
-                break
-            measured = self._measuring.measure(list(trials.values()))
-            times = {cell: measured.get(trial) for cell, trial in trials.items()}
-            number += 1
-            self._say(
-                f"search: round {number}, {self._budget.elapsed_s:.0f} s, "
-                f"{self._measuring.number} trials"
-            )
+        found = self._searched({None: process.run()}, trial_of)[None]
         result.found = found
         result.variables = space.variables(found.best)
         result.failures = [in_words(space.variables(one)) for one in found.failed]
+
+    @property
+    def _ccl(self) -> str:
+        return self._result.cases[0].ccl
 
     def _variant(self, variables: Mapping[str, str], *, deployed: bool = False) -> Variant:
         """The variant with these variables; ``deployed``: set before the processes start."""
@@ -556,47 +534,29 @@ class EnvironmentTuning:
             tuple(Assignment(name, value, scope_of(name)) for name, value in variables.items())
         )
 
-    def _prove(self, result: EnvironmentResult) -> None:
-        """Measures the environment in new processes next to the default, and judges it."""
+    def _prove(self) -> None:
+        result = self._result
+        if not result.variables:
+            return
         tuned = self._variant(result.variables, deployed=True)
-        rounds: list[dict[Place, tuple[TrialTimes | None, ...]]] = []
-        for number in range(self._tune.proof_rounds):
-            trials = {
-                place: [Trial(one, number, case, PROOF) for one in (DEFAULT, CONTROL, tuned)]
+
+        def trials_of(number: int) -> dict[Place, Trials]:
+            return {
+                place: (
+                    Trial(DEFAULT, number, case, PROOF),
+                    Trial(CONTROL, number, case, PROOF),
+                    Trial(tuned, number, case, PROOF),
+                )
                 for place, case in self._places().items()
             }
-            self._measuring.measure([one for trio in trials.values() for one in trio])
-            figures = {
-                place: tuple(self._measuring.figures(one) for one in trio)
-                for place, trio in trials.items()
-            }
-            rounds.append(figures)
-            self._say(f"proof: round {number + 1} of {self._tune.proof_rounds}")
-            if any(
-                tuned_one is None and None not in others for *others, tuned_one in figures.values()
-            ):
-                break
+
+        rounds = measured_rounds(self._measuring, trials_of, self._tune.proof_rounds, self._say)
         result.proof = prove_environment(by_one_clock(rounds), calls_of(rounds))
         if result.proof.is_proven:
             result.tuned = self._observed(tuned)
+            text = shell_text(result.variables, comments=self._comments(self._target.comments))
+            result.files = write_files(self._tune.directory, {ENVIRONMENT_FILE: text})
 
-    def _places(self) -> dict[Place, Case]:
-        return {
-            (operation, case.size_bytes): case
-            for operation, cases in self._tune.proof_cases.items()
-            for case in cases
-        }
-
-    def _observed(self, variant: Variant) -> dict[Place, Explanation]:
-        """What the library runs with a variant."""
-        trials = {Trial(variant, 0, case, PROOF): at for at, case in self._places().items()}
-        found = self._measuring.observe(list(trials))
-        return {trials[trial]: explanation for trial, explanation in found.items()}
-
-    def _deployed(self, target: EnvironmentTarget, variables: Mapping[str, str]) -> list[Path]:
-        """Writes the file. Raises UsageError, OutputError."""
-        first = next(iter(self._tune.cases.values()))[0]
-        reduction = f" {first.reduction}" if first.reduction else ""
-        comments = [*target.comments, f"proven for {first.dtype}{reduction} {first.placement}"]
-        text = shell_text(variables, comments=comments)
-        return write_files(self._tune.directory, {ENVIRONMENT_FILE: text})
+    def _remove_unused(self) -> None:
+        if not self._result.files:
+            remove_if_empty(self._tune.directory)
