@@ -285,10 +285,10 @@ def measure(
         )
     from cclmark.launch.coordinator import coordinator_of_one
     from cclmark.launch.devices import choose_devices
-    from cclmark.options.chosen_devices import devices_text
+    from cclmark.options.chosen_devices import devices_for
     from cclmark.recording.joining import devices_here
 
-    devices = choose_devices(devices_text(flags), flags.count, devices_here)
+    devices = choose_devices(devices_for(flags), flags.count, devices_here)
     command = command_of(names, sizes, options)
     with (
         _journal_path(journal) as path,

@@ -23,6 +23,7 @@ from cclmark.launch.devices import (
     quick_cuda_count,
 )
 from cclmark.launch.placement import STEP_VARIABLE, Placement, find_placement, notices_alone
+from cclmark.plan.runtimes import NamedDevices
 
 
 @contextmanager
@@ -53,7 +54,7 @@ class WantedDevices:
     each other. ``mixed``: devices may be of several runtimes. ``falls_back``: see choose_devices.
     """
 
-    choice: Callable[[], str]
+    choice: Callable[[], NamedDevices]
     count: int | None
     timeout_s: float
     mixed: bool = False
@@ -95,14 +96,14 @@ def joined(
 
 
 def pick_devices(
-    text: str, count: int | None, *, mixed: bool = False, falls_back: bool | None = None
+    named: NamedDevices, count: int | None, *, mixed: bool = False, falls_back: bool | None = None
 ) -> DeviceChoice:
     """Returns the devices that ``--devices`` and ``-g`` select, see choose_devices.
 
     Prints its notices at once: the header contains them too, but not every format shows it.
     ``mixed``: devices may be of several runtimes. ``falls_back``: see choose_devices.
     """
-    devices = choose_devices(text, count, devices_here, falls_back=falls_back)
+    devices = choose_devices(named, count, devices_here, falls_back=falls_back)
     if devices.mixed and not mixed:
         raise _no_mixture()
     if find_placement(os.environ) is None:

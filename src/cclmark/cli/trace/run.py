@@ -264,7 +264,6 @@ class CopyPair:
         return (self.start, self.end) in flows
 
 
-parse_copy_pair = CopyPair.parse
 _PAIRS = {"pairs": CopyPair(0, 1), "local": CopyPair(0, 0), "host": CopyPair(None, 0)}
 
 

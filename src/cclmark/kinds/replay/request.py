@@ -46,6 +46,7 @@ from cclmark.plan.libraries import (
     runtimes_of,
     torch_backend_of,
 )
+from cclmark.plan.runtimes import NamedDevices
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import FIT, NO_COMPUTE, OF_PROFILE
 from cclmark.recording.joining import WantedDevices, devices_here, joined
@@ -202,7 +203,7 @@ def _count(flags: ReplayFlags, ranks: int) -> int | None:
     """
     if flags.devices or flags.count is not None or find_placement(os.environ) is not None:
         return flags.count
-    found = choose_devices("", None, devices_here)
+    found = choose_devices(NamedDevices(), None, devices_here)
     if found.runtime != "host" and len(found.indices) < ranks:
         raise MissingError(
             f"the profile has {ranks} ranks, but this machine has {len(found.indices)} "
