@@ -1,5 +1,6 @@
 import re
 import struct
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,11 +8,10 @@ import pytest
 
 from cclmark.errors import MissingError, UnreadError, UsageError
 from cclmark.kinds.registry import KINDS
+from cclmark.launch.attempt import Attempt, ProcessWatch, RankWatch
 from cclmark.launch.coordinator import Coordinator, RankLayout, name_apart
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind, verdict
-from cclmark.launch.process_watch import ProcessWatch
-from cclmark.launch.rank_watch import RankWatch
 from cclmark.launch.request import Request, ResultDelivery
 from cclmark.plan.cases import Case
 from cclmark.plan.items import COLLECTIVE
@@ -239,6 +239,25 @@ def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
     delivery.pass_on()
     delivery.pass_on()
     assert passed == [1, 2, 3]
+
+
+def test_reports_of_ranks_are_waited_for_until_a_signal_arrives(monkeypatch):
+    """An mpirun that ends the job sends SIGKILL soon after it."""
+    signals, looks = [], []
+    attempt = object.__new__(Attempt)
+    attempt._coordinator = SimpleNamespace(agents=[])
+    attempt._ranks = SimpleNamespace(any_can_report=lambda _: True, look=lambda **_: None)
+    attempt._processes = SimpleNamespace(lost_ranks=set)
+    attempt._messages = SimpleNamespace(receive=lambda _: looks.append(None))
+    monkeypatch.setattr("cclmark.launch.attempt.noted", lambda: signals)
+    since_s = time.monotonic()
+    attempt._abort_and_gather(set(), 0.02)
+    assert time.monotonic() - since_s >= 0.02
+    assert looks
+    looks.clear()
+    signals.append(15)
+    attempt._abort_and_gather(set(), 1000.0)
+    assert not looks
 
 
 @pytest.mark.parametrize(("why", "waits"), [("its connection broke", False), ("", True)])

@@ -28,8 +28,8 @@ from cclmark.errors import (
     EXIT_WRONG,
     UnreadError,
 )
-from cclmark.launch.launching import launching_of
-from cclmark.launch.request import Outcome, Request, Surroundings
+from cclmark.launch.launching import explain_items, launch_items
+from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.items import Item
 from cclmark.plan.outline import outline_of
 from cclmark.printable import plain, plain_lines, printable
@@ -159,7 +159,7 @@ class Earlier(Protocol):
         """Notices about what this run did not measure."""
 
 
-class Recorder:
+class Recorder(Listener):
     """Receives the events of a run."""
 
     def __init__(
@@ -178,6 +178,7 @@ class Recorder:
         """``explain``: explanations of the results follow. ``earlier``: trials that the measuring
         of an adaptive run reports again.
         """
+        super().__init__()
         self._earlier = earlier
         self._explains = explain
         self._explanations: dict[int, Explanation] = {}
@@ -451,11 +452,10 @@ def record(
         exporter = exporter_for(printed)
         place = journal or new_journal(stem)
         with recording(place, printed, exporter, request, began_s, resumed, explain) as recorder:
-            launching = launching_of(request.kind)
-            outcome = launching.run(request, recorder)
+            outcome = launch_items(request, recorder)
             if explain and outcome.exit_code == EXIT_OK:
                 wanted = recorder.unexplained if request.explains_at_end else recorder.measured
-                outcome = launching.explain(request, wanted, recorder, outcome)
+                outcome = explain_items(request, wanted, recorder, outcome)
             return recorder.finish(outcome)
     finally:
         printed.close()
@@ -514,7 +514,7 @@ def measure_part(request: Request, journal: Path) -> tuple[list[Result], Outcome
     output = Output(None)
     try:
         with recording(journal, output, kept, request, time.monotonic(), within=True) as recorder:
-            outcome = launching_of(request.kind).run(request, recorder)
+            outcome = launch_items(request, recorder)
             recorder.finish(outcome, quiet=True)
     finally:
         output.close()

@@ -11,7 +11,7 @@ from cclmark.errors import UsageError
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
-from cclmark.launch.experiment_launch import FAILED_BEFORE
+from cclmark.launch.launching import FAILED_BEFORE
 from cclmark.launch.request import Request
 from cclmark.plan.outline import differences, outline_of
 from cclmark.results.resume import MEASURED, differing_settings
