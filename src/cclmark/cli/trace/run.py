@@ -35,10 +35,10 @@ from cclmark.plan.transfers import Transfer
 from cclmark.printable import plain
 from cclmark.recording.joining import first_of, joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import Recorder, recording
+from cclmark.recording.recorder import Recorder, Silent, recording
 from cclmark.recording.run_files import new_file, new_journal
 from cclmark.results.item_results import CaseResult, Result, TransferResult
-from cclmark.results.schema import Footer, Header, Trace, TracedStage
+from cclmark.results.schema import Trace, TracedStage
 from cclmark.run import locate
 from cclmark.trace.case_steps import steps_of
 from cclmark.trace.copy_timeline import assemble_copies
@@ -365,7 +365,7 @@ class Tracing:
         """Measures, traces, writes both files, prints the summary; returns the exit code."""
         output = Output(None)
         try:
-            with recording(files.journal, output, _Silent(), self._request, began_s) as recorder:
+            with recording(files.journal, output, Silent(), self._request, began_s) as recorder:
                 measured = _Measured(recorder)
                 outcome = run_attempt(self._request, measured)
                 if outcome.exit_code == EXIT_OK and measured.time_s is not None:
@@ -440,19 +440,6 @@ def _stages_of(stages: Mapping[int, Sequence[Stage]]) -> dict[int, list[TracedSt
         ]
         for number, of_one in stages.items()
     }
-
-
-class _Silent:
-    """A format without text: a trace prints its summary itself."""
-
-    def begin(self, header: Header) -> str:
-        return ""
-
-    def add(self, result: Result) -> str:
-        return ""
-
-    def end(self, footer: Footer | None) -> str:
-        return ""
 
 
 class _Notices(Listener):

@@ -289,7 +289,7 @@ def _measure(
         ),
         resume=flags.resume,
         explain=True,
-    )
+    ).exit_code
 
 
 def _placed_alike(cases: Sequence[Case], variants: Sequence[Variant]) -> list[Case]:

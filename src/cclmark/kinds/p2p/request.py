@@ -171,7 +171,7 @@ def _measure(
         journal=flags.journal,
         stem=f"p2p-{devices.runtime}-{len(devices.indices)}",
         resume=flags.resume,
-    )
+    ).exit_code
 
 
 def _check_several_hosts(flags: TransferFlags) -> None:

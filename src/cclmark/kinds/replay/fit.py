@@ -17,7 +17,7 @@ from cclmark.kinds.replay.result import ReplayResult
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.computations import Compute
 from cclmark.plan.work_beside import MATMUL, TRIAD
-from cclmark.recording.recorder import measure_part
+from cclmark.recording.recorder import record
 
 # All candidates are measured in turn, several times: what drifts affects all alike.
 _PASSES = 3
@@ -99,7 +99,7 @@ def fit(request: Request, plan: FitPlan, journal: Path) -> Fit:
         request.settings, iterations=plan.steps, warmup=_WARM_UP_STEPS, check=0, inject=[]
     )
     own = replace(request, settings=settings, planned=plan.replays, pending=(), warnings=())
-    results, outcome = measure_part(own, journal)
+    _, outcome, results = record(own, journal=journal)
     summaries = summaries_of_replays(one for one in results if isinstance(one, ReplayResult))
     measured = [one for one in summaries if one.communication_error is not None]
     chosen = chosen_of(measured) if outcome.exit_code == EXIT_OK else None

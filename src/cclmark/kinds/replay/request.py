@@ -51,7 +51,7 @@ from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import FIT, NO_COMPUTE, OF_PROFILE
 from cclmark.recording.joining import WantedDevices, devices_here, joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import measure_part, record, unused
+from cclmark.recording.recorder import record, unused
 from cclmark.recording.run_files import new_journal
 from cclmark.run import locate
 
@@ -124,7 +124,7 @@ def shared_traffic(
     settings = msgspec.structs.replace(request.settings, iterations=1, warmup=0, check=0, inject=[])
     own = replace(request, settings=settings, planned=[replay], pending=(), warnings=())
     path = unused(journal.parent, f"{journal.stem}-traffic")
-    _, outcome = measure_part(own, path)
+    outcome = record(own, journal=path).outcome
     # An interrupted run may have no journal yet.
     replays = read_journal(path).of(ReplayResult) if path.exists() else []
     measured = [one for one in replays if one.is_measured]
@@ -294,7 +294,7 @@ def _measure(
         journal=journal,
         stem=_stem(ranks),
         resume=flags.resume,
-    )
+    ).exit_code
 
 
 def _has_traffic(flags: ReplayFlags, found: FoundStep, runtime: str) -> bool:

@@ -105,7 +105,7 @@ def _measure(
         journal=flags.journal,
         stem=f"train-{training.model.name}-{training.parallel}-{ranks}",
         resume=flags.resume,
-    )
+    ).exit_code
 
 
 def _check_backend(name: str, runtime: str) -> None:
