@@ -143,12 +143,12 @@ def measured(
     began_s = time.monotonic()
     wanted = replace(wanted_of(flags, mixed=True), is_quiet=exporter_for is None)
     with joined(wanted, arguments=command, step=step) as coordinator:
-        request, plan = request_of(KIND, operations, flags, coordinator)
+        request, plan = request_of(KIND, operations, flags, coordinator, command)
         name = operations[0] if len(operations) == 1 else "collectives"
         if pieces:
             request, name = pieces_request(request, pieces), f"{name}-pieces"
         recorded = record(
-            replace(request, command=command),
+            request,
             None if exporter_for is None else partial(exporter_for, plan),
             began_s,
             output=flags.output,
