@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     import pyarrow
 
     from cclmark.kinds.collective.command import OperationFlags
-    from cclmark.launch.coordinator import Coordinator
 
 #: Of a row that has no figures, although it was to be measured.
 _FAILED = ("timeout", "died", "error", "failed")
@@ -283,20 +282,9 @@ def measure(
             "measure starts its ranks itself, and this process was started by a launcher: use "
             "cclmark.session, or run `cclmark` under the launcher and cclmark.open its journal"
         )
-    from cclmark.launch.coordinator import coordinator_of_one
-    from cclmark.launch.devices import choose_devices
-    from cclmark.options.chosen_devices import devices_text
-    from cclmark.recording.joining import devices_here
-
-    devices = choose_devices(devices_text(flags), flags.count, devices_here)
     command = command_of(names, sizes, options)
-    with (
-        _journal_path(journal) as path,
-        within_program(),
-        coordinator_of_one(devices) as coordinator,
-    ):
-        recorded = _recorded(names, flags, coordinator, path, command)
-    return _run(recorded, names, journal)
+    with _journal_path(journal) as path:
+        return _run(_recorded(names, flags, path, command), names, journal)
 
 
 @contextmanager
@@ -397,23 +385,14 @@ class Session:
                 )
 
     def _recorded(
-        self, names: Sequence[str], flags: OperationFlags, path: Path, command: Sequence[str]
+        self, names: list[str], flags: OperationFlags, path: Path, command: Sequence[str]
     ) -> bytes:
         """The journal, in the first process; the others do their part, and have none."""
-        from cclmark.options.chosen_devices import wanted_of
-        from cclmark.recording.joining import joined
-
         step = os.environ.get(STEP_VARIABLE, "")
         first = int(step) if step.isdecimal() else 0
         try:
-            with (
-                within_program(),
-                joined(
-                    wanted_of(flags, mixed=True), arguments=command, step=first + self._steps
-                ) as coordinator,
-            ):
-                _recorded(names, flags, coordinator, path, command)
-                return path.read_bytes()
+            _recorded(names, flags, path, command, first + self._steps)
+            return path.read_bytes()
         except Followed as end:
             if end.exit_code == EXIT_INTERRUPTED:
                 raise KeyboardInterrupt from None
@@ -483,20 +462,17 @@ def _journal_path(journal: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 
 def _recorded(
-    names: Sequence[str],
+    names: list[str],
     flags: OperationFlags,
-    coordinator: Coordinator,
     path: Path,
     command: Sequence[str],
+    step: int | None = None,
 ) -> Journal:
     """Measures and reads the journal. Raises the error of a run without figures."""
-    from cclmark.kinds.collective.kind import KIND
-    from cclmark.options.case_request import request_of
-    from cclmark.recording.recorder import measure_part
+    from cclmark.kinds.collective.request import measured
 
-    request, _ = request_of(KIND, list(names), flags, coordinator)
-    _, outcome = measure_part(replace(request, command=command), path)
-    coordinator.exit_code = outcome.exit_code
+    with within_program():
+        outcome = measured(names, replace(flags, journal=path), command=command, step=step).outcome
     if outcome.exit_code == EXIT_INTERRUPTED:
         raise KeyboardInterrupt(outcome.message)
     journal = read_journal(path) if path.exists() else None

@@ -21,6 +21,7 @@ from cclmark.kinds.experiment.kind import KIND
 from cclmark.kinds.tune.command import TuneFlags
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
+from cclmark.plan.runtimes import parse_devices
 from cclmark.recording.joining import WantedDevices, joined
 from cclmark.kinds.tune.sm_cost import measure_sm_cost
 from cclmark.kinds.tune.sm_cost import sm_cost_lines
@@ -31,7 +32,7 @@ from cclmark.kinds.tune.search import Rule
 from cclmark.kinds.tune.tune_result import OperationResult, RulesResult
 
 flags = TuneFlags(operations=["all_reduce"], begin=16 << 10, end=64 << 10, factor=2.0)
-with joined(WantedDevices(lambda: "cuda:0", None, 60.0)) as coordinator:
+with joined(WantedDevices(lambda: parse_devices("cuda:0"), None, 60.0)) as coordinator:
     request, plan = request_of(KIND, ["all_reduce"], flags, coordinator)
     cases = items_of(request.planned, Case)
     gain = RatioEstimate(-0.1, 0.01, 6, 0.001, 7)

@@ -27,7 +27,7 @@ SHELLS = ("sh", "bash", "console", "text")
 ENDS = {"|", "||", "&", "&&", ";", ">", ">>", "<", "(", ")", "2>", "2>&1"}
 LEFT_OUT = {"…", "..."}
 # In the place of one of several values.
-PLACEHOLDERS = ("NAME", "FORMAT", "sizes", "OPERATION", "PERCENT", "SIZE")
+PLACEHOLDERS = ("NAME", "FORMAT", "sizes", "OPERATION", "PERCENT", "SIZE", "N")
 
 
 def name_of(page: Path) -> str:

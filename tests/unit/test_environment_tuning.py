@@ -17,7 +17,7 @@ from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.tune.environment_search import EnvironmentTarget, candidates_of
 from cclmark.kinds.tune.tune_lines import tune_lines
 from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, EnvironmentTuning, TuneRequest
-from cclmark.launch.experiment_launch import Starts, starts_of
+from cclmark.launch.launching import Starts, starts_of
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import COMMUNICATOR, DEFAULT, PROCESS

@@ -1,5 +1,6 @@
 import re
 import struct
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,20 +8,23 @@ import pytest
 
 from cclmark.errors import MissingError, UnreadError, UsageError
 from cclmark.kinds.registry import KINDS
+from cclmark.launch.attempt import Attempt, ProcessWatch, RankWatch
 from cclmark.launch.coordinator import Coordinator, RankLayout, name_apart
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind, verdict
-from cclmark.launch.process_watch import ProcessWatch
-from cclmark.launch.rank_watch import RankWatch
 from cclmark.launch.request import Request, ResultDelivery
 from cclmark.plan.cases import Case
 from cclmark.plan.items import COLLECTIVE
-from cclmark.plan.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES
+from cclmark.plan.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES, parse_devices
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
 from cclmark.rendezvous.messages import Failed, Interrupted, RankStatus
 
 ENGINE = Path(__file__).parents[2] / "engine"
 CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
+
+
+def chosen(text, count, probe, **settings):
+    return choose_devices(parse_devices(text), count, probe, **settings)
 
 
 def four(runtime):
@@ -45,23 +49,35 @@ def none(runtime):
     ],
 )
 def test_devices_are_chosen(text, count, runtime, indices):
-    choice = choose_devices(text, count, four)
+    choice = chosen(text, count, four)
     assert (choice.runtime, choice.indices) == (runtime, indices)
 
 
-@pytest.mark.parametrize("text", ["0,0", "x:1:2", "1-", "cuda:a", "host:0"])
-def test_devices_that_cannot_be_read_are_refused(text):
-    with pytest.raises((UsageError, MissingError)):
-        choose_devices(text, None, four)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        *((text, "cannot read the devices") for text in (",", "0,,1", "-1", "1-", "x9", "host:x")),
+        *((text, "cannot read the devices") for text in ("host:1-0", "host:²", "²", "host:1:2")),
+        *((text, "cannot read the devices") for text in ("cuda:a", ":", "0+", "+host")),
+        *((text, "list a device twice") for text in ("0,0", "host:0,0", "cuda:0-2,1")),
+        *((text, "list a runtime twice") for text in ("0+1", "host:2+host:3")),
+        *((text, "the limit is 1023") for text in ("host:0-1024", "host:0-999999", "0-999999")),
+        *((text, "host ranks: choose from 1 to 1024") for text in ("host:0", "host:9999")),
+        *((text, "unknown runtime 'gpu'") for text in ("gpu", "gpu:0", "host:2+gpu")),
+    ],
+)
+def test_devices_that_cannot_be_read_are_refused(text, words):
+    with pytest.raises(UsageError, match=words):
+        parse_devices(text)
 
 
 def test_devices_that_are_not_there_are_missing():
     with pytest.raises(MissingError, match="4 cuda devices"):
-        choose_devices("0,4", None, four)
+        chosen("0,4", None, four)
     with pytest.raises(MissingError, match="-g requests 5 devices"):
-        choose_devices("", 5, four)
+        chosen("", 5, four)
     with pytest.raises(MissingError):
-        choose_devices("0", None, none)
+        chosen("0", None, none)
 
 
 def only(*present):
@@ -73,13 +89,13 @@ def only(*present):
 
 @pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name != "host"])
 def test_devices_of_every_runtime_are_measured_without_being_named(runtime):
-    choice = choose_devices("", None, only(runtime))
+    choice = chosen("", None, only(runtime))
     assert (choice.runtime, choice.indices) == (runtime, (0, 1))
 
 
 def test_the_first_runtime_with_devices_is_measured():
-    assert choose_devices("", None, only("tops", "hip")).runtime == "hip"
-    assert choose_devices("", None, only("cnrt", "tang")).runtime == "cnrt"
+    assert chosen("", None, only("tops", "hip")).runtime == "hip"
+    assert chosen("", None, only("cnrt", "tang")).runtime == "cnrt"
 
 
 def test_the_engine_reads_the_variables_of_the_table():
@@ -99,38 +115,38 @@ def test_devices_that_cannot_be_used_are_not_replaced_by_the_host(monkeypatch, r
     monkeypatch.setenv(runtime.library_variable, "/nowhere/lib.so")
     for count in (None, 2):
         with pytest.raises(MissingError, match="devices of this machine cannot be used: no driver"):
-            choose_devices("", count, none)
+            chosen("", count, none)
     with pytest.raises(MissingError, match="its driver finds no device"):
-        choose_devices("", None, only())
-    assert choose_devices("host", 2, none).runtime == "host"
+        chosen("", None, only())
+    assert chosen("host", 2, none).runtime == "host"
 
 
 def test_working_devices_are_measured_beside_others_with_a_notice(monkeypatch):
     monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/nowhere/libcuda.so.1")
-    choice = choose_devices("", None, only("hip"))
+    choice = chosen("", None, only("hip"))
     assert choice.runtime == "hip"
     assert choice.notice.startswith("the NVIDIA devices of this machine cannot be used")
     with pytest.raises(MissingError, match="NVIDIA"):  # whose libcudart has the same devices
-        choose_devices("", None, only("cudart"))
+        chosen("", None, only("cudart"))
 
 
 def test_a_machine_without_accelerators_measures_the_host_and_says_so():
-    choice = choose_devices("", None, none)
+    choice = chosen("", None, none)
     assert choice.runtime == "host"
     assert choice.notice == (
         "no accelerator was found on this machine: its host is measured instead"
     )
-    assert choose_devices("host", None, none).notice == ""
+    assert chosen("host", None, none).notice == ""
 
 
 def test_a_number_of_devices_is_one_of_accelerators():
     with pytest.raises(MissingError, match=r"3 devices are requested.*use --devices host:3"):
-        choose_devices("", 3, none)
-    choice = choose_devices("", 3, none, falls_back=True)
+        chosen("", 3, none)
+    choice = chosen("", 3, none, falls_back=True)
     assert choice.indices == (0, 1, 2)
     assert choice.notice
     with pytest.raises(MissingError, match="no accelerator was found"):
-        choose_devices("", None, none, falls_back=False)
+        chosen("", None, none, falls_back=False)
 
 
 @pytest.fixture
@@ -174,17 +190,17 @@ def test_the_quick_count_never_guesses(monkeypatch, two_nodes, loads):
 )
 def test_who_asks_for_devices_without_a_driver_gets_none(two_nodes, text, count):
     with pytest.raises(MissingError, match="no driver"):
-        choose_devices(text, count, none)
+        chosen(text, count, none)
 
 
 @pytest.mark.parametrize("hidden", ["", "-1"])
 def test_devices_that_are_hidden_are_not_missed(monkeypatch, two_nodes, hidden):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
-    choice = choose_devices("", None, none)
+    choice = chosen("", None, none)
     assert choice.runtime == "host"
     assert choice.notice.startswith("CUDA_VISIBLE_DEVICES hides the NVIDIA devices of this machine")
     with pytest.raises(MissingError, match="2 devices are requested, but CUDA_VISIBLE_DEVICES"):
-        choose_devices("", 2, none)
+        chosen("", 2, none)
 
 
 def state(rank, **changes):
@@ -225,10 +241,29 @@ def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
     assert passed == [1, 2, 3]
 
 
+def test_reports_of_ranks_are_waited_for_until_a_signal_arrives(monkeypatch):
+    """An mpirun that ends the job sends SIGKILL soon after it."""
+    signals, looks = [], []
+    attempt = object.__new__(Attempt)
+    attempt._coordinator = SimpleNamespace(agents=[])
+    attempt._ranks = SimpleNamespace(any_can_report=lambda _: True, look=lambda **_: None)
+    attempt._processes = SimpleNamespace(lost_ranks=set)
+    attempt._messages = SimpleNamespace(receive=lambda _: looks.append(None))
+    monkeypatch.setattr("cclmark.launch.attempt.noted", lambda: signals)
+    since_s = time.monotonic()
+    attempt._abort_and_gather(set(), 0.02)
+    assert time.monotonic() - since_s >= 0.02
+    assert looks
+    looks.clear()
+    signals.append(15)
+    attempt._abort_and_gather(set(), 1000.0)
+    assert not looks
+
+
 @pytest.mark.parametrize(("why", "waits"), [("its connection broke", False), ("", True)])
 def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
     """Nothing more is heard of them: the report must not come later for that."""
-    request = Request(choose_devices("host:2", None, four), None, {}, KINDS[COLLECTIVE])
+    request = Request(chosen("host:2", None, four), None, {}, KINDS[COLLECTIVE])
     agent = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
     coordinator = SimpleNamespace(remote=[agent])
     messages = SimpleNamespace(has_reported_end=lambda rank: False)
@@ -240,7 +275,7 @@ def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
 
 def test_ranks_are_in_start_up_before_they_are_started():
     """A launcher's signal may arrive so early."""
-    request = Request(choose_devices("host:2", None, four), None, {}, KINDS[COLLECTIVE])
+    request = Request(chosen("host:2", None, four), None, {}, KINDS[COLLECTIVE])
     coordinator, layout = SimpleNamespace(hosts=[None]), RankLayout([0, 0], [0, 0])
     messages = SimpleNamespace(failures={}, finished={})
     states = RankWatch(request, coordinator, layout, messages).states((), {})

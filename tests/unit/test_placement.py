@@ -18,6 +18,7 @@ from cclmark.launch.placement import (
     is_primary,
     notices_alone,
 )
+from cclmark.plan.runtimes import parse_devices
 
 CAPTURED = json.loads(
     (Path(__file__).parents[1] / "launchers" / "environments.json").read_text(encoding="utf-8")
@@ -294,28 +295,32 @@ def eight(runtime):
     ],
 )
 def test_a_process_takes_its_share(text, count, local, local_size, expected):
-    chosen = choose_own_devices(place(local, local_size), text, count, eight)
+    chosen = choose_own_devices(place(local, local_size), parse_devices(text), count, eight)
     assert (chosen.runtime, chosen.indices) == expected
 
 
 def test_a_process_that_sees_its_share_only_takes_it():
-    chosen = choose_own_devices(place(3, 4), "cuda", None, lambda runtime: 1)
+    chosen = choose_own_devices(place(3, 4), parse_devices("cuda"), None, lambda runtime: 1)
     assert chosen.indices == (0,)
 
 
 def test_a_process_without_accelerators_takes_the_host_unless_a_number_is_given():
-    assert choose_own_devices(place(3, 4), "", None, lambda runtime: 0).indices == (3,)
+    assert choose_own_devices(place(3, 4), parse_devices(""), None, lambda runtime: 0).indices == (
+        3,
+    )
     for local, size in ((3, 4), (None, None)):
         with pytest.raises(MissingError, match="no accelerator was found"):
-            choose_own_devices(place(local, size), "", 1, lambda runtime: 0)
-    assert choose_own_devices(place(3, 4), "host", 1, lambda runtime: 0).indices == (3,)
+            choose_own_devices(place(local, size), parse_devices(""), 1, lambda runtime: 0)
+    assert choose_own_devices(place(3, 4), parse_devices("host"), 1, lambda runtime: 0).indices == (
+        3,
+    )
 
 
 def test_more_processes_than_devices():
     with pytest.raises(MissingError, match="require at least 9 cuda devices"):
-        choose_own_devices(place(8, 9), "cuda", None, eight)
+        choose_own_devices(place(8, 9), parse_devices("cuda"), None, eight)
 
 
 def test_a_launched_process_has_one_kind_of_devices():
     with pytest.raises(UsageError, match="one kind"):
-        choose_own_devices(place(1, 2), "cuda:0+host:1", None, eight)
+        choose_own_devices(place(1, 2), parse_devices("cuda:0+host:1"), None, eight)

@@ -5,15 +5,13 @@ Imports: analysis, explain, plan, rendezvous, results, trace.
 Before a run, ``placement.py`` detects the launcher, ``meeting.py`` and ``coordinator.py`` connect
 its processes, ``devices.py`` chooses devices. ``request.py`` has the request, the listener to its
 events with the delivery of results to it (each exactly once), and its outcome. ``launching.py``
-chooses by kind, starts new ranks after a hang and observes libraries afterwards;
-``experiment_launch.py`` runs rounds of variants. ``program.py`` runs a program of the user.
+starts new ranks after a hang, runs rounds of variants and observes libraries afterwards.
+``program.py`` runs a program of the user.
 
-An attempt (``attempt.py``) has parts, each with separate state: ``rank_start.py`` starts the ranks,
-``rank_messages.py`` receives and checks messages and combines what ranks observed,
-``introduction.py`` collects the descriptions of devices, ``rank_watch.py`` observes deadlines and
-exits of ranks, ``process_watch.py`` the other processes, ``diagnosis.py`` stalls of the first
-process itself, ``mpi.py`` an mpirun. Their checks are repeated until the ranks have finished or one
-has failed.
+An attempt (``attempt.py``) observes deadlines and exits of ranks and the other processes until the
+ranks have finished or one has failed. ``rank_start.py`` starts the ranks, ``rank_messages.py``
+receives and checks messages and combines what ranks observed, ``introduction.py`` collects the
+descriptions of devices, ``diagnosis.py`` finds stalls of the first process itself.
 
 ``agent.py`` holds the ranks of this process, the coordinator the agents of all processes, so
 supervision does not distinguish them; ``follower.py`` executes orders of the first process and

@@ -1,4 +1,8 @@
-"""Runs ranks, one process per device, and supervises them until all have exited."""
+"""Runs ranks, one process per device, and supervises them until all have exited.
+
+``RankWatch`` observes their states, deadlines and unexpected ends, ``ProcessWatch`` the other
+processes of the run: lost, stopped, interrupted or silent ones.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import contextlib
 import os
 import socket
 import time
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from textwrap import indent
 
 from cclmark.analysis.hosts import differences_between
@@ -20,19 +24,250 @@ from cclmark.errors import (
     RankError,
     UnreadError,
 )
-from cclmark.launch.coordinator import Coordinator, RankLayout, coordinator_of_one, lay_out
+from cclmark.launch.coordinator import (
+    Coordinator,
+    RankLayout,
+    RemoteAgent,
+    coordinator_of_one,
+    lay_out,
+)
 from cclmark.launch.diagnosis import RankState, StallWatch, culprit_of, diagnose, exit_kind, hangs
+from cclmark.launch.follower import CUT_S, SILENCE_S
 from cclmark.launch.introduction import Introduction
-from cclmark.launch.mpi import MpiWatch
-from cclmark.launch.process_watch import ProcessWatch
 from cclmark.launch.rank_messages import RankMessages
 from cclmark.launch.rank_start import processors_of_ranks, start_ranks
-from cclmark.launch.rank_watch import RankWatch
-from cclmark.launch.ranks import kill_ranks
+from cclmark.launch.ranks import is_stopped, kill_ranks
 from cclmark.launch.ras import RasQuery
 from cclmark.launch.request import Listener, Outcome, Request, ResultDelivery
-from cclmark.rendezvous.messages import Failed
-from cclmark.signals import noted, raise_if_ended
+from cclmark.rendezvous.board import Operations, Status
+from cclmark.rendezvous.messages import Failed, RankStatus
+from cclmark.signals import ENDING, noted, raise_if_ended
+
+_POLL_S = 0.02
+_GATHER_FAILURES_S = 1.5  # wait for the other ranks to report their state
+# By the kind of a failure.
+_EXIT_CODES = {"usage": EXIT_USAGE, "missing": EXIT_MISSING, "refused": EXIT_MISSING}
+_SAME_SIGNAL_S = 0.3  # between deliveries of one signal to the processes of a group
+_LAST_MESSAGE_S = 1.0  # the longest transit of the last message of a rank that has exited
+# After a launcher's signal: the wait for other interrupted processes to report the signal, and the
+# age at which a broken connection counts as a death, which made the launcher end the others.
+_DEPARTURES_S = 0.5
+_DEAD_S = 0.1
+_STOPPED_S = 3.0  # patience with a stopped process once all cases are measured
+
+
+class RankWatch:
+    """Observes all ranks through the processes to which they belong.
+
+    ``rank_statuses``: the last known state of each rank, by rank; ranks that have not been observed
+    yet are missing.
+    """
+
+    def __init__(
+        self, request: Request, coordinator: Coordinator, layout: RankLayout, messages: RankMessages
+    ) -> None:
+        self._request = request
+        self._coordinator = coordinator
+        self._layout = layout
+        self._messages = messages
+        self._started_s = time.monotonic()
+        self._exited_s: dict[int, float] = {}
+        self.rank_statuses: dict[int, RankStatus] = {}
+
+    def begin(self) -> None:
+        """Begins to count the time in which ranks start."""
+        self._started_s = time.monotonic()
+
+    def look(self, *, closely: bool) -> None:
+        """Observes all ranks. ``closely``: also finds out whether they are stopped."""
+        for agent in self._coordinator.agents:
+            for rank_status in agent.rank_statuses(closely=closely):
+                self.rank_statuses[rank_status.rank] = rank_status
+
+    def any_late(self) -> bool:
+        """Whether a rank is close to its deadline."""
+        return any(rank_status.late for rank_status in self.rank_statuses.values())
+
+    def any_overdue(self) -> bool:
+        """Whether a rank has exceeded its deadline. After its last message there is none."""
+        return any(
+            rank_status.overdue and rank_status.rank not in self._messages.finished
+            for rank_status in self.rank_statuses.values()
+        )
+
+    def any_dead(self) -> bool:
+        """Whether a rank ended without a last message.
+
+        The last message of a rank that exited by itself may still be in transit for a moment.
+        """
+        return any(
+            rank_status.exit_status is not None
+            and not self._messages.has_reported_end(rank_status.rank)
+            and not self._may_report(rank_status)
+            for rank_status in self.rank_statuses.values()
+        )
+
+    def any_started(self) -> bool:
+        """Whether a rank has completed its start-up."""
+        return any(rank_status.phase != "start-up" for rank_status in self.rank_statuses.values())
+
+    def any_can_report(self, excluded: Collection[int]) -> bool:
+        """Whether a rank can still report its state, apart from the ``excluded`` ranks."""
+        return any(
+            rank_status.rank not in excluded
+            and not rank_status.stopped
+            and not self._messages.has_reported_end(rank_status.rank)
+            and self._may_report(rank_status)
+            for rank_status in self.rank_statuses.values()
+        )
+
+    def await_own_signal(self) -> None:
+        """Waits briefly for the signal that has ended a rank to arrive in this process too.
+
+        A signal to a group of processes is delivered to one process after the other.
+        """
+        ended_by = {-(rank_status.exit_status or 0) for rank_status in self.rank_statuses.values()}
+        deadline_s = time.monotonic() + (0.0 if ended_by.isdisjoint(ENDING) else _SAME_SIGNAL_S)
+        while not noted() and time.monotonic() < deadline_s:
+            self._messages.receive(_POLL_S)
+
+    def states(self, stopped: Collection[int], silence_s: Mapping[int, float]) -> list[RankState]:
+        """The current state of every rank. A rank that was not observed is still in start-up.
+
+        ``stopped``: ranks that were stopped earlier. ``silence_s``: the time since the last message
+        of each lost process.
+        """
+        now_s = time.monotonic()
+        runtimes, processes = self._request.devices.runtimes, self._request.processes
+        hosts = self._coordinator.hosts
+        has_one_clock = len(set(self._layout.host_of)) == 1
+        order_of_failure = {rank: order for order, rank in enumerate(self._messages.failures)}
+        unseen = RankStatus(0, 0, "start-up", -1, 0, now_s - self._started_s, False, None, False)
+        states = []
+        for rank, indices in enumerate(processes):
+            rank_status = self.rank_statuses.get(rank, unseen)
+            device = f"{runtimes[rank]}:{','.join(map(str, indices))}"
+            if len(hosts) > 1:
+                device += f" of {hosts[self._layout.host_of[rank]].machine.hostname}"
+            finished = rank in self._messages.finished
+            failure = self._messages.failures.get(rank)
+            failed_at_s = failure.at_s if failure is not None and has_one_clock else 0.0
+            states.append(
+                RankState(
+                    rank=rank,
+                    device=device,
+                    pid=rank_status.pid,
+                    status=Status(
+                        rank_status.phase,
+                        rank_status.case_index,
+                        rank_status.batches,
+                        now_s - rank_status.in_phase_s,
+                        0.0,
+                        Operations(*rank_status.operations)
+                        if rank_status.operations is not None
+                        else None,
+                    ),
+                    exit_status=None if finished else rank_status.exit_status,
+                    stopped=rank in stopped or rank_status.stopped,
+                    failure=failure,
+                    failed_at_s=failed_at_s or None,
+                    heard=order_of_failure.get(rank, 0),
+                    in_phase_s=rank_status.in_phase_s,
+                    stack=rank_status.stack,
+                    silent_s=silence_s.get(self._layout.process_of[rank]),
+                )
+            )
+        return states
+
+    def _may_report(self, rank_status: RankStatus) -> bool:
+        """Whether a last message can still arrive: the rank runs, or has just exited by itself."""
+        status = rank_status.exit_status
+        if status is None:
+            return True
+        exited_s = self._exited_s.setdefault(rank_status.rank, time.monotonic())
+        return status >= 0 and time.monotonic() < exited_s + _LAST_MESSAGE_S
+
+
+class ProcessWatch:
+    """Observes the processes other than the first one."""
+
+    def __init__(self, coordinator: Coordinator, messages: RankMessages, ranks: RankWatch) -> None:
+        self._coordinator = coordinator
+        self._messages = messages
+        self._ranks = ranks
+        self._cut_s = CUT_S
+
+    def lost(self, patience_s: float = SILENCE_S) -> str:
+        """The process that is lost or stopped and the reason, empty if all processes respond.
+
+        ``patience_s``: the allowed silence of a stopped process on this host.
+        """
+        coordinator = self._coordinator
+        for agent in coordinator.remote:
+            silent = time.monotonic() > agent.heard_s + patience_s
+            here = coordinator.host_of[agent.process] == coordinator.host_of[0]
+            if silent and here and is_stopped(coordinator.joins[agent.process].pid):
+                return f"{agent.name} is stopped (SIGSTOP or a debugger)"
+        return coordinator.lost(self._cut_s)
+
+    def lost_ranks(self) -> set[int]:
+        """The ranks of lost processes."""
+        return {rank for agent in self._lost_members() for rank in agent.ranks}
+
+    def silence_s(self) -> dict[int, float]:
+        """The time since the last message of each lost process, by process."""
+        now_s = time.monotonic()
+        return {agent.process: now_s - agent.heard_s for agent in self._lost_members()}
+
+    def wait_for_others(self) -> str:
+        """Waits for another message from each process after the ranks have finished.
+
+        A launcher would wait for processes that do not exit. Returns the reason why a process is
+        lost, empty if none is.
+        """
+        since_s = time.monotonic()
+        silent = self._coordinator.remote
+        while silent and not self.lost(_STOPPED_S):
+            silent = [
+                agent
+                for agent in silent
+                if agent.heard_s <= since_s
+                and not (agent.seen and all(it.exit_status is not None for it in agent.seen))
+            ]
+            if silent:
+                self._messages.receive(_POLL_S)
+            raise_if_ended()
+        return self.lost(_STOPPED_S) if silent else ""
+
+    def has_lost_one(self) -> bool:
+        """Whether a rank or a process of this run has ended before the signal that ends the others.
+
+        After a signal, waits briefly until each process has reported the interruption or is known
+        to have exited.
+        """
+        self._ranks.look(closely=False)
+        own = self._coordinator.own.rank_statuses(closely=False)
+        deadline_s = time.monotonic() + (_DEPARTURES_S if noted() else 0.0)
+        while True:
+            rank_statuses = [
+                *own,
+                *(rank_status for agent in self._coordinator.remote for rank_status in agent.seen),
+            ]
+            if self._messages.failures or any(
+                it.exit_status not in (None, 0) for it in rank_statuses
+            ):
+                return True
+            left = [agent for agent in self._coordinator.remote if agent.interrupted_by is None]
+            if any(agent.lost(_DEAD_S) for agent in left):
+                self._cut_s = _DEAD_S
+                return True
+            if not left or time.monotonic() > deadline_s:
+                return False
+            self._messages.receive(_POLL_S)
+            self._ranks.look(closely=False)
+
+    def _lost_members(self) -> list[RemoteAgent]:
+        return [agent for agent in self._coordinator.remote if agent.lost(self._cut_s)]
 
 
 class HostMark:
@@ -51,71 +286,96 @@ class HostMark:
         return True
 
 
-@dataclass(frozen=True)
-class AttemptParts:
-    """The parts that supervise an attempt, and what they supervise."""
+class Attempt:
+    """One attempt of a run, supervised by the first process."""
 
-    request: Request
-    listener: Listener
-    coordinator: Coordinator
-    layout: RankLayout
-    messages: RankMessages
-    introduction: Introduction
-    ranks: RankWatch
-    processes: ProcessWatch
-    stalls: StallWatch
-    ras: RasQuery
-    mpi: MpiWatch
-
-    @classmethod
-    def connected(
-        cls, request: Request, listener: Listener, coordinator: Coordinator
-    ) -> AttemptParts:
-        """Creates the parts of a new attempt and connects them."""
-        layout = lay_out(coordinator, len(request.processes))
-        delivery, stalls = ResultDelivery(listener), StallWatch(coordinator)
-        mpi = MpiWatch(request, coordinator.own)
-        messages = RankMessages(request, listener, coordinator, delivery, stalls, mpi)
-        ranks = RankWatch(request, coordinator, layout, messages)
-        return cls(
-            request=request,
-            listener=listener,
-            coordinator=coordinator,
-            layout=layout,
-            messages=messages,
-            introduction=Introduction(request, coordinator, layout, messages, delivery),
-            ranks=ranks,
-            processes=ProcessWatch(coordinator, messages, ranks),
-            stalls=stalls,
-            ras=RasQuery(),
-            mpi=mpi,
+    def __init__(self, request: Request, listener: Listener, coordinator: Coordinator) -> None:
+        self._request, self._listener, self._coordinator = request, listener, coordinator
+        self._layout = lay_out(coordinator, len(request.processes))
+        self._stalls, self._ras = StallWatch(coordinator), RasQuery()
+        delivery = ResultDelivery(listener)
+        self._messages = RankMessages(request, listener, coordinator, delivery, self._stalls)
+        self._introduction = Introduction(
+            request, coordinator, self._layout, self._messages, delivery
         )
+        self._ranks = RankWatch(request, coordinator, self._layout, self._messages)
+        self._processes = ProcessWatch(coordinator, self._messages, self._ranks)
+        self._mark = HostMark()
+        self._launched = coordinator.placement is not None
 
+    def run(self) -> bool:
+        """Starts the ranks and returns True once all have finished, False if the attempt failed.
 
-_POLL_S = 0.02
-_GATHER_FAILURES_S = 1.5  # wait for the other ranks to report their state
-# By the kind of a failure.
-_EXIT_CODES = {"usage": EXIT_USAGE, "missing": EXIT_MISSING, "refused": EXIT_MISSING}
+        Raises KeyboardInterrupt after a signal, and the errors of RankMessages.receive.
+        """
+        raise_if_ended(launched=self._launched)
+        self._start()
+        while not self._messages.all_finished:
+            self._messages.receive(_POLL_S)
+            self._introduction.check_devices()
+            self._introduction.advance()
+            self._ranks.look(closely=False)
+            if self._ranks.any_late():
+                own = [rank.pid for rank in self._coordinator.own.ranks]
+                self._ras.begin(self._messages.libraries(), own)
+            if (first := self._ranks.rank_statuses.get(0)) is not None:
+                self._note_segments(first)
+                self._listener.progress(first)
+            if self._has_failed():
+                self._ranks.await_own_signal()
+                raise_if_ended(launched=self._launched)
+                return False
+            raise_if_ended(launched=self._launched)
+        return True
 
+    def _start(self) -> None:
+        """Starts the ranks and reports the notices that are known by then."""
+        request, coordinator = self._request, self._coordinator
+        coordinator.begin_attempt(request.settings.timeout_s)
+        processors = processors_of_ranks(request, coordinator, self._layout)
+        for text in processors.notices:
+            self._listener.notice(text)
+        start_ranks(request, coordinator, self._layout, processors)
+        self._ranks.begin()
+        placement = coordinator.placement
+        for text in (
+            request.devices.notice,
+            *request.warnings,
+            *(placement.notices if placement is not None else ()),
+            *differences_between(coordinator.hosts),
+        ):
+            if text:
+                self._listener.notice(text)
+        if not self._mark.place():  # runs on one host disturb each other
+            self._listener.notice(
+                "another cclmark run is active on this host: the results of both runs are disturbed"
+            )
 
-class AttemptEnd:
-    """Ends the ranks of an attempt in one of three ways."""
+    def _note_segments(self, first: RankStatus) -> None:
+        """Has the shared-memory segments recorded when rank 0 begins to measure with MPI."""
+        mpi, items = self._coordinator.own.mpi, self._request.items
+        if mpi is not None and first.phase == "warm-up" and 0 <= first.case_index < len(items):
+            mpi.note_segments_of(items[first.case_index].ccl)
 
-    def __init__(self, parts: AttemptParts) -> None:
-        self._parts = parts
+    def _has_failed(self) -> bool:
+        return bool(
+            self._messages.failures
+            or self._ranks.any_dead()
+            or self._ranks.any_overdue()
+            or self._coordinator.lost()
+        )
 
     def complete(self) -> Outcome:
         """Ends an attempt in which every rank has finished."""
-        parts = self._parts
-        parts.introduction.wait()
-        lost = parts.processes.wait_for_others()
-        for agent in parts.coordinator.agents:
+        self._introduction.wait()
+        lost = self._processes.wait_for_others()
+        for agent in self._coordinator.agents:
             agent.end()
-        if said := parts.mpi.said():
-            parts.listener.notice(f"mpirun printed: {said}")
-        if turned_away := parts.coordinator.meeting.server.turned_away():
-            parts.listener.notice(turned_away)
-        phases_s = parts.messages.finished[0].phases_s
+        if said := self._said_by_mpirun():
+            self._listener.notice(f"mpirun printed: {said}")
+        if turned_away := self._coordinator.meeting.server.turned_away():
+            self._listener.notice(turned_away)
+        phases_s = self._messages.finished[0].phases_s
         if lost:
             return Outcome(EXIT_DIED, f"all cases are measured, but {lost}", phases_s)
         return Outcome(EXIT_OK, phases_s=phases_s)
@@ -125,82 +385,72 @@ class AttemptEnd:
 
         If a launcher ends the run because a process died, the outcome names that process.
         """
-        parts = self._parts
-        parts.messages.receive(0.0)
-        if parts.coordinator.placement is not None and parts.processes.has_lost_one():
+        self._messages.receive(0.0)
+        if self._launched and self._processes.has_lost_one():
             # Within 50 ms an mpirun may send SIGKILL: no time to wait for what the others report.
             return self.fail(patience_s=0.0)
-        parts.introduction.wait()
+        self._introduction.wait()
         return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
 
     def fail(self, patience_s: float = _GATHER_FAILURES_S) -> Outcome:
         """Collects the states of the surviving ranks, ends all ranks and returns a diagnosis."""
-        parts = self._parts
         failed_s = time.monotonic()
-        parts.ranks.look(closely=True)
-        began_nothing = parts.mpi.began_nothing()
-        stopped = {
-            rank_status.rank
-            for rank_status in parts.ranks.rank_statuses.values()
-            if rank_status.stopped
-        }
+        self._ranks.look(closely=True)
+        mpi = self._coordinator.own.mpi
+        began_nothing = mpi.began_nothing() if mpi is not None else ""
+        stopped = {rank for rank, one in self._ranks.rank_statuses.items() if one.stopped}
         self._abort_and_gather(stopped, patience_s)
-        parts.introduction.wait()
+        self._introduction.wait()
         # A broken connection may be restored by now. If others failed first, it was the cause.
-        lost = parts.processes.lost()
-        states = parts.ranks.states(stopped, parts.processes.silence_s())
+        lost = self._processes.lost()
+        states = self._ranks.states(stopped, self._processes.silence_s())
         culprit = culprit_of(states)
         code = EXIT_DIED if lost else _EXIT_CODES.get(exit_kind(states), EXIT_DIED)
-        stalled = parts.stalls.explanation(culprit, failed_s)
-        message = diagnose(states, parts.request.items, cause_is_known=bool(stalled))
+        stalled = self._stalls.explanation(culprit, failed_s)
+        message = diagnose(states, self._request.items, cause_is_known=bool(stalled))
         if hangs(culprit) and not stalled and not lost:
-            timeout_s = parts.request.settings.timeout_s
+            timeout_s = self._request.settings.timeout_s
             message += (
                 f"\n  a phase may take {timeout_s:g} s (-T, --timeout): raise it if this work "
                 "takes longer"
             )
-        message += parts.ras.answer(parts.messages.receive)
-        if began_nothing and not parts.ranks.any_started() and not parts.messages.failures:
+        message += self._ras.answer(self._messages.receive)
+        if began_nothing and not self._ranks.any_started() and not self._messages.failures:
             message = began_nothing
         for cause in (lost, stalled):
             if cause:
                 message = f"{cause}\n{indent(message, '  ')}"
-        kill_ranks(parts.coordinator.own.ranks)
-        server = parts.coordinator.meeting.server
+        kill_ranks(self._coordinator.own.ranks)
+        server = self._coordinator.meeting.server
         if turned_away := server.turned_away(own=server.unheard):
             message += f"\n  {turned_away}"
-        if said := parts.mpi.said():
+        if said := self._said_by_mpirun():
             message += f"\n{indent(said, '  mpirun: ')}"
-        return Outcome(
-            code,
-            message,
-            failure=None if lost else _failure(culprit),
-            case_index=-1 if lost else _case_index(culprit),
-        )
+        if lost:
+            return Outcome(code, message)
+        failure, status = _failure(culprit), culprit.status
+        index = status.case_index if culprit.failure is None else culprit.failure.case_index
+        return Outcome(code, message, failure=failure, case_index=index)
 
     def _abort_and_gather(self, stopped: set[int], patience_s: float) -> None:
         """Ends the waits of all ranks and waits for the reports of those that can respond.
 
         No longer than until a signal arrives: an mpirun that ends a job sends SIGKILL 0.25 s later.
         """
-        parts = self._parts
-        for agent in parts.coordinator.agents:
+        for agent in self._coordinator.agents:
             agent.abort()
         deadline_s = time.monotonic() + patience_s
         while (
             time.monotonic() < deadline_s
             and not noted()
-            and parts.ranks.any_can_report(stopped | parts.processes.lost_ranks())
+            and self._ranks.any_can_report(stopped | self._processes.lost_ranks())
         ):
-            parts.messages.receive(_POLL_S)
-            parts.ranks.look(closely=False)
+            self._messages.receive(_POLL_S)
+            self._ranks.look(closely=False)
 
-
-def _case_index(culprit: RankState) -> int:
-    """The item that the culprit was working on, by its report or by the status board."""
-    if culprit.failure is not None:
-        return culprit.failure.case_index
-    return culprit.status.case_index
+    def _said_by_mpirun(self) -> str:
+        mpi = self._coordinator.own.mpi
+        return mpi.said() if mpi is not None else ""
 
 
 def _failure(culprit: RankState) -> Failed | None:
@@ -212,103 +462,23 @@ def _failure(culprit: RankState) -> Failed | None:
     return Failed(culprit.rank, b"", "timeout", "no answer", status.phase, status.case_index)
 
 
-class Supervision:
-    """Starts the ranks of an attempt and supervises them."""
-
-    def __init__(self, parts: AttemptParts) -> None:
-        self._parts = parts
-        self._mark = HostMark()
-        self._launched = parts.coordinator.placement is not None
-
-    def run(self) -> bool:
-        """Starts the ranks and returns True once all have finished, False if the attempt failed.
-
-        Raises KeyboardInterrupt after a signal, and the errors of RankMessages.receive.
-        """
-        parts = self._parts
-        raise_if_ended(launched=self._launched)
-        self._start()
-        while not parts.messages.all_finished:
-            parts.messages.receive(_POLL_S)
-            parts.introduction.check_devices()
-            parts.introduction.advance()
-            parts.ranks.look(closely=False)
-            if parts.ranks.any_late():
-                own = [rank.pid for rank in parts.coordinator.own.ranks]
-                parts.ras.begin(parts.messages.libraries(), own)
-            if 0 in parts.ranks.rank_statuses:
-                parts.mpi.note_segments(parts.ranks.rank_statuses[0])
-                parts.listener.progress(parts.ranks.rank_statuses[0])
-            if self._has_failed():
-                parts.ranks.await_own_signal()
-                raise_if_ended(launched=self._launched)
-                return False
-            raise_if_ended(launched=self._launched)
-        return True
-
-    def _start(self) -> None:
-        """Starts the ranks and reports the notices that are known by then."""
-        parts = self._parts
-        parts.coordinator.begin_attempt(parts.request.settings.timeout_s)
-        processors = processors_of_ranks(parts.request, parts.coordinator, parts.layout)
-        for text in processors.notices:
-            parts.listener.notice(text)
-        start_ranks(parts.request, parts.coordinator, parts.layout, processors)
-        parts.ranks.begin()
-        for text in self._notices():
-            if text:
-                parts.listener.notice(text)
-        if not self._mark.place():  # runs on one host disturb each other
-            parts.listener.notice(
-                "another cclmark run is active on this host: the results of both runs are disturbed"
-            )
-
-    def _notices(self) -> list[str]:
-        """Notices on the devices, the request, the placement and the hosts, some of them empty."""
-        parts = self._parts
-        request, placement = parts.request, parts.coordinator.placement
-        return [
-            request.devices.notice,
-            *request.warnings,
-            *(placement.notices if placement is not None else ()),
-            *differences_between(parts.coordinator.hosts),
-        ]
-
-    def _has_failed(self) -> bool:
-        parts = self._parts
-        return bool(
-            parts.messages.failures
-            or parts.ranks.any_dead()
-            or parts.ranks.any_overdue()
-            or parts.coordinator.lost()
-        )
-
-
-class Attempt:
-    """One attempt of a run, supervised by the first process."""
-
-    def __init__(self, request: Request, listener: Listener) -> None:
-        self._request = request
-        self._listener = listener
-
-    def run(self) -> Outcome:
-        """Starts the ranks and returns when all have exited, for whatever reason."""
-        coordinator = self._request.coordinator
-        try:
-            with contextlib.ExitStack() as stack:
-                if coordinator is None:
-                    coordinator = stack.enter_context(coordinator_of_one(self._request.devices))
-                coordinator.meeting.server.ranks = len(self._request.processes)
-                parts = AttemptParts.connected(self._request, self._listener, coordinator)
-                supervision, end = Supervision(parts), AttemptEnd(parts)
+def run_attempt(request: Request, listener: Listener) -> Outcome:
+    """Starts the ranks of one attempt and returns when all have exited, for whatever reason."""
+    coordinator = request.coordinator
+    try:
+        with contextlib.ExitStack() as stack:
+            if coordinator is None:
+                coordinator = stack.enter_context(coordinator_of_one(request.devices))
+            coordinator.meeting.server.ranks = len(request.processes)
+            attempt = Attempt(request, listener, coordinator)
+            try:
+                return attempt.complete() if attempt.run() else attempt.fail()
+            except (KeyboardInterrupt, UnreadError) as interruption:
                 try:
-                    return end.complete() if supervision.run() else end.fail()
-                except (KeyboardInterrupt, UnreadError) as interruption:
-                    try:
-                        return end.interrupt(interruption)
-                    except UnreadError:  # raised only once: nothing is printed from now on
-                        return end.interrupt(interruption)
-                finally:
-                    kill_ranks(coordinator.own.ranks)
-        except (RankError, MissingError) as error:
-            return Outcome(error.exit_code, str(error))
+                    return attempt.interrupt(interruption)
+                except UnreadError:  # raised only once: nothing is printed from now on
+                    return attempt.interrupt(interruption)
+            finally:
+                kill_ranks(coordinator.own.ranks)
+    except (RankError, MissingError) as error:
+        return Outcome(error.exit_code, str(error))

@@ -9,9 +9,13 @@ from pathlib import Path
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.placement import Placement
-from cclmark.plan.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES, AcceleratorRuntime
+from cclmark.plan.runtimes import (
+    ACCELERATOR_RUNTIMES,
+    MOST_HOST_RANKS,
+    AcceleratorRuntime,
+    NamedDevices,
+)
 
-_MOST_HOST_RANKS = 1024
 _DEFAULT_HOST_RANKS = 8
 _HIDES = ("", "-1")  # the values of CUDA_VISIBLE_DEVICES and its like that hide all devices
 
@@ -36,50 +40,41 @@ class DeviceChoice:
 
 
 def choose_devices(
-    text: str,
+    named: NamedDevices,
     count: int | None,
     probe: Callable[[str], int],
     *,
     falls_back: bool | None = None,
 ) -> DeviceChoice:
-    """Parses ``--devices`` and ``-g``.
+    """Chooses the devices of ``--devices`` and ``-g``.
 
-    ``text`` is empty (accelerators if there are any, else the host), a runtime, indices, or both:
-    ``host``, ``cuda``, ``0,2,3``, ``cuda:0-3``, ``host:4`` (any number of host devices), or several
-    of these joined by ``+``.
     ``falls_back``: whether the host is measured, with a notice, if no devices are named and the
     machine has no accelerator; by default only if ``count`` is not given, because a count is one of
     accelerators. Accelerators that are present but unusable are always an error.
     ``probe`` returns the number of devices of a runtime, or raises MissingError. Raises UsageError
-    for malformed text and MissingError for missing devices.
+    for counts that the named devices exclude and MissingError for missing devices.
     """
-    if "+" in text:
-        return _mixed(text, count, probe)
-    runtime, _, part = text.partition(":")
-    if runtime and not runtime.isalpha():
-        runtime, part = "", text
-    if runtime and runtime not in RUNTIMES:
-        raise UsageError(f"unknown runtime {runtime!r}: choose from {', '.join(RUNTIMES)}")
-    notice = ""
-    if not runtime and not part:
+    if len(named.numbers) > 1:
+        return _mixed(named, count, probe)
+    notice, runtime, numbers = "", named.runtime, named.numbers.get(named.runtime, ())
+    if not named:
         runtime, notice = _best_runtime(probe)
         falls_back = count is None if falls_back is None else falls_back
         if runtime == "host" and not falls_back:
-            requested, named = "", "host"
+            requested, instead = "", "host"
             if count is not None:
                 plural = "s are" if count > 1 else " is"
-                requested, named = f"{count} device{plural} requested, but ", f"host:{count}"
+                requested, instead = f"{count} device{plural} requested, but ", f"host:{count}"
             raise MissingError(
-                f"{requested}{notice}. To measure the host instead, use --devices {named}"
+                f"{requested}{notice}. To measure the host instead, use --devices {instead}"
             )
-    runtime = runtime or "cuda"
     if runtime == "host":
         notice += notice and ": its host is measured instead"
-        return DeviceChoice("host", _host_indices(part, count), notice)
+        return DeviceChoice("host", _host_ranks(numbers, count), notice)
     present = probe(runtime)
     if present < 1:
         raise MissingError(f"the runtime {runtime} found no device")
-    indices = _parse_indices(part) if part else tuple(range(present))
+    indices = numbers or tuple(range(present))
     absent = [index for index in indices if index >= present]
     if absent:
         raise MissingError(
@@ -98,7 +93,7 @@ def choose_devices(
 
 def choose_own_devices(
     placement: Placement,
-    text: str,
+    named: NamedDevices,
     count: int | None,
     probe: Callable[[str], int],
     *,
@@ -112,32 +107,28 @@ def choose_own_devices(
     ``falls_back``: see choose_devices.
     """
     falls_back = count is None if falls_back is None else falls_back
-    alone = placement.local is None or placement.local_size == 1
     each = count or 1
-    runtime = _runtime_of(text)
-    if runtime == "host" and not text.partition(":")[2]:
-        text = f"host:{each}" if alone else "host"
-    if alone:
-        found = choose_devices(text, count, probe, falls_back=falls_back)
+    host_ranks = named.numbers.get("host", ()) or tuple(range(MOST_HOST_RANKS))
+    if placement.local is None or placement.local_size == 1:  # alone on its host
+        if named.numbers == {"host": ()}:
+            return DeviceChoice("host", host_ranks[:each])
+        found = choose_devices(named, count, probe, falls_back=falls_back)
         # The host has no device count to choose from.
-        return (
-            found if text or found.runtime != "host" else replace(found, indices=tuple(range(each)))
-        )
-    assert placement.local is not None
-    first = placement.local * each
-    if "+" in text:
+        by_default = not named and found.runtime == "host"
+        return replace(found, indices=host_ranks[:each]) if by_default else found
+    if len(named.numbers) > 1:
         raise UsageError(
-            f"--devices {text}: a process of a launcher supports only one kind of device"
+            f"--devices {named}: a process of a launcher supports only one kind of device"
         )
-    if runtime == "host":
-        indices = _host_indices(text.partition(":")[2], None) if ":" in text else ()
-        found = DeviceChoice("host", indices or tuple(range(_MOST_HOST_RANKS)))
+    if named.runtime == "host":
+        found = DeviceChoice("host", host_ranks)
     else:
-        found = choose_devices(text, None, probe, falls_back=falls_back)
-        if found.runtime == "host" and ":" not in text:
-            found = replace(found, indices=tuple(range(_MOST_HOST_RANKS)))
+        found = choose_devices(named, None, probe, falls_back=falls_back)
+        if found.runtime == "host":
+            found = replace(found, indices=host_ranks)
     if len(found.indices) == each:
         return found
+    first = placement.local * each
     own = found.indices[first : first + each]
     if len(own) < each:
         raise MissingError(
@@ -148,28 +139,18 @@ def choose_own_devices(
     return replace(found, indices=own)
 
 
-def _runtime_of(text: str) -> str:
-    """The runtime that ``--devices`` names, empty if it names none."""
-    name = text.partition(":")[0].strip()
-    return name if name.isalpha() else ""
-
-
-def _mixed(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
+def _mixed(named: NamedDevices, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
     """Devices of several runtimes, in the order of ``--devices``."""
     if count is not None:
         raise UsageError(
-            f"--devices {text} sets the number of devices of each runtime: remove -g and -p"
+            f"--devices {named} sets the number of devices of each runtime: remove -g and -p"
         )
-    if not all(part.strip() for part in text.split("+")):
-        raise UsageError(f"cannot read the devices {text!r}: write cuda:0-1+host:2")
-    parts = [choose_devices(part.strip(), None, probe) for part in text.split("+")]
-    names = [part.runtime for part in parts]
-    if len(set(names)) < len(names):
-        raise UsageError(
-            f"the devices {text!r} list a runtime twice: list all its devices together"
-        )
+    parts = [
+        choose_devices(NamedDevices(numbers={runtime: numbers}), None, probe)
+        for runtime, numbers in named.numbers.items()
+    ]
     return DeviceChoice(
-        runtime=next((name for name in names if name != "host"), "host"),
+        runtime=next((one for one in named.numbers if one != "host"), "host"),
         indices=tuple(index for part in parts for index in part.indices),
         mixed=tuple(part.runtime for part in parts for _ in part.indices),
     )
@@ -223,41 +204,18 @@ def _hiding_variable(runtime: AcceleratorRuntime) -> str:
     return ""
 
 
-def _host_indices(part: str, count: int | None) -> tuple[int, ...]:
-    if _is_number(part):
-        part, number = "", int(part)
-        if count is not None and count > number:
-            raise UsageError(f"-g requests {count} devices, but --devices gives only {number}")
-        count = number if count is None else count
-    if part:
-        indices = _parse_indices(part)
-        return indices[:count]
+def _host_ranks(numbers: tuple[int, ...], count: int | None) -> tuple[int, ...]:
+    if numbers:
+        if count is not None and count > len(numbers):
+            raise UsageError(
+                f"-g requests {count} devices, but --devices gives only {len(numbers)}"
+            )
+        return numbers[:count]
     if count is None:
         count = max(2, min(_DEFAULT_HOST_RANKS, len(os.sched_getaffinity(0))))
-    if not 1 <= count <= _MOST_HOST_RANKS:
-        raise UsageError(f"{count} host ranks: choose from 1 to {_MOST_HOST_RANKS}")
+    if count > MOST_HOST_RANKS:
+        raise UsageError(f"{count} host ranks: choose from 1 to {MOST_HOST_RANKS}")
     return tuple(range(count))
-
-
-def _parse_indices(text: str) -> tuple[int, ...]:
-    indices: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        last = last if dash else first
-        if not _is_number(first) or not _is_number(last) or int(last) < int(first):
-            raise UsageError(f"cannot read the devices {text!r}: write 0,2,3 or cuda:0-3 or host:4")
-        if int(last) >= _MOST_HOST_RANKS:
-            raise UsageError(f"device {last} of {text!r}: the limit is {_MOST_HOST_RANKS - 1}")
-        indices += range(int(first), int(last) + 1)
-    if len(set(indices)) != len(indices):
-        raise UsageError(
-            f"the devices {text!r} list a device twice: each rank requires its own device"
-        )
-    return tuple(indices)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal()
 
 
 def quick_cuda_count() -> int | None:

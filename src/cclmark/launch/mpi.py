@@ -18,16 +18,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from cclmark.launch.ranks import RankProcess, environment
-from cclmark.rendezvous.messages import Hello, Job, RankStatus
-
-if TYPE_CHECKING:  # which import this module
-    from cclmark.launch.agent import LocalAgent
-    from cclmark.launch.request import Request
+from cclmark.rendezvous.messages import Job
 
 _MOST_TEXT = 65536
 _BATCH_SYSTEMS = ("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "COBALT_", "LOADL_")
@@ -93,6 +88,7 @@ class MpiRanks:
         with os.fdopen(os.dup(self._jobs), "wb") as file:
             file.write(msgspec.msgpack.encode(jobs))
         self._segments: set[str] = set()
+        self._noted = False
         self._ended = False
         self._said_bytes: int | None = None
         self._first_gone: MpiRank | None = None
@@ -158,7 +154,13 @@ class MpiRanks:
         for descriptor in by_descriptor:
             os.close(descriptor)
 
-    def note_segments(self) -> None:
+    def note_segments_of(self, ccl: str) -> None:
+        """Records the shared-memory files of ranks that measure with ``ccl``, once with MPI."""
+        if ccl == "mpi" and not self._noted:
+            self._noted = True
+            self._note_segments()
+
+    def _note_segments(self) -> None:
         """Records the shared-memory files that the ranks have mapped."""
         for rank in self.ranks:
             with contextlib.suppress(OSError):
@@ -187,7 +189,7 @@ class MpiRanks:
             return
         self._ended = True
         self._said_bytes = os.fstat(self._output).st_size
-        self.note_segments()
+        self._note_segments()
         # The mpirun gets time to clean up after its ranks by itself.
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             self._process.terminate()
@@ -239,44 +241,3 @@ def _environment_of(inherited: Mapping[str, str]) -> dict[str, str]:
         if name.startswith(_SETTINGS) or not name.startswith(foreign)
     }
     return {**allowed, **here}
-
-
-class MpiWatch:
-    """Supervises the mpirun of the ranks. Without an mpirun, no method has an effect."""
-
-    def __init__(self, request: Request, agent: LocalAgent) -> None:
-        self._request = request
-        self._agent = agent
-        self._noted = False
-
-    def found(self, hello: Hello) -> None:
-        """Records the pid of a rank, which its mpirun does not report."""
-        if self._agent.mpi is not None:
-            self._agent.mpi.ranks[hello.rank].found(hello.devices[0].pid)
-
-    def watch(self) -> None:
-        """Watches from now on which rank exits first. Requires the pids of all ranks."""
-        if self._agent.mpi is not None:
-            self._agent.mpi.watch()
-
-    def note_segments(self, rank_status: RankStatus) -> None:
-        """Records the shared-memory segments of the ranks when they begin to measure with MPI.
-
-        ``look``: the state of rank 0.
-        """
-        mpi = self._agent.mpi
-        if mpi is None or self._noted or rank_status.phase != "warm-up":
-            return
-        items = self._request.items
-        case = items[rank_status.case_index] if 0 <= rank_status.case_index < len(items) else None
-        if case is not None and case.ccl == "mpi":
-            mpi.note_segments()
-            self._noted = True
-
-    def began_nothing(self) -> str:
-        """A report on the mpirun if no rank has begun, empty if one has or without an mpirun."""
-        return self._agent.mpi.began_nothing() if self._agent.mpi is not None else ""
-
-    def said(self) -> str:
-        """The output of the mpirun, empty without one."""
-        return self._agent.mpi.said() if self._agent.mpi is not None else ""

@@ -12,7 +12,6 @@ from cclmark.explain.paths import Route
 from cclmark.explain.shapes import rings_by_channel, trees_by_channel
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.diagnosis import StallWatch
-from cclmark.launch.mpi import MpiWatch
 from cclmark.launch.request import Listener, Request, ResultDelivery
 from cclmark.rendezvous.messages import (
     Connected,
@@ -182,7 +181,6 @@ class RankMessages:
         coordinator: Coordinator,
         delivery: ResultDelivery,
         stalls: StallWatch,
-        mpi: MpiWatch,
     ) -> None:
         self._request = request
         self._listener = listener
@@ -190,7 +188,6 @@ class RankMessages:
         self._server = coordinator.meeting.server
         self._delivery = delivery
         self._stalls = stalls
-        self._mpi = mpi
         self._size = len(request.processes)
         self._explains = request.explain or request.explains_at_end
         self.hellos: dict[int, Hello] = {}
@@ -248,9 +245,10 @@ class RankMessages:
     def _record(self, message: FromAny) -> None:
         if isinstance(message, Hello):
             self.hellos[message.rank] = message
-            self._mpi.found(message)
-            if self.all_up:
-                self._mpi.watch()
+            if (mpi := self._coordinator.own.mpi) is not None:  # which does not report the pids
+                mpi.ranks[message.rank].found(message.devices[0].pid)
+                if self.all_up:
+                    mpi.watch()
         elif isinstance(message, Observed):
             self._delivery.add(message.condition)
         elif isinstance(message, Explained):

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice
@@ -123,29 +122,49 @@ class Surroundings:
     hosts: list[HostDescription] = field(default_factory=list)
 
 
-class Listener(Protocol):
-    """Receives the events of a run, in order, from one thread."""
+class Listener:
+    """Receives the events of a run, in order, from one thread.
+
+    Events that a subclass does not override are passed on to another listener, if it has one.
+    """
+
+    def __init__(self, listener: Listener | None = None) -> None:
+        self._next = listener
 
     def started(self, surroundings: Surroundings) -> None:
         """Every rank has started. Called before any result."""
+        if self._next is not None:
+            self._next.started(surroundings)
 
     def result(self, result: Result) -> None:
         """A case or a transfer was measured or skipped."""
+        if self._next is not None:
+            self._next.result(result)
 
     def condition(self, condition: Condition) -> None:
         """A rank has sampled the condition of its device."""
+        if self._next is not None:
+            self._next.condition(condition)
 
     def explanation(self, explanation: Explanation) -> None:
         """The library's operation in a case is known."""
+        if self._next is not None:
+            self._next.explanation(explanation)
 
     def paths(self, paths: Paths) -> None:
         """How a library connects its ranks is known."""
+        if self._next is not None:
+            self._next.paths(paths)
 
     def notice(self, text: str) -> None:
         """A notice for the user that does not end the run."""
+        if self._next is not None:
+            self._next.notice(text)
 
     def progress(self, rank_status: RankStatus) -> None:
         """The current state of rank 0."""
+        if self._next is not None:
+            self._next.progress(rank_status)
 
 
 @dataclass(frozen=True)

@@ -301,9 +301,15 @@ _BESIDE_CCLS = ("nvrtc", "cublaslt")
 
 
 def request_of(
-    kind: Kind, operations: list[str], flags: groups.CaseOptions, coordinator: Coordinator
+    kind: Kind,
+    operations: list[str],
+    flags: groups.CaseOptions,
+    coordinator: Coordinator,
+    command: Sequence[str] | None = None,
 ) -> tuple[Request, Sweep]:
     """Returns the request for the cases of ``flags``, and the sweep that contains them.
+
+    ``command``: see Request.
 
     Raises CclmarkError if the flags are invalid.
     """
@@ -352,6 +358,7 @@ def request_of(
         mpirun=mpirun.path if mpirun is not None and coordinator.placement is None else "",
         absent=absent,
         coordinator=coordinator,
+        command=command,
     )
     return request, plan
 

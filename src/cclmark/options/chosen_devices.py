@@ -10,11 +10,12 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement, is_primary
 from cclmark.options.groups import CaseOptions, DeviceOptions
 from cclmark.plan.libraries import require_torch_devices, runtimes_of, usual_runtime
+from cclmark.plan.runtimes import NamedDevices, parse_devices
 from cclmark.recording.joining import WantedDevices
 from cclmark.run import locate
 
 
-def devices_text(flags: CaseOptions) -> str:
+def devices_for(flags: CaseOptions) -> NamedDevices:
     """Returns ``--devices``, or by default the devices that the named libraries require.
 
     Accelerators come before the host. Reads ``--ccl-file`` first, which may describe one of those
@@ -26,13 +27,13 @@ def devices_text(flags: CaseOptions) -> str:
     needed = [runtimes_of(name) for name in flags.ccl]
     for runtimes in needed:
         if len(runtimes) == 1 and runtimes != ["host"]:
-            return runtimes[0]
-    return "host" if all(runtimes == ["host"] for runtimes in needed) else ""
+            return parse_devices(runtimes[0])
+    return parse_devices("host" if all(runtimes == ["host"] for runtimes in needed) else "")
 
 
 def wanted_of(flags: CaseOptions, *, mixed: bool = False) -> WantedDevices:
     """Returns the devices that a command for cases requests. Raises UsageError."""
-    return WantedDevices(lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed)
+    return WantedDevices(lambda: devices_for(flags), device_count(flags), flags.timeout_s, mixed)
 
 
 def device_count(flags: CaseOptions) -> int | None:
@@ -76,24 +77,12 @@ def leave_it_to_the_first() -> None:
 _USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
 
 
-def one_backend(backend: str) -> str:
-    """Returns the name of a backend. Raises UsageError for several."""
-    names = [part.strip().rpartition(":")[2] for part in backend.split(",")]  # cpu:gloo,cuda:nccl
-    names = [*dict.fromkeys(filter(None, names))]
-    if "," in backend:
-        runs = " and then with ".join(f"--backend {name}" for name in names)
-        raise UsageError(
-            f"{backend!r}: one backend is allowed at a time"
-            + (f": run the command with {runs}" if runs else "")
-        )
-    return backend
-
-
-def devices_of_backend(flags: DeviceOptions, backend: str, usual_ranks: int) -> str:
+def devices_of_backend(flags: DeviceOptions, backend: str, usual_ranks: int) -> NamedDevices:
     """Returns ``--devices``; without it, a backend for hosts has ``usual_ranks`` host ranks."""
     if flags.devices or usual_runtime(backend) != "host":
         return flags.devices
-    return f"host:{flags.count or usual_ranks}" if find_placement(os.environ) is None else "host"
+    is_alone = find_placement(os.environ) is None
+    return parse_devices(f"host:{flags.count or usual_ranks}" if is_alone else "host")
 
 
 def checked_backend(backend: str, coordinator: Coordinator, purpose: str) -> str:

@@ -38,7 +38,8 @@ from cclmark.options.types import (
     Size,
     WholeNumber,
 )
-from cclmark.plan.operations import COLLECTIVES
+from cclmark.plan.operations import COLLECTIVES, parse_dtypes, parse_reductions, parse_root
+from cclmark.plan.runtimes import NamedDevices, parse_devices
 from cclmark.plan.work_beside import MATMUL, TRIAD
 
 #: One or several operations, which are not all by a word.
@@ -88,7 +89,7 @@ class ElementOptions:
         "--dtype",
         "--datatype",
         default=["float32"],
-        type=Parsed("plan.operations.parse_dtypes"),
+        type=Parsed(parse_dtypes),
         metavar="TYPES",
         help="Element types, with commas, or all: float32 bfloat16 float16 fp8e4m3 int8 … "
         "[float32].",
@@ -97,7 +98,7 @@ class ElementOptions:
         "-o",
         "--op",
         default=["sum"],
-        type=Parsed("plan.operations.parse_reductions"),
+        type=Parsed(parse_reductions),
         metavar="OPS",
         help="sum, prod, min, max, avg, with commas, or all [sum].",
     )
@@ -125,10 +126,16 @@ class RootOptions:
     root: int | None = option(
         "-r",
         "--root",
-        type=Parsed("plan.operations.parse_root"),
+        type=Parsed(parse_root),
         metavar="RANK",
         help="Root, or all (or -1) [0].",
     )
+
+
+def _varied(text: str) -> tuple[str, list[str]]:
+    from cclmark.plan.variants import parse_vary
+
+    return parse_vary(text)
 
 
 @dataclass
@@ -140,7 +147,7 @@ class VariedOptions:
     vary: list[tuple[str, list[str]]] = option(
         "--vary",
         multiple=True,
-        type=Parsed("plan.variants.parse_vary"),
+        type=Parsed(_varied),
         metavar="NAME=A,B",
         help="A variable of the environment and its values, for example NCCL_P2P_DISABLE=1, each "
         "compared with the default in new processes; may be repeated. Values that contain commas "
@@ -284,9 +291,10 @@ class DeviceOptions:
 
     title: ClassVar[str] = WHERE
 
-    devices: str = option(
+    devices: NamedDevices = option(
         "--devices",
-        default="",
+        default=NamedDevices(),
+        type=Parsed(parse_devices),
         metavar="LIST",
         help="0,2,3 or cuda:0-3 or host or host:4; for bridge cuda:0-1+host:2 "
         "[all accelerators, else the host].",

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from typing import Any
 
 import click
 
 from cclmark.errors import UsageError
+from cclmark.plan.sizes import parse_duration, parse_size, size_text
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)", re.ASCII)
 _MOST_PERCENT = 1000.0  # more is a typing error, and a check that cannot fail
@@ -106,23 +106,23 @@ def _range_in_help(kind: WholeNumber | RealNumber, described: str) -> str:
 
 
 class Parsed(click.ParamType[Any]):
-    """A value that a function of one text reads, and whose refusal is that of the option.
+    """A value that the function ``parse`` reads from a text; its UsageError refuses the option.
 
-    ``place``: the module and the name of the function, which is imported when a value is read.
+    A command line that only prints help has no time for large modules: a function imports them
+    when it is called.
     """
 
     name = "text"
 
-    def __init__(self, place: str) -> None:
-        self._place = place
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns the value; one that is no text, for example a default, is read already."""
         if not isinstance(value, str):
             return value
-        module, _, function = self._place.rpartition(".")
         try:
-            return getattr(import_module(f"cclmark.{module}"), function)(value)
+            return self._parse(value)
         except UsageError as error:
             self.fail(str(error), param, ctx)
 
@@ -133,7 +133,7 @@ class Size(Parsed):
     name = "size"
 
     def __init__(self, least: int = 1, most: int | None = None) -> None:
-        super().__init__("plan.sizes.parse_size")
+        super().__init__(parse_size)
         self._least, self._most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -143,15 +143,13 @@ class Size(Parsed):
             return size
         is_small = size < self._least
         if is_small or (self._most is not None and size > self._most):
-            from cclmark.plan.sizes import size_text
-
             bound = f"at least {size_text(self._least)}" if is_small else ""
             bound = bound or f"at most {size_text(self._most or 0)}"
             self.fail(f"{value!r} is not a size of {bound}.", param, ctx)
         return size
 
 
-DURATION = Parsed("plan.sizes.parse_duration")
+DURATION = Parsed(parse_duration)
 
 
 class Percent(click.ParamType[Any]):

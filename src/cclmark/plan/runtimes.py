@@ -1,9 +1,11 @@
-"""The supported device runtimes."""
+"""The supported device runtimes, and the devices that users name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from cclmark.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -84,3 +86,79 @@ ACCELERATOR_RUNTIMES = {
 }
 
 RUNTIMES = (*ACCELERATOR_RUNTIMES, "host")
+
+MOST_HOST_RANKS = 1024
+
+
+@dataclass(frozen=True)
+class NamedDevices:
+    """The devices of ``--devices``: by runtime their numbers, or no numbers for all devices.
+
+    Without a runtime: accelerators if there are any, else the host. ``text``: as it was written.
+    """
+
+    text: str = ""
+    numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether any devices are named."""
+        return bool(self.numbers)
+
+    def __str__(self) -> str:
+        """The text."""
+        return self.text
+
+    @property
+    def runtime(self) -> str:
+        """The first runtime, empty if none is named."""
+        return next(iter(self.numbers), "")
+
+
+def parse_devices(text: str) -> NamedDevices:
+    """Parses ``--devices``.
+
+    ``text`` is empty, a runtime, numbers of CUDA devices, or both: ``host``, ``cuda``, ``0,2,3``,
+    ``cuda:0-3``, ``host:4`` (any number of host devices), or several of these joined by ``+``.
+    Raises UsageError.
+    """
+    numbers: dict[str, tuple[int, ...]] = {}
+    for part in text.split("+") if text else ():
+        runtime, _, listed = part.strip().partition(":")
+        if not runtime:
+            raise UsageError(f"cannot read the devices {text!r}: write cuda:0-1+host:2")
+        if not runtime.isalpha():
+            runtime, listed = "cuda", part.strip()
+        if runtime not in RUNTIMES:
+            raise UsageError(f"unknown runtime {runtime!r}: choose from {', '.join(RUNTIMES)}")
+        if runtime in numbers:
+            raise UsageError(
+                f"the devices {text!r} list a runtime twice: list all its devices together"
+            )
+        if runtime == "host" and _is_number(listed):
+            if not 1 <= int(listed) <= MOST_HOST_RANKS:
+                raise UsageError(f"{listed} host ranks: choose from 1 to {MOST_HOST_RANKS}")
+            numbers[runtime] = tuple(range(int(listed)))
+        else:
+            numbers[runtime] = _parse_numbers(listed) if listed else ()
+    return NamedDevices(text, numbers)
+
+
+def _parse_numbers(text: str) -> tuple[int, ...]:
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not _is_number(first) or not _is_number(last) or int(last) < int(first):
+            raise UsageError(f"cannot read the devices {text!r}: write 0,2,3 or cuda:0-3 or host:4")
+        if int(last) >= MOST_HOST_RANKS:
+            raise UsageError(f"device {last} of {text!r}: the limit is {MOST_HOST_RANKS - 1}")
+        numbers += range(int(first), int(last) + 1)
+    if len(set(numbers)) != len(numbers):
+        raise UsageError(
+            f"the devices {text!r} list a device twice: each rank requires its own device"
+        )
+    return tuple(numbers)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()

@@ -23,6 +23,7 @@ from cclmark.launch.devices import (
     quick_cuda_count,
 )
 from cclmark.launch.placement import STEP_VARIABLE, Placement, find_placement, notices_alone
+from cclmark.plan.runtimes import NamedDevices
 
 
 @contextmanager
@@ -51,13 +52,15 @@ class WantedDevices:
 
     ``choice`` returns ``--devices``; ``count``: ``-g``. ``timeout_s``: how long processes wait for
     each other. ``mixed``: devices may be of several runtimes. ``falls_back``: see choose_devices.
+    ``is_quiet``: notices on the choice are not printed; the header of the run has them.
     """
 
-    choice: Callable[[], str]
+    choice: Callable[[], NamedDevices]
     count: int | None
     timeout_s: float
     mixed: bool = False
     falls_back: bool | None = None
+    is_quiet: bool = False
 
 
 @contextmanager
@@ -78,9 +81,9 @@ def joined(
     placement = find_placement(environment)
     arguments = sys.argv[1:] if arguments is None else arguments
     if placement is None:
-        devices = pick_devices(
-            wanted.choice(), wanted.count, mixed=wanted.mixed, falls_back=wanted.falls_back
-        )
+        devices = _chosen(wanted)
+        if not wanted.is_quiet:
+            _warn(devices)
         with coordinator_of_one(devices) as coordinator:
             yield coordinator
         return
@@ -90,25 +93,32 @@ def joined(
     with gather_processes(placement, own, wanted.timeout_s, arguments) as coordinator:
         if coordinator.devices.mixed and not wanted.mixed:
             raise _no_mixture()
-        _warn(coordinator.devices)
+        if not wanted.is_quiet:
+            _warn(coordinator.devices)
         yield coordinator
 
 
 def pick_devices(
-    text: str, count: int | None, *, mixed: bool = False, falls_back: bool | None = None
+    named: NamedDevices, count: int | None, *, falls_back: bool | None = None
 ) -> DeviceChoice:
     """Returns the devices that ``--devices`` and ``-g`` select, see choose_devices.
 
     Prints its notices at once: the header contains them too, but not every format shows it.
-    ``mixed``: devices may be of several runtimes. ``falls_back``: see choose_devices.
     """
-    devices = choose_devices(text, count, devices_here, falls_back=falls_back)
-    if devices.mixed and not mixed:
+    devices = _chosen(WantedDevices(lambda: named, count, 0.0, falls_back=falls_back))
+    _warn(devices)
+    return devices
+
+
+def _chosen(wanted: WantedDevices) -> DeviceChoice:
+    devices = choose_devices(
+        wanted.choice(), wanted.count, devices_here, falls_back=wanted.falls_back
+    )
+    if devices.mixed and not wanted.mixed:
         raise _no_mixture()
     if find_placement(os.environ) is None:
         notices = [text for text in (devices.notice, *notices_alone(os.environ)) if text]
         devices = replace(devices, notice="; ".join(notices))
-    _warn(devices)
     return devices
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, NamedTuple, Protocol, TextIO
 
 from cclmark import __version__
 from cclmark.document.exporter import Connects, Explains, Exporter, HasNotices, Observer
@@ -28,8 +28,8 @@ from cclmark.errors import (
     EXIT_WRONG,
     UnreadError,
 )
-from cclmark.launch.launching import launching_of
-from cclmark.launch.request import Outcome, Request, Surroundings
+from cclmark.launch.launching import explain_items, launch_items
+from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.items import Item
 from cclmark.plan.outline import outline_of
 from cclmark.printable import plain, plain_lines, printable
@@ -159,7 +159,7 @@ class Earlier(Protocol):
         """Notices about what this run did not measure."""
 
 
-class Recorder:
+class Recorder(Listener):
     """Receives the events of a run."""
 
     def __init__(
@@ -178,6 +178,7 @@ class Recorder:
         """``explain``: explanations of the results follow. ``earlier``: trials that the measuring
         of an adaptive run reports again.
         """
+        super().__init__()
         self._earlier = earlier
         self._explains = explain
         self._explanations: dict[int, Explanation] = {}
@@ -420,43 +421,59 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
+class Recorded(NamedTuple):
+    """How a run ended. ``exit_code``: of the command, which also depends on the results.
+
+    ``results``: of a run without output.
+    """
+
+    exit_code: int
+    outcome: Outcome
+    results: Sequence[Result] = ()
+
+
 def record(
     request: Request,
-    exporter_for: Callable[[Output], Exporter[Any]],
-    began_s: float,
+    exporter_for: Callable[[Output], Exporter[Any]] | None = None,
+    began_s: float | None = None,
     *,
-    output: Path | None,
-    journal: Path | None,
-    stem: str,
+    output: Path | None = None,
+    journal: Path | None = None,
+    stem: str = "",
     resume: Path | None = None,
     explain: bool = False,
-) -> int:
-    """Runs ``request``, with its results in a journal and on the screen; returns the exit code.
+) -> Recorded:
+    """Runs ``request``, with its results in a journal and on the screen.
 
-    ``output`` and ``journal`` are the values of ``-O`` and ``--journal``; by default the journal
-    gets a new name that contains ``stem``. Results in the journal ``resume`` are not measured
-    again. ``explain``: afterwards, observe what the libraries do for the measured cases.
+    ``exporter_for``: without it nothing is printed, neither results nor messages. ``output`` and
+    ``journal`` are the values of ``-O`` and ``--journal``; by default the journal gets a new name
+    that contains ``stem``. Results in the journal ``resume`` are not measured again. ``explain``:
+    afterwards, observe what the libraries do for the measured cases.
 
     Raises UsageError if one of these files cannot be used.
     """
+    began_s = time.monotonic() if began_s is None else began_s
+    silent, is_silent = Silent(), exporter_for is None
     request = replace(request, explained=explain)
     resumed = Resumed.read(resume, request) if resume is not None else None
     refuse_to_lose(output, [resume] if resume is not None else [])
     printed = Output(output)
     try:
+        exporter = silent if exporter_for is None else exporter_for(printed)
         if resumed is not None:
             if not resumed.remainder.pending:
-                return _print_again(resumed, exporter_for(printed), printed)
+                return Recorded(_print_again(resumed, exporter, printed), Outcome(EXIT_OK))
             request = resumed.left_of(request)
-        exporter = exporter_for(printed)
         place = journal or new_journal(stem)
-        with recording(place, printed, exporter, request, began_s, resumed, explain) as recorder:
-            launching = launching_of(request.kind)
-            outcome = launching.run(request, recorder)
+        with recording(
+            place, printed, exporter, request, began_s, resumed, explain, within=is_silent
+        ) as recorder:
+            outcome = launch_items(request, recorder)
             if explain and outcome.exit_code == EXIT_OK:
                 wanted = recorder.unexplained if request.explains_at_end else recorder.measured
-                outcome = launching.explain(request, wanted, recorder, outcome)
-            return recorder.finish(outcome)
+                outcome = explain_items(request, wanted, recorder, outcome)
+            code = recorder.finish(outcome, quiet=is_silent)
+            return Recorded(code, outcome, silent.results)
     finally:
         printed.close()
 
@@ -505,40 +522,27 @@ def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> i
     return EXIT_MISSING if output.failure else resumed.exit_code()
 
 
-def measure_part(request: Request, journal: Path) -> tuple[list[Result], Outcome]:
-    """Returns the results of ``request`` and its outcome.
-
-    ``journal``: a new file. Raises UsageError if it cannot be created.
-    """
-    kept = _Keeping()
-    output = Output(None)
-    try:
-        with recording(journal, output, kept, request, time.monotonic(), within=True) as recorder:
-            outcome = launching_of(request.kind).run(request, recorder)
-            recorder.finish(outcome, quiet=True)
-    finally:
-        output.close()
-    return kept.results, outcome
-
-
 def unused(directory: Path, stem: str) -> Path:
     """A new name for such a journal, beside those of interrupted runs: ``stem``, ``stem-1``, …"""
     names = (f"{stem}{f'-{number}' if number else ''}.jsonl" for number in count())
     return next(path for name in names if not (path := directory / name).exists())
 
 
-class _Keeping:
-    """Keeps the results and shows nothing."""
+class Silent:
+    """A format without text, which keeps the results."""
 
     def __init__(self) -> None:
         self.results: list[Result] = []
 
     def begin(self, header: Header) -> str:
+        """Returns nothing."""
         return ""
 
     def add(self, result: Result) -> str:
+        """Keeps the result."""
         self.results.append(result)
         return ""
 
     def end(self, footer: Footer | None) -> str:
+        """Returns nothing."""
         return ""

@@ -28,6 +28,7 @@ from cclmark.plan.libraries import (
     torch_backend_of,
 )
 from cclmark.plan.library_settings import allowed_values
+from cclmark.plan.runtimes import NamedDevices
 from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.printable import plain
 from cclmark.recording.joining import libraries_on_standard_error
@@ -178,7 +179,7 @@ def _library_of(flags: SettingsFlags) -> str:
     """The library of ``--ccl``, else the default of this machine's devices. Raises UsageError."""
     runtime, unusable = "host", ""
     try:
-        runtime = choose_devices("", None, count_devices).runtime
+        runtime = choose_devices(NamedDevices(), None, count_devices).runtime
     except MissingError as error:
         unusable = str(error).splitlines()[0]
     if not flags.ccl:

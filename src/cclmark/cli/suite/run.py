@@ -37,7 +37,7 @@ from cclmark.kinds.pairs import request as pairing
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import is_primary
-from cclmark.plan.runtimes import RUNTIMES
+from cclmark.plan.runtimes import RUNTIMES, parse_devices
 from cclmark.plan.sizes import format_size, sweep
 from cclmark.plan.thresholds import SizeRange, meant
 from cclmark.printable import printable
@@ -202,7 +202,10 @@ def require_devices(suite: Suite) -> None:
     runtime = "" if suite.needs == ACCELERATORS else suite.needs
     reason = ""
     try:
-        if choose_devices(runtime, 1, count_devices, falls_back=True).runtime != "host":
+        if (
+            choose_devices(parse_devices(runtime), 1, count_devices, falls_back=True).runtime
+            != "host"
+        ):
             return
     except MissingError as error:
         reason = f": {str(error).splitlines()[0]} See cclmark info for details"

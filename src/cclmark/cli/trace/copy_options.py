@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from cclmark.cli.trace.run import CopyPair
 
 
+def _pair(text: str) -> CopyPair:
+    from cclmark.cli.trace.run import CopyPair
+
+    return CopyPair.parse(text)
+
+
 @dataclass
 class TraceCopiesFlags(CopyOptions):
     """The options of ``cclmark p2p`` that describe one transfer, and those of a trace."""
@@ -23,7 +29,7 @@ class TraceCopiesFlags(CopyOptions):
     pair: CopyPair | None = option(
         "--pair",
         title=OPERATION,
-        type=Parsed("cli.trace.run.parse_copy_pair"),
+        type=Parsed(_pair),
         metavar="FROM-TO",
         help="The source and the destination, numbers of the selected devices or host: 0-1, 2-2 "
         "(within a device), host-0, 0-host [0-1].",

@@ -21,10 +21,10 @@ from cclmark.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, Usage
 from cclmark.kinds.collective import kind as collective
 from cclmark.kinds.p2p.kind import KIND
 from cclmark.kinds.p2p.request import devices_of, is_together, plans_of, settings_of
-from cclmark.launch.attempt import Attempt
+from cclmark.launch.attempt import run_attempt
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice
-from cclmark.launch.request import Outcome, Request, Surroundings
+from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.options.case_request import request_of, stem_of
 from cclmark.options.chosen_devices import wanted_of
 from cclmark.plan.binding import Binding
@@ -35,11 +35,10 @@ from cclmark.plan.transfers import Transfer
 from cclmark.printable import plain
 from cclmark.recording.joining import first_of, joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import Recorder, recording
+from cclmark.recording.recorder import Recorder, Silent, recording
 from cclmark.recording.run_files import new_file, new_journal
-from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.item_results import CaseResult, Result, TransferResult
-from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths, Trace, TracedStage
+from cclmark.results.schema import Trace, TracedStage
 from cclmark.run import locate
 from cclmark.trace.case_steps import steps_of
 from cclmark.trace.copy_timeline import assemble_copies
@@ -264,7 +263,6 @@ class CopyPair:
         return (self.start, self.end) in flows
 
 
-parse_copy_pair = CopyPair.parse
 _PAIRS = {"pairs": CopyPair(0, 1), "local": CopyPair(0, 0), "host": CopyPair(None, 0)}
 
 
@@ -367,9 +365,9 @@ class Tracing:
         """Measures, traces, writes both files, prints the summary; returns the exit code."""
         output = Output(None)
         try:
-            with recording(files.journal, output, _Silent(), self._request, began_s) as recorder:
+            with recording(files.journal, output, Silent(), self._request, began_s) as recorder:
                 measured = _Measured(recorder)
-                outcome = Attempt(self._request, measured).run()
+                outcome = run_attempt(self._request, measured)
                 if outcome.exit_code == EXIT_OK and measured.time_s is not None:
                     outcome = self._trace(files, output, measured, recorder)
                 elif outcome.exit_code == EXIT_OK:
@@ -396,7 +394,7 @@ class Tracing:
             traces=traces.append,
             warnings=(),
         )
-        outcome = Attempt(again, _Notices(recorder)).run()
+        outcome = run_attempt(again, _Notices(recorder))
         if outcome.exit_code != EXIT_OK:
             return replace(outcome, message=f"{outcome.message}\n{_NOTHING_WRITTEN}".lstrip())
         found = self._found(traces, untraced_s, measured.surroundings)
@@ -444,45 +442,15 @@ def _stages_of(stages: Mapping[int, Sequence[Stage]]) -> dict[int, list[TracedSt
     }
 
 
-class _Silent:
-    """A format without text: a trace prints its summary itself."""
-
-    def begin(self, header: Header) -> str:
-        return ""
-
-    def add(self, result: Result) -> str:
-        return ""
-
-    def end(self, footer: Footer | None) -> str:
-        return ""
-
-
-class _Notices:
+class _Notices(Listener):
     """Listens to the ranks that trace: the rest was reported when the item was measured."""
 
     def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
         self._recorder = recorder
-
-    def started(self, surroundings: Surroundings) -> None:
-        pass
-
-    def result(self, result: Result) -> None:
-        pass
-
-    def condition(self, condition: Condition) -> None:
-        pass
-
-    def explanation(self, explanation: Explanation) -> None:
-        pass
-
-    def paths(self, paths: Paths) -> None:
-        pass
 
     def notice(self, text: str) -> None:
         self._recorder.notice(text)
-
-    def progress(self, rank_status: RankStatus) -> None:
-        pass
 
 
 class _Measured(_Notices):

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import click
 
+from cclmark.errors import UsageError
 from cclmark.options import groups
 from cclmark.options.command import OPERATION, OUTPUT, Action, command, option
 from cclmark.options.types import Parsed
@@ -20,6 +21,19 @@ _EXAMPLES = [
 ]
 
 
+def _one_backend(backend: str) -> str:
+    """Returns the name of a backend. Raises UsageError for several."""
+    names = [part.strip().rpartition(":")[2] for part in backend.split(",")]  # cpu:gloo,cuda:nccl
+    names = [*dict.fromkeys(filter(None, names))]
+    if "," in backend:
+        runs = " and then with ".join(f"--backend {name}" for name in names)
+        raise UsageError(
+            f"{backend!r}: one backend is allowed at a time"
+            + (f": run the command with {runs}" if runs else "")
+        )
+    return backend
+
+
 @dataclass
 class BackendOptions:
     """The backend of torch.distributed."""
@@ -29,11 +43,17 @@ class BackendOptions:
     backend: str = option(
         "--backend",
         default="",
-        type=Parsed("options.chosen_devices.one_backend"),
+        type=Parsed(_one_backend),
         metavar="NAME",
         help="gloo, nccl, flagcx, ucc, mpi or any registered backend [nccl on accelerators, "
         "gloo on the host].",
     )
+
+
+def _checks(text: str) -> list[str]:
+    from cclmark.kinds.check.plan import checks_called
+
+    return checks_called(text)
 
 
 @dataclass
@@ -52,7 +72,7 @@ class TorchFlags(
         "--only",
         title=OPERATION,
         default=[],
-        type=Parsed("kinds.check.plan.checks_called"),
+        type=Parsed(_checks),
         metavar="A,B",
         help="Only these checks; a part selects all checks that begin with it [all].",
     )

@@ -93,7 +93,7 @@ def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
         output=flags.output,
         journal=flags.journal,
         stem=f"torch-check-{backend}-{ranks}",
-    )
+    ).exit_code
 
 
 def _exporter(format_name: str, output: Output) -> Exporter[CheckResult]:

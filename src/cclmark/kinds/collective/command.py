@@ -94,6 +94,12 @@ class MeasureOptions(CollectiveOptions, groups.SoakOptions, groups.ExplainOption
     )
 
 
+def _pieces(text: str) -> list[int]:
+    from cclmark.kinds.pieces.plan import parse_pieces
+
+    return parse_pieces(text)
+
+
 @dataclass
 class OperationFlags(MeasureOptions):
     """The options of the command of one collective."""
@@ -115,7 +121,7 @@ class OperationFlags(MeasureOptions):
         "--pieces",
         title=OPERATION,
         default=[],
-        type=Parsed("kinds.pieces.plan.parse_pieces"),
+        type=Parsed(_pieces),
         metavar="1,10,100",
         help="The whole message in one call and in so many pieces: calls one after another, one "
         "group, and for all_reduce as DDP's buckets.",

@@ -16,6 +16,7 @@ from cclmark.options.chosen_devices import device_count
 from cclmark.options.command import check_together, default_of, parameters_of
 from cclmark.options.types import Size
 from cclmark.plan.operations import ALL_ROOTS, COLLECTIVES
+from cclmark.plan.runtimes import NamedDevices
 from cclmark.plan.sizes import size_text
 from cclmark.plan.thresholds import meant
 
@@ -141,7 +142,7 @@ def _literal(value: Any) -> str:
 def _sizes_text(flags: MeasureOptions) -> str:
     end = flags.end
     if end is None and flags.like is not None:
-        end = like.largest_size(flags.like, flags.devices.partition(":")[0]) or None
+        end = like.largest_size(flags.like, flags.devices.runtime) or None
     if flags.begin == end and flags.factor is None:
         return size_text(flags.begin)
     if (flags.begin, end, flags.factor) == (MeasureOptions.begin, None, None):
@@ -158,4 +159,6 @@ def _spelt(option: click.Option, value: Any) -> Any:
         return size_text(value)
     if option.name == "root" and value == ALL_ROOTS:
         return "all"
+    if isinstance(value, NamedDevices):
+        return value.text
     return ",".join(value) if isinstance(value, list) else value

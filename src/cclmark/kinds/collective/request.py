@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
@@ -43,7 +45,7 @@ from cclmark.plan.libraries import (
 )
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import Recorded, record
 from cclmark.results.item_results import CaseResult
 
 _SHM = "shm"  # of the ranks of one host
@@ -107,48 +109,56 @@ def _ways(ccl: Sequence[str], coordinator: Coordinator) -> str:
 
 
 def measure(operations: list[str], flags: CollectiveOptions, pieces: Sequence[int] = ()) -> int:
-    """Measures ``operations`` with ``flags`` and returns the exit code.
+    """Measures ``operations`` with ``flags``, prints the results and returns the exit code.
 
     ``pieces``: the numbers of pieces to divide each message into, empty for one call each.
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-    began_s = time.monotonic()
-    with joined(wanted_of(flags, mixed=True)) as coordinator:
-        coordinator.exit_code = _measure(operations, flags, pieces, coordinator, began_s)
-        return coordinator.exit_code
+
+    def exporter_for(plan: Sweep, output: Output) -> Exporter[Any]:
+        if pieces:
+            return exporter_of(PIECES, flags.format, View(paint=_paint(output)))
+        return _exporter(flags, plan, output, _reference_notes(are_asked=flags.references))
+
+    return measured(operations, flags, exporter_for, pieces).exit_code
 
 
-def _measure(
+def measured(
     operations: list[str],
     flags: CollectiveOptions,
-    pieces: Sequence[int],
-    coordinator: Coordinator,
-    began_s: float,
-) -> int:
-    references = _reference_notes(are_asked=flags.references)
-    request, plan = request_of(KIND, operations, flags, coordinator)
-    name = operations[0] if len(operations) == 1 else "collectives"
-    if pieces:
-        return record(
-            pieces_request(request, pieces),
-            lambda output: exporter_of(PIECES, flags.format, View(paint=_paint(output))),
+    exporter_for: Callable[[Sweep, Output], Exporter[Any]] | None = None,
+    pieces: Sequence[int] = (),
+    *,
+    command: Sequence[str] | None = None,
+    step: int | None = None,
+) -> Recorded:
+    """Measures ``operations`` with ``flags`` on all processes of this run.
+
+    ``exporter_for``: of the results; without it nothing is printed. ``command``: the one that
+    measures the same, by default that of this program. ``step``: see recording.joining.joined.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    wanted = replace(wanted_of(flags, mixed=True), is_quiet=exporter_for is None)
+    with joined(wanted, arguments=command, step=step) as coordinator:
+        request, plan = request_of(KIND, operations, flags, coordinator, command)
+        name = operations[0] if len(operations) == 1 else "collectives"
+        if pieces:
+            request, name = pieces_request(request, pieces), f"{name}-pieces"
+        recorded = record(
+            request,
+            None if exporter_for is None else partial(exporter_for, plan),
             began_s,
             output=flags.output,
             journal=flags.journal,
-            stem=stem_of(f"{name}-pieces", plan),
+            stem=stem_of(name, plan),
             resume=flags.resume,
+            explain=flags.why or part(flags, ExplainOptions).explain,
         )
-    return record(
-        request,
-        lambda output: _exporter(flags, plan, output, references),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        stem=stem_of(name, plan),
-        resume=flags.resume,
-        explain=flags.why or part(flags, ExplainOptions).explain,
-    )
+        coordinator.exit_code = recorded.exit_code
+    return recorded
 
 
 def _paint(output: Output) -> Paint:

@@ -1,7 +1,7 @@
 """Experiments: settings compared with the default, round after round.
 
 An item, a trial, is a case with a variant and a round (``plan.py``, ``plan/variants.py``).
-``launch/experiment_launch.py`` runs several attempts: in each round one for every set of variables
+``launch/launching.py`` runs several attempts: in each round one for every set of variables
 with which ranks must be started, each round beginning with another one. Variants that differ only
 in a communicator share an attempt; ``run/item_loop.py`` creates a communicator for each. The
 recorder receives all attempts as one run. A variant whose attempt fails is recorded and not

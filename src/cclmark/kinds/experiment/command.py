@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,6 +45,12 @@ _EXAMPLES = [
         "The smallest number of channels that keeps 98 % of the bandwidth.",
     ),
 ]
+
+
+def _bisected(text: str) -> tuple[str, Sequence[int]]:
+    from cclmark.kinds.experiment.request import parse_bisect
+
+    return parse_bisect(text)
 
 
 @dataclass
@@ -94,10 +101,10 @@ class ExperimentFlags(
         help="Vary variables too that the file of no library lists. A difference counts only "
         "beyond the noise of the default against itself.",
     )
-    bisect: tuple[str, list[int]] | None = option(
+    bisect: tuple[str, Sequence[int]] | None = option(
         "--bisect",
         title=OPERATION,
-        type=Parsed("kinds.experiment.request.parse_bisect"),
+        type=Parsed(_bisected),
         metavar="NAME=LOW:HIGH",
         help="Find the smallest value of a variable that keeps a share of the best bandwidth; "
         "NAME=LOW:HIGH:STEP or NAME=LOW:HIGH:x2 for large ranges.",

@@ -20,7 +20,7 @@ from cclmark.kinds.experiment.document import SearchTable
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
-from cclmark.launch.experiment_launch import FAILED_BEFORE, ExperimentLaunch, Starts, starts_of
+from cclmark.launch.launching import FAILED_BEFORE, ExperimentLaunch, Starts, starts_of
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
 from cclmark.plan.outline import differences, outline_of
@@ -31,7 +31,6 @@ from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.item_results import Result
 from cclmark.results.resume import MEASURED, differing_settings
 from cclmark.results.schema import (
-    Condition,
     Explanation,
     Header,
     LibraryDescription,
@@ -311,11 +310,11 @@ def compared_time(result: TrialResult | None) -> float | None:
     return found.call_s if found.device_s is None else found.device_s
 
 
-class _Numbering:
+class _Numbering(Listener):
     """Numbers the results of all launches through, and keeps them."""
 
     def __init__(self, listener: Listener, number: int, results: dict[Trial, TrialResult]) -> None:
-        self._listener = listener
+        super().__init__(listener)
         self._number = number
         self._results = results
         self.surroundings: Surroundings | None = None
@@ -326,40 +325,37 @@ class _Numbering:
     def started(self, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
         self._noticed.update(surroundings.notices)
-        self._listener.started(surroundings)
+        super().started(surroundings)
         for result in list(self._results.values()):  # of an interrupted run
-            self._listener.result(result)
+            super().result(result)
 
     def result(self, result: Result) -> None:
         assert isinstance(result, TrialResult)
         numbered = msgspec.structs.replace(result, index=self._number)
         self._number += 1
         self._results[result.trial] = numbered
-        self._listener.result(numbered)
-
-    def condition(self, condition: Condition) -> None:
-        self._listener.condition(condition)
+        super().result(numbered)
 
     def explanation(self, explanation: Explanation) -> None:
         self.explanations[explanation.index] = explanation
 
     def explain(self, index: int, explanation: Explanation) -> None:
         """Passes on what ran in the trial with this number."""
-        self._listener.explanation(msgspec.structs.replace(explanation, index=index))
+        super().explanation(msgspec.structs.replace(explanation, index=index))
 
     def paths(self, paths: Paths) -> None:
         if not self.parameters:
             self.parameters = dict(paths.parameters)
-            self._listener.paths(paths)
+            super().paths(paths)
 
     def notice(self, text: str) -> None:
         """Passes on what no earlier launch has reported."""
         if text not in self._noticed:
             self._noticed.add(text)
-            self._listener.notice(text)
+            super().notice(text)
 
     def progress(self, rank_status: RankStatus) -> None:
-        self._listener.progress(msgspec.structs.replace(rank_status, case_index=-1))
+        super().progress(msgspec.structs.replace(rank_status, case_index=-1))
 
 
 @dataclass(frozen=True)

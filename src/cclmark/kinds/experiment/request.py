@@ -41,7 +41,7 @@ from cclmark.kinds.experiment.measured_trials import (
 from cclmark.kinds.experiment.plan import Trial, trials_of
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.launch.coordinator import Coordinator
-from cclmark.launch.experiment_launch import worst_of
+from cclmark.launch.launching import worst_of
 from cclmark.launch.request import Outcome, Request
 from cclmark.options.case_request import request_of, stem_of
 from cclmark.options.chosen_devices import wanted_of
@@ -331,7 +331,7 @@ def _measure(
         ),
         resume=flags.resume,
         explain=True,
-    )
+    ).exit_code
 
 
 def _placed_alike(cases: Sequence[Case], variants: Sequence[Variant]) -> list[Case]:

@@ -48,7 +48,7 @@ def _read(flags: MemoryFlags, coordinator: Coordinator, began_s: float) -> int:
         journal=flags.journal,
         stem=stem_of(f"memory-{flags.operation}", plan),
         resume=flags.resume,
-    )
+    ).exit_code
 
 
 def _exporter(format_name: str, output: Output) -> Exporter[MemoryResult]:

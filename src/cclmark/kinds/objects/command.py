@@ -23,6 +23,12 @@ _EXAMPLES = [
 ]
 
 
+def _calls(text: str) -> list[str]:
+    from cclmark.kinds.objects.plan import chosen_calls
+
+    return chosen_calls(text)
+
+
 @dataclass
 class ObjectFlags(
     groups.SizeOptions,
@@ -52,7 +58,7 @@ class ObjectFlags(
         "--only",
         title=OPERATION,
         default=[],
-        type=Parsed("kinds.objects.plan.chosen_calls"),
+        type=Parsed(_calls),
         metavar="A,B",
         help="Only these calls: flag, all_gather_object, broadcast_object_list, "
         "scatter_object_list, gather_object, send_object_list, or the first part of a name [all].",

@@ -67,7 +67,7 @@ def _measure(flags: ObjectFlags, coordinator: Coordinator, began_s: float) -> in
         journal=flags.journal,
         stem=f"torch-objects-{backend}-{ranks}",
         resume=flags.resume,
-    )
+    ).exit_code
 
 
 def _settings(flags: ObjectFlags, ranks: int) -> Settings:

@@ -90,7 +90,7 @@ def _measure(
         stem=stem_of(f"overlap-{name}", plan),
         resume=flags.resume,
         explain=flags.explain,
-    )
+    ).exit_code
 
 
 def _exporter(flags: OverlapFlags, output: Output) -> Exporter[OverlapResult]:

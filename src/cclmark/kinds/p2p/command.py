@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import click
 
+from cclmark.errors import UsageError
 from cclmark.options import groups
 from cclmark.options.command import (
     METHOD,
@@ -22,6 +23,7 @@ from cclmark.options.command import (
     option,
 )
 from cclmark.options.types import FACTOR, Names, Parsed, Size, WholeNumber
+from cclmark.plan.runtimes import NamedDevices, parse_devices
 
 # Those of cclmark.plan.transfers, which help texts must not wait for.
 PERFORMANCES = ("uniBw", "biBw", "latency")
@@ -30,6 +32,7 @@ KERNELS = ("cacheCopy", "ncCopy", "bulkCopy")
 DIRECTIONS = ("write", "read")
 SCOPES = ("pairs", "local", "host", "all-to-one", "one-to-all", "all-pairs")
 _MOST_ELEMENTS = 1 << 48
+_MOST_BLOCKS = 65535
 
 _SWITCH: dict[str, Any] = {
     "type": WholeNumber(0, 1),
@@ -51,6 +54,33 @@ _EXAMPLES = [
 _OF_PCCL = [
     ("cclmark p2pBandwidthLatencyTest -p uniBw,latency -t CE", "Two matrices by copy engines.")
 ]
+
+
+def _device_numbers(text: str) -> NamedDevices:
+    """Parses the numbers of --dev_list; -1 is none."""
+    listed = ",".join(entry for entry in text.split(",") if entry.strip())
+    return parse_devices("" if listed == "-1" else listed)
+
+
+def _blocks(text: str) -> list[int]:
+    """Parses numbers of thread blocks: ``16``, ``1,2,4``, ``1-132`` (doubling); -1: the default."""
+    counts: list[int] = []
+    for entry in text.split(","):
+        word = entry.strip()
+        if word == "-1":
+            counts.append(0)
+            continue
+        first, dash, last = word.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"cannot read the thread blocks {text!r}: write 16 or 1,2,4 or 1-132")
+        low, high = int(first), int(last or first)
+        if not 1 <= low <= high <= _MOST_BLOCKS:
+            raise UsageError(f"thread blocks: choose from 1 to {_MOST_BLOCKS}, not {word!r}")
+        while low < high:
+            counts.append(low)
+            low *= 2
+        counts.append(high)
+    return list(dict.fromkeys(counts))
 
 
 @dataclass
@@ -150,13 +180,13 @@ class CopyOptions(
         metavar="NAME",
         help="Library between hosts: nccl, mpi, … [the devices' own; mpi for host devices].",
     )
-    device_list: str = option(
+    device_list: NamedDevices = option(
         "-l",
         "--dev-list",
         "--dev_list",
         title=WHERE,
-        default="",
-        type=Parsed("kinds.p2p.request.parse_device_list"),
+        default=NamedDevices(),
+        type=Parsed(_device_numbers),
         metavar="LIST",
         help="Device numbers, as many as -g.",
     )
@@ -183,7 +213,7 @@ class CopyOptions(
         "--num_thread_blocks",
         title=METHOD,
         default=[0],
-        type=Parsed("kinds.p2p.request.parse_blocks"),
+        type=Parsed(_blocks),
         metavar="LIST",
         help="Thread blocks of a kernel: 16, or 1,2,4, or 1-132 (doubling) [as many as fit].",
     )

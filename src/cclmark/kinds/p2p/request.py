@@ -52,7 +52,6 @@ from cclmark.run import locate
 _DEFAULT_BYTES = {"host": 16 << 20}
 _DEFAULT_BYTES_OF_ACCELERATORS = 512 << 20
 _PCCL_ELEMENTS = 8  # of a random size, where PCCL's options give no bounds
-_MOST_BLOCKS = 65535
 _MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
 _ACROSS = ("all-to-one", "one-to-all", "all-pairs")  # scopes of all devices at once
 _NO_PEER_ON_HOST = "copies without peer access are between accelerators: use -a 0"
@@ -172,7 +171,7 @@ def _measure(
         journal=flags.journal,
         stem=f"p2p-{devices.runtime}-{len(devices.indices)}",
         resume=flags.resume,
-    )
+    ).exit_code
 
 
 def _check_several_hosts(flags: TransferFlags) -> None:
@@ -217,17 +216,11 @@ def devices_of(flags: CopyOptions, launched: Placement | None) -> DeviceChoice:
     """Returns the devices that the flags select. Raises UsageError, MissingError."""
     count = flags.count if launched is None else launched.processes
     if listed := flags.device_list:
-        number = len(listed.split(","))
+        number = len(listed.numbers[listed.runtime])
         if count is not None and number != count:
             raise UsageError(f"--dev_list lists {number} devices, but -g requests {count}")
         return pick_devices(listed, None)
     return pick_devices(flags.devices, count, falls_back=_falls_back(flags))
-
-
-def parse_device_list(text: str) -> str:
-    """Returns the numbers of --dev_list, empty for -1 and without any."""
-    listed = ",".join(entry for entry in text.split(",") if entry.strip())
-    return "" if listed == "-1" else listed
 
 
 def _falls_back(flags: CopyOptions) -> bool:
@@ -378,27 +371,6 @@ def _sizes(flags: CopyOptions, ranges: TransferRangeOptions, settings: Settings)
             raise UsageError(f"sizes must be multiples of {ELEMENT_BYTES} bytes, not {size}")
     sizes = sweep(settings.begin_bytes, settings.end_bytes, 0, settings.factor)
     return list(dict.fromkeys(size // ELEMENT_BYTES * ELEMENT_BYTES for size in sizes))
-
-
-def parse_blocks(text: str) -> list[int]:
-    """Parses numbers of thread blocks: ``16``, ``1,2,4``, ``1-132`` (doubling); -1: the default."""
-    counts: list[int] = []
-    for entry in text.split(","):
-        word = entry.strip()
-        if word == "-1":
-            counts.append(0)
-            continue
-        first, dash, last = word.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise UsageError(f"cannot read the thread blocks {text!r}: write 16 or 1,2,4 or 1-132")
-        low, high = int(first), int(last or first)
-        if not 1 <= low <= high <= _MOST_BLOCKS:
-            raise UsageError(f"thread blocks: choose from 1 to {_MOST_BLOCKS}, not {word!r}")
-        while low < high:
-            counts.append(low)
-            low *= 2
-        counts.append(high)
-    return list(dict.fromkeys(counts))
 
 
 def settings_of(flags: CopyOptions, runtime: str) -> Settings:

@@ -11,6 +11,7 @@ from cclmark.options.command import METHOD, OPERATION, OUTPUT, Action, changed, 
 from cclmark.options.groups import placement_option
 from cclmark.options.types import Names, WholeNumber
 from cclmark.plan.operations import PAIR_OPERATIONS
+from cclmark.plan.runtimes import NamedDevices
 
 _EXAMPLES = [
     ("cclmark pairs", "All operations between every two accelerators, as heat maps."),
@@ -45,7 +46,7 @@ class PairFlags(
         metavar="A,B",
         help="Only these operations [all].",
     )
-    devices: str = changed(
+    devices: NamedDevices = changed(
         groups.DeviceOptions,
         "devices",
         help="0,2,3 or cuda:0-3 or host or host:4 [all accelerators, else the host].",

@@ -98,7 +98,7 @@ def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
         stem=f"pairs-{'-'.join(sweep.ccls)}-{number}",
         resume=flags.resume,
         explain=flags.explain,
-    )
+    ).exit_code
 
 
 def _chosen(chosen: Sequence[str], group: int) -> list[str]:

@@ -57,11 +57,12 @@ from cclmark.plan.libraries import (
     runtimes_of,
     torch_backend_of,
 )
+from cclmark.plan.runtimes import NamedDevices
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
 from cclmark.recording.joining import WantedDevices, devices_here, joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import measure_part, record, unused
+from cclmark.recording.recorder import record, unused
 from cclmark.recording.run_files import new_journal
 from cclmark.run import locate
 
@@ -145,7 +146,7 @@ def fit(request: Request, plan: FitPlan, journal: Path) -> Fit:
         request.settings, iterations=plan.steps, warmup=_WARM_UP_STEPS, check=0, inject=[]
     )
     own = replace(request, settings=settings, planned=plan.replays, pending=(), warnings=())
-    results, outcome = measure_part(own, journal)
+    _, outcome, results = record(own, journal=journal)
     summaries = summaries_of_replays(one for one in results if isinstance(one, ReplayResult))
     measured = [one for one in summaries if one.communication_error is not None]
     chosen = chosen_of(measured) if outcome.exit_code == EXIT_OK else None
@@ -271,7 +272,7 @@ def shared_traffic(
     settings = msgspec.structs.replace(request.settings, iterations=1, warmup=0, check=0, inject=[])
     own = replace(request, settings=settings, planned=[replay], pending=(), warnings=())
     path = unused(journal.parent, f"{journal.stem}-traffic")
-    _, outcome = measure_part(own, path)
+    outcome = record(own, journal=path).outcome
     # An interrupted run may have no journal yet.
     replays = read_journal(path).of(ReplayResult) if path.exists() else []
     measured = [one for one in replays if one.is_measured]
@@ -350,7 +351,7 @@ def _count(flags: ReplayFlags, ranks: int) -> int | None:
     """
     if flags.devices or flags.count is not None or find_placement(os.environ) is not None:
         return flags.count
-    found = choose_devices("", None, devices_here)
+    found = choose_devices(NamedDevices(), None, devices_here)
     if found.runtime != "host" and len(found.indices) < ranks:
         raise MissingError(
             f"the profile has {ranks} ranks, but this machine has {len(found.indices)} "
@@ -441,7 +442,7 @@ def _measure(
         journal=journal,
         stem=_stem(ranks),
         resume=flags.resume,
-    )
+    ).exit_code
 
 
 def _has_traffic(flags: ReplayFlags, found: FoundStep, runtime: str) -> bool:

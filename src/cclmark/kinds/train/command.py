@@ -112,6 +112,12 @@ class TrainingOptions:
     )
 
 
+def _backends(text: str) -> list[str]:
+    from cclmark.kinds.train.request import named_backends
+
+    return named_backends(text)
+
+
 @dataclass
 class TrainFlags(groups.StepOptions, TrainingOptions, groups.ModuleOptions):
     """The options of ``cclmark train``."""
@@ -128,7 +134,7 @@ class TrainFlags(groups.StepOptions, TrainingOptions, groups.ModuleOptions):
     ccl: list[str] = changed(
         groups.StepOptions,
         "ccl",
-        type=Parsed("kinds.train.request.named_backends"),
+        type=Parsed(_backends),
         help="Backends of torch.distributed, with commas: torch:nccl, torch:gloo, torch:flagcx, …; "
         "the first one is the default, with which the others are compared [torch:nccl; host: "
         "torch:gloo].",

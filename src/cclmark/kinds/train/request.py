@@ -24,6 +24,7 @@ from cclmark.options.environment_file import read_shell
 from cclmark.options.varied import faults_of, rounds_of, step_settings, step_variants
 from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
 from cclmark.plan.models import Model, find_model
+from cclmark.plan.runtimes import NamedDevices, parse_devices
 from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
 from cclmark.recording.joining import WantedDevices, joined
 from cclmark.recording.output import Output
@@ -46,7 +47,7 @@ def measure_training(flags: TrainFlags) -> int:
     """
     began_s = time.monotonic()
     named = flags.ccl
-    wanted = WantedDevices(lambda: _devices_text(flags, named), flags.count, flags.timeout_s)
+    wanted = WantedDevices(lambda: _devices(flags, named), flags.count, flags.timeout_s)
     with joined(wanted) as coordinator:
         coordinator.exit_code = _measure(flags, named, coordinator, began_s)
         return coordinator.exit_code
@@ -61,15 +62,15 @@ def named_backends(text: str) -> list[str]:
     return list(dict.fromkeys(full))
 
 
-def _devices_text(flags: TrainFlags, named: Sequence[str]) -> str:
+def _devices(flags: TrainFlags, named: Sequence[str]) -> NamedDevices:
     """Returns ``--devices``; without it the host, if all backends of ``--ccl`` are its own."""
     if flags.devices or not named:
         return flags.devices
     runtimes = {usual_runtime(torch_backend_of(name) or "") for name in named}
     if runtimes != {"host"}:
-        return ""
+        return flags.devices
     alone = find_placement(os.environ) is None
-    return f"host:{flags.count or _USUAL_HOST_RANKS}" if alone else "host"
+    return parse_devices(f"host:{flags.count or _USUAL_HOST_RANKS}" if alone else "host")
 
 
 def _measure(
@@ -104,7 +105,7 @@ def _measure(
         journal=flags.journal,
         stem=f"train-{training.model.name}-{training.parallel}-{ranks}",
         resume=flags.resume,
-    )
+    ).exit_code
 
 
 def _check_backend(name: str, runtime: str) -> None:

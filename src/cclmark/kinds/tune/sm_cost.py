@@ -22,7 +22,7 @@ from cclmark.plan.computations import Compute
 from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
 from cclmark.plan.work_beside import MATMUL
 from cclmark.printable import plain
-from cclmark.recording.recorder import measure_part, unused
+from cclmark.recording.recorder import record, unused
 from cclmark.results.schema import Explanation
 
 
@@ -78,8 +78,9 @@ def measure_beside(
     """
     planned = overlaps_of_pairs(pairs, rounds, compute)
     own = replace(request, kind=KIND, planned=planned, pending=(), warnings=())
-    results, outcome = measure_part(own, journal)
-    return summaries_of(one for one in results if isinstance(one, OverlapResult)), outcome
+    recorded = record(own, journal=journal)
+    results = (one for one in recorded.results if isinstance(one, OverlapResult))
+    return summaries_of(results), recorded.outcome
 
 
 _ROUNDS = 4
