@@ -8,7 +8,7 @@ import re
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.importing.nvbandwidth_tests import test_of as meaning_of
+from cclmark.importing.nvbandwidth import test_of as meaning_of
 from cclmark.kinds.registry import read_journal
 from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.reference_store import shipped_references

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.explain.nccl_log import paths_in
 from cclmark.explain.paths import FLAGCX_CLUSTERS, FLAGCX_SINGLE, INFINIBAND, Route
-from cclmark.explain.paths_log import paths_in
 
 HEAD = "node1:4711:4712 [0] NCCL INFO "
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from cclmark.cli.plugin.run import call_lines, print_logs
 from cclmark.errors import UsageError
-from cclmark.explain import log_calls
-from cclmark.explain.calls import operations_of
-from cclmark.explain.log_calls import CallCollector
+from cclmark.explain import calls as log_calls
+from cclmark.explain.calls import CallCollector, operations_of
 from cclmark.explain.plugin_log import parse_plugin_log, read_plugin_log
 
 HEADER_BYTES = 4096

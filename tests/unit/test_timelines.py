@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from cclmark.cli.trace.summary import trace_problems, trace_summary
 from cclmark.errors import RankError
-from cclmark.explain.kernel_count import KernelCount
+from cclmark.explain.plugin_log import KernelCount
 from cclmark.plan.cases import Case
-from cclmark.trace.batch_time import BatchTime
 from cclmark.trace.clocks import device_clock, event_clock, host_clock, resolution_ns
 from cclmark.trace.rank_trace import (
     ClockAhead,
@@ -26,7 +25,7 @@ from cclmark.trace.rank_trace import (
     pieces_of,
     trace_of,
 )
-from cclmark.trace.timeline import RankTracks, Slice, Timeline, Track
+from cclmark.trace.timeline import BatchTime, RankTracks, Slice, Timeline, Track
 from cclmark.trace.timeline_assembly import (
     alignment_error_ns,
     assemble,

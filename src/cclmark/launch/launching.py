@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from cclmark.errors import EXIT_DIED, EXIT_OK
-from cclmark.explain.chaining import chaining_notices
-from cclmark.explain.second_process import without_second_process
+from cclmark.explain.chaining import chaining_notices, without_second_process
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.experiment_launch import explain_experiment, run_experiment
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings

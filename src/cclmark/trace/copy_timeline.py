@@ -8,10 +8,9 @@ from itertools import pairwise
 
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.trace.batch_time import BatchTime
 from cclmark.trace.clocks import Clock, event_clock, host_clock
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedFlow
-from cclmark.trace.timeline import Argument, Counter, RankTracks, Slice, Timeline
+from cclmark.trace.timeline import Argument, BatchTime, Counter, RankTracks, Slice, Timeline
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.explain.plugin_log import PluginLog, parse_plugin_log
-from cclmark.trace.batch_time import BatchTime
 from cclmark.trace.clocks import Clock, device_clock, event_clock, host_clock
 from cclmark.trace.log_events import LogEvents, Task, add_log
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedBatch
 from cclmark.trace.slot_tracks import SlotFindings, add_slots
-from cclmark.trace.timeline import Counter, RankTracks, Slice, Timeline
+from cclmark.trace.timeline import BatchTime, Counter, RankTracks, Slice, Timeline
 
 # Of the slowest channel, compared with the median channel.
 _LEAST_SLOWER = 0.1
