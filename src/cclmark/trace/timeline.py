@@ -13,6 +13,19 @@ Argument = str | int | float
 
 
 @dataclass(frozen=True)
+class Span:
+    """When an operation or a copy ran, in nanoseconds of the common clock."""
+
+    begin_ns: int
+    end_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        """How long it took."""
+        return self.end_ns - self.begin_ns
+
+
+@dataclass(frozen=True)
 class Slice:
     """A period of a track, in nanoseconds of the common clock.
 
