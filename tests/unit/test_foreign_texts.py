@@ -14,9 +14,9 @@ from cclmark.document.matrix import MatrixCollector
 from cclmark.errors import UsageError
 from cclmark.history.moments import stored_moment
 from cclmark.importing.importers import IMPORTERS
-from cclmark.importing.nccl_tests_head import nccl_version
 from cclmark.importing.nvbandwidth import test_of as meaning_of
 from cclmark.kinds.registry import read_journal
+from cclmark.profile.observed import nccl_version
 from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed

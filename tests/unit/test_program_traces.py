@@ -146,6 +146,13 @@ def test_real_traces_of_gloo():
     assert journal.profile.groups[0].ranks == [0, 1]
 
 
+def test_a_list_of_ranks_that_torch_shortened_is_unknown():
+    shortened = {"Process Group Ranks": "[0, ..., 1]"}
+    process = read_trace(trace([collective("allreduce", 1, 2, 64, **shortened)]))
+    (group,) = process.groups.values()
+    assert (group.ranks, group.members) == (2, [])
+
+
 def test_one_rank_alone_is_stated():
     journal = imported(of_nccl(), format="kineto")
     assert journal.profile.notes[0].startswith("only the trace of rank 0 was imported")
@@ -301,6 +308,8 @@ def test_collectives_of_nccl_with_their_groups():
         record(6, "send", 64, peer=1),
         record(7, "allreduce", 16, pg_name="7", pg_desc="tp", pg_size=2, global_rank_stride=4),
         record(8, "wait", 0),
+        record(10, "alltoall_base", 64),  # of all parts
+        record(11, "broadcast", 8, pg_name="8", pg_desc="dp", global_rank_stride=0),
     ]
     process = read_executed(trace_of(*nodes))
     assert counted(process) == {
@@ -309,13 +318,15 @@ def test_collectives_of_nccl_with_their_groups():
         ("send", "float32", 64): (1, 256),
         ("all_reduce", "float32", 16): (1, 64),
         ("all_gather", "bfloat16", 128): (1, 512),
+        ("alltoall", "float32", 32): (1, 256),
+        ("broadcast", "float32", 8): (1, 32),
     }
     # The order is that of the begin of operators, by their numbers; nodes are written at their end.
     assert [process.operations[one.operation].count for one in process.calls] == [
-        *(1024, 256, 64, 16, 128)
+        *(1024, 256, 64, 16, 128, 32, 8)
     ]
-    assert [one.peer for one in process.calls] == [-1, -1, 1, -1, -1]
-    assert {tuple(one.members) for one in process.groups.values()} == {(0, 1), (0, 4)}
+    assert [one.peer for one in process.calls] == [-1, -1, 1, -1, -1, -1, -1]
+    assert {tuple(one.members) for one in process.groups.values()} == {(0, 1), (0, 4), ()}
     assert process.library == "nccl"
 
 

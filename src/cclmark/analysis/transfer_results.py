@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cclmark.analysis.outliers import LEAST_VALUES, looked_at, outliers, times_mean_little
 from cclmark.analysis.statistics import median, median_half_width
+from cclmark.analysis.summary import algorithm_bandwidth
 from cclmark.plan.transfers import Transfer
 from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Header, Relation, TransferSamples, TransferSummary
@@ -29,13 +30,11 @@ def summarise_copies(transfer: Transfer, samples: TransferSamples) -> TransferSu
     if transfer.measure != "latency":
         size_bytes = transfer.size_bytes
         by_flow = zip(*samples.device_s, strict=True)
-        summary.flow_bytes_per_s = [_rate(size_bytes, median(times)) for times in by_flow]
-        summary.bytes_per_s = _rate(size_bytes * len(transfer.flows), summary.time_s)
+        summary.flow_bytes_per_s = [
+            algorithm_bandwidth(size_bytes, median(times)) for times in by_flow
+        ]
+        summary.bytes_per_s = algorithm_bandwidth(size_bytes * len(transfer.flows), summary.time_s)
     return summary
-
-
-def _rate(size_bytes: int, time_s: float) -> float:
-    return size_bytes / time_s if time_s > 0 else 0.0
 
 
 class LinkLimits:

@@ -38,7 +38,7 @@ DEVICE_TIME_AT = 48
 KERNEL_CHANNEL = 8
 #: The version of the profiler interface from which on kernels have times and ends.
 KERNELS_SINCE = 4
-_RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
+RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
 _COSTS = struct.Struct("=IiQQQQI21f")
 _MOST_RECORDS = 1 << 28
 _PIECE_BYTES = 1 << 20  # of a log that is read in pieces: whole records
@@ -354,7 +354,7 @@ def parse_header(content: bytes, name: str) -> PluginLog:
     if not is_possible:
         raise UsageError(f"{name}: the first bytes of the log are damaged: copy the log again")
     return PluginLog(
-        host=_text(host),
+        host=text_of(host),
         pid=pid,
         interface_version=interface_version,
         library_version=library_version,
@@ -366,7 +366,7 @@ def parse_header(content: bytes, name: str) -> PluginLog:
         unplaced=unplaced,
         growth_error=growth_error,
         has_lost_parents=has_lost_parents == 1,
-        run=_text(run),
+        run=text_of(run),
         other_plugins=list(_other_plugins(content)),
         table=_table(content),
     )
@@ -404,7 +404,7 @@ def _other_plugins(content: bytes) -> Iterator[OtherPlugin]:
             return
         version, name, reason = _OTHER_PLUGIN.unpack_from(content, begin)
         if name[:1] != b"\0":
-            yield OtherPlugin(kind, _text(name), version, _text(reason))
+            yield OtherPlugin(kind, text_of(name), version, text_of(reason))
 
 
 def _table(content: bytes) -> TunerTable | None:
@@ -413,7 +413,9 @@ def _table(content: bytes) -> TunerTable | None:
     if len(content) < begin + _OTHER_PLUGIN.size:
         return None
     is_applied, path, reason = _OTHER_PLUGIN.unpack_from(content, begin)
-    return TunerTable(_text(path), is_applied == 1, _text(reason)) if path[:1] != b"\0" else None
+    return (
+        TunerTable(text_of(path), is_applied == 1, text_of(reason)) if path[:1] != b"\0" else None
+    )
 
 
 def decode_record(number: int, record: bytes) -> PluginEvent | CostTable | None:
@@ -431,11 +433,11 @@ def decode_record(number: int, record: bytes) -> PluginEvent | CostTable | None:
         )
     if kind not in KINDS:
         return None
-    values = _RECORD.unpack(record)
+    values = RECORD.unpack(record)
     function, algorithm, protocol, datatype = values[11:]
     if kind == _SYMMETRIC:  # the name of the kernel is in both fields
         algorithm, protocol = algorithm + protocol, b""
-    texts = [_text(value) for value in (function, algorithm, protocol, datatype)]
+    texts = [text_of(value) for value in (function, algorithm, protocol, datatype)]
     return PluginEvent(number, KINDS[kind], *values[1:11], *texts)
 
 
@@ -446,7 +448,8 @@ def _available(costs_us: list[float]) -> Iterator[tuple[tuple[str, str], float]]
             yield (ALGORITHMS[algorithm], PROTOCOLS[protocol]), cost_us
 
 
-def _text(field_bytes: bytes) -> str:
+def text_of(field_bytes: bytes) -> str:
+    """A text of a record or a header: up to its first zero byte, printable."""
     return plain(field_bytes.split(b"\0", 1)[0].decode(errors="replace"))
 
 

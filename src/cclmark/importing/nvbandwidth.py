@@ -264,7 +264,7 @@ class _NvbandwidthReader(MatrixReader):
         """Adds the notice about a testcase that is left out."""
         self.note(line, f"{name} is left out: {reason}")
 
-    def add_device(self, line: TextLine, device: re.Match[str], host: str) -> None:
+    def add_device(self, device: re.Match[str], host: str) -> None:
         """Adds a device of the list."""
         bus_id = f"{device[3].upper()}.0" if device[3] else ""
         self.run.devices.append(
@@ -357,7 +357,7 @@ class _TextReader(_NvbandwidthReader):
             self.require_next(line, int(device[1]))
             before = self.lines[place - 1].text.strip() if place else ""
             host = run.devices[0].host if run.devices else before
-            self.add_device(line, device, host if _HOST.fullmatch(host) else "")
+            self.add_device(device, host if _HOST.fullmatch(host) else "")
         elif _PROCESS.match(words):
             self._several = True
         elif (running := _RUNNING.fullmatch(words)) is not None:
@@ -532,7 +532,7 @@ class _JsonReader(_NvbandwidthReader):
             device = _LISTED.fullmatch(str(one))
             if device is None or int(device[1]) != number:
                 raise self.refuse(begin, f"cannot read device {number} in the list of devices")
-            self.add_device(begin, device, device[4] or "")
+            self.add_device(device, device[4] or "")
         if len(cases) != len(lines):
             raise self.refuse(begin, "the document has testcases without a name")
         for line, case in zip(lines, cases, strict=True):
