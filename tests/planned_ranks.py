@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from cclmark import _engine as engine
-from cclmark.explain.steps.planned import planned
-from cclmark.explain.steps.step import Step
+from cclmark.explain.algorithm_steps import Step, planned
 from cclmark.kinds.collective.trace import planned_steps
 from cclmark.plan.cases import Case
 from cclmark.run.engine_values import open_ccl, operation_of

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from math import gcd
 
-from cclmark.explain.steps.step import INPUT, OUTPUT, Place, Step
+from cclmark.explain.algorithm_steps import INPUT, OUTPUT, Place, Step
 
 Cell = tuple[int, str, object]  # rank, buffer and what part of it
 Bag = Counter[tuple[int, object]]  # how often the part of a rank's input is in it

@@ -82,32 +82,31 @@ def test_the_log_is_read_where_there_is_no_plug_in(cclmark, fake_cuda):
     assert "symmetric AllReduce_AGxLL_R, 1 channel" in symmetric.out
 
 
-def test_the_newest_interface_names_symmetric_kernels(cclmark, fake_cuda):
-    env = fake_cuda.env(CCLMARK_FAKE_SYMMETRIC="1", CCLMARK_FAKE_NCCL_VERSION="23102")
-    run = cclmark("all_reduce", *EAGER, "--explain", env=env)
-    for result in run.journal.results:
-        found = result.explanation
-        assert (found.source, found.kernel) == ("plug-in", "symmetric")
-        assert (found.algorithm, found.protocol, found.reason) == ("AllReduce_AGxLL_R", "", "")
-
-
 @pytest.mark.parametrize(
-    ("operation", "version"),
+    ("operation", "variable", "version", "kernel", "algorithm"),
     [
-        ("all_gather", "22902"),
-        ("alltoall", "23102"),
-        pytest.param("all_gather", "23102", marks=pytest.mark.exhaustive),
-        pytest.param("alltoall", "22902", marks=pytest.mark.exhaustive),
+        ("all_reduce", "SYMMETRIC", "23102", "symmetric", "AllReduce_AGxLL_R"),
+        ("all_gather", "COPY_ENGINE", "22902", "copy engine", ""),
+        ("alltoall", "COPY_ENGINE", "23102", "copy engine", ""),
+        *(
+            pytest.param(operation, *rest, "copy engine", "", marks=pytest.mark.exhaustive)
+            for operation, *rest in (
+                *(("all_gather", "COPY_ENGINE", "23102"), ("alltoall", "COPY_ENGINE", "22902")),
+            )
+        ),
     ],
 )
-def test_copy_engines_are_named(cclmark, fake_cuda, version, operation):
-    env = fake_cuda.env(CCLMARK_FAKE_COPY_ENGINE="1", CCLMARK_FAKE_NCCL_VERSION=version)
+def test_other_kernels_are_named(
+    cclmark, fake_cuda, operation, variable, version, kernel, algorithm
+):
+    env = fake_cuda.env(**{f"CCLMARK_FAKE_{variable}": "1", "CCLMARK_FAKE_NCCL_VERSION": version})
     run = cclmark(operation, *EAGER, "--explain", env=env)
     for result in run.journal.results:
         found = result.explanation
-        assert (found.source, found.kernel, found.channels) == ("plug-in", "copy engine", 0)
-        assert (found.algorithm, found.protocol, found.reason) == ("", "", "")
-    assert "copy engine" in run.out
+        assert (found.source, found.kernel) == ("plug-in", kernel)
+        assert (found.algorithm, found.protocol, found.reason) == (algorithm, "", "")
+        assert (found.channels == 0) == (kernel == "copy engine")
+    assert kernel in run.out
 
 
 def test_messages_have_a_kernel_and_no_algorithm(cclmark, fake_cuda):
@@ -149,35 +148,32 @@ def test_a_library_without_an_interface_is_unknown_with_the_reason(cclmark, torc
     assert "unknown: torch:gloo has no interface" in run.out
 
 
-def test_ranks_that_ran_something_else_are_named(cclmark, fake_cuda):
-    env = fake_cuda.env(CCLMARK_FAKE_ODD_ALGORITHM="1")
-    run = cclmark("all_reduce", *EAGER, "--explain", env=env, code=3)
-    reason = run.journal.results[0].explanation.reason
-    assert reason.startswith(
-        "rank 1 ran AllReduce by ring LL on 1 channel, rank 0 AllReduce by tree"
-    )
-    assert "1 KiB: rank 1 ran AllReduce by ring LL" in run.out
-    assert "ended early" not in run.out
-    assert f"cclmark: what ran in 1 case is not certain: {reason}\n" in run.err
-    assert run.journal.footer.problems[0] == f"what ran in 1 case is not certain: {reason}"
-    assert [result.status for result in run.journal.results] == ["ok"] * 3
-
-
-def test_a_rank_without_events_is_named(cclmark, fake_cuda):
-    env = fake_cuda.env(CCLMARK_FAKE_SILENT_PROFILER="1")
-    run = cclmark("all_reduce", *EAGER, "--explain", env=env, code=3)
-    assert "rank 1 reported no operation" in run.journal.results[0].explanation.reason
-    assert "what ran in 3 cases is not certain: rank 1 reported no operation" in run.err
-
-
-def test_a_first_rank_without_events_is_named(cclmark, fake_cuda):
-    """NCCL's log, which rank 0 writes, does not replace its events."""
-    env = fake_cuda.env(CCLMARK_FAKE_SILENT_PROFILER="0")
-    run = cclmark("explain", "all_reduce", *EAGER, env=env, code=3)
+@pytest.mark.parametrize(
+    ("variables", "cases", "reason"),
+    [
+        (
+            {"CCLMARK_FAKE_ODD_ALGORITHM": "1"},
+            *("1 case", "rank 1 ran AllReduce by ring LL on 1 channel, rank 0 AllReduce by tree"),
+        ),
+        ({"CCLMARK_FAKE_SILENT_PROFILER": "1"}, "3 cases", "rank 1 reported no operation"),
+        # NCCL's log, which rank 0 writes, does not replace its events.
+        (
+            {"CCLMARK_FAKE_SILENT_PROFILER": "0"},
+            *("1 case", "rank 0 reported no operation to its plug-in; its log has"),
+        ),
+    ],
+)
+def test_ranks_whose_events_differ_are_named(cclmark, fake_cuda, variables, cases, reason):
+    run = cclmark("explain", "all_reduce", *EAGER, env=fake_cuda.env(**variables), code=3)
     found = run.journal.results[0].explanation
     assert found.source == "plug-in"
-    assert "rank 0 reported no operation to its plug-in; its log has" in found.reason
-    assert "rank 0 reported no operation to its plug-in" in run.err
+    assert found.reason.startswith(reason)
+    assert reason[:28] in run.out
+    assert "ended early" not in run.out
+    problem = f"what ran in {cases} is not certain: {found.reason}"
+    assert f"cclmark: {problem}\n" in run.err
+    assert run.journal.footer.problems[0] == problem
+    assert [result.status for result in run.journal.results] == ["ok"] * 3
 
 
 def test_wrong_data_outweighs_a_doubtful_explanation(cclmark, fake_cuda):
@@ -186,23 +182,34 @@ def test_wrong_data_outweighs_a_doubtful_explanation(cclmark, fake_cuda):
     cclmark("all_reduce", *EAGER, *wrong, "--explain", env=env, code=1)
 
 
-def test_a_rank_that_dies_while_explaining_leaves_the_results(background, fake_cuda):
-    env = fake_cuda.env(CCLMARK_FAKE_NCCL_ENQUEUE_US="400000")
-    run = background("all_reduce", *EAGER, "--explain", env=env)
+PAIRS = ("pairs", "--devices", "cuda:0-2", "--explain", *RUN[2:], "-c", "0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ranks", "cases"),
+    [(("all_reduce", *EAGER, "--explain"), 2, 3), ((*PAIRS, "--only", "all_reduce"), 3, 9)],
+    ids=["collectives", "pairs"],
+)
+def test_a_rank_that_dies_while_explaining_leaves_the_results(
+    background, fake_cuda, arguments, ranks, cases
+):
+    run = background(*arguments, env=fake_cuda.env(CCLMARK_FAKE_NCCL_ENQUEUE_US="400000"))
     first = set(run.wait_for_ranks())
-    wait_until(lambda: len(set(run.workers()) - first) == 2 or run.ended(), "there are new ranks")
-    run.wait_for_phase(1, "explaining")
+    wait_until(
+        lambda: len(set(run.workers()) - first) == ranks or run.ended(), "there are new ranks"
+    )
+    run.wait_for_phase(ranks - 1, "explaining")
     run.signal(max(set(run.workers()) - first), 9)
     ended = run.finish()
     assert ended.code == 4
-    assert [result.status for result in ended.journal.results] == ["ok"] * 3
-    assert re.search(r"[1-3] of 3 cases are not explained: rank 1 ", ended.err)
+    assert [result.status for result in ended.journal.results] == ["ok"] * cases
+    assert re.search(rf"[1-9] of {cases} cases are not explained: rank {ranks - 1} ", ended.err)
+    assert "all_reduce" in ended.out
 
 
 class TestPairs:
     """Every two devices with a communicator of their own."""
 
-    PAIRS = ("pairs", "--devices", "cuda:0-2", "--explain", *RUN[2:], "-c", "0")
     REDUCED = (*PAIRS, "--only", "all_reduce")
 
     def test_every_pair_is_explained(self, cclmark, fake_cuda):
@@ -249,7 +256,7 @@ class TestPairs:
             assert f", rank {first} AllReduce by " in reason
 
     def test_every_format_has_it(self, cclmark, fake_cuda):
-        arguments = (*self.PAIRS, "--only", "broadcast,sendrecv")
+        arguments = (*PAIRS, "--only", "broadcast,sendrecv")
         run = cclmark(*arguments, "--format", "csv", env=fake_cuda.env())
         rows = list(csv.DictReader(io.StringIO(run.out)))
         assert len(rows) == 27  # three pairs, three sizes, two roots and a message
@@ -279,28 +286,13 @@ class TestPairs:
 
     def test_what_was_given_up_leaves_the_others_explained(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:AllReduce")
-        arguments = (*self.PAIRS, "--only", "sendrecv,all_reduce", "-e", "1K")
+        arguments = (*PAIRS, "--only", "sendrecv,all_reduce", "-e", "1K")
         run = cclmark(*arguments, env=env, code=4)
         explained = {
             (result.case.operation, result.status, result.explanation is not None)
             for result in run.journal.results
         }
         assert explained == {("sendrecv", "ok", True), ("all_reduce", "died", False)}
-
-    def test_a_rank_that_dies_while_explaining_leaves_the_results(self, background, fake_cuda):
-        env = fake_cuda.env(CCLMARK_FAKE_NCCL_ENQUEUE_US="400000")
-        run = background(*self.REDUCED, env=env)
-        first = set(run.wait_for_ranks())
-        wait_until(
-            lambda: len(set(run.workers()) - first) == 3 or run.ended(), "there are new ranks"
-        )
-        run.wait_for_phase(2, "explaining")
-        run.signal(max(set(run.workers()) - first), 9)
-        ended = run.finish()
-        assert ended.code == 4
-        assert [result.status for result in ended.journal.results] == ["ok"] * 9
-        assert re.search(r"[1-9] of 9 cases are not explained: rank 2 ", ended.err)
-        assert "all_reduce · nccl" in ended.out
 
 
 _RECORDS_IN_MEMORY = """
@@ -401,12 +393,6 @@ class TestPlugin:
         assert "AllReduce  float32" in shown.out
         assert "64 KiB" in shown.out
 
-    def test_what_does_not_fit_is_reported(self, cclmark, fake_cuda, tmp_path):
-        paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_PLUGIN_RECORDS="5")
-        assert read_plugin_log(paths[0]).dropped > 0
-        shown = cclmark("plugin", *map(str, paths), code=3)
-        assert "events did not fit" in shown.err
-
     def test_a_log_that_is_cut_off_accuses_no_rank(self, cclmark, fake_cuda, tmp_path):
         paths = self.logs(cclmark, fake_cuda, tmp_path)
         whole = read_plugin_log(paths[1])
@@ -491,15 +477,24 @@ class TestPlugin:
         old = cclmark("all_reduce", *EAGER, env={**env, "CCLMARK_FAKE_NCCL_VERSION": "22300"})
         assert f"ignores an invalid setting: {name} must be" in old.err
 
-    def test_ranks_that_differ_are_reported(self, cclmark, fake_cuda, tmp_path):
-        paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_FAKE_ODD_ALGORITHM="1")
-        shown = cclmark("plugin", *map(str, paths), code=1)
-        assert "rank 1 ran AllReduce of 256 Float32 by ring LL on 1 channel" in shown.err
-
-    def test_no_event_is_an_error(self, cclmark, fake_cuda, tmp_path):
-        paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_FAKE_SILENT_PROFILER="0")
-        shown = cclmark("plugin", str(paths[0]), code=3)
-        assert "no operation was recorded" in shown.err
+    @pytest.mark.parametrize(
+        ("variables", "code", "message"),
+        [
+            ({"CCLMARK_PLUGIN_RECORDS": "5"}, 3, "events did not fit"),
+            (
+                {"CCLMARK_FAKE_ODD_ALGORITHM": "1"},
+                *(1, "rank 1 ran AllReduce of 256 Float32 by ring LL on 1 channel"),
+            ),
+            ({"CCLMARK_FAKE_SILENT_PROFILER": "0"}, 3, "no operation was recorded"),
+        ],
+    )
+    def test_problems_of_logs_are_reported(
+        self, cclmark, fake_cuda, tmp_path, variables, code, message
+    ):
+        paths = self.logs(cclmark, fake_cuda, tmp_path, **variables)
+        if "SILENT" in "".join(variables):
+            paths = paths[:1]
+        assert message in cclmark("plugin", *map(str, paths), code=code).err
 
     def test_another_file_is_refused(self, cclmark, tmp_path):
         (tmp_path / "x").write_text("text")

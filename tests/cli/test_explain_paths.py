@@ -119,6 +119,8 @@ def test_every_library_of_a_run_has_its_own(cclmark, fake_cuda):
     assert flagcx.parameters[FLAGCX_CLUSTERS] == "1"
     assert flagcx.parameters[FLAGCX_SINGLE] == "no"
     assert "warning" not in run.out
+    sources = {result.case.ccl: result.explanation.source for result in run.journal.results}
+    assert sources == {"nccl": "plug-in", "flagcx": "log"}
 
 
 def test_flagcx_leaves_its_devices(cclmark, fake_cuda):

@@ -122,19 +122,6 @@ def test_a_loop_over_nodes_into_one_file_is_split(cclmark, tmp_path):
     assert cclmark("import", "rest.txt").journal.header.devices[0].host == "other"
 
 
-def test_files_with_other_settings_are_not_of_one_run(cclmark, tmp_path):
-    text = Path(NEWEST).read_text()
-    (tmp_path / "more.txt").write_text(text.replace(" iters: 20", " iters: 50"))
-    refused = cclmark("import", NEWEST, "more.txt", "-o", "x.jsonl", code=2)
-    assert "settings throughput -n 20 -w 1 and throughput -n 50 -w 1" in refused.message
-
-
-def test_a_check_of_another_rank_that_failed_fails_the_run(cclmark):
-    told = cclmark("import", str(TEXTS / "hccl-test-rank-failed.txt"), "--ranks", "4")
-    assert told.journal.footer.exit_code == 1
-    assert [one.status for one in told.journal.results] == ["wrong", "ok", "wrong"]
-
-
 @pytest.mark.parametrize("name", ["flagcx", "hccl", "nccl-tests"])
 def test_a_wrong_run_of_ours_is_wrong_when_it_comes_back(cclmark, name):
     sample = read_journal(TESTS / "golden" / "sample.jsonl")
@@ -164,12 +151,6 @@ def test_unknown_devices_are_not_taken_for_the_same(cclmark, tmp_path):
     assert [one for one in again.header.notices if one.startswith("flagcx-p800.txt: line")]
 
 
-def test_the_same_text_twice_is_no_repetition(cclmark, tmp_path):
-    (tmp_path / "copy.txt").write_bytes(Path(NEWEST).read_bytes())
-    refused = cclmark("import", NEWEST, "copy.txt", "-o", "x.jsonl", code=2)
-    assert "have the same content: import one of them" in refused.message
-
-
 def test_from_a_pipe(tmp_path):
     done = subprocess.run(
         [*PROGRAM, "import", "-", "-o", "piped.jsonl"],
@@ -187,67 +168,84 @@ def test_an_imported_run_cannot_be_run_again(cclmark):
     assert "is not a measuring command" in cclmark("rerun", "old.jsonl", code=2).message
 
 
-class TestWrongInput:
-    @pytest.mark.parametrize(
-        ("content", "message"),
-        [
-            (b"", "in.txt is empty"),
-            (b"\x00\x01\x02", "in.txt is binary"),
-            (b"hello\n", "contains no table of a supported tool"),
-            (b"hello\n", "trace of a program (kineto, execution-trace, nccl-inspector). Check the"),
-            (b"\x07\n\x050.0.4\x06\x08\x01\x12\x02ab", "in protobuf form"),
-            (b"#  size  count  type  time  algbw  busbw\n  8  2  float  fast  1  1\n", "in.txt:2"),
-        ],
+OUT = ("-o", "out.jsonl")
+PCCL = str(TEXTS / "pccl-p2p.txt")
+FLAGCX = str(TEXTS / "flagcx-a800.txt")
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        (b"", ("in.txt", *OUT), "in.txt is empty"),
+        (b"\x00\x01\x02", ("in.txt", *OUT), "in.txt is binary"),
+        (b"hello\n", ("in.txt", *OUT), "contains no table of a supported tool (cclmark-"),
+        (
+            *(b"hello\n", ("in.txt",)),
+            "trace of a program (kineto, execution-trace, nccl-inspector). Check the",
+        ),
+        (b"\x07\n\x050.0.4\x06\x08\x01\x12\x02ab", ("in.txt", *OUT), "in protobuf form"),
+        (
+            b"#  size  count  type  time  algbw  busbw\n  8  2  float  fast  1  1\n",
+            *(("in.txt", *OUT), "in.txt:2"),
+        ),
+        (b"hello\n", (NEWEST, "in.txt"), "contains no table"),  # one of several
+        (b"", ("none.txt",), "cannot read none.txt: No such file"),
+        (b"", ("/",), "cannot read /: Is a directory"),
+        (b"", (FLAGCX,), "set it with --operation"),
+        (b"mine\n", (NEWEST, "-o", "in.txt"), "File exists. Choose another place with -o FILE"),
+        (b"", (NEWEST, "-o", "no/where.jsonl"), "cannot write"),
+        # Files that are not of one run.
+        (
+            Path(NEWEST).read_bytes().replace(b" iters: 20", b" iters: 50"),
+            *((NEWEST, "in.txt", *OUT), "settings throughput -n 20 -w 1 and throughput -n 50 -w 1"),
+        ),
+        (
+            Path(NEWEST).read_bytes(),
+            *((NEWEST, "in.txt", *OUT), "have the same content: import one of them"),
+        ),
+        (
+            b"".join(Path(PCCL).read_bytes().partition(b"\n(Enabled")[1:]),
+            *((PCCL, "in.txt", *OUT), "which another file contains too"),
+        ),
+        (b"", (PCCL, NEWEST, *OUT), "contain different kinds of work: import them one by one"),
+        (b"", (PCCL, "--size", "1M"), "the size is 268435456 bytes, not --size 1048576"),
+    ],
+)
+def test_files_that_are_refused_write_nothing(cclmark, tmp_path, content, arguments, message):
+    (tmp_path / "in.txt").write_bytes(content)
+    refused = cclmark("import", *arguments, code=2)
+    assert message in refused.message
+    assert "Traceback" not in refused.err
+    assert refused.written() == ["in.txt"]
+    assert (tmp_path / "in.txt").read_bytes() == content
+
+
+def test_what_a_text_lacks_is_given(cclmark):
+    told = cclmark("import", FLAGCX, "--operation", "all_reduce", "--device", "NVIDIA A800")
+    assert {one.name for one in told.journal.header.devices} == {"NVIDIA A800"}
+
+
+def test_no_room_leaves_nothing_behind(tmp_path):
+    """The limit for the size of files stands for a full disk."""
+    command = [*PROGRAM, "import", NEWEST, *OUT]
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 8; exec "$@"', "-", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    def test_files_that_hold_nothing(self, cclmark, tmp_path, content, message):
-        (tmp_path / "in.txt").write_bytes(content)
-        refused = cclmark("import", "in.txt", "-o", "out.jsonl", code=2)
-        assert message in refused.message
-        assert "Traceback" not in refused.err
-        assert refused.written() == ["in.txt"]
+    assert done.returncode == 3, done.stderr
+    assert "cannot write the journal out.jsonl: File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
-    def test_one_bad_file_of_several_writes_nothing(self, cclmark, tmp_path):
-        (tmp_path / "in.txt").write_text("hello\n")
-        cclmark("import", NEWEST, "in.txt", code=2)
-        assert not (tmp_path / "cclmark-runs").exists()
 
-    def test_files_that_are_none(self, cclmark):
-        assert "cannot read none.txt: No such file" in cclmark("import", "none.txt", code=2).message
-        assert "cannot read /: Is a directory" in cclmark("import", "/", code=2).message
-
-    def test_what_is_not_said_is_asked_for(self, cclmark):
-        text = str(TEXTS / "flagcx-a800.txt")
-        assert "set it with --operation" in cclmark("import", text, code=2).message
-        told = cclmark("import", text, "--operation", "all_reduce", "--device", "NVIDIA A800")
-        assert {one.name for one in told.journal.header.devices} == {"NVIDIA A800"}
-
-    def test_a_journal_is_never_written_over(self, cclmark, tmp_path):
-        (tmp_path / "there.jsonl").write_text("mine\n")
-        refused = cclmark("import", NEWEST, "-o", "there.jsonl", code=2)
-        assert "File exists. Choose another place with -o FILE" in refused.message
-        assert (tmp_path / "there.jsonl").read_text() == "mine\n"
-        assert "cannot write" in cclmark("import", NEWEST, "-o", "no/where.jsonl", code=2).message
-
-    def test_no_room_leaves_nothing_behind(self, tmp_path):
-        """The limit for the size of files stands for a full disk."""
-        command = [*PROGRAM, "import", NEWEST, "-o", "out.jsonl"]
-        done = subprocess.run(
-            ["bash", "-c", 'ulimit -f 8; exec "$@"', "-", *command],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 3, done.stderr
-        assert "cannot write the journal out.jsonl: File too large" in done.stderr
-        assert list(tmp_path.iterdir()) == []
-
-    def test_hostile_names_reach_no_terminal(self, cclmark, tmp_path):
-        text = Path(NEWEST).read_text().replace("NVIDIA H200", "\x1b]0;x\x07H200")
-        (tmp_path / "in.txt").write_text(text)
-        cclmark("import", "in.txt", "-o", "out.jsonl")
-        assert "\x1b" not in cclmark("export", "out.jsonl", "--format", "table").out
-        assert "\x07" not in cclmark("export", "out.jsonl", "--format", "prometheus").out
+def test_hostile_names_reach_no_terminal(cclmark, tmp_path):
+    text = Path(NEWEST).read_text().replace("NVIDIA H200", "\x1b]0;x\x07H200")
+    (tmp_path / "in.txt").write_text(text)
+    cclmark("import", "in.txt", *OUT)
+    assert "\x1b" not in cclmark("export", "out.jsonl", "--format", "table").out
+    assert "\x07" not in cclmark("export", "out.jsonl", "--format", "prometheus").out
 
 
 def test_a_date_that_files_have_is_that_of_the_run(cclmark, tmp_path):
@@ -279,16 +277,3 @@ def test_copies_of_another_tool_become_a_journal_of_copies(cclmark, tmp_path):
     # What --format pccl prints of it is a text of PCCL again.
     again = cclmark("import", "out.pccl", "-o", "again.jsonl")
     assert "60 copies and 12 latencies" in again.err
-
-
-def test_copies_of_two_files_come_into_one_journal_if_they_are_others(cclmark, tmp_path):
-    one = str(TEXTS / "pccl-p2p.txt")
-    text = Path(one).read_text()
-    (tmp_path / "more.txt").write_text(text.replace(" WRITE", " READ").replace("=write", "=read"))
-    (tmp_path / "cut.txt").write_text(text[text.index("p2pBandwidthLatencyTest", 100) :])
-    refused = cclmark("import", one, "cut.txt", "-o", "x.jsonl", code=2)
-    assert "which another file contains too" in refused.message
-    refused = cclmark("import", one, NEWEST, "-o", "x.jsonl", code=2)
-    assert "contain different kinds of work: import them one by one" in refused.message
-    refused = cclmark("import", one, "--size", "1M", code=2)
-    assert "the size is 268435456 bytes, not --size 1048576" in refused.message

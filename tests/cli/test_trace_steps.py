@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.explain.steps.step import INPUT, OUTPUT, Place, Step
+from cclmark.explain.algorithm_steps import INPUT, OUTPUT, Place, Step
 from step_simulation import Memory, by_chunk, execute
 
 MPIS = Path(__file__).parents[2] / "build" / "mpi"

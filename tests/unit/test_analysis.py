@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.findings import findings
-from cclmark.analysis.library_comparison import comparisons
+from cclmark.analysis.findings import comparisons, findings
 from cclmark.analysis.links import link_limit
 from cclmark.analysis.statistics import (
     coefficient_of_variation,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.cli.trace.steps import step_lines
+from cclmark.cli.trace.summary import step_lines
+from cclmark.explain.algorithm_steps import INPUT, OUTPUT
 from cclmark.explain.paths import RankPaths, Route
 from cclmark.explain.plugin_log import PluginEvent
-from cclmark.explain.steps.step import INPUT, OUTPUT
 from cclmark.plan.cases import Case
 from cclmark.trace.case_steps import DERIVED, OBSERVED, UNKNOWN, steps_of
 from cclmark.trace.log_events import Channel, Task

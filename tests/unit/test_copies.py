@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
+from cclmark.analysis.transfer_results import checks_of, outliers_of
 from cclmark.document.chart_model import Lines
 from cclmark.document.deviations import deviation_text, relative
 from cclmark.document.document_text import document_of

@@ -1,13 +1,15 @@
-"""Where libraries of Python packages are looked for."""
+"""Where libraries of Python packages are looked for, and which file is behind a loaded name."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from cclmark.errors import MissingError
 from cclmark.run.locate import find_mpirun, mpi_of_srun, wheel_files
+from cclmark.run.torch_backend import _file_behind
 
 
 def test_a_wheel_laid_out_for_the_environment_is_found_without_others(tmp_path, monkeypatch):
@@ -63,3 +65,10 @@ def test_the_library_of_intels_mpirun_lies_where_intel_puts_it(no_mpirun):
     library.parent.mkdir(parents=True)
     library.write_bytes(b"")
     assert find_mpirun().libraries == [str(library), "libmpi.so.12"]
+
+
+def test_the_file_behind_the_name_of_a_loaded_library():
+    assert Path(_file_behind("libc.so.6", "getpid")).name == "libc.so.6"
+    # One that is not loaded, or has no such function.
+    assert _file_behind("libcclmark-none.so.1", "getpid") == ""
+    assert _file_behind("libc.so.6", "ncclGetVersion") == ""

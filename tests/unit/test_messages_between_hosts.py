@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from test_copies import COPIES
 
-from cclmark.analysis.copies import checks_of
 from cclmark.analysis.stopping import operations_per_batch
+from cclmark.analysis.transfer_results import checks_of
 from cclmark.document.blocks import RunContent
 from cclmark.document.matrix import MatrixCollector
 from cclmark.kinds.p2p.document import document_of_transfers

@@ -16,12 +16,6 @@ from cclmark.rendezvous.messages import Connected
 from cclmark.results.schema import DeviceDescription, Paths, Relation, Ring, Tree
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
-ROUTES = {
-    "host": "SHM/direct/direct",
-    "network": "NET/Socket",
-    "indirect": "P2P/indirect/2[2]",
-    "direct": "P2P/CUMEM",
-}
 
 
 def a_header(ranks=2, kind="NV18", hops=1, hosts=1, environment=None, runtime="cuda"):
@@ -53,140 +47,129 @@ def paths(transport, ranks=2, **more):
     return Paths("nccl", "log", routes=both_ways(transport, ranks), **more)
 
 
-def test_a_disabled_link_is_named_with_its_cause():
-    found = path_warnings(a_header(), paths(ROUTES["host"], parameters={"NCCL_P2P_DISABLE": "1"}))
-    assert found == [
-        "ranks 0 and 1 communicate through host memory although 18 NVLinks connect them: "
-        "NCCL_P2P_DISABLE=1 is set"
-    ]
+THROUGH_HOST = "ranks 0 and 1 communicate through host memory although 18 NVLinks connect them: "
+NO_REASON = f"{THROUGH_HOST}the library's log contains no reason"
+SOCKETS = (
+    "ranks 0 and 1 communicate by TCP sockets although the hosts have InfiniBand or RoCE devices "
+    "(mlx5_0, mlx5_1)"
+)
+TWO_HOSTS = {"hosts": 2}
+DISABLED = "P2P is disabled between connected GPUs 0 and 1"
 
 
 @pytest.mark.parametrize(
-    ("hops", "parameters", "environment", "cause"),
+    ("header", "transport", "parameters", "warning"),
     [
-        (1, {}, {"NCCL_P2P_LEVEL": "LOC"}, "NCCL_P2P_LEVEL=LOC is set"),
+        # A connection between the devices is not used, for a reason.
+        ({}, "host", {"NCCL_P2P_DISABLE": "1"}, f"{THROUGH_HOST}NCCL_P2P_DISABLE=1 is set"),
         (
-            1,
-            {PEER_ACCESS: "P2P is disabled between connected GPUs 0 and 1"},
-            {},
-            "P2P is disabled between connected GPUs 0 and 1",
+            {"environment": {"NCCL_P2P_LEVEL": "LOC"}},
+            *("host", {}, f"{THROUGH_HOST}NCCL_P2P_LEVEL=LOC is set"),
         ),
-        (2, {}, {}, "the driver reports no peer access between them"),
-        (1, {"NCCL_P2P_DISABLE": "0"}, {}, "the library's log contains no reason"),
-        (1, {"NCCL_P2P_LEVEL": "0"}, {}, "NCCL_P2P_LEVEL=0 is set"),
-        (1, {"NCCL_P2P_LEVEL": "SYS"}, {}, "the library's log contains no reason"),
-        (1, {"NCCL_P2P_LEVEL": "NVL"}, {}, "the library's log contains no reason"),
-        (None, {}, {}, "the library's log contains no reason"),
+        ({}, "host", {PEER_ACCESS: DISABLED}, f"{THROUGH_HOST}{DISABLED}"),
         (
-            1,
-            {"NCCL_P2P_DISABLE": "1", "NCCL_P2P_LEVEL": "LOC"},
-            {},
-            "NCCL_P2P_DISABLE=1 and NCCL_P2P_LEVEL=LOC are set",
+            {"hops": 2},
+            *("host", {}, f"{THROUGH_HOST}the driver reports no peer access between them"),
         ),
+        ({}, "host", {"NCCL_P2P_LEVEL": "0"}, f"{THROUGH_HOST}NCCL_P2P_LEVEL=0 is set"),
+        (
+            *({}, "host", {"NCCL_P2P_DISABLE": "1", "NCCL_P2P_LEVEL": "LOC"}),
+            f"{THROUGH_HOST}NCCL_P2P_DISABLE=1 and NCCL_P2P_LEVEL=LOC are set",
+        ),
+        *(
+            ({}, "host", parameters, NO_REASON)
+            for parameters in (
+                *({"NCCL_P2P_DISABLE": "0"}, {"NCCL_P2P_LEVEL": "SYS"}, {"NCCL_P2P_LEVEL": "NVL"}),
+            )
+        ),
+        ({"hops": None}, "host", {}, NO_REASON),
+        (
+            *({"ranks": 4}, "host", {}),
+            "ranks 0–1, 0–2, 0–3, 1–2 and 2 more pairs communicate through host memory although "
+            "18 NVLinks connect them: the library's log contains no reason",
+        ),
+        (
+            *({"kind": "SYS"}, "NET/Socket", {"NCCL_SHM_DISABLE": "1"}),
+            "ranks 0 and 1 communicate through the network (NET/Socket) although they are on one "
+            "host: NCCL_SHM_DISABLE=1 is set",
+        ),
+        (
+            *({}, "P2P/indirect/2[2]", {}),
+            "ranks 0 and 1 communicate through the memory of another device although 18 NVLinks "
+            "connect them",
+        ),
+        # Between hosts.
+        (
+            *(TWO_HOSTS, "NET/Socket", {"NCCL_IB_DISABLE": "1"}),
+            f"{SOCKETS}: NCCL_IB_DISABLE=1 is set",
+        ),
+        (
+            *(TWO_HOSTS, "NET/Socket", {INFINIBAND: "none"}),
+            f"{SOCKETS}: the library found none that it can use (see ibv_devinfo)",
+        ),
+        (TWO_HOSTS, "NET/Socket", {}, SOCKETS),
+        (TWO_HOSTS, "NET/Socket/Shared", {}, SOCKETS),
+        (
+            *(TWO_HOSTS, "NET/IB", {"NCCL_NET_GDR_LEVEL": "LOC"}),
+            "data of ranks 0 and 1 pass through host memory before the network, without GPUDirect "
+            "RDMA: NCCL_NET_GDR_LEVEL=LOC is set",
+        ),
+        (TWO_HOSTS, "NET/IB/GDRDMA", {}, None),
+        # Host memory between distant devices and direct paths are normal; odd relations of a
+        # journal are accepted.
+        *(
+            ({"kind": kind}, "host", {}, None)
+            for kind in ("SYS", "NODE", "PHB", "?", "NV²", "NV" + "9" * 5000, "NV", "NV-1", "")
+        ),
+        ({}, "P2P/CUMEM", {}, None),
     ],
 )
-def test_causes(hops, parameters, environment, cause):
-    (found,) = path_warnings(
-        a_header(hops=hops, environment=environment),
-        paths(ROUTES["host"], parameters=parameters),
+def test_paths_that_are_worse_than_the_topology(header, transport, parameters, warning):
+    transport = {"host": "SHM/direct/direct"}.get(transport, transport)
+    ours = paths(
+        *(transport, header.get("ranks", 2)),
+        parameters=parameters,
+        network_devices=["mlx5_0", "mlx5_1"],
     )
-    assert found.endswith(f"connect them: {cause}")
+    assert path_warnings(a_header(**header), ours) == ([warning] if warning else [])
 
 
-def test_many_pairs_are_one_warning():
-    (found,) = path_warnings(a_header(ranks=4), paths(ROUTES["host"], ranks=4))
-    assert found.startswith("ranks 0–1, 0–2, 0–3, 1–2 and 2 more pairs communicate through host")
-
-
-def test_the_network_within_a_host():
-    (found,) = path_warnings(
-        a_header(kind="SYS"), paths(ROUTES["network"], parameters={"NCCL_SHM_DISABLE": "1"})
-    )
-    assert found == (
-        "ranks 0 and 1 communicate through the network (NET/Socket) although they are on one "
-        "host: NCCL_SHM_DISABLE=1 is set"
-    )
-
-
-@pytest.mark.parametrize("kind", ["SYS", "NODE", "PHB", "?"])
-def test_host_memory_between_distant_devices_is_normal(kind):
-    assert path_warnings(a_header(kind=kind), paths(ROUTES["host"])) == []
-
-
-def test_direct_paths_are_normal():
-    assert path_warnings(a_header(), paths(ROUTES["direct"])) == []
+def test_normal_paths_have_no_warning():
     both = Paths("nccl", "log", routes=[*both_ways("P2P/CUMEM"), *both_ways("SHM/direct/direct")])
     assert path_warnings(a_header(), both) == []
-
-
-def test_another_device_between():
-    (found,) = path_warnings(a_header(), paths(ROUTES["indirect"]))
-    assert "through the memory of another device" in found
-
-
-@pytest.mark.parametrize(
-    ("parameters", "end"),
-    [
-        ({"NCCL_IB_DISABLE": "1"}, ": NCCL_IB_DISABLE=1 is set"),
-        ({INFINIBAND: "none"}, ": the library found none that it can use (see ibv_devinfo)"),
-        ({}, "(mlx5_0, mlx5_1)"),
-    ],
-)
-def test_sockets_beside_infiniband(parameters, end):
-    ours = paths(ROUTES["network"], parameters=parameters, network_devices=["mlx5_0", "mlx5_1"])
-    (found,) = path_warnings(a_header(hosts=2), ours)
-    assert found.startswith("ranks 0 and 1 communicate by TCP sockets although the hosts have")
-    assert found.endswith(end)
-
-
-def test_sockets_of_messages_are_sockets_too():
-    ours = paths("NET/Socket/Shared", network_devices=["mlx5_0"])
-    (found,) = path_warnings(a_header(hosts=2), ours)
-    assert "by TCP sockets" in found
-
-
-@pytest.mark.parametrize("kind", ["NV²", "NV" + "9" * 5000, "NV", "NV-1", ""])
-def test_odd_relations_of_a_journal_are_accepted(kind):
-    assert path_warnings(a_header(kind=kind), paths(ROUTES["host"])) == []
+    assert path_warnings(a_header(hosts=2), paths("NET/Socket")) == []  # without InfiniBand
+    unknown = Paths("nccl", "log", routes=[Route(7, 9, "NET/Socket", 1)])  # ranks of a journal
+    assert path_warnings(a_header(), unknown) == []
+    assert connection_lines(a_header(), [unknown])
 
 
 def test_many_routes_take_little_time():
     ranks = 300
-    ours = paths("P2P/CUMEM", ranks=ranks)
-    header = a_header()
-    assert f"{ranks * (ranks - 1) // 2 - 6} more pairs" in connection_lines(header, [ours])[1]
+    lines = connection_lines(a_header(), [paths("P2P/CUMEM", ranks=ranks)])
+    assert f"{ranks * (ranks - 1) // 2 - 6} more pairs" in lines[1]
 
 
-def test_sockets_without_infiniband_are_normal():
-    assert path_warnings(a_header(hosts=2), paths(ROUTES["network"])) == []
-
-
-def test_the_network_without_gpudirect():
-    (found,) = path_warnings(
-        a_header(hosts=2), paths("NET/IB", parameters={"NCCL_NET_GDR_LEVEL": "LOC"})
-    )
-    assert "without GPUDirect RDMA: NCCL_NET_GDR_LEVEL=LOC is set" in found
-    assert path_warnings(a_header(hosts=2), paths("NET/IB/GDRDMA")) == []
-
-
-def test_flagcx_leaves_its_devices():
-    (found,) = path_warnings(a_header(), Paths("flagcx", parameters={FLAGCX_SINGLE: "yes"}))
-    assert "use two or more devices of each kind" in found
-    (found,) = path_warnings(a_header(environment={"FLAGCX_USE_HOST_COMM": "1"}), Paths("flagcx"))
-    assert "FLAGCX_USE_HOST_COMM=1 is set" in found
-
-
-def test_bridge_through_the_host():
-    ours = Paths("bridge", "engine", routes=both_ways("host memory"))
-    (found,) = path_warnings(a_header(), ours)
-    assert found.endswith("their devices cannot read each other's memory")
-    assert path_warnings(a_header(runtime="host"), ours) == []
-
-
-def test_unknown_ranks_of_a_journal_are_accepted():
-    ours = Paths("nccl", "log", routes=[Route(7, 9, "NET/Socket", 1)])
-    assert path_warnings(a_header(), ours) == []
-    assert connection_lines(a_header(), [ours])
+@pytest.mark.parametrize(
+    ("header", "ours", "warning"),
+    [
+        (
+            *({}, Paths("flagcx", parameters={FLAGCX_SINGLE: "yes"})),
+            "use two or more devices of each kind",
+        ),
+        (
+            *({"environment": {"FLAGCX_USE_HOST_COMM": "1"}}, Paths("flagcx")),
+            "FLAGCX_USE_HOST_COMM=1 is set",
+        ),
+        (
+            *({}, Paths("bridge", "engine", routes=both_ways("host memory"))),
+            "their devices cannot read each other's memory",
+        ),
+        ({"runtime": "host"}, Paths("bridge", "engine", routes=both_ways("host memory")), None),
+    ],
+)
+def test_data_that_pass_through_the_host(header, ours, warning):
+    found = path_warnings(a_header(**header), ours)
+    assert [one.endswith(warning) for one in found] == ([True] if warning else [])
 
 
 def part(rank, **more):

@@ -14,29 +14,19 @@ from hypothesis import strategies as st
 
 from cclmark.cli.plugin.run import call_lines, print_logs
 from cclmark.errors import UsageError
-from cclmark.explain import log_calls
-from cclmark.explain.calls import operations_of
-from cclmark.explain.log_calls import CallCollector
+from cclmark.explain import calls as log_calls
+from cclmark.explain.calls import CallCollector, operations_of
 from cclmark.explain.plugin_log import parse_plugin_log, read_plugin_log
-
-HEADER_BYTES = 4096
-LOSSES_AT = 3208
-COMMUNICATOR, COLLECTIVE, MESSAGE, COSTS = 1, 2, 3, 13
+from plugin_logs import COLLECTIVE, COMMUNICATOR, COSTS, HEADER_BYTES, MESSAGE, log, record
 
 
-def record(kind, rank=0, communicator=7, number=1024, root=0, channels=2, texts=("", "", "", "")):
-    """A record as the plug-in writes it, see engine/plugin/event_log.hpp."""
-    names = [text.encode() for text in texts]
-    return struct.pack(
-        "<Ii6QiHH20s16s12s16s",
-        *(kind, rank, communicator, 1000, 0, 1, number, 0, root, channels, 16, *names),
-    )
+def introduced(rank=0, ranks=2):
+    return record(COMMUNICATOR, rank=rank, count=ranks, root=1)
 
 
-def all_reduce(rank=0, algorithm="RING", protocol="LL", number=1024):
-    return record(
-        COLLECTIVE, rank, number=number, texts=("AllReduce", algorithm, protocol, "ncclFloat32")
-    )
+def all_reduce(rank=0, algorithm="RING", number=1024):
+    texts = ("AllReduce", algorithm, "LL", "ncclFloat32")
+    return record(COLLECTIVE, rank=rank, count=number, channels=2, texts=texts)
 
 
 def cost_table():
@@ -49,27 +39,8 @@ def other_plugin(name, interface=5, reason=""):
     return struct.pack("<I508s512s", interface, name.encode(), reason.encode())
 
 
-def log(
-    *records,
-    capacity=1 << 20,
-    claimed=None,
-    dropped=0,
-    interface=5,
-    others=b"",
-    losses=(0, 0),
-):
-    """``losses``: the events that claimed no place, and why the file could not grow."""
-    claimed = len(records) if claimed is None else claimed
-    head = struct.pack(
-        "<8sII6qI64s",
-        *(b"CCLMLOG1", 128, interface, capacity, claimed, dropped, 42, 5, 6, 22809, b"node"),
-    )
-    head = (head + others).ljust(LOSSES_AT, b"\0") + struct.pack("<Qi", *losses)
-    return head.ljust(HEADER_BYTES, b"\0") + b"".join(records)
-
-
 WHOLE = log(
-    record(COMMUNICATOR, number=2, root=1),
+    introduced(),
     all_reduce(),
     cost_table(),
     record(MESSAGE, root=1, texts=("Send", "", "", "ncclInt8")),
@@ -181,7 +152,7 @@ def test_why_events_are_missing_is_named_with_advice(content, texts, tmp_path, c
 
 def test_a_log_that_is_given_twice_counts_once(tmp_path, capsys):
     path = tmp_path / "a.cclmlog"
-    path.write_bytes(log(record(COMMUNICATOR, number=1), all_reduce()))
+    path.write_bytes(log(introduced(ranks=1), all_reduce()))
     print_logs([path])
     once = capsys.readouterr().out
     print_logs([path, tmp_path / "." / "a.cclmlog"])
@@ -189,7 +160,7 @@ def test_a_log_that_is_given_twice_counts_once(tmp_path, capsys):
 
 
 def test_a_full_log_without_operations_blames_nothing_else(tmp_path, capsys):
-    content = log(record(COMMUNICATOR, number=2), capacity=1, claimed=5, dropped=4)
+    content = log(introduced(), capacity=1, claimed=5, dropped=4)
     (tmp_path / "a.cclmlog").write_bytes(content)
     assert print_logs([tmp_path / "a.cclmlog"]) == 3
     error = capsys.readouterr().err
@@ -259,7 +230,7 @@ def test_only_regular_files_are_read(name, tmp_path):
 class TestCalls:
     """The operations of several logs, each read as a file."""
 
-    INTRODUCED = tuple(record(COMMUNICATOR, rank, number=2) for rank in (0, 1))
+    INTRODUCED = tuple(introduced(rank) for rank in (0, 1))
 
     @pytest.fixture
     def calls_of(self, tmp_path):
@@ -344,7 +315,7 @@ class TestCalls:
     def test_types_have_their_names_and_sizes(self, calls_of):
         texts = ("AllReduce", "RING", "LL")
         types = ("ncclFloat8e4m3", "ncclFloat8e5m2", "ncclBfloat16", "ncclFloat4")
-        events = [record(COLLECTIVE, number=4096, texts=(*texts, one)) for one in types]
+        events = [record(COLLECTIVE, count=4096, channels=2, texts=(*texts, one)) for one in types]
         rows = [line.split()[2:6] for line in call_lines([calls_of(log(*events))])[2:]]
         assert rows == [
             ["fp8e4m3", "4096", "4", "KiB"],

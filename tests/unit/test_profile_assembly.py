@@ -28,10 +28,9 @@ from cclmark.profile.observed import (
     ObservedOperation,
     ObservedProcess,
 )
-from cclmark.profile.profile_assembly import assemble
+from cclmark.profile.profile_assembly import assemble, waits_of
 from cclmark.profile.profile_gaps import absent_of, differences_of
 from cclmark.profile.repetitions import Period, period_of
-from cclmark.profile.waits import waits_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Footer
 

@@ -9,34 +9,22 @@ import pytest
 from cclmark.errors import UsageError
 from cclmark.profile.profile_gaps import losses_of, uncounted_of, unlisted_of
 from cclmark.profile.profile_log import is_of, number_by_process, read_profile_log, runs_of
+from plugin_logs import ALL_REDUCE, COLLECTIVE, COMMUNICATOR, log, record
 
-COMMUNICATOR, COLLECTIVE, MESSAGE = 1, 2, 3
-CALLED, OPERATION, TIMES, CALL = 16, 17, 18, 19
-HEADER_BYTES = 4096
-LOSSES_AT = 3208
-
-
-def record(kind, rank=0, communicator=7, parent=0, counted=0, count=0, device_ns=0):
-    """A record, see engine/plugin/event_log.hpp."""
-    texts = (b"", b"", b"", b"")
-    if kind in (CALLED, OPERATION):
-        texts = (b"AllReduce", b"RING", b"LL", b"ncclFloat32")
-    return struct.pack(
-        "<Ii6QiHH20s16s12s16s",
-        *(kind, rank, communicator, 0, parent, counted, count, device_ns, -1, 2, 0, *texts),
-    )
+CALLED, OPERATION, TIMES, LISTED = 16, 17, 18, 19
 
 
 def communicator(ranks, rank=0, number=7):
-    return record(COMMUNICATOR, rank, number, count=ranks)
+    return record(COMMUNICATOR, rank=rank, communicator=number, count=ranks)
 
 
 def called(counted, captured=0):
-    return record(CALLED, parent=captured, counted=counted, count=256)
+    return record(CALLED, parent=captured, sequence=counted, count=256, texts=ALL_REDUCE)
 
 
 def ran(counted, parent=0, rank=0, number=7):
-    return record(OPERATION, rank, number, parent, counted, 256, COLLECTIVE)
+    of = {"rank": rank, "communicator": number, "parent": parent, "sequence": counted}
+    return record(OPERATION, **of, count=256, device_ns=COLLECTIVE, texts=ALL_REDUCE)
 
 
 def times(operation, *figures):
@@ -45,21 +33,23 @@ def times(operation, *figures):
 
 def listed(operation):
     """A call of an operation."""
-    return record(CALL, parent=operation)
+    return record(LISTED, parent=operation)
 
 
 @pytest.fixture
 def read(tmp_path):
     def reading(*records, lost_parents=0, dropped=0, unplaced=0, run=b"", **options):
         path = tmp_path / "log.cclmlog"
-        claimed = len(records) + dropped - unplaced
-        head = struct.pack(
-            "<8sII6qI64s",
-            *(b"CCLMLOG1", 128, 7, max(1, len(records)), claimed, dropped, 42, 0, 0, 23102),
-            b"host",
+        content = log(
+            *records,
+            capacity=max(1, len(records)),
+            claimed=len(records) + dropped - unplaced,
+            dropped=dropped,
+            losses=(unplaced, 0),
+            lost_parents=lost_parents,
+            run=run,
         )
-        head = head.ljust(LOSSES_AT, b"\0") + struct.pack("<QiI40s", unplaced, 0, lost_parents, run)
-        path.write_bytes(head.ljust(HEADER_BYTES, b"\0") + b"".join(records))
+        path.write_bytes(content)
         return read_profile_log(path, **options)
 
     return reading
@@ -98,14 +88,14 @@ def test_calls_that_are_not_read_are_stated(read):
 def test_runs_of_one_directory(read):
     """Commands of several hosts have different ranks of a communicator, repetitions the same."""
 
-    def log(run, rank, number=7):
+    def of(run, rank, number=7):
         return read(communicator(2, rank, number), ran(1, rank=rank, number=number), run=run)
 
-    logs = [log(b"a", 0), log(b"b", 1), log(b"c", 0), log(b"c", 1), log(b"d", 0, 8), log(b"", 0, 9)]
+    logs = [of(b"a", 0), of(b"b", 1), of(b"c", 0), of(b"c", 1), of(b"d", 0, 8), of(b"", 0, 9)]
     runs = runs_of(logs)
     assert [one.identities for one in runs] == [["a", "b"], ["c"], ["d"], [""]]
     assert [len(one.logs) for one in runs] == [2, 2, 1, 1]
-    assert runs[0].text == "a (begun 1970-01-01 00:00:00 UTC, 2 processes on host)"
+    assert runs[0].text == "a (begun 1970-01-01 00:00:00 UTC, 2 processes on node)"
     assert [is_of(one, "b") for one in runs] == [True, False, False, False]
     assert [is_of(one, "none") for one in runs] == [False, False, False, True]
 
@@ -131,7 +121,7 @@ def test_calls_of_ranks_without_a_device_are_a_problem(read):
     )
     assert [one.rank for one in found.processes] == [2, 3]
     assert found.unmatched == 7
-    assert losses_of([found])[0].startswith("process 42 on host: 7 calls are left out")
+    assert losses_of([found])[0].startswith("process 42 on node: 7 calls are left out")
 
 
 def test_a_full_log_names_the_option_that_helps(read):
@@ -163,7 +153,7 @@ def test_processes_that_share_a_rank_are_numbered(read):
     assert number_by_process(processes) == []
     processes[2].rank = 1
     (note,) = number_by_process(processes)
-    assert note.startswith("2 processes on host have rank 1 by their environment")
+    assert note.startswith("2 processes on node have rank 1 by their environment")
     assert [one.rank for one in processes] == [-1] * 3
 
 

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -182,60 +183,10 @@ def test_ranks_that_are_missing_are_named():
     ]
 
 
-# As NCCL 2.28.9 wrote it of a process that was stopped: a comma is missing.
-STOPPED = """{
-  "nccl_version": "2.28.9",
-  "communicators_count": 1,
-  "communicators": [
-    {
-      "hash": "0xdc67a5098d139fc8",
-      "secondary_hash": "0x8ad985d04951d28d:0xc6b5421813c4860e",
-      "size": 2,
-      "ranks_count": 1,
-      "missing_ranks_count": 1,
-      "ranks": [
-        {
-          "rank": 0,
-          "host": "192.0.2.2",
-          "pid": 929,
-          "cuda_dev": 0,
-          "nvml_dev": 0,
-          "status": {
-            "init_state": 0,
-            "async_error": 0,
-            "finalize_called": false
-          },
-          "collective_counts": {
-            "Broadcast": 0,
-            "AllReduce": 8359
-          }
-        }
-      ],
-      "missing_ranks": [
-        {
-          "rank": 1,
-          "host": "192.0.2.2",
-          "pid": 930,
-          "cuda_dev": 1,
-          "nvml_dev": 1
-          "status": {
-            "unresponsive": true,
-            "considered_dead": false
-          }
-        }
-      ]
-    }
-  ],
-  "ras": {
-    "collection_time_sec": 1.555,
-    "timeouts_count": 1
-  }
-}
-"""
-
-
 def test_a_list_of_missing_ranks_without_its_comma_is_read():
-    with Server([STOPPED]) as server:
+    """As NCCL 2.28.9 wrote it of a process that was stopped: a comma is missing."""
+    stopped = (Path(__file__).parent / "ras_stopped.json").read_text()
+    with Server([stopped]) as server:
         report = ask_ras({929, 930}, server.environment)
     assert report.missing == (Missing(1, "192.0.2.2", 930, False),)
     assert report.reason == ""
@@ -301,12 +252,10 @@ WHOLE = document(communicator({0: 1, 1: 2}))
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (
-            {"hello": b"HTTP/1.1 400 Bad Request\r\n\r\n"},
-            "the process at this address is not NCCL RAS",
+        *(
+            ({"hello": hello}, "the process at this address is not NCCL RAS")
+            for hello in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"x" * 100_000, b"\xff\xfe\n")
         ),
-        ({"hello": b"x" * 100_000}, "the process at this address is not NCCL RAS"),
-        ({"hello": b"\xff\xfe\n"}, "the process at this address is not NCCL RAS"),
         ({"greet": lambda number: False}, "no answer in time"),
         ({"send": slowly(0.3)}, "no answer in time"),
         ({"send": for_ever}, "the answer is too long"),

@@ -8,9 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.explain.steps import doubling, ring, tree
-from cclmark.explain.steps.message_steps import Message, messages, unmatched
-from cclmark.explain.steps.step import INPUT, OUTPUT, Place, Step, shares
+from cclmark.explain.algorithm_steps import (
+    INPUT,
+    OUTPUT,
+    Message,
+    Place,
+    Step,
+    doubling_all_reduce,
+    is_tree,
+    messages,
+    ring_all_gather,
+    ring_all_reduce,
+    ring_broadcast,
+    ring_reduce,
+    ring_reduce_scatter,
+    shares,
+    tree_all_reduce,
+    unmatched,
+)
 from step_simulation import Memory, by_chunk, execute
 
 orders = st.integers(2, 16).flatmap(lambda ranks: st.permutations(range(ranks)))
@@ -50,7 +65,7 @@ def reduced(ranks, chunk):
 @given(orders, st.sampled_from([-1, 0]), st.booleans())
 def test_a_ring_all_reduces(order, first_chunk, in_place):
     ranks = len(order)
-    steps = list(ring.all_reduce(order, [1] * ranks, first_chunk=first_chunk))
+    steps = list(ring_all_reduce(order, [1] * ranks, first_chunk=first_chunk))
     output = in_memory(steps, ranks, lambda _: range(ranks), in_place=in_place)
     for rank in range(ranks):
         for chunk in range(ranks):
@@ -62,7 +77,7 @@ def test_a_ring_all_reduces(order, first_chunk, in_place):
 @given(orders, st.booleans())
 def test_a_ring_reduce_scatters(order, in_place):
     ranks = len(order)
-    steps = list(ring.reduce_scatter(order, 1))
+    steps = list(ring_reduce_scatter(order, 1))
     output = in_memory(steps, ranks, lambda _: range(ranks), in_place=in_place)
     for rank in range(ranks):
         assert output(rank, rank) == reduced(ranks, rank)
@@ -72,7 +87,7 @@ def test_a_ring_reduce_scatters(order, in_place):
 @given(orders, st.booleans())
 def test_a_ring_all_gathers(order, in_place):
     ranks = len(order)
-    steps = list(ring.all_gather(order, 1, in_place=in_place))
+    steps = list(ring_all_gather(order, 1, in_place=in_place))
     output = in_memory(steps, ranks, lambda rank: [rank], in_place=in_place)
     for rank in range(ranks):
         for chunk in range(ranks):
@@ -84,7 +99,7 @@ def test_a_ring_all_gathers(order, in_place):
 def test_a_ring_broadcasts(order, data, in_place):
     ranks = len(order)
     root = data.draw(st.integers(0, ranks - 1))
-    steps = list(ring.broadcast(order, 1, root, in_place=in_place))
+    steps = list(ring_broadcast(order, 1, root, in_place=in_place))
     output = in_memory(steps, ranks, lambda rank: [0] * (rank == root), in_place=in_place)
     for rank in range(ranks):
         assert output(rank, 0) == Counter({(root, 0): 1})
@@ -94,15 +109,15 @@ def test_a_ring_broadcasts(order, data, in_place):
 def test_a_ring_reduces(order, data, in_place):
     ranks = len(order)
     root = data.draw(st.integers(0, ranks - 1))
-    output = in_memory(ring.reduce(order, 1, root), ranks, lambda _: [0], in_place=in_place)
+    output = in_memory(ring_reduce(order, 1, root), ranks, lambda _: [0], in_place=in_place)
     assert output(root, 0) == reduced(ranks, 0)
 
 
 @given(trees(), st.booleans())
 def test_a_tree_all_reduces(parents, in_place):
     ranks = len(parents)
-    assert tree.is_tree(parents)
-    steps = list(tree.all_reduce(parents, 1))
+    assert is_tree(parents)
+    steps = list(tree_all_reduce(parents, 1))
     output = in_memory(steps, ranks, lambda _: [0], in_place=in_place)
     for rank in range(ranks):
         assert output(rank, 0) == reduced(ranks, 0)
@@ -112,7 +127,7 @@ def test_a_tree_all_reduces(parents, in_place):
 @pytest.mark.parametrize("ranks", range(2, 17))
 @pytest.mark.parametrize("in_place", [False, True])
 def test_recursive_doubling_all_reduces(ranks, in_place):
-    steps = list(doubling.all_reduce(ranks, 1))
+    steps = list(doubling_all_reduce(ranks, 1))
     output = in_memory(steps, ranks, lambda _: [0], in_place=in_place)
     for rank in range(ranks):
         assert output(rank, 0) == reduced(ranks, 0)
@@ -139,7 +154,7 @@ def test_the_simulation_detects_stages_that_depend_on_each_other():
     ],
 )
 def test_what_is_no_tree(parents):
-    assert not tree.is_tree(parents)
+    assert not is_tree(parents)
 
 
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 9), min_size=1, max_size=16))

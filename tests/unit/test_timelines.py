@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import random
-import struct
 
 import pytest
 from hypothesis import given
@@ -13,9 +12,8 @@ from hypothesis import strategies as st
 
 from cclmark.cli.trace.summary import trace_problems, trace_summary
 from cclmark.errors import RankError
-from cclmark.explain.kernel_count import KernelCount
+from cclmark.explain.plugin_log import KernelCount
 from cclmark.plan.cases import Case
-from cclmark.trace.batch_time import BatchTime
 from cclmark.trace.clocks import device_clock, event_clock, host_clock, resolution_ns
 from cclmark.trace.rank_trace import (
     ClockAhead,
@@ -26,7 +24,7 @@ from cclmark.trace.rank_trace import (
     pieces_of,
     trace_of,
 )
-from cclmark.trace.timeline import RankTracks, Slice, Timeline, Track
+from cclmark.trace.timeline import BatchTime, RankTracks, Slice, Timeline, Track
 from cclmark.trace.timeline_assembly import (
     alignment_error_ns,
     assemble,
@@ -36,6 +34,19 @@ from cclmark.trace.timeline_assembly import (
     slowest_channel,
 )
 from cclmark.trace.timeline_files import write_chrome, write_perfetto
+from plugin_logs import (
+    ALL_REDUCE,
+    CALL,
+    CHANNEL,
+    COLLECTIVE,
+    MESSAGE,
+    PROXY,
+    STATE,
+    STEP,
+    STOP,
+    log,
+    record,
+)
 
 MIB = 1 << 20
 CASE = Case(
@@ -48,34 +59,6 @@ CASE = Case(
     count=MIB // 4,
     in_place=False,
 )
-COLLECTIVE, MESSAGE, CALL, CHANNEL, PROXY, STEP, STOP, STATE = 2, 3, 4, 8, 9, 10, 11, 12
-
-
-def record(
-    kind,
-    *,
-    time_ns=0,
-    parent=0,
-    sequence=0,
-    count=0,
-    device_ns=0,
-    root=0,
-    channels=0,
-    texts=("", "", "", ""),
-):
-    names = [text.encode() for text in texts]
-    return struct.pack(
-        "<Ii6QiHH20s16s12s16s",
-        *(kind, 0, 7, time_ns, parent, sequence, count, device_ns, root, channels, 16, *names),
-    )
-
-
-def log(*records, dropped=0, capacity=1 << 20):
-    head = struct.pack(
-        "<8sII6qI64s",
-        *(b"CCLMLOG1", 128, 5, capacity, len(records) + dropped, dropped, 42, 5, 6, 22809, b"n"),
-    )
-    return head.ljust(4096, b"\0") + b"".join(records)
 
 
 def kernel(number, begin_ns, end_ns, channel=0, task=COLLECTIVE, function="AllReduce", peer=0):
@@ -226,54 +209,31 @@ def test_a_smaller_last_batch_is_not_compared():
     assert batch_time(found.ranks) == BatchTime([pytest.approx(10e-9)] * 2, 32)
 
 
-def test_the_slowest_channel():
-    events = [*kernel(1, 10**12 + 2_100_000, 10**12 + 2_150_000, 0),
-              *kernel(4, 10**12 + 2_100_000, 10**12 + 2_190_000, 1)]  # fmt: skip
+@pytest.mark.parametrize(
+    ("usual_ns", "slower_ns", "says"),
+    [
+        (
+            *(50_000, 40_000),
+            "slowest channel: 1 of rank 0, 90.00 µs (median; the median of all channels is 70",
+        ),
+        (50_000, 4_000, "no channel stands out: at most "),
+        (50, 200, "no channel stands out: at most "),
+    ],
+)
+def test_the_slowest_channel(usual_ns, slower_ns, says):
+    begin_ns = 10**12 + 2_100_000
+    end_ns = begin_ns + usual_ns
+    events = [*kernel(1, begin_ns, end_ns, 0), *kernel(4, begin_ns, end_ns + slower_ns, 1)]
     found = assemble("a case", MIB, [a_trace(events=events)])
     slow = slowest_channel(found.ranks)
     assert (slow.rank, slow.channel) == (0, 1)
-    assert slow.median_ns == pytest.approx(90_000, abs=2)
-    text = "\n".join(trace_summary(found, CASE, 2, None))
-    assert (
-        "slowest channel: 1 of rank 0, 90.00 µs (median; the median of all channels is 70" in text
-    )
-
-
-@pytest.mark.parametrize(("begin_ns", "slower_ns"), [(50_000, 4_000), (50, 200)])
-def test_channels_that_take_about_as_long_do_not_stand_out(begin_ns, slower_ns):
-    start_ns = 10**12 + 2_100_000
-    events = [*kernel(1, start_ns, start_ns + begin_ns, 0),
-              *kernel(4, start_ns, start_ns + begin_ns + slower_ns, 1)]  # fmt: skip
-    found = assemble("a case", MIB, [a_trace(events=events)])
-    text = "\n".join(trace_summary(found, CASE, 2, None))
-    assert "slowest channel" not in text
-    assert "no channel stands out: at most " in text
-
-
-def test_messages_are_matched_in_their_order():
-    def messages(function, peer):
-        return [
-            event
-            for number in (1, 4)
-            for event in kernel(
-                *(number, 10**12 + 2_000_000 * number, 10**12 + 2_000_000 * number + 10, 0),
-                *(MESSAGE, function, peer),
-            )
-        ]
-
-    sent, received = messages("Send", 1), messages("Recv", 0)
-    found = assemble("a case", MIB, [a_trace(0, events=sent), a_trace(1, events=received)])
-    by_name = {
-        track.name: track.slices for group in found.timeline.groups for track in group.tracks
-    }
-    begins = [one.flows_from for one in by_name["messages sent, peer 1"]]
-    ends = [one.flows_to for one in by_name["messages received, peer 0"]]
-    assert begins == ends == [(1,), (2,)]
+    assert slow.median_ns == pytest.approx(usual_ns + slower_ns, abs=2)
+    assert says in "\n".join(trace_summary(found, CASE, 2, None))
 
 
 def test_waits_of_network_steps_have_their_cause():
     events = [
-        record(COLLECTIVE, texts=("AllReduce", "RING", "LL", "ncclFloat32")),
+        record(COLLECTIVE, texts=ALL_REDUCE),
         record(PROXY, parent=1, root=1, channels=3, texts=("Send", "", "", "")),
         record(STEP, time_ns=2_000_000, parent=2, sequence=9),
         record(STATE, time_ns=2_000_100, parent=3, sequence=20),
@@ -309,57 +269,88 @@ def test_ranks_are_compared_by_one_source():
     assert found.ranks[1].events.unfinished == 1
 
 
-def on_channels(number, begin_ns, named, reported):
-    """A task that is record ``number``, with ``named`` channels, and kernels on the first ones."""
+def task(number, named, reported, kind=COLLECTIVE, function="AllReduce", peer=0):
+    """A task that is record ``number``: on ``named`` channels, with kernels on the first ones."""
     events = [
-        record(
-            COLLECTIVE, count=1024, channels=named, texts=("AllReduce", "RING", "LL", "ncclFloat32")
-        )
+        record(kind, count=1024, root=peer, channels=named, texts=(function, *ALL_REDUCE[1:]))
     ]
     for channel in range(reported):
-        events.append(record(CHANNEL, parent=number, device_ns=10**12 + begin_ns, channels=channel))
-        stop_ns = 10**12 + begin_ns + 50_000
-        events.append(
-            record(STATE, parent=number + len(events) - 1, sequence=22, device_ns=stop_ns)
-        )
+        begin_ns = 10**12 + 2_100_000 + number * 10_000
+        events.append(record(CHANNEL, parent=number, device_ns=begin_ns, channels=channel))
+        parent = number + len(events) - 1
+        events.append(record(STATE, parent=parent, sequence=22, device_ns=begin_ns + 50_000))
     return events
 
 
-def two_operations(*reported):
+def operations(*reported):
     """The records of operations on 4 channels, with so many reported kernels each."""
     events = []
-    for place, kernels in enumerate(reported):
-        events += on_channels(len(events) + 1, 2_100_000 + place * 1_000_000, 4, kernels)
+    for kernels in reported:
+        events += task(len(events) + 1, 4, kernels)
     return events
 
 
-def test_channels_without_a_kernel_are_reported():
-    traces = [a_trace(0, events=two_operations(4, 4)), a_trace(1, events=two_operations(4, 1))]
-    traces[1].awaited_s = 30
+WHOLE = {"events": operations(4, 4)}
+RING, TREE = (
+    record(COLLECTIVE, count=1024, texts=("AllReduce", algorithm, "LL", "ncclFloat32"))
+    for algorithm in ("RING", "TREE")
+)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "problems", "says"),
+    [
+        # The period of an operation is not that of one of its channels.
+        (
+            [WHOLE, {"events": operations(4, 1), "awaited_s": 30}],
+            ["rank 1: the library did not report 3 kernels within 30.0 s"],
+            "calls of the host: the kernels of rank 1 are incomplete)",
+        ),
+        (
+            [{"events": operations(0, 0)}],
+            *(["rank 0: the library did not report 8 kernels"], "calls of the host)"),
+        ),
+        # Without the clock of the device none is expected.
+        ([{"events": operations(0, 0), "clock_begin": []}], [], "calls of the host)"),
+        (
+            [WHOLE, {"events": operations(4)}],
+            ["rank 1: the library reported 1 operation for 2 calls"],
+            "calls of the host: the kernels of rank 1 are incomplete)",
+        ),
+        (
+            [WHOLE, {"events": [record(CALL, texts=ALL_REDUCE), record(STOP, parent=1)]}],
+            ["rank 1: the library reported 0 operations for 2 calls"],
+            "calls of the host: the kernels of rank 1 are incomplete)",
+        ),
+        (
+            [WHOLE, {}],
+            ["rank 1: no event of the library: no plug-in"],
+            "the trace has no events of the library: no plug-in",
+        ),
+        (
+            [{"events": [RING, RING]}, {"events": [RING, TREE]}],
+            [
+                "collective 2: rank 1 ran AllReduce of 1024 Float32 by tree LL, rank 0 AllReduce "
+                "of 1024 Float32 by ring LL"
+            ],
+            "ran: ring LL",
+        ),
+        ([WHOLE], [], "  ran: ring LL, 4 channels"),
+        (
+            [{"events": [*both_kernels(), *kernel(7, 10**12 + 2_100_000, 10**12 + 2_150_000)]}],
+            [
+                "rank 0: the library reported 3 operations for 2 calls",
+                "rank 0: 1 kernel with the times of a later one, not in the trace",
+            ],
+            "calls of the host)",
+        ),
+    ],
+)
+def test_problems_of_ranks(ranks, problems, says):
+    traces = [a_trace(rank, **more) for rank, more in enumerate(ranks)]
     found = assemble("a case", MIB, traces)
-    assert trace_problems(found) == ["rank 1: the library did not report 3 kernels within 30.0 s"]
-    # The period of an operation is not that of one of its channels.
-    assert found.source == "calls"
-    text = "\n".join(trace_summary(found, CASE, 2, None))
-    assert "calls of the host: the kernels of rank 1 are incomplete)" in text
-
-
-def test_a_library_that_reports_no_kernel_is_reported():
-    found = assemble("a case", MIB, [a_trace(events=two_operations(0, 0))])
-    assert trace_problems(found) == ["rank 0: the library did not report 8 kernels"]
-
-
-def message(number, function, peer, kernels):
-    """A message of rank 0 on 2 channels that is record ``number``, with some of its kernels."""
-    events = [record(MESSAGE, root=peer, channels=2, texts=(function, "", "", "ncclFloat32"))]
-    for channel in range(kernels):
-        kernel_number = number + len(events)
-        events.append(
-            record(CHANNEL, parent=number, device_ns=10**12 + 2_100_000, channels=channel)
-        )
-        stop_ns = 10**12 + 2_150_000
-        events.append(record(STATE, parent=kernel_number, sequence=22, device_ns=stop_ns))
-    return events
+    assert trace_problems(found) == problems
+    assert says in "\n".join(trace_summary(found, CASE, 2, None))
 
 
 @pytest.mark.parametrize(("peer_kernels", "is_complete"), [(2, True), (1, False)])
@@ -368,7 +359,7 @@ def test_messages_of_a_rank_to_itself_have_no_kernels(peer_kernels, is_complete)
     events = []
     for function in ("Send", "Recv"):
         for peer, kernels in ((0, 0), (1, peer_kernels)):
-            events += message(len(events) + 1, function, peer, kernels)
+            events += task(len(events) + 1, 2, kernels, MESSAGE, function, peer)
     count = KernelCount()
     count.add(b"".join(events))
     assert (count.records, count.channels, count.ended) == (len(events), 4, 2 * peer_kernels)
@@ -378,50 +369,6 @@ def test_messages_of_a_rank_to_itself_have_no_kernels(peer_kernels, is_complete)
     assert found.source == ("kernels" if is_complete else "calls")
     problems = [] if is_complete else ["rank 0: the library did not report 2 kernels"]
     assert trace_problems(found) == problems
-
-
-def test_kernels_are_not_expected_without_the_clock_of_the_device():
-    found = assemble("a case", MIB, [a_trace(events=two_operations(0, 0), clock_begin=[])])
-    assert trace_problems(found) == []
-
-
-def test_an_operation_that_one_rank_did_not_report():
-    traces = [a_trace(0, events=two_operations(4, 4)), a_trace(1, events=two_operations(4))]
-    found = assemble("a case", MIB, traces)
-    assert trace_problems(found) == ["rank 1: the library reported 1 operation for 2 calls"]
-    text = "\n".join(trace_summary(found, CASE, 2, None))
-    assert "calls of the host: the kernels of rank 1 are incomplete)" in text
-
-
-def test_a_rank_without_any_operation_or_log_is_reported():
-    whole = two_operations(4, 4)
-    call = [record(CALL, texts=("AllReduce", "", "", "")), record(STOP, parent=1)]
-    found = assemble("a case", MIB, [a_trace(0, events=whole), a_trace(1, events=call)])
-    assert trace_problems(found) == ["rank 1: the library reported 0 operations for 2 calls"]
-    found = assemble("a case", MIB, [a_trace(0, events=whole), a_trace(1)])
-    assert trace_problems(found) == ["rank 1: no event of the library: no plug-in"]
-
-
-def test_what_ran_and_how_ranks_differ():
-    tree = record(COLLECTIVE, count=1024, texts=("AllReduce", "TREE", "LL", "ncclFloat32"))
-    ring = record(COLLECTIVE, count=1024, texts=("AllReduce", "RING", "LL", "ncclFloat32"))
-    traces = [a_trace(0, events=[ring, ring]), a_trace(1, events=[ring, tree])]
-    found = assemble("a case", MIB, traces)
-    assert trace_problems(found) == [
-        "collective 2: rank 1 ran AllReduce of 1024 Float32 by tree LL, rank 0 AllReduce of 1024 "
-        "Float32 by ring LL"
-    ]
-    alike = assemble("a case", MIB, [a_trace(0, events=two_operations(4, 4))])
-    assert "  ran: ring LL, 4 channels" in trace_summary(alike, CASE, 2, None)
-
-
-def test_kernels_with_the_times_of_later_ones_are_counted():
-    events = both_kernels()
-    again = [*events, *kernel(7, 10**12 + 2_100_000, 10**12 + 2_150_000)]
-    found = assemble("a case", MIB, [a_trace(events=again)])
-    assert found.ranks[0].events.overwritten == 1
-    (problem, *_) = [one for one in trace_problems(found) if "kernel" in one]
-    assert problem.startswith("rank 0: 1 kernel with the times of a later one")
 
 
 @pytest.mark.parametrize("end_ns", [0, 10**12])
@@ -434,24 +381,31 @@ def test_a_kernel_that_ends_before_it_begins_has_no_end(end_ns):
     assert file.getvalue()
 
 
-def test_a_lost_message_shifts_no_arrow():
+@pytest.mark.parametrize(
+    ("sent", "begins", "ends"),
+    [
+        ((True, True, True), [(1,), (2,), (3,)], [(1,), (2,), (3,)]),
+        ((True, False, True), [(1,), (2,)], [(1,), (), (2,)]),  # a lost one shifts no arrow
+    ],
+)
+def test_messages_are_matched_in_their_order(sent, begins, ends):
     def messages(function, peer, complete):
         events = []
         for place, has_kernel in enumerate(complete):
             number = len(events) + 1
             begin_ns = 10**12 + 2_000_000 * (place + 1)
-            task = kernel(number, begin_ns, begin_ns + 10, 0, MESSAGE, function, peer)
-            events += task if has_kernel else task[:1]
+            one = kernel(number, begin_ns, begin_ns + 10, 0, MESSAGE, function, peer)
+            events += one if has_kernel else one[:1]
         return events
 
-    sent = messages("Send", 1, [True, False, True])
-    received = messages("Recv", 0, [True, True, True])
-    found = assemble("a case", MIB, [a_trace(0, events=sent), a_trace(1, events=received)])
-    by_name = {
-        track.name: track.slices for group in found.timeline.groups for track in group.tracks
-    }
-    assert [one.flows_from for one in by_name["messages sent, peer 1"]] == [(1,), (2,)]
-    assert [one.flows_to for one in by_name["messages received, peer 0"]] == [(1,), (), (2,)]
+    traces = [
+        a_trace(0, events=messages("Send", 1, sent)),
+        a_trace(1, events=messages("Recv", 0, (True, True, True))),
+    ]
+    groups = assemble("a case", MIB, traces).timeline.groups
+    by_name = {track.name: track.slices for group in groups for track in group.tracks}
+    assert [one.flows_from for one in by_name["messages sent, peer 1"]] == begins
+    assert [one.flows_to for one in by_name["messages received, peer 0"]] == ends
 
 
 def test_events_have_the_rate_of_the_device():
@@ -496,7 +450,7 @@ def test_lanes_hold_every_slice_once_and_are_nested(parts):
 
 
 def test_lost_events_are_counted():
-    content = log(*both_kernels(), dropped=5, capacity=6)
+    content = log(*both_kernels(), claimed=11, dropped=5, capacity=6)
     found = assemble("a case", MIB, [a_trace(log=content, log_reason="")])
     assert ", 5 lost" in "\n".join(trace_summary(found, CASE, 2, 1e-3))
 

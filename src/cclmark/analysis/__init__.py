@@ -4,13 +4,13 @@ Imports: explain, plan, results.
 
 - Times: ``statistics.py`` (order statistics), ``summary.py`` (the figures of a case, and which one
   is judged), ``stopping.py`` (end of warm-up and sampling).
-- Comparison: ``ratio.py`` and ``paired.py`` (ratios with intervals), ``rounds.py`` (the rounds of
-  a variant: status, interval, ratio to the default), ``run_noise.py`` (noise from run to run),
-  ``change.py`` (changes over time), ``library_comparison.py``.
-- Findings: ``findings.py`` begins a run's list; ``irregularities.py`` (times between
-  neighbouring sizes, changes of the library's choice), ``outliers.py``, ``hosts.py``, ``links.py``
-  (limits of links, paths of the library against the topology).
-- Pairs: ``transfer_results.py``, ``pair_results.py``, ``copies.py``.
+- Comparison: ``ratio.py`` and ``paired.py`` (ratios with intervals, and the rounds of a variant:
+  status, interval, ratio to the default), ``run_noise.py`` (noise from run to run), ``change.py``
+  (changes over time).
+- Findings: ``findings.py`` begins a run's list, and compares libraries; ``irregularities.py``
+  (times between neighbouring sizes, changes of the library's choice), ``outliers.py``,
+  ``hosts.py``, ``links.py`` (limits of links, paths of the library against the topology).
+- Pairs: ``transfer_results.py``, ``pair_results.py``.
 - Steps of trainings and programs: ``steps.py``.
 
 Figures of one kind of work are in its room (``kinds/*/figures.py``). Ranks call ``stopping.py`` and

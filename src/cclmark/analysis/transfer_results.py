@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.outliers import looked_at, outliers
+from cclmark.analysis.outliers import LEAST_VALUES, looked_at, outliers, times_mean_little
 from cclmark.analysis.statistics import median, median_half_width
+from cclmark.analysis.summary import algorithm_bandwidth
 from cclmark.plan.transfers import Transfer
 from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import Relation, TransferSamples, TransferSummary
+from cclmark.results.schema import Header, Relation, TransferSamples, TransferSummary
 
 Pair = tuple[int, int]
 
@@ -29,13 +30,11 @@ def summarise_copies(transfer: Transfer, samples: TransferSamples) -> TransferSu
     if transfer.measure != "latency":
         size_bytes = transfer.size_bytes
         by_flow = zip(*samples.device_s, strict=True)
-        summary.flow_bytes_per_s = [_rate(size_bytes, median(times)) for times in by_flow]
-        summary.bytes_per_s = _rate(size_bytes * len(transfer.flows), summary.time_s)
+        summary.flow_bytes_per_s = [
+            algorithm_bandwidth(size_bytes, median(times)) for times in by_flow
+        ]
+        summary.bytes_per_s = algorithm_bandwidth(size_bytes * len(transfer.flows), summary.time_s)
     return summary
-
-
-def _rate(size_bytes: int, time_s: float) -> float:
-    return size_bytes / time_s if time_s > 0 else 0.0
 
 
 class LinkLimits:
@@ -150,3 +149,65 @@ def figures(result: TransferResult) -> list[tuple[Pair, float]]:
         return [(transfer.flows[0], summary.bytes_per_s)]
     # A result with an unknown measure may have no bandwidths.
     return list(zip(transfer.flows, summary.flow_bytes_per_s, strict=False))
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The numbers of transfers with an output, that were checked, and that were wrong.
+
+    ``messages``: how many of the former are messages between hosts, the others are copies.
+    ``unverifiable``: the number of latencies of loads and stores, which have no output to check.
+    """
+
+    copies: int
+    messages: int
+    checked: int
+    wrong: int
+    unverifiable: int
+
+
+def checks_of(results: Sequence[TransferResult]) -> Checks:
+    """Counts the results of a run."""
+    copies = [one for one in results if one.transfer.has_output]
+    return Checks(
+        copies=len(copies),
+        messages=sum(bool(one.transfer.ccl) for one in copies),
+        checked=sum(one.verification is not None for one in results),
+        wrong=sum(one.status == "wrong" for one in results),
+        unverifiable=len(results) - len(copies),
+    )
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """The pairs that stand out, the worst first and better ones last.
+
+    ``compared``: whether any class of links has enough pairs for a usual value.
+    """
+
+    far: list[Deviation]
+    compared: bool
+
+    @property
+    def worse(self) -> list[Deviation]:
+        """The pairs that are slower than usual."""
+        return [one for one in self.far if one.worse]
+
+
+def outliers_of(results: Sequence[TransferResult], header: Header) -> Outliers:
+    """The pairs that are far from others with the same kind of link.
+
+    Empty if the run itself reports that its times are not meaningful.
+    """
+    if times_mean_little(header):
+        return Outliers([], compared=False)
+    counts: dict[Transfer, int] = {}
+    for result in results:
+        if result.transfer.scope in ("pairs", "all-pairs"):
+            series = result.transfer.series()
+            counts[series] = counts.get(series, 0) + len(figures(result))
+    far = sorted(
+        deviations(results, header.relations),
+        key=lambda one: (not one.worse, min(one.value / one.usual, one.usual / one.value)),
+    )
+    return Outliers(far, compared=any(count >= LEAST_VALUES for count in counts.values()))

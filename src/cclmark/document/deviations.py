@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.analysis.copies import Checks
-from cclmark.analysis.transfer_results import Deviation
+from cclmark.analysis.transfer_results import Checks, Deviation
 from cclmark.document.device_labels import labels
 from cclmark.document.insight_words import on_host_alone
 from cclmark.document.matrix import Matrix

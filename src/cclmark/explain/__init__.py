@@ -2,11 +2,12 @@
 
 Imports: plan.
 
-- ``plugin_log.py`` reads the log of the plug-in (engine/plugin/event_log.hpp), ``log_calls.py``
-  counts long ones; ``nccl_log.py`` and ``paths_log.py`` read log lines of NCCL and FlagCX.
-- ``operation.py`` is an operation that a library reports; ``calls.py`` compares those of all ranks.
-- ``paths.py``, ``shapes.py`` (rings and trees): how a library connects ranks.
-- ``steps/``: the steps of an operation's algorithm.
+- ``plugin_log.py`` reads the log of the plug-in (engine/plugin/event_log.hpp); ``nccl_log.py``
+  reads log lines of NCCL and FlagCX.
+- ``operation.py`` is an operation that a library reports; ``calls.py`` counts and compares those
+  of all ranks.
+- ``paths.py``: how a library connects ranks: routes, rings and trees.
+- ``algorithm_steps.py``: the steps of an operation's algorithm.
 - ``chaining.py``: other plug-ins of the user, which cclmark's plug-in loads too.
 
 How a run is explained (``--explain``): a second attempt follows the measurement

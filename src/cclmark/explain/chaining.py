@@ -1,4 +1,4 @@
-"""Other plug-ins that the user set for NCCL: cclmark's plug-in loads them too."""
+"""What processes that explain cases need: the plug-ins of the user, which cclmark's loads too."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cclmark.errors import MissingError
 from cclmark.explain.plugin_log import plugin_path
+from cclmark.plan.libraries import MPI
 from cclmark.printable import plain
 
 #: The variable of the plug-in with the path of a tuner table.
@@ -74,3 +75,12 @@ def _is_same_file(name: str, own: Path) -> bool:
         return filecmp.cmp(name, own, shallow=False)
     except OSError:  # a name that the loader searches
         return False
+
+
+def without_second_process(ccl: str) -> str:
+    """The reason for a case of the library ``ccl``, and what to do."""
+    alone = "" if ccl == MPI else f", or {ccl} alone"
+    return (
+        f"what {ccl} does is observed by a second process for each rank, which the MPI of this "
+        f"launcher does not support: run without the launcher{alone}"
+    )

@@ -1,6 +1,8 @@
-"""How a library connects ranks: the connections that it reports."""
+"""How a library connects ranks: the connections that it reports, and rings and trees of them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import msgspec
 
@@ -53,3 +55,41 @@ class RankPaths(msgspec.Struct):
     def is_empty(self) -> bool:
         """Whether the log contains no connection."""
         return not (self.routes or self.ring_next or self.tree_parent)
+
+
+def rings_by_channel(every: Sequence[RankPaths]) -> dict[int, tuple[int, ...]]:
+    """The ring of each channel: the ranks in the order in which data pass, from rank 0.
+
+    ``every``: of all ranks. Channels with ranks whose log lacks them are left out.
+    """
+    following: dict[int, dict[int, int]] = {}
+    for paths in every:
+        for channel, (rank, after) in paths.ring_next.items():
+            following.setdefault(channel, {})[rank] = after
+    found = {}
+    for channel in sorted(following):
+        if len(following[channel]) < len(every):
+            continue
+        ranks = [0]
+        while (after := following[channel].get(ranks[-1], 0)) not in ranks:
+            ranks.append(after)
+        if len(ranks) == len(every):
+            found[channel] = tuple(ranks)
+    return found
+
+
+def trees_by_channel(every: Sequence[RankPaths]) -> dict[int, tuple[int, ...]]:
+    """The tree of each channel: the parent of every rank, -1 for the root.
+
+    ``every``: of all ranks. Channels with ranks whose log lacks them are left out.
+    """
+    parents: dict[int, dict[int, int]] = {}
+    for paths in every:
+        for channel, (rank, parent) in paths.tree_parent.items():
+            parents.setdefault(channel, {})[rank] = parent
+    numbers = range(len(every))
+    return {
+        channel: tuple(parents[channel][rank] for rank in numbers)
+        for channel in sorted(parents)
+        if all(rank in parents[channel] for rank in numbers)
+    }

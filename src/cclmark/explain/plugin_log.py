@@ -38,7 +38,7 @@ DEVICE_TIME_AT = 48
 KERNEL_CHANNEL = 8
 #: The version of the profiler interface from which on kernels have times and ends.
 KERNELS_SINCE = 4
-_RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
+RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
 _COSTS = struct.Struct("=IiQQQQI21f")
 _MOST_RECORDS = 1 << 28
 _PIECE_BYTES = 1 << 20  # of a log that is read in pieces: whole records
@@ -48,7 +48,7 @@ _ADVICE = {
     errno.EDQUOT: _FREE_SPACE,
     errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
 }
-_COLLECTIVE, _POINT_TO_POINT, _STATE, _COST_TABLE = 2, 3, 12, 13
+_COST_TABLE = 13
 _SYMMETRIC = 14
 #: The names of the kinds of events, by their number in the log.
 KINDS = {
@@ -354,7 +354,7 @@ def parse_header(content: bytes, name: str) -> PluginLog:
     if not is_possible:
         raise UsageError(f"{name}: the first bytes of the log are damaged: copy the log again")
     return PluginLog(
-        host=_text(host),
+        host=text_of(host),
         pid=pid,
         interface_version=interface_version,
         library_version=library_version,
@@ -366,7 +366,7 @@ def parse_header(content: bytes, name: str) -> PluginLog:
         unplaced=unplaced,
         growth_error=growth_error,
         has_lost_parents=has_lost_parents == 1,
-        run=_text(run),
+        run=text_of(run),
         other_plugins=list(_other_plugins(content)),
         table=_table(content),
     )
@@ -404,7 +404,7 @@ def _other_plugins(content: bytes) -> Iterator[OtherPlugin]:
             return
         version, name, reason = _OTHER_PLUGIN.unpack_from(content, begin)
         if name[:1] != b"\0":
-            yield OtherPlugin(kind, _text(name), version, _text(reason))
+            yield OtherPlugin(kind, text_of(name), version, text_of(reason))
 
 
 def _table(content: bytes) -> TunerTable | None:
@@ -413,7 +413,9 @@ def _table(content: bytes) -> TunerTable | None:
     if len(content) < begin + _OTHER_PLUGIN.size:
         return None
     is_applied, path, reason = _OTHER_PLUGIN.unpack_from(content, begin)
-    return TunerTable(_text(path), is_applied == 1, _text(reason)) if path[:1] != b"\0" else None
+    return (
+        TunerTable(text_of(path), is_applied == 1, text_of(reason)) if path[:1] != b"\0" else None
+    )
 
 
 def decode_record(number: int, record: bytes) -> PluginEvent | CostTable | None:
@@ -431,11 +433,11 @@ def decode_record(number: int, record: bytes) -> PluginEvent | CostTable | None:
         )
     if kind not in KINDS:
         return None
-    values = _RECORD.unpack(record)
+    values = RECORD.unpack(record)
     function, algorithm, protocol, datatype = values[11:]
     if kind == _SYMMETRIC:  # the name of the kernel is in both fields
         algorithm, protocol = algorithm + protocol, b""
-    texts = [_text(value) for value in (function, algorithm, protocol, datatype)]
+    texts = [text_of(value) for value in (function, algorithm, protocol, datatype)]
     return PluginEvent(number, KINDS[kind], *values[1:11], *texts)
 
 
@@ -446,5 +448,45 @@ def _available(costs_us: list[float]) -> Iterator[tuple[tuple[str, str], float]]
             yield (ALGORITHMS[algorithm], PROTOCOLS[protocol]), cost_us
 
 
-def _text(field_bytes: bytes) -> str:
+def text_of(field_bytes: bytes) -> str:
+    """A text of a record or a header: up to its first zero byte, printable."""
     return plain(field_bytes.split(b"\0", 1)[0].decode(errors="replace"))
+
+
+_COUNTED = struct.Struct("=Ii24xQ16xiH66x")  # kind, rank, sequence, peer, channels
+_NUMBERS = {name: number for number, name in KINDS.items()}
+_COLLECTIVE, _MESSAGE = _NUMBERS["collective"], _NUMBERS["point-to-point"]
+_STATE = _NUMBERS["state"]
+
+
+@dataclass
+class KernelCount:
+    """The kernels of operations, as far as they are reported.
+
+    ``records``: those counted so far. ``channels``: of all operations, except messages of a rank to
+    itself, of which NCCL reports no kernels. ``ended``: the kernels that have ended, one for each
+    channel.
+    """
+
+    records: int = 0
+    channels: int = 0
+    ended: int = 0
+
+    def add(self, content: bytes) -> None:
+        """Counts the records that follow those counted so far, up to one that is incomplete."""
+        whole = len(content) // RECORD_BYTES * RECORD_BYTES
+        for kind, rank, sequence, peer, channels in _COUNTED.iter_unpack(
+            memoryview(content)[:whole]
+        ):
+            if not kind:
+                return
+            self.records += 1
+            if kind == _COLLECTIVE or (kind == _MESSAGE and peer != rank):
+                self.channels += channels
+            elif kind == _STATE and sequence == KERNEL_STOP:
+                self.ended += 1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the kernels of all operations have ended."""
+        return self.ended >= self.channels

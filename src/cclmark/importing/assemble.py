@@ -29,6 +29,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
+from cclmark.profile.profile_assembly import unmeasured_settings
 from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal
 from cclmark.results.schema import (
@@ -402,26 +403,21 @@ def _result(
 def _settings(facts: ToolSettings, results: _Results) -> Settings:
     sizes = [result.item.size_bytes for result in results]
     checked = any(result.verification is not None for result in results)
-    return Settings(
+    return msgspec.structs.replace(
+        unmeasured_settings(facts.timing),
         begin_bytes=min(sizes) if facts.begin_bytes is None else facts.begin_bytes,
         end_bytes=max(sizes) if facts.end_bytes is None else facts.end_bytes,
         step_bytes=facts.step_bytes,
         factor=facts.factor,
-        timing=facts.timing,
         across_ranks=facts.across_ranks,
         barrier=facts.barrier,
         clock="",
-        precision=0.0,
-        max_time_s=0.0,
-        timeout_s=0.0,
         iterations=facts.iterations,
         warmup=facts.warmup,
         group=facts.group,
         graph_launches=facts.graph_launches,
         check=int(checked) if facts.check is None else facts.check,
         cycles=1 + max(result.cycle for result in results),
-        registration="",
-        seed=0,
     )
 
 

@@ -78,12 +78,6 @@ def read_facts(line: str) -> ToolSettings | None:
     )
 
 
-def nccl_version(code: int) -> str:
-    """2.28.9 of 22809, and 2.8.4 of 2804, as nccl.h writes them."""
-    base = 10000 if code >= 10000 else 1000
-    return f"{code // base}.{code % base // 100}.{code % 100}"
-
-
 _HEAD = re.compile(
     r"#\s+(?:size\s+count|bytes\s+N)\s+type\b.*\btime\b.*|#\s+size\s+count\s+.*cputime.*"
 )

@@ -18,7 +18,7 @@ from cclmark.importing.cleaned_text import (
     reduction_of,
 )
 from cclmark.importing.line_reader import Importer
-from cclmark.importing.nccl_tests_head import FIGURE, nccl_version
+from cclmark.importing.nccl_tests_head import FIGURE
 from cclmark.importing.run import (
     ForeignRun,
     ImportedRow,
@@ -28,6 +28,7 @@ from cclmark.importing.run import (
     left_out,
     listed_device,
 )
+from cclmark.profile.observed import nccl_version
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import DeviceDescription, LibraryDescription
 from cclmark.results.secrets import without_secrets

@@ -25,13 +25,13 @@ from cclmark.importing.nccl_tests_head import (
     NcclTestsLayout,
     Preamble,
     RankList,
-    nccl_version,
     other_unit,
     read_device,
     read_facts,
     read_layout,
 )
 from cclmark.importing.run import ImportedRow, RankCount
+from cclmark.profile.observed import nccl_version
 from cclmark.results.schema import DeviceDescription
 
 _STAMP = re.compile(r"\s\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")

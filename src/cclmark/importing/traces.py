@@ -16,9 +16,8 @@ from cclmark.importing.inspector import is_inspector, read_inspector
 from cclmark.importing.kineto import is_kineto, read_kineto
 from cclmark.importing.run import Origin
 from cclmark.profile.observed import ObservedProcess
-from cclmark.profile.profile_assembly import assemble
+from cclmark.profile.profile_assembly import assemble, unmeasured_settings
 from cclmark.profile.profile_gaps import absent_of, differences_of
-from cclmark.profile.run_header import unmeasured_settings
 from cclmark.results.journal import Journal
 from cclmark.results.schema import (
     SCHEMA_VERSION,

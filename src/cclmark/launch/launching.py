@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, EXIT_USAGE
-from cclmark.explain.chaining import chaining_notices
-from cclmark.explain.second_process import without_second_process
+from cclmark.explain.chaining import chaining_notices, without_second_process
 from cclmark.launch.attempt import run_attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.libraries import plug_ins_of

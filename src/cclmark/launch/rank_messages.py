@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from cclmark.explain.operation import MESSAGES, Operation
-from cclmark.explain.paths import Route
-from cclmark.explain.shapes import rings_by_channel, trees_by_channel
+from cclmark.explain.paths import Route, rings_by_channel, trees_by_channel
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.diagnosis import StallWatch
 from cclmark.launch.request import Listener, Request, ResultDelivery

@@ -9,7 +9,7 @@ traces of frameworks (``importing/kineto.py``). Both become ``ObservedProcess`` 
 
 - ``profile_log.py``: logs, and those of each run in a directory.
 - ``repetitions.py``: steps and the most typical one.
-- ``waits.py``, ``intervals.py``: waiting for the rank that arrives last.
+- ``intervals.py``: intervals of time, their union and what others leave free.
 - ``profile_gaps.py``: what is missing, and differences between processes.
 
 ``kinds/profile`` runs the program and reports; ``kinds/replay`` repeats the step. Start with

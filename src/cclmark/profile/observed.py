@@ -21,6 +21,14 @@ NUMBER_LIMIT = 1 << 63
 CALL_LIMIT = NUMBER_LIMIT // MOST_RANKS
 
 
+def nccl_version(code: int) -> str:
+    """2.28.9 of 22809, and 2.8.4 of 2804, as nccl.h writes them; empty if unknown."""
+    if code <= 0:
+        return ""
+    base = 10000 if code >= 10000 else 1000
+    return f"{code // base}.{code % base // 100}.{code % 100}"
+
+
 class ObservedCall(NamedTuple):
     """A call in the order of its process.
 

@@ -1,4 +1,10 @@
-"""Creates the profile and its results from the observations of every process."""
+"""Creates the profile and its results from the observations of every process.
+
+How long ranks wait for the rank that arrives last follows from the durations of their kernels. The
+kernels of an operation in which every rank needs data of all others end together. The rank that
+arrives last has the shortest kernel, and each other rank's kernel is longer by the time that it
+waited. Durations are compared instead of begins, because the clocks of devices differ.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +20,7 @@ from cclmark.profile.intervals import Interval, length_of, lengths_within, union
 from cclmark.profile.observed import (
     MESSAGES,
     NUMBER_LIMIT,
+    SYNCHRONIZING,
     ObservedCall,
     ObservedOperation,
     ObservedProcess,
@@ -25,7 +32,6 @@ from cclmark.profile.repetitions import (
     moments_of,
     period_of,
 )
-from cclmark.profile.waits import Wait, waits_of
 from cclmark.results.item_results import ProfileResult
 from cclmark.results.schema import (
     ProcessTimeline,
@@ -35,6 +41,7 @@ from cclmark.results.schema import (
     ProfileFigures,
     ProfileGroup,
     ProfileProcess,
+    Settings,
 )
 
 _NS = 1e-9
@@ -395,3 +402,70 @@ def _beside_ns(call: ObservedCall, compute: Sequence[Interval]) -> int:
         found += max(0, min(end, call.end_ns) - max(begin, call.begin_ns))
         place += 1
     return found
+
+
+_LEAST_WAIT_NS = 5_000  # a smaller difference between kernels is no sign of waiting
+
+
+@dataclass
+class Wait:
+    """What one process waited in the calls of one operation."""
+
+    total_ns: int = 0
+    compared: int = 0
+    last: int = 0
+
+
+def waits_of(processes: Sequence[ObservedProcess]) -> list[dict[int, Wait]]:
+    """Returns what each process waited, by the place of the operation in the process.
+
+    Calls are compared if at least two processes report their times.
+    """
+    durations: dict[tuple[str, str, int], list[tuple[int, int, int]]] = {}
+    for number, process in enumerate(processes):
+        for call in process.calls:
+            operation = process.operations[call.operation]
+            if not call.is_timed or operation.operation not in SYNCHRONIZING:
+                continue
+            key = (operation.group, operation.operation, call.sequence)
+            durations.setdefault(key, []).append(
+                (call.end_ns - call.begin_ns, number, call.operation)
+            )
+    found: list[dict[int, Wait]] = [{} for _ in processes]
+    for parts in durations.values():
+        if len(parts) < 2:
+            continue
+        shortest_ns, last, _ = min(parts)
+        is_clear = max(parts)[0] - shortest_ns >= _LEAST_WAIT_NS
+        for time_ns, number, place in parts:
+            wait = found[number].setdefault(place, Wait())
+            wait.compared += 1
+            if time_ns - shortest_ns >= _LEAST_WAIT_NS:
+                wait.total_ns += time_ns - shortest_ns
+            wait.last += is_clear and number == last
+    return found
+
+
+def unmeasured_settings(timing: str) -> Settings:
+    """The settings of a run without a timed loop. ``timing``: how times were obtained."""
+    return Settings(
+        begin_bytes=0,
+        end_bytes=0,
+        step_bytes=0,
+        factor=0.0,
+        timing=timing,
+        across_ranks="",
+        precision=0.0,
+        max_time_s=0.0,
+        timeout_s=0.0,
+        iterations=None,
+        warmup=None,
+        group=1,
+        graph_launches=1,
+        check=0,
+        cycles=1,
+        registration="",
+        seed=0,
+        barrier="",
+        clock="device",
+    )

@@ -14,12 +14,16 @@ from pathlib import Path
 
 from cclmark.errors import UsageError
 from cclmark.explain.operation import COPY_ENGINE, MESSAGES, dtype_of
-from cclmark.explain.plugin_log import PluginLog, open_plugin_log
+from cclmark.explain.plugin_log import RECORD, PluginLog, open_plugin_log, text_of
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
-from cclmark.printable import plain
-from cclmark.profile.observed import ObservedCall, ObservedGroup, ObservedOperation, ObservedProcess
+from cclmark.profile.observed import (
+    ObservedCall,
+    ObservedGroup,
+    ObservedOperation,
+    ObservedProcess,
+    nccl_version,
+)
 
-_RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
 _TIMES = struct.Struct("=4x4xQ5Q72x")  # the kernel times of an operation
 _COMMUNICATOR, _CALLED, _OPERATION, _KERNEL_TIMES, _CALL, _PROCESS = 1, 16, 17, 18, 19, 20
 _COLLECTIVE, _MESSAGE, _COPY_ENGINE, _SYMMETRIC = 2, 3, 7, 14
@@ -160,7 +164,7 @@ def read_profile_log(path: Path, most_calls: int = _ALL) -> ProfileLog:
 
 
 def _read_piece(piece: bytes, number: int, content: _Content, log: PluginLog) -> int:
-    for place, values in enumerate(_RECORD.iter_unpack(piece)):
+    for place, values in enumerate(RECORD.iter_unpack(piece)):
         number += 1
         kind, rank, communicator, time_ns, parent, sequence, count, device_ns = values[:8]
         root, channels, warps = values[8:11]
@@ -182,16 +186,16 @@ def _read_piece(piece: bytes, number: int, content: _Content, log: PluginLog) ->
                 device_ns,
                 channels,
                 warps == 1,
-                _text(values[11]),
-                _text(algorithm),
-                _text(protocol),
-                _text(values[14]),
+                text_of(values[11]),
+                text_of(algorithm),
+                text_of(protocol),
+                text_of(values[14]),
             )
         elif kind == _KERNEL_TIMES:
-            operation, *figures = _TIMES.unpack_from(piece, place * _RECORD.size)
+            operation, *figures = _TIMES.unpack_from(piece, place * RECORD.size)
             content.times[operation] = _Times(*figures)
         elif kind == _COMMUNICATOR:
-            content.communicators[communicator, rank] = (count, _text(values[11]))
+            content.communicators[communicator, rank] = (count, text_of(values[11]))
         elif kind == _PROCESS:
             content.rank = rank
         elif kind == 0:
@@ -223,7 +227,7 @@ def _processes(content: _Content, log: PluginLog) -> tuple[list[ObservedProcess]
 
 
 def _process(content: _Content, log: PluginLog, only: int | None) -> ObservedProcess:
-    version = _version_text(log.library_version)
+    version = nccl_version(log.library_version)
     process = ObservedProcess(
         content.rank if only is None else only,
         log.host,
@@ -351,18 +355,6 @@ def number_by_process(processes: Sequence[ObservedProcess]) -> list[str]:
         f"{number} processes on {host} have rank {rank} by their environment: the ranks shown are "
         "the numbers of the processes"
     ]
-
-
-def _version_text(version: int) -> str:
-    """As people write it, from NCCL's number of a version; empty if unknown."""
-    if version <= 0:
-        return ""
-    scale = 10000 if version >= 10000 else 1000
-    return f"{version // scale}.{version % scale // 100}.{version % 100}"
-
-
-def _text(field_bytes: bytes) -> str:
-    return plain(field_bytes.split(b"\0", 1)[0].decode(errors="replace"))
 
 
 _SHOWN = 12  # characters of an identity

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from cclmark import _engine as engine
+from cclmark.explain.chaining import without_second_process
 from cclmark.explain.nccl_log import BY_CALL, BY_GRAPH, NOT_REGISTERED
 from cclmark.explain.operation import Operation
 from cclmark.explain.paths import RankPaths, Route
-from cclmark.explain.second_process import without_second_process
 from cclmark.plan.cases import Case
 from cclmark.plan.libraries import MPI, log_of, plug_ins_of
 from cclmark.plan.library_settings import algorithm_settings

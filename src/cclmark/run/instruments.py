@@ -16,17 +16,16 @@ from dataclasses import dataclass, field
 from cclmark.errors import MissingError, UsageError
 from cclmark.explain.calls import operations_of
 from cclmark.explain.chaining import TABLE_VARIABLE, chained, is_own_tuner
-from cclmark.explain.kernel_count import KernelCount
-from cclmark.explain.nccl_log import has_registration, operations_in
+from cclmark.explain.nccl_log import SUBSYSTEMS, has_registration, operations_in, paths_in
 from cclmark.explain.operation import COPY_ENGINE, Operation
 from cclmark.explain.paths import RankPaths
-from cclmark.explain.paths_log import SUBSYSTEMS, paths_in
 from cclmark.explain.plugin_log import (
     DEVICE_TIME_AT,
     HEADER_BYTES,
     KERNEL_CHANNEL,
     KERNELS_SINCE,
     RECORD_BYTES,
+    KernelCount,
     PluginEvent,
     PluginLog,
     parse_plugin_log,

@@ -13,14 +13,26 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from cclmark.explain.algorithm_steps import (
+    Message,
+    Step,
+    doubling_all_reduce,
+    is_tree,
+    messages,
+    planned,
+    ring_all_gather,
+    ring_all_reduce,
+    ring_broadcast,
+    ring_reduce,
+    ring_reduce_scatter,
+    shares,
+    tree_all_reduce,
+    unmatched,
+)
 from cclmark.explain.calls import kernel_of
 from cclmark.explain.operation import dtype_of
+from cclmark.explain.paths import rings_by_channel, trees_by_channel
 from cclmark.explain.plugin_log import PluginEvent
-from cclmark.explain.shapes import rings_by_channel, trees_by_channel
-from cclmark.explain.steps import doubling, ring, tree
-from cclmark.explain.steps.message_steps import Message, messages, unmatched
-from cclmark.explain.steps.planned import planned
-from cclmark.explain.steps.step import Step, shares
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.plan.sizes import in_ranges
@@ -137,15 +149,15 @@ def _reported(
     if all(task.peer >= 0 for own in tasks.values() for task in own):
         return _messages(tasks)
     event = _common_event(tasks)
-    known = _derivation(event)
+    derive = _derivation(event)
     channels = _channels([task for own in tasks.values() for task in own], event)
-    carriers, notes = _carriers(known.is_ring, traces, channels)
+    carriers, notes = _carriers(event.algorithm == "RING", traces, channels)
     width_bytes = _width_bytes(event)
     parts_bytes = shares(event.count, [one.channels for one in carriers], width_bytes)
     _require_few(case, carriers)
     steps: list[Step] = []
     for path, (carrier, part) in enumerate(zip(carriers, parts_bytes, strict=True), start=1):
-        of_path = known.derive(_Part(case, event, carrier, part, width_bytes))
+        of_path = derive(_Part(case, event, carrier, part, width_bytes))
         steps += [msgspec.structs.replace(step, path=path) for step in of_path]
     return CaseSteps(
         DERIVED,
@@ -195,37 +207,22 @@ class _Part:
         return shares(self.size_bytes // self.width_bytes, ones, self.width_bytes)
 
 
-@dataclass(frozen=True)
-class _Derivation:
-    is_ring: bool
-    derive: Callable[[_Part], Iterator[Step]]
-
-
-_DERIVATIONS = {
-    ("RING", "AllReduce"): _Derivation(
-        True, lambda part: ring.all_reduce(part.carrier.ranks, part.chunks_bytes)
+#: By the names of algorithm and function. A ring or a tree carries the data, by the algorithm.
+_DERIVATIONS: dict[tuple[str, str], Callable[[_Part], Iterator[Step]]] = {
+    ("RING", "AllReduce"): lambda part: ring_all_reduce(part.carrier.ranks, part.chunks_bytes),
+    ("RING", "ReduceScatter"): lambda part: ring_reduce_scatter(
+        part.carrier.ranks, part.size_bytes
     ),
-    ("RING", "ReduceScatter"): _Derivation(
-        True, lambda part: ring.reduce_scatter(part.carrier.ranks, part.size_bytes)
+    ("RING", "AllGather"): lambda part: ring_all_gather(
+        part.carrier.ranks, part.size_bytes, in_place=part.case.in_place
     ),
-    ("RING", "AllGather"): _Derivation(
-        True,
-        lambda part: ring.all_gather(
-            part.carrier.ranks, part.size_bytes, in_place=part.case.in_place
-        ),
+    ("RING", "Broadcast"): lambda part: ring_broadcast(
+        part.carrier.ranks, part.size_bytes, part.event.root, in_place=part.case.in_place
     ),
-    ("RING", "Broadcast"): _Derivation(
-        True,
-        lambda part: ring.broadcast(
-            part.carrier.ranks, part.size_bytes, part.event.root, in_place=part.case.in_place
-        ),
+    ("RING", "Reduce"): lambda part: ring_reduce(
+        part.carrier.ranks, part.size_bytes, part.event.root
     ),
-    ("RING", "Reduce"): _Derivation(
-        True, lambda part: ring.reduce(part.carrier.ranks, part.size_bytes, part.event.root)
-    ),
-    ("TREE", "AllReduce"): _Derivation(
-        False, lambda part: tree.all_reduce(part.carrier.ranks, part.size_bytes)
-    ),
+    ("TREE", "AllReduce"): lambda part: tree_all_reduce(part.carrier.ranks, part.size_bytes),
 }
 _WITHOUT_STEPS = {
     "NVLS": "the switches reduce and multicast the data, and NCCL reports no steps",
@@ -236,7 +233,7 @@ _WITHOUT_STEPS = {
 }
 
 
-def _derivation(event: PluginEvent) -> _Derivation:
+def _derivation(event: PluginEvent) -> Callable[[_Part], Iterator[Step]]:
     """How the steps follow from a ring or tree."""
     if event.kind != "collective":
         raise _UnknownError(
@@ -278,7 +275,7 @@ def _carriers(
             raise _UnknownError(f"no {kind} is known: {reason}")
     every = [trace.step_sources.paths for trace in traces]
     by_channel = rings_by_channel(every) if is_ring else trees_by_channel(every)
-    if not is_ring and not all(map(tree.is_tree, by_channel.values())):
+    if not is_ring and not all(map(is_tree, by_channel.values())):
         raise _UnknownError("the trees in the library's log do not connect all ranks")
     if not by_channel:
         raise _UnknownError(f"the library's log contains no {kind} of all ranks")
@@ -333,9 +330,9 @@ def _selected(case: Case, algorithm: str, reason: str) -> CaseSteps:
         # Libraries change to another algorithm where chunks would be empty.
         raise _UnknownError(f"{reason}; with fewer elements than ranks, another one may run")
     derivations: dict[tuple[str, str], Callable[[], Iterator[Step]]] = {
-        ("all_reduce", "ring"): lambda: ring.all_reduce(order, chunks, first_chunk=0),
-        ("all_reduce", "recursive_doubling"): lambda: doubling.all_reduce(case.ranks, size_bytes),
-        ("all_gather", "ring"): lambda: ring.all_gather(order, size_bytes, in_place=case.in_place),
+        ("all_reduce", "ring"): lambda: ring_all_reduce(order, chunks, first_chunk=0),
+        ("all_reduce", "recursive_doubling"): lambda: doubling_all_reduce(case.ranks, size_bytes),
+        ("all_gather", "ring"): lambda: ring_all_gather(order, size_bytes, in_place=case.in_place),
     }
     derive = derivations.get((case.operation, algorithm))
     if derive is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cclmark.trace.rank_trace import ClockPair, RankTrace, TracedFlow
+from cclmark.trace.rank_trace import ClockPair, RankTrace, Stage, TracedFlow
+from cclmark.trace.timeline import RankTracks, Slice, Span
 
 _MOST_DRIFT = 1e-4  # between two clocks; 1.8e-5 was measured between a GPU and its host
 _EVENT_STEP_NS = 500.0  # the resolution of events, as CUDA documents it
@@ -24,6 +25,15 @@ class Clock:
 
     to_common_ns: Callable[[float], float]
     error_ns: float
+
+    def spans(
+        self, begins: Iterable[float], ends: Iterable[float], unit_ns: float = 1
+    ) -> list[Span]:
+        """Periods of the source, in units of ``unit_ns``, on the common clock."""
+        return [
+            Span(int(self.to_common_ns(begin * unit_ns)), int(self.to_common_ns(end * unit_ns)))
+            for begin, end in zip(begins, ends, strict=True)
+        ]
 
 
 def host_clock(trace: RankTrace) -> Clock:
@@ -44,6 +54,18 @@ def host_clock(trace: RankTrace) -> Clock:
         return time_ns + first.ahead_ns + since_ns * rate
 
     return Clock(to_common_ns, max(first.error_ns, last.error_ns))
+
+
+def add_stages(group: RankTracks, trace: RankTrace, host: Clock) -> list[Stage]:
+    """Adds the stages of a rank to its tracks, and returns them on the common clock."""
+    spans = host.spans((one.begin_ns for one in trace.stages), (one.end_ns for one in trace.stages))
+    track = group.track("stages")
+    stages = []
+    for stage, span in zip(trace.stages, spans, strict=True):
+        size = {"bytes": stage.size_bytes} if stage.size_bytes else {}
+        track.slices.append(Slice(stage.name, span.begin_ns, span.end_ns, "stage", size))
+        stages.append(Stage(stage.name, span.begin_ns, span.end_ns, stage.size_bytes))
+    return stages
 
 
 def device_clock(trace: RankTrace) -> Clock | None:

@@ -8,23 +8,9 @@ from itertools import pairwise
 
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.trace.batch_time import BatchTime
-from cclmark.trace.clocks import Clock, event_clock, host_clock
+from cclmark.trace.clocks import add_stages, event_clock, host_clock
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedFlow
-from cclmark.trace.timeline import Argument, Counter, RankTracks, Slice, Timeline
-
-
-@dataclass(frozen=True)
-class Copy:
-    """One copy, in nanoseconds of the common clock."""
-
-    begin_ns: int
-    end_ns: int
-
-    @property
-    def length_ns(self) -> int:
-        """How long it took."""
-        return self.end_ns - self.begin_ns
+from cclmark.trace.timeline import Argument, BatchTime, Counter, RankTracks, Slice, Span, Timeline
 
 
 @dataclass
@@ -42,11 +28,11 @@ class FlowFindings:
     destination: str
     by_events: bool
     clock_error_ns: float = 0.0
-    batches: list[list[Copy]] = field(default_factory=list)
-    timed_batches: list[list[Copy]] = field(default_factory=list)
+    batches: list[list[Span]] = field(default_factory=list)
+    timed_batches: list[list[Span]] = field(default_factory=list)
 
     @property
-    def copies(self) -> list[Copy]:
+    def copies(self) -> list[Span]:
         """Those of all batches."""
         return [copy for batch in self.batches for copy in batch]
 
@@ -85,8 +71,7 @@ def assemble_copies(transfer: Transfer, traces: Sequence[RankTrace]) -> Transfer
         groups[trace.rank] = group
         timeline.groups.append(group)
         if trace.stages:
-            _add_stages(group, trace)
-            found.stages[trace.rank] = trace.stages
+            found.stages[trace.rank] = add_stages(group, trace, host_clock(trace))
         if trace.flows and trace.clock_reason and trace.clock_reason not in found.clock_reasons:
             found.clock_reasons.append(trace.clock_reason)
         if trace.wrong is not None:
@@ -147,20 +132,6 @@ class _Ends:
         return f"{engine}, device {self.runner} {way}{staged}"
 
 
-def _add_stages(group: RankTracks, trace: RankTrace) -> None:
-    clock = host_clock(trace)
-    group.track("stages").slices.extend(
-        Slice(
-            stage.name,
-            int(clock.to_common_ns(stage.begin_ns)),
-            int(clock.to_common_ns(stage.end_ns)),
-            "stage",
-            {"bytes": stage.size_bytes} if stage.size_bytes else {},
-        )
-        for stage in trace.stages
-    )
-
-
 def _findings(ends: _Ends, trace: RankTrace) -> FlowFindings:
     batches = [flow for flow in trace.flows if flow.number == ends.number]
     by_events = all(flow.device_end_s for flow in batches)
@@ -178,29 +149,20 @@ def _findings(ends: _Ends, trace: RankTrace) -> FlowFindings:
     return findings
 
 
-def _copies_of(trace: RankTrace, flow: TracedFlow, *, by_events: bool) -> tuple[list[Copy], float]:
+def _copies_of(trace: RankTrace, flow: TracedFlow, *, by_events: bool) -> tuple[list[Span], float]:
     """The copies of a batch, and the error of their clock in nanoseconds."""
     clock = event_clock(trace, flow) if by_events else None
     if clock is None:
         clock = host_clock(trace)
-        return _copies(flow.call_begin_ns, flow.call_end_ns, clock), clock.error_ns
-    begin_ns = [since_s * 1e9 for since_s in flow.device_begin_s]
-    end_ns = [since_s * 1e9 for since_s in flow.device_end_s]
-    return _copies(begin_ns, end_ns, clock), clock.error_ns
-
-
-def _copies(begins: Sequence[float], ends: Sequence[float], clock: Clock) -> list[Copy]:
-    return [
-        Copy(int(clock.to_common_ns(begin)), int(clock.to_common_ns(end)))
-        for begin, end in zip(begins, ends, strict=True)
-    ]
+        return clock.spans(flow.call_begin_ns, flow.call_end_ns), clock.error_ns
+    return clock.spans(flow.device_begin_s, flow.device_end_s, 1e9), clock.error_ns
 
 
 def _add_calls(ends: _Ends, trace: RankTrace, flow: TracedFlow) -> None:
     """Adds the calls of the host, and until when the gate held the copies back."""
     clock = host_clock(trace)
     runner = ends.runner_group
-    calls = _copies(flow.call_begin_ns, flow.call_end_ns, clock)
+    calls = clock.spans(flow.call_begin_ns, flow.call_end_ns)
     runner.track("calls").slices.extend(
         Slice(f"copy to {ends.destination}", call.begin_ns, call.end_ns, "call", {"number": place})
         for place, call in enumerate(calls)

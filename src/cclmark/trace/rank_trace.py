@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import msgspec
 
 from cclmark.errors import RankError
+from cclmark.explain.algorithm_steps import PlannedStep
 from cclmark.explain.paths import RankPaths
-from cclmark.explain.steps.planned import PlannedStep
 
 _LEVEL = 1  # of zlib: logs shrink tenfold, and a higher level takes much longer
 _PIECE_BYTES = 8 << 20

@@ -1,11 +1,28 @@
-"""A timeline as values: tracks with slices and counters, independent of a file format."""
+"""A timeline as values: tracks with slices and counters, independent of a file format.
+
+Also the time of an operation or a copy in a batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 Argument = str | int | float
+
+
+@dataclass(frozen=True)
+class Span:
+    """When an operation or a copy ran, in nanoseconds of the common clock."""
+
+    begin_ns: int
+    end_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        """How long it took."""
+        return self.end_ns - self.begin_ns
 
 
 @dataclass(frozen=True)
@@ -94,3 +111,25 @@ class Timeline:
     def slices(self) -> int:
         """The number of slices of all tracks."""
         return sum(len(track.slices) for group in self.groups for track in group.tracks)
+
+
+_LEAST_BATCHES = 5  # a difference between fewer of them is mostly noise
+
+
+@dataclass(frozen=True)
+class BatchTime:
+    """The time of an operation or a copy in each of several batches of ``number``."""
+
+    times_s: Sequence[float]
+    number: int
+
+    @property
+    def time_s(self) -> float:
+        """The median over the batches."""
+        return median(self.times_s)
+
+    def change_from(self, untraced_s: float) -> float | None:
+        """The relative difference from ``untraced_s``; None if there are too few batches."""
+        if len(self.times_s) < _LEAST_BATCHES or untraced_s <= 0:
+            return None
+        return self.time_s / untraced_s - 1

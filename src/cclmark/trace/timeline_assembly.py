@@ -6,16 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-import msgspec
-
 from cclmark.errors import UsageError
 from cclmark.explain.plugin_log import PluginLog, parse_plugin_log
-from cclmark.trace.batch_time import BatchTime
-from cclmark.trace.clocks import Clock, device_clock, event_clock, host_clock
+from cclmark.trace.clocks import Clock, add_stages, device_clock, event_clock, host_clock
 from cclmark.trace.log_events import LogEvents, Task, add_log
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedBatch
 from cclmark.trace.slot_tracks import SlotFindings, add_slots
-from cclmark.trace.timeline import Counter, RankTracks, Slice, Timeline
+from cclmark.trace.timeline import BatchTime, Counter, RankTracks, Slice, Span, Timeline
 
 # Of the slowest channel, compared with the median channel.
 _LEAST_SLOWER = 0.1
@@ -23,18 +20,10 @@ _LEAST_SLOWER_NS = 500.0
 
 
 @dataclass(frozen=True)
-class OperationSpan:
-    """When an operation ran on a rank, in nanoseconds of the common clock."""
-
-    begin_ns: int
-    end_ns: int
-
-
-@dataclass(frozen=True)
 class Periods:
     """The periods of all operations of a rank, and the error of their clock in nanoseconds."""
 
-    of_each: list[OperationSpan]
+    of_each: list[Span]
     clock_error_ns: float
 
 
@@ -136,25 +125,8 @@ def alignment_error_ns(case: CaseTimeline) -> float:
 
 def _add_rank(group: RankTracks, title: str, trace: RankTrace) -> RankFindings:
     host = host_clock(trace)
-    stages = [
-        msgspec.structs.replace(
-            stage,
-            begin_ns=int(host.to_common_ns(stage.begin_ns)),
-            end_ns=int(host.to_common_ns(stage.end_ns)),
-        )
-        for stage in trace.stages
-    ]
-    group.track("stages").slices += [
-        Slice(
-            stage.name,
-            stage.begin_ns,
-            stage.end_ns,
-            "stage",
-            {"bytes": stage.size_bytes} if stage.size_bytes else {},
-        )
-        for stage in stages
-    ]
-    calls = _periods(trace.call_begin_ns, trace.call_end_ns, host)
+    stages = add_stages(group, trace, host)
+    calls = host.spans(trace.call_begin_ns, trace.call_end_ns)
     _add_periods(group, "calls", title, calls)
     found = RankFindings(
         trace.rank,
@@ -174,9 +146,7 @@ def _add_rank(group: RankTracks, title: str, trace: RankTrace) -> RankFindings:
         algorithm=trace.step_sources.algorithm if trace.has_slots else "",
     )
     if (events := event_clock(trace)) is not None:
-        begin_ns = [since_s * 1e9 for since_s in trace.device_begin_s]
-        end_ns = [since_s * 1e9 for since_s in trace.device_end_s]
-        periods = _periods(begin_ns, end_ns, events)
+        periods = events.spans(trace.device_begin_s, trace.device_end_s, 1e9)
         found.by_source["events"] = Periods(periods, events.error_ns)
         _add_periods(group, "operations on the device", title, periods)
     if trace.log:
@@ -205,7 +175,7 @@ def _add_log(group: RankTracks, trace: RankTrace, host: Clock, found: RankFindin
             found.by_source["kernels"] = Periods(periods, device.error_ns)
 
 
-def _kernel_periods(tasks: Sequence[Task], operations: int) -> list[OperationSpan]:
+def _kernel_periods(tasks: Sequence[Task], operations: int) -> list[Span]:
     """When each operation ran. Empty if the tasks cannot be attributed to operations.
 
     An operation has one task, or equally many: its messages. Every task must have its kernels.
@@ -222,23 +192,12 @@ def _kernel_periods(tasks: Sequence[Task], operations: int) -> list[OperationSpa
         timed = [task for task in part if task.channels]  # others: messages of a rank to itself
         if not timed:
             return []
-        period = OperationSpan(
-            min(task.begin_ns for task in timed), max(task.end_ns for task in timed)
-        )
+        period = Span(min(task.begin_ns for task in timed), max(task.end_ns for task in timed))
         found.append(period)
     return found
 
 
-def _periods(begins: Sequence[float], ends: Sequence[float], clock: Clock) -> list[OperationSpan]:
-    return [
-        OperationSpan(int(clock.to_common_ns(begin)), int(clock.to_common_ns(end)))
-        for begin, end in zip(begins, ends, strict=True)
-    ]
-
-
-def _add_periods(
-    group: RankTracks, track: str, title: str, periods: Sequence[OperationSpan]
-) -> None:
+def _add_periods(group: RankTracks, track: str, title: str, periods: Sequence[Span]) -> None:
     group.track(track).slices.extend(
         Slice(title, period.begin_ns, period.end_ns, "operation", {"number": number})
         for number, period in enumerate(periods)
@@ -397,7 +356,6 @@ def operation_time_s(case: CaseTimeline) -> float | None:
     """The median over operations of the longest period of any rank; None without operations."""
     every = [found.by_source[case.source].of_each for found in case.ranks]
     longest_ns = [
-        max(period.end_ns - period.begin_ns for period in periods)
-        for periods in zip(*every, strict=False)
+        max(period.length_ns for period in periods) for periods in zip(*every, strict=False)
     ]
     return median(longest_ns) * 1e-9 if longest_ns else None

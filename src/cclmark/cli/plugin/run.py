@@ -8,8 +8,7 @@ from pathlib import Path
 
 from cclmark.document.text import counted
 from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
-from cclmark.explain.calls import CommunicatorCalls, RuleCalls, RuleUse
-from cclmark.explain.log_calls import CallCollector, LogCalls
+from cclmark.explain.calls import CallCollector, CommunicatorCalls, LogCalls, RuleCalls, RuleUse
 from cclmark.explain.operation import Operation, dtype_of
 from cclmark.explain.plugin_log import plugin_path
 from cclmark.plan.operations import DTYPE_BYTES

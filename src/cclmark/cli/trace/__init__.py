@@ -9,5 +9,5 @@ steps (``cclmark.trace``).
 
 ``command.py`` has the options of both commands, with ``copy_options.py`` those of ``trace p2p``.
 Start with ``run.py``, which does the above; ``summary.py`` writes stages, skew and waits, and
-``steps.py`` the output of ``--steps``. Both kinds of item come from their rooms.
+the output of ``--steps``. Both kinds of item come from their rooms.
 """

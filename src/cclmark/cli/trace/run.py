@@ -15,8 +15,13 @@ import msgspec
 
 from cclmark.cli.trace.command import TraceFlags
 from cclmark.cli.trace.copy_options import TraceCopiesFlags
-from cclmark.cli.trace.steps import _SUFFIXES, _relations, step_file, step_lines
-from cclmark.cli.trace.summary import copy_trace_summary, trace_problems, trace_summary
+from cclmark.cli.trace.summary import (
+    copy_trace_summary,
+    step_file,
+    step_lines,
+    trace_problems,
+    trace_summary,
+)
 from cclmark.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, UsageError
 from cclmark.kinds.collective import kind as collective
 from cclmark.kinds.p2p.kind import KIND
@@ -39,6 +44,7 @@ from cclmark.recording.recorder import Recorder, Silent, recording
 from cclmark.recording.run_files import new_file, new_journal
 from cclmark.results.item_results import CaseResult, Result, TransferResult
 from cclmark.results.schema import Trace, TracedStage
+from cclmark.results.topology import relations_between
 from cclmark.run import locate
 from cclmark.trace.case_steps import steps_of
 from cclmark.trace.copy_timeline import assemble_copies
@@ -476,6 +482,17 @@ class _Measured(_Notices):
         self._recorder.result(result)
         if isinstance(result, (CaseResult, TransferResult)) and result.summary is not None:
             self.time_s = result.summary.time_s
+
+
+_SUFFIXES = (".pftrace", ".trace.json", ".json")
+
+
+def _relations(surroundings: Surroundings) -> dict[tuple[int, int], str]:
+    """How the devices of this host are connected; other hosts' are not known here."""
+    here = surroundings.machine.hostname
+    devices = [device for device in surroundings.devices if device.host == here]
+    relations = relations_between(devices, surroundings.links, set())
+    return {(one.first, one.second): one.kind for one in relations}
 
 
 class StepListing:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from cclmark.analysis.findings import OperationFindings
-from cclmark.analysis.library_comparison import LibraryComparison, comparisons
+from cclmark.analysis.findings import LibraryComparison, OperationFindings, comparisons
 from cclmark.analysis.links import link_limit
 from cclmark.document.blocks import (
     Block,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from cclmark.analysis.findings import OperationFindings
+from cclmark.analysis.findings import LibraryComparison, OperationFindings, comparisons
 from cclmark.analysis.irregularities import alternatives, dips, kinks, placement_gaps
-from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.analysis.links import link_limit
 from cclmark.analysis.summary import wanted_clock
 from cclmark.document.blocks import Comparison, Evidence, Finding, Severity

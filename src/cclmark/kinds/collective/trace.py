@@ -8,8 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cclmark import _engine as engine
-from cclmark.explain.steps.planned import PlannedStep
-from cclmark.explain.steps.step import Place
+from cclmark.explain.algorithm_steps import Place, PlannedStep
 from cclmark.plan.cases import Case
 from cclmark.plan.libraries import MPI, plug_ins_of
 from cclmark.rendezvous.messages import Job, Traced

@@ -10,9 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from cclmark.analysis.paired import at_least_as_uncertain, noise_floor
+from cclmark.analysis.paired import Rounds, at_least_as_uncertain, noise_floor
 from cclmark.analysis.ratio import RatioEstimate, geometric_mean
-from cclmark.analysis.rounds import Rounds
 from cclmark.analysis.statistics import median
 from cclmark.kinds.experiment.plan import PROOF
 from cclmark.kinds.experiment.result import TrialResult

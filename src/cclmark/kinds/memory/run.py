@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cclmark import _engine as engine
+from cclmark.explain.nccl_log import paths_in
 from cclmark.explain.paths import COLLECTIVE_CHANNELS, MESSAGE_CHANNELS, MESSAGE_CHANNELS_PER_PEER
-from cclmark.explain.paths_log import paths_in
 from cclmark.kinds.memory.plan import RankMemory
 from cclmark.kinds.memory.result import (
     LibraryChannels,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from cclmark.analysis.paired import Rounds, ratio_of_rounds
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.analysis.rounds import Rounds, ratio_of_rounds
 from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult, OverlapTimes

@@ -9,9 +9,15 @@ from typing import cast
 
 import msgspec
 
-from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.statistics import median
-from cclmark.analysis.transfer_results import Deviation, LinkLimits, figures, utilisation
+from cclmark.analysis.transfer_results import (
+    Deviation,
+    LinkLimits,
+    checks_of,
+    figures,
+    outliers_of,
+    utilisation,
+)
 from cclmark.document.blocks import (
     Block,
     Comparison,

@@ -30,7 +30,7 @@ from cclmark.kinds.registry import is_readable
 from cclmark.launch.program import Descendants, ProgramEnd, SeenProcess, run_program
 from cclmark.plan.profiled import PLUG_IN
 from cclmark.printable import plain, plain_lines, printable
-from cclmark.profile.profile_assembly import Assembled, assemble
+from cclmark.profile.profile_assembly import Assembled, assemble, unmeasured_settings
 from cclmark.profile.profile_gaps import (
     absent_of,
     differences_of,
@@ -46,7 +46,6 @@ from cclmark.profile.profile_log import (
     read_profile_log,
     runs_of,
 )
-from cclmark.profile.run_header import unmeasured_settings
 from cclmark.recording.output import Output
 from cclmark.recording.run_files import new_journal
 from cclmark.results.journal import JournalWriter, Line

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, median
 
+from cclmark.analysis.paired import Rounds
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.analysis.rounds import Rounds
 from cclmark.analysis.steps import slowest_of
 from cclmark.kinds.replay.choices import DROP
 from cclmark.kinds.replay.plan import Replay

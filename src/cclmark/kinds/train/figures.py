@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cclmark.analysis.paired import LEAST_COMPARED_ROUNDS, Rounds
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
-from cclmark.analysis.rounds import LEAST_COMPARED_ROUNDS, Rounds
 from cclmark.analysis.statistics import median
 from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
 from cclmark.kinds.train.choices import PRODUCT_BYTES

@@ -25,6 +25,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from cclmark.analysis.paired import (
+    LEAST_COMPARED_ROUNDS,
     LEAST_ROUNDS,
     at_least_as_uncertain,
     chance_of_gain,
@@ -33,7 +34,6 @@ from cclmark.analysis.paired import (
     paired_ratio,
 )
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.analysis.rounds import LEAST_COMPARED_ROUNDS
 from cclmark.kinds.tune.search import LARGEST_LOSS, Rule, is_loss
 from cclmark.plan.sizes import format_size
 
