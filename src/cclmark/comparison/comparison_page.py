@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from cclmark import __version__
@@ -12,6 +11,7 @@ from cclmark.comparison.words import (
     launches_in_words,
     margin_in_words,
     noise_said,
+    reasons_said,
     shown_of,
     tally,
 )
@@ -177,7 +177,7 @@ def _insights(comparison: Comparison) -> list[Finding]:
             far = max(ones, key=lambda one: abs((one.ratio or 1.0) - 1))
             text = f"{len(ones)} {word} beyond noise, the most {_what(far)}"
             found.append(Finding(kind, f"{text}: {far.ratio:.3f} times as long."))
-    wrong = [one for one in comparison.found if "wrong data" in one.reason]
+    wrong = [one for one in comparison.found if one.is_wrong]
     if wrong:
         found.insert(
             0,
@@ -199,11 +199,7 @@ def _insights(comparison: Comparison) -> list[Finding]:
         found.append(Finding("note", f"{launches[0].upper()}{launches[1:]}."))
     said = "; ".join(comparison.differences) or "none that the journals record"
     found.append(Finding("note", f"Differences between them: {said}."))
-    reasons = Counter(
-        plain(one.reason) for one in comparison.found if one.verdict == "not comparable"
-    )
-    for reason, count in reasons.most_common(3):
-        found.append(Finding("note", f"{count} not comparable: {reason}."))
+    found += [Finding("note", f"{text}.") for text in reasons_said(comparison.found)]
     if noise := noise_said(comparison):
         found.append(Finding("note", f"Noise from run to run is {noise}."))
     found.append(Finding("note", f"Margin: {margin_in_words(comparison.margin)}."))
