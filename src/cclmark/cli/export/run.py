@@ -12,7 +12,7 @@ from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
-from cclmark.report.exports import EXPORTS, TABULAR, unshown
+from cclmark.report.exports import EXPORTS, TABULAR, replaced_runs, unshown
 from cclmark.results.journal import Journal
 from cclmark.results.page_journals import expanded
 
@@ -39,6 +39,9 @@ def export_journals(flags: ExportFlags) -> int:
     for name, journal in named:
         for text in unshown(journal, format):
             print(f"cclmark: {plain(name)}: {plain(text)}", file=sys.stderr)
+    if format == "prometheus" and len(named) > 1:
+        for text in replaced_runs(named):
+            print(f"cclmark: {plain(text)}", file=sys.stderr)
     tell_written(output)
     return EXIT_OK
 

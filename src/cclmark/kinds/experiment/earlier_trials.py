@@ -13,7 +13,7 @@ from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.experiment_launch import FAILED_BEFORE
 from cclmark.launch.request import Request
-from cclmark.plan.outline import differences, outline_of
+from cclmark.plan.outline import SIDES, differences, outline_of
 from cclmark.results.resume import MEASURED, differing_settings
 from cclmark.results.schema import Header, Predecessor
 
@@ -47,7 +47,7 @@ class EarlierTrials:
         journal = read_journal(path, as_written=True)
         header, trials = journal.header, journal.of(TrialResult)
         outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
-        found = differing_settings(header.settings, request.settings)
+        found = differing_settings(header.settings, request.settings, sides=SIDES)
         if header.plan is not None:
             found = differences(header.plan, outline) + found
         # A run that was interrupted before its first trial has none, but its plan fits.
