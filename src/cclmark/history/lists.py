@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change
 from cclmark.document.columns import csv_line
 from cclmark.document.paint import Paint, unpainted
-from cclmark.document.text import counted, escape, format_time_us
+from cclmark.document.text import aligned, counted, escape, format_time_us
 from cclmark.history.history_model import SeriesKind, StoredRun, StoredSeries
 from cclmark.history.trend import Trend, trends
 from cclmark.results.figures import AUTO, THROUGHPUT
@@ -92,20 +92,9 @@ def trend_markdown(found: Trends) -> str:
             "| :--- | ---: | ---: | ---: | ---: | :---: | :--- |",
         ]
         for trend, change in step.changed:
-            thing = trend.series.thing
-            cells = [
-                escape(f"{thing.group_words()} {thing.flow_words()}".rstrip() + mark_of(trend)),
-                *(
-                    thing.size_words(),
-                    format_time_us(change.before_s),
-                    format_time_us(change.after_s),
-                ),
-                *(
-                    f"{change.ratio:.3f}",
-                    f"{change.low:.3f} - {change.high:.3f}",
-                    verdict_of(change),
-                ),
-            ]
+            times = (format_time_us(change.before_s), format_time_us(change.after_s))
+            cells = [escape(case_of(trend)), trend.series.thing.size_words(), *times]
+            cells += [f"{change.ratio:.3f}", interval_of(change), verdict_of(change)]
             rows.append(f"| {' | '.join(cells)} |")
         parts.append("\n".join(rows))
     return "\n\n".join(parts) + "\n"
@@ -237,7 +226,7 @@ def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:
     for change in trend.changes:
         word = verdict_of(change)
         since = started_of(runs[trend.ends_of(change)[1]])
-        text = f"{word} {change.ratio:.3f} ({change.low:.3f} - {change.high:.3f}) since {since}"
+        text = f"{word} {change.ratio:.3f} ({interval_of(change)}) since {since}"
         row += "  " + paint(text, "red" if change.ratio > 1 else "green")
     return row
 
@@ -266,8 +255,23 @@ def _step_lines(step: TrendStep, paint: Paint) -> list[str]:
 
 
 def _between(step: TrendStep) -> str:
-    ends = (f"{run.run_id[:SHORT_ID]} ({started_of(run)})" for run in (step.before, step.after))
-    return "Between runs " + " and ".join(ends)
+    return f"Between runs {name_of(step.before)} and {name_of(step.after)}"
+
+
+def name_of(run: StoredRun) -> str:
+    """Returns the first characters of a run's id, and its start."""
+    return f"{run.run_id[:SHORT_ID]} ({started_of(run)})"
+
+
+def case_of(trend: Trend) -> str:
+    """Returns the case of a series without its size, and which figure the series has."""
+    thing = trend.series.thing
+    return f"{thing.group_words()} {thing.flow_words()}".rstrip() + mark_of(trend)
+
+
+def interval_of(change: Change) -> str:
+    """Returns the ends of the interval of a ratio."""
+    return f"{change.low:.3f} - {change.high:.3f}"
 
 
 def verdict_of(change: Change) -> str:
@@ -315,8 +319,7 @@ def _steps(
 
 SHORT_ID = 12  # characters of a run's id in tables; commands accept any prefix
 _HEADS = ("run", "started (UTC)", "machine", "devices", "measured", "cases", "code", "labels")
-_RIGHT = ("cases", "code")
-MOST_MEASURED = 3  # operations of a run listed by name
+_MOST_MEASURED = 3  # operations of a run listed by name
 _COLUMNS = (
     *("run_id", "started_at", "hostname", "devices", "operations", "ccls", "libraries", "driver"),
     *("cclmark_version", "cases", "not_ok", "damaged_lines", "exit_code", "labels", "method"),
@@ -328,11 +331,10 @@ def runs_table(runs: Sequence[StoredRun], total: int, paint: Paint = unpainted) 
     """Returns a line for each run, and the number of runs that are not shown."""
     if not runs:
         return "no runs\n"
-    rows = [_cells(run) for run in runs]
-    widths = [max(len(row[place]) for row in (*rows, _HEADS)) for place in range(len(_HEADS))]
-    lines = [paint(_line(_HEADS, widths), "dim")]
+    head, *rows = aligned([_HEADS, *map(_cells, runs)], "<<<<<>><")
+    lines = [paint(head.removeprefix("  "), "dim")]
     for run, row in zip(runs, rows, strict=True):
-        line = _line(row, widths)
+        line = row.removeprefix("  ")
         lines.append(paint(line, "red") if run.exit_code == 1 or run.not_ok else line)
     if total > len(runs):
         lines += ["", f"{len(runs)} of {total} runs; --limit N shows more, --limit 0 all"]
@@ -385,20 +387,14 @@ def started_of(run: StoredRun) -> str:
 
 def _cells(run: StoredRun) -> list[str]:
     code = "-" if run.exit_code is None else str(run.exit_code)
-    named = list(run.operations[:MOST_MEASURED])
-    if len(run.operations) > len(named):
-        named.append("…")
-    measured = f"{', '.join(named)} · {', '.join(run.ccls)}"
-    cells = [run.run_id[:SHORT_ID], started_of(run), run.hostname, run.devices, measured]
+    cells = [run.run_id[:SHORT_ID], started_of(run), run.hostname, run.devices, measured_by(run)]
     return [*cells, str(run.cases), code, ", ".join(run.labels)]
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    texts = [
-        f"{cell:>{width}}" if head in _RIGHT else f"{cell:<{width}}"
-        for head, cell, width in zip(_HEADS, cells, widths, strict=True)
-    ]
-    return "  ".join(texts).rstrip()
+def measured_by(run: StoredRun) -> str:
+    """Returns the first operations of a run, and its libraries."""
+    more = ", …" if len(run.operations) > _MOST_MEASURED else ""
+    return f"{', '.join(run.operations[:_MOST_MEASURED])}{more} · {', '.join(run.ccls)}"
 
 
 def _cell(value: object) -> str | int | None:
