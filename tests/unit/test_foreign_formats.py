@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.history.moments import stored_moment
+from cclmark.history.history_model import stored_moment
 from cclmark.importing.importers import IMPORTERS
 from cclmark.importing.nccl_tests_head import nccl_version
 from cclmark.kinds.registry import read_journal

@@ -27,14 +27,12 @@ from cclmark.analysis.run_noise import BANDS, NoiseClass, RunNoise
 from cclmark.errors import MissingError, UsageError
 from cclmark.history import measured_noise, migrations, tables
 from cclmark.history.database import HISTORY_VARIABLE, Database, default_path
-from cclmark.history.history_model import RunFilter
-from cclmark.history.lists import context_of, trend_markdown, trends_of
+from cclmark.history.history_model import RunFilter, moment, stored_moment
+from cclmark.history.lists import context_of, trend_markdown, trends, trends_of
 from cclmark.history.migrations import migrate, version_of
-from cclmark.history.moments import moment, stored_moment
 from cclmark.history.run_rows import devices_of, method_of
 from cclmark.history.store import History, noise_of_machines
 from cclmark.history.tables import journals, runs, things
-from cclmark.history.trend import trends
 from cclmark.importing.importers import import_text
 from cclmark.importing.run import Given, Origin
 from cclmark.kinds.registry import read_journal

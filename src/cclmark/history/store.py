@@ -20,10 +20,16 @@ from cclmark.history.database import (
     NoHistoryError,
     default_path,
 )
-from cclmark.history.history_model import Added, FilterValues, RunFilter, StoredRun, StoredSeries
+from cclmark.history.history_model import (
+    Added,
+    FilterValues,
+    RunFilter,
+    StoredRun,
+    StoredSeries,
+    now,
+)
 from cclmark.history.measured_noise import measure_noise, noise_of
 from cclmark.history.migrations import MIGRATIONS, migrate, refuse_newer, version_of
-from cclmark.history.moments import now
 from cclmark.history.queries import (
     choices_of,
     content_of,

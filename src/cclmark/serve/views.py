@@ -14,13 +14,14 @@ from cclmark.comparison.figures import Side
 from cclmark.comparison.words import comparison_of, require_figures
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import Page, PageFacts, Section
-from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import Load, ReferenceNotes
 from cclmark.document.text import format_time_us
 from cclmark.errors import UsageError
 from cclmark.history.history_model import StoredRun
 from cclmark.history.lists import (
     MOST_LINES,
     SHORT_ID,
+    Trend,
     case_of,
     context_of,
     course_of,
@@ -35,16 +36,13 @@ from cclmark.history.lists import (
     verdict_of,
 )
 from cclmark.history.store import History
-from cclmark.history.trend import Trend
 from cclmark.printable import plain
 from cclmark.report.exports import EXPORTS
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from cclmark.results.page_journals import stem_of
 from cclmark.serve.pages import html
-from cclmark.serve.parameters import MOST_TOGETHER, address, filter_by
-from cclmark.serve.references import Load
-from cclmark.serve.refusal import RefusalError
+from cclmark.serve.parameters import MOST_TOGETHER, RefusalError, address, filter_by
 
 PER_PAGE = 50
 

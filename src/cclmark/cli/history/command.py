@@ -82,7 +82,7 @@ class PrintOptions:
 
 
 @dataclass
-class AddFlags(HistoryOptions):
+class AddRunsFlags(HistoryOptions):
     """The options of ``cclmark history add``."""
 
     journals: tuple[Path, ...] = argument(
@@ -105,7 +105,7 @@ class AddFlags(HistoryOptions):
 
 
 @dataclass
-class ListFlags(FilterOptions, HistoryOptions, PrintOptions):
+class ListRunsFlags(FilterOptions, HistoryOptions, PrintOptions):
     """The options of ``cclmark history list``."""
 
     limit: int = option(
@@ -120,7 +120,7 @@ class ListFlags(FilterOptions, HistoryOptions, PrintOptions):
 
 
 @dataclass
-class ShowFlags(HistoryOptions, PrintOptions):
+class ShowRunFlags(HistoryOptions, PrintOptions):
     """The options of ``cclmark history show``."""
 
     run: str = argument("RUN", required=True)
@@ -162,7 +162,7 @@ class TrendFlags(FilterOptions, HistoryOptions, PrintOptions):
 
 
 @dataclass
-class ExportFlags(HistoryOptions):
+class ExportRunFlags(HistoryOptions):
     """The options of ``cclmark history export``."""
 
     run: str = argument("RUN", required=True)
@@ -207,17 +207,17 @@ _RUN = "RUN is its id or the first characters of it."
 _COMMANDS = {
     "add": (
         "Add journals. A run that is already in the history is not changed.\n\n" + JOURNALS,
-        AddFlags,
+        AddRunsFlags,
     ),
-    "list": ("List runs, the newest first.", ListFlags),
-    "show": (f"Print the entry and the results of a run. {_RUN}", ShowFlags),
+    "list": ("List runs, the newest first.", ListRunsFlags),
+    "show": (f"Print the entry and the results of a run. {_RUN}", ShowRunFlags),
     "trend": (
         "Show the results of each case over the runs of a machine, and the changes.",
         TrendFlags,
     ),
     "export": (
         f"Write the journal of a run as it was added, byte by byte. {_RUN}",
-        ExportFlags,
+        ExportRunFlags,
     ),
     "prune": (
         "Remove runs permanently: before a time, all but the newest, or by id. Filters restrict "

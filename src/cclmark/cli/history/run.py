@@ -12,23 +12,23 @@ import click
 
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD
 from cclmark.cli.history.command import (
-    AddFlags,
-    ExportFlags,
+    AddRunsFlags,
+    ExportRunFlags,
     FilterOptions,
-    ListFlags,
+    ListRunsFlags,
     NameOptions,
     PrintOptions,
     PruneFlags,
-    ShowFlags,
+    ShowRunFlags,
     TrendFlags,
 )
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.text import counted
 from cclmark.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG, OutputError, UsageError
 from cclmark.history.database import default_path
-from cclmark.history.filters import filter_of
-from cclmark.history.history_model import StoredRun
+from cclmark.history.history_model import StoredRun, filter_of, moment
 from cclmark.history.lists import (
+    Trend,
     Trends,
     run_lines,
     runs_csv,
@@ -39,9 +39,7 @@ from cclmark.history.lists import (
     trend_table,
     trends_of,
 )
-from cclmark.history.moments import moment
 from cclmark.history.store import History
-from cclmark.history.trend import Trend
 from cclmark.options.command import part
 from cclmark.options.groups import HistoryOptions
 from cclmark.options.usual_references import usual_references
@@ -193,7 +191,7 @@ def _print(
     print_out(flags.output, text_for)
 
 
-def add_runs(flags: AddFlags) -> int:
+def add_runs(flags: AddRunsFlags) -> int:
     """Adds journals and reports the outcome of each; returns the exit code.
 
     Adds the others if one cannot be added. Raises UsageError, MissingError and OutputError if the
@@ -236,7 +234,7 @@ def add_runs(flags: AddFlags) -> int:
     return EXIT_USAGE if refused else EXIT_OK
 
 
-def list_runs(flags: ListFlags) -> int:
+def list_runs(flags: ListRunsFlags) -> int:
     """Prints the runs that the filters select; returns the exit code."""
     history = _history_of(flags)
     found, total = history.runs(filter_of(**_filters(flags)), flags.limit or None)
@@ -252,7 +250,7 @@ def list_runs(flags: ListFlags) -> int:
     return EXIT_OK
 
 
-def show_runs(flags: ShowFlags) -> int:
+def show_runs(flags: ShowRunFlags) -> int:
     """Prints one run again; returns the exit code."""
     history, format = _history_of(flags), flags.format
     stored = history.run(flags.run)
@@ -271,7 +269,7 @@ def show_runs(flags: ShowFlags) -> int:
     return EXIT_OK
 
 
-def export_runs(flags: ExportFlags) -> int:
+def export_runs(flags: ExportRunFlags) -> int:
     """Exports a run's journal; returns the exit code.
 
     Raises UsageError if the file exists: journals are never overwritten.

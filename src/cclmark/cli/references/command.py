@@ -36,7 +36,7 @@ _EXAMPLES = [
 
 
 @dataclass
-class ListFlags(FormatOptions, OutputFileOptions):
+class ListReferencesFlags(FormatOptions, OutputFileOptions):
     """The options of ``cclmark references`` without a command."""
 
     device: str | None = option(
@@ -57,7 +57,7 @@ class ListFlags(FormatOptions, OutputFileOptions):
 
 
 @dataclass
-class CheckFlags(FormatOptions, OutputFileOptions):
+class CheckReferencesFlags(FormatOptions, OutputFileOptions):
     """The options of ``cclmark references check``."""
 
     journal: str = argument("JOURNAL", required=True)
@@ -94,7 +94,7 @@ class DirectoryOptions:
 
 
 @dataclass
-class AddFlags(DirectoryOptions):
+class AddReferencesFlags(DirectoryOptions):
     """The options of ``cclmark references add``."""
 
     journal: str = argument("JOURNAL", required=True)
@@ -115,7 +115,7 @@ class AddFlags(DirectoryOptions):
 
 
 @dataclass
-class RemoveFlags(DirectoryOptions):
+class RemoveReferencesFlags(DirectoryOptions):
     """The options of ``cclmark references remove``."""
 
     name: str = argument("NAME", required=True)
@@ -124,25 +124,27 @@ class RemoveFlags(DirectoryOptions):
 _COMMANDS = {
     "check": (
         f"Compare every figure of a journal with the nearest reference.\n\n{JOURNAL}",
-        CheckFlags,
+        CheckReferencesFlags,
     ),
     "add": (
         "Make the figures of a journal a reference for later runs. Figures that did not "
         "converge, vary by more than 10 % from sample to sample or were not verified are named "
         f"and left out; then the exit code is 1.\n\n{JOURNAL}",
-        AddFlags,
+        AddReferencesFlags,
     ),
     "remove": (
         "Delete a reference of your own. NAME is its source, as cclmark references lists it, "
         "or its title.",
-        RemoveFlags,
+        RemoveReferencesFlags,
     ),
 }
 
 
 def references_command(name: str, summary: str) -> click.Group:
     """Returns the group with its commands, which lists references without one."""
-    listing = command(name, summary, ListFlags, imported("cli.references.run.list_references"))
+    listing = command(
+        name, summary, ListReferencesFlags, imported("cli.references.run.list_references")
+    )
 
     @click.pass_context
     def run(ctx: click.Context, /, **options: object) -> None:

@@ -12,7 +12,12 @@ from pathlib import Path
 
 import tomllib
 
-from cclmark.cli.references.command import AddFlags, CheckFlags, ListFlags, RemoveFlags
+from cclmark.cli.references.command import (
+    AddReferencesFlags,
+    CheckReferencesFlags,
+    ListReferencesFlags,
+    RemoveReferencesFlags,
+)
 from cclmark.cli.references.lists import (
     ReferenceCheck,
     check_csv,
@@ -54,7 +59,7 @@ from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal
 
 
-def check_references(flags: CheckFlags) -> int:
+def check_references(flags: CheckReferencesFlags) -> int:
     """Prints every figure of a journal with its reference and returns the exit code.
 
     Raises UsageError for a journal without figures and, with ``fail_below``, if no figure has a
@@ -134,7 +139,7 @@ _Weak = tuple[
 ]  # a measured result, and why it is not good enough
 
 
-def list_references(flags: ListFlags) -> int:
+def list_references(flags: ListReferencesFlags) -> int:
     """Prints the selected references and returns the exit code.
 
     Raises UsageError for an unknown device, operation or source, OutputError.
@@ -161,7 +166,7 @@ def list_references(flags: ListFlags) -> int:
     return EXIT_OK
 
 
-def add_references(flags: AddFlags) -> int:
+def add_references(flags: AddReferencesFlags) -> int:
     """Writes a file of references from the results of a journal and returns the exit code.
 
     Figures that are not good enough (see weaknesses) are named on standard error. They are left
@@ -249,7 +254,7 @@ def _listed(weak: Sequence[_Weak], words: str, stem: str) -> str:
     return "\n".join([f"{words}: {outcome}", *lines])
 
 
-def remove_references(flags: RemoveFlags) -> int:
+def remove_references(flags: RemoveReferencesFlags) -> int:
     """Deletes the file of the user's references of a name, a source or a title.
 
     Returns the exit code. Raises UsageError if no file, or several files, have that name, if it is
