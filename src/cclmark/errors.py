@@ -21,6 +21,12 @@ class UsageError(CclmarkError):
     exit_code = EXIT_USAGE
 
 
+class WrongDataError(UsageError):
+    """The data that the request needs are wrong outputs."""
+
+    exit_code = EXIT_WRONG
+
+
 class MissingError(CclmarkError):
     """A requirement is missing on this machine."""
 

@@ -65,7 +65,7 @@ def test_elsewhere_the_noise_is_unknown_until_the_history_has_measured_it(cclmar
     home = {"XDG_DATA_HOME": str(tmp_path / "home")}
     told = cclmark("compare", first, second, env=home).out
     assert "  noise      unknown for this machine: " in told
-    assert "26 not comparable: the noise between runs is unknown for this machine: 2 more" in told
+    assert "26 not judged: the noise between runs is unknown for this machine: 2 more" in told
     gated = ("compare", first, second, "--fail-if-slower", "5%")
     message = cclmark(*gated, env=home, code=2).message
     assert "can be judged: the noise between runs is unknown for this machine: 2 more" in message
@@ -258,9 +258,9 @@ class TestGate:
             return entry
 
         coarse = changed(tmp_path, "ctas8", without_spread)
-        assert "26 not comparable" in cclmark("compare", run("default-1"), coarse).out
+        assert "26 noise unknown" in cclmark("compare", run("default-1"), coarse).out
         told = cclmark("compare", run("default-1"), coarse, "--fail-if-slower", "5%", code=2)
-        assert "26 not comparable" in told.out
+        assert "26 not judged: too few samples" in told.out
         assert "can be judged: too few samples to estimate the error of a time" in told.message
         # One of two that cannot be judged is enough.
         both = ("compare", run("default-1"), run("default-2"), coarse)
@@ -437,6 +437,32 @@ class TestWrongInput:
             assert (
                 "2 ranks: 128 B and 256 B before, 512 B to 8 KiB (5 sizes) after, no size in common"
             ) in message
+
+    def test_outputs_that_were_all_wrong(self, cclmark, tmp_path):
+        def wrong(entry):
+            if entry["type"] == "case":
+                entry["status"] = "wrong"
+            return entry
+
+        after = changed(tmp_path, "default-2", wrong)
+        rows = "all_reduce float32 sum out-of-place · nccl, 4 ranks: 8 B to 128 MiB (13 sizes); "
+        for sides, name in (((run("default-1"), after), after), ((after, run("ctas8")), after)):
+            message = cclmark("compare", *sides, code=1).message
+            assert f"the outputs of {name} were wrong in 26 cases, and no other case" in message
+            assert rows in message
+            assert "Cases are the same" not in message
+
+        def wrong_or_gone(entry):
+            size = entry.get("case", {}).get("size_bytes", 8)
+            return wrong(entry) if size == 8 else None
+
+        (tmp_path / "few").mkdir()
+        few = changed(tmp_path / "few", "default-2", wrong_or_gone)
+        message = cclmark(
+            "compare", run("default-1"), few, "--fail-if-slower", "5%", code=1
+        ).message
+        assert "were wrong in 2 cases" in message
+        assert "Besides: sizes of all_reduce float32 sum out-of-place · nccl, 4 ranks" in message
 
     def test_runs_of_one_side_with_different_settings(self, cclmark, tmp_path):
         text = Path(run("ctas8")).read_text().replace('"timing":"throughput"', '"timing":"graph"')

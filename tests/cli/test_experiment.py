@@ -330,7 +330,7 @@ def test_an_interrupted_bisection_is_resumed(cclmark, background):
     refused = cclmark(*fewer, "--resume", resumed.journal_path, code=2)
     assert "it is not the journal of cclmark experiment --bisect SOME_NUMBER=1:2" in refused.message
     refused = cclmark(*arguments, "-n", "2", "--resume", run.journal_path, code=2)
-    assert "-n: 1 there, 2 here" in refused.message
+    assert "-n: 1 in the journal, 2 in this command" in refused.message
 
 
 def test_an_interrupted_experiment_is_resumed(cclmark, background):

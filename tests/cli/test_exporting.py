@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -57,6 +58,13 @@ def test_pairs_read_as_when_they_were_measured(cclmark):
     formats = message.partition("choose from ")[2].split(", ")
     assert {"csv", "table", "parquet", "prometheus"} < set(formats)
     assert len(set(formats)) == len(formats)
+
+
+def test_a_run_that_a_newer_one_replaces_in_prometheus_is_named(cclmark, tmp_path):
+    shutil.copy(RUN, tmp_path / "again.jsonl")
+    told = cclmark("export", RUN, "again.jsonl", "--format", "prometheus")
+    assert f"cclmark: {RUN}: the figures of " in told.err
+    assert "again.jsonl: the figures" not in told.err
 
 
 def test_parquet(cclmark, tmp_path):

@@ -425,7 +425,6 @@ class TestOnesOwn:
         assert own_file(tmp_path).name == "机架-1.toml"
         assert '机架 "1" \\' in refs("references", "check", SWEEP).out
         for name, why in (
-            ("", "is empty"),
             ("  ", "is empty"),
             ("a\nb", "must be printable"),
             ("\x1b[2J", "must be printable, and '\\x1b[2J' is not"),

@@ -130,8 +130,9 @@ def test_another_plan(cclmark):
     whole = cclmark("all_reduce", "-b", "64", "-e", "128", *SWEEP)
     other = ("all_reduce", "-b", "64", "-e", "256", "-d", "int8", *SWEEP)
     refused = cclmark(*other, "--resume", str(whole.journal_path), code=2)
-    assert "types (-d): only there float32, only here int8" in refused.message
-    assert "only here 256B" in refused.message
+    assert "types (-d): float32 only in the journal, int8 only in this command" in refused.message
+    assert "256B only in this command" in refused.message
+    assert ". Repeat its options, or start a new run without --resume" in refused.message
     assert len(refused.written()) == 1
 
 

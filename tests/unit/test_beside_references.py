@@ -9,10 +9,10 @@ from cclmark.analysis.findings import findings
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.registry import read_journal
+from cclmark.references.match import restrictions
 from cclmark.references.reference_files import parse_references
 from cclmark.references.reference_store import shipped_references
 from cclmark.references.reference_writing import references_text
-from cclmark.references.restrictions import restrictions
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import DeviceTime, HostDescription

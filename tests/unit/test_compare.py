@@ -180,8 +180,8 @@ def test_unknown_noise_is_stated_with_the_least_interval():
     assert (
         "  noise      unknown for this machine: intervals 'or wider' contain the noise of" in text
     )
-    assert text.count(" or wider not comparable") == len(journal.results)
-    assert "26 not comparable: the noise between runs is unknown for this machine: 2 more" in text
+    assert text.count(" or wider noise unknown") == len(journal.results)
+    assert "26 not judged: the noise between runs is unknown for this machine: 2 more" in text
     entry = json.loads(comparison_json([comparison]))[0]["cases"][0]
     assert entry["noise"] == "unknown"
     assert entry["low"] is None
@@ -414,7 +414,7 @@ def imported(*numbers):
 
 def test_figures_of_another_tool_give_a_ratio_and_say_why_no_verdict():
     found = compare(imported(1), default(2))
-    assert verdicts(found) == {"not comparable"}
+    assert verdicts(found) == {"noise unknown"}
     for one in found:
         assert one.ratio == pytest.approx(one.after_s / one.before_s)
         assert one.low is None
@@ -528,5 +528,5 @@ class TestRunsThatMeasuredDifferentCases:
         del before[0].results[:half]
         del before[1].results[half:]
         (band,) = bands(compare(Side("a", before), Side("b", after)))
-        assert (band.verdict, band.estimate) == ("not comparable", None)
+        assert (band.verdict, band.estimate) == ("noise unknown", None)
         assert joint_estimate([]) is None

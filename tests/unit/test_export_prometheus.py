@@ -14,7 +14,7 @@ from cclmark.kinds.check.plan import Check
 from cclmark.kinds.check.result import CheckResult
 from cclmark.kinds.registry import read_journal
 from cclmark.printable import plain, printable
-from cclmark.report.exports import METRICS, prometheus
+from cclmark.report.exports import METRICS, prometheus, replaced_runs
 from cclmark.results.schema import Verification
 from examples import examples
 
@@ -148,6 +148,16 @@ def test_nothing_of_an_older_run_stays_beside_a_newer_one():
     found = of_first_case([read_journal(FILES[0]), later(single)])
     assert found["cclmark_case_samples"] == 1
     assert "cclmark_time_p95_seconds" not in found
+
+
+def test_an_older_run_of_which_figures_are_left_out_is_named():
+    old, new = read_journal(FILES[0]), later(*read_journal(FILES[0]).results[:2])
+    kept = later(*read_journal(FILES[0]).results)
+    kept.header.machine.hostname = "elsewhere"
+    # Two cases and the figures of the run as a whole.
+    (text,) = replaced_runs([("new", new), ("old", old), ("kept", kept)])
+    assert text.startswith("old: the figures of 3 label sets are left out, because a newer run")
+    assert replaced_runs([("old", old), ("kept", kept)]) == []
 
 
 def test_runs_of_another_method_stand_beside_each_other():

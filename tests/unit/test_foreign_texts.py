@@ -12,7 +12,7 @@ import pytest
 
 from cclmark.document.matrix import MatrixCollector
 from cclmark.errors import UsageError
-from cclmark.history.moments import stored_moment
+from cclmark.history.history_model import stored_moment
 from cclmark.importing.importers import IMPORTERS
 from cclmark.importing.nvbandwidth import test_of as meaning_of
 from cclmark.kinds.registry import read_journal

@@ -35,7 +35,7 @@ from cclmark.plan.library_settings import (
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.setting_checks import allows, parse_list
 from cclmark.plan.setting_fields import LibrarySetting
-from cclmark.references.restrictions import restrictions
+from cclmark.references.match import restrictions
 from cclmark.run.effective_settings import effective_values
 from cclmark.shipped_files import shipped_toml_files
 from reports import COLLECTIVES

@@ -424,4 +424,6 @@ def test_plans_of_other_sizes_differ():
     one = outline_of(RankMemories([CASE], 4), 4, 4)
     other = outline_of(RankMemories([larger], 4), 4, 4)
     assert differences(one, one) == []
-    assert differences(one, other) == ["sizes (-b, -e, -f, -i): only there 1MiB, only here 2MiB"]
+    assert differences(one, other) == [
+        "sizes (-b, -e, -f, -i): 1MiB only in the journal, 2MiB only in this command"
+    ]

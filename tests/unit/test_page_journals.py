@@ -319,11 +319,27 @@ class TestCommands:
         assert code == 0
         found = sorted((tmp_path / "cclmark-runs").iterdir())
         assert [read_journal(one) for one in found] == [read_journal(one) for one in RUNS]
+        assert run("import", f"{page(*RUNS)}#ctas8", "-o", "ctas8.jsonl")[0] == 0
+        assert read_journal(tmp_path / "ctas8.jsonl") == read_journal(RUNS[1])
+        code, told = run("import", f"{page(*RUNS)}#other")
+        assert (code, "none is 'other'" in told) == (2, True)
 
     @pytest.mark.parametrize("name", JOURNALS)
     def test_import_keeps_everything(self, page, run, tmp_path, name):
         assert run("import", page(JOURNALS[name]), "-o", "run.jsonl")[0] == 0
         assert read_journal(tmp_path / "run.jsonl") == read_journal(JOURNALS[name])
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            *(("export",), ("import",), ("report",), ("rerun",), ("compare",), ("history", "add")),
+            *(("references", "check"), ("references", "add")),
+        ],
+    )
+    def test_the_help_of_what_reads_pages_says_so(self, run, words):
+        text = " ".join(run(*words, "--help")[1].split())
+        assert "PAGE.html, a page of cclmark report" in text
+        assert "PAGE.html#RUN" in text
 
     def test_a_page_is_not_overwritten(self, page, run):
         path = page(*RUNS)

@@ -110,14 +110,23 @@ def test_what_is_not_of_its_place_is_measured_again():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"sizes": [64, 128, 512]}, "sizes (-b, -e, -f, -i): only there 256B, only here 512B"),
-        ({"sizes": [64, 128]}, "only there 256B"),
-        ({"dtypes": ["int8", "float32"]}, "types (-d): only here int8"),
-        ({"ccls": ["mpi"]}, "libraries (--ccl): only there shm, only here mpi"),
-        ({"placements": (False,)}, "placements (--placement): only there in-place"),
-        ({"reductions": ["max"]}, "reductions (-o): only there sum, only here max"),
-        ({"operations": ["broadcast"]}, "roots (-r): only there none, only here 0"),
-        ({"sizes": [128, 64, 256]}, "different combinations"),
+        (
+            {"sizes": [64, 128, 512]},
+            "sizes (-b, -e, -f, -i): 256B only in the journal, 512B only in this command",
+        ),
+        ({"sizes": [64, 128]}, "256B only in the journal"),
+        ({"dtypes": ["int8", "float32"]}, "types (-d): int8 only in this command"),
+        ({"ccls": ["mpi"]}, "libraries (--ccl): shm only in the journal, mpi only in this command"),
+        ({"placements": (False,)}, "placements (--placement): in-place only in the journal"),
+        (
+            {"reductions": ["max"]},
+            "reductions (-o): sum only in the journal, max only in this command",
+        ),
+        (
+            {"operations": ["broadcast"]},
+            "roots (-r): none only in the journal, 0 only in this command",
+        ),
+        ({"sizes": [128, 64, 256]}, "in other combinations"),
     ],
 )
 def test_another_plan_is_refused_with_what_differs(changes, said):
@@ -129,18 +138,21 @@ def test_another_plan_is_refused_with_what_differs(changes, said):
 def test_other_numbers_of_ranks_are_told():
     found = differences(outline_of(CASES, 2, 2), outline_of(sweep(ranks=4), 4, 4))
     assert found[:2] == [
-        "devices: only there 2, only here 4",
-        "processes: only there 2, only here 4",
+        "devices (--devices, -g): 2 only in the journal, 4 only in this command",
+        "processes (of the launcher; p2p: -m): 2 only in the journal, 4 only in this command",
     ]
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"iterations": 5}, "-n: not given there, 5 here"),
-        ({"timing": "graph"}, "--timing: throughput there, graph here"),
-        ({"inject": ["delay:rank=0,ms=1"]}, "--inject: none there, delay:rank=0,ms=1 here"),
-        ({"cycles": 4}, "-N: 3 there, 4 here"),
+        ({"iterations": 5}, "-n: not given in the journal, 5 in this command"),
+        ({"timing": "graph"}, "--timing: throughput in the journal, graph in this command"),
+        (
+            {"inject": ["delay:rank=0,ms=1"]},
+            "--inject: none in the journal, delay:rank=0,ms=1 in this command",
+        ),
+        ({"cycles": 4}, "-N: 3 in the journal, 4 in this command"),
     ],
 )
 def test_other_settings_are_refused_with_their_flags(change, said):
@@ -163,9 +175,11 @@ def test_a_run_without_end_cannot_be_completed():
 def test_an_older_journal_shows_its_plan_by_what_was_measured():
     journal = Journal(header(CASES, old=True))
     journal.results = [CaseResult(0, CASES[1], "ok")]
-    with pytest.raises(UsageError, match="case 0 there is all_reduce 64 B float32 sum in-place"):
+    with pytest.raises(
+        UsageError, match="case 0 in the journal is all_reduce 64 B float32 sum in-place"
+    ):
         left(journal)
-    with pytest.raises(UsageError, match="6 cases there, 4 here"):
+    with pytest.raises(UsageError, match="cases: 6 in the journal, 4 in this command"):
         left(Journal(header(CASES, old=True)), sweep(sizes=[64, 128]))
 
 

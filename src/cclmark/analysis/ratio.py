@@ -15,7 +15,9 @@ from typing import Literal
 from cclmark.analysis.run_noise import RunNoise
 from cclmark.analysis.statistics import NORMAL_975, student_975, student_tails
 
-RatioVerdict = Literal["slower", "faster", "no difference", "inconclusive", "not comparable"]
+RatioVerdict = Literal[
+    "slower", "faster", "no difference", "inconclusive", "noise unknown", "not comparable"
+]
 
 LEAST_RUNS = 3  # of each side: with fewer, noise is assumed and not measured
 MOST_RUNS = 1000  # a decision that requires more is not planned

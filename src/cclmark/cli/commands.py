@@ -6,9 +6,8 @@ and the options of all commands would take most of the time of ``cclmark --help`
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -136,11 +135,13 @@ COMMANDS = {
         "cli.rerun",
         "rerun_command",
         "Run a journal's command again, report the differences, and compare.",
+        run="rerunning.rerun",
     ),
     "report": Entry(
         "cli.report",
         "report_command",
         "Create one HTML file from journals: findings, charts, matrices, all cases.",
+        run="run.report_journals",
     ),
     "compare": Entry(
         "cli.compare",
@@ -158,11 +159,13 @@ COMMANDS = {
         "import_command",
         "Convert the output of other tools into journals, which can be compared, exported and "
         "kept like any journal.",
+        run="run.import_files",
     ),
     "export": Entry(
         "cli.export",
         "export_command",
         "Write journals in a format for other programs.",
+        run="run.export_journals",
     ),
     "history": Entry(
         "cli.history",
@@ -173,11 +176,13 @@ COMMANDS = {
         "cli.serve",
         "serve_command",
         "Show the history in a browser: runs, reports, overlays, comparisons, trends.",
+        run="run.serve_history",
     ),
     "plugin": Entry(
         "cli.plugin",
         "plugin_command",
         "Print the path of the NCCL plug-in, or what its logs contain.",
+        run="run.print_plugin",
     ),
     "settings": Entry(
         "cli.settings",
@@ -196,21 +201,10 @@ COMMANDS = {
 
 def load_command(name: str) -> click.Command:
     """Returns the command ``name``. Raises KeyError for an unknown name."""
+    from cclmark.options.command import imported  # which the list of commands does not need
+
     entry = COMMANDS[name]
     create = getattr(import_module(f"cclmark.{entry.package}.command"), entry.function)
-    runner = (_runner(entry),) if entry.run else ()
+    runner = (imported(f"{entry.package}.{entry.run}"),) if entry.run else ()
     command: click.Command = create(name, entry.summary, *runner)
     return command
-
-
-def _runner(entry: Entry) -> Callable[..., int | None]:
-    """Returns the function that does the work, whose module is imported when it is called."""
-    module, _, function = entry.run.partition(".")
-
-    def run(*arguments: Any) -> int | None:
-        found: Callable[..., int | None] = getattr(
-            import_module(f"cclmark.{entry.package}.{module}"), function
-        )
-        return found(*arguments)
-
-    return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from cclmark import __version__
@@ -12,6 +11,7 @@ from cclmark.comparison.words import (
     launches_in_words,
     margin_in_words,
     noise_said,
+    reasons_said,
     shown_of,
     tally,
 )
@@ -180,7 +180,7 @@ def _insights(comparison: Comparison) -> list[Finding]:
             evidence = Evidence("ratio", ratio, "times", _what(far), ">" if ratio > 1 else "<", 1.0)
             text += f": {far.ratio:.3f} times as long."
             found.append(Finding(word, kind, text, evidence=(evidence,)))
-    wrong = [one for one in comparison.found if "wrong data" in one.reason]
+    wrong = [one for one in comparison.found if one.is_wrong]
     if wrong:
         found.insert(
             0,
@@ -214,11 +214,10 @@ def _insights(comparison: Comparison) -> list[Finding]:
         found.append(Finding("launch-bound", "note", f"{launches[0].upper()}{launches[1:]}."))
     said = "; ".join(comparison.differences) or "none that the journals record"
     found.append(Finding("differences", "note", f"Differences between them: {said}."))
-    reasons = Counter(
-        plain(one.reason) for one in comparison.found if one.verdict == "not comparable"
-    )
-    for reason, count in reasons.most_common(3):
-        found.append(Finding("cases-not-judged", "unknown", f"{count} not comparable: {reason}."))
+    found += [
+        Finding("cases-not-judged", "unknown", f"{text}.")
+        for text in reasons_said(comparison.found)
+    ]
     if noise := noise_said(comparison):
         found.append(Finding("noise-between-runs", "note", f"Noise from run to run is {noise}."))
     found.append(Finding("margin", "note", f"Margin: {margin_in_words(comparison.margin)}."))

@@ -91,7 +91,7 @@ def bands(found: Sequence[Compared], margin: float = MARGIN) -> list[Band]:
         if joint is None:
             logs = [math.log(one.after_s / one.before_s) for one in figures]
             ratio = math.exp(math.fsum(logs) / len(logs))
-            result.append(Band(operation, name, count, count, ratio, "not comparable"))
+            result.append(Band(operation, name, count, count, ratio, "noise unknown"))
         else:
             verdict = joint.verdict(margin)
             result.append(Band(operation, name, len(used), count, joint.ratio, verdict, joint))
@@ -229,6 +229,7 @@ def launch_cost(found: Sequence[Compared], margin: float = MARGIN) -> LaunchCost
 
 
 _NO_NOISE = RunNoise(0.0)
+_WRONG = "wrong data"
 _ABSENT = "not measured "  # before or after: the reason of a case without a result there
 
 
@@ -293,10 +294,11 @@ class ComparedTimes:
 class Compared(WithInterval):
     """A case or transfer that one or both sides measured.
 
-    ``figures`` are the judged times, None if a side has no times. ``estimate`` is their ratio with
-    its interval, None if the interval is unknown; ``reason`` contains the reason, and ``least`` the
-    least interval if only the noise from run to run is unknown. ``alike``:
-    whether the figures may be divided by each other. ``calls``: the cost of a call on both sides,
+    ``figures`` are the judged times, None if a side has no times. ``alike``: whether they may be
+    divided by each other; the verdict is ``not comparable`` otherwise. ``estimate`` is their ratio
+    with its interval, None if the interval is unknown: then the verdict is ``noise unknown``, and
+    ``least`` the least interval if only the noise from run to run is unknown. ``reason``: why
+    there is no estimate. ``calls``: the cost of a call on both sides,
     if the judged figure is the device's time and launches determine the cost of a call on a side.
     ``lost``: whether it was measured before and not after. ``ran``: what the library ran before and
     after, in words, where ``--explain`` observed it; empty texts otherwise.
@@ -332,6 +334,11 @@ class Compared(WithInterval):
     def absent(self) -> str:
         """The side that has no result of it: before or after, empty if both have one."""
         return self.reason.removeprefix(_ABSENT) if self.reason.startswith(_ABSENT) else ""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether its outputs were wrong on a side."""
+        return self.reason.startswith(_WRONG)
 
     @property
     def differs(self) -> bool:
@@ -493,7 +500,7 @@ def _ran(results: Sequence[CaseResult | TransferResult]) -> str:
 
 def _problem(result: CaseResult | TransferResult) -> str:
     if result.status == "wrong":
-        return "wrong data"
+        return _WRONG
     if result.status != "ok":
         return f"{result.status}: {result.reason}" if result.reason else result.status
     if result.summary is None or result.summary.time_s <= 0:
@@ -583,13 +590,14 @@ def _judged(key: Case | Transfer, first: _Found, second: _Found, margin: float) 
         reason = f"the {names[0]}'s clock before, the {names[1]}'s clock after"
         if foreign:  # a user who compares tools expects two clocks
             reason = "; ".join(filter(None, (foreign, reason if all(names) else "")))
-        return Compared(thing, "not comparable", figures, reason=reason, alike=bool(foreign))
+        verdict: RatioVerdict = "noise unknown" if foreign else "not comparable"
+        return Compared(thing, verdict, figures, reason=reason, alike=bool(foreign))
     estimate = figures.estimate()
     if estimate is None:
         few = "too few samples to estimate the error of a time"
         reason = foreign or (unknown_noise(*map(len, chosen)) if None in noise else few)
         least = figures.least_estimate()
-        return Compared(thing, "not comparable", figures, reason=reason, least=least)
+        return Compared(thing, "noise unknown", figures, reason=reason, least=least)
     return Compared(thing, estimate.verdict(margin), figures, estimate, calls)
 
 

@@ -27,7 +27,7 @@ from cclmark.document.insight_words import amount, listed
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import lacking
 from cclmark.document.text import counted, escape, format_time_us
-from cclmark.errors import UsageError
+from cclmark.errors import UsageError, WrongDataError
 from cclmark.kinds.registry import report_kind
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
@@ -133,7 +133,7 @@ def require_figures(run: Journal, name: str) -> None:
 def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparison:
     """Compares ``after`` with ``before`` at ``margin``, and finds other differences between them.
 
-    Raises UsageError if they have nothing in common.
+    Raises UsageError if they have nothing in common, WrongDataError if their outputs are wrong.
     """
     kinds = [_kinds(side) for side in (before, after)]
     if not kinds[0] & kinds[1]:
@@ -144,13 +144,7 @@ def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparis
         )
     found = compare(before, after, margin)
     if all(one.before_s is None or one.after_s is None for one in found):
-        reasons = list(dict.fromkeys(one.reason for one in found if not one.absent))
-        said = "; ".join([*reasons[:_MOST_SAID], *coverage_lines(found, None, _MOST_SAID)])
-        raise UsageError(
-            f"{before.name} and {after.name} have no measured case in common: {said}. "
-            "Cases are the same where operation, size, type, reduction, root, placement and number "
-            "of ranks are"
-        )
+        raise _without_times(before, after, found)
     measured = coverage_lines(found, libraries_of(before, after))
     then, now = before.runs[0].header, after.runs[0].header
     if then.imported is not None or now.imported is not None:
@@ -163,6 +157,36 @@ def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparis
     return Comparison(before, after, differences, found, margin)
 
 
+def _without_times(before: Side, after: Side, found: Sequence[Compared]) -> UsageError:
+    """The error for two sides of which no case has times on both, with the reasons."""
+    wrong = [one for one in found if one.is_wrong]
+    reasons = list(dict.fromkeys(one.reason for one in found if not (one.absent or one.is_wrong)))
+    others = [*reasons[:_MOST_SAID], *coverage_lines(found, None, _MOST_SAID)]
+    if not wrong:
+        return UsageError(
+            f"{before.name} and {after.name} have no measured case in common: {'; '.join(others)}. "
+            "Cases are the same where operation, size, type, reduction, root, placement and number "
+            "of ranks are"
+        )
+    rows: dict[str, set[int]] = {}
+    for one in wrong:
+        rows.setdefault(one.thing.group_words(), set()).add(one.size_bytes)
+    words = [f"{name}: {_sizes(sizes)}" for name, sizes in rows.items()]
+    more = [amount(len(words) - _MOST_LINES, "more kind") + " of cases"]
+    said = "; ".join([*words[:_MOST_LINES], *(more if len(words) > _MOST_LINES else [])])
+    sides = [
+        side.name
+        for side, word in ((before, "before"), (after, "after"))
+        if any(one.reason.endswith(word) for one in wrong)
+    ]
+    remark = f". Besides: {'; '.join(others)}" if others else ""
+    return WrongDataError(
+        f"the outputs of {' and '.join(sides)} were wrong in {counted(len(wrong), 'case')}, and no "
+        f"other case has times on both sides: {said}{remark}. cclmark report shows the wrong "
+        "elements"
+    )
+
+
 def _kinds(side: Side) -> set[str]:
     """Returns the kinds of work of a side."""
     return {report_kind(run.kind).title for run in side.runs if run.results}
@@ -172,10 +196,11 @@ _STYLES: dict[RatioVerdict, str] = {
     "slower": "red",
     "faster": "green",
     "inconclusive": "yellow",
+    "noise unknown": "yellow",
     "not comparable": "yellow",
 }
 _ORDER: tuple[RatioVerdict, ...] = (
-    *("slower", "faster", "no difference", "inconclusive", "not comparable"),
+    *("slower", "faster", "no difference", "inconclusive", "noise unknown", "not comparable"),
 )
 _MOST_REASONS = 5
 _DEVICE = "device time"  # in the remark of a row
@@ -250,7 +275,7 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
             lines += ["", paint(name, "bold"), paint(head, "dim")]
         lines.append(_row(one, paint))
     lines += ["", f"  {tally(comparison.found)}"]
-    lines += [f"  {text}" for text in _reasons(comparison.found)]
+    lines += [f"  {text}" for text in reasons_said(comparison.found)]
     return lines
 
 
@@ -295,7 +320,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     if len(apart) < len(shown):
         table = _markdown_table(comparison, shown)
         parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
-    parts += [f"- {escape(text)}" for text in _reasons(comparison.found)]
+    parts += [f"- {escape(text)}" for text in reasons_said(comparison.found)]
     if noise := noise_said(comparison):
         parts.append(escape(f"Noise: {noise}."))
     if any(one.judged for one in comparison.found):
@@ -394,7 +419,6 @@ def launches_in_words(comparison: Comparison) -> str:
     device = {
         "no difference": "unchanged",
         "inconclusive": "not precise enough",
-        "not comparable": "not comparable",
     }.get(found.device, found.device)
     estimate = found.estimate
     return (
@@ -535,9 +559,12 @@ def tally(found: Sequence[Compared]) -> str:
     return f"{len(found)} cases: {', '.join(words)}"
 
 
-def _reasons(found: Sequence[Compared]) -> list[str]:
-    """Counts the reasons for missing comparisons, the most frequent first."""
-    counts = Counter(plain(one.reason) for one in found if one.verdict == "not comparable")
-    lines = [f"{count} not comparable: {reason}" for reason, count in counts.most_common()]
+def reasons_said(found: Sequence[Compared]) -> list[str]:
+    """Counts the reasons why cases have no verdict, the most frequent first."""
+    words = {"noise unknown": "not judged", "not comparable": "not comparable"}
+    counts = Counter(
+        f"{words[one.verdict]}: {plain(one.reason)}" for one in found if one.verdict in words
+    )
+    lines = [f"{count} {reason}" for reason, count in counts.most_common()]
     more = len(lines) - _MOST_REASONS
     return lines[:_MOST_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])

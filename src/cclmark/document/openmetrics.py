@@ -7,6 +7,7 @@ timestamps, because node_exporter's textfile collector rejects them.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -24,23 +25,30 @@ class Metric:
 
 @dataclass
 class Series:
-    """The values of all metrics by labels; a later run's values replace those of an earlier run."""
+    """The values of all metrics by labels; a later run's values replace those of an earlier run.
+
+    ``replaced``: how many results of each run, numbered from 1, later runs replaced.
+    """
 
     metrics: Sequence[Metric]
     values: dict[str, dict[Labels, float]] = field(init=False)
-    _of_this_run: set[Labels] = field(default_factory=set)
+    replaced: Counter[int] = field(default_factory=Counter)
+    _run: int = 0
+    _runs: dict[Labels, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.values = {metric.name: {} for metric in self.metrics}
 
     def begin_run(self) -> None:
         """Begins another run."""
-        self._of_this_run.clear()
+        self._run += 1
 
     def begin(self, labels: Labels) -> None:
         """Begins a result: removes all values of earlier runs with the same labels."""
-        if labels not in self._of_this_run:
-            self._of_this_run.add(labels)
+        earlier, self._runs[labels] = self._runs.get(labels), self._run
+        if earlier != self._run:
+            if earlier is not None:
+                self.replaced[earlier] += 1
             for values in self.values.values():
                 values.pop(labels, None)
 

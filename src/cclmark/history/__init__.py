@@ -10,8 +10,8 @@ takes time: commands without a history must not import it.
   stored byte by byte.
 - ``queries.py`` reads; text of a user is always a parameter of a statement.
 - ``history_model.py``: the values that are stored and returned, without SQL.
-- ``trend.py``, ``measured_noise.py``: changes over time, and the noise of a machine.
-- ``lists.py``: runs as a table, JSON and CSV.
+- ``measured_noise.py``: the noise of a machine.
+- ``lists.py``: changes over time, and runs as a table, JSON and CSV.
 
 Start with ``store.py``. Users' view: docs/reference/history.md.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Literal
 
 from cclmark.analysis.run_noise import RunNoise, is_measured_machine
@@ -12,6 +13,45 @@ from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.results.method import LIBRARY_BARRIER
+
+
+def stored_moment(text: str) -> str:
+    """A journal's time as it is stored. Raises ValueError for an invalid time."""
+    return _kept(datetime.fromisoformat(text.replace("Z", "+00:00")))
+
+
+def now() -> str:
+    """The current time as it is stored."""
+    return _kept(datetime.now(timezone.utc))
+
+
+def moment(text: str, *, after: bool = False) -> str:
+    """The first moment of a day or a time that a user writes, in UTC unless it contains a zone.
+
+    ``after``: the first moment after the day or the time instead. Raises UsageError.
+    """
+    try:
+        read = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+        if after:
+            whole_day = len(text.strip()) <= len("2026-11-01")
+            read += timedelta(days=1) if whole_day else timedelta(milliseconds=1)
+        return _kept(read)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"cannot read the time {text!r}: write 2026-11-01 or 2026-11-01T08:30 (UTC)"
+        ) from None
+
+
+def _kept(time: datetime) -> str:
+    """A time as it is stored. Raises ValueError for a time outside the years 1 to 9999 in UTC."""
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=timezone.utc)
+    try:
+        universal = time.astimezone(timezone.utc)
+    except OverflowError:
+        raise ValueError("beyond the calendar") from None
+    return universal.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
 
 Thing = Case | Transfer
 _DEVICE_NAMES = re.compile(r"\d+ × (.+?)(?: \(\w+\))?(?:, |$)")  # of run_rows.devices_of
@@ -32,7 +72,7 @@ class RunFilter:
 
     ``machine`` and ``device`` are parts of names and not case-sensitive; ``operation``, ``ccl`` and
     ``label`` are whole names. ``since`` is the first moment, ``until`` the first moment after the
-    period, both from ``moment`` in cclmark.history.moments. ``number`` selects one run.
+    period, both from ``moment``. ``number`` selects one run.
     """
 
     machine: str = ""
@@ -156,3 +196,23 @@ class Added:
     cases: int = 0
     labelled: tuple[str, ...] = ()
     damaged_lines: int = 0
+
+
+def filter_of(
+    machine: str = "",
+    device: str = "",
+    operation: str = "",
+    ccl: str = "",
+    label: str = "",
+    since: str = "",
+    until: str = "",
+) -> RunFilter:
+    """The filter for options of a command or fields of a form.
+
+    Raises UsageError for an invalid time.
+    """
+    return RunFilter(
+        *(machine, device, operation, ccl, label),
+        since=moment(since) if since else "",
+        until=moment(until, after=True) if until else "",
+    )

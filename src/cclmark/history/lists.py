@@ -1,4 +1,4 @@
-"""The runs of a history as a table, as JSON and as CSV."""
+"""The changes of each case over the runs of a history; runs and times as tables, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -7,16 +7,83 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change
+from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change, changes
+from cclmark.analysis.ratio import RunMedian
+from cclmark.analysis.run_noise import LAUNCHES, RunNoise, run_noise
+from cclmark.analysis.statistics import NORMAL_975, median
 from cclmark.document.columns import csv_line
 from cclmark.document.paint import Paint, unpainted
-from cclmark.document.text import counted, escape, format_time_us
-from cclmark.history.history_model import SeriesKind, StoredRun, StoredSeries
-from cclmark.history.trend import Trend, trends
+from cclmark.document.text import aligned, counted, escape, format_time_us
+from cclmark.history.history_model import Figure, SeriesKind, StoredRun, StoredSeries
 from cclmark.results.figures import AUTO, THROUGHPUT
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import Header
 from cclmark.results.surroundings import surroundings_changed
+
+_WIDEST = 10.0  # the largest half-width that is used: larger ones are equally uncertain
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A series with a time for each of its ``runs``, which are numbers, from the oldest on."""
+
+    series: StoredSeries
+    runs: Sequence[int]
+    times_s: Sequence[float]
+    changes: Sequence[Change]
+
+    def ends_of(self, change: Change) -> tuple[int, int]:
+        """The last run of the old level and the first of the new one."""
+        return self.runs[change.last], self.runs[change.place]
+
+
+def trends(all_series: Sequence[StoredSeries], threshold: float = THRESHOLD) -> list[Trend]:
+    """Each series with its changes of at least ``threshold``, a share.
+
+    The cycles of a run count as one run, because they share its process.
+    """
+    merged = [_merged(series.figures) for series in all_series]
+    points: list[list[RunMedian]] = [
+        [
+            (time_s, None if width is None else (min(width, _WIDEST) / NORMAL_975) ** 2)
+            for _, time_s, width in own
+        ]
+        for own in merged
+    ]
+    noises = [_noise(series) for series in all_series]
+    return [
+        Trend(series, [figure[0] for figure in figures], [time_s for time_s, _ in own], list(found))
+        for series, figures, own, found in zip(
+            all_series, merged, points, changes(points, noises, threshold), strict=True
+        )
+    ]
+
+
+def _noise(series: StoredSeries) -> RunNoise | None:
+    """The noise of one run: of the machine, else assumed; None if it is unknown, and on hosts."""
+    if series.on_host:
+        return None
+    if series.noise is not None or not series.is_measured_machine:
+        return series.noise
+    if series.calls:
+        return LAUNCHES
+    return run_noise(series.thing, series.timing, series.barrier, device=series.of_device)
+
+
+def _merged(figures: Sequence[Figure]) -> Sequence[Figure]:
+    """One figure for each run: medians, as in cclmark compare."""
+    if len({figure[0] for figure in figures}) == len(figures):
+        return figures
+    by_run: dict[int, list[Figure]] = {}
+    for figure in figures:
+        by_run.setdefault(figure[0], []).append(figure)
+    found: list[Figure] = []
+    for run, own in by_run.items():
+        widths = [width for _, _, width in own if width is not None]
+        width = median(widths) if len(widths) == len(own) else None
+        found.append((run, median([time_s for _, time_s, _ in own]), width))
+    return found
+
 
 _KINDS: dict[SeriesKind, str] = {
     "time": "",
@@ -92,20 +159,9 @@ def trend_markdown(found: Trends) -> str:
             "| :--- | ---: | ---: | ---: | ---: | :---: | :--- |",
         ]
         for trend, change in step.changed:
-            thing = trend.series.thing
-            cells = [
-                escape(f"{thing.group_words()} {thing.flow_words()}".rstrip() + mark_of(trend)),
-                *(
-                    thing.size_words(),
-                    format_time_us(change.before_s),
-                    format_time_us(change.after_s),
-                ),
-                *(
-                    f"{change.ratio:.3f}",
-                    f"{change.low:.3f} - {change.high:.3f}",
-                    verdict_of(change),
-                ),
-            ]
+            times = (format_time_us(change.before_s), format_time_us(change.after_s))
+            cells = [escape(case_of(trend)), trend.series.thing.size_words(), *times]
+            cells += [f"{change.ratio:.3f}", interval_of(change), verdict_of(change)]
             rows.append(f"| {' | '.join(cells)} |")
         parts.append("\n".join(rows))
     return "\n\n".join(parts) + "\n"
@@ -237,7 +293,7 @@ def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:
     for change in trend.changes:
         word = verdict_of(change)
         since = started_of(runs[trend.ends_of(change)[1]])
-        text = f"{word} {change.ratio:.3f} ({change.low:.3f} - {change.high:.3f}) since {since}"
+        text = f"{word} {change.ratio:.3f} ({interval_of(change)}) since {since}"
         row += "  " + paint(text, "red" if change.ratio > 1 else "green")
     return row
 
@@ -266,8 +322,23 @@ def _step_lines(step: TrendStep, paint: Paint) -> list[str]:
 
 
 def _between(step: TrendStep) -> str:
-    ends = (f"{run.run_id[:SHORT_ID]} ({started_of(run)})" for run in (step.before, step.after))
-    return "Between runs " + " and ".join(ends)
+    return f"Between runs {name_of(step.before)} and {name_of(step.after)}"
+
+
+def name_of(run: StoredRun) -> str:
+    """Returns the first characters of a run's id, and its start."""
+    return f"{run.run_id[:SHORT_ID]} ({started_of(run)})"
+
+
+def case_of(trend: Trend) -> str:
+    """Returns the case of a series without its size, and which figure the series has."""
+    thing = trend.series.thing
+    return f"{thing.group_words()} {thing.flow_words()}".rstrip() + mark_of(trend)
+
+
+def interval_of(change: Change) -> str:
+    """Returns the ends of the interval of a ratio."""
+    return f"{change.low:.3f} - {change.high:.3f}"
 
 
 def verdict_of(change: Change) -> str:
@@ -315,8 +386,7 @@ def _steps(
 
 SHORT_ID = 12  # characters of a run's id in tables; commands accept any prefix
 _HEADS = ("run", "started (UTC)", "machine", "devices", "measured", "cases", "code", "labels")
-_RIGHT = ("cases", "code")
-MOST_MEASURED = 3  # operations of a run listed by name
+_MOST_MEASURED = 3  # operations of a run listed by name
 _COLUMNS = (
     *("run_id", "started_at", "hostname", "devices", "operations", "ccls", "libraries", "driver"),
     *("cclmark_version", "cases", "not_ok", "damaged_lines", "exit_code", "labels", "method"),
@@ -328,11 +398,10 @@ def runs_table(runs: Sequence[StoredRun], total: int, paint: Paint = unpainted) 
     """Returns a line for each run, and the number of runs that are not shown."""
     if not runs:
         return "no runs\n"
-    rows = [_cells(run) for run in runs]
-    widths = [max(len(row[place]) for row in (*rows, _HEADS)) for place in range(len(_HEADS))]
-    lines = [paint(_line(_HEADS, widths), "dim")]
+    head, *rows = aligned([_HEADS, *map(_cells, runs)], "<<<<<>><")
+    lines = [paint(head.removeprefix("  "), "dim")]
     for run, row in zip(runs, rows, strict=True):
-        line = _line(row, widths)
+        line = row.removeprefix("  ")
         lines.append(paint(line, "red") if run.exit_code == 1 or run.not_ok else line)
     if total > len(runs):
         lines += ["", f"{len(runs)} of {total} runs; --limit N shows more, --limit 0 all"]
@@ -385,20 +454,14 @@ def started_of(run: StoredRun) -> str:
 
 def _cells(run: StoredRun) -> list[str]:
     code = "-" if run.exit_code is None else str(run.exit_code)
-    named = list(run.operations[:MOST_MEASURED])
-    if len(run.operations) > len(named):
-        named.append("…")
-    measured = f"{', '.join(named)} · {', '.join(run.ccls)}"
-    cells = [run.run_id[:SHORT_ID], started_of(run), run.hostname, run.devices, measured]
+    cells = [run.run_id[:SHORT_ID], started_of(run), run.hostname, run.devices, measured_by(run)]
     return [*cells, str(run.cases), code, ", ".join(run.labels)]
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    texts = [
-        f"{cell:>{width}}" if head in _RIGHT else f"{cell:<{width}}"
-        for head, cell, width in zip(_HEADS, cells, widths, strict=True)
-    ]
-    return "  ".join(texts).rstrip()
+def measured_by(run: StoredRun) -> str:
+    """Returns the first operations of a run, and its libraries."""
+    more = ", …" if len(run.operations) > _MOST_MEASURED else ""
+    return f"{', '.join(run.operations[:_MOST_MEASURED])}{more} · {', '.join(run.ccls)}"
 
 
 def _cell(value: object) -> str | int | None:

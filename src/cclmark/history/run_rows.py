@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.history.history_model import Thing
-from cclmark.history.moments import stored_moment
+from cclmark.history.history_model import Thing, stored_moment
 from cclmark.results.figures import device_summary
 from cclmark.results.item_results import CaseResult, Result, TransferResult
 from cclmark.results.journal import Journal

@@ -20,10 +20,16 @@ from cclmark.history.database import (
     NoHistoryError,
     default_path,
 )
-from cclmark.history.history_model import Added, FilterValues, RunFilter, StoredRun, StoredSeries
+from cclmark.history.history_model import (
+    Added,
+    FilterValues,
+    RunFilter,
+    StoredRun,
+    StoredSeries,
+    now,
+)
 from cclmark.history.measured_noise import measure_noise, noise_of
 from cclmark.history.migrations import MIGRATIONS, migrate, refuse_newer, version_of
-from cclmark.history.moments import now
 from cclmark.history.queries import (
     choices_of,
     content_of,
@@ -92,35 +98,24 @@ class History:
         with self._writing() as connection:
             query = select(runs.c.number, runs.c.digest).where(runs.c.run_id == run_id)
             known = connection.execute(query).first()
-            if known is None:
-                _insert(connection, rows, content, marks)
-                measure_noise(connection, str(rows.run["machine"]), str(rows.run["method"]))
-                return Added(run_id, known=False, cases=cases, damaged_lines=damaged)
-            if known.digest == rows.run["digest"]:
+            if known is not None and known.digest == rows.run["digest"]:
                 new = _label(connection, known.number, marks)
-                return Added(
-                    run_id,
-                    known=True,
-                    cases=cases,
-                    labelled=new,
-                    damaged_lines=damaged,
-                )
-            if not replace:
-                raise UsageError(
-                    f"{name}: run {run_id} is in the history with another journal, for example if "
-                    "the run continued: use --replace to store this one"
-                )
-            query = select(labels.c.label).where(labels.c.run == known.number)
-            kept = [*connection.scalars(query), *marks]
-            _remove(connection, [known.number])
+                return Added(run_id, known=True, cases=cases, labelled=new, damaged_lines=damaged)
+            kept = [*marks]
+            if known is not None:
+                if not replace:
+                    raise UsageError(
+                        f"{name}: run {run_id} is in the history with another journal, for example "
+                        "if the run continued: use --replace to store this one"
+                    )
+                query = select(labels.c.label).where(labels.c.run == known.number)
+                kept = [*connection.scalars(query), *marks]
+                _remove(connection, [known.number])
             _insert(connection, rows, content, kept)
             measure_noise(connection, str(rows.run["machine"]), str(rows.run["method"]))
+            replaced = known is not None
             return Added(
-                run_id,
-                known=True,
-                replaced=True,
-                cases=cases,
-                damaged_lines=damaged,
+                run_id, known=replaced, replaced=replaced, cases=cases, damaged_lines=damaged
             )
 
     def remove(self, numbers: Sequence[int]) -> None:

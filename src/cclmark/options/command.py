@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
@@ -22,11 +23,25 @@ from cclmark.options.printed_help import Example, SaysHelp
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+# The titles of the sections of a help text, in their order.
+SELECTION = "Selection"
+INPUT = "Input"
 SIZES = "Sizes"
 OPERATION = "Operation"
 WHERE = "Devices and libraries"
 METHOD = "Method"
+SERVER = "Server"
 OUTPUT = "Output"
+_TITLES = (SELECTION, INPUT, SIZES, OPERATION, WHERE, METHOD, SERVER, OUTPUT, "Other")
+#: How a help text names what JOURNAL may be: for commands that read all runs of a page, and one.
+JOURNALS = (
+    "JOURNAL: a journal; or PAGE.html, a page of cclmark report, for all of its runs, and "
+    "PAGE.html#RUN for one of them."
+)
+JOURNAL = (
+    "JOURNAL: a journal; or PAGE.html, a page of cclmark report with one run, and PAGE.html#RUN "
+    "for a run of several."
+)
 
 _UNCHANGED: Any = object()
 
@@ -241,10 +256,23 @@ class GroupedCommand(SaysHelp):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
                 sections.setdefault(getattr(parameter, "title", "Other"), []).append(record)
-        for title in (SIZES, OPERATION, WHERE, METHOD, OUTPUT, "Other"):
+        for title in _TITLES:
             if title in sections:
                 with formatter.section(title):
                     formatter.write_dl(sections[title])
+
+
+class CommandGroup(GroupedCommand, click.Group):
+    """Several commands in the order in which they were added, and options in groups."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands."""
+        return list(self.commands)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options and the commands."""
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
 
 class GroupedOption(click.Option):
@@ -260,6 +288,17 @@ class GroupedOption(click.Option):
         if empty and ctx.get_parameter_source(self.name or "") is not ParameterSource.DEFAULT:
             raise click.BadParameter("the value is empty", ctx, self)
         return super().process_value(ctx, value)
+
+
+def imported(path: str) -> Action:
+    """The function ``path`` below cclmark, whose module is imported when it is called."""
+    module, _, name = path.rpartition(".")
+
+    def run(*arguments: Any) -> int | None:
+        found: Action = getattr(import_module(f"cclmark.{module}"), name)
+        return found(*arguments)
+
+    return run
 
 
 #: What a command does with its flags. Returns the exit code, None for 0.

@@ -14,6 +14,7 @@ import click
 
 from cclmark.options import like
 from cclmark.options.command import (
+    INPUT,
     METHOD,
     OPERATION,
     OUTPUT,
@@ -644,6 +645,35 @@ class FileOptions:
         "--journal",
         type=click.Path(path_type=Path),
         help="Journal file [a new one in cclmark-runs/].",
+    )
+
+
+@dataclass
+class OutputFileOptions:
+    """Where the output is written."""
+
+    title: ClassVar[str] = OUTPUT
+
+    output: Path | None = option(
+        "-O",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Output file [standard output].",
+    )
+
+
+@dataclass
+class HistoryOptions:
+    """The history that is used."""
+
+    title: ClassVar[str] = INPUT
+
+    db: str | None = option(
+        "--db",
+        envvar="CCLMARK_HISTORY",
+        metavar="FILE-OR-URL",
+        help="The history: a file, or postgresql://user@host/database.",
     )
 
 

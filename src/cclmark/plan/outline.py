@@ -12,8 +12,8 @@ from cclmark.plan.sizes import format_size
 # The fields that differ between items, and the options that set them. Other properties, for example
 # the matrices of alltoallv and the order of items, are covered by the digest.
 _NAMES = {
-    "devices": "devices",
-    "processes": "processes",
+    "devices": "devices (--devices, -g)",
+    "processes": "processes (of the launcher; p2p: -m)",
     "operation": "operations",
     "ccl": "libraries (--ccl)",
     "dtype": "types (-d)",
@@ -27,17 +27,17 @@ _NAMES = {
     "direction": "directions (--direction)",
     "kernel": "kernels (--kernel)",
     "offset_bytes": "offsets (--buffer-offset)",
-    "blocks": "thread blocks",
-    "threads": "threads",
-    "peer_access": "peer access",
-    "host_memory": "host memory",
-    "numa": "NUMA nodes of host memory",
-    "method": "latency methods",
+    "blocks": "thread blocks (--num-thread-blocks)",
+    "threads": "threads of a block (-s)",
+    "peer_access": "peer access (-a)",
+    "host_memory": "host memory (--scope)",
+    "numa": "NUMA nodes of host memory (--scope)",
+    "method": "latency methods (--latency-method)",
     "name": "checks (--only)",
     "variant": "settings (--vary)",
     "round": "rounds (--rounds)",
     "compute": "work beside the collective (--compute, --matrix, --array)",
-    "backend": "backends",
+    "backend": "backends (--backend)",
     "model": "models (--model, --layers)",
     "parallel": "parallelisms (--parallel)",
     "batch": "batches (--batch)",
@@ -50,6 +50,8 @@ _NAMES = {
     "content": "contents of objects (--content)",
 }
 _MOST_LISTED = 6
+#: The two sides of a difference: the run to be resumed, and the command.
+SIDES = ("in the journal", "in this command")
 
 
 class Outline(msgspec.Struct):
@@ -88,18 +90,21 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
 
 
 def differences(there: Outline, here: Outline) -> list[str]:
-    """The differences between two plans in words, empty for equal plans."""
+    """The differences between a journal's plan and a command's, with options; empty if equal."""
     found = []
     for name, words in _NAMES.items():
         theirs, ours = there.values.get(name, []), here.values.get(name, [])
         parts = []
-        for where, some, others in (("there", theirs, set(ours)), ("here", ours, set(theirs))):
-            if only := [value for value in some if value not in others]:
-                parts.append(f"only {where} {_listed(name, only)}")
+        for side, some, others in zip(SIDES, (theirs, ours), (set(ours), set(theirs)), strict=True):
+            if own := [value for value in some if value not in others]:
+                parts.append(f"{_listed(name, own)} only {side}")
         if parts:
             found.append(f"{words}: {', '.join(parts)}")
     if not found and there.digest != here.digest:
-        found.append("the same values in different combinations, or different alltoallv matrices")
+        found.append(
+            "the same values in another order or in other combinations, or other matrices of "
+            "alltoallv (--pattern)"
+        )
     return found
 
 

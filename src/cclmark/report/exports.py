@@ -19,6 +19,7 @@ from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import Load, ReferenceNotes, no_references
 from cclmark.document.report_kind import RunLabels, View
 from cclmark.document.step_words import STEP_RUN_FIELDS
+from cclmark.document.text import counted
 from cclmark.errors import MissingError, UsageError
 from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.kinds.registry import KINDS, report_kind
@@ -251,10 +252,29 @@ def _timing(settings: Settings) -> str:
 
 def prometheus(journals: Sequence[Journal]) -> str:
     """Returns the text of a complete scrape."""
+    return "".join(lines_of(_series_of(journals)))
+
+
+def replaced_runs(journals: Sequence[NamedJournal]) -> list[str]:
+    """Describes the runs of which ``prometheus`` leaves out figures: a newer run has their labels.
+
+    ``journals``: each with its name.
+    """
+    ordered = sorted(journals, key=lambda one: _began_s(one[1].header) or 0.0)
+    replaced = _series_of([journal for _, journal in ordered]).replaced
+    return [
+        f"{name}: the figures of {counted(replaced[number], 'label set')} are left out, because a "
+        "newer run has the same: export the runs to separate files to keep both"
+        for number, (name, _) in enumerate(ordered, start=1)
+        if replaced[number]
+    ]
+
+
+def _series_of(journals: Sequence[Journal]) -> Series:
     series = Series([*METRICS.values()])
     for journal in sorted(journals, key=lambda one: _began_s(one.header) or 0.0):
         _add(series, journal)
-    return "".join(lines_of(series))
+    return series
 
 
 def _add(series: Series, journal: Journal) -> None:

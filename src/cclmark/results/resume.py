@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cclmark.errors import UsageError
 from cclmark.plan.islands import Island
 from cclmark.plan.items import Item
-from cclmark.plan.outline import Outline, differences
+from cclmark.plan.outline import SIDES, Outline, differences
 from cclmark.results.item_results import Result
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Settings
@@ -76,7 +76,7 @@ def remainder_of(
     if settings.cycles == 0:
         raise UsageError("--resume does not support runs without end: start a new run")
     header = journal.header
-    found = differing_settings(header.settings, settings, tuple(_FLAGS))
+    found = differing_settings(header.settings, settings, tuple(_FLAGS), sides=SIDES)
     if header.plan is not None:
         found = differences(header.plan, outline) + found
     carried: list[Result] = []
@@ -89,13 +89,15 @@ def remainder_of(
     if header.plan is None and not found:
         # An older journal does not record the plan, which is derived from the measured items.
         if header.planned_cases not in (0, len(items)):
-            found.append(f"{header.planned_cases} cases there, {len(items)} here")
+            found.append(f"cases: {header.planned_cases} {SIDES[0]}, {len(items)} {SIDES[1]}")
         found += [
-            f"case {result.index} there is {result.item.describe()}" for result in misplaced[:1]
+            f"case {result.index} {SIDES[0]} is {result.item.describe()}"
+            for result in misplaced[:1]
         ]
     if found:
         raise UsageError(
-            f"{name} has another plan, so this command requires its options: {'; '.join(found)}"
+            f"{name} was measured with other options: {'; '.join(found)}. Repeat its options, or "
+            "start a new run without --resume"
         )
     done = {place_of(result, len(items)) for result in carried}
     everything = range(len(items) * settings.cycles)

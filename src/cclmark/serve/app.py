@@ -14,15 +14,14 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from cclmark.document.reference_notes import Load
 from cclmark.errors import CclmarkError
 from cclmark.history.history_model import RunFilter, UnknownRunError
 from cclmark.history.lists import SHORT_ID
 from cclmark.history.store import History
 from cclmark.serve.guard import AccessRules, Guard
-from cclmark.serve.parameters import chosen, fields_of, page_number
-from cclmark.serve.references import Load
-from cclmark.serve.refusal import RefusalError
-from cclmark.serve.responses import file_response, message_response, report_response
+from cclmark.serve.pages import file_response, message_response, report_response
+from cclmark.serve.parameters import RefusalError, chosen, fields_of, page_number
 from cclmark.serve.views import (
     EXPORTED,
     compared_page,

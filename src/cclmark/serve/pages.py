@@ -1,16 +1,22 @@
-"""The pages other than reports: lists, trends, messages; without scripts and external resources."""
+"""The pages other than reports: lists, trends, messages; without scripts and external resources.
+
+And the responses with the Content-Security-Policy of their content.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
 import jinja2
+from starlette.responses import HTMLResponse, Response
 
 from cclmark import __version__
-from cclmark.document.page.page import page_style, source_hash
+from cclmark.document.page.page import Page, page_style, policy_of, render, source_hash
+from cclmark.printable import plain
 from cclmark.serve.parameters import address
 
 _DARK = re.compile(r':root\[data-theme="dark"\] (\{.*?\})', re.DOTALL)
@@ -53,3 +59,23 @@ def _environment() -> jinja2.Environment:
     )
     found.globals.update(style=style(), version=__version__, address=address)
     return found
+
+
+def report_response(page: Page) -> Response:
+    """Returns a report, whose header repeats the policy in the page itself."""
+    return HTMLResponse(render(page), headers={"Content-Security-Policy": policy_of(page)})
+
+
+def message_response(status: int, message: str) -> Response:
+    """Returns a page with a message only."""
+    name = HTTPStatus(status).phrase
+    return HTMLResponse(
+        html("message", title=name, here="", status=status, message=plain(message)), status
+    )
+
+
+def file_response(content: bytes, media_type: str, name: str) -> Response:
+    """Returns a file to download. ``name`` may contain any characters."""
+    safe = "".join(one for one in name if one.isascii() and (one.isalnum() or one in "-_."))
+    disposition = f'attachment; filename="{safe.lstrip(".") or "cclmark"}"'
+    return Response(content, media_type=media_type, headers={"Content-Disposition": disposition})

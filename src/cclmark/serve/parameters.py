@@ -1,4 +1,4 @@
-"""Parses the parameters of a URL, all of which may be invalid."""
+"""The parameters of a URL, all of which may be invalid, and the error for an invalid one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from cclmark.errors import UsageError
-from cclmark.history.filters import filter_of
-from cclmark.history.history_model import RunFilter
-from cclmark.serve.refusal import RefusalError
+from cclmark.history.history_model import RunFilter, filter_of
+
+
+class RefusalError(Exception):
+    """A response with ``status`` and a sentence with the action to take."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
 
 FIELDS = ("machine", "device", "operation", "ccl", "label", "since", "until")
 MOST_TOGETHER = 8  # runs in one page: more curves cannot be distinguished

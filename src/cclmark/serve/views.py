@@ -5,31 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
-from pathlib import PurePath
 
-from cclmark.analysis.change import Change
 from cclmark.analysis.run_noise import OwnNoiseOf
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side
 from cclmark.comparison.words import comparison_of, require_figures
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import Page, PageFacts, Section
-from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import Load, ReferenceNotes
 from cclmark.document.text import format_time_us
 from cclmark.errors import UsageError
 from cclmark.history.history_model import StoredRun
 from cclmark.history.lists import (
     MOST_LINES,
-    MOST_MEASURED,
     SHORT_ID,
-    Trends,
-    TrendStep,
+    Trend,
+    case_of,
     context_of,
     course_of,
     in_order,
-    mark_of,
+    interval_of,
+    measured_by,
+    name_of,
     started_of,
     tally_of,
     title_of,
@@ -37,36 +36,15 @@ from cclmark.history.lists import (
     verdict_of,
 )
 from cclmark.history.store import History
-from cclmark.history.trend import Trend
 from cclmark.printable import plain
 from cclmark.report.exports import EXPORTS
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from cclmark.results.page_journals import stem_of
 from cclmark.serve.pages import html
-from cclmark.serve.parameters import MOST_TOGETHER, address, filter_by
-from cclmark.serve.references import Load
-from cclmark.serve.refusal import RefusalError
+from cclmark.serve.parameters import MOST_TOGETHER, RefusalError, address, filter_by
 
 PER_PAGE = 50
-
-
-@dataclass(frozen=True)
-class RunLine:
-    """A run as the list shows it. ``trouble``: its state is an error."""
-
-    run_id: str
-    address: str
-    name: str
-    started: str
-    machine: str
-    devices: str
-    measured: str
-    cases: int
-    state: str
-    trouble: bool
-    labels: str
-    journal: str
 
 
 def list_page(history: History, fields: Mapping[str, str], page: int) -> str:
@@ -85,7 +63,11 @@ def list_page(history: History, fields: Mapping[str, str], page: int) -> str:
         place=plain(history.name),
         fields=fields,
         choices=history.choices(),
-        lines=[_line(run) for run in found],
+        runs=found,
+        measured_by=measured_by,
+        started_of=started_of,
+        state_of=_state,
+        short=SHORT_ID,
         total=total,
         first=first,
         last=first + len(found) - 1,
@@ -98,27 +80,6 @@ def list_page(history: History, fields: Mapping[str, str], page: int) -> str:
     )
 
 
-def _line(run: StoredRun) -> RunLine:
-    named = ", ".join(run.operations[:MOST_MEASURED])
-    if len(run.operations) > MOST_MEASURED:
-        named += ", …"
-    state, trouble = _state(run)
-    return RunLine(
-        run_id=run.run_id,
-        address=address("/run", ("run", run.run_id)),
-        name=(run.run_id[:SHORT_ID]),
-        started=started_of(run),
-        machine=run.hostname,
-        devices=run.devices,
-        measured=f"{named} · {', '.join(run.ccls)}",
-        cases=run.cases,
-        state=state,
-        trouble=trouble,
-        labels=", ".join(run.labels),
-        journal=(PurePath(run.source).name),
-    )
-
-
 def _state(run: StoredRun) -> tuple[str, bool]:
     """Returns how the run ended, in words, and whether that is an error."""
     if run.not_ok:
@@ -126,55 +87,6 @@ def _state(run: StoredRun) -> tuple[str, bool]:
     if run.exit_code is None:
         return "cut short", True
     return ("ok", False) if run.exit_code == 0 else (f"exit code {run.exit_code}", True)
-
-
-PageLink = tuple[str, str]  # a text and where it leads
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A case that changed: its times before and after, and the ratio with its interval."""
-
-    case: str
-    size: str
-    before_us: str
-    after_us: str
-    ratio: str
-    interval: str
-    verdict: str
-
-
-@dataclass(frozen=True)
-class TrendChange:
-    """Two runs between which cases changed, ordered by ratio, the furthest from 1 first."""
-
-    before: PageLink
-    after: PageLink
-    comparison: str
-    differences: Sequence[str]
-    changed: Sequence[Changed]
-
-
-@dataclass(frozen=True)
-class TrendRow:
-    """A series: its newest times as blocks, and its changes, each with the run where it began."""
-
-    size: str
-    flows: str
-    runs: int
-    first_us: str
-    last_us: str
-    course: str
-    changes: Sequence[tuple[str, str, PageLink]]
-
-
-@dataclass(frozen=True)
-class Block:
-    """The series of one operation on one machine."""
-
-    machine: str
-    name: str
-    rows: Sequence[TrendRow]
 
 
 def trend_page(history: History, fields: Mapping[str, str], everything: bool) -> str:
@@ -193,70 +105,26 @@ def trend_page(history: History, fields: Mapping[str, str], everything: bool) ->
         choices=history.choices(),
         told=title_of(found),
         tally=tally_of(found),
-        places=[_place(step) for step in reversed(found.steps)],
-        blocks=_blocks(shown, found),
+        steps=[
+            (step, sorted(step.changed, key=lambda one: -abs(math.log(one[1].ratio))))
+            for step in reversed(found.steps)
+        ],
+        blocks=[(head, list(own)) for head, own in groupby(in_order(shown), key=_heading)],
+        runs=found.runs,
+        case_of=case_of,
+        course_of=course_of,
+        interval_of=interval_of,
+        name_of=name_of,
+        time_us=format_time_us,
+        verdict_of=verdict_of,
         hidden=len(found.trends) - len(shown),
         all=address("/trend", *fields.items(), ("all", "1")),
     )
 
 
-def _place(step: TrendStep) -> TrendChange:
-    by_distance = sorted(step.changed, key=lambda one: -abs(math.log(one[1].ratio)))
-    return TrendChange(
-        before=_link(step.before),
-        after=_link(step.after),
-        comparison=address("/compare", *(("run", run.run_id) for run in (step.before, step.after))),
-        differences=step.differences,
-        changed=[_changed(trend, change) for trend, change in by_distance],
-    )
-
-
-def _changed(trend: Trend, change: Change) -> Changed:
-    thing = trend.series.thing
-    return Changed(
-        case=(f"{thing.group_words()} {thing.flow_words()}".rstrip() + mark_of(trend)),
-        size=thing.size_words(),
-        before_us=format_time_us(change.before_s),
-        after_us=format_time_us(change.after_s),
-        ratio=f"{change.ratio:.3f}",
-        interval=f"{change.low:.3f} - {change.high:.3f}",
-        verdict=verdict_of(change),
-    )
-
-
-def _blocks(shown: Sequence[Trend], found: Trends) -> list[Block]:
-    def head(trend: Trend) -> tuple[str, str]:
-        return context_of(trend), trend.series.thing.group_words()
-
-    return [
-        Block(machine, name, [_row(trend, found) for trend in trends])
-        for (machine, name), trends in groupby(in_order(shown), key=head)
-    ]
-
-
-def _row(trend: Trend, found: Trends) -> TrendRow:
-    thing = trend.series.thing
-    return TrendRow(
-        size=thing.size_words(),
-        flows=thing.flow_words(),
-        runs=len(trend.runs),
-        first_us=format_time_us(trend.times_s[0]),
-        last_us=format_time_us(trend.times_s[-1]),
-        course=course_of(trend.times_s),
-        changes=[
-            (
-                verdict_of(change),
-                f"{change.ratio:.3f} ({change.low:.3f} - {change.high:.3f})",
-                _link(found.runs[trend.ends_of(change)[1]]),
-            )
-            for change in trend.changes
-        ],
-    )
-
-
-def _link(run: StoredRun) -> PageLink:
-    text = f"{run.run_id[:SHORT_ID]} ({started_of(run)})"
-    return text, address("/run", ("run", run.run_id))
+def _heading(trend: Trend) -> tuple[str, str]:
+    """The machine and the operation of a series, which has a table together with others."""
+    return context_of(trend), trend.series.thing.group_words()
 
 
 Stored = tuple[StoredRun, Journal]

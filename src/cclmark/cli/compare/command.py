@@ -18,7 +18,7 @@ from cclmark.options.command import (
     command,
     option,
 )
-from cclmark.options.groups import FileOptions, FormatOptions
+from cclmark.options.groups import FormatOptions, OutputFileOptions
 from cclmark.options.types import Percent
 
 _EXAMPLES = [
@@ -60,9 +60,7 @@ class CompareFlags:
         type=click.Choice(["table", "markdown", "json", "html"]),
         help="Output format [table]; html draws both sides on the same axes.",
     )
-    output: Path | None = changed(
-        FileOptions, "output", metavar="FILE", help="Output file [standard output]."
-    )
+    output: Path | None = changed(OutputFileOptions, "output")
 
 
 def compare_command(name: str, summary: str, run: Action) -> click.Command:
@@ -70,6 +68,13 @@ def compare_command(name: str, summary: str, run: Action) -> click.Command:
     text = (
         f"{summary}\n\nBEFORE and each AFTER are one journal, or several journals of the same "
         "command separated by commas: A1.jsonl,A2.jsonl,A3.jsonl. Three journals of each side "
-        "measure the noise from run to run."
+        "measure the noise from run to run. A journal may also be PAGE.html, a page of cclmark "
+        "report, for all of its runs, or PAGE.html#RUN for one of them.\n\n"
+        "Verdicts: slower or faster beyond the noise; no difference above the margin; "
+        "inconclusive: these runs cannot decide; noise unknown: there is a ratio, but the noise of "
+        "this machine or of a figure is not known, so that it is not judged; not comparable: a "
+        "side did not measure the case, had wrong data, or used another clock. Exit codes: 0; 1 if "
+        "the check of --fail-if-slower fails or outputs were wrong in all common cases; 2 if it "
+        "cannot be decided."
     )
     return command(name, text, CompareFlags, run, examples=_EXAMPLES)

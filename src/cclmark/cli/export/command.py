@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from cclmark.kinds.collective.formats import CASE_FORMATS
-from cclmark.options.printed_help import SaysHelp
+from cclmark.options.command import JOURNALS, OUTPUT, Action, argument, changed, command, option
+from cclmark.options.groups import FormatOptions, OutputFileOptions
 
 _FORMATS = (
     *("json", "csv", "parquet", "prometheus", "table", "pccl", "markdown"),
@@ -24,44 +25,41 @@ _EXAMPLES = [
 ]
 
 
-def export_command(name: str, summary: str) -> click.Command:
-    """Returns the command."""
-    return SaysHelp(
-        name,
-        params=[
-            click.Argument(
-                ["journals"],
-                nargs=-1,
-                required=True,
-                type=click.Path(path_type=Path),
-                metavar="JOURNAL...",
-            ),
-            click.Option(
-                ["--format"], type=click.Choice(_FORMATS), required=True, help="Output format."
-            ),
-            click.Option(
-                ["--table"],
-                type=click.Choice(["cases", "samples", "steps"]),
-                default="cases",
-                help="For csv and parquet: a row for each case, for each raw sample of each rank, "
-                "or for the steps of each training and profile [cases; of trainings together with "
-                "profiles: steps].",
-            ),
-            click.Option(
-                ["-O", "--output"],
-                type=click.Path(path_type=Path),
-                metavar="FILE",
-                help="Output file, written completely or not at all [standard output].",
-            ),
-        ],
-        callback=_export,
-        examples=_EXAMPLES,
-        help=f"{summary}\n\nSeveral journals become one table "
-        "in csv and parquet, and one text in prometheus.",
+@dataclass
+class ExportFlags:
+    """The options of ``cclmark export``."""
+
+    journals: tuple[Path, ...] = argument(
+        "JOURNAL...", nargs=-1, required=True, type=click.Path(path_type=Path)
+    )
+    format: str = changed(
+        FormatOptions,
+        "format",
+        None,
+        type=click.Choice(_FORMATS),
+        required=True,
+        help="Output format.",
+    )
+    table: str = option(
+        "--table",
+        title=OUTPUT,
+        type=click.Choice(["cases", "samples", "steps"]),
+        default="cases",
+        help="For csv and parquet: a row for each case, for each raw sample of each rank, "
+        "or for the steps of each training and profile [cases; of trainings together with "
+        "profiles: steps].",
+    )
+    output: Path | None = changed(
+        OutputFileOptions,
+        "output",
+        help="Output file, written completely or not at all [standard output].",
     )
 
 
-def _export(**options: object) -> None:
-    from cclmark.cli.export.run import export_journals
-
-    sys.exit(export_journals(**options))  # type: ignore[arg-type]
+def export_command(name: str, summary: str, run: Action) -> click.Command:
+    """Returns the command."""
+    text = (
+        f"{summary}\n\n{JOURNALS}\n\nSeveral journals become one table in csv and parquet, and "
+        "one text in prometheus."
+    )
+    return command(name, text, ExportFlags, run, examples=_EXAMPLES)

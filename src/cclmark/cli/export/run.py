@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
+from cclmark.cli.export.command import ExportFlags
 from cclmark.document.remarks import lacking
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
-from cclmark.report.exports import EXPORTS, TABULAR, unshown
+from cclmark.report.exports import EXPORTS, TABULAR, replaced_runs, unshown
 from cclmark.results.journal import Journal
 from cclmark.results.page_journals import expanded
 
 
-def export_journals(journals: Sequence[Path], format: str, table: str, output: Path | None) -> int:
-    """Writes ``journals`` and returns the exit code.
+def export_journals(flags: ExportFlags) -> int:
+    """Writes journals and returns the exit code.
 
     Raises UsageError for journals that cannot be read or that the format cannot represent,
     MissingError if the package that writes the format is not installed, OutputError if the output
     cannot be written.
     """
+    format, table, output = flags.format, flags.table, flags.output
     if table != "cases" and format not in TABULAR:
         raise UsageError(f"--table {table}: only {' and '.join(TABULAR)} are tables")
     to_screen = output is None or output == STANDARD_OUTPUT
     if format == "parquet" and to_screen and sys.stdout.isatty():
         raise UsageError("Parquet is binary, and standard output is a terminal: use -O FILE")
-    journals = [Path(name) for name in expanded(map(str, journals))]
+    journals = [Path(name) for name in expanded(map(str, flags.journals))]
     if len(set(journals)) < len(journals):
         raise UsageError("a journal is listed twice: its results would count twice")
     refuse_to_lose(output, journals)
@@ -38,6 +39,9 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
     for name, journal in named:
         for text in unshown(journal, format):
             print(f"cclmark: {plain(name)}: {plain(text)}", file=sys.stderr)
+    if format == "prometheus" and len(named) > 1:
+        for text in replaced_runs(named):
+            print(f"cclmark: {plain(text)}", file=sys.stderr)
     tell_written(output)
     return EXIT_OK
 

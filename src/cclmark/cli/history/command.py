@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import click
 
-from cclmark.options.printed_help import SaysHelp
+from cclmark.options.command import (
+    JOURNALS,
+    METHOD,
+    OUTPUT,
+    SELECTION,
+    CommandGroup,
+    argument,
+    changed,
+    command,
+    imported,
+    option,
+)
+from cclmark.options.groups import FormatOptions, HistoryOptions, OutputFileOptions
 from cclmark.options.types import Percent, WholeNumber
 
 _EXAMPLES = [
@@ -23,184 +33,210 @@ _EXAMPLES = [
 ]
 
 
-class _History(SaysHelp, click.Group):
-    """The commands about runs over time."""
+@dataclass
+class NameOptions:
+    """The names that select runs."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Lists the commands in the order in which they were added, not alphabetically."""
-        return list(self.commands)
+    title: ClassVar[str] = SELECTION
+
+    machine: str = option(
+        "--machine", default="", metavar="NAME", help="Hosts with this in the name."
+    )
+    device: str = option(
+        "--device", default="", metavar="NAME", help="Devices with this in the name."
+    )
+    operation: str = option(
+        "--operation", default="", metavar="NAME", help="all_reduce, …, or p2p."
+    )
+    ccl: str = option("--ccl", default="", metavar="NAME", help="nccl, torch:nccl, …")
+    label: str = option("--label", default="", metavar="LABEL", help="Runs with this label.")
+
+
+@dataclass
+class FilterOptions(NameOptions):
+    """What selects runs."""
+
+    since: str = option(
+        "--since",
+        title=SELECTION,
+        default="",
+        metavar="TIME",
+        help="2026-11-01 or 2026-11-01T08:30 (UTC).",
+    )
+    until: str = option(
+        "--until", title=SELECTION, default="", metavar="TIME", help="The last day or time."
+    )
+
+
+@dataclass
+class PrintOptions:
+    """How runs are printed."""
+
+    format: str = changed(
+        FormatOptions,
+        "format",
+        type=click.Choice(["table", "json", "csv"]),
+        help="Output format [table].",
+    )
+    output: Path | None = changed(OutputFileOptions, "output", add=("-o",))
+
+
+@dataclass
+class AddRunsFlags(HistoryOptions):
+    """The options of ``cclmark history add``."""
+
+    journals: tuple[Path, ...] = argument(
+        "JOURNAL...", nargs=-1, required=True, type=click.Path(path_type=Path)
+    )
+    labels: list[str] = option(
+        "--label",
+        title=OUTPUT,
+        multiple=True,
+        metavar="LABEL",
+        help="A label for the runs; may be repeated.",
+    )
+    replace: bool = option(
+        "--replace",
+        title=OUTPUT,
+        default=False,
+        is_flag=True,
+        help="Replace the journal of a run that is already in the history.",
+    )
+
+
+@dataclass
+class ListRunsFlags(FilterOptions, HistoryOptions, PrintOptions):
+    """The options of ``cclmark history list``."""
+
+    limit: int = option(
+        "-n",
+        "--limit",
+        title=SELECTION,
+        type=WholeNumber(0, 10**9),
+        default=20,
+        metavar="N",
+        help="Maximum number of runs, 0: all [20].",
+    )
+
+
+@dataclass
+class ShowRunFlags(HistoryOptions, PrintOptions):
+    """The options of ``cclmark history show``."""
+
+    run: str = argument("RUN", required=True)
+    format: str = changed(FormatOptions, "format", help="Output format [table].")
+
+
+@dataclass
+class TrendFlags(FilterOptions, HistoryOptions, PrintOptions):
+    """The options of ``cclmark history trend``."""
+
+    threshold: float | None = option(
+        "--threshold",
+        title=METHOD,
+        type=Percent(),
+        metavar="PERCENT",
+        help="Report changes of at least this percentage [2%; not above --fail-if-slower].",
+    )
+    fail_if_slower: float | None = option(
+        "--fail-if-slower",
+        title=METHOD,
+        type=Percent(),
+        metavar="PERCENT",
+        help="Exit with 1 if the last change of a case made it slower by this percentage, for "
+        "example 5%.",
+    )
+    everything: bool = option(
+        "--all",
+        title=OUTPUT,
+        default=False,
+        is_flag=True,
+        help="Show series without a change, too.",
+    )
+    format: str = changed(
+        FormatOptions,
+        "format",
+        type=click.Choice(["table", "json", "markdown"]),
+        help="Output format [table].",
+    )
+
+
+@dataclass
+class ExportRunFlags(HistoryOptions):
+    """The options of ``cclmark history export``."""
+
+    run: str = argument("RUN", required=True)
+    output: Path | None = changed(OutputFileOptions, "output", add=("-o",))
+
+
+@dataclass
+class PruneFlags(NameOptions, HistoryOptions):
+    """The options of ``cclmark history prune``."""
+
+    before: str = option(
+        "--before",
+        title=SELECTION,
+        default="",
+        metavar="TIME",
+        help="Runs that began before this time.",
+    )
+    keep: int | None = option(
+        "--keep",
+        title=SELECTION,
+        type=WholeNumber(0, 10**9),
+        metavar="N",
+        help="All but the newest N.",
+    )
+    named: list[str] = option(
+        "--run",
+        title=SELECTION,
+        multiple=True,
+        metavar="RUN",
+        help="This run; may be repeated.",
+    )
+    yes: bool = option(
+        "--yes",
+        title=OUTPUT,
+        default=False,
+        is_flag=True,
+        help="Do not ask for confirmation.",
+    )
+
+
+_RUN = "RUN is its id or the first characters of it."
+_COMMANDS = {
+    "add": (
+        "Add journals. A run that is already in the history is not changed.\n\n" + JOURNALS,
+        AddRunsFlags,
+    ),
+    "list": ("List runs, the newest first.", ListRunsFlags),
+    "show": (f"Print the entry and the results of a run. {_RUN}", ShowRunFlags),
+    "trend": (
+        "Show the results of each case over the runs of a machine, and the changes.",
+        TrendFlags,
+    ),
+    "export": (
+        f"Write the journal of a run as it was added, byte by byte. {_RUN}",
+        ExportRunFlags,
+    ),
+    "prune": (
+        "Remove runs permanently: before a time, all but the newest, or by id. Filters restrict "
+        "the selection.",
+        PruneFlags,
+    ),
+}
 
 
 def history_commands(name: str, summary: str) -> click.Group:
     """Returns the group with its commands."""
-    group = _History(
+    group = CommandGroup(
         name,
         help=f"{summary}\n\nThe database is an SQLite file, or a PostgreSQL server by its URL: "
         "--db, else CCLMARK_HISTORY, else cclmark/history.sqlite in the XDG data directory.",
         examples=_EXAMPLES,
+        elsewhere={},
     )
-    for command in (_add(), _list(), _show(), _trend(), _export(), _prune()):
-        group.add_command(command)
+    for own_name, (text, flags_type) in _COMMANDS.items():
+        run = imported(f"cli.history.run.{own_name}_runs")
+        group.add_command(command(own_name, text, flags_type, run))
     return group
-
-
-def _command(name: str, help: str, parameters: Sequence[click.Parameter]) -> click.Command:
-    """Creates a command that imports the function of its name only when it is called."""
-
-    def call(**options: Any) -> None:
-        from cclmark.cli.history import run
-
-        if name != "add":
-            # None of a hundred thousand rows becomes garbage before the end; collection takes a
-            # tenth of the time.
-            gc.disable()
-        function: Callable[..., int] = getattr(run, f"{name}_runs")
-        sys.exit(function(**options))
-
-    place = click.Option(
-        ["--db"],
-        envvar="CCLMARK_HISTORY",
-        metavar="FILE-OR-URL",
-        help="The history: a file, or postgresql://user@host/database.",
-    )
-    return SaysHelp(name, params=[*parameters, place], callback=call, help=help)
-
-
-def _filters() -> list[click.Parameter]:
-    return [
-        click.Option(
-            ["--machine"], default="", metavar="NAME", help="Hosts with this in the name."
-        ),
-        click.Option(
-            ["--device"], default="", metavar="NAME", help="Devices with this in the name."
-        ),
-        click.Option(["--operation"], default="", metavar="NAME", help="all_reduce, …, or p2p."),
-        click.Option(["--ccl"], default="", metavar="NAME", help="nccl, torch:nccl, …"),
-        click.Option(["--label"], default="", metavar="LABEL", help="Runs with this label."),
-        click.Option(
-            ["--since"], default="", metavar="TIME", help="2026-11-01 or 2026-11-01T08:30 (UTC)."
-        ),
-        click.Option(["--until"], default="", metavar="TIME", help="The last day or time."),
-    ]
-
-
-def _format(*names: str) -> click.Option:
-    return click.Option(
-        ["--format"], type=click.Choice(names), default=names[0], help=f"[{names[0]}]"
-    )
-
-
-def _output() -> click.Option:
-    return click.Option(
-        ["-o", "-O", "--output"],
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Output file [standard output].",
-    )
-
-
-def _add() -> click.Command:
-    return _command(
-        "add",
-        "Add journals. A run that is already in the history is not changed.",
-        [
-            click.Argument(["journals"], nargs=-1, required=True, type=click.Path(path_type=Path)),
-            click.Option(
-                ["--label", "labels"], multiple=True, metavar="LABEL", help="A label for the runs."
-            ),
-            click.Option(
-                ["--replace"],
-                is_flag=True,
-                help="Replace the journal of a run that is already in the history.",
-            ),
-        ],
-    )
-
-
-def _list() -> click.Command:
-    return _command(
-        "list",
-        "List runs, the newest first.",
-        [
-            *_filters(),
-            click.Option(
-                ["-n", "--limit"],
-                type=WholeNumber(0, 10**9),
-                default=20,
-                metavar="N",
-                help="Maximum number of runs, 0: all [20].",
-            ),
-            _format("table", "json", "csv"),
-            _output(),
-        ],
-    )
-
-
-def _show() -> click.Command:
-    return _command(
-        "show",
-        "Print the entry and the results of a run. RUN is its id or the first characters of it.",
-        [click.Argument(["run"]), _format("table", "json", "csv", "markdown"), _output()],
-    )
-
-
-def _trend() -> click.Command:
-    return _command(
-        "trend",
-        "Show the results of each case over the runs of a machine, and the changes.",
-        [
-            *_filters(),
-            click.Option(
-                ["--all", "everything"], is_flag=True, help="Show series without a change, too."
-            ),
-            click.Option(
-                ["--threshold"],
-                type=Percent(),
-                metavar="PERCENT",
-                help="Report changes of at least this percentage [2%; not above --fail-if-slower].",
-            ),
-            click.Option(
-                ["--fail-if-slower"],
-                type=Percent(),
-                metavar="PERCENT",
-                help=(
-                    "Exit with 1 if the last change of a case made it slower by this percentage, "
-                    "for example 5%."
-                ),
-            ),
-            _format("table", "json", "markdown"),
-            _output(),
-        ],
-    )
-
-
-def _export() -> click.Command:
-    return _command(
-        "export",
-        "Write the journal of a run as it was added, byte by byte.",
-        [click.Argument(["run"]), _output()],
-    )
-
-
-def _prune() -> click.Command:
-    return _command(
-        "prune",
-        "Remove runs permanently: before a time, all but the newest, or by id. Filters restrict "
-        "the selection.",
-        [
-            click.Option(
-                ["--before"], default="", metavar="TIME", help="Runs that began before this time."
-            ),
-            click.Option(
-                ["--keep"],
-                type=WholeNumber(0, 10**9),
-                metavar="N",
-                help="All but the newest N.",
-            ),
-            click.Option(
-                ["--run", "named"], multiple=True, metavar="RUN", help="This run; may be repeated."
-            ),
-            *(option for option in _filters() if option.name not in ("since", "until")),
-            click.Option(["--yes"], is_flag=True, help="Do not ask for confirmation."),
-        ],
-    )

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD
+from cclmark.cli.history.command import (
+    AddRunsFlags,
+    ExportRunFlags,
+    FilterOptions,
+    ListRunsFlags,
+    NameOptions,
+    PrintOptions,
+    PruneFlags,
+    ShowRunFlags,
+    TrendFlags,
+)
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.text import counted
 from cclmark.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG, OutputError, UsageError
 from cclmark.history.database import default_path
-from cclmark.history.filters import filter_of
-from cclmark.history.history_model import StoredRun
+from cclmark.history.history_model import StoredRun, filter_of, moment
 from cclmark.history.lists import (
+    Trend,
     Trends,
     run_lines,
     runs_csv,
@@ -27,13 +39,14 @@ from cclmark.history.lists import (
     trend_table,
     trends_of,
 )
-from cclmark.history.moments import moment
 from cclmark.history.store import History
-from cclmark.history.trend import Trend
+from cclmark.options.command import part
+from cclmark.options.groups import HistoryOptions
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.recording.output import Output, print_out
+from cclmark.recording.standard_output import say
 from cclmark.report.exports import replayed, unshown
 from cclmark.results.page_journals import expanded, read_lines
 
@@ -48,36 +61,35 @@ _NAMES = {
 _MOST_NAMED = 20
 
 
-def trend_runs(
-    everything: bool,
-    threshold: float | None,
-    fail_if_slower: float | None,
-    format: str,
-    output: Path | None,
-    db: str | None,
-    **filters: str,
-) -> int:
+def trend_runs(flags: TrendFlags) -> int:
     """Prints the series that the filters select; returns the exit code.
 
     Raises UsageError for a name that is not in the history, for names that no run combines, and if
     ``fail_if_slower`` cannot be decided.
     """
-    least = _threshold(threshold, fail_if_slower)
-    history = history_at(db)
+    least = _threshold(flags.threshold, flags.fail_if_slower)
+    history = _history_of(flags)
+    filters = _filters(flags)
     _require_known(history, filters)
     shown = trends_of(*history.series(filter_of(**filters)), history.headers, least)
     _require_some(shown, filters)
 
     def text(written: Output) -> Sequence[str]:
-        if format == "json":
+        if flags.format == "json":
             return [trend_json(shown)]
-        if format == "markdown":
+        if flags.format == "markdown":
             return [trend_markdown(shown)]
         paint = ansi if written.takes_colours else unpainted
-        return [trend_table(shown, everything=everything, paint=paint)]
+        return [trend_table(shown, everything=flags.everything, paint=paint)]
 
-    write_all(output, text, history)
-    return EXIT_OK if fail_if_slower is None else _verdict(shown.trends, fail_if_slower)
+    _print(flags, text, history)
+    allowed = flags.fail_if_slower
+    return EXIT_OK if allowed is None else _verdict(shown.trends, allowed)
+
+
+def _filters(flags: NameOptions) -> dict[str, str]:
+    """The filters by name, empty texts for those that the command lacks."""
+    return asdict(part(flags, FilterOptions))
 
 
 def _threshold(percent: float | None, allowed_percent: float | None) -> float:
@@ -163,42 +175,42 @@ def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:
     return EXIT_WRONG
 
 
-def history_at(db: str | None) -> History:
+def _history_of(flags: HistoryOptions) -> History:
     """Opens the history that ``--db`` or the environment names. Raises UsageError, MissingError."""
-    return History(db or str(default_path()))
+    # None of a hundred thousand rows becomes garbage before the end; collection takes a tenth of
+    # the time.
+    gc.disable()
+    return History(flags.db or str(default_path()))
 
 
-def write_all(
-    path: Path | None, text_for: Callable[[Output], Sequence[str]], history: History | None = None
+def _print(
+    flags: PrintOptions, text_for: Callable[[Output], Sequence[str]], history: History
 ) -> None:
-    """Prints to ``path``, or to standard output for None and ``-``.
-
-    Refuses to overwrite ``history``. Raises UsageError, OutputError.
-    """
-    refuse_to_lose(path, [history.path] if history is not None and history.path else [])
-    print_out(path, text_for)
+    """Prints, and refuses to overwrite ``history``. Raises UsageError, OutputError."""
+    refuse_to_lose(flags.output, filter(None, [history.path]))
+    print_out(flags.output, text_for)
 
 
-def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db: str | None) -> int:
+def add_runs(flags: AddRunsFlags) -> int:
     """Adds journals and reports the outcome of each; returns the exit code.
 
     Adds the others if one cannot be added. Raises UsageError, MissingError and OutputError if the
     history itself cannot be written.
     """
-    if any(not label.strip() for label in labels):
+    if any(not label.strip() for label in flags.labels):
         raise UsageError("--label is empty: write a word")
-    if odd := next((label for label in labels if not label.isprintable()), ""):
+    if odd := next((label for label in flags.labels if not label.isprintable()), ""):
         raise UsageError(f"--label must be printable, and {odd!r} is not")
-    if db is None:
+    if flags.db is None:
         _make_directory(default_path().parent)
-    history = history_at(db)
+    history = History(flags.db or str(default_path()))
     history.begin()
     refused = 0
     written = Output(None)
-    paths = expanded(map(str, journals))
+    paths = expanded(map(str, flags.journals))
     for path in paths:
         try:
-            added = history.add(*read_lines(Path(path)), labels, replace=replace)
+            added = history.add(*read_lines(Path(path)), flags.labels, replace=flags.replace)
         except UsageError as error:
             refused += 1
             print(f"cclmark: {plain(str(error))}", file=sys.stderr)
@@ -222,26 +234,26 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
     return EXIT_USAGE if refused else EXIT_OK
 
 
-def list_runs(limit: int, format: str, output: Path | None, db: str | None, **filters: str) -> int:
+def list_runs(flags: ListRunsFlags) -> int:
     """Prints the runs that the filters select; returns the exit code."""
-    history = history_at(db)
-    found, total = history.runs(filter_of(**filters), limit or None)
+    history = _history_of(flags)
+    found, total = history.runs(filter_of(**_filters(flags)), flags.limit or None)
 
     def text(written: Output) -> Sequence[str]:
-        if format == "json":
+        if flags.format == "json":
             return [runs_json(found, total)]
-        if format == "csv":
+        if flags.format == "csv":
             return [runs_csv(found)]
         return [runs_table(found, total, ansi if written.takes_colours else unpainted)]
 
-    write_all(output, text, history)
+    _print(flags, text, history)
     return EXIT_OK
 
 
-def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int:
+def show_runs(flags: ShowRunFlags) -> int:
     """Prints one run again; returns the exit code."""
-    history = history_at(db)
-    stored = history.run(run)
+    history, format = _history_of(flags), flags.format
+    stored = history.run(flags.run)
     journal = history.journal(stored.run_id)
 
     def text(written: Output) -> Sequence[str]:
@@ -251,18 +263,18 @@ def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int
         again = replayed(journal, format, paint=paint, columns=columns, references=usual_references)
         return [*head, *again]
 
-    write_all(output, text, history)
+    _print(flags, text, history)
     for finding in unshown(journal, format):
         print(f"cclmark: {plain(finding)}", file=sys.stderr)
     return EXIT_OK
 
 
-def export_runs(run: str, output: Path | None, db: str | None) -> int:
+def export_runs(flags: ExportRunFlags) -> int:
     """Exports a run's journal; returns the exit code.
 
     Raises UsageError if the file exists: journals are never overwritten.
     """
-    content = history_at(db).content(run)
+    content, output = _history_of(flags).content(flags.run), flags.output
     if output is not None and output != STANDARD_OUTPUT and _holds_something(output):
         raise UsageError(f"{output} already exists: use another file, or remove it")
     write_whole(output or STANDARD_OUTPUT, content)
@@ -278,41 +290,34 @@ def _holds_something(path: Path) -> bool:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
-def prune_runs(
-    before: str, keep: int | None, named: Sequence[str], yes: bool, db: str | None, **filters: str
-) -> int:
+def prune_runs(flags: PruneFlags) -> int:
     """Lists the runs, then removes them; returns the exit code. Raises UsageError."""
-    if sum((bool(before), keep is not None, bool(named))) != 1:
+    if sum((bool(flags.before), flags.keep is not None, bool(flags.named))) != 1:
         raise UsageError("specify the runs to remove: --before TIME, --keep N or --run RUN")
-    if named and any(filters.values()):
+    filters = _filters(flags)
+    if flags.named and any(filters.values()):
         raise UsageError("--run selects runs by id: filters are not supported with it")
-    history = history_at(db)
-    doomed = _doomed(history, before, keep, named, filters)
+    history = _history_of(flags)
+    if flags.named:
+        doomed = list({run.number: run for run in map(history.run, flags.named)}.values())
+    else:
+        chosen = filter_of(**filters)
+        if flags.before:
+            chosen = replace(chosen, until=moment(flags.before))
+        doomed = history.runs(chosen)[0][flags.keep :]
     if not doomed:
-        write_all(None, lambda _: ["nothing to remove\n"])
+        say("nothing to remove")
         return EXIT_OK
-    if not yes:
+    if not flags.yes:
         _ask(doomed)
     history.remove([run.number for run in doomed])
-    number = f"{len(doomed)} {'run' if len(doomed) == 1 else 'runs'}"
-    write_all(None, lambda _: [f"removed {number}\n"])
+    say(f"removed {counted(len(doomed), 'run')}")
     return EXIT_OK
-
-
-def _doomed(
-    history: History, before: str, keep: int | None, named: Sequence[str], filters: dict[str, str]
-) -> list[StoredRun]:
-    if named:
-        return list({run.number: run for run in map(history.run, named)}.values())
-    chosen = filter_of(**filters)
-    if before:
-        chosen = replace(chosen, until=moment(before))
-    return history.runs(chosen)[0][keep:]
 
 
 def _ask(doomed: Sequence[StoredRun]) -> None:
     """Asks the user. Raises UsageError without a terminal, click.Abort if the answer is no."""
-    number = f"{len(doomed)} {'run' if len(doomed) == 1 else 'runs'}"
+    number = counted(len(doomed), "run")
     print(f"This removes {number} with all results:", file=sys.stderr)
     print(runs_table(doomed, len(doomed)), file=sys.stderr)
     if not sys.stdin.isatty():

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cclmark.options.printed_help import SaysHelp
+from cclmark.options.command import (
+    INPUT,
+    OPERATION,
+    OUTPUT,
+    WHERE,
+    Action,
+    argument,
+    command,
+    option,
+)
 from cclmark.options.types import Size, WholeNumber
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
 
@@ -31,69 +40,82 @@ _EXAMPLES = [
 ]
 
 
-def import_command(name: str, summary: str) -> click.Command:
+@dataclass
+class ImportFlags:
+    """The options of ``cclmark import``."""
+
+    files: tuple[str, ...] = argument("FILE...", nargs=-1, required=True)
+    output: Path | None = option(
+        "-o",
+        "--journal",
+        title=OUTPUT,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Journal to write; it contains the results of all files, which must be of one "
+        "tool and the same devices [one journal for each file in cclmark-runs/].",
+    )
+    format: str = option(
+        "--format",
+        title=INPUT,
+        type=click.Choice((*_FORMATS, *_OTHER_BENCHMARKS)),
+        default="auto",
+        help="Format of the files [auto: detected].",
+    )
+    operation: str | None = option(
+        "--operation",
+        title=OPERATION,
+        type=click.Choice([one for one in COLLECTIVES if moves_data(one)]),
+        help="Operation, if the text does not contain it.",
+    )
+    ranks: int | None = option(
+        "--ranks",
+        title=WHERE,
+        type=WholeNumber(1, 1 << 20),
+        metavar="N",
+        help="Number of ranks, if the text does not contain it.",
+    )
+    dtype: str | None = option(
+        "--dtype",
+        title=OPERATION,
+        type=click.Choice([*DTYPE_BYTES]),
+        metavar="NAME",
+        help="Element type, if the text does not contain it.",
+    )
+    reduction: str | None = option(
+        "--reduction",
+        title=OPERATION,
+        type=click.Choice(REDUCTIONS),
+        help="Reduction, if the text does not contain it.",
+    )
+    size: int | None = option(
+        "--size",
+        title=OPERATION,
+        type=Size(),
+        metavar="SIZE",
+        help="Size of a copy, if the text does not contain it [the tool's default].",
+    )
+    device: str | None = option(
+        "--device", title=WHERE, metavar="NAME", help="Name of the devices."
+    )
+    hosts: int | None = option(
+        "--hosts",
+        title=WHERE,
+        type=WholeNumber(1, 1 << 20),
+        metavar="N",
+        help="Number of hosts, if the text does not contain it.",
+    )
+    ccl: str | None = option(
+        "--ccl",
+        title=WHERE,
+        metavar="NAME",
+        help="Library that was measured [the tool's own library].",
+    )
+
+
+def import_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command."""
-    return SaysHelp(
-        name,
-        params=[
-            click.Argument(["files"], nargs=-1, required=True, metavar="FILE..."),
-            click.Option(
-                ["-o", "--journal", "output"],
-                type=click.Path(path_type=Path),
-                metavar="FILE",
-                help="Journal to write; it contains the results of all files, which must be of one "
-                "tool and the same devices [one journal for each file in cclmark-runs/].",
-            ),
-            click.Option(
-                ["--format"],
-                type=click.Choice((*_FORMATS, *_OTHER_BENCHMARKS)),
-                default="auto",
-                help="Format of the files [auto: detected].",
-            ),
-            click.Option(
-                ["--operation"],
-                type=click.Choice([one for one in COLLECTIVES if moves_data(one)]),
-                help="Operation, if the text does not contain it.",
-            ),
-            click.Option(
-                ["--ranks"],
-                type=WholeNumber(1, 1 << 20),
-                metavar="N",
-                help="Number of ranks, if the text does not contain it.",
-            ),
-            click.Option(
-                ["--dtype"],
-                type=click.Choice([*DTYPE_BYTES]),
-                metavar="NAME",
-                help="Element type, if the text does not contain it.",
-            ),
-            click.Option(
-                ["--reduction"],
-                type=click.Choice(REDUCTIONS),
-                help="Reduction, if the text does not contain it.",
-            ),
-            click.Option(
-                ["--size"],
-                type=Size(),
-                metavar="SIZE",
-                help="Size of a copy, if the text does not contain it [the tool's default].",
-            ),
-            click.Option(["--device"], metavar="NAME", help="Name of the devices."),
-            click.Option(
-                ["--hosts"],
-                type=WholeNumber(1, 1 << 20),
-                metavar="N",
-                help="Number of hosts, if the text does not contain it.",
-            ),
-            click.Option(
-                ["--ccl"],
-                metavar="NAME",
-                help="Library that was measured [the tool's own library].",
-            ),
-        ],
-        callback=_import,
-        examples=_EXAMPLES,
-        help=f"{summary}\n\nFILE: output of nvbandwidth (text or -j), "
+    text = (
+        f"{summary}\n\nFILE: output of nvbandwidth (text or -j), "
         "p2pBandwidthLatencyTest (of the CUDA samples or of PCCL), the OSU micro-benchmarks, the "
         "Intel MPI Benchmarks, perftest (ib_write_bw and others), ucc_perftest, ucx_perftest, "
         "nccom-test, mscclpp-test (-o), SuperBench (results-summary.jsonl), "
@@ -102,11 +124,8 @@ def import_command(name: str, summary: str) -> click.Command:
         "nccl-tests, rccl-tests, hccl_test, "
         "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
         "cclmark, or traces of torch.profiler, execution traces of PyTorch (.json or .json.gz) or "
-        "logs of NCCL Inspector, one for each rank, which become one profile; - is standard input.",
+        "logs of NCCL Inspector, one for each rank, which become one profile; - is standard input. "
+        "Also PAGE.html, a page of cclmark report, whose journals are written to files, and "
+        "PAGE.html#RUN, one of them."
     )
-
-
-def _import(**options: object) -> None:
-    from cclmark.cli.imports.run import import_files
-
-    sys.exit(import_files(**options))  # type: ignore[arg-type]
+    return command(name, text, ImportFlags, run, examples=_EXAMPLES)

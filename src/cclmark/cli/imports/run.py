@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cclmark import __version__
+from cclmark.cli.imports.command import ImportFlags
 from cclmark.document.remarks import left_out
 from cclmark.document.text import counted
 from cclmark.errors import EXIT_OK, OutputError, UsageError
@@ -29,7 +30,14 @@ from cclmark.kinds.registry import parse_journal, report_kind
 from cclmark.printable import plain
 from cclmark.results.journal import Journal, JournalWriter
 from cclmark.results.machine import readable
-from cclmark.results.page_journals import is_page, packed_in, stem_of, unpack
+from cclmark.results.page_journals import (
+    file_of,
+    is_page,
+    packed_in,
+    read_lines,
+    stem_of,
+    unpack,
+)
 
 _DIRECTORY = Path("cclmark-runs")
 _PAGE = "cclmark-page"
@@ -48,47 +56,30 @@ class _Read:
     journal: Journal
 
 
-def import_files(
-    files: Sequence[str],
-    output: Path | None,
-    format: str,
-    operation: str | None,
-    ranks: int | None,
-    dtype: str | None,
-    reduction: str | None,
-    device: str | None,
-    hosts: int | None,
-    ccl: str | None,
-    size: int | None,
-) -> int:
-    """Imports ``files`` and returns the exit code; writes nothing unless all can be read.
+def import_files(flags: ImportFlags) -> int:
+    """Imports files and returns the exit code; writes nothing unless all can be read.
 
     Raises UsageError for files that cannot be read, OutputError for those that cannot be written.
     """
-    if ccl is not None and _CCL.fullmatch(ccl) is None:
-        raise UsageError(f"--ccl: {ccl!r} is not a library name")
-    given = Given(operation, ccl, ranks, device, dtype, reduction, hosts, size)
-    chosen = None if format == "auto" else format
-    if files.count("-") > 1:
+    if flags.ccl is not None and _CCL.fullmatch(flags.ccl) is None:
+        raise UsageError(f"--ccl: {flags.ccl!r} is not a library name")
+    given = Given(
+        *(flags.operation, flags.ccl, flags.ranks, flags.device, flags.dtype, flags.reduction),
+        *(flags.hosts, flags.size),
+    )
+    if flags.files.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
-    read = list(_read_all(files, chosen, given))
-    if output is not None and len(read) == 1 and read[0].journal.profile is not None:
-        _tell(read[0])
-        _write(read[0].journal, output)
-        return EXIT_OK
-    if output is not None:
-        if any(one.journal.profile is not None for one in read):
-            raise UsageError(
-                "traces of programs and other files cannot be one journal: leave out -o"
-            )
-        runs = [(one.name, one.journal) for one in read]
+    read = list(_read_all(flags.files, None if flags.format == "auto" else flags.format, given))
+    if flags.output is None:
         for one in read:
             _tell(one)
-        _write(merged(runs), output)
+            _write(one.journal, _free_name(one))
         return EXIT_OK
+    if len(read) > 1 and any(one.journal.profile is not None for one in read):
+        raise UsageError("traces of programs and other files cannot be one journal: leave out -o")
     for one in read:
         _tell(one)
-        _write(one.journal, _free_name(one))
+    _write(merged([(one.name, one.journal) for one in read]), flags.output)
     return EXIT_OK
 
 
@@ -99,10 +90,9 @@ def _read_all(files: Sequence[str], format: str | None, given: Given) -> Iterato
     done: set[str] = set()
     for file, found in zip(contents, formats, strict=True):
         if not found and format is None and is_page(file.content):
-            for packed in packed_in(file.content, file.name):
-                lines = unpack(packed, file.name).splitlines()
-                run = parse_journal(lines, f"{file.name}#{packed.name}", as_written=True)
-                yield _Read(f"{file.name}#{packed.name}", _PAGE, run)
+            for name, content in _journals_in(file):
+                run = parse_journal(content.splitlines(), name, as_written=True)
+                yield _Read(name, _PAGE, run)
         elif not found:
             chosen, run = import_text(file.content, file.name, format, given, file.origin)
             yield _Read(file.name, chosen, run)
@@ -110,6 +100,17 @@ def _read_all(files: Sequence[str], format: str | None, given: Given) -> Iterato
             done.add(found)
             traces = [one for one, own in zip(contents, formats, strict=True) if own == found]
             yield _Read(file.name, found, import_traces(traces, found))
+
+
+def _journals_in(page: TraceFile) -> Iterator[tuple[str, bytes]]:
+    """The journals of a page, or the one that ``PAGE#RUN`` names, with their names."""
+    path = Path(page.name)
+    if file_of(path) != path:
+        content, name = read_lines(path)
+        yield name, content
+        return
+    for packed in packed_in(page.content, page.name):
+        yield f"{page.name}#{packed.name}", unpack(packed, page.name)
 
 
 def _format_of_trace(content: bytes, format: str | None) -> str:
@@ -132,7 +133,7 @@ def _content(name: str, format: str | None, given: Given) -> TraceFile:
             content, written_s = sys.stdin.buffer.read(), None
             digest.update(content)
         else:
-            with Path(name).open("rb") as file:
+            with file_of(Path(name)).open("rb") as file:
                 written_s = os.fstat(file.fileno()).st_mtime
                 content = file.read(HEAD_BYTES)
                 if file.seekable() and _format_of_trace(content, format):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cclmark.options.printed_help import SaysHelp
+from cclmark.options.command import Action, argument, command
 
 _EXAMPLES = [
     (
@@ -18,16 +18,17 @@ _EXAMPLES = [
 ]
 
 
-def plugin_command(name: str, summary: str) -> click.Command:
+@dataclass
+class PluginFlags:
+    """The arguments of ``cclmark plugin``."""
+
+    logs: tuple[Path, ...] = argument("[LOG...]", nargs=-1, type=click.Path(path_type=Path))
+
+
+def plugin_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command."""
-    return SaysHelp(
-        name,
-        params=[
-            click.Argument(["logs"], nargs=-1, type=click.Path(path_type=Path), metavar="[LOG...]"),
-        ],
-        callback=_plugin,
-        examples=_EXAMPLES,
-        help=f"{summary}\n\n"
+    text = (
+        f"{summary}\n\n"
         "Each process of the program writes one log, cclmark-HOST-PID.cclmlog (with -2 and so "
         "on if the file exists), of at most 128 MiB. "
         "Variables: CCLMARK_PLUGIN_LOG, the beginning of the path of the logs; "
@@ -39,11 +40,6 @@ def plugin_command(name: str, summary: str) -> click.Command:
         "CCLMARK_TUNER_TABLE=/path it applies the rules of a tuner table.\n\n"
         "Exit codes: 0; 1 if ranks of a communicator ran different collectives; 2 if a file cannot "
         "be read or is not a log; 3 if a log contains no operation or lacks events, or if the "
-        "plug-in is missing.",
+        "plug-in is missing."
     )
-
-
-def _plugin(logs: tuple[Path, ...]) -> None:
-    from cclmark.cli.plugin.run import print_logs, print_path
-
-    sys.exit(print_logs(logs) if logs else print_path())
+    return command(name, text, PluginFlags, run, examples=_EXAMPLES)

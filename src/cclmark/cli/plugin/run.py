@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.document.text import counted
+from cclmark.cli.plugin.command import PluginFlags
+from cclmark.document.text import aligned, counted
 from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
 from cclmark.explain.calls import CallCollector, CommunicatorCalls, LogCalls, RuleCalls, RuleUse
 from cclmark.explain.operation import Operation, dtype_of
@@ -16,6 +17,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.recording.standard_output import say
 
 _HEADS = ("calls", "operation", "type", "count", "size", "kernel", "protocol", "channels")
+_SIDES = "><<>><<>"
 
 
 def call_lines(communicators: Sequence[CommunicatorCalls]) -> list[str]:
@@ -28,7 +30,7 @@ def call_lines(communicators: Sequence[CommunicatorCalls]) -> list[str]:
         lines += ["", title] if lines else [title]
         rows = [_cells(operation, number) for operation, number in one.counts()]
         if rows:
-            lines += _aligned([list(_HEADS), *rows])
+            lines += aligned([list(_HEADS), *rows], _SIDES)
     return lines
 
 
@@ -47,20 +49,6 @@ def _cells(one: Operation, number: int) -> list[str]:
         one.protocol or "-",
         str(one.channels or "-"),
     ]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns lines with the texts to the left and the numbers to the right of their columns."""
-    right = {"calls", "count", "size", "channels"}
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            f"{cell:>{width}}" if name in right else f"{cell:<{width}}"
-            for name, cell, width in zip(_HEADS, row, widths, strict=True)
-        ]
-        lines.append(("  " + "  ".join(cells)).rstrip())
-    return lines
 
 
 def rule_lines(logs: Sequence[LogCalls]) -> list[str]:
@@ -88,8 +76,10 @@ def _described(use: RuleUse, calls: RuleCalls) -> str:
     return f"line {use.line}: {what}, {counted(calls.calls, 'call')} of {where}{missing}"
 
 
-def print_path() -> int:
-    """Prints the path of the plug-in. Raises MissingError, and OutputError as print_logs."""
+def print_plugin(flags: PluginFlags) -> int:
+    """Prints the path of the plug-in, or the contents of logs. Raises MissingError, OutputError."""
+    if flags.logs:
+        return print_logs(flags.logs)
     say(str(plugin_path()))
     return EXIT_OK
 

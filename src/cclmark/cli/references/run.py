@@ -12,6 +12,12 @@ from pathlib import Path
 
 import tomllib
 
+from cclmark.cli.references.command import (
+    AddReferencesFlags,
+    CheckReferencesFlags,
+    ListReferencesFlags,
+    RemoveReferencesFlags,
+)
 from cclmark.cli.references.lists import (
     ReferenceCheck,
     check_csv,
@@ -53,15 +59,14 @@ from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal
 
 
-def check_journal(
-    journal: str, fail_below: float | None, begin: int | None, format: str, output: Path | None
-) -> int:
-    """Prints every figure of ``journal`` with its reference and returns the exit code.
+def check_references(flags: CheckReferencesFlags) -> int:
+    """Prints every figure of a journal with its reference and returns the exit code.
 
     Raises UsageError for a journal without figures and, with ``fail_below``, if no figure has a
     verdict; OutputError.
     """
-    least_share = None if fail_below is None else fail_below / 100
+    journal, output = flags.journal, flags.output
+    least_share = None if flags.fail_below is None else flags.fail_below / 100
     refuse_to_lose(output, [Path(journal)])
     run = read_journal(Path(journal))
     _require_figures(run, journal)
@@ -74,7 +79,7 @@ def check_journal(
         run.transfers,
         lambda result: notes.match(result, header),
         lambda result: notes.match_transfer(result, header),
-        begin,
+        flags.begin,
     )
     bad = [one for one in found if one.bad]
     if least_share is not None and not bad and not any(one.judged for one in found):
@@ -85,7 +90,7 @@ def check_journal(
             "references add makes the journal of a trusted machine a reference"
         )
     check = ReferenceCheck(journal, found, notes, least_share)
-    print_out(output, lambda to: [_printed(check, format, colours=to.takes_colours)])
+    print_out(output, lambda to: [_printed(check, flags.format, colours=to.takes_colours)])
     if least_share is None:
         return EXIT_OK
     low = below(found, least_share)
@@ -134,18 +139,13 @@ _Weak = tuple[
 ]  # a measured result, and why it is not good enough
 
 
-def list_references(
-    device: str | None,
-    operation: str | None,
-    source: str | None,
-    format: str,
-    output: Path | None,
-) -> int:
+def list_references(flags: ListReferencesFlags) -> int:
     """Prints the selected references and returns the exit code.
 
     Raises UsageError for an unknown device, operation or source, OutputError.
     """
     found = load_references()
+    device, operation, source = flags.device, flags.operation, flags.source
     asked = any(choice is not None for choice in (device, operation, source))
     if device is not None:
         kind = kind_of(device)
@@ -159,20 +159,21 @@ def list_references(
         found = _chosen("--operation", operation, found, lambda one: [one.operation])
     if source is not None:
         found = _chosen("--source", source, found, lambda one: [one.source.name])
-    print_out(output, lambda to: [_written(found, format, asked=asked, colours=to.takes_colours)])
+    print_out(
+        flags.output,
+        lambda to: [_written(found, flags.format, asked=asked, colours=to.takes_colours)],
+    )
     return EXIT_OK
 
 
-def add_references(
-    journal: str, name: str, references_dir: Path | None, *, force: bool = False
-) -> int:
-    """Writes a file of references from the results of ``journal`` and returns the exit code.
+def add_references(flags: AddReferencesFlags) -> int:
+    """Writes a file of references from the results of a journal and returns the exit code.
 
     Figures that are not good enough (see weaknesses) are named on standard error. They are left
-    out, which is EXIT_WRONG, or with ``force`` taken. Raises UsageError if ``journal`` is not a
+    out, which is EXIT_WRONG, or with ``force`` taken. Raises UsageError if it is not a
     journal, if no figure can be a reference, and if the file exists or cannot be written.
     """
-    title = name.strip()
+    journal, force, title = flags.journal, flags.force, flags.name.strip()
     if not title:
         raise UsageError("--name is empty: write a title, for example 'our rack, accepted 2026-11'")
     if not title.isprintable():
@@ -199,7 +200,7 @@ def add_references(
         text = references_text(taken, title, multicast=multicast, note=note)
     except UsageError as error:
         raise UsageError(f"{journal}: {error}") from None
-    directory = references_dir or data_directory()
+    directory = flags.references_dir or data_directory()
     file = directory / f"{_stem(title, run.header.run_id)}.toml"
     content = text.encode()
     count = len(parse_references(content, str(file), own=True))
@@ -226,9 +227,9 @@ def add_references(
             file=sys.stderr,
         )
     say(f"{plain(str(file))}: {count} figures of {plain(title)!r}, used from now on")
-    if references_dir is not None and not _is_used(references_dir):
+    if flags.references_dir is not None and not _is_used(directory):
         print(
-            f"cclmark: {plain(str(references_dir))} is not searched for references: add it to "
+            f"cclmark: {plain(str(directory))} is not searched for references: add it to "
             f"{REFERENCES_VARIABLE}",
             file=sys.stderr,
         )
@@ -253,13 +254,13 @@ def _listed(weak: Sequence[_Weak], words: str, stem: str) -> str:
     return "\n".join([f"{words}: {outcome}", *lines])
 
 
-def remove_references(name: str, references_dir: Path | None) -> int:
-    """Deletes the file of the user's references ``name``, a source or a title.
+def remove_references(flags: RemoveReferencesFlags) -> int:
+    """Deletes the file of the user's references of a name, a source or a title.
 
     Returns the exit code. Raises UsageError if no file, or several files, have that name, if it is
     shipped with cclmark, and if it cannot be removed.
     """
-    directory = references_dir or data_directory()
+    name, directory = flags.name, flags.references_dir or data_directory()
     try:
         files = sorted(directory.glob("*.toml"))
     except OSError as error:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cclmark.cli.report.command import ReportFlags
 from cclmark.document.chart_model import key_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
@@ -21,13 +22,7 @@ from cclmark.report.run_page import chart_sections, page_of
 from cclmark.results.page_journals import expanded, file_of, read_lines, stem_of
 
 
-def report_journals(
-    journals: Sequence[str],
-    output: Path | None,
-    title: str | None,
-    png: Path | None,
-    svg: Path | None,
-) -> int:
+def report_journals(flags: ReportFlags) -> int:
     """Writes the page, pictures, or both, prints their paths, and returns the exit code.
 
     Raises UsageError for journals that cannot be read or are empty, and for paths that cannot be
@@ -36,11 +31,12 @@ def report_journals(
     # Millions of small lists are created and all are kept: the search for reference cycles among
     # them would take a fifth of the time of this short command.
     gc.disable()
+    journals, output, png, svg = flags.journals, flags.output, flags.png, flags.svg
     runs = _runs(journals)
     if output is not None or (png is None and svg is None):
         path = output or Path(f"{file_of(Path(_path_of(journals[0]))).stem}.html")
         refuse_to_lose(path, [Path(_path_of(text)) for text in journals])
-        write_whole(path, render(page_of(runs, title or "")).encode())
+        write_whole(path, render(page_of(runs, flags.title_text or "")).encode())
         if path != STANDARD_OUTPUT:
             print(f"cclmark: report {plain(str(path))}", file=sys.stderr)
     for directory, format in ((png, "png"), (svg, "svg")):

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cclmark.options.printed_help import SaysHelp
+from cclmark.options.command import (
+    JOURNAL,
+    METHOD,
+    WHERE,
+    Action,
+    GroupedCommand,
+    argument,
+    command,
+    option,
+)
 
 _EXAMPLES = [
     ("cclmark rerun run.jsonl", "The same measurement again, compared with the journal."),
@@ -15,31 +24,35 @@ _EXAMPLES = [
 ]
 
 
-def rerun_command(name: str, summary: str) -> click.Command:
-    """Returns the command."""
-    return _Rerun(
-        name,
-        params=[
-            click.Argument(["journal"], type=click.Path(path_type=Path)),
-            click.Argument(["options"], nargs=-1, metavar="[-- OPTIONS]"),
-            click.Option(
-                ["--keep-environment"],
-                is_flag=True,
-                help="Do not set the environment variables of the journal.",
-            ),
-            click.Option(
-                ["--elsewhere"],
-                is_flag=True,
-                help="Measure the devices of this host if the journal's devices are missing.",
-            ),
-        ],
-        callback=_rerun,
-        examples=_EXAMPLES,
-        help=f"{summary}\n\nOPTIONS replace the options of the journal's command.",
+@dataclass
+class RerunFlags:
+    """The options of ``cclmark rerun``."""
+
+    journal: Path = argument("JOURNAL", required=True, type=click.Path(path_type=Path))
+    options: tuple[str, ...] = argument("[-- OPTIONS]", nargs=-1)
+    keep_environment: bool = option(
+        "--keep-environment",
+        title=METHOD,
+        default=False,
+        is_flag=True,
+        help="Do not set the environment variables of the journal.",
+    )
+    on_this_host: bool = option(
+        "--elsewhere",
+        title=WHERE,
+        default=False,
+        is_flag=True,
+        help="Measure the devices of this host if the journal's devices are missing.",
     )
 
 
-class _Rerun(SaysHelp):
+def rerun_command(name: str, summary: str, run: Action) -> click.Command:
+    """Returns the command."""
+    text = f"{summary}\n\n{JOURNAL} OPTIONS replace the options of the journal's command."
+    return command(name, text, RerunFlags, run, _Rerun, examples=_EXAMPLES)
+
+
+class _Rerun(GroupedCommand):
     """Reports where to put options of the command that is run again."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -53,11 +66,3 @@ class _Rerun(SaysHelp):
                 "command: cclmark rerun JOURNAL -- --ccl shm",
                 ctx,
             ) from None
-
-
-def _rerun(
-    journal: Path, options: tuple[str, ...], keep_environment: bool, elsewhere: bool
-) -> None:
-    from cclmark.cli.rerun.rerunning import rerun
-
-    sys.exit(rerun(journal, options, keep_environment=keep_environment, elsewhere=elsewhere))

@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from cclmark.analysis.statistics import median
+from cclmark.cli.rerun.command import RerunFlags
 from cclmark.comparison.figures import MARGIN, Compared, Side, compare
 from cclmark.document.text import counted
 from cclmark.errors import EXIT_DIED, MissingError, UsageError
@@ -97,12 +98,13 @@ _NAMING = {
 }
 
 
-def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhere: bool) -> int:
-    """Runs the command of the journal at ``path``, with ``options`` instead of its options.
+def rerun(flags: RerunFlags) -> int:
+    """Runs the command of a journal, with ``options`` instead of its options.
 
     Returns the exit code. Raises UsageError for a journal without such a command and, unless
-    ``elsewhere`` or ``options`` select others, MissingError if its devices are not present.
+    ``on_this_host`` or ``options`` select others, MissingError if its devices are not present.
     """
+    path, options = flags.journal, flags.options
     then = read_journal(path, as_written=True)
     names, command, words = _command_of(then.header, path)
     given = _given(command, words)
@@ -110,7 +112,7 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhe
     if "output" in replaced:
         refuse_to_lose(Path(replaced["output"]), [path])
     _refuse_code(command, given, replaced, path)
-    if not elsewhere and not replaced.keys() & {*_DEVICES, "ccl"}:
+    if not flags.on_this_host and not replaced.keys() & {*_DEVICES, "ccl"}:
         _require_devices(then.header, path)
     if "pattern" not in replaced:
         _keep_pattern(given, then.header, path)
@@ -125,7 +127,7 @@ def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhe
     )
     if then.header.launcher and find_placement(os.environ) is None:
         _say(_alone(then.header, path))
-    if not keep_environment:
+    if not flags.keep_environment:
         repetition.notices = _set_variables(then.header.environment)
     context = click.get_current_context()
     try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
+from cclmark.cli.serve.command import ServeFlags
 from cclmark.errors import MissingError, UsageError
 from cclmark.history.database import default_path
 from cclmark.history.history_model import RunFilter
@@ -36,9 +37,7 @@ _MOST_TOKEN = 4096
 _GRACE_S = 10  # for responses under way when the server is stopped
 
 
-def serve_history(
-    db: str | None, host: str, port: int, token_file: Path | None, verbose: bool
-) -> NoReturn:
+def serve_history(flags: ServeFlags) -> NoReturn:
     """Serves the history until a signal ends it.
 
     Raises KeyboardInterrupt then; MissingError if the packages or the history are missing;
@@ -51,10 +50,10 @@ def serve_history(
         from cclmark.serve.guard import AccessRules
     except ModuleNotFoundError as error:
         _lacking(error)
-    token = _token(token_file)
-    history = History(db or str(default_path()), read_only=True)
+    token, host = _token(flags.token_file), flags.host
+    history = History(flags.db or str(default_path()), read_only=True)
     history.runs(RunFilter(), 1)
-    with _listening(host, port) as listener:
+    with _listening(host, flags.port) as listener:
         bound, port = listener.getsockname()[:2]
         wide = not ipaddress.ip_address(bound).is_loopback
         made = wide and not token
@@ -63,7 +62,7 @@ def serve_history(
         access = (
             AccessRules(token, port=port) if wide else AccessRules.on_loopback(host, port, token)
         )
-        app = make_app(history, _references, access, _tell, _tell if verbose else None)
+        app = make_app(history, _references, access, _tell, _tell if flags.verbose else None)
         address = _address(host, bound, port) + (f"?token={quote(token)}" if made else "")
         say(f"cclmark: serving {plain(history.name)} at {address} until Ctrl-C")
         _run(app, listener)

@@ -41,8 +41,7 @@ from cclmark.plan.libraries import title_of
 from cclmark.plan.library_settings import algorithm_settings
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
-from cclmark.references.match import LEAST_JUDGED_BYTES, LatencyVerdict
-from cclmark.references.restrictions import restrictions
+from cclmark.references.match import LEAST_JUDGED_BYTES, LatencyVerdict, restrictions
 from cclmark.results.item_results import CaseResult
 from cclmark.results.journal import Journal
 

@@ -23,7 +23,7 @@ from cclmark.kinds.registry import read_journal
 from cclmark.launch.launching import FAILED_BEFORE, ExperimentLaunch, Starts, starts_of
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
-from cclmark.plan.outline import differences, outline_of
+from cclmark.plan.outline import SIDES, differences, outline_of
 from cclmark.plan.variants import Variant
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import Recorder, recording
@@ -387,7 +387,7 @@ class EarlierTrials:
         journal = read_journal(path, as_written=True)
         header, trials = journal.header, journal.of(TrialResult)
         outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
-        found = differing_settings(header.settings, request.settings)
+        found = differing_settings(header.settings, request.settings, sides=SIDES)
         if header.plan is not None:
             found = differences(header.plan, outline) + found
         # A run that was interrupted before its first trial has none, but its plan fits.
