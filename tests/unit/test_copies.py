@@ -19,6 +19,7 @@ from cclmark.kinds.p2p.document import document_of_transfers
 from cclmark.kinds.p2p.formats import TransferPccl
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.plan.items import P2P
+from cclmark.plan.transfers import Transfer
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
 from cclmark.report.run_page import page_of
@@ -89,6 +90,11 @@ def test_a_deviation_says_which_way_is_good():
     assert relative(20.0, 10.0, lower_is_better=True) == "100% higher, worse"
     assert relative(226.7, 394.5, lower_is_better=False) == "43% lower, worse"
     assert relative(400.0, 200.0, lower_is_better=False) == "100% higher, better"
+    # A link that moves data is not 100% slower.
+    assert relative(0.9941, 200.0, lower_is_better=False) == "a factor of 201 lower, worse"
+    assert relative(0.004, 400.0, lower_is_better=False) == "a factor of 100,000 lower, worse"
+    assert relative(1.2, 200.0, lower_is_better=False) == "99% lower, worse"
+    assert relative(0.0, 200.0, lower_is_better=False) == "100% lower, worse"
     (worst, *_) = outliers_of(slowed().transfers, COPIES.header).far
     assert "(67% lower, worse)" in deviation_text(worst, NAMES)
 
@@ -109,6 +115,40 @@ def test_no_pair_stands_out_where_times_say_little():
         assert "Pairs that stand out" not in text
     injected = replace(crowded.settings, inject=["delay:pair=0-1,ms=1"])
     assert outliers_of(journal.transfers, replace(crowded, settings=injected)).far
+
+
+@pytest.mark.parametrize("journal", [COPIES, PAIRS], ids=["p2p", "pairs"])
+def test_what_cannot_be_judged_is_not_good(journal):
+    """Neither on shared processors, nor without anything to compare with."""
+    crowded = Journal(replace(journal.header, notices=[CROWDED]), journal.results)
+    found = {one.sentence: one.severity for one in insights_on(crowded)}
+    assert found["Ranks share processors: these figures cannot be judged."] == "note"
+    few = [one for one in journal.results if pair_of(one.item) == (0, 1)]
+    found |= {one.sentence: one.severity for one in insights_on(Journal(journal.header, few))}
+    (lacking,) = [text for text in found if "to compare these figures with" in text]
+    assert lacking.startswith("There is no reference and no group of 4 or more pairs linked in ")
+    assert found[lacking] == "note"
+    assert "Nothing needs a look." not in found
+
+
+def pair_of(item):
+    return item.flows[0] if isinstance(item, Transfer) else item.pair
+
+
+def test_sentences_of_a_terminal_have_its_width():
+    view = View(Journal(COPIES.header), columns=80, references=notes())
+    text = export(exporter_of(KINDS[P2P], "table", view), COPIES.header, COPIES.transfers)
+    (place,) = [
+        place for place, line in enumerate(text.splitlines()) if line.startswith("  method ")
+    ]
+    method, rest = text.splitlines()[place : place + 2]
+    assert method.startswith("  method     device events behind a gate, until the median")
+    assert rest == " " * 13 + "%), every last sample checked"
+    # The rows of a table are longer.
+    (table,) = document_of(document_of_transfers, NamedRun("", COPIES, notes())).closing
+    rows = tuple(f"  {row[0]}" for row in (table.head, *table.rows))
+    prose = [line for line in text.splitlines() if not line.startswith(rows)]
+    assert max(map(len, prose)) <= 80
 
 
 def test_no_pair_of_collectives_stands_out_where_times_say_little():

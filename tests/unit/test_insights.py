@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.document.blocks import Finding
 from cclmark.document.insight_words import sentence
 from cclmark.document.naming import NamedRun
@@ -251,6 +252,12 @@ def test_without_a_limit_or_a_reference_nothing_is_called_in_order():
     assert "There is no link limit and no reference to compare these figures with." in texts(
         journal, "note"
     )
+    crowded = replace(COLLECTIVES.header, notices=[f"4 ranks share 2: {TIMES_MEAN_LITTLE}"])
+    found = insights_on(Journal(crowded, quiet, footer=COLLECTIVES.footer), shipped())
+    assert "Ranks share processors: these figures cannot be judged." in [
+        one.sentence for one in found
+    ]
+    assert "Nothing needs a look." not in [one.sentence for one in found]
 
 
 def test_noisy_curves_have_no_dips_and_most_noise_is_worth_a_look():
@@ -271,7 +278,7 @@ def test_noisy_curves_have_no_dips_and_most_noise_is_worth_a_look():
     (text,) = [text for text in found if "medians" in text]
     assert text.startswith(
         f"The medians of 257 cases of 257 are known to no better than ±5 % (95 %), the worst that "
-        f"of {COLLECTIVES.results[-1].case.describe()}: ±9%"
+        f"of {COLLECTIVES.results[-1].case.describe()}: ±8.6 %; 257 cases of 257 vary by more than "
     )
 
 
@@ -295,7 +302,7 @@ def test_samples_that_scatter_are_no_reason_to_look_where_medians_are_known():
     assert texts(journal, "look") == []
     (note,) = [one for one in insights_on(journal) if "from sample to sample" in one.sentence]
     assert note.severity == "note"
-    assert "; their medians are known to ±2.7 % or better." in note.sentence
+    assert "; their medians are known to ±2.7 % or better; 1 case did not get" in note.sentence
     assert "not its own" not in note.advice
     # Of few samples nobody knows how far the median is off.
     few = [replace(one, summary=replace(one.summary, half_width=None)) for one in noisy]
@@ -528,9 +535,19 @@ def test_many_reasons_for_not_knowing_what_ran_are_one_finding():
 
 def test_one_unknown_median_is_worth_a_look():
     results = [replace(one) for one in COLLECTIVES.results]
-    results[0] = replace(results[0], summary=replace(results[0].summary, half_width=10.0))
-    found = texts(Journal(COLLECTIVES.header, results), "look")
-    assert any("±1000%" in text for text in found)
+    unknown = replace(results[0].summary, half_width=10.0, cv=0.5)
+    results[0] = replace(results[0], converged=False, summary=unknown)
+    # One finding has all that is to be said about noise, with one advice.
+    (found,) = [
+        one
+        for one in insights_on(Journal(COLLECTIVES.header, results))
+        if any(word in one.sentence for word in ("medians", "sample to sample", "--max-time"))
+    ]
+    assert found.severity == "look"
+    case = results[0].case.describe()
+    assert f"(95 %), the worst that of {case}: > ±100 %; " in found.sentence
+    assert "2 cases did not get to ±2 % of the median within --max-time 1 s" in found.sentence
+    assert found.advice.count("--max-time") == 1
 
 
 def test_skipped_cases_are_neither_unchecked_nor_unsure():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import Paint, ansi, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
@@ -20,7 +18,6 @@ from cclmark.kinds.collective.document import (
     text_of_cases,
 )
 from cclmark.kinds.collective.kind import KIND
-from cclmark.kinds.pieces.kind import KIND as PIECES
 from cclmark.kinds.pieces.request import pieces_request
 from cclmark.launch.coordinator import Coordinator
 from cclmark.options import like
@@ -41,8 +38,7 @@ from cclmark.plan.libraries import (
     owners_of,
     torch_backend_of,
 )
-from cclmark.recording.joining import joined
-from cclmark.recording.output import Output
+from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import record
 from cclmark.results.item_results import CaseResult
 
@@ -113,10 +109,10 @@ def measure(operations: list[str], flags: CollectiveOptions, pieces: Sequence[in
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-    began_s = time.monotonic()
-    with joined(wanted_of(flags, mixed=True)) as coordinator:
-        coordinator.exit_code = _measure(operations, flags, pieces, coordinator, began_s)
-        return coordinator.exit_code
+    return run_joined(
+        wanted_of(flags, mixed=True),
+        lambda coordinator: _measure(operations, flags, pieces, coordinator),
+    )
 
 
 def _measure(
@@ -124,35 +120,20 @@ def _measure(
     flags: CollectiveOptions,
     pieces: Sequence[int],
     coordinator: Coordinator,
-    began_s: float,
 ) -> int:
     references = _reference_notes(are_asked=flags.references)
     request, plan = request_of(KIND, operations, flags, coordinator)
     name = operations[0] if len(operations) == 1 else "collectives"
     if pieces:
-        return record(
-            pieces_request(request, pieces),
-            lambda output: exporter_of(PIECES, flags.format, View(paint=_paint(output))),
-            began_s,
-            output=flags.output,
-            journal=flags.journal,
-            stem=stem_of(f"{name}-pieces", plan),
-            resume=flags.resume,
-        )
+        return record(pieces_request(request, pieces), flags, stem_of(f"{name}-pieces", plan))
     return record(
         request,
-        lambda output: _exporter(flags, plan, output, references),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        stem=stem_of(name, plan),
-        resume=flags.resume,
+        flags,
+        stem_of(name, plan),
+        view=View(references=references),
+        exporter_for=lambda view: _exporter(flags, plan, view),
         explain=flags.why or part(flags, ExplainOptions).explain,
     )
-
-
-def _paint(output: Output) -> Paint:
-    return ansi if output.takes_colours else unpainted
 
 
 def _reference_notes(*, are_asked: bool) -> ReferenceNotes:
@@ -165,16 +146,13 @@ def _reference_notes(*, are_asked: bool) -> ReferenceNotes:
     return ReferenceNotes(lambda kinds: references)
 
 
-def _exporter(
-    flags: CollectiveOptions, plan: Sweep, output: Output, references: ReferenceNotes
-) -> Exporter[CaseResult]:
+def _exporter(flags: CollectiveOptions, plan: Sweep, view: View) -> Exporter[CaseResult]:
     if flags.format not in ("table", "markdown"):
-        return exporter_of(KIND, flags.format, View(references=references))
+        return exporter_of(KIND, flags.format, view)
     names = [name for name in PLACEMENTS if (name == "in-place") in plan.placements]
     shown = CaseView(names, flags.references, like.shows_gbps(flags.like), flags.why)
     if flags.format == "markdown":
-        return text_of_cases(View(references=references), shown, markdown=True)
-    view = View(paint=_paint(output), columns=output.terminal_columns, references=references)
+        return text_of_cases(view, shown, markdown=True)
     soak = part(flags, SoakOptions)
     return table_of_cases(
         view, shown, is_soak=bool(soak.duration), summary_every_s=soak.summary_every

@@ -14,10 +14,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.analysis.paired import Batch, Times
-from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
-from cclmark.document.report_kind import View
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.kinds.experiment.bisection import (
     LEAST_ROUNDS_TO_DECIDE,
@@ -33,7 +30,6 @@ from cclmark.kinds.experiment.kind import KIND
 from cclmark.kinds.experiment.library_version import version_for
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialMeasuring
 from cclmark.kinds.experiment.plan import Trial, trials_of
-from cclmark.kinds.experiment.result import TrialResult
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.experiment_launch import worst_of
 from cclmark.launch.request import Outcome, Request
@@ -280,14 +276,8 @@ def _measure(
     )
     return record(
         experiment,
-        lambda output: _exporter(flags, output),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        stem=stem_of(
-            f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan
-        ),
-        resume=flags.resume,
+        flags,
+        stem_of(f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan),
         explain=True,
     )
 
@@ -394,8 +384,3 @@ def _library(text: str) -> str:
             f"--library {text}: neither a known library nor a file: see cclmark info --ccls"
         )
     return str(path.absolute())
-
-
-def _exporter(flags: ExperimentFlags, output: Output) -> Exporter[TrialResult]:
-    paint = ansi if output.takes_colours else unpainted
-    return exporter_of(KIND, flags.format, View(paint=paint, columns=output.terminal_columns))

@@ -10,12 +10,12 @@ from typing import cast
 
 from cclmark.document.blocks import Document, Finding, RunContent, Table
 from cclmark.document.case_fields import case_fields, case_labels
-from cclmark.document.columns import Cell, ColumnKind
+from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
-from cclmark.document.remarks import ending
+from cclmark.document.remarks import ending, reason_text
 from cclmark.document.report_kind import ReportKind, RunLabels
 from cclmark.document.text import counted, ranks_text
 from cclmark.kinds.memory.figures import (
@@ -100,11 +100,6 @@ def _of_stage(
     return Field(key, value, "int")
 
 
-def _of_buffer(key: str, kind: ColumnKind, name: str = "") -> Field:
-    of = attrgetter(name or key)
-    return Field(key, lambda one: None if one.buffer is None else of(one.buffer), kind)
-
-
 def _of_library(result: MemoryResult, name: str) -> int:
     return sum(getattr(one, name) for one in taken_by_library(result).values())
 
@@ -125,9 +120,9 @@ def _stated_bytes(entry: _Entry) -> int | None:
 
 _OF_RESULT = (
     *case_fields("result.memory.case"),
-    Field("rank", attrgetter("result.memory.rank"), "int"),
-    Field("status", attrgetter("result.status"), "text"),
-    Field("reason", attrgetter("result.reason"), "text"),
+    Field("rank", "result.memory.rank", "int"),
+    Field("status", "result.status", "text"),
+    Field("reason", lambda one: reason_text(one.result), "text"),
 )
 # A row for each stage, then one for each buffer.
 FIELDS = Fields(
@@ -142,12 +137,12 @@ FIELDS = Fields(
         _of_stage("shared_bytes", lambda one: taken_in(one).shared_bytes),
         _of_stage("pss_bytes", lambda one: taken_in(one).pss_bytes),
         _of_stage("stated_bytes", stated_total),
-        _of_buffer("place", "text"),
-        _of_buffer("allocated_bytes", "int", "size_bytes"),
-        _of_buffer("used_bytes", "int"),
-        _of_buffer("first_values", "text"),
-        _of_buffer("address", "text"),
-        _of_buffer("mapped", "bool"),
+        Field("place", "buffer.place", "text"),
+        Field("allocated_bytes", "buffer.size_bytes", "int"),
+        Field("used_bytes", "buffer.used_bytes", "int"),
+        Field("first_values", "buffer.first_values", "text"),
+        Field("address", "buffer.address", "text"),
+        Field("mapped", "buffer.mapped", "bool"),
     ],
     rows=_entries,
 )

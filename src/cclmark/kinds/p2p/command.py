@@ -44,7 +44,7 @@ _EXAMPLES = [
         "Copies of 64 KiB between two ranks of the host.",
     ),
     (
-        "cclmark p2p -t CE --direction write,read -b 1M -e 256M -f 4 --format csv -O copies.csv",
+        "cclmark p2p -t CE -d write,read -b 1M -e 256M -f 4 --format csv -O copies.csv",
         "Both directions by copy engines, several sizes, as CSV.",
     ),
 ]

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
@@ -42,8 +40,7 @@ from cclmark.plan.transfers import (
     TransferPlan,
     random_sizes,
 )
-from cclmark.recording.joining import WantedDevices, first_of, joined, pick_devices
-from cclmark.recording.output import Output
+from cclmark.recording.joining import WantedDevices, first_of, pick_devices, run_joined
 from cclmark.recording.recorder import record
 from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Settings
@@ -78,10 +75,11 @@ def measure_transfers(flags: TransferFlags) -> int:
             flags.timeout_s,
             falls_back=_falls_back(flags),
         )
-        with joined(wanted) as coordinator:
-            flags.per_device = 1
-            coordinator.exit_code = _measure(flags, coordinator.devices, began_s, coordinator)
-            return coordinator.exit_code
+        flags = replace(flags, per_device=1)
+        return run_joined(
+            wanted,
+            lambda coordinator: _measure(flags, coordinator.devices, began_s, coordinator),
+        )
     launched = first_of("p2p")
     if launched is not None and not flags.per_device:
         print(
@@ -166,12 +164,17 @@ def _measure(
         )
     return record(
         request,
-        lambda output: _exporter(flags, output, hosts=shows_hosts),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        stem=f"p2p-{devices.runtime}-{len(devices.indices)}",
-        resume=flags.resume,
+        flags,
+        f"p2p-{devices.runtime}-{len(devices.indices)}",
+        view=View(
+            references=ReferenceNotes(usual_references),
+            most_devices=flags.most_shown,
+            details=bool(flags.shares),
+        ),
+        exporter_for=(lambda view: _pccl(view, hosts=shows_hosts))
+        if flags.format == "pccl"
+        else None,
+        began_s=began_s,
     )
 
 
@@ -433,14 +436,5 @@ def settings_of(flags: CopyOptions, runtime: str) -> Settings:
     )
 
 
-def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> Exporter[TransferResult]:
-    if flags.format == "pccl":
-        return TransferPccl(shares=bool(flags.shares), hosts=hosts, most_devices=flags.most_shown)
-    view = View(
-        paint=ansi if output.takes_colours else unpainted,
-        columns=output.terminal_columns,
-        references=ReferenceNotes(usual_references),
-        most_devices=flags.most_shown,
-        details=bool(flags.shares),
-    )
-    return exporter_of(KIND, flags.format, view)
+def _pccl(view: View, *, hosts: bool) -> Exporter[TransferResult]:
+    return TransferPccl(shares=view.details, hosts=hosts, most_devices=view.most_devices)
