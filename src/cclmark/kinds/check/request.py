@@ -13,7 +13,7 @@ from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
-from cclmark.results.schema import Settings
+from cclmark.results.schema import settings_without_sweep
 
 _USUAL_RANKS = 4
 
@@ -44,24 +44,11 @@ def _check(flags: TorchFlags, coordinator: Coordinator) -> int:
     for text in flags.inject:
         if Injection.parse(text, ranks).kind == "hang":
             raise UsageError(f"{text!r}: checks support only the faults corrupt and delay")
-    settings = Settings(
-        begin_bytes=0,
-        end_bytes=0,
-        step_bytes=0,
-        factor=0.0,
-        timing="checked",
-        across_ranks="max",
-        precision=0.0,
-        max_time_s=0.0,
-        timeout_s=flags.timeout_s,
+    settings = settings_without_sweep(
+        "checked",
+        flags.timeout_s,
         iterations=1,
         warmup=0,
-        group=1,
-        graph_launches=1,
-        check=1,
-        cycles=1,
-        registration="none",
-        seed=0,
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),
         values=flags.values,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
+
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.reference_notes import ReferenceNotes
@@ -18,8 +20,10 @@ from cclmark.kinds.collective.document import (
     text_of_cases,
 )
 from cclmark.kinds.collective.kind import KIND
-from cclmark.kinds.pieces.request import pieces_request
+from cclmark.kinds.pieces.kind import KIND as PIECES
+from cclmark.kinds.pieces.plan import piece_cases
 from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.request import Request
 from cclmark.options import like
 from cclmark.options.case_request import request_of, stem_of
 from cclmark.options.chosen_devices import wanted_of
@@ -27,7 +31,8 @@ from cclmark.options.chosen_libraries import libraries_of
 from cclmark.options.command import part
 from cclmark.options.groups import CaseOptions, ExplainOptions, SoakOptions
 from cclmark.options.usual_references import usual_references
-from cclmark.plan.cases import Sweep
+from cclmark.plan.cases import Case, Sweep
+from cclmark.plan.items import items_of
 from cclmark.plan.libraries import (
     BRIDGE,
     MPI,
@@ -125,7 +130,7 @@ def _measure(
     request, plan = request_of(KIND, operations, flags, coordinator)
     name = operations[0] if len(operations) == 1 else "collectives"
     if pieces:
-        return record(pieces_request(request, pieces), flags, stem_of(f"{name}-pieces", plan))
+        return record(_in_pieces(request, pieces), flags, stem_of(f"{name}-pieces", plan))
     return record(
         request,
         flags,
@@ -133,6 +138,20 @@ def _measure(
         view=View(references=references),
         exporter_for=lambda view: _exporter(flags, plan, view),
         explain=flags.why or part(flags, ExplainOptions).explain,
+    )
+
+
+def _in_pieces(request: Request, numbers: Sequence[int]) -> Request:
+    """Returns the request for its cases in these numbers of pieces. Raises UsageError."""
+    settings = request.settings
+    if settings.timing not in ("auto", "throughput", "blocking"):
+        raise UsageError(f"--pieces: --timing is throughput or blocking, not {settings.timing}")
+    timing = "throughput" if settings.timing == "auto" else settings.timing
+    return replace(
+        request,
+        kind=PIECES,
+        settings=msgspec.structs.replace(settings, timing=timing),
+        planned=piece_cases(items_of(request.planned, Case), numbers),
     )
 
 

@@ -15,7 +15,7 @@ from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import sweep
 from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
-from cclmark.results.schema import Settings
+from cclmark.results.schema import Settings, settings_without_sweep
 
 _MOST_USUAL_RANKS = 4  # of the host
 
@@ -60,23 +60,16 @@ def _settings(flags: ObjectFlags, ranks: int) -> Settings:
     """Creates the settings that the flags request. Raises UsageError."""
     for text in flags.inject:
         Injection.parse(text, ranks)
-    return Settings(
+    return settings_without_sweep(
+        "calls in a row",
+        flags.timeout_s,
         begin_bytes=flags.begin,
         end_bytes=max(flags.begin, USUAL_END_BYTES) if flags.end is None else flags.end,
         step_bytes=flags.step,
         factor=0.0 if flags.step else flags.factor or USUAL_FACTOR,
-        timing="calls in a row",
-        across_ranks="max",
         precision=flags.precision_percent / 100,
         max_time_s=flags.max_time_s,
-        timeout_s=flags.timeout_s,
-        iterations=None,
-        warmup=None,
-        group=1,
-        graph_launches=1,
         check=flags.check,
-        cycles=1,
-        registration="none",
         seed=flags.seed,
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),

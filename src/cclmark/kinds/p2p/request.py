@@ -43,7 +43,7 @@ from cclmark.plan.transfers import (
 from cclmark.recording.joining import WantedDevices, first_of, pick_devices, run_joined
 from cclmark.recording.recorder import record
 from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import Settings
+from cclmark.results.schema import Settings, settings_without_sweep
 from cclmark.run import locate
 
 _DEFAULT_BYTES = {"host": 16 << 20}
@@ -413,23 +413,16 @@ def settings_of(flags: CopyOptions, runtime: str) -> Settings:
         begin_bytes = ranges.elements * ELEMENT_BYTES
     else:
         begin_bytes = _DEFAULT_BYTES.get(runtime, _DEFAULT_BYTES_OF_ACCELERATORS)
-    return Settings(
+    return settings_without_sweep(
+        "gated",
+        flags.timeout_s,
         begin_bytes=begin_bytes,
         end_bytes=begin_bytes if ranges.end is None else ranges.end,
-        step_bytes=0,
         factor=ranges.factor,
-        timing="gated",
-        across_ranks="max",
         precision=sampling.precision_percent / 100,
         max_time_s=sampling.max_time_s,
-        timeout_s=flags.timeout_s,
         iterations=flags.repeat,
-        warmup=None,
-        group=1,
-        graph_launches=1,
         check=flags.verify,
-        cycles=1,
-        registration="none",
         seed=flags.seed,
         inject=list(part(flags, FaultOptions).inject),
         triangle=bool(ranges.triangle),
