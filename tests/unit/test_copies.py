@@ -5,11 +5,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.document.chart_model import Lines
 from cclmark.document.deviations import deviation_text, relative
+from cclmark.document.device_labels import labels
 from cclmark.document.document_text import document_of
 from cclmark.document.exporters import exporter_of
 from cclmark.document.naming import NamedRun
@@ -24,7 +27,7 @@ from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
-from cclmark.results.schema import Verification, WrongOutput
+from cclmark.results.schema import DeviceDescription, Verification, WrongOutput
 from reports import insights_on
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -244,3 +247,32 @@ def test_wrong_copies_have_no_figure_and_their_elements_below():
     assert document.findings[0].sentence.startswith("wrong data in 1 case: unidirectional write CE")
     assert document.is_wrong
     assert document.outcome.startswith("120 of 120 copies checked, 1 wrong")
+
+
+def device(rank, host, index, name):
+    return DeviceDescription(
+        rank=rank, host=host, runtime="", index=index, name=name, memory_bytes=0
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b"]), st.integers(0, 3), st.sampled_from(["", "GPU 0", "NIC 1"])
+        ),
+        max_size=12,
+    ),
+    st.booleans(),
+)
+def test_no_two_devices_have_one_name(described, hosts):
+    devices = [device(rank, *one) for rank, one in enumerate(described)]
+    found = labels(devices, hosts=hosts)
+    assert len(set(found)) == len(devices)
+    assert not any(" " in name for name in found)  # a name is a word of a printed matrix
+
+
+def test_names_are_numbers_unless_these_repeat():
+    gpus = [device(rank, "a", rank, "H100") for rank in range(2)]
+    assert labels(gpus) == ["DEV0", "DEV1"]
+    assert labels([*gpus, device(2, "b", 0, "H100")]) == ["HOST0:DEV0", "HOST0:DEV1", "HOST1:DEV0"]
+    assert labels([*gpus, device(2, "a", 1, "mlx5_1")]) == ["H100#0", "H100#1", "mlx5_1"]

@@ -41,6 +41,35 @@ def shipped():
     return ReferenceNotes(shipped_references)
 
 
+def slowed_copies(rate=1e9, header=COPIES.header):
+    """The copies with another rate of the first one."""
+    first = COPIES.transfers[0]
+    slow = replace(first.summary, bytes_per_s=rate, flow_bytes_per_s=[rate])
+    results = [replace(first, summary=slow), *COPIES.transfers[1:]]
+    return Journal(header, results=results, footer=COPIES.footer)
+
+
+def with_links(of_pairs, **other):
+    """The copies with one link changed. ``of_pairs``: of both directions of DEV0 and DEV1."""
+    slow = {(0, 1), (1, 0)}
+    relations = [
+        replace(one, **(of_pairs if (one.first, one.second) in slow else other))
+        for one in COPIES.header.relations
+    ]
+    return replace(COPIES.header, relations=relations)
+
+
+def with_rates(rate):
+    """The copies between DEV0 and DEV1 at another rate."""
+    slow = {(0, 1), (1, 0)}
+    return [
+        replace(one, summary=replace(one.summary, flow_bytes_per_s=[rate]))
+        if one.transfer.scope == "pairs" and one.transfer.flows[0] in slow and one.summary
+        else one
+        for one in COPIES.transfers
+    ]
+
+
 def place_of(operation, size_bytes):
     return next(
         number
@@ -129,18 +158,7 @@ def test_bandwidth_far_below_the_links_is_worth_a_look():
 
 
 def test_a_slow_copy_is_named_with_both_devices():
-    first = COPIES.transfers[0]
-    slow = replace(
-        first.summary,
-        bytes_per_s=first.summary.bytes_per_s / 3,
-        flow_bytes_per_s=[first.summary.bytes_per_s / 3],
-    )
-    journal = Journal(
-        COPIES.header,
-        results=[replace(first, summary=slow), *COPIES.transfers[1:]],
-        footer=COPIES.footer,
-    )
-    (text,) = texts(journal, "look")
+    (text,) = texts(slowed_copies(COPIES.transfers[0].summary.bytes_per_s / 3), "look")
     assert text.startswith("DEV0 → DEV1: 132.01 GB/s, usual for NV18 395.96 GB/s")
 
 
@@ -211,9 +229,7 @@ def test_what_was_put_in_on_purpose_is_said():
     header = replace(
         COPIES.header, settings=replace(COPIES.header.settings, inject=["delay:pair=0-1"])
     )
-    first = COPIES.transfers[0]
-    slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
-    journal = Journal(header, results=[replace(first, summary=slow), *COPIES.transfers[1:]])
+    journal = slowed_copies(header=header)
     assert "with injected faults (--inject delay:pair=0-1)" in measured_words(journal)
     (look,) = [one for one in insights_on(journal) if one.sentence.startswith("DEV")]
     assert look.advice == "The cause may be the fault injected by --inject."
@@ -221,12 +237,7 @@ def test_what_was_put_in_on_purpose_is_said():
 
 def test_a_host_is_not_told_to_swap_cables():
     devices = [replace(device, runtime="host") for device in COPIES.header.devices]
-    first = COPIES.transfers[0]
-    slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
-    journal = Journal(
-        replace(COPIES.header, devices=devices),
-        results=[replace(first, summary=slow), *COPIES.transfers[1:]],
-    )
+    journal = slowed_copies(header=replace(COPIES.header, devices=devices))
     assert not any("cable" in one.advice or "nvidia" in one.advice for one in insights_on(journal))
 
 
@@ -341,56 +352,33 @@ def test_small_messages_are_told_by_their_time_alone():
     assert headline_of(Journal(COLLECTIVES.header, small)) == "all_reduce of 8 B takes 7.88 µs."
 
 
-def test_copies_over_links_of_several_kinds_are_told_apart():
-    slow = {(0, 1), (1, 0)}
-    relations = [
-        replace(one, kind="SYS", limit_bytes_per_s=0.0) if (one.first, one.second) in slow else one
-        for one in COPIES.header.relations
-    ]
-    transfers = [
-        replace(one, summary=replace(one.summary, flow_bytes_per_s=[2e8]))
-        if one.transfer.scope == "pairs" and one.transfer.flows[0] in slow and one.summary
-        else one
-        for one in COPIES.transfers
-    ]
-    journal = Journal(replace(COPIES.header, relations=relations), results=transfers)
-    assert headline_of(journal) == (
-        "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 to 396.1 GB/s "
-        "over NV18, 88% of the 450 GB/s limit; 0.2 GB/s over SYS."
+@pytest.mark.parametrize(
+    ("header", "rate", "words"),
+    [
+        (
+            with_links({"kind": "SYS", "limit_bytes_per_s": 0.0}),
+            2e8,
+            "395.9 to 396.1 GB/s over NV18, 88% of the 450 GB/s limit; 0.2 GB/s over SYS.",
+        ),
+        # The links are unknown, and the pairs have little in common.
+        (replace(COPIES.header, relations=[]), 2e8, "395.9 GB/s (the median of 12 pairs)."),
+        # The limit is that of the fastest pair, not of the first one.
+        (
+            with_links({"limit_bytes_per_s": 225e9}),
+            2e11,
+            "200.0 to 396.1 GB/s, the fastest 88% of its limit.",
+        ),
+        (
+            with_links({"limit_bytes_per_s": 225e9}, limit_bytes_per_s=0.0),
+            2e11,
+            "200.0 to 396.1 GB/s.",
+        ),
+    ],
+)
+def test_the_fastest_copies_by_kind_and_limit_of_their_links(header, rate, words):
+    assert headline_of(Journal(header, results=with_rates(rate))) == (
+        f"The fastest copies between two devices (CE, write, 512 MiB) run at {words}"
     )
-    # Nobody says how pairs are linked, and they have little in common.
-    journal = Journal(replace(COPIES.header, relations=[]), results=transfers)
-    assert headline_of(journal) == (
-        "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 GB/s (the median "
-        "of 12 pairs)."
-    )
-
-
-def test_the_fastest_copy_is_compared_with_its_own_limit():
-    # Pairs 0 and 1 have half of the links, and are named first in the header.
-    half = {(0, 1), (1, 0)}
-    relations = [
-        replace(one, limit_bytes_per_s=225e9) if (one.first, one.second) in half else one
-        for one in COPIES.header.relations
-    ]
-    transfers = [
-        replace(one, summary=replace(one.summary, flow_bytes_per_s=[200e9]))
-        if one.transfer.scope == "pairs" and one.transfer.flows[0] in half and one.summary
-        else one
-        for one in COPIES.transfers
-    ]
-    journal = Journal(replace(COPIES.header, relations=relations), results=transfers)
-    assert headline_of(journal) == (
-        "The fastest copies between two devices (CE, write, 512 MiB) run at 200.0 to 396.1 GB/s, "
-        "the fastest 88% of its limit."
-    )
-    # The limit of the slower pairs only is known: nothing can be said about the fastest.
-    relations = [
-        replace(one, limit_bytes_per_s=225e9 if (one.first, one.second) in half else 0.0)
-        for one in COPIES.header.relations
-    ]
-    journal = Journal(replace(COPIES.header, relations=relations), results=transfers)
-    assert headline_of(journal).endswith("run at 200.0 to 396.1 GB/s.")
 
 
 def test_what_several_runs_say_alike_is_said_once():
@@ -493,12 +481,7 @@ def test_several_hosts_have_devices_with_their_names():
         replace(device, host=f"h{rank // 2}", index=rank % 2)
         for rank, device in enumerate(COPIES.header.devices)
     ]
-    first = COPIES.transfers[0]
-    slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
-    journal = Journal(
-        replace(COPIES.header, devices=devices),
-        results=[replace(first, summary=slow), *COPIES.transfers[1:]],
-    )
+    journal = slowed_copies(header=replace(COPIES.header, devices=devices))
     assert any("HOST0:DEV0 → HOST0:DEV1" in one.sentence for one in insights_on(journal))
 
 
