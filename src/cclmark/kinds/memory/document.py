@@ -381,26 +381,29 @@ def _of_devices(results: Sequence[MemoryResult], ccl: str) -> str:
         stages += [f"{name} {_span(taken, signed_size)}"] if taken else []
     taken_text = _change_text(
         whole,
-        lambda sizes: f"{ccl} takes {sizes} of device memory per rank",
-        lambda sizes: f"with {ccl}, the free device memory grows by {sizes} per rank",
-        lambda sizes: f"with {ccl}, the used device memory changes by {sizes} per rank",
+        f"{ccl} takes {{}} of device memory per rank",
+        f"with {ccl}, the free device memory grows by {{}} per rank",
+        f"with {ccl}, the used device memory changes by {{}} per rank",
     )
     return f"{taken_text} (measured{': ' if stages else ''}{', '.join(stages)})."
 
 
 def _change_text(
     sizes_bytes: Iterable[int],
-    growing: Callable[[str], str],
-    shrinking: Callable[[str], str],
-    mixed: Callable[[str], str],
+    growing: str,
+    shrinking: str,
+    mixed: str,
 ) -> str:
-    """Describes changes of several ranks, without negative sizes if all have one direction."""
+    """Describes changes of several ranks, without negative sizes if all have one direction.
+
+    ``growing``, ``shrinking`` and ``mixed``: the words, with ``{}`` in place of the sizes.
+    """
     sizes = list(sizes_bytes)
     if min(sizes) >= 0:
-        return growing(_span(sizes))
+        return growing.replace("{}", _span(sizes))
     if max(sizes) <= 0:
-        return shrinking(_span([-one for one in sizes]))
-    return mixed(_span(sizes, signed_size))
+        return shrinking.replace("{}", _span([-one for one in sizes]))
+    return mixed.replace("{}", _span(sizes, signed_size))
 
 
 def _of_host(results: Sequence[MemoryResult], ccl: str) -> str:
@@ -414,9 +417,9 @@ def _of_host(results: Sequence[MemoryResult], ccl: str) -> str:
         figure = "RSS"
     text = _change_text(
         changes,
-        lambda sizes: f"grows by {sizes}",
-        lambda sizes: f"shrinks by {sizes}",
-        lambda sizes: f"changes by {sizes}",
+        "grows by {}",
+        "shrinks by {}",
+        "changes by {}",
     )
     return (
         f"With {ccl}, a rank's process {text} ({figure}, measured) from the loading of "
@@ -457,15 +460,15 @@ def _given_back(results: Sequence[MemoryResult], ccl: str) -> list[str]:
     if any(held):
         rest = _change_text(
             held,
-            lambda sizes: f"{sizes} remain until the process exits",
-            lambda sizes: f"{sizes} more than before are free",
-            lambda sizes: f"the used memory remains changed by {sizes}",
+            "{} remain until the process exits",
+            "{} more than before are free",
+            "the used memory remains changed by {}",
         )
     given = _change_text(
         back,
-        lambda sizes: f"gives {sizes} back",
-        lambda sizes: f"takes {sizes} more",
-        lambda sizes: f"changes the free memory by {sizes}",
+        "gives {} back",
+        "takes {} more",
+        "changes the free memory by {}",
     )
     return [f"The end of the communicator {given}; {rest}."]
 
@@ -490,9 +493,9 @@ def _of_buffers(results: Sequence[MemoryResult]) -> list[str]:
         return [f"{text}, as much as the free memory decreases."]
     change = _change_text(
         measured,
-        lambda sizes: f"decreases by {sizes}",
-        lambda sizes: f"increases by {sizes}",
-        lambda sizes: f"decreases by {sizes}",
+        "decreases by {}",
+        "increases by {}",
+        "decreases by {}",
     )
     return [f"{text}; the free memory {change}, with streams, kernels and the runtime's rounding."]
 

@@ -11,7 +11,7 @@ from typing import cast
 from cclmark.document.blocks import Document, Finding, RunContent, Table
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
-from cclmark.document.insight_words import amount
+from cclmark.document.insight_words import amount, grouped_lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import US_PER_S, format_time_us, half_width_text
@@ -204,23 +204,21 @@ def _sentence(one: ObjectResult) -> str:
 
 def remarks_of(results: Sequence[ObjectResult]) -> list[str]:
     """Skipped calls with the reason, and medians that are less precise than requested."""
-    found: dict[str, list[str]] = {}
-    for one in results:
-        if one.status not in ("ok", "wrong"):
-            found.setdefault(f"{one.status}: {one.reason}", []).append(one.call.describe())
-    lines = [f"{text}: {_named(names)}" for text, names in found.items()]
+    lines = grouped_lines(
+        (
+            (f"{one.status}: {one.reason}", one.call.describe())
+            for one in results
+            if one.status not in ("ok", "wrong")
+        ),
+        _MOST_NAMED,
+    )
     coarse = sum(not one.converged for one in results)
     if coarse:
         lines.append(
             f"{coarse} of {len(results)} calls reached --max-time before both medians had the "
             "precision of --precision: see ±%"
         )
-    return [plain(line) for line in lines]
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return lines
 
 
 def outcome_of(results: Sequence[ObjectResult]) -> str:

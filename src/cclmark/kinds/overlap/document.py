@@ -11,7 +11,7 @@ from cclmark.document.blocks import Block, Document, Facts, Finding, RunContent,
 from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fields
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
-from cclmark.document.insight_words import amount
+from cclmark.document.insight_words import amount, grouped_lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import elements_text, reason_text
 from cclmark.document.report_kind import ReportKind
@@ -313,12 +313,11 @@ def against_rows(group: Sequence[OverlapSummary]) -> list[list[str]]:
 
 def remarks_of(summaries: Sequence[OverlapSummary]) -> list[str]:
     """What was wrong, failed or skipped, is bound by launches, or is based on few operations."""
-    found: dict[str, list[str]] = {}
-    for one in summaries:
-        place = f"{one.variant.describe()} {size_text(one.case)}"
-        for text in _remarks(one):
-            found.setdefault(text, []).append(place)
-    return [plain(f"{text}: {', '.join(dict.fromkeys(places))}") for text, places in found.items()]
+    return grouped_lines(
+        (text, f"{one.variant.describe()} {size_text(one.case)}")
+        for one in summaries
+        for text in _remarks(one)
+    )
 
 
 def _remarks(one: OverlapSummary) -> list[str]:

@@ -15,7 +15,7 @@ from cclmark.document.case_fields import (
 from cclmark.document.chart_model import ChartCurve, Lines, key_of
 from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
-from cclmark.document.insight_words import amount
+from cclmark.document.insight_words import amount, grouped_lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.remarks import elements_text, reason_text
@@ -230,29 +230,25 @@ def sentences_of(result: PieceResult, results: Sequence[PieceResult]) -> list[st
 
 def remarks_of(results: Sequence[PieceResult]) -> list[str]:
     """Skipped divisions with the reason, and what limits the figures."""
-    found: dict[str, list[str]] = {}
+    return grouped_lines(_remarks(results), _MOST_NAMED)
+
+
+def _remarks(results: Sequence[PieceResult]) -> Iterator[tuple[str, str]]:
     for result in results:
         case = result.pieces.case
         library = library_of(case, results)
         size = f"{format_size(case.size_bytes)} {case.placement}{library}"
         if not result.rows or result.status == "skipped":
-            text = f"{result.status}: {result.reason}"
-            found.setdefault(text, []).append(f"{case.describe()}{library}")
+            yield f"{result.status}: {result.reason}", f"{case.describe()}{library}"
         for row in result.rows:
             name = f"{size} in {row.division.describe()}"
             if row.status == "skipped":
-                found.setdefault(f"skipped: {row.reason}", []).append(name)
+                yield f"skipped: {row.reason}", name
             if row.launch_bound:
-                found.setdefault("launches by the host set the time", []).append(name)
+                yield "launches by the host set the time", name
         if not result.converged:
             text = "--max-time ended the rounds before all medians had the precision of --precision"
-            found.setdefault(text, []).append(size)
-    return [plain(f"{text}: {_named(names)}") for text, names in found.items()]
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+            yield text, size
 
 
 def wrong_lines(results: Sequence[PieceResult]) -> list[str]:
