@@ -69,9 +69,9 @@ class Run:
 
     @property
     def message(self) -> str:
-        """What stderr says besides where the journal is."""
-        lines = [line for line in self.err.splitlines() if not line.startswith("cclmark: journal")]
-        return "\n".join(lines)
+        """What stderr says besides where the journal is and how it is continued."""
+        of_journal = ("cclmark: journal", "cclmark: the same command with --resume ")
+        return "\n".join(line for line in self.err.splitlines() if not line.startswith(of_journal))
 
     def written(self) -> list[str]:
         """The files in the directory of the run."""

@@ -6,7 +6,13 @@ import msgspec
 
 from cclmark.rendezvous.keys import Access
 from cclmark.rendezvous.messages import Job, encoded_plan
-from cclmark.results.schema import Header, LibraryDescription, Machine, Settings
+from cclmark.results.schema import (
+    DeviceDescription,
+    Header,
+    LibraryDescription,
+    Machine,
+    Settings,
+)
 
 _USUAL = Settings(
     begin_bytes=8,
@@ -34,10 +40,21 @@ def usual_settings(**changes) -> Settings:
     return msgspec.structs.replace(_USUAL, **changes)
 
 
-def header_of(settings: Settings, *libraries: LibraryDescription) -> Header:
-    """The header of a run of these libraries, without devices."""
+def header_of(
+    settings: Settings,
+    *libraries: LibraryDescription,
+    devices: int = 0,
+    runtime: str = "cuda",
+    name: str = "GPU",
+    **changes,
+) -> Header:
+    """The header of a run of these libraries on devices of one host."""
     machine = Machine("", "", "", "", 1, 0)
-    return Header(1, "", "", [], machine, [], [], list(libraries), {}, settings)
+    of_host = [
+        DeviceDescription(rank, "host", runtime, rank, name, 1 << 30) for rank in range(devices)
+    ]
+    header = Header(1, "", "", [], machine, of_host, [], list(libraries), {}, settings)
+    return msgspec.structs.replace(header, **changes)
 
 
 def usual_job(**changes) -> Job:

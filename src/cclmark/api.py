@@ -472,7 +472,9 @@ def _recorded(
     from cclmark.kinds.collective.request import measured
 
     with within_program():
-        outcome = measured(names, replace(flags, journal=path), command=command, step=step).outcome
+        outcome = measured(
+            names, replace(flags, journal=path), command=command, step=step, is_silent=True
+        ).outcome
     if outcome.exit_code == EXIT_INTERRUPTED:
         raise KeyboardInterrupt(outcome.message)
     journal = read_journal(path) if path.exists() else None

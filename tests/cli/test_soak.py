@@ -104,6 +104,7 @@ def test_an_interruption_keeps_everything(background, no_leaks):
     ended = run.finish()
     assert ended.code == 130
     assert "drift: " in ended.out
+    assert "--resume" not in ended.err, "no case is missing in a soak"
     journal = read_journal(run.journal_path)
     assert journal.footer.exit_code == 130
     assert f"of {len(journal.results)} results checked" in ended.out

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import signal
@@ -11,10 +9,16 @@ import signal
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
+from cclmark.report.exports import replayed
 from fake_backends import find_fakes
 from patience import waits
 
 SHORT = ("--max-time", "0.02")
+NEED_TORCH = [
+    ("all_reduce", "--ccl", "torch:gloo", "-e", "8"),
+    ("torch", "check", "--backend", "gloo"),
+    ("torch", "objects", "--backend", "gloo"),
+]
 
 
 class TestWithoutTorch:
@@ -38,19 +42,15 @@ class TestWithoutTorch:
         run = cclmark("pairs", "--devices", "host:2", "--ccl", "torch:gloo", code=2)
         assert "not with torch:gloo: use --ccl shm" in run.err
 
-    def test_no_torch_is_said_with_what_to_do(self, cclmark, without_torch):
-        run = cclmark(
-            *("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-e", "8"),
-            env=without_torch,
-            code=3,
-        )
+    @pytest.mark.parametrize("command", NEED_TORCH, ids=lambda command: command[1])
+    def test_a_missing_torch_is_said_with_what_to_do(
+        self, cclmark, without_torch, torch_not_installed, command
+    ):
+        run = cclmark(*command, "--devices", "host:2", env=without_torch, code=3)
         assert "torch cannot be imported (there is none here): install torch" in run.err
-
-    def test_torch_alone_is_missing_before_ranks_start(self, cclmark, torch_not_installed):
-        arguments = ("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-e", "8")
-        run = cclmark(*arguments, env=torch_not_installed, code=3)
+        run = cclmark(*command, "--devices", "host:2", env=torch_not_installed, code=3)
         assert run.err.strip() == "cclmark: torch is not installed: pip install torch"
-        assert run.written() == []
+        assert run.written() == ["torch.py"], "no journal"
 
     @pytest.mark.parametrize("ccls", ["shm,torch:gloo", "torch:gloo,shm"])
     def test_a_missing_library_is_left_out_beside_another(self, cclmark, torch_not_installed, ccls):
@@ -118,27 +118,12 @@ class TestGloo:
         assert "all_reduce float32 sum in-place: time in µs" in whole.out
         grid = whole.out.split("all_reduce float32 sum in-place: time in µs")[1].splitlines()
         assert grid[1].split() == ["size", "shm", "torch:gloo", "/", "shm"]
+        markdown = "".join(replayed(whole.journal, "markdown"))
+        assert "| size | shm | torch:gloo | / shm |" in markdown
         size, _, own, other, ratio = grid[2].split()
         assert size == "1"
         assert float(other) / float(own) == pytest.approx(float(ratio), rel=0.02)
         assert re.search(r"^  all_reduce · torch:gloo +[0-9.]+ ", whole.out, re.MULTILINE)
-
-    @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
-    def test_other_formats_have_it_too(self, cclmark, form):
-        run = cclmark(
-            *("all_gather", "--ccl", "shm,torch:gloo", "--devices", "host:2", "-b", "4K"),
-            *("-e", "4K", "--format", form, "--placement", "out-of-place", *SHORT),
-        )
-        if form == "json":
-            cases = json.loads(run.out)["cases"]
-            assert [one["case"]["ccl"] for one in cases] == ["shm", "torch:gloo"]
-        elif form == "csv":
-            assert [row["ccl"] for row in csv.DictReader(io.StringIO(run.out))] == [
-                "shm",
-                "torch:gloo",
-            ]
-        else:
-            assert "| size | shm | torch:gloo | / shm |" in run.out
 
     def test_types_are_measured_or_left_out_with_torchs_reason(self, cclmark):
         run = cclmark(

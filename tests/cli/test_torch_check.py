@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
-import json
 import signal
 
 import pytest
 
 from cclmark.kinds.check.plan import CHECKS, checks_called, chosen_checks
 from cclmark.kinds.check.result import CheckResult
+from cclmark.report.exports import replayed
 from fake_backends import find_fakes
 from patience import waits
 
@@ -68,21 +67,6 @@ class TestWithoutTorch:
         assert cannot(RuntimeError(text)) is expected
         assert cannot(NotImplementedError(text))
 
-    def test_no_torch_is_said_with_what_to_do(self, cclmark, without_torch):
-        run = cclmark(
-            *("torch", "check", "--backend", "gloo", "-g", "2"),
-            env=without_torch,
-            code=3,
-        )
-        assert "torch cannot be imported (there is none here): install torch" in run.err
-
-    def test_torch_that_is_not_installed_is_no_ranks_fault(self, cclmark, torch_not_installed):
-        run = cclmark(
-            "torch", "check", "--backend", "gloo", "-g", "2", env=torch_not_installed, code=3
-        )
-        assert run.err.strip() == "cclmark: torch is not installed: pip install torch"
-        assert run.written() == []
-
 
 @pytest.mark.usefixtures("torch", "no_leaks")
 class TestGloo:
@@ -109,6 +93,12 @@ class TestGloo:
         assert "0 FAIL" in whole.out
         assert "torch:gloo" in whole.out
         assert "Warning" not in whole.err
+        rows = [*csv.DictReader("".join(replayed(whole.journal, "csv")).splitlines())]
+        assert [row["check"] for row in rows] == list(CHECKS)
+        words = {"ok": "pass", "unsupported": "unsupported"}
+        assert [row["verdict"] for row in rows] == [words[one] for one in verdicts(whole).values()]
+        markdown = "".join(replayed(whole.journal, "markdown"))
+        assert "| pass | all_reduce_sum | all_reduce, sum |  |" in markdown
 
     def test_corruption_on_one_rank_is_found_wherever_there_is_an_output(self, cclmark):
         """The rank goes on: the others do not wait for its next operation and fail as well."""
@@ -154,20 +144,6 @@ class TestGloo:
     def test_without_values_nothing_is_kept(self, whole):
         assert not any(check.values for check in whole.journal.of(CheckResult))
         assert "rank 0 before" not in whole.out
-
-    @pytest.mark.parametrize("format_name", ["json", "csv", "markdown"])
-    def test_other_formats(self, cclmark, format_name):
-        flags = ("--only", "all_reduce_sum,all_reduce_premul_sum", "--format", format_name)
-        run = cclmark("torch", "check", "--backend", "gloo", "-g", "2", *flags)
-        if format_name == "json":
-            seen = [check["status"] for check in json.loads(run.out)["checks"]]
-            assert seen == ["ok", "unsupported"]
-        elif format_name == "csv":
-            rows = list(csv.DictReader(io.StringIO(run.out)))
-            assert [row["verdict"] for row in rows] == ["pass", "unsupported"]
-            assert rows[1]["reason"]
-        else:
-            assert "| pass | all_reduce_sum | all_reduce, sum |  |" in run.out
 
     def test_a_rank_that_dies_ends_the_run(self, background):
         run = background("torch", "check", "--backend", "gloo", "-g", "2", *waits(30))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import io
-import json
 import signal
 
 import pytest
 
 from cclmark.kinds.objects.result import ObjectResult
+from cclmark.report.exports import replayed
 from fake_backends import find_fakes
 from patience import waits
 
@@ -83,12 +82,21 @@ class TestGloo:
         assert "gather_object and gather · bytes, gloo, 3 ranks" in whole.out
         assert "6 of 6 measured; 6 checked, 0 wrong" in whole.out
 
-    def test_the_journal_yields_the_same_table(self, whole, cclmark_in):
-        run = cclmark_in(
-            whole.journal_path.parent, "export", str(whole.journal_path), "--format", "table"
-        )
-        tables = [text[text.index("\n  flag:") :] for text in (run.out, whole.out)]
+    def test_every_format_has_the_calls(self, whole):
+        texts = ("".join(replayed(whole.journal, "table")), whole.out)
+        tables = [text[text.index("\n  flag:") :] for text in texts]
         assert tables[0] == tables[1]
+        rows = [*csv.DictReader("".join(replayed(whole.journal, "csv")).splitlines())]
+        assert [row["operation"] for row in rows] == ["flag", *LIST, "send_object_list"]
+        assert [row["tensor_call"] for row in rows[:3:2]] == ["all_reduce", "broadcast"]
+        assert {row["wrong_ranks"] for row in rows} == {"0"}
+        text = "".join(replayed(whole.journal, "markdown"))
+        titles = [line for line in text.splitlines() if line.startswith("## ")]
+        assert titles[:3:2] == [
+            "## flag: all_gather_object of a bool, all_reduce of an int32 · gloo, 3 ranks",
+            "## broadcast_object_list and broadcast · bytes, gloo, 3 ranks",
+        ]
+        assert len(titles) == 6
 
     def test_numbers_are_pickled_one_by_one(self, cclmark):
         flags = ("-g", "2", "-b", "100", "-e", "100", "--content", "numbers", "--only", "gather")
@@ -96,27 +104,6 @@ class TestGloo:
         (result,) = run.journal.of(ObjectResult)
         assert (result.call.content, result.status) == ("numbers", "ok")
         assert 90 < result.call.size_bytes <= 100
-
-    def test_a_table_of_commas_is_written_meanwhile(self, cclmark):
-        run = cclmark(
-            *OBJECTS, "-g", "2", "-e", "64", "--only", "flag,broadcast", "--format", "csv"
-        )
-        rows = list(csv.DictReader(io.StringIO(run.out)))
-        assert [row["tensor_call"] for row in rows] == ["all_reduce", "broadcast"]
-        assert {row["wrong_ranks"] for row in rows} == {"0"}
-
-    def test_other_formats_of_a_journal(self, whole, cclmark):
-        path = str(whole.journal_path)
-        found = json.loads(cclmark("export", path, "--format", "json").out)["objects"]
-        assert [one["call"]["operation"] for one in found] == ["flag", *LIST, "send_object_list"]
-        assert found[0]["figures"]["ratio"] > 0
-        text = cclmark("export", path, "--format", "markdown").out
-        titles = [line for line in text.splitlines() if line.startswith("## ")]
-        assert titles[:3:2] == [
-            "## flag: all_gather_object of a bool, all_reduce of an int32 · gloo, 3 ranks",
-            "## broadcast_object_list and broadcast · bytes, gloo, 3 ranks",
-        ]
-        assert len(titles) == 6
 
     def test_corruption_of_objects_and_tensors_is_found_on_the_rank(self, cclmark):
         fault = ("--inject", "corrupt:rank=1,index=3")
@@ -201,13 +188,3 @@ class TestFaults:
         run = self.of(cclmark, "copying", "--only", "flag,gather", code=3)
         assert {one.status for one in run.journal.of(ObjectResult)} == {"skipped"}
         assert "skipped: " in run.out
-
-    def test_a_backend_that_is_not_there_is_named(self, cclmark):
-        run = cclmark("torch", "objects", "--backend", "flagcx", "--devices", "host:2", code=3)
-        assert "the module flagcx, which provides backend flagcx, cannot be imported" in run.err
-
-    def test_torch_that_is_not_installed(self, cclmark, torch_not_installed):
-        run = cclmark(
-            *("torch", "objects", "--backend", "gloo", "-g", "2"), env=torch_not_installed, code=3
-        )
-        assert run.err.strip() == "cclmark: torch is not installed: pip install torch"

@@ -134,3 +134,16 @@ def test_a_measuring_command_starts_without_what_only_other_commands_need():
     )
     code = "import cclmark.cli.main, cclmark.kinds.collective.request"
     assert loaded_by(code, unwanted) == "[]"
+
+
+@pytest.mark.parametrize(
+    "name", ["all_reduce", "collectives", "memory", "overlap", "p2p", "pairs", "torch"]
+)
+def test_an_example_fits_a_line_of_80_columns(name):
+    loaded = load_command(name)
+    inner = loaded.commands.items() if isinstance(loaded, click.Group) else []
+    for own, one in [(name, loaded), *inner]:
+        shown = one.get_help(click.Context(one, info_name=own)).splitlines()
+        examples = [line for line in shown if line.startswith("  cclmark ")]
+        assert examples or inner
+        assert max(map(len, examples), default=0) <= 80

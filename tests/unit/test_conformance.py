@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -14,10 +15,13 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.importing.cclmark_output import read_cclmark_json
 from cclmark.importing.cleaned_text import Text
+from cclmark.kinds.objects.result import ObjectFinding
 from cclmark.kinds.registry import KINDS, parse_journal, report_kind
+from cclmark.plan.items import COLLECTIVE, P2P, PAIRS
 from cclmark.report.exports import replayed
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.report.run_page import page_of
+from cclmark.results.schema import Verification, WrongOutput
 
 JOURNALS = Path(__file__).with_name("journals")
 ROOMS = Path(__file__).parents[2] / "src" / "cclmark" / "kinds"
@@ -89,7 +93,7 @@ def test_a_room_has_the_files_of_all_rooms(kind):
     for name in ("__init__", "kind", "document"):
         assert (ROOMS / kind / f"{name}.py").exists(), name
     assert (ROOMS / kind / "__init__.py").read_text().startswith('"""')
-    if KINDS[kind].runner is not None:
+    if KINDS[kind].has_ranks:
         assert (ROOMS / kind / "run.py").exists()
 
 
@@ -119,6 +123,44 @@ def test_json_of_a_run_is_imported_as_the_same_run(kind):
     again = read_cclmark_json(Text("run.json", text))
     assert again.results == journal.results
     assert again.header.settings == journal.header.settings
+
+
+WRONG = {"wrong": 1, "findings": [WrongOutput(0, 3, 7, "10", "7.5")]}
+TEXT = "3 elements, first at index 7: expected 10, got 7.5"
+
+
+def wrong(result):
+    """The result with wrong data on rank 0."""
+    replace, tag = msgspec.structs.replace, result.__struct_config__.tag
+    if tag == "pieces":
+        return replace(result, status="wrong", rows=[wrong(row) for row in result.rows])
+    if tag == "object":
+        return replace(result, status="wrong", findings=[ObjectFinding(0, "tensors", TEXT)])
+    return replace(result, status="wrong", verification=Verification(**WRONG))
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        *((kind, f"rank 0: {TEXT}") for kind in (COLLECTIVE, PAIRS, "memory", "pieces", "overlap")),
+        (P2P, f"0→1: {TEXT}"),
+        ("objects", f"rank 0, tensors: {TEXT}"),
+    ],
+)
+def test_the_reason_of_wrong_data_is_its_first_wrong_element(kind, reason):
+    """In a table of rows that a program reads."""
+    journal = journal_of(lines_of(kind))
+    journal.results = [wrong(one) for one in journal.results if one.is_measured][:1]
+    rows = [*csv.DictReader("".join(replayed(journal, "csv")).splitlines())]
+    assert rows[0]["reason"] == reason
+    if kind == "overlap":
+        (one,) = journal.results
+        compute = msgspec.structs.replace(
+            one, verification=Verification(0), compute_findings=WRONG["findings"]
+        )
+        journal.results = [compute]
+        (row,) = csv.DictReader("".join(replayed(journal, "csv")).splitlines())
+        assert row["reason"] == f"rank 0, the compute: {TEXT}"
 
 
 @by_kind

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.analysis.transfer_results import checks_of, outliers_of
 from cclmark.document.chart_model import Lines
 from cclmark.document.deviations import deviation_text, relative
+from cclmark.document.device_labels import labels
 from cclmark.document.document_text import document_of
 from cclmark.document.exporters import exporter_of
 from cclmark.document.naming import NamedRun
@@ -19,11 +22,12 @@ from cclmark.kinds.p2p.document import document_of_transfers
 from cclmark.kinds.p2p.formats import TransferPccl
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.plan.items import P2P
+from cclmark.plan.transfers import Transfer
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
-from cclmark.results.schema import Verification, WrongOutput
+from cclmark.results.schema import DeviceDescription, Verification, WrongOutput
 from reports import insights_on
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -89,6 +93,11 @@ def test_a_deviation_says_which_way_is_good():
     assert relative(20.0, 10.0, lower_is_better=True) == "100% higher, worse"
     assert relative(226.7, 394.5, lower_is_better=False) == "43% lower, worse"
     assert relative(400.0, 200.0, lower_is_better=False) == "100% higher, better"
+    # A link that moves data is not 100% slower.
+    assert relative(0.9941, 200.0, lower_is_better=False) == "a factor of 201 lower, worse"
+    assert relative(0.004, 400.0, lower_is_better=False) == "a factor of 100,000 lower, worse"
+    assert relative(1.2, 200.0, lower_is_better=False) == "99% lower, worse"
+    assert relative(0.0, 200.0, lower_is_better=False) == "100% lower, worse"
     (worst, *_) = outliers_of(slowed().transfers, COPIES.header).far
     assert "(67% lower, worse)" in deviation_text(worst, NAMES)
 
@@ -109,6 +118,40 @@ def test_no_pair_stands_out_where_times_say_little():
         assert "Pairs that stand out" not in text
     injected = replace(crowded.settings, inject=["delay:pair=0-1,ms=1"])
     assert outliers_of(journal.transfers, replace(crowded, settings=injected)).far
+
+
+@pytest.mark.parametrize("journal", [COPIES, PAIRS], ids=["p2p", "pairs"])
+def test_what_cannot_be_judged_is_not_good(journal):
+    """Neither on shared processors, nor without anything to compare with."""
+    crowded = Journal(replace(journal.header, notices=[CROWDED]), journal.results)
+    found = {one.sentence: one.severity for one in insights_on(crowded)}
+    assert found["Ranks share processors: these figures cannot be judged."] == "note"
+    few = [one for one in journal.results if pair_of(one.item) == (0, 1)]
+    found |= {one.sentence: one.severity for one in insights_on(Journal(journal.header, few))}
+    (lacking,) = [text for text in found if "to compare these figures with" in text]
+    assert lacking.startswith("There is no reference and no group of 4 or more pairs linked in ")
+    assert found[lacking] == "note"
+    assert "Nothing needs a look." not in found
+
+
+def pair_of(item):
+    return item.flows[0] if isinstance(item, Transfer) else item.pair
+
+
+def test_sentences_of_a_terminal_have_its_width():
+    view = View(Journal(COPIES.header), columns=80, references=notes())
+    text = export(exporter_of(KINDS[P2P], "table", view), COPIES.header, COPIES.transfers)
+    (place,) = [
+        place for place, line in enumerate(text.splitlines()) if line.startswith("  method ")
+    ]
+    method, rest = text.splitlines()[place : place + 2]
+    assert method.startswith("  method     device events behind a gate, until the median")
+    assert rest == " " * 13 + "%), every last sample checked"
+    # The rows of a table are longer.
+    (table,) = document_of(document_of_transfers, NamedRun("", COPIES, notes())).closing
+    rows = tuple(f"  {row[0]}" for row in (table.head, *table.rows))
+    prose = [line for line in text.splitlines() if not line.startswith(rows)]
+    assert max(map(len, prose)) <= 80
 
 
 def test_no_pair_of_collectives_stands_out_where_times_say_little():
@@ -204,3 +247,32 @@ def test_wrong_copies_have_no_figure_and_their_elements_below():
     assert document.findings[0].sentence.startswith("wrong data in 1 case: unidirectional write CE")
     assert document.is_wrong
     assert document.outcome.startswith("120 of 120 copies checked, 1 wrong")
+
+
+def device(rank, host, index, name):
+    return DeviceDescription(
+        rank=rank, host=host, runtime="", index=index, name=name, memory_bytes=0
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b"]), st.integers(0, 3), st.sampled_from(["", "GPU 0", "NIC 1"])
+        ),
+        max_size=12,
+    ),
+    st.booleans(),
+)
+def test_no_two_devices_have_one_name(described, hosts):
+    devices = [device(rank, *one) for rank, one in enumerate(described)]
+    found = labels(devices, hosts=hosts)
+    assert len(set(found)) == len(devices)
+    assert not any(" " in name for name in found)  # a name is a word of a printed matrix
+
+
+def test_names_are_numbers_unless_these_repeat():
+    gpus = [device(rank, "a", rank, "H100") for rank in range(2)]
+    assert labels(gpus) == ["DEV0", "DEV1"]
+    assert labels([*gpus, device(2, "b", 0, "H100")]) == ["HOST0:DEV0", "HOST0:DEV1", "HOST1:DEV0"]
+    assert labels([*gpus, device(2, "a", 1, "mlx5_1")]) == ["H100#0", "H100#1", "mlx5_1"]

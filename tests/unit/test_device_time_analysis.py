@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.analysis.findings import findings
 from cclmark.analysis.summary import (
@@ -19,7 +20,8 @@ from cclmark.analysis.summary import (
     summarise,
 )
 from cclmark.document.naming import NamedRun
-from cclmark.document.remarks import convergence_text, unsettled_text
+from cclmark.document.remarks import convergence_text, launches_in_words, unsettled_text
+from cclmark.document.text import half_width_text
 from cclmark.kinds.collective.document import FIELDS
 from cclmark.plan.cases import Case
 from cclmark.results.item_results import CaseResult
@@ -119,6 +121,36 @@ def test_a_device_time_that_did_not_converge_is_named():
     one.device.converged = True
     assert unsettled_text(SETTINGS, [one]) == ""
     assert FIELDS.page_cells(run, one)["device_converged"] == 1
+
+
+def test_a_barrier_has_no_size_up_to_which_launches_determine_its_time():
+    barrier = replace(case(0), operation="barrier", reduction=None)
+    (known,) = findings([replace(result(9.0, 5.7), case=barrier)])
+    assert launches_in_words(known) == (
+        "launches determine the time: a call costs 9.00 µs, the device needs 5.70 µs"
+    )
+    (unknown,) = findings([replace(result(9.0, reason="no graphs"), case=barrier)])
+    assert launches_in_words(unknown) == (
+        "launches determine the time; device times unknown: no graphs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("half_width", "cell", "words"),
+    [
+        (0.031, "3.1", "±3.1 %"),
+        (0.9999, "100.0", "±100.0 %"),
+        (1.0001, ">100", "> ±100 %"),
+        (209.21, ">100", "> ±100 %"),
+        (None, "-", ""),
+    ],
+)
+def test_an_interval_that_reaches_zero_is_not_given_in_percent(half_width, cell, words):
+    assert half_width_text(half_width) == cell
+    one = result(9.0)
+    one.converged, one.summary.half_width = False, half_width
+    expected = "not converged" + (f", {words}" if words else "")
+    assert convergence_text(one) == f" ({expected})"
 
 
 def test_a_peak_whose_device_time_did_not_converge_is_qualified():

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.document.blocks import Finding
 from cclmark.document.insight_words import sentence
 from cclmark.document.naming import NamedRun
@@ -39,6 +40,35 @@ def texts(journal, kind, notes=None):
 def shipped():
     """The references that commands use."""
     return ReferenceNotes(shipped_references)
+
+
+def slowed_copies(rate=1e9, header=COPIES.header):
+    """The copies with another rate of the first one."""
+    first = COPIES.transfers[0]
+    slow = replace(first.summary, bytes_per_s=rate, flow_bytes_per_s=[rate])
+    results = [replace(first, summary=slow), *COPIES.transfers[1:]]
+    return Journal(header, results=results, footer=COPIES.footer)
+
+
+def with_links(of_pairs, **other):
+    """The copies with one link changed. ``of_pairs``: of both directions of DEV0 and DEV1."""
+    slow = {(0, 1), (1, 0)}
+    relations = [
+        replace(one, **(of_pairs if (one.first, one.second) in slow else other))
+        for one in COPIES.header.relations
+    ]
+    return replace(COPIES.header, relations=relations)
+
+
+def with_rates(rate):
+    """The copies between DEV0 and DEV1 at another rate."""
+    slow = {(0, 1), (1, 0)}
+    return [
+        replace(one, summary=replace(one.summary, flow_bytes_per_s=[rate]))
+        if one.transfer.scope == "pairs" and one.transfer.flows[0] in slow and one.summary
+        else one
+        for one in COPIES.transfers
+    ]
 
 
 def place_of(operation, size_bytes):
@@ -129,18 +159,7 @@ def test_bandwidth_far_below_the_links_is_worth_a_look():
 
 
 def test_a_slow_copy_is_named_with_both_devices():
-    first = COPIES.transfers[0]
-    slow = replace(
-        first.summary,
-        bytes_per_s=first.summary.bytes_per_s / 3,
-        flow_bytes_per_s=[first.summary.bytes_per_s / 3],
-    )
-    journal = Journal(
-        COPIES.header,
-        results=[replace(first, summary=slow), *COPIES.transfers[1:]],
-        footer=COPIES.footer,
-    )
-    (text,) = texts(journal, "look")
+    (text,) = texts(slowed_copies(COPIES.transfers[0].summary.bytes_per_s / 3), "look")
     assert text.startswith("DEV0 → DEV1: 132.01 GB/s, usual for NV18 395.96 GB/s")
 
 
@@ -211,9 +230,7 @@ def test_what_was_put_in_on_purpose_is_said():
     header = replace(
         COPIES.header, settings=replace(COPIES.header.settings, inject=["delay:pair=0-1"])
     )
-    first = COPIES.transfers[0]
-    slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
-    journal = Journal(header, results=[replace(first, summary=slow), *COPIES.transfers[1:]])
+    journal = slowed_copies(header=header)
     assert "with injected faults (--inject delay:pair=0-1)" in measured_words(journal)
     (look,) = [one for one in insights_on(journal) if one.sentence.startswith("DEV")]
     assert look.advice == "The cause may be the fault injected by --inject."
@@ -221,12 +238,7 @@ def test_what_was_put_in_on_purpose_is_said():
 
 def test_a_host_is_not_told_to_swap_cables():
     devices = [replace(device, runtime="host") for device in COPIES.header.devices]
-    first = COPIES.transfers[0]
-    slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
-    journal = Journal(
-        replace(COPIES.header, devices=devices),
-        results=[replace(first, summary=slow), *COPIES.transfers[1:]],
-    )
+    journal = slowed_copies(header=replace(COPIES.header, devices=devices))
     assert not any("cable" in one.advice or "nvidia" in one.advice for one in insights_on(journal))
 
 
@@ -252,6 +264,12 @@ def test_without_a_limit_or_a_reference_nothing_is_called_in_order():
     assert "There is no link limit and no reference to compare these figures with." in texts(
         journal, "unknown"
     )
+    crowded = replace(COLLECTIVES.header, notices=[f"4 ranks share 2: {TIMES_MEAN_LITTLE}"])
+    found = insights_on(Journal(crowded, quiet, footer=COLLECTIVES.footer), shipped())
+    assert "Ranks share processors: these figures cannot be judged." in [
+        one.sentence for one in found
+    ]
+    assert "Nothing needs a look." not in [one.sentence for one in found]
 
 
 def test_noisy_curves_have_no_dips_and_most_noise_is_worth_a_look():
@@ -272,7 +290,7 @@ def test_noisy_curves_have_no_dips_and_most_noise_is_worth_a_look():
     (text,) = [text for text in found if "medians" in text]
     assert text.startswith(
         f"The medians of 257 cases of 257 are known to no better than ±5 % (95 %), the worst that "
-        f"of {COLLECTIVES.results[-1].case.describe()}: ±9%"
+        f"of {COLLECTIVES.results[-1].case.describe()}: ±8.6 %; 257 cases of 257 vary by more than "
     )
 
 
@@ -296,7 +314,7 @@ def test_samples_that_scatter_are_no_reason_to_look_where_medians_are_known():
     assert texts(journal, "look") == []
     (note,) = [one for one in insights_on(journal) if "from sample to sample" in one.sentence]
     assert note.severity == "note"
-    assert "; their medians are known to ±2.7 % or better." in note.sentence
+    assert "; their medians are known to ±2.7 % or better; 1 case did not get" in note.sentence
     assert "not its own" not in note.advice
     # Of few samples nobody knows how far the median is off.
     few = [replace(one, summary=replace(one.summary, half_width=None)) for one in noisy]
@@ -335,56 +353,33 @@ def test_small_messages_are_told_by_their_time_alone():
     assert headline_of(Journal(COLLECTIVES.header, small)) == "all_reduce of 8 B takes 7.88 µs."
 
 
-def test_copies_over_links_of_several_kinds_are_told_apart():
-    slow = {(0, 1), (1, 0)}
-    relations = [
-        replace(one, kind="SYS", limit_bytes_per_s=0.0) if (one.first, one.second) in slow else one
-        for one in COPIES.header.relations
-    ]
-    transfers = [
-        replace(one, summary=replace(one.summary, flow_bytes_per_s=[2e8]))
-        if one.transfer.scope == "pairs" and one.transfer.flows[0] in slow and one.summary
-        else one
-        for one in COPIES.transfers
-    ]
-    journal = Journal(replace(COPIES.header, relations=relations), results=transfers)
-    assert headline_of(journal) == (
-        "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 to 396.1 GB/s "
-        "over NV18, 88% of the 450 GB/s limit; 0.2 GB/s over SYS."
+@pytest.mark.parametrize(
+    ("header", "rate", "words"),
+    [
+        (
+            with_links({"kind": "SYS", "limit_bytes_per_s": 0.0}),
+            2e8,
+            "395.9 to 396.1 GB/s over NV18, 88% of the 450 GB/s limit; 0.2 GB/s over SYS.",
+        ),
+        # The links are unknown, and the pairs have little in common.
+        (replace(COPIES.header, relations=[]), 2e8, "395.9 GB/s (the median of 12 pairs)."),
+        # The limit is that of the fastest pair, not of the first one.
+        (
+            with_links({"limit_bytes_per_s": 225e9}),
+            2e11,
+            "200.0 to 396.1 GB/s, the fastest 88% of its limit.",
+        ),
+        (
+            with_links({"limit_bytes_per_s": 225e9}, limit_bytes_per_s=0.0),
+            2e11,
+            "200.0 to 396.1 GB/s.",
+        ),
+    ],
+)
+def test_the_fastest_copies_by_kind_and_limit_of_their_links(header, rate, words):
+    assert headline_of(Journal(header, results=with_rates(rate))) == (
+        f"The fastest copies between two devices (CE, write, 512 MiB) run at {words}"
     )
-    # Nobody says how pairs are linked, and they have little in common.
-    journal = Journal(replace(COPIES.header, relations=[]), results=transfers)
-    assert headline_of(journal) == (
-        "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 GB/s (the median "
-        "of 12 pairs)."
-    )
-
-
-def test_the_fastest_copy_is_compared_with_its_own_limit():
-    # Pairs 0 and 1 have half of the links, and are named first in the header.
-    half = {(0, 1), (1, 0)}
-    relations = [
-        replace(one, limit_bytes_per_s=225e9) if (one.first, one.second) in half else one
-        for one in COPIES.header.relations
-    ]
-    transfers = [
-        replace(one, summary=replace(one.summary, flow_bytes_per_s=[200e9]))
-        if one.transfer.scope == "pairs" and one.transfer.flows[0] in half and one.summary
-        else one
-        for one in COPIES.transfers
-    ]
-    journal = Journal(replace(COPIES.header, relations=relations), results=transfers)
-    assert headline_of(journal) == (
-        "The fastest copies between two devices (CE, write, 512 MiB) run at 200.0 to 396.1 GB/s, "
-        "the fastest 88% of its limit."
-    )
-    # The limit of the slower pairs only is known: nothing can be said about the fastest.
-    relations = [
-        replace(one, limit_bytes_per_s=225e9 if (one.first, one.second) in half else 0.0)
-        for one in COPIES.header.relations
-    ]
-    journal = Journal(replace(COPIES.header, relations=relations), results=transfers)
-    assert headline_of(journal).endswith("run at 200.0 to 396.1 GB/s.")
 
 
 def test_what_several_runs_say_alike_is_said_once():
@@ -490,12 +485,7 @@ def test_several_hosts_have_devices_with_their_names():
         replace(device, host=f"h{rank // 2}", index=rank % 2)
         for rank, device in enumerate(COPIES.header.devices)
     ]
-    first = COPIES.transfers[0]
-    slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
-    journal = Journal(
-        replace(COPIES.header, devices=devices),
-        results=[replace(first, summary=slow), *COPIES.transfers[1:]],
-    )
+    journal = slowed_copies(header=replace(COPIES.header, devices=devices))
     assert any("HOST0:DEV0 → HOST0:DEV1" in one.sentence for one in insights_on(journal))
 
 
@@ -534,9 +524,19 @@ def test_many_reasons_for_not_knowing_what_ran_are_one_finding():
 
 def test_one_unknown_median_is_worth_a_look():
     results = [replace(one) for one in COLLECTIVES.results]
-    results[0] = replace(results[0], summary=replace(results[0].summary, half_width=10.0))
-    found = texts(Journal(COLLECTIVES.header, results), "look")
-    assert any("±1000%" in text for text in found)
+    unknown = replace(results[0].summary, half_width=10.0, cv=0.5)
+    results[0] = replace(results[0], converged=False, summary=unknown)
+    # One finding has all that is to be said about noise, with one advice.
+    (found,) = [
+        one
+        for one in insights_on(Journal(COLLECTIVES.header, results))
+        if any(word in one.sentence for word in ("medians", "sample to sample", "--max-time"))
+    ]
+    assert found.severity == "look"
+    case = results[0].case.describe()
+    assert f"(95 %), the worst that of {case}: > ±100 %; " in found.sentence
+    assert "2 cases did not get to ±2 % of the median within --max-time 1 s" in found.sentence
+    assert found.advice.count("--max-time") == 1
 
 
 def test_skipped_cases_are_neither_unchecked_nor_unsure():

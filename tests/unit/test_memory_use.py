@@ -7,16 +7,15 @@ import re
 import msgspec
 import pytest
 
+import samples
 from cclmark.document.exporters import exporter_of
-from cclmark.kinds.memory.document import memory_sentences, signed_size
+from cclmark.kinds.memory.document import memory_sentences
 from cclmark.kinds.memory.figures import (
     alike,
     changed_meanwhile,
     expected_of,
-    listed_bytes,
     same_buffers,
     sharing_devices,
-    taken_by_library,
     taken_in,
 )
 from cclmark.kinds.memory.plan import MEMORY, RankMemories, RankMemory
@@ -32,15 +31,11 @@ from cclmark.kinds.registry import KINDS
 from cclmark.plan.cases import Case
 from cclmark.plan.outline import differences, outline_of
 from cclmark.results.schema import (
-    DeviceDescription,
     Footer,
-    Header,
     LibraryDescription,
-    Machine,
     Verification,
     WrongOutput,
 )
-from samples import usual_settings
 
 MIB = 1 << 20
 CASE = Case("all_reduce", "nccl", 4, "float32", MIB, MIB // 4, False, reduction="sum")
@@ -78,21 +73,9 @@ def result_of(rank, *, created=100, end=True, drift=0, case=CASE, **changes):
 
 
 def header_of(devices=4, runtime="cuda", **environment):
-    return Header(
-        schema_version=4,
-        cclmark_version="0.1.0",
-        started_at="2026-01-01T00:00:00+00:00",
-        command=["cclmark"],
-        machine=Machine("here", "Linux", "6", "x", 8, 1 << 36),
-        devices=[
-            DeviceDescription(rank, "here", runtime, rank, "GPU", FREE) for rank in range(devices)
-        ],
-        links=[],
-        libraries=[LibraryDescription("nccl", "2.30.3", "/libnccl.so.2")],
-        environment=environment,
-        settings=usual_settings(),
-        planned_cases=4,
-    )
+    library = LibraryDescription("nccl", "2.30.3", "/libnccl.so.2")
+    common = {"devices": devices, "runtime": runtime, "planned_cases": 4}
+    return samples.header_of(samples.usual_settings(), library, **common, environment=environment)
 
 
 STATUS = "Name:\tpython\nVmHWM:\t  900 kB\nVmRSS:\t  800 kB\nRssAnon:\t 500 kB\nRssShmem:\t 64 kB\n"
@@ -141,21 +124,10 @@ def test_a_decrease_of_free_memory_is_taken():
     assert taken.pss_bytes is None
 
 
-def test_the_library_takes_what_its_own_stages_take():
-    found = {name: one.device_bytes // MIB for name, one in taken_by_library(result_of(0)).items()}
-    assert found == {"library loaded": 1, "communicator created": 100, "first operations": 10}
-
-
 def test_changes_between_stages_are_of_other_processes():
     assert changed_meanwhile(result_of(0)) == {}
     assert changed_meanwhile(result_of(0, drift=3)) == {"buffers allocated": 3 * MIB}
     assert changed_meanwhile(result_of(0, drift=-3)) == {"buffers allocated": -3 * MIB}
-
-
-def test_mapped_memory_is_not_counted():
-    own = result_of(0).buffers
-    assert listed_bytes(own, "device") == 8 * MIB
-    assert listed_bytes(own, "host") == 0
 
 
 def test_ranks_with_equal_stages_are_one_group():
@@ -214,13 +186,6 @@ def test_nothing_is_claimed_of_other_libraries():
     for ccl in ("shm", "rccl", "bridge", "torch:gloo", "mpi"):
         case = msgspec.structs.replace(CASE, ccl=ccl)
         assert expected_of(result_of(0, case=case), {}) is None
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "text"), [(0, "0 B"), (3 * MIB, "+3 MiB"), (-512, "-512 B")]
-)
-def test_changes_have_a_sign(size_bytes, text):
-    assert signed_size(size_bytes) == text
 
 
 def test_sentences_separate_measured_from_computed():

@@ -1,10 +1,14 @@
-"""Overlaps: their summaries, their words and their page."""
+"""Overlaps: the operations that count, the phases on a rank, summaries and words."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from cclmark import _engine as engine
+from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.overlap.document import (
     FIELDS,
@@ -17,9 +21,22 @@ from cclmark.kinds.overlap.document import (
     slow_down_text,
     wrong_lines,
 )
-from cclmark.kinds.overlap.figures import summaries_of
+from cclmark.kinds.overlap.figures import (
+    LEAST_SPANS,
+    SPANS,
+    CountedSpans,
+    Lengths,
+    balanced,
+    figures_of,
+    lengths_for,
+    longer,
+    phase_order,
+    select,
+    summaries_of,
+)
 from cclmark.kinds.overlap.plan import Overlap, overlaps_of
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult, OverlapTimes
+from cclmark.kinds.overlap.run import OverlapRunner
 from cclmark.kinds.registry import KINDS
 from cclmark.plan.cases import Case
 from cclmark.plan.computations import Compute
@@ -222,8 +239,6 @@ def test_failures_and_doubts_are_reported():
         "at least 80% of the collectives and 20% of the compute"
     )
     assert share_text(summaries[1:]) == ""
-    from cclmark.kinds.experiment.plan import Trial
-
     assert isinstance(KINDS["experiment"].failed(0, Trial(FEW, 0, LARGE), "died", ""), TrialResult)
 
 
@@ -263,3 +278,255 @@ def test_wrong_data_is_attributed_to_the_collective_or_to_the_compute():
     assert (row["wrong"], row["compute_wrong"]) == (3, 1)
     assert row["slow_down"] == pytest.approx(1.25)
     assert row["compute_beside_per_s"] == pytest.approx(2 * 8192**3 / 2e-3)
+
+
+def evenly(begin_s, span_s, spans):
+    return [begin_s + span_s * number for number in range(spans + 1)]
+
+
+def overlap_times(communication=(), compute=(), enqueue_s=(), operations=(1, 1)):
+    return OverlapTimes(list(communication), list(compute), list(enqueue_s), *operations)
+
+
+def alone(*by_rank, operations=1):
+    return overlap_times(by_rank, [[]] * len(by_rank), operations=(operations, 1))
+
+
+def computed(*by_rank, operations=1):
+    return overlap_times([[]] * len(by_rank), by_rank, operations=(1, operations))
+
+
+def test_only_spans_within_the_time_of_both_streams_count():
+    # The compute begins during the third collective and ends during the seventh.
+    found = select(overlap_times([evenly(0, 10, 10)], [evenly(25, 5, 8)]))
+    assert found == CountedSpans((3, 6), ((1, 7),))
+    # A product that ends exactly with the collectives counts, a longer one does not.
+    assert select(overlap_times([evenly(0, 10, 10)], [evenly(25, 5.001, 8)])) == CountedSpans(
+        (3, 6), ((1, 6),)
+    )
+
+
+def test_the_first_span_of_a_stream_does_not_count():
+    found = select(overlap_times([evenly(0, 10, 4)], [evenly(0, 10, 4)]))
+    assert found == CountedSpans((1, 4), ((1, 4),))
+
+
+def test_a_collective_counts_if_it_is_beside_compute_on_every_rank():
+    late, early = evenly(20, 4, 20), evenly(0, 4, 15)  # until 100 and 60
+    found = select(overlap_times([evenly(0, 10, 10), evenly(1, 10, 10)], [late, early]))
+    assert found is not None
+    # Rank 0 from 20 on, rank 1 until 60: collectives 2 to 4 of both ranks.
+    assert found.communication == (2, 5)
+    # Products from 20 to 50 on rank 0, without its first one, and from 21 to 51 on rank 1.
+    assert found.compute == ((1, 7), (6, 12))
+
+
+@pytest.mark.parametrize(
+    ("communication", "compute"),
+    [
+        (evenly(0, 10, 5), evenly(60, 10, 5)),  # one after the other
+        (evenly(0, 10, 5), evenly(11, 1, 5)),  # the compute is within one collective
+        (evenly(11, 1, 5), evenly(0, 10, 5)),
+        (evenly(0, 10, 1), evenly(0, 1, 20)),  # a single span, which is the first
+    ],
+)
+def test_nothing_counts_if_no_operation_is_entirely_beside_the_other_work(communication, compute):
+    assert select(overlap_times([communication], [compute])) is None
+    assert (
+        figures_of(alone([0, 1, 2]), computed([0, 1, 2]), overlap_times([communication], [compute]))
+        is None
+    )
+
+
+def test_times_are_those_of_one_operation_on_the_slowest_rank():
+    figures = figures_of(
+        alone([0, 3, 5, 7], [0, 2, 3, 4], operations=2),
+        computed([0, 1, 4, 7], [0, 1, 2, 3], operations=3),
+        overlap_times(
+            [evenly(0, 4, 10), evenly(0, 4, 10)],
+            [evenly(0, 6, 7), evenly(0, 9, 5)],
+            operations=(2, 3),
+        ),
+    )
+    assert figures is not None
+    assert figures.communication_alone_s == 2 / 2  # spans of 2 s after the first, of rank 0
+    assert figures.compute_alone_s == 3 / 3
+    assert figures.communication_s == 4 / 2
+    assert figures.compute_s == 9 / 3  # rank 1
+    # Collectives 1 to 9 of 10 (until 40 s). Products from 4 to 40 s: 1 to 5 of 7, and 1 to 3 of 5.
+    assert figures.communication_evaluated == 9 / 10
+    assert figures.compute_evaluated == 3 / 5
+
+
+def test_unequal_spans_are_averaged_by_their_time_not_by_their_number_before():
+    together = overlap_times([[0, 1, 3, 4, 8, 9]], [evenly(0, 0.5, 30)])
+    figures = figures_of(alone([0, 1, 2]), computed([0, 0.5, 1.0]), together)
+    assert figures is not None
+    assert figures.communication_s == (9 - 1) / 4
+    assert figures.compute_s == 0.5
+
+
+def test_launches_are_compared_with_the_time_of_the_collective_alone():
+    together = overlap_times([evenly(0, 1, 5)], [evenly(0, 1, 5)])
+    for enqueue_s, bound in ((0.5, False), (0.9, True)):
+        measured = overlap_times([evenly(0, 0.1, 10)], [[]], [enqueue_s])
+        figures = figures_of(measured, computed([0, 1, 2]), together)
+        assert figures is not None
+        assert figures.launch_bound == bound
+    figures = figures_of(alone([0, 1, 2]), computed([0, 1, 2]), together)
+    assert figures is not None
+    assert not figures.launch_bound  # devices that work inside the call
+
+
+@pytest.mark.parametrize(
+    ("communication_s", "compute_s", "duration_s"),
+    [(1e-5, 1.5e-3, 0.04), (5e-3, 1.5e-3, 0.04), (0.02, 1e-6, 0.04), (1e-3, 1e-3, 1e-3)],
+)
+def test_both_streams_alone_take_about_the_same_time(communication_s, compute_s, duration_s):
+    lengths = lengths_for(communication_s, compute_s, duration_s)
+    sent = lengths.communication[0] * lengths.communication[1] * communication_s
+    worked = lengths.compute[0] * lengths.compute[1] * compute_s
+    least = max(duration_s, LEAST_SPANS * max(communication_s, compute_s))
+    for total_s in (sent, worked):
+        assert least <= total_s * 1.0001
+        assert total_s < 1.5 * least
+    for spans, operations in (lengths.communication, lengths.compute):
+        assert LEAST_SPANS <= spans <= SPANS
+        assert operations >= 1
+
+
+def test_the_stream_that_ends_first_gets_more_operations():
+    lengths = Lengths((10, 1), (10, 4))
+    both = overlap_times([evenly(0, 3, 10)], [evenly(0, 1, 10)])
+    assert balanced(lengths, both) == Lengths((10, 1), (24, 5))  # 120 instead of 40 products
+    both = overlap_times([evenly(0, 1, 10)], [evenly(0, 2, 10)])
+    assert balanced(lengths, both) == Lengths((20, 1), (10, 4))
+    both = overlap_times([evenly(0, 100, 10)], [evenly(0, 1, 10)])
+    assert balanced(lengths, both) == Lengths((10, 1), (23, 7))  # 4 times 40, in whole spans
+    assert longer(Lengths((8, 1), (24, 10))) == Lengths((16, 1), (24, 20))
+
+
+def test_the_slowest_collectives_and_the_fastest_compute_decide_the_balance():
+    lengths = Lengths((10, 1), (10, 1))
+    both = overlap_times([evenly(0, 2, 10), evenly(0, 4, 10)], [evenly(0, 1, 10), evenly(0, 2, 10)])
+    assert balanced(lengths, both) == Lengths((10, 1), (20, 2))
+
+
+SPAN_S = 1e-3
+PHASES = ("communication", "compute", "together")
+
+
+class ScriptedSession:
+    """Every operation takes 1 ms. The first ``apart`` runs of both that are evaluated are executed
+    one after the other. ``enqueue_share``: the host's time over that of the device.
+    """
+
+    def __init__(self, apart: int, enqueue_share: float = 0.0, apart_s: float = 0.0) -> None:
+        self.phases: list[tuple[str, int, int]] = []
+        self.apart = apart
+        self.enqueue_share = enqueue_share
+        self.apart_s = apart_s
+        self.timing = False
+
+    def prepare(self, *_arguments: object) -> None:
+        pass
+
+    def run_beside(self, sent, computed, _compute):
+        number, other = sent.count * sent.operations, computed.count * computed.operations
+        name = (
+            "together"
+            if sent.count and computed.count
+            else ("communication" if sent.count else "compute")
+        )
+        if self.timing:
+            self.phases.append((name, number, other))
+        begin_s = 0.0
+        if self.timing and name == "together" and self.apart:
+            self.apart -= 1
+            begin_s = max(SPAN_S * number, self.apart_s)
+        marks = marks_of(0.0, sent), marks_of(begin_s, computed)
+        end_s = max(row[-1] for row in marks if row)
+        enqueue_s = self.enqueue_share * end_s
+        return SimpleNamespace(
+            communication_s=[marks[0]], compute_s=[marks[1]], enqueue_s=[enqueue_s]
+        )
+
+
+def marks_of(begin_s, spans):
+    return evenly(begin_s, SPAN_S * spans.operations, spans.count) if spans.count else []
+
+
+@pytest.fixture(autouse=True)
+def readable_spans(monkeypatch):
+    """The engine's own spans have no attributes in Python."""
+    monkeypatch.setattr(engine, "Spans", SimpleNamespace)
+
+
+def measured(session, number=0):
+    def enter(phase, _batches=0):
+        session.timing = phase == "timing"
+
+    rank = SimpleNamespace(
+        enter=enter,
+        agreement=SimpleNamespace(gather=lambda _values: [0.0]),
+        job=SimpleNamespace(ranks=1),
+    )
+    compute = SimpleNamespace(implementation="none", path="")
+    runner = OverlapRunner(session, rank, SimpleNamespace(check=0, seed=1), compute, is_host=False)
+    return runner.run(0, Overlap(DEFAULT, number, SMALL, MATMUL))
+
+
+def test_phases_have_the_lengths_of_one_attempt_in_the_order_of_the_round():
+    for number in range(7):
+        session = ScriptedSession(0)
+        result = measured(session, number)
+        assert result.attempts == 1
+        assert [PHASES.index(name) for name, _, _ in session.phases] == list(phase_order(number))
+        both = next(one for one in session.phases if one[0] == "together")
+        assert ("communication", both[1], 0) in session.phases
+        assert ("compute", 0, both[2]) in session.phases
+
+
+@pytest.mark.parametrize("apart", [1, 3, 9])
+def test_all_phases_are_repeated_with_more_operations_and_the_number_is_recorded(apart):
+    session = ScriptedSession(apart)
+    result = measured(session)
+    assert result.attempts == min(4, apart + 1)
+    assert len(session.phases) == 3 * result.attempts
+    assert (result.status == "ok") == (apart < 4)
+    first, last = session.phases[:3], session.phases[-3:]
+    for (name, sent, computed), (_, more_sent, more_computed) in zip(first, last, strict=True):
+        assert name != "compute" or computed < more_computed
+        assert name != "communication" or sent < more_sent
+    assert result.communication_alone is not None
+    assert result.together is not None
+    (alone,), (both,) = result.communication_alone.communication_s, result.together.communication_s
+    assert len(alone) == len(both)
+    assert result.communication_alone.communication_operations == (
+        result.together.communication_operations
+    )
+
+
+def test_a_long_phase_is_not_repeated():
+    session = ScriptedSession(9, apart_s=1.0)
+    result = measured(session)
+    assert (result.status, result.attempts) == ("skipped", 1)
+    assert len(session.phases) == 3
+
+
+def test_launches_are_detected_in_every_phase():
+    for share, bound in ((0.5, False), (0.9, True)):
+        figures = measured(ScriptedSession(0, share)).figures
+        assert figures is not None
+        assert figures.launch_bound is bound
+        assert figures.compute_launch_bound is bound
+        assert figures.together_launch_bound is bound
+
+
+def test_six_rounds_contain_every_order_and_two_cancel_a_drift():
+    orders = [phase_order(number) for number in range(6)]
+    assert len(set(orders)) == 6
+    assert all(sorted(order) == [0, 1, 2] for order in orders)
+    for one, other in zip(orders[::2], orders[1::2], strict=True):
+        assert {one.index(phase) + other.index(phase) for phase in range(3)} == {2}
+    assert phase_order(6) == orders[0]

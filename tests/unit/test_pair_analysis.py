@@ -28,6 +28,7 @@ from cclmark.analysis.pair_results import (
 from cclmark.analysis.summary import summarise
 from cclmark.document.chart_model import Heat
 from cclmark.document.document_text import document_of
+from cclmark.document.explained import tables_of_pairs
 from cclmark.document.exporters import exporter_of
 from cclmark.document.grid import curves, grid_lines, hidden_line, visible_width
 from cclmark.document.naming import NamedRun
@@ -42,10 +43,8 @@ from cclmark.plan.pair_cases import PairCases, pair_rounds, probe_of
 from cclmark.results.item_results import CaseResult
 from cclmark.results.journal import Journal
 from cclmark.results.schema import (
-    DeviceDescription,
-    Header,
+    Explanation,
     LibraryDescription,
-    Machine,
     Relation,
     Samples,
     Summary,
@@ -53,7 +52,7 @@ from cclmark.results.schema import (
     WrongOutput,
 )
 from patience import scaled
-from samples import usual_settings
+from samples import header_of, usual_settings
 
 KIB, MIB = 1 << 10, 1 << 20
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -82,21 +81,11 @@ FIGURES = result(case(), 1.0).summary
 
 
 def header(devices=4, kind="NV18", **changes):
-    names = "Device <b>\\x1b[31m"
     settings = usual_settings(end_bytes=MIB, factor=4.0, max_time_s=0.1)
-    values = {
-        **{"schema_version": 3, "cclmark_version": "1", "started_at": "", "command": []},
-        "machine": Machine("host", "Linux", "6", "cpu", 8, 1 << 34),
-        "devices": [
-            DeviceDescription(rank, "host", "cuda", rank, names, 1 << 37) for rank in range(devices)
-        ],
-        "links": [],
-        "libraries": [LibraryDescription("nccl", "2.28.9", "/lib/libnccl.so")],
-        "environment": {},
-        "settings": settings,
-        "relations": [Relation(a, b, kind, 1) for a in range(devices) for b in range(devices)],
-    }
-    return Header(**{**values, **changes})
+    library = LibraryDescription("nccl", "2.28.9", "/lib/libnccl.so")
+    relations = [Relation(a, b, kind, 1) for a in range(devices) for b in range(devices)]
+    common = {"devices": devices, "name": "Device <b>\\x1b[31m", "relations": relations}
+    return header_of(settings, library, **common, **changes)
 
 
 def heats_of(results, devices=4):
@@ -545,3 +534,83 @@ def test_paint_takes_no_room():
     lines = grid_lines(["r"], ["c"], [[ansi("1.00", "red")]], paint=unpainted, width=80)
     assert visible_width(lines[0]) == visible_width(lines[1])
     assert math.isclose(float(re.sub(r"\x1b\[[0-9;]*m", "", lines[1]).split()[1]), 1.0)
+
+
+def explained(
+    pair, size, *, kernel="ring", channels=4, reason="", operation="all_reduce", root=None
+):
+    case = Case(operation, "nccl", 2, "float32", size, size // 4, False, root=root, pair=pair)
+    source = "plug-in" if kernel else "unknown"
+    found = Explanation(0, source, kernel, "RING", "LL", channels, reason)
+    return CaseResult(0, case, "ok", explanation=found)
+
+
+def way(case):
+    first, second = case.pair
+    if case.root is None:
+        return f"D{first}–D{second}"
+    return f"D{first} → D{second}" if case.root == 0 else f"D{second} → D{first}"
+
+
+RAN = "all_reduce float32 · nccl, what ran (the library's plug-in interface)"
+
+
+def test_pairs_that_agree_share_the_rows():
+    results = [explained(pair, size) for pair in ((0, 1), (0, 2), (1, 2)) for size in (64, 128)]
+    (table,) = tables_of_pairs(results, way)
+    assert (table.title, [*table.head]) == (RAN, ["size", "what ran"])
+    assert [*table.rows] == [("64 B – 128 B", "ring LL, 4 channels")]
+
+
+def test_pairs_that_differ_are_named_the_usual_choice_first():
+    results = [
+        explained(pair, size, channels=2 if pair == (0, 1) and size == 128 else 4)
+        for pair in ((1, 2), (0, 1), (0, 2))
+        for size in (64, 128)
+    ]
+    usual, other = tables_of_pairs(results, way)
+    assert usual.title == f"{RAN}: 2 of 3 pairs: D0–D2, D1–D2"
+    assert [*usual.rows] == [("64 B – 128 B", "ring LL, 4 channels")]
+    assert other.title == f"{RAN}: 1 of 3 pairs: D0–D1"
+    assert [*other.rows] == [("64 B", "ring LL, 4 channels"), ("128 B", "ring LL, 2 channels")]
+
+
+def test_directions_and_operations_are_apart():
+    results = [
+        explained((0, 1), 64, operation="broadcast", root=root, channels=1 + root)
+        for root in (0, 1)
+    ]
+    titles = [one.title for one in tables_of_pairs([*results, explained((0, 1), 64)], way)]
+    assert [title.split(" ")[0] for title in titles] == ["broadcast", "broadcast", "all_reduce"]
+    assert titles[0].endswith(": 1 of 2 pairs: D0 → D1")
+    assert titles[1].endswith(": 1 of 2 pairs: D1 → D0")
+
+
+def test_a_pair_whose_ranks_differ_has_its_own_remark():
+    reason = "rank 2 ran AllReduce by tree LL, rank 0 by ring LL"
+    odd = [explained((0, 2), size, reason=reason * (size == 64)) for size in (64, 128)]
+    usual, other = tables_of_pairs([explained((0, 1), 64), explained((0, 1), 128), *odd], way)
+    assert [*usual.head] == ["size", "what ran"]
+    assert other.is_last_below
+    assert [*other.rows] == [("64 B – 128 B", "ring LL, 4 channels", f"64 B: {reason}")]
+
+
+def test_many_pairs_and_many_choices_are_counted():
+    pairs = [(first, second) for first in range(6) for second in range(first + 1, 6)]
+    alike, _ = tables_of_pairs(
+        [explained(pair, 64, channels=1 + (pair == (0, 1))) for pair in pairs], way
+    )
+    assert alike.title.endswith(
+        ": 14 of 15 pairs: D0–D2, D0–D3, D0–D4, D0–D5, D1–D2, D1–D3 and 8 more"
+    )
+    different = tables_of_pairs(
+        [explained(pair, 64, channels=1 + number) for number, pair in enumerate(pairs)], way
+    )
+    assert len(different) == 8
+    assert [*different[-1].notes] == ["7 other pairs with yet other choices: see the CSV"]
+
+
+def test_without_explanations_there_is_nothing():
+    bare = explained((0, 1), 64)
+    bare.explanation = None
+    assert tables_of_pairs([bare], way) == []

@@ -6,8 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.kinds.collective.flagcx import FlagcxExporter
-from cclmark.kinds.collective.hccl import HcclExporter
+from cclmark.kinds.collective.line_formats import FlagcxExporter, HcclExporter
 from cclmark.kinds.registry import read_journal
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")

@@ -47,15 +47,18 @@ def test_figures_of_another_tool_are_not_marked():
     assert staged_mark(msgspec.structs.replace(result, summary=None)) == ""
 
 
-@pytest.mark.parametrize("columns", [None, 80])
-def test_the_table_marks_the_time_and_explains_the_mark(columns):
-    text = export(case_text(columns=columns), of("sendrecv"))
+@pytest.mark.parametrize(
+    ("view", "mark"),
+    [({}, " *"), ({"columns": 80}, " *"), ({"markdown": True}, " &#42;")],
+)
+def test_a_text_marks_the_time_and_explains_the_mark(view, mark):
+    text = export(case_text(**view), of("sendrecv"))
     in_place = [one for one in of("sendrecv").results if one.case.in_place]
-    assert text.count(" *") == len(in_place) + 1
+    assert text.count(mark) == len(in_place) + 1
     for one in in_place:
-        assert f" *{one.summary.time_s * 1e6:.2f}" in text or one.summary.time_s >= 1e-3
-    assert "  * the time includes copying the input aside" in text
-    assert "*" not in export(case_text(columns=columns), of("all_reduce"))
+        assert f"{mark}{one.summary.time_s * 1e6:.2f}" in text or one.summary.time_s >= 1e-3
+    assert f"{mark} the time includes copying the input aside" in text
+    assert mark not in export(case_text(**view), of("all_reduce"))
 
 
 def test_a_row_with_the_copy_is_no_headline_where_a_plain_one_exists():
@@ -89,15 +92,6 @@ def test_a_row_with_the_copy_is_no_headline_where_a_plain_one_exists():
     (alone,) = findings([one for one in results if one.case.in_place])
     assert alone.peak.case.in_place
     assert alone.latency.case.in_place
-
-
-def test_markdown_marks_the_time_and_explains_the_mark():
-    text = export(case_text(markdown=True), of("sendrecv"))
-    in_place = [one for one in of("sendrecv").results if one.case.in_place]
-    for one in in_place:
-        assert f"| &#42;{one.summary.time_s * 1e6:.2f}" in text or one.summary.time_s >= 1e-3
-    assert "- &#42; the time includes copying the input aside" in text
-    assert "&#42;" not in export(case_text(markdown=True), of("all_reduce"))
 
 
 def test_the_page_explains_it_beside_the_charts_and_above_the_cases():

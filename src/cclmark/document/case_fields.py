@@ -10,6 +10,7 @@ from typing import Any
 from cclmark.document.columns import Cell, ColumnKind
 from cclmark.document.device_labels import labels
 from cclmark.document.fields import Field, Fields
+from cclmark.document.remarks import reason_text
 from cclmark.document.text import BYTES_PER_GB
 from cclmark.plan.cases import Case
 from cclmark.results.item_results import CaseResult
@@ -136,12 +137,6 @@ def case_rows(known: tuple[Header, Sequence[str]], result: CaseResult) -> list[C
     return [CaseRow(*known, result)]
 
 
-def _of_device(path: str) -> Callable[[CaseRow], Cell]:
-    """A value of the time of the devices, known where launches determine the time of the row."""
-    own = attrgetter(path)
-    return lambda row: None if row.result.device is None else own(row.result.device)
-
-
 def _of_pair(name: str) -> Callable[[CaseRow], Cell]:
     return lambda row: None if row.result.case.pair is None else getattr(row.result, name)
 
@@ -149,31 +144,31 @@ def _of_pair(name: str) -> Callable[[CaseRow], Cell]:
 #: The fields of a result, for tables of cases of all ranks and of pairs.
 CASE_FIELDS = (
     *case_fields("result.case"),
-    Field("status", attrgetter("result.status"), "text"),
-    Field("reason", attrgetter("result.reason"), "text"),
+    Field("status", "result.status", "text"),
+    Field("reason", lambda row: reason_text(row.result), "text"),
     *summary_fields("result.summary"),
-    Field("device_us", _of_device("summary.time_s")),
-    Field("device_half_width", _of_device("summary.half_width")),
-    Field("device_samples", _of_device("summary.samples"), "int"),
+    Field("device_us", "result.device.summary.time_s"),
+    Field("device_half_width", "result.device.summary.half_width"),
+    Field("device_samples", "result.device.summary.samples", "int"),
     Field(
         "device_converged",
-        lambda row: None if row.result.device is None else int(row.result.device.converged),
+        "result.device.converged",
         "bool",
     ),
-    Field("device_reason", attrgetter("result.device_reason"), "text"),
+    Field("device_reason", "result.device_reason", "text"),
     Field(
         "wrong",
-        lambda row: None if row.result.verification is None else row.result.verification.wrong,
+        "result.verification.wrong",
         "int",
     ),
-    Field("route", attrgetter("result.route"), "text"),
-    Field("cycle", attrgetter("result.cycle"), "int"),
+    Field("route", "result.route", "text"),
+    Field("cycle", "result.cycle", "int"),
     Field(
         "converged",
         lambda row: None if row.result.summary is None else int(row.result.converged),
         "bool",
     ),
-    Field("method", attrgetter("method"), "text"),
+    Field("method", "method", "text"),
     *(replace(one, on_page=True) for one in explained_fields()),
 )
 #: The devices of a pair, and what was measured beside it.

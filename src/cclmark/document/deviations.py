@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cclmark.analysis.outliers import LEAST_VALUES
 from cclmark.analysis.transfer_results import Checks, Deviation
 from cclmark.document.device_labels import labels
 from cclmark.document.insight_words import on_host_alone
@@ -13,6 +14,8 @@ from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Header
 
+#: What is not there to compare figures of pairs with.
+TOO_FEW_PAIRS = f"no reference and no group of {LEAST_VALUES} or more pairs linked in the same way"
 _LEAST_SPAN = 0.20  # of the median: a narrower scale would turn noise into a pattern
 
 
@@ -51,10 +54,16 @@ def extremes(
 
 
 def relative(value: float, usual: float, *, lower_is_better: bool) -> str:
-    """Returns ``43% lower, worse``: the difference from the usual value, and whether it is good."""
+    """Returns ``43% lower, worse``: the difference from the usual value, and whether it is good.
+
+    A value that is not 0 is never 100% lower: ``a factor of 812 lower``.
+    """
     lower = value < usual
     word = "better" if lower == lower_is_better else "worse"
-    return f"{abs(value / usual - 1):.0%} {'lower' if lower else 'higher'}, {word}"
+    share = f"{abs(value / usual - 1):.0%}"
+    if lower and value > 0 and share == "100%":
+        share = f"a factor of {float(f'{usual / value:.3g}'):,.0f}"
+    return f"{share} {'lower' if lower else 'higher'}, {word}"
 
 
 def deviation_text(one: Deviation, names: Sequence[str]) -> str:

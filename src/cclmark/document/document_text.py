@@ -91,7 +91,7 @@ class DocumentText:
         document = self._document([], None)
         if not document.in_parts:
             self._part = None
-        lines = opening_lines(header, document.noun, document.method, self._paint)
+        lines = opening_lines(header, document.noun, document.method, self._paint, self._columns)
         lines = [*self._head(document, lines), *self._blocks(document.opening)]
         return "".join(f"{line}\n" for line in lines)
 
@@ -190,6 +190,10 @@ class DocumentText:
     def _paint(self) -> Paint:
         return self._view.paint
 
+    @property
+    def _columns(self) -> int | None:
+        return self._view.columns
+
     def _head(self, document: Document, lines: list[str]) -> list[str]:
         return lines
 
@@ -233,7 +237,7 @@ class DocumentText:
         return heats if is_shown else []
 
     def _heats(self, heats: Sequence[Heat]) -> list[str]:
-        return heat_lines(heats, self._paint, self._width, self._view.most_devices)
+        return heat_lines(heats, self._paint, self._columns, self._view.most_devices)
 
     @property
     def _width(self) -> int:
@@ -255,6 +259,10 @@ class DocumentMarkdown(DocumentText):
     @property
     def _paint(self) -> Paint:
         return unpainted
+
+    @property
+    def _columns(self) -> int | None:
+        return None
 
     def _head(self, document: Document, lines: list[str]) -> list[str]:
         assert self._header is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from cclmark.document.columns import Cell, Column, ColumnKind, Layout
@@ -18,19 +19,33 @@ _UNITS = {"ms": 1e3, "us": 1e6}
 _GAUGE_UNITS = ("seconds", "bytes")
 
 
+@cache
+def value_at(path: str) -> Callable[[Any], Any]:
+    """Returns the attribute at ``path``, such as ``result.summary.time_s``; None if a part is."""
+    names = path.split(".")
+
+    def value(one: Any) -> Any:
+        for name in names:
+            one = None if one is None else getattr(one, name)
+        return one
+
+    return value
+
+
 @dataclass(frozen=True)
 class Field:
     """A quantity of a result.
 
     ``key``: the name of its column, with its unit at the end. ``of``: its value, times in seconds;
-    None if it is unknown. ``gauge``: its help for Prometheus, empty if it is no gauge.
+    None if it is unknown; a text is the path of the attribute (``value_at``). ``gauge``: its help
+    for Prometheus, empty if it is no gauge.
     ``gauge_name``: the end of the gauge's name if it does not follow from the key of a time.
     ``on_page``: whether the table of a page has this column. ``name``: of its column on pages and
     of its label, if not the key. ``in_tables``: whether machine-readable tables have it.
     """
 
     key: str
-    of: Callable[[Any], Cell]
+    of: Callable[[Any], Cell] | str
     kind: ColumnKind = "float"
     gauge: str = ""
     on_page: bool = True
@@ -38,9 +53,14 @@ class Field:
     name: str = ""
     in_tables: bool = True
 
+    def value(self, result: Any) -> Cell:
+        """The value, times in seconds."""
+        value = value_at(self.of)(result) if isinstance(self.of, str) else self.of(result)
+        return int(value) if isinstance(value, bool) else value
+
     def cell(self, result: Any) -> Cell:
         """The value in the unit of the key."""
-        value = self.of(result)
+        value = self.value(result)
         factor = _UNITS.get(self.key.rpartition("_")[2])
         return value * factor if factor is not None and isinstance(value, float) else value
 
@@ -137,7 +157,7 @@ class Fields:
         if self.noun:
             series.set(f"{self.gauges}_ok", labels, float(row.status == "ok"))
         for one in self.all:
-            if one.gauge and isinstance(value := one.of(row), (int, float)):
+            if one.gauge and isinstance(value := one.value(row), (int, float)):
                 series.set(self._name(one), labels, float(value))
 
     def _unit(self, one: Field) -> str:

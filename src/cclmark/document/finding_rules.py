@@ -65,6 +65,7 @@ FINDINGS: Mapping[str, str] = {
     "reference-not-comparable": "a reference differs, so that its figure judges nothing",
     "replay-beside-program": "replays: the step beside that of the program",
     "restricted-by-environment": "a variable restricts the library's choice",
+    "shared-processors": "figures could not be judged: ranks share processors",
     "share-of-communication": "profiles: how much of the program is communication",
     "skipped-cases": "cases were skipped, with the most frequent reason",
     "slow-pair": "a pair of devices is slower than those with the same kind of link",

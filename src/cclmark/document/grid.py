@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from cclmark.document.blocks import Table
 from cclmark.document.chart_model import Heat, Lines
 from cclmark.document.paint import HEAT_STEPS, Paint
-from cclmark.document.text import figure
+from cclmark.document.text import figure, filled
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 
@@ -50,22 +50,28 @@ def grid_lines(
     return lines
 
 
-def heat_lines(heats: Sequence[Heat], paint: Paint, width: int, most_devices: int) -> list[str]:
-    """Returns the lines of a group of heat maps: side by side where they fit, else stacked."""
+def heat_lines(
+    heats: Sequence[Heat], paint: Paint, terminal: int | None, most_devices: int
+) -> list[str]:
+    """Returns the lines of a group of heat maps: side by side where they fit, else stacked.
+
+    ``terminal``: its width, which sentences keep too; None without one.
+    """
+    width = terminal or usual_width()
     found: list[str] = []
     if heats and heats[0].group:
         found += ["", paint(f"  {plain(heats[0].group)}", "bold")]
-        found += [paint(f"  {plain(text)}", "dim") for text in heats[0].meaning]
-    maps = [_map_lines(heat, paint, width, most_devices) for heat in heats]
+        found += [paint(_sentence(text, terminal), "dim") for text in heats[0].meaning]
+    maps = [_map_lines(heat, paint, terminal, most_devices) for heat in heats]
     found += _side_by_side(maps, width)
     hidden = {len(heat.columns) for heat in heats if heat.of_devices}
     for devices in hidden:
         found += hidden_line(devices, most_devices, paint)
     reasons = [text for heat in heats for text in heat.reasons]
-    return found + [paint(f"  {plain(text)}", "yellow") for text in reasons]
+    return found + [paint(_sentence(text, terminal), "yellow") for text in reasons]
 
 
-def _map_lines(heat: Heat, paint: Paint, width: int, most_devices: int) -> list[str]:
+def _map_lines(heat: Heat, paint: Paint, terminal: int | None, most_devices: int) -> list[str]:
     """The title and the cells, which have the colours of their values."""
     low, high = heat.scale
 
@@ -90,8 +96,16 @@ def _map_lines(heat: Heat, paint: Paint, width: int, most_devices: int) -> list[
     rows_shown, columns_shown = map(plain, heat.rows[:rows]), map(plain, heat.columns[:columns])
     lines = [paint(f"  {plain(heat.caption if heat.group else heat.title)}", "bold")]
     if not heat.group:
-        lines = ["", *lines, *(paint(f"  {plain(text)}", "dim") for text in heat.meaning)]
-    return lines + grid_lines([*rows_shown], [*columns_shown], cells, paint=paint, width=width)
+        meaning = (_sentence(text, terminal) for text in heat.meaning)
+        lines = ["", *lines, *(paint(text, "dim") for text in meaning)]
+    return lines + grid_lines(
+        [*rows_shown], [*columns_shown], cells, paint=paint, width=terminal or usual_width()
+    )
+
+
+def _sentence(text: str, terminal: int | None) -> str:
+    line = f"  {plain(text)}"
+    return line if terminal is None else filled(line, terminal)
 
 
 def _side_by_side(blocks: Sequence[list[str]], width: int) -> list[str]:

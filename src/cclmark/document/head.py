@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cclmark.document.insight_words import listed
 from cclmark.document.paint import Paint
-from cclmark.document.text import counted
+from cclmark.document.text import counted, filled
 from cclmark.plan.binding import RANKS, mode_of
 from cclmark.plan.libraries import AUTO_MEMORY
 from cclmark.plan.sizes import format_size, in_ranges
@@ -14,6 +14,7 @@ from cclmark.results.schema import DeviceDescription, Header, Imported, Link, Se
 
 _MOST_HOSTS = 4
 _MOST_LINES = 8
+_LABEL = 11  # characters of a label and the blanks behind it
 _TIMINGS = {"auto": "throughput, and replayed from graphs where launches determine the time"}
 _MOST_BINDINGS = 4
 _MEMORY = {
@@ -26,13 +27,18 @@ _ACROSS = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"
 _CLOCKS = {"device": ", the device's clock where it has one", "host": ", the host's clock"}
 
 
-def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[str]:
-    """Returns the head: devices (each is a ``noun``), links, libraries, the method."""
+def opening_lines(
+    header: Header, noun: str, method: str, paint: Paint, width: int | None = None
+) -> list[str]:
+    """Returns the head: devices (each is a ``noun``), links, libraries, the method.
+
+    ``width``: of the terminal, None without one.
+    """
     number = len(header.devices) if header.imported is None else header.imported.ranks
     title = f"cclmark {header.cclmark_version}"
     what = [counted(number, noun)] if number else []
     what += [f"on {where}"] if (where := _where(header)) else []
-    lines = [f"{paint(title, 'bold')}  {' '.join(what)}".rstrip()]
+    lines: list[str] = []
     if header.imported is not None:
         lines += labelled("imported", [origin_of(header.imported)])
     lines += labelled("devices", device_lines(header.devices, header.machine.vendor_driver))
@@ -47,8 +53,13 @@ def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[
     )
     lines += labelled("buffers", buffer_lines(header))
     lines += labelled("method", [method])
-    lines += [paint(f"  notice     {text}", "yellow") for text in header.notices]
-    return lines
+    notices = [f"  notice     {text}" for text in header.notices]
+    if width is not None:
+        lines, notices = (
+            [filled(line, width, hanging=_LABEL) for line in some] for some in (lines, notices)
+        )
+    first = f"{paint(title, 'bold')}  {' '.join(what)}".rstrip()
+    return [first, *lines, *(paint(line, "yellow") for line in notices)]
 
 
 def _where(header: Header) -> str:
@@ -64,7 +75,9 @@ def _where(header: Header) -> str:
 def labelled(label: str, texts: Sequence[str]) -> list[str]:
     """Returns lines with ``label`` before the first one; the others are indented by its width."""
     return [
-        f"  {label if number == 0 else '':<9}  {text}" for number, text in enumerate(texts) if text
+        f"  {label if number == 0 else '':<{_LABEL - 2}}  {text}"
+        for number, text in enumerate(texts)
+        if text
     ]
 
 

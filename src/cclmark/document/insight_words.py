@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cclmark.document.text import BYTES_PER_GB
 from cclmark.plan.libraries import all_libraries
 from cclmark.plan.operations import OPERATIONS
+from cclmark.printable import plain
 from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Summary
@@ -53,6 +54,19 @@ def listed(words: Sequence[str], of: int | None = None) -> str:
     more = (of or 0) - len(words)
     parts = [*words, f"{more} more"] if more > 0 else list(words)
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
+
+
+def grouped_lines(entries: Iterable[tuple[str, str]], most: int | None = None) -> list[str]:
+    """Returns a line ``text: names`` for each text of ``(text, name)``. Safe to print.
+
+    ``most``: names of a line, of which the others are counted.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for text, name in entries:
+        found.setdefault(text, {})[name] = None
+    return [
+        plain(f"{text}: {listed([*names][:most], len(names))}") for text, names in found.items()
+    ]
 
 
 def capitalised(text: str) -> str:

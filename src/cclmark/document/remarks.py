@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from cclmark.analysis.findings import OperationFindings, is_staged
 from cclmark.analysis.summary import converged
 from cclmark.document.placement_rows import PlacementRow
-from cclmark.document.text import counted, format_time_us, half_width_text
+from cclmark.document.text import counted, format_time_us, precision_text
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
@@ -32,14 +33,16 @@ def launches_in_words(found: OperationFindings) -> str:
     largest, smallest = found.launch_bound, found.latency
     if largest is None:
         return ""
-    words = f"launches determine the time up to {format_size(largest.case.size_bytes)}"
+    words, at = "launches determine the time", ""
+    if moves_data(found.operation):
+        words += f" up to {format_size(largest.case.size_bytes)}"
+        at = f"at {format_size(smallest.case.size_bytes)} "
     if smallest.device is not None and smallest.summary is not None:
         call, device = (
             format_time_us(summary.time_s)
             for summary in (smallest.summary, smallest.device.summary)
         )
-        size = format_size(smallest.case.size_bytes)
-        return f"{words}: at {size} a call costs {call} µs, the device needs {device} µs"
+        return f"{words}: {at}a call costs {call} µs, the device needs {device} µs"
     reason = largest.device_reason or smallest.device_reason
     return f"{words}; device times unknown: {reason}" if reason else words
 
@@ -75,6 +78,14 @@ def problems(result: CaseResult) -> list[str]:
         findings = [_describe(finding) for finding in result.verification.findings]
         return findings or [f"wrong: {result.verification.wrong} elements"]
     return [f"{result.status}: {plain(result.reason)}" if result.reason else result.status]
+
+
+def reason_text(result: Any) -> str:
+    """Returns the reason of a result; of wrong data without any, the first wrong element."""
+    checked = result.verification
+    if result.reason or checked is None or not checked.findings:
+        return str(result.reason)
+    return f"rank {checked.findings[0].rank}: {elements_text(checked.findings[0])}"
 
 
 def problem_lines(row: PlacementRow) -> list[str]:
@@ -227,7 +238,7 @@ def convergence_text(result: CaseResult) -> str:
         summary, words = result.device.summary, "device time not converged"
     if summary is None or summary.half_width is None:
         return f" ({words})"
-    return f" ({words}, ±{half_width_text(summary.half_width)} %)"
+    return f" ({words}, {precision_text(summary.half_width)})"
 
 
 def _describe(finding: WrongOutput) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from cclmark.analysis.irregularities import NOISY_CV, noisy
-from cclmark.analysis.links import link_limit, path_warnings
+from cclmark.analysis.links import path_warnings
+from cclmark.analysis.outliers import times_mean_little
 from cclmark.analysis.summary import converged
 from cclmark.document.blocks import Evidence, Finding, Severity
 from cclmark.document.insight_words import (
@@ -19,6 +20,7 @@ from cclmark.document.insight_words import (
     listed,
 )
 from cclmark.document.remarks import ending, left_out, planned_results, problems, unsettled_text
+from cclmark.document.text import precision_text
 from cclmark.errors import EXIT_INTERRUPTED
 from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal
@@ -143,17 +145,27 @@ def _ending(journal: Journal, done: int) -> Iterator[Finding]:
 
 
 def nothing_wrong(
-    journal: Journal, found: Sequence[Finding], *, compared: bool = False
+    journal: Journal,
+    found: Sequence[Finding],
+    *,
+    compared: bool,
+    lacking: str = "no link limit and no reference",
 ) -> list[Finding]:
-    """Returns the insight that nothing needs attention, or that nothing was comparable."""
+    """Returns the insight that nothing needs attention, or that the figures cannot be judged.
+
+    ``compared``: whether the figures were compared with anything. ``lacking``: what is not there
+    to compare them with, in words.
+    """
     if any(one.severity in ("bad", "look", "unknown") for one in found):
         return []
-    header = journal.header
     if not any(result.is_measured for result in journal.results):
         return []
-    if compared or header.relations or link_limit(header.links, header.hosts) is not None:
+    if times_mean_little(journal.header):
+        text = "ranks share processors: these figures cannot be judged"
+        return [Finding("shared-processors", "unknown", text)]
+    if compared:
         return [Finding("nothing-found", "good", "nothing needs a look")]
-    text = "there is no link limit and no reference to compare these figures with"
+    text = f"there is {lacking} to compare these figures with"
     return [Finding("nothing-to-compare-with", "unknown", text)]
 
 
@@ -205,63 +217,64 @@ _UNKNOWN = 0.5  # a less certain median is not usable, even if most others are
 
 
 def of_noise(journal: Journal) -> Iterator[Finding]:
-    """Reports the uncertainty of medians and the spread of samples."""
+    """Reports the uncertainty of medians and the spread of samples, in one finding."""
     measured = [one for one in journal.cases if one.summary is not None]
     unsure = _unsure(journal, measured)
+    sentences: list[str] = []
+    evidence: list[Evidence] = []
+    severity: Severity = "note"
+    rule = advice = ""
     if 2 * len(unsure) > len(measured) or (unsure and unsure[0][0] > _UNKNOWN):
         width, worst = unsure[0]
-        yield Finding(
-            "uncertain-medians",
-            "look",
+        severity, rule = "look", "uncertain-medians"
+        unsure_from = _unsure_from(journal)
+        evidence.append(Evidence("half_width", width, "", described(worst), ">", unsure_from))
+        sentences.append(
             f"the medians of {amount(len(unsure), 'case')} of {len(measured)} are known to no "
-            f"better than ±{_two_digits(_unsure_from(journal))} % (95 %), the worst that of "
-            f"{described(worst)}: ±{width:.0%}",
-            evidence=(
-                Evidence(
-                    "half_width", width, "", described(worst), ">", _unsure_from(journal) / 100
-                ),
-            ),
-            advice="Smaller differences are not significant. "
-            + (_SHORT if journal.traces else _LONGER),
+            f"better than {precision_text(_unsure_from(journal), 2)} (95 %), the worst that of "
+            f"{described(worst)}: {precision_text(width, 2)}"
         )
+        longer = _SHORT if journal.traces else _LONGER
+        advice = f"Smaller differences are not significant. {longer}"
     noisy_cases = noisy(measured)
     if noisy_cases:
         first = noisy_cases[0]
         assert first.summary is not None
         verb = "varies" if len(noisy_cases) == 1 else "vary"
-        yield Finding(
-            "varying-samples",
-            "note",
+        evidence.append(Evidence("cv", first.summary.cv, "", described(first), ">", NOISY_CV))
+        rule = rule or "varying-samples"
+        sentences.append(
             f"{amount(len(noisy_cases), 'case')} of {len(measured)} {verb} by more than 10 % from "
             f"sample to sample, most {described(first)} ({first.summary.cv:.0%})"
-            f"{_yet_known(noisy_cases)}",
-            evidence=(Evidence("cv", first.summary.cv, "", described(first), ">", NOISY_CV),),
+            f"{'' if sentences else _yet_known(noisy_cases)}"
         )
     settings = journal.header.settings
     fixed = journal.header.imported is not None or settings.iterations is not None
-    if fixed or journal.traces:
-        return
-    if text := unsettled_text(settings, measured):
+    if not (fixed or journal.traces) and (text := unsettled_text(settings, measured)):
         one = sum(not converged(result) for result in measured) == 1
+        sentences.append(text)
+        advice = advice or f"--max-time gives {'it' if one else 'them'} longer."
+    if sentences:
         yield Finding(
-            "not-converged",
-            "note",
-            text,
-            advice=f"--max-time gives {'it' if one else 'them'} longer.",
+            rule or "not-converged",
+            severity,
+            "; ".join(sentences),
+            advice=advice,
+            evidence=tuple(evidence),
         )
 
 
 def _unsure_from(journal: Journal) -> float:
-    """Returns the half width in percent from which on a median counts as uncertain.
+    """Returns the half width from which on a median counts as uncertain.
 
     It is never below the precision that the run requested.
     """
-    return max(_LEAST_UNSURE, journal.header.settings.precision) * 100
+    return max(_LEAST_UNSURE, journal.header.settings.precision)
 
 
 def _unsure(journal: Journal, measured: Sequence[CaseResult]) -> list[tuple[float, CaseResult]]:
     """Returns the results with an uncertain median and its half width, the worst first."""
-    least = _unsure_from(journal) / 100
+    least = _unsure_from(journal)
     found = [
         (one.summary.half_width, one)
         for one in measured
@@ -278,14 +291,9 @@ def _yet_known(noisy_cases: Sequence[CaseResult]) -> str:
     known = [width for width in widths if width is not None]
     if len(known) < len(widths):
         return ""
-    percent = _two_digits(max(known) * 100)
+    precision = precision_text(max(known), 2)
     if len(known) == 1:
-        return f"; its median is known to ±{percent} %"
+        return f"; its median is known to {precision}"
     if max(known) > _LEAST_UNSURE:
-        return f"; the worst of their medians is known to ±{percent} %"
-    return f"; their medians are known to ±{percent} % or better"
-
-
-def _two_digits(percent: float) -> str:
-    """Formats two significant digits without an exponent."""
-    return f"{float(f'{percent:.2g}'):.15g}"
+        return f"; the worst of their medians is known to {precision}"
+    return f"; their medians are known to {precision} or better"

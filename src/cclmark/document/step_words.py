@@ -48,7 +48,7 @@ STEP_RUN_FIELDS = (
     Field("ranks", attrgetter("ranks"), "int"),
     Field("status", attrgetter("status"), "text"),
     Field("reason", attrgetter("figures.reason"), "text"),
-    *(Field(one.key, _of_figures(one.of), one.kind) for one in STEP_FIELDS),
+    *(Field(one.key, _of_figures(one.value), one.kind) for one in STEP_FIELDS),
 )
 
 

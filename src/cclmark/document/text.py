@@ -47,11 +47,26 @@ def figure(value: float) -> str:
 
 
 def half_width_text(share: float | None) -> str:
-    """Half of an interval as a percentage without its sign, of at most five characters."""
+    """Half of an interval as a percentage without its sign, of at most five characters.
+
+    An interval that reaches 0 does not determine the value, however wide it is.
+    """
     if share is None:
         return "-"
-    percent = share * 100
-    return f"{percent:.1f}" if percent < 999.95 else ">999"
+    return f"{share:.1%}".rstrip("%") if share <= 1 else ">100"
+
+
+def precision_text(share: float, digits: int | None = None) -> str:
+    """Half of an interval in a sentence: ``±3.1 %``, ``> ±100 %`` for all that reach 0.
+
+    ``digits``: significant ones; None for one decimal.
+    """
+    if share > 1:
+        return "> ±100 %"
+    percent = half_width_text(share)
+    if digits is not None:
+        percent = f"{float(f'{share * 100:.{digits}g}'):.15g}"
+    return f"±{percent} %"
 
 
 def aligned(rows: Sequence[Sequence[str]], sides: str, least: Sequence[int] = ()) -> list[str]:
@@ -65,14 +80,14 @@ def aligned(rows: Sequence[Sequence[str]], sides: str, least: Sequence[int] = ()
     return [f"  {form.format(*row)}".rstrip() for row in rows]
 
 
-def filled(line: str, width: int) -> str:
+def filled(line: str, width: int, hanging: int = 2) -> str:
     """Returns the line in several of at most ``width`` characters, with a hanging indent.
 
-    Words are not divided.
+    Words are not divided. ``hanging``: how much further than the first line the others begin.
     """
     if len(line) <= width:
         return line
-    indent = line[: len(line) - len(line.lstrip())] + "  "
+    indent = line[: len(line) - len(line.lstrip())] + " " * hanging
     return textwrap.fill(
         line,
         max(width, _NARROWEST),

@@ -7,7 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from cclmark import __version__
@@ -125,6 +125,7 @@ class Coordinator:
 
     ``joins``: the Join messages of the processes, by process number. ``devices``: the devices of
     all processes in the order of the ranks. ``host_of``: a number for the host of each process.
+    ``began_s``: when the run began, by this process's monotonic clock.
     """
 
     placement: Placement | None
@@ -135,6 +136,7 @@ class Coordinator:
     host_of: list[int]
     exit_code: int = EXIT_DIED
     attempts: int = 0
+    began_s: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self._lost = ""

@@ -40,7 +40,7 @@ from cclmark.plan.variants import (
     variants_of,
 )
 from cclmark.results.configuration_files import read_configuration_files
-from cclmark.results.schema import Settings
+from cclmark.results.schema import Settings, settings_without_sweep
 
 _UNKNOWN_VERSION = ""
 
@@ -277,23 +277,14 @@ def faults_of(command: str, flags: StepOptions, ranks: int) -> dict[str, Injecti
 
 def step_settings(flags: StepOptions, ranks: int) -> Settings:
     """Returns how steps are measured. Raises UsageError."""
-    return Settings(
-        begin_bytes=0,
-        end_bytes=0,
-        step_bytes=0,
-        factor=0.0,
-        timing="steps",
-        across_ranks="max",
+    return settings_without_sweep(
+        "steps",
+        flags.timeout_s,
         precision=flags.precision_percent / 100,
         max_time_s=flags.max_time_s,
-        timeout_s=flags.timeout_s,
         iterations=flags.steps,
         warmup=flags.warmup,
-        group=1,
-        graph_launches=1,
         check=flags.check,
-        cycles=1,
-        registration="none",
         seed=flags.seed,
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),

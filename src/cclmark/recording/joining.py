@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -77,6 +78,7 @@ def joined(
     this program. ``step``: the number of the run among those of the launcher's processes, by
     default that of the environment.
     """
+    began_s = time.monotonic()
     environment = os.environ if step is None else {**os.environ, STEP_VARIABLE: str(step)}
     placement = find_placement(environment)
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -85,6 +87,7 @@ def joined(
         if not wanted.is_quiet:
             _warn(devices)
         with coordinator_of_one(devices) as coordinator:
+            coordinator.began_s = began_s
             yield coordinator
         return
     own = _own_devices(placement, wanted)
@@ -95,7 +98,15 @@ def joined(
             raise _no_mixture()
         if not wanted.is_quiet:
             _warn(coordinator.devices)
+        coordinator.began_s = began_s
         yield coordinator
+
+
+def run_joined(wanted: WantedDevices, run: Callable[[Coordinator], int]) -> int:
+    """Calls ``run`` with the processes of this run, and returns its exit code. See joined."""
+    with joined(wanted) as coordinator:
+        coordinator.exit_code = run(coordinator)
+        return coordinator.exit_code
 
 
 def pick_devices(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -19,6 +20,9 @@ from typing import Any, NamedTuple, Protocol, TextIO
 
 from cclmark import __version__
 from cclmark.document.exporter import Connects, Explains, Exporter, HasNotices, Observer
+from cclmark.document.exporters import exporter_of
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
 from cclmark.document.text import clock_text, counted
 from cclmark.errors import (
     EXIT_DIED,
@@ -54,6 +58,7 @@ from cclmark.results.schema import (
 from cclmark.results.surroundings import surroundings_changed
 from cclmark.signals import deferred
 
+_NO_VIEW = View()
 _ERASE = "\r\x1b[K"
 _DUMB = ("", "dumb", "unknown")  # values of TERM: terminals that obey no control sequences
 
@@ -115,6 +120,11 @@ class Progress:
     def advance(self) -> None:
         """Counts a completed case."""
         self._done += 1
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether planned cases are missing; False for a run without end."""
+        return self._done < self._planned
 
     def describe(self, rank_status: RankStatus) -> str:
         """Returns the time since the run began, the number of the case, and its phase.
@@ -331,10 +341,11 @@ class Recorder(Listener):
         """Shows the progress of the run on a terminal."""
         self._progress.show(rank_status)
 
-    def finish(self, outcome: Outcome, *, quiet: bool = False) -> int:
+    def finish(self, outcome: Outcome, *, quiet: bool = False, can_resume: bool = False) -> int:
         """Writes the footer, prints the path of the journal and returns the exit code.
 
-        ``quiet``: neither messages nor the path are printed.
+        ``quiet``: neither messages nor the path are printed. ``can_resume``: whether the command
+        has ``--resume``.
         """
         code = outcome.exit_code
         if code == EXIT_OK and self._hung:
@@ -367,6 +378,13 @@ class Recorder(Listener):
                 code = EXIT_INTERRUPTED  # the output has the reason, the journal the results
         if quiet:
             return code
+        self._print_messages(outcome, problems, code, can_resume=can_resume)
+        return code
+
+    def _print_messages(
+        self, outcome: Outcome, problems: Sequence[str], code: int, *, can_resume: bool
+    ) -> None:
+        """Prints what the output lacks, the path of the journal, and how to continue the run."""
         messages = [outcome.message, *problems, *self._hung, self._output.failure]
         if code == EXIT_MISSING and not self.measured:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]
@@ -375,8 +393,14 @@ class Recorder(Listener):
             if message:
                 print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
         if self._introduced:
-            print(f"cclmark: journal {self._journal.path}", file=sys.stderr)
-        return code
+            path = self._journal.path
+            print(f"cclmark: journal {path}", file=sys.stderr)
+            if can_resume and outcome.message and self._progress.is_incomplete:
+                print(
+                    f"cclmark: the same command with --resume {shlex.quote(str(path))} measures "
+                    "the missing cases",
+                    file=sys.stderr,
+                )
 
     def _doubts(self) -> list[str]:
         """Why explanations are doubtful, each with the number of its cases."""
@@ -424,7 +448,7 @@ def _now() -> str:
 class Recorded(NamedTuple):
     """How a run ended. ``exit_code``: of the command, which also depends on the results.
 
-    ``results``: of a run without output.
+    ``results``: of a silent run.
     """
 
     exit_code: int
@@ -432,48 +456,75 @@ class Recorded(NamedTuple):
     results: Sequence[Result] = ()
 
 
+class OutputFlags(Protocol):
+    """The options ``--format``, ``-O`` and ``--journal``. Some commands also have ``--resume``."""
+
+    format: str
+    output: Path | None
+    journal: Path | None
+
+
 def record(
     request: Request,
-    exporter_for: Callable[[Output], Exporter[Any]] | None = None,
-    began_s: float | None = None,
-    *,
-    output: Path | None = None,
-    journal: Path | None = None,
+    flags: OutputFlags | None = None,
     stem: str = "",
-    resume: Path | None = None,
+    *,
+    view: View = _NO_VIEW,
+    exporter_for: Callable[[View], Exporter[Any]] | None = None,
+    journal: Path | None = None,
+    began_s: float | None = None,
     explain: bool = False,
+    is_silent: bool = False,
 ) -> Recorded:
     """Runs ``request``, with its results in a journal and on the screen.
 
-    ``exporter_for``: without it nothing is printed, neither results nor messages. ``output`` and
-    ``journal`` are the values of ``-O`` and ``--journal``; by default the journal gets a new name
-    that contains ``stem``. Results in the journal ``resume`` are not measured again. ``explain``:
-    afterwards, observe what the libraries do for the measured cases.
+    Without ``--journal``, the journal gets a new name that contains ``stem``. Results in the
+    journal of ``--resume`` are not measured again. ``view``: how results are shown, without the
+    colours and columns of the output; ``exporter_for``: creates the exporter, by default that of
+    the kind and ``--format``. ``journal``: in place of ``--journal``. ``began_s``: the beginning of
+    a run without a coordinator, by default now. ``explain``: afterwards, observe what the libraries
+    do for the measured cases. ``is_silent``: nothing is printed, neither results nor messages, as
+    without ``flags``.
 
     Raises UsageError if one of these files cannot be used.
     """
-    began_s = time.monotonic() if began_s is None else began_s
-    silent, is_silent = Silent(), exporter_for is None
     request = replace(request, explained=explain)
+    if request.coordinator is not None:
+        began_s = request.coordinator.began_s
+    elif began_s is None:
+        began_s = time.monotonic()
+    output = None if flags is None else flags.output
+    resume: Path | None = getattr(flags, "resume", None)
+    silent = Silent() if flags is None or is_silent else None
+
+    def exporter_of_run(view: View) -> Exporter[Any]:
+        if silent is not None or flags is None:
+            return silent or Silent()
+        if exporter_for is not None:
+            return exporter_for(view)
+        return exporter_of(request.kind, flags.format, view)
+
     resumed = Resumed.read(resume, request) if resume is not None else None
     refuse_to_lose(output, [resume] if resume is not None else [])
     printed = Output(output)
+    paint = ansi if printed.takes_colours else unpainted
     try:
-        exporter = silent if exporter_for is None else exporter_for(printed)
+        exporter = exporter_of_run(replace(view, paint=paint, columns=printed.terminal_columns))
         if resumed is not None:
             if not resumed.remainder.pending:
                 return Recorded(_print_again(resumed, exporter, printed), Outcome(EXIT_OK))
             request = resumed.left_of(request)
-        place = journal or new_journal(stem)
+        place = journal or (flags and flags.journal) or new_journal(stem)
+        is_within = silent is not None
         with recording(
-            place, printed, exporter, request, began_s, resumed, explain, within=is_silent
+            place, printed, exporter, request, began_s, resumed, explain, within=is_within
         ) as recorder:
             outcome = launch_items(request, recorder)
             if explain and outcome.exit_code == EXIT_OK:
                 wanted = recorder.unexplained if request.explains_at_end else recorder.measured
                 outcome = explain_items(request, wanted, recorder, outcome)
-            code = recorder.finish(outcome, quiet=is_silent)
-            return Recorded(code, outcome, silent.results)
+            code = recorder.finish(outcome, quiet=is_within, can_resume=hasattr(flags, "resume"))
+            return Recorded(code, outcome, () if silent is None else silent.results)
     finally:
         printed.close()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from cclmark.explain.paths import Route
@@ -172,6 +174,17 @@ class Settings(msgspec.Struct, omit_defaults=True):
     config: dict[str, str] = {}
     triangle: bool = False
     memory: str = ""
+
+
+def settings_without_sweep(timing: str, timeout_s: float, **changes: Any) -> Settings:
+    """The settings of a run whose items are no sweep of cases. ``changes``: further ones."""
+    usual: dict[str, Any] = {
+        **{"begin_bytes": 0, "end_bytes": 0, "step_bytes": 0, "factor": 0.0},
+        **{"across_ranks": "max", "precision": 0.0, "max_time_s": 0.0},
+        **{"iterations": None, "warmup": None, "group": 1, "graph_launches": 1},
+        **{"check": 1, "cycles": 1, "registration": "none", "seed": 0},
+    }
+    return Settings(**{**usual, "timing": timing, "timeout_s": timeout_s, **changes})
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from typing import cast
 
 from cclmark.document.blocks import Document, Finding, RunContent, Table
@@ -30,14 +29,14 @@ def _verdict(result: CheckResult) -> str:
     return _WORDS.get(result.status, result.status)
 
 
-_NAME = Field("check", attrgetter("check.name"), "text")
-_REASON = Field("reason", attrgetter("reason"), "text")
+_NAME = Field("check", "check.name", "text")
+_REASON = Field("reason", "reason", "text")
 FIELDS = Fields(
     [
         _NAME,
-        Field("backend", attrgetter("check.backend"), "text"),
+        Field("backend", "check.backend", "text"),
         Field("verdict", _verdict, "text"),
-        Field("duration_ms", attrgetter("duration_s")),
+        Field("duration_ms", "duration_s"),
         _REASON,
     ]
 )
@@ -45,9 +44,9 @@ FIELDS = Fields(
 _OF_PAGE = Fields(
     [
         _NAME,
-        Field("status", attrgetter("status"), "text"),
+        Field("status", "status", "text"),
         _REASON,
-        Field("duration_s", attrgetter("duration_s")),
+        Field("duration_s", "duration_s"),
     ]
 )
 

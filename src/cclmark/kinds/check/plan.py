@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.plan.items import OfBackend, names_selected
 
 CHECK = "check"
 
@@ -66,7 +66,7 @@ CHECKS: dict[str, str] = {
 }
 
 
-class Check(msgspec.Struct, frozen=True):
+class Check(msgspec.Struct, OfBackend, frozen=True):
     """One check of one backend. ``name``: a key of CHECKS."""
 
     name: str
@@ -78,19 +78,9 @@ class Check(msgspec.Struct, frozen=True):
         return "torch check"
 
     @property
-    def library(self) -> str:
-        """The library, backend or engine that performs it."""
-        return self.backend
-
-    @property
     def kind(self) -> str:
         """The kind of work, see plan.items."""
         return CHECK
-
-    @property
-    def ccl(self) -> str:
-        """Empty: a backend of torch.distributed performs it."""
-        return ""
 
     @property
     def size_bytes(self) -> int:
@@ -102,10 +92,6 @@ class Check(msgspec.Struct, frozen=True):
         """0: every rank of the run takes part."""
         return 0
 
-    def is_within(self, devices: int) -> bool:
-        """True: a check contains no device."""
-        return True
-
     def series(self) -> Check:
         """The check itself, because checks form no curve over sizes."""
         return self
@@ -116,19 +102,8 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def checks_called(text: str) -> list[str]:
-    """The checks that names separated by commas select.
-
-    A name that is not a check selects all checks that begin with it. Raises UsageError for an
-    unknown name.
-    """
-    names = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
-    found: dict[str, None] = {}
-    for name in names:
-        meant = [name] if name in CHECKS else [check for check in CHECKS if check.startswith(name)]
-        if not meant:
-            raise UsageError(f"unknown check {name!r}: choose from {', '.join(CHECKS)}")
-        found |= dict.fromkeys(meant)
-    return [name for name in CHECKS if name in found]
+    """The checks that names, or parts of them, select. Raises UsageError."""
+    return names_selected(text, CHECKS, "check")
 
 
 def chosen_checks(only: Sequence[str], backend: str) -> list[Check]:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import time
-
-from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
-from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
 from cclmark.kinds.check.command import TorchFlags
 from cclmark.kinds.check.kind import KIND
 from cclmark.kinds.check.plan import chosen_checks
-from cclmark.kinds.check.result import CheckResult
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.options.chosen_devices import checked_backend, devices_of_backend
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
-from cclmark.recording.joining import WantedDevices, joined
-from cclmark.recording.output import Output
+from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
-from cclmark.results.schema import Settings
+from cclmark.results.schema import settings_without_sweep
 
 _USUAL_RANKS = 4
 
@@ -34,16 +26,13 @@ def check_torch(flags: TorchFlags) -> int:
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-    began_s = time.monotonic()
     wanted = WantedDevices(
         lambda: devices_of_backend(flags, flags.backend, _USUAL_RANKS), flags.count, flags.timeout_s
     )
-    with joined(wanted) as coordinator:
-        coordinator.exit_code = _check(flags, coordinator, began_s)
-        return coordinator.exit_code
+    return run_joined(wanted, lambda coordinator: _check(flags, coordinator))
 
 
-def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
+def _check(flags: TorchFlags, coordinator: Coordinator) -> int:
     devices = coordinator.devices
     backend = checked_backend(flags.backend, coordinator, "the checks")
     ranks = len(devices.indices)
@@ -55,24 +44,11 @@ def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
     for text in flags.inject:
         if Injection.parse(text, ranks).kind == "hang":
             raise UsageError(f"{text!r}: checks support only the faults corrupt and delay")
-    settings = Settings(
-        begin_bytes=0,
-        end_bytes=0,
-        step_bytes=0,
-        factor=0.0,
-        timing="checked",
-        across_ranks="max",
-        precision=0.0,
-        max_time_s=0.0,
-        timeout_s=flags.timeout_s,
+    settings = settings_without_sweep(
+        "checked",
+        flags.timeout_s,
         iterations=1,
         warmup=0,
-        group=1,
-        graph_launches=1,
-        check=1,
-        cycles=1,
-        registration="none",
-        seed=0,
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),
         values=flags.values,
@@ -88,14 +64,6 @@ def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
     )
     return record(
         request,
-        lambda output: _exporter(flags.format, output),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        stem=f"torch-check-{backend}-{ranks}",
+        flags,
+        f"torch-check-{backend}-{ranks}",
     ).exit_code
-
-
-def _exporter(format_name: str, output: Output) -> Exporter[CheckResult]:
-    view = View(paint=ansi if output.takes_colours else unpainted)
-    return exporter_of(KIND, format_name, view)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from cclmark.kinds.check.plan import CHECKS
 from cclmark.kinds.check.result import CheckedValue
 
 _SHOWN_WHOLE = 8  # a longer tensor is shown by its ends
@@ -276,6 +277,9 @@ class World:
         self.expect(x, combine(stacked).to(x.dtype))
 
 
+_Check = Callable[[World], None]
+
+
 def _fold(function: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     def combine(stacked: Any) -> Any:
         result = stacked[0]
@@ -286,39 +290,47 @@ def _fold(function: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     return combine
 
 
-def _sum(w: World) -> None:
-    w.reduced(w.dist.ReduceOp.SUM, lambda s: s.sum(0))
+def _reduced(operation: str, combine: Callable[[Any], Any], dtype: str = "float32") -> _Check:
+    return lambda w: w.reduced(
+        getattr(w.dist.ReduceOp, operation), combine, getattr(w.torch, dtype)
+    )
 
 
-def _min(w: World) -> None:
-    w.reduced(w.dist.ReduceOp.MIN, lambda s: s.amin(0))
+def _bitwise(name: str) -> _Check:
+    return lambda w: w.reduced(
+        getattr(w.dist.ReduceOp, f"B{name.upper()}"),
+        _fold(getattr(w.torch, f"bitwise_{name}")),
+        w.torch.int32,
+    )
 
 
-def _max(w: World) -> None:
-    w.reduced(w.dist.ReduceOp.MAX, lambda s: s.amax(0))
+def _total(stacked: Any) -> Any:
+    return stacked.sum(0)
 
 
-def _prod(w: World) -> None:
-    w.reduced(w.dist.ReduceOp.PRODUCT, lambda s: s.prod(0), w.torch.float64)
+_all_reduce_sum = _reduced("SUM", _total)
+_all_reduce_min = _reduced("MIN", lambda stacked: stacked.amin(0))
+_all_reduce_max = _reduced("MAX", lambda stacked: stacked.amax(0))
+_all_reduce_prod = _reduced("PRODUCT", lambda stacked: stacked.prod(0), "float64")
+_all_reduce_band, _all_reduce_bor, _all_reduce_bxor = map(_bitwise, ("and", "or", "xor"))
+_all_reduce_float64 = _reduced("SUM", _total, "float64")
+_all_reduce_float16 = _reduced("SUM", _total, "float16")
+_all_reduce_bfloat16 = _reduced("SUM", _total, "bfloat16")
+_all_reduce_complex64 = _reduced("SUM", _total, "complex64")
+_all_reduce_int8 = _reduced("SUM", _total, "int8")
+_all_reduce_uint8 = _reduced("SUM", _total, "uint8")
+_all_reduce_int32 = _reduced("SUM", _total, "int32")
+_all_reduce_int64 = _reduced("SUM", _total, "int64")
 
 
-def _avg(w: World) -> None:
+def _all_reduce_avg(w: World) -> None:
     x = w.values(w.rank) * w.size
     w.dist.all_reduce(x, w.dist.ReduceOp.AVG)
     # A backend may multiply by 1/n first, which is not exact for every n.
     w.expect((x * _AVERAGED).round() / _AVERAGED, w.total())
 
 
-def _bitwise(name: str) -> Callable[[World], None]:
-    def check(w: World) -> None:
-        function = getattr(w.torch, f"bitwise_{name}")
-        operation = getattr(w.dist.ReduceOp, {"and": "BAND", "or": "BOR", "xor": "BXOR"}[name])
-        w.reduced(operation, _fold(function), w.torch.int32)
-
-    return check
-
-
-def _premul_sum(w: World) -> None:
+def _all_reduce_premul_sum(w: World) -> None:
     # Torch's public function for this operation has a leading underscore.
     operation = w.dist._make_nccl_premul_sum(_FACTOR)
     x = w.values(w.rank)
@@ -326,53 +338,46 @@ def _premul_sum(w: World) -> None:
     w.expect(x, w.total() * _FACTOR)
 
 
-def _of_type(name: str) -> Callable[[World], None]:
-    def check(w: World) -> None:
-        w.reduced(w.dist.ReduceOp.SUM, lambda s: s.sum(0), getattr(w.torch, name))
-
-    return check
-
-
-def _float8(w: World) -> None:
+def _all_reduce_float8(w: World) -> None:
     # Sums of such numbers may be inexact with many ranks, but the maximum is always exact.
     x = w.values(w.rank, dtype=w.torch.float8_e4m3fn)
     w.dist.all_reduce(x, w.dist.ReduceOp.MAX)
     w.expect(x.float(), w.torch.stack(w.all_values()).amax(0))
 
 
-def _bool(w: World) -> None:
+def _all_reduce_bool(w: World) -> None:
     inputs = [w.values(rank, dtype=w.torch.int64) % 3 == 0 for rank in range(w.size)]
     x = inputs[w.rank].clone()
     w.dist.all_reduce(x, w.dist.ReduceOp.MAX)
     w.expect(x, w.torch.stack(inputs).any(0))
 
 
-def _large(w: World) -> None:
+def _all_reduce_large(w: World) -> None:
     x = w.values(w.rank, _LARGE)
     w.dist.all_reduce(x)
     w.expect(x, w.total(count=_LARGE))
 
 
-def _scalar(w: World) -> None:
+def _all_reduce_scalar(w: World) -> None:
     x = w.torch.tensor(float(w.rank + 1), device=w.device)
     w.dist.all_reduce(x)
     w.expect(x, w.torch.tensor(w.size * (w.size + 1) / 2, device=w.device))
 
 
-def _no_elements(w: World) -> None:
+def _all_reduce_empty(w: World) -> None:
     x = w.values(w.rank, 0)
     w.dist.all_reduce(x)
     w.expect(x, w.values(0, 0))
 
 
-def _strided(w: World) -> None:
+def _all_reduce_strided(w: World) -> None:
     whole = w.values(w.rank, 40 * 50).reshape(40, 50)
     x = whole.t()
     w.dist.all_reduce(x)
     w.expect(x, w.total(count=40 * 50).reshape(40, 50).t())
 
 
-def _offset(w: World) -> None:
+def _all_reduce_offset(w: World) -> None:
     whole = w.values(w.rank, 100)
     untouched = whole.clone()
     w.dist.all_reduce(whole[3:90])
@@ -381,7 +386,7 @@ def _offset(w: World) -> None:
     w.expect(whole[90:], untouched[90:], "elements after the slice")
 
 
-def _async(w: World) -> None:
+def _all_reduce_async(w: World) -> None:
     tensors = [w.values(w.rank, _COUNT + k) for k in range(5)]
     handles = [w.dist.all_reduce(x, async_op=True) for x in tensors]
     for handle in reversed(handles):
@@ -399,7 +404,7 @@ def _sub_group(w: World) -> None:
     w.expect(x, w.total(members) if w.rank in members else w.values(w.rank))
 
 
-def _halves(w: World) -> None:
+def _sub_groups_at_once(w: World) -> None:
     middle = max(2, (w.size + 1) // 2)  # the output of a single rank would be its input
     halves = [list(range(middle)), list(range(middle, w.size))]
     groups = [w.dist.new_group(half) for half in halves if half]
@@ -411,7 +416,7 @@ def _halves(w: World) -> None:
     w.expect(x, w.total(halves[number]))
 
 
-def _nested(w: World) -> None:
+def _nested_groups(w: World) -> None:
     outer = list(range(max(2, w.size - 1)))
     inner = outer[:1] + outer[-1:] if len(outer) > 1 else outer
     in_outer, in_inner = w.dist.new_group(outer), w.dist.new_group(inner)
@@ -468,21 +473,23 @@ def _reduce(w: World) -> None:
             w.expect(x, w.total(), f"output at root {root}")
 
 
-def _all_gather(w: World) -> None:
-    got = [w.empty() for _ in range(w.size)]
-    w.dist.all_gather(got, w.values(w.rank))
-    for rank, x in enumerate(got):
-        w.expect(x, w.values(rank), f"part of rank {rank}")
+def _gathered(count: Callable[[int], int]) -> _Check:
+    """``count``: the number of elements of a rank."""
+
+    def check(w: World) -> None:
+        got = [w.empty(count(rank)) for rank in range(w.size)]
+        w.dist.all_gather(got, w.values(w.rank, count(w.rank)))
+        for rank, x in enumerate(got):
+            w.expect(x, w.values(rank, count(rank)), f"part of rank {rank}")
+
+    return check
 
 
-def _all_gather_uneven(w: World) -> None:
-    got = [w.empty(10 + rank) for rank in range(w.size)]
-    w.dist.all_gather(got, w.values(w.rank, 10 + w.rank))
-    for rank, x in enumerate(got):
-        w.expect(x, w.values(rank, 10 + rank), f"part of rank {rank}")
+_all_gather = _gathered(lambda rank: _COUNT)
+_all_gather_uneven = _gathered(lambda rank: 10 + rank)
 
 
-def _all_gather_into(w: World) -> None:
+def _all_gather_into_tensor(w: World) -> None:
     got = w.empty(_COUNT * w.size)
     w.dist.all_gather_into_tensor(got, w.values(w.rank))
     w.expect(got, w.torch.cat(w.all_values()))
@@ -512,17 +519,21 @@ def _scatter(w: World) -> None:
         w.expect(x, w.values(root * w.size + w.rank), f"output from root {root}")
 
 
-def _reduce_scatter(w: World) -> None:
-    x = w.empty()
-    w.dist.reduce_scatter(x, _parts_of(w))
-    w.expect(x, _sum_of(w, _own_parts(w), _COUNT))
+def _scattered(count: Callable[[int], int]) -> _Check:
+    """``count``: the number of elements of a rank."""
+
+    def check(w: World) -> None:
+        x = w.empty(count(w.rank))
+        w.dist.reduce_scatter(
+            x, [w.values(w.rank * w.size + to, count(to)) for to in range(w.size)]
+        )
+        w.expect(x, _sum_of(w, _own_parts(w), count(w.rank)))
+
+    return check
 
 
-def _reduce_scatter_uneven(w: World) -> None:
-    x = w.empty(10 + w.rank)
-    parts = [w.values(w.rank * w.size + part, 10 + part) for part in range(w.size)]
-    w.dist.reduce_scatter(x, parts)
-    w.expect(x, _sum_of(w, _own_parts(w), 10 + w.rank))
+_reduce_scatter = _scattered(lambda rank: _COUNT)
+_reduce_scatter_uneven = _scattered(lambda rank: 10 + rank)
 
 
 def _reduce_scatter_tensor(w: World) -> None:
@@ -623,7 +634,7 @@ def _isend_irecv(w: World) -> None:
     w.expect(from_right, w.values(right, _COUNT + 1), "from the right")
 
 
-def _batch(w: World) -> None:
+def _batch_isend_irecv(w: World) -> None:
     got = {rank: w.empty() for rank in range(w.size) if rank != w.rank}
     operations = []
     for rank, x in got.items():
@@ -635,7 +646,7 @@ def _batch(w: World) -> None:
         w.expect(x, w.values(rank * w.size + w.rank), f"from rank {rank}")
 
 
-def _any_source(w: World) -> None:
+def _recv_any_source(w: World) -> None:
     _needs_matching(w, "a receiver must specify the sender")
     if w.rank:
         w.dist.send(w.values(w.rank), 0)
@@ -693,57 +704,5 @@ def _sequence(w: World) -> None:
         w.expect(got_one, wanted, f"output {number}")
 
 
-FUNCTIONS: dict[str, Callable[[World], None]] = {
-    "all_reduce_sum": _sum,
-    "all_reduce_min": _min,
-    "all_reduce_max": _max,
-    "all_reduce_prod": _prod,
-    "all_reduce_avg": _avg,
-    "all_reduce_band": _bitwise("and"),
-    "all_reduce_bor": _bitwise("or"),
-    "all_reduce_bxor": _bitwise("xor"),
-    "all_reduce_premul_sum": _premul_sum,
-    "all_reduce_float64": _of_type("float64"),
-    "all_reduce_float16": _of_type("float16"),
-    "all_reduce_bfloat16": _of_type("bfloat16"),
-    "all_reduce_float8": _float8,
-    "all_reduce_complex64": _of_type("complex64"),
-    "all_reduce_int8": _of_type("int8"),
-    "all_reduce_uint8": _of_type("uint8"),
-    "all_reduce_int32": _of_type("int32"),
-    "all_reduce_int64": _of_type("int64"),
-    "all_reduce_bool": _bool,
-    "all_reduce_large": _large,
-    "all_reduce_scalar": _scalar,
-    "all_reduce_empty": _no_elements,
-    "all_reduce_strided": _strided,
-    "all_reduce_offset": _offset,
-    "all_reduce_async": _async,
-    "sub_group": _sub_group,
-    "sub_groups_at_once": _halves,
-    "nested_groups": _nested,
-    "broadcast": _broadcast,
-    "broadcast_async": _broadcast_async,
-    "broadcast_objects": _broadcast_objects,
-    "reduce": _reduce,
-    "all_gather": _all_gather,
-    "all_gather_uneven": _all_gather_uneven,
-    "all_gather_into_tensor": _all_gather_into,
-    "all_gather_objects": _all_gather_objects,
-    "gather": _gather,
-    "scatter": _scatter,
-    "reduce_scatter": _reduce_scatter,
-    "reduce_scatter_uneven": _reduce_scatter_uneven,
-    "reduce_scatter_tensor": _reduce_scatter_tensor,
-    "all_to_all": _all_to_all,
-    "all_to_all_single": _all_to_all_single,
-    "all_to_all_uneven": _all_to_all_uneven,
-    "send_recv": _send_recv,
-    "send_recv_tags": _send_recv_tags,
-    "isend_irecv": _isend_irecv,
-    "batch_isend_irecv": _batch,
-    "recv_any_source": _any_source,
-    "barrier": _barrier,
-    "monitored_barrier": _monitored_barrier,
-    "sequence": _sequence,
-}
+#: The functions above by their names, which are those of the checks.
+FUNCTIONS: dict[str, _Check] = {name: globals()[f"_{name}"] for name in CHECKS}

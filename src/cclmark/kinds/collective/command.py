@@ -167,7 +167,7 @@ def _examples(name: str) -> list[Example]:
 
 _OF_COLLECTIVES = [
     (
-        "cclmark collectives --devices host:2 --only all_reduce,all_gather -e 1K --max-time 0.1",
+        "cclmark collectives --devices host:2 --only reduce,gather -e 1K --max-time 0.1",
         "Two collectives between two ranks of the host.",
     ),
     ("cclmark collectives -b 1M -e 1G --format csv -O all.csv", "All collectives, as CSV."),

@@ -408,7 +408,9 @@ def findings_on_collectives(run: NamedRun) -> list[Finding]:
     if launches := all_launches_in_words(operations):
         found.append(Finding("launch-bound", "note", launches, advice=_LAUNCH_ADVICE))
     data = [*of_data(journal, journal.cases)]
-    last = nothing_wrong(journal, [*data, *found], compared=bool(beside))
+    limit = link_limit(journal.header.links, journal.header.hosts)
+    compared = bool(beside) or limit is not None
+    last = nothing_wrong(journal, [*data, *found], compared=compared)
     return [*(replace(one, is_outcome=one.severity == "good") for one in data), *found, *last]
 
 

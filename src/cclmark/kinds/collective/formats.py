@@ -20,13 +20,13 @@ def _nccl_tests() -> Exporter[CaseResult]:
 
 
 def _flagcx() -> Exporter[CaseResult]:
-    from cclmark.kinds.collective.flagcx import FlagcxExporter
+    from cclmark.kinds.collective.line_formats import FlagcxExporter
 
     return FlagcxExporter()
 
 
 def _hccl() -> Exporter[CaseResult]:
-    from cclmark.kinds.collective.hccl import HcclExporter
+    from cclmark.kinds.collective.line_formats import HcclExporter
 
     return HcclExporter()
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+
+import msgspec
 
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import Paint, ansi, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
@@ -23,8 +21,9 @@ from cclmark.kinds.collective.document import (
 )
 from cclmark.kinds.collective.kind import KIND
 from cclmark.kinds.pieces.kind import KIND as PIECES
-from cclmark.kinds.pieces.request import pieces_request
+from cclmark.kinds.pieces.plan import piece_cases
 from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.request import Request
 from cclmark.options import like
 from cclmark.options.case_request import request_of, stem_of
 from cclmark.options.chosen_devices import wanted_of
@@ -32,7 +31,8 @@ from cclmark.options.chosen_libraries import libraries_of
 from cclmark.options.command import part
 from cclmark.options.groups import CaseOptions, ExplainOptions, SoakOptions
 from cclmark.options.usual_references import usual_references
-from cclmark.plan.cases import Sweep
+from cclmark.plan.cases import Case, Sweep
+from cclmark.plan.items import items_of
 from cclmark.plan.libraries import (
     BRIDGE,
     MPI,
@@ -44,7 +44,6 @@ from cclmark.plan.libraries import (
     torch_backend_of,
 )
 from cclmark.recording.joining import joined
-from cclmark.recording.output import Output
 from cclmark.recording.recorder import Recorded, record
 from cclmark.results.item_results import CaseResult
 
@@ -115,54 +114,58 @@ def measure(operations: list[str], flags: CollectiveOptions, pieces: Sequence[in
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-
-    def exporter_for(plan: Sweep, output: Output) -> Exporter[Any]:
-        if pieces:
-            return exporter_of(PIECES, flags.format, View(paint=_paint(output)))
-        return _exporter(flags, plan, output, _reference_notes(are_asked=flags.references))
-
-    return measured(operations, flags, exporter_for, pieces).exit_code
+    return measured(operations, flags, pieces).exit_code
 
 
 def measured(
     operations: list[str],
     flags: CollectiveOptions,
-    exporter_for: Callable[[Sweep, Output], Exporter[Any]] | None = None,
     pieces: Sequence[int] = (),
     *,
     command: Sequence[str] | None = None,
     step: int | None = None,
+    is_silent: bool = False,
 ) -> Recorded:
     """Measures ``operations`` with ``flags`` on all processes of this run.
 
-    ``exporter_for``: of the results; without it nothing is printed. ``command``: the one that
-    measures the same, by default that of this program. ``step``: see recording.joining.joined.
+    ``command``: the one that measures the same, by default that of this program. ``step``: see
+    recording.joining.joined. ``is_silent``: nothing is printed.
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-    began_s = time.monotonic()
-    wanted = replace(wanted_of(flags, mixed=True), is_quiet=exporter_for is None)
+    wanted = replace(wanted_of(flags, mixed=True), is_quiet=is_silent)
     with joined(wanted, arguments=command, step=step) as coordinator:
         request, plan = request_of(KIND, operations, flags, coordinator, command)
         name = operations[0] if len(operations) == 1 else "collectives"
         if pieces:
-            request, name = pieces_request(request, pieces), f"{name}-pieces"
-        recorded = record(
-            request,
-            None if exporter_for is None else partial(exporter_for, plan),
-            began_s,
-            output=flags.output,
-            journal=flags.journal,
-            stem=stem_of(name, plan),
-            resume=flags.resume,
-            explain=flags.why or part(flags, ExplainOptions).explain,
-        )
+            stem = stem_of(f"{name}-pieces", plan)
+            recorded = record(_in_pieces(request, pieces), flags, stem, is_silent=is_silent)
+        else:
+            recorded = record(
+                request,
+                flags,
+                stem_of(name, plan),
+                view=View(references=_reference_notes(are_asked=flags.references)),
+                exporter_for=lambda view: _exporter(flags, plan, view),
+                explain=flags.why or part(flags, ExplainOptions).explain,
+                is_silent=is_silent,
+            )
         coordinator.exit_code = recorded.exit_code
     return recorded
 
 
-def _paint(output: Output) -> Paint:
-    return ansi if output.takes_colours else unpainted
+def _in_pieces(request: Request, numbers: Sequence[int]) -> Request:
+    """Returns the request for its cases in these numbers of pieces. Raises UsageError."""
+    settings = request.settings
+    if settings.timing not in ("auto", "throughput", "blocking"):
+        raise UsageError(f"--pieces: --timing is throughput or blocking, not {settings.timing}")
+    timing = "throughput" if settings.timing == "auto" else settings.timing
+    return replace(
+        request,
+        kind=PIECES,
+        settings=msgspec.structs.replace(settings, timing=timing),
+        planned=piece_cases(items_of(request.planned, Case), numbers),
+    )
 
 
 def _reference_notes(*, are_asked: bool) -> ReferenceNotes:
@@ -175,16 +178,13 @@ def _reference_notes(*, are_asked: bool) -> ReferenceNotes:
     return ReferenceNotes(lambda kinds: references)
 
 
-def _exporter(
-    flags: CollectiveOptions, plan: Sweep, output: Output, references: ReferenceNotes
-) -> Exporter[CaseResult]:
+def _exporter(flags: CollectiveOptions, plan: Sweep, view: View) -> Exporter[CaseResult]:
     if flags.format not in ("table", "markdown"):
-        return exporter_of(KIND, flags.format, View(references=references))
+        return exporter_of(KIND, flags.format, view)
     names = [name for name in PLACEMENTS if (name == "in-place") in plan.placements]
     shown = CaseView(names, flags.references, like.shows_gbps(flags.like), flags.why)
     if flags.format == "markdown":
-        return text_of_cases(View(references=references), shown, markdown=True)
-    view = View(paint=_paint(output), columns=output.terminal_columns, references=references)
+        return text_of_cases(view, shown, markdown=True)
     soak = part(flags, SoakOptions)
     return table_of_cases(
         view, shown, is_soak=bool(soak.duration), summary_every_s=soak.summary_every

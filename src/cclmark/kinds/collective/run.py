@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
@@ -40,14 +40,7 @@ _REASONS = {
 }
 
 
-class ConditionReader(Protocol):
-    """Samples the condition of one device, never within a timed region."""
-
-    def read(self, rank: int, index: int, cycle: int) -> Condition:
-        """The current condition, after case ``index``. Unknown values are None."""
-
-
-def reader_for(runtime: str, pci_bus_id: str) -> ConditionReader:
+def reader_for(runtime: str, pci_bus_id: str) -> NvmlReader | HostReader:
     """The reader of a rank's device. Raises MissingError if no condition can be read."""
     if runtime == "host":
         return HostReader(os.sched_getaffinity(0))
@@ -57,7 +50,7 @@ def reader_for(runtime: str, pci_bus_id: str) -> ConditionReader:
 
 
 class NvmlReader:
-    """An NVIDIA device, through its management library."""
+    """The condition of an NVIDIA device, by its management library; never in a timed region."""
 
     def __init__(self, pci_bus_id: str) -> None:
         """Raises MissingError if NVML is not available or does not find the device."""
@@ -71,7 +64,7 @@ class NvmlReader:
             raise MissingError(f"NVML is not available ({error})") from None
 
     def read(self, rank: int, index: int, cycle: int) -> Condition:
-        """See ConditionReader."""
+        """The current condition, after case ``index``. Unknown values are None."""
         nvml = self._nvml
         clock_mhz = self._ask(["nvmlDeviceGetClockInfo"], nvml.NVML_CLOCK_SM)
         memory_clock_mhz = self._ask(["nvmlDeviceGetClockInfo"], nvml.NVML_CLOCK_MEM)
@@ -123,7 +116,7 @@ class HostReader:
             )
 
     def read(self, rank: int, index: int, cycle: int) -> Condition:
-        """The mean frequency and the throttling count since boot. See ConditionReader."""
+        """The mean frequency and the throttling count since boot; unknown values are None."""
         frequencies_khz = _numbers(self._frequencies)
         throttles = _numbers(self._throttles)
         return Condition(
@@ -156,7 +149,7 @@ class Soak:
         self._until_s = 0.0
         # Cases that cannot be measured. Results for them in every cycle would fill the journal.
         self.given_up: set[int] = set()
-        self._reader: ConditionReader | None = None
+        self._reader: NvmlReader | HostReader | None = None
         try:
             self._reader = reader_for(device.info.runtime, device.info.pci_bus_id)
         except MissingError as error:

@@ -16,10 +16,6 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
-from cclmark.document.report_kind import View
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.kinds.experiment.bisection import (
     LEAST_ROUNDS_TO_DECIDE,
@@ -39,7 +35,6 @@ from cclmark.kinds.experiment.measured_trials import (
     record_search,
 )
 from cclmark.kinds.experiment.plan import Trial, trials_of
-from cclmark.kinds.experiment.result import TrialResult
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.launching import worst_of
 from cclmark.launch.request import Outcome, Request
@@ -56,7 +51,6 @@ from cclmark.plan.library_settings import find_setting, foreign_setting
 from cclmark.plan.sizes import parse_size
 from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, OPTION, Assignment, Variant
 from cclmark.recording.joining import joined
-from cclmark.recording.output import Output
 from cclmark.recording.recorder import Recorder, record
 from cclmark.recording.run_files import new_journal
 
@@ -322,14 +316,8 @@ def _measure(
     )
     return record(
         experiment,
-        lambda output: _exporter(flags, output),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        stem=stem_of(
-            f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan
-        ),
-        resume=flags.resume,
+        flags,
+        stem_of(f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan),
         explain=True,
     ).exit_code
 
@@ -431,8 +419,3 @@ def _library(text: str) -> str:
             f"--library {text}: neither a known library nor a file: see cclmark info --ccls"
         )
     return str(path.absolute())
-
-
-def _exporter(flags: ExperimentFlags, output: Output) -> Exporter[TrialResult]:
-    paint = ansi if output.takes_colours else unpainted
-    return exporter_of(KIND, flags.format, View(paint=paint, columns=output.terminal_columns))

@@ -10,12 +10,12 @@ from typing import cast
 
 from cclmark.document.blocks import Document, Finding, RunContent, Table
 from cclmark.document.case_fields import case_fields, case_labels
-from cclmark.document.columns import Cell, ColumnKind
+from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
-from cclmark.document.remarks import ending
+from cclmark.document.remarks import ending, reason_text
 from cclmark.document.report_kind import ReportKind, RunLabels
 from cclmark.document.text import counted, ranks_text
 from cclmark.kinds.memory.figures import (
@@ -100,11 +100,6 @@ def _of_stage(
     return Field(key, value, "int")
 
 
-def _of_buffer(key: str, kind: ColumnKind, name: str = "") -> Field:
-    of = attrgetter(name or key)
-    return Field(key, lambda one: None if one.buffer is None else of(one.buffer), kind)
-
-
 def _of_library(result: MemoryResult, name: str) -> int:
     return sum(getattr(one, name) for one in taken_by_library(result).values())
 
@@ -125,9 +120,9 @@ def _stated_bytes(entry: _Entry) -> int | None:
 
 _OF_RESULT = (
     *case_fields("result.memory.case"),
-    Field("rank", attrgetter("result.memory.rank"), "int"),
-    Field("status", attrgetter("result.status"), "text"),
-    Field("reason", attrgetter("result.reason"), "text"),
+    Field("rank", "result.memory.rank", "int"),
+    Field("status", "result.status", "text"),
+    Field("reason", lambda one: reason_text(one.result), "text"),
 )
 # A row for each stage, then one for each buffer.
 FIELDS = Fields(
@@ -142,12 +137,12 @@ FIELDS = Fields(
         _of_stage("shared_bytes", lambda one: taken_in(one).shared_bytes),
         _of_stage("pss_bytes", lambda one: taken_in(one).pss_bytes),
         _of_stage("stated_bytes", stated_total),
-        _of_buffer("place", "text"),
-        _of_buffer("allocated_bytes", "int", "size_bytes"),
-        _of_buffer("used_bytes", "int"),
-        _of_buffer("first_values", "text"),
-        _of_buffer("address", "text"),
-        _of_buffer("mapped", "bool"),
+        Field("place", "buffer.place", "text"),
+        Field("allocated_bytes", "buffer.size_bytes", "int"),
+        Field("used_bytes", "buffer.used_bytes", "int"),
+        Field("first_values", "buffer.first_values", "text"),
+        Field("address", "buffer.address", "text"),
+        Field("mapped", "buffer.mapped", "bool"),
     ],
     rows=_entries,
 )
@@ -386,26 +381,29 @@ def _of_devices(results: Sequence[MemoryResult], ccl: str) -> str:
         stages += [f"{name} {_span(taken, signed_size)}"] if taken else []
     taken_text = _change_text(
         whole,
-        lambda sizes: f"{ccl} takes {sizes} of device memory per rank",
-        lambda sizes: f"with {ccl}, the free device memory grows by {sizes} per rank",
-        lambda sizes: f"with {ccl}, the used device memory changes by {sizes} per rank",
+        f"{ccl} takes {{}} of device memory per rank",
+        f"with {ccl}, the free device memory grows by {{}} per rank",
+        f"with {ccl}, the used device memory changes by {{}} per rank",
     )
     return f"{taken_text} (measured{': ' if stages else ''}{', '.join(stages)})."
 
 
 def _change_text(
     sizes_bytes: Iterable[int],
-    growing: Callable[[str], str],
-    shrinking: Callable[[str], str],
-    mixed: Callable[[str], str],
+    growing: str,
+    shrinking: str,
+    mixed: str,
 ) -> str:
-    """Describes changes of several ranks, without negative sizes if all have one direction."""
+    """Describes changes of several ranks, without negative sizes if all have one direction.
+
+    ``growing``, ``shrinking`` and ``mixed``: the words, with ``{}`` in place of the sizes.
+    """
     sizes = list(sizes_bytes)
     if min(sizes) >= 0:
-        return growing(_span(sizes))
+        return growing.replace("{}", _span(sizes))
     if max(sizes) <= 0:
-        return shrinking(_span([-one for one in sizes]))
-    return mixed(_span(sizes, signed_size))
+        return shrinking.replace("{}", _span([-one for one in sizes]))
+    return mixed.replace("{}", _span(sizes, signed_size))
 
 
 def _of_host(results: Sequence[MemoryResult], ccl: str) -> str:
@@ -419,9 +417,9 @@ def _of_host(results: Sequence[MemoryResult], ccl: str) -> str:
         figure = "RSS"
     text = _change_text(
         changes,
-        lambda sizes: f"grows by {sizes}",
-        lambda sizes: f"shrinks by {sizes}",
-        lambda sizes: f"changes by {sizes}",
+        "grows by {}",
+        "shrinks by {}",
+        "changes by {}",
     )
     return (
         f"With {ccl}, a rank's process {text} ({figure}, measured) from the loading of "
@@ -462,15 +460,15 @@ def _given_back(results: Sequence[MemoryResult], ccl: str) -> list[str]:
     if any(held):
         rest = _change_text(
             held,
-            lambda sizes: f"{sizes} remain until the process exits",
-            lambda sizes: f"{sizes} more than before are free",
-            lambda sizes: f"the used memory remains changed by {sizes}",
+            "{} remain until the process exits",
+            "{} more than before are free",
+            "the used memory remains changed by {}",
         )
     given = _change_text(
         back,
-        lambda sizes: f"gives {sizes} back",
-        lambda sizes: f"takes {sizes} more",
-        lambda sizes: f"changes the free memory by {sizes}",
+        "gives {} back",
+        "takes {} more",
+        "changes the free memory by {}",
     )
     return [f"The end of the communicator {given}; {rest}."]
 
@@ -495,9 +493,9 @@ def _of_buffers(results: Sequence[MemoryResult]) -> list[str]:
         return [f"{text}, as much as the free memory decreases."]
     change = _change_text(
         measured,
-        lambda sizes: f"decreases by {sizes}",
-        lambda sizes: f"increases by {sizes}",
-        lambda sizes: f"decreases by {sizes}",
+        "decreases by {}",
+        "increases by {}",
+        "decreases by {}",
     )
     return [f"{text}; the free memory {change}, with streams, kernels and the runtime's rounding."]
 

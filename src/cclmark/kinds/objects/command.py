@@ -17,7 +17,7 @@ USUAL_END_BYTES = 4 << 20
 _EXAMPLES = [
     ("cclmark torch objects", "All calls, with objects of 64 B to 4 MiB."),
     (
-        "cclmark torch objects --backend gloo --devices host:2 --only flag -e 1K --max-time 0.1",
+        "cclmark torch objects --backend gloo -g 2 --only flag --max-time 0.1",
         "One call of gloo, between two ranks of the host.",
     ),
 ]

@@ -5,14 +5,13 @@ Object calls move Python objects through torch.distributed; the same data is mov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 from cclmark.document.blocks import Document, Finding, RunContent, Table
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
-from cclmark.document.insight_words import amount
+from cclmark.document.insight_words import amount, grouped_lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import US_PER_S, format_time_us, half_width_text
@@ -29,41 +28,41 @@ _MOST_WRONG = 8
 _COUNTED_CALLS = 1000  # of a flag, as scripts that compare the two print it
 
 
-def _of_figures(name: str) -> Callable[[ObjectResult], Any]:
-    return lambda one: None if one.figures is None else getattr(one.figures, name)
-
-
-def _of_times(count: Callable[[Any], int]) -> Callable[[ObjectResult], int | None]:
-    return lambda one: None if one.times is None else count(one.times)
+def _reason(one: ObjectResult) -> str:
+    """The reason; of wrong data the first wrong element."""
+    if one.reason or not one.findings:
+        return one.reason
+    first = one.findings[0]
+    return f"rank {first.rank}, {first.of}: {first.text}"
 
 
 FIELDS = Fields(
     [
-        Field("operation", attrgetter("call.operation"), "text"),
-        Field("tensor_call", attrgetter("call.tensor_call"), "text"),
-        Field("backend", attrgetter("call.backend"), "text"),
-        Field("ranks", attrgetter("call.ranks"), "int"),
-        Field("content", attrgetter("call.content"), "text"),
-        Field("size_bytes", attrgetter("call.size_bytes"), "int"),
-        Field("status", attrgetter("status"), "text"),
-        Field("reason", attrgetter("reason"), "text"),
+        Field("operation", "call.operation", "text"),
+        Field("tensor_call", "call.tensor_call", "text"),
+        Field("backend", "call.backend", "text"),
+        Field("ranks", "call.ranks", "int"),
+        Field("content", "call.content", "text"),
+        Field("size_bytes", "call.size_bytes", "int"),
+        Field("status", "status", "text"),
+        Field("reason", _reason, "text"),
         Field(
             "objects_us",
-            _of_figures("object_s"),
+            "figures.object_s",
             gauge="Time of one call with objects.",
             gauge_name="seconds",
         ),
-        Field("objects_low_us", _of_figures("object_low_s"), on_page=False),
-        Field("objects_high_us", _of_figures("object_high_s"), on_page=False),
-        Field("tensors_us", _of_figures("tensor_s"), gauge="Time of one call with tensors."),
-        Field("tensors_low_us", _of_figures("tensor_low_s"), on_page=False),
-        Field("tensors_high_us", _of_figures("tensor_high_s"), on_page=False),
-        *(Field(name, _of_figures(name)) for name in ("ratio", "ratio_low", "ratio_high")),
-        Field("pickling_us", _of_figures("pickling_s"), gauge="Time of pickling for one call."),
-        Field("rounds", _of_times(lambda times: len(times.objects_s)), "int"),
-        Field("calls", _of_times(attrgetter("calls")), "int", on_page=False),
-        Field("tensor_calls", _of_times(attrgetter("tensor_calls")), "int", on_page=False),
-        Field("converged", lambda one: int(one.converged), "bool"),
+        Field("objects_low_us", "figures.object_low_s", on_page=False),
+        Field("objects_high_us", "figures.object_high_s", on_page=False),
+        Field("tensors_us", "figures.tensor_s", gauge="Time of one call with tensors."),
+        Field("tensors_low_us", "figures.tensor_low_s", on_page=False),
+        Field("tensors_high_us", "figures.tensor_high_s", on_page=False),
+        *(Field(name, f"figures.{name}") for name in ("ratio", "ratio_low", "ratio_high")),
+        Field("pickling_us", "figures.pickling_s", gauge="Time of pickling for one call."),
+        Field("rounds", lambda one: one.times and len(one.times.objects_s), "int"),
+        Field("calls", "times.calls", "int", on_page=False),
+        Field("tensor_calls", "times.tensor_calls", "int", on_page=False),
+        Field("converged", "converged", "bool"),
         Field(
             "wrong_ranks",
             lambda one: len({found.rank for found in one.findings}) if one.checked else None,
@@ -211,23 +210,21 @@ def _sentence(one: ObjectResult) -> str:
 
 def remarks_of(results: Sequence[ObjectResult]) -> list[str]:
     """Skipped calls with the reason, and medians that are less precise than requested."""
-    found: dict[str, list[str]] = {}
-    for one in results:
-        if one.status not in ("ok", "wrong"):
-            found.setdefault(f"{one.status}: {one.reason}", []).append(one.call.describe())
-    lines = [f"{text}: {_named(names)}" for text, names in found.items()]
+    lines = grouped_lines(
+        (
+            (f"{one.status}: {one.reason}", one.call.describe())
+            for one in results
+            if one.status not in ("ok", "wrong")
+        ),
+        _MOST_NAMED,
+    )
     coarse = sum(not one.converged for one in results)
     if coarse:
         lines.append(
             f"{coarse} of {len(results)} calls reached --max-time before both medians had the "
             "precision of --precision: see ±%"
         )
-    return [plain(line) for line in lines]
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return lines
 
 
 def outcome_of(results: Sequence[ObjectResult]) -> str:

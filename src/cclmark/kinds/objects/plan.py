@@ -16,6 +16,7 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.counts import AtLeastOne, Count
+from cclmark.plan.items import OfBackend, names_selected
 from cclmark.plan.sizes import format_size
 
 OBJECTS = "objects"
@@ -67,7 +68,7 @@ _FLOAT_BYTES = 9  # of a float in a pickle
 _PROBED_BYTES = 1 << 17  # the length of a pickle beyond its bytes is the same for longer ones
 
 
-class ObjectCall(msgspec.Struct, frozen=True):
+class ObjectCall(msgspec.Struct, OfBackend, frozen=True):
     """One call with objects by one backend. ``operation``: a key of OBJECT_CALLS.
 
     ``size_bytes``: of each pickled object. ``content``: a key of CONTENTS, or FLAG.
@@ -85,29 +86,15 @@ class ObjectCall(msgspec.Struct, frozen=True):
         return self.operation
 
     @property
-    def library(self) -> str:
-        """The library, backend or engine that performs it."""
-        return self.backend
-
-    @property
     def kind(self) -> str:
         """The kind of work, see plan.items."""
         return OBJECTS
-
-    @property
-    def ccl(self) -> str:
-        """Empty: a backend of torch.distributed performs it."""
-        return ""
 
     @property
     def tensor_call(self) -> str:
         """The call that moves the same data as a tensor; empty for an unknown operation."""
         row = OBJECT_CALLS.get(self.operation)
         return "" if row is None else row.tensor_call
-
-    def is_within(self, devices: int) -> bool:
-        """True: all ranks take part."""
-        return True
 
     def series(self) -> ObjectCall:
         """The call without its size."""
@@ -156,18 +143,8 @@ def calls_of(
 
 
 def chosen_calls(only: str) -> list[str]:
-    """The operations named in ``only``, separated by commas; all if it is empty.
-
-    A part of a name selects all operations that begin with it. Raises UsageError.
-    """
-    names = [name.strip().replace("-", "_") for name in only.split(",") if name.strip()]
-    found: set[str] = set()
-    for name in names:
-        meant = [one for one in OBJECT_CALLS if one.startswith(name)]
-        if not meant:
-            raise UsageError(f"unknown call {name!r}: choose from {', '.join(OBJECT_CALLS)}")
-        found.update(meant)
-    return [one for one in OBJECT_CALLS if one in found or not names]
+    """The operations that names, or parts of them, select. Raises UsageError."""
+    return names_selected(only, OBJECT_CALLS, "call")
 
 
 def _possible(requested: int, content: str) -> int:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import os
-import time
 
-from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
-from cclmark.document.report_kind import View
 from cclmark.kinds.objects.command import USUAL_END_BYTES, USUAL_FACTOR, ObjectFlags
 from cclmark.kinds.objects.kind import KIND
 from cclmark.kinds.objects.plan import OBJECT_CALLS, calls_of
-from cclmark.kinds.objects.result import ObjectResult
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.options.chosen_devices import checked_backend, devices_of_backend
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import sweep
-from cclmark.recording.joining import WantedDevices, joined
-from cclmark.recording.output import Output
+from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
-from cclmark.results.schema import Settings
+from cclmark.results.schema import Settings, settings_without_sweep
 
 _MOST_USUAL_RANKS = 4  # of the host
 
@@ -32,17 +25,14 @@ def measure_objects(flags: ObjectFlags) -> int:
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-    began_s = time.monotonic()
     usual_ranks = max(2, min(_MOST_USUAL_RANKS, len(os.sched_getaffinity(0))))
     wanted = WantedDevices(
         lambda: devices_of_backend(flags, flags.backend, usual_ranks), flags.count, flags.timeout_s
     )
-    with joined(wanted) as coordinator:
-        coordinator.exit_code = _measure(flags, coordinator, began_s)
-        return coordinator.exit_code
+    return run_joined(wanted, lambda coordinator: _measure(flags, coordinator))
 
 
-def _measure(flags: ObjectFlags, coordinator: Coordinator, began_s: float) -> int:
+def _measure(flags: ObjectFlags, coordinator: Coordinator) -> int:
     settings = _settings(flags, len(coordinator.devices.indices))
     sizes = sweep(
         settings.begin_bytes, settings.end_bytes, settings.step_bytes, settings.factor or 2.0
@@ -61,12 +51,8 @@ def _measure(flags: ObjectFlags, coordinator: Coordinator, began_s: float) -> in
     )
     return record(
         request,
-        lambda output: _exporter(flags.format, output),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        stem=f"torch-objects-{backend}-{ranks}",
-        resume=flags.resume,
+        flags,
+        f"torch-objects-{backend}-{ranks}",
     ).exit_code
 
 
@@ -74,29 +60,17 @@ def _settings(flags: ObjectFlags, ranks: int) -> Settings:
     """Creates the settings that the flags request. Raises UsageError."""
     for text in flags.inject:
         Injection.parse(text, ranks)
-    return Settings(
+    return settings_without_sweep(
+        "calls in a row",
+        flags.timeout_s,
         begin_bytes=flags.begin,
         end_bytes=max(flags.begin, USUAL_END_BYTES) if flags.end is None else flags.end,
         step_bytes=flags.step,
         factor=0.0 if flags.step else flags.factor or USUAL_FACTOR,
-        timing="calls in a row",
-        across_ranks="max",
         precision=flags.precision_percent / 100,
         max_time_s=flags.max_time_s,
-        timeout_s=flags.timeout_s,
-        iterations=None,
-        warmup=None,
-        group=1,
-        graph_launches=1,
         check=flags.check,
-        cycles=1,
-        registration="none",
         seed=flags.seed,
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),
     )
-
-
-def _exporter(format_name: str, output: Output) -> Exporter[ObjectResult]:
-    view = View(paint=ansi if output.takes_colours else unpainted)
-    return exporter_of(KIND, format_name, view)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import attrgetter
 from typing import cast
 
 from cclmark.analysis.ratio import RatioEstimate
@@ -12,9 +11,9 @@ from cclmark.document.blocks import Block, Document, Facts, Finding, RunContent,
 from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fields
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
-from cclmark.document.insight_words import amount
+from cclmark.document.insight_words import amount, grouped_lines
 from cclmark.document.naming import NamedRun
-from cclmark.document.remarks import elements_text
+from cclmark.document.remarks import elements_text, reason_text
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import BYTES_PER_GB, counted, format_time_us
 from cclmark.kinds.overlap.figures import OverlapSummary, SlowDown, summaries_of
@@ -62,10 +61,6 @@ def _figure(of: Callable[[OverlapFigures], float]) -> Callable[[OverlapResult], 
     return lambda one: None if one.figures is None else of(one.figures)
 
 
-def _flag(name: str) -> Field:
-    return Field(name, _figure(lambda own: int(getattr(own, name))), "bool", on_page=False)
-
-
 def _busbw_gbps(name: str) -> Callable[[OverlapResult], float | None]:
     """The bus bandwidth of the collective in the time with this name."""
 
@@ -86,24 +81,33 @@ def _rate(name: str) -> Callable[[OverlapResult], float | None]:
     )
 
 
+def _reason(one: OverlapResult) -> str:
+    """The reason; of wrong data the first wrong element, of the collective or the compute."""
+    text = reason_text(one)
+    if text or not one.compute_findings:
+        return text
+    first = one.compute_findings[0]
+    return f"rank {first.rank}, the compute: {elements_text(first)}"
+
+
 FIELDS = Fields(
     [
         Field("variant", lambda one: one.overlap.variant.describe(), "text"),
         Field("round", lambda one: one.overlap.round + 1, "int"),
         *case_fields("overlap.case"),
-        Field("compute", attrgetter("overlap.compute.name"), "text"),
-        Field("compute_dtype", attrgetter("overlap.compute.dtype"), "text", on_page=False),
-        Field("extent", attrgetter("overlap.compute.extent"), "int"),
-        Field("status", attrgetter("status"), "text"),
-        Field("reason", attrgetter("reason"), "text"),
+        Field("compute", "overlap.compute.name", "text"),
+        Field("compute_dtype", "overlap.compute.dtype", "text", on_page=False),
+        Field("extent", "overlap.compute.extent", "int"),
+        Field("status", "status", "text"),
+        Field("reason", _reason, "text"),
         Field(
             "alone_us",
-            _figure(attrgetter("communication_alone_s")),
+            "figures.communication_alone_s",
             gauge="Time of one collective alone.",
         ),
         Field(
             "beside_us",
-            _figure(attrgetter("communication_s")),
+            "figures.communication_s",
             gauge="Time of one collective beside the compute.",
         ),
         Field("slow_down", _figure(lambda own: own.communication_s / own.communication_alone_s)),
@@ -111,31 +115,30 @@ FIELDS = Fields(
         Field("beside_busbw_gbps", _busbw_gbps("communication_s")),
         Field(
             "compute_alone_us",
-            _figure(attrgetter("compute_alone_s")),
+            "figures.compute_alone_s",
             gauge="Time of one compute alone.",
         ),
         Field(
             "compute_beside_us",
-            _figure(attrgetter("compute_s")),
+            "figures.compute_s",
             gauge="Time of one compute beside the collective.",
         ),
         Field("compute_slow_down", _figure(lambda own: own.compute_s / own.compute_alone_s)),
         Field("compute_alone_per_s", _rate("compute_alone_s"), on_page=False),
         Field("compute_beside_per_s", _rate("compute_s"), on_page=False),
-        Field("evaluated", _figure(attrgetter("communication_evaluated"))),
-        Field("compute_evaluated", _figure(attrgetter("compute_evaluated"))),
-        _flag("launch_bound"),
-        _flag("compute_launch_bound"),
-        _flag("together_launch_bound"),
+        Field("evaluated", "figures.communication_evaluated"),
+        Field("compute_evaluated", "figures.compute_evaluated"),
+        *(
+            Field(name, f"figures.{name}", "bool", on_page=False)
+            for name in ("launch_bound", "compute_launch_bound", "together_launch_bound")
+        ),
         Field(
             "attempts",
             lambda one: None if one.together is None else one.attempts,
             "int",
             on_page=False,
         ),
-        Field(
-            "wrong", lambda one: None if one.verification is None else one.verification.wrong, "int"
-        ),
+        Field("wrong", "verification.wrong", "int"),
         Field(
             "compute_wrong",
             lambda one: (
@@ -146,7 +149,7 @@ FIELDS = Fields(
             "int",
             on_page=False,
         ),
-        Field("implementation", attrgetter("implementation"), "text", on_page=False),
+        Field("implementation", "implementation", "text", on_page=False),
         *explained_fields(),
     ],
     gauges="cclmark_overlap",
@@ -310,12 +313,11 @@ def against_rows(group: Sequence[OverlapSummary]) -> list[list[str]]:
 
 def remarks_of(summaries: Sequence[OverlapSummary]) -> list[str]:
     """What was wrong, failed or skipped, is bound by launches, or is based on few operations."""
-    found: dict[str, list[str]] = {}
-    for one in summaries:
-        place = f"{one.variant.describe()} {size_text(one.case)}"
-        for text in _remarks(one):
-            found.setdefault(text, []).append(place)
-    return [plain(f"{text}: {', '.join(dict.fromkeys(places))}") for text, places in found.items()]
+    return grouped_lines(
+        (text, f"{one.variant.describe()} {size_text(one.case)}")
+        for one in summaries
+        for text in _remarks(one)
+    )
 
 
 def _remarks(one: OverlapSummary) -> list[str]:

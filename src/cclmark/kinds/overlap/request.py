@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
-from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
 from cclmark.kinds.overlap.command import USUAL_FACTOR, OverlapFlags
 from cclmark.kinds.overlap.kind import KIND
 from cclmark.kinds.overlap.plan import overlaps_of
-from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.launch.coordinator import Coordinator
 from cclmark.options.case_request import request_of, stem_of
 from cclmark.options.chosen_devices import wanted_of
@@ -23,8 +17,7 @@ from cclmark.options.varied import check_settings, checked_variants
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
 from cclmark.plan.variants import DEFAULT, Variant
-from cclmark.recording.joining import joined
-from cclmark.recording.output import Output
+from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import record
 
 # By runtime; the other ones are accelerators.
@@ -39,18 +32,15 @@ def measure_overlap(flags: OverlapFlags) -> int:
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-    began_s = time.monotonic()
     operations = flags.operations or [_USUAL_OPERATION]
     if flags.factor is None and not flags.step:
         flags = replace(flags, factor=USUAL_FACTOR)
-    with joined(wanted_of(flags)) as coordinator:
-        coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
-        return coordinator.exit_code
+    return run_joined(
+        wanted_of(flags), lambda coordinator: _measure(operations, flags, coordinator)
+    )
 
 
-def _measure(
-    operations: Sequence[str], flags: OverlapFlags, coordinator: Coordinator, began_s: float
-) -> int:
+def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordinator) -> int:
     if coordinator.placement is not None:
         raise UsageError(
             f"overlap starts its ranks itself, several times: run it without "
@@ -83,16 +73,7 @@ def _measure(
     name = operations[0] if len(operations) == 1 else "collectives"
     return record(
         overlaps,
-        lambda output: _exporter(flags, output),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        stem=stem_of(f"overlap-{name}", plan),
-        resume=flags.resume,
+        flags,
+        stem_of(f"overlap-{name}", plan),
         explain=flags.explain,
     ).exit_code
-
-
-def _exporter(flags: OverlapFlags, output: Output) -> Exporter[OverlapResult]:
-    view = View(paint=ansi if output.takes_colours else unpainted)
-    return exporter_of(KIND, flags.format, view)

@@ -47,7 +47,7 @@ _EXAMPLES = [
         "Copies of 64 KiB between two ranks of the host.",
     ),
     (
-        "cclmark p2p -t CE --direction write,read -b 1M -e 256M -f 4 --format csv -O copies.csv",
+        "cclmark p2p -t CE -d write,read -b 1M -e 256M -f 4 --format csv -O copies.csv",
         "Both directions by copy engines, several sizes, as CSV.",
     ),
 ]
@@ -83,6 +83,17 @@ def _blocks(text: str) -> list[int]:
     return list(dict.fromkeys(counts))
 
 
+def _option(*names: str, **rest: Any) -> Any:
+    """An option that PCCL spells with underscores too."""
+    spelt = [name[:2] + name[2:].replace("-", "_") for name in names]
+    return option(*dict.fromkeys((*names, *spelt)), **rest)
+
+
+def _ignored(name: str) -> Any:
+    """An option of PCCL's program without effect."""
+    return _option(name, title=OUTPUT, default="", hidden=True, is_flag=False, flag_value="1")
+
+
 @dataclass
 class CopyOptions(
     groups.LibraryFileOptions,
@@ -105,11 +116,10 @@ class CopyOptions(
         metavar="KINDS",
         help="uniBw, biBw, latency, with commas [all three].",
     )
-    direction: list[str] = option(
+    direction: list[str] = _option(
         "-d",
         "--direction",
         "--p2p-direction",
-        "--p2p_direction",
         title=OPERATION,
         default=["write"],
         type=Names(DIRECTIONS, "direction"),
@@ -117,11 +127,10 @@ class CopyOptions(
         help="write: the row's device writes to the column's; read: it reads from there; with "
         "commas [write].",
     )
-    engine: list[str] = option(
+    engine: list[str] = _option(
         "-t",
         "--engine",
         "--p2p-type",
-        "--p2p_type",
         title=OPERATION,
         default=[*ENGINES],
         type=Names(ENGINES, "engine"),
@@ -147,10 +156,9 @@ class CopyOptions(
         help="pairs, local (within a device), host, all-to-one, one-to-all, all-pairs (all at "
         "once, in rounds), with commas, or all [pairs].",
     )
-    no_peer: int = option(
+    no_peer: int = _option(
         "-a",
         "--disable-p2p",
-        "--disable_p2p",
         title=OPERATION,
         default=0,
         help="Peer access off: staged through the host, write by the copy engine only.",
@@ -165,9 +173,8 @@ class CopyOptions(
         metavar="SIZE",
         help="Size, or the smallest of a sweep [512M on accelerators, 16M on the host].",
     )
-    offset: int = option(
+    offset: int = _option(
         "--buffer-offset",
-        "--buffer_offset",
         title=SIZES,
         default=0,
         type=Size(least=0),
@@ -180,47 +187,42 @@ class CopyOptions(
         metavar="NAME",
         help="Library between hosts: nccl, mpi, … [the devices' own; mpi for host devices].",
     )
-    device_list: NamedDevices = option(
+    device_list: NamedDevices = _option(
         "-l",
         "--dev-list",
-        "--dev_list",
         title=WHERE,
         default=NamedDevices(),
         type=Parsed(_device_numbers),
         metavar="LIST",
         help="Device numbers, as many as -g.",
     )
-    count: int | None = option(
+    count: int | None = _option(
         "-g",
         "--num-gpus",
-        "--num_gpus",
         "--ngpus",
         title=WHERE,
         type=WholeNumber(1, unset=-1),
         metavar="N",
         help="Number of devices; host devices only with --devices host [all].",
     )
-    per_device: int | None = option(
+    per_device: int | None = _option(
         "-m",
         "--is-multi-proc",
-        "--is_multi_proc",
         title=WHERE,
         help="A process for each device instead of one for all [0; host devices always].",
         **_SWITCH,
     )
-    blocks: list[int] = option(
+    blocks: list[int] = _option(
         "--num-thread-blocks",
-        "--num_thread_blocks",
         title=METHOD,
         default=[0],
         type=Parsed(_blocks),
         metavar="LIST",
         help="Thread blocks of a kernel: 16, or 1,2,4, or 1-132 (doubling) [as many as fit].",
     )
-    threads: int | None = option(
+    threads: int | None = _option(
         "-s",
         "--block-size",
-        "--block_size",
         title=METHOD,
         type=WholeNumber(1, 1024, unset=-1),
         metavar="N",
@@ -268,30 +270,27 @@ class TransferRangeOptions:
         ),
     )
 
-    bench: str = option(
+    bench: str = _option(
         "-c",
         "--bench-type",
-        "--bench_type",
         title=OPERATION,
         default="none",
         type=click.Choice(["none", "all", "p2p_write", "p2p_read"], case_sensitive=False),
         help="all: every kind of copy; p2p_write: writes by copy engine with and without peer "
         "access; p2p_read: reads by copy engine.",
     )
-    local_too: int = option(
+    local_too: int = _option(
         "--enable-local-d2d",
         "--enable_local_D2D",
-        "--enable_local_d2d",
         title=OPERATION,
         default=0,
         help="Copies within each device too: the diagonal.",
         **_SWITCH,
     )
-    triangle: int = option(
+    triangle: int = _option(
         "-j",
         "--eval-p2p-perf-tri",
         "--eval_P2P_perf_tri",
-        "--eval_p2p_perf_tri",
         title=OPERATION,
         default=0,
         help="Each pair once: the upper triangle.",
@@ -317,38 +316,34 @@ class TransferRangeOptions:
     factor: float = option(
         "-f", "--factor", "--stepfactor", title=SIZES, default=2.0, type=FACTOR, help="Growth [2]."
     )
-    elements: int | None = option(
+    elements: int | None = _option(
         "-n",
         "--num-elems",
-        "--num_elems",
         title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
         metavar="N",
         help="The size as a number of 4-byte integers.",
     )
-    random_sizes: int = option(
+    random_sizes: int = _option(
         "-i",
         "--num-iterations",
-        "--num_iterations",
         title=SIZES,
         default=1,
         type=WholeNumber(1, 10_000),
         metavar="N",
         help="Number of random sizes between -y and -x.",
     )
-    least_elements: int | None = option(
+    least_elements: int | None = _option(
         "-y",
         "--min-num-elems",
-        "--min_num_elems",
         title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
         metavar="N",
         help="Minimum number of integers of a random size.",
     )
-    most_elements: int | None = option(
+    most_elements: int | None = _option(
         "-x",
         "--max-num-elems",
-        "--max_num_elems",
         title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
         metavar="N",
@@ -366,19 +361,17 @@ class TransferFlags(
 ):
     """The options of ``cclmark p2p``."""
 
-    shares: int = option(
+    shares: int = _option(
         "-u",
         "--display-ur",
-        "--display_ur",
         title=OUTPUT,
         default=0,
         help="Also print the share of the link limit.",
         **_SWITCH,
     )
-    most_shown: int = option(
+    most_shown: int = _option(
         "--max-display",
         "--max-display-num-elems",
-        "--max_display_num_elems",
         title=OUTPUT,
         default=32,
         type=WholeNumber(least=1),
@@ -400,42 +393,10 @@ class TransferFlags(
             "delay:pair=2-3,ms=5."
         ),
     )
-    fake_driver: str = option(
-        "--use-fake-driver",
-        "--use_fake_driver",
-        title=OUTPUT,
-        default="",
-        hidden=True,
-        is_flag=False,
-        flag_value="1",
-    )
-    virtual: str = option(
-        "--disable-vm",
-        "--disable_vm",
-        title=OUTPUT,
-        default="",
-        hidden=True,
-        is_flag=False,
-        flag_value="1",
-    )
-    single_die: str = option(
-        "--is-single-die",
-        "--is_single_die",
-        title=OUTPUT,
-        default="",
-        hidden=True,
-        is_flag=False,
-        flag_value="1",
-    )
-    no_link_check: str = option(
-        "--ignore-icn-conn-check",
-        "--ignore_icn_conn_check",
-        title=OUTPUT,
-        default="",
-        hidden=True,
-        is_flag=False,
-        flag_value="1",
-    )
+    fake_driver: str = _ignored("--use-fake-driver")
+    virtual: str = _ignored("--disable-vm")
+    single_die: str = _ignored("--is-single-die")
+    no_link_check: str = _ignored("--ignore-icn-conn-check")
     format: str = option(
         "--format",
         title=OUTPUT,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import cast
 
 import msgspec
@@ -31,6 +30,7 @@ from cclmark.document.blocks import (
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
 from cclmark.document.columns import Cell
 from cclmark.document.deviations import (
+    TOO_FEW_PAIRS,
     checks_text,
     deviation_text,
     device_names,
@@ -56,7 +56,7 @@ from cclmark.document.matrix import (
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.reference_notes import share_text, verdict_of, verdict_text
-from cclmark.document.remarks import planned_results, without_figures_text
+from cclmark.document.remarks import elements_text, planned_results, without_figures_text
 from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import TRANSFER_SAMPLES
 from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
@@ -111,6 +111,17 @@ class _Row:
         return None if self.limits is None else utilisation(self.result, self.limits)
 
     @property
+    def reason(self) -> str:
+        """The reason; of wrong data the first wrong element, of this flow if it has any."""
+        checked = self.result.verification
+        if self.result.reason or checked is None or not checked.findings:
+            return self.result.reason
+        own = (one for one in checked.findings if one.rank == self.flow)
+        first = next(own, checked.findings[0])
+        start, end = self.transfer.flows[first.rank]
+        return f"{start}→{end}: {elements_text(first)}"
+
+    @property
     def flows(self) -> str:
         transfer = self.transfer
         if transfer.host_memory:
@@ -118,15 +129,6 @@ class _Row:
             return f"{transfer.flows[0][0]} {way} {transfer.host_memory} host"
         more = " …" if len(transfer.flows) > _MOST_FLOWS else ""
         return ", ".join(f"{one}→{other}" for one, other in transfer.flows[:_MOST_FLOWS]) + more
-
-
-def _of_transfer(name: str) -> Callable[[_Row], Cell]:
-    return attrgetter(f"transfer.{name}")
-
-
-def _of_summary(name: str) -> Callable[[_Row], Cell]:
-    of = attrgetter(name)
-    return lambda row: None if row.result.summary is None else of(row.result.summary)
 
 
 def _gbps(bytes_per_s: float | None) -> float | None:
@@ -142,43 +144,39 @@ def _rate_gbps(row: _Row) -> float | None:
     return None if rate is None else rate / BYTES_PER_GB
 
 
-def _wrong(row: _Row) -> int | None:
-    return None if row.result.verification is None else row.result.verification.wrong
-
-
 # A row for each flow; on pages for each transfer.
 FIELDS = Fields(
     [
-        Field("measure", _of_transfer("measure"), "text"),
-        Field("scope", _of_transfer("scope"), "text"),
-        Field("means", _of_transfer("means"), "text", in_tables=False),
-        Field("direction", _of_transfer("direction"), "text"),
-        Field("engine", _of_transfer("engine"), "text", on_page=False),
-        Field("kernel", attrgetter("kernel"), "text", on_page=False),
-        Field("flows", attrgetter("flows"), "text", in_tables=False),
+        Field("measure", "transfer.measure", "text"),
+        Field("scope", "transfer.scope", "text"),
+        Field("means", "transfer.means", "text", in_tables=False),
+        Field("direction", "transfer.direction", "text"),
+        Field("engine", "transfer.engine", "text", on_page=False),
+        Field("kernel", "kernel", "text", on_page=False),
+        Field("flows", "flows", "text", in_tables=False),
         Field("from", lambda row: row.end(0), "text", on_page=False),
         Field("to", lambda row: row.end(1), "text", on_page=False),
-        Field("host_memory", _of_transfer("host_memory"), "text", on_page=False),
-        Field("to_host", lambda row: int(row.transfer.to_host), "bool", on_page=False),
-        Field("numa", _of_transfer("numa"), "text", on_page=False),
-        Field("size_bytes", _of_transfer("size_bytes"), "int"),
-        Field("offset_bytes", _of_transfer("offset_bytes"), "int", on_page=False),
+        Field("host_memory", "transfer.host_memory", "text", on_page=False),
+        Field("to_host", "transfer.to_host", "bool", on_page=False),
+        Field("numa", "transfer.numa", "text", on_page=False),
+        Field("size_bytes", "transfer.size_bytes", "int"),
+        Field("offset_bytes", "transfer.offset_bytes", "int", on_page=False),
         Field("blocks", lambda row: row.transfer.blocks or None, "int", on_page=False),
         Field("threads", lambda row: row.transfer.threads or None, "int", on_page=False),
-        Field("peer_access", lambda row: int(row.transfer.peer_access), "bool", on_page=False),
-        Field("method", _of_transfer("method"), "text", on_page=False),
-        Field("status", attrgetter("result.status"), "text"),
-        Field("reason", attrgetter("result.reason"), "text"),
-        Field("time_us", _of_summary("time_s")),
-        Field("min_us", _of_summary("min_s")),
-        Field("max_us", _of_summary("max_s")),
-        Field("call_us", _of_summary("call_s"), on_page=False),
-        Field("samples", _of_summary("samples"), "int"),
-        Field("half_width", _of_summary("half_width"), on_page=False),
+        Field("peer_access", "transfer.peer_access", "bool", on_page=False),
+        Field("method", "transfer.method", "text", on_page=False),
+        Field("status", "result.status", "text"),
+        Field("reason", "reason", "text"),
+        Field("time_us", "result.summary.time_s"),
+        Field("min_us", "result.summary.min_s"),
+        Field("max_us", "result.summary.max_s"),
+        Field("call_us", "result.summary.call_s", on_page=False),
+        Field("samples", "result.summary.samples", "int"),
+        Field("half_width", "result.summary.half_width", on_page=False),
         Field("gbps", _rate_gbps, on_page=False),
         Field("total_gbps", _total_gbps, name="bandwidth_gbps"),
-        Field("share", attrgetter("share"), on_page=False),
-        Field("wrong", _wrong, "int"),
+        Field("share", "share", on_page=False),
+        Field("wrong", "result.verification.wrong", "int"),
     ],
     rows=lambda known, result: [
         _Row(result, flow, *known) for flow in range(len(result.transfer.flows))
@@ -234,7 +232,9 @@ def document_of_transfers(run: RunContent) -> Document:
     if run.is_whole:
         matches = slowest_matches(results, run.header, run.references.match_transfer)
     findings = [*_findings(journal, matches)] if run.is_whole else []
-    findings += nothing_wrong(journal, findings) if run.is_whole else []
+    if run.is_whole:
+        compared = bool(matches) or outliers_of(results, run.header).compared
+        findings += nothing_wrong(journal, findings, compared=compared, lacking=TOO_FEW_PAIRS)
     return Document(
         "Copies between devices",
         method_of_transfers(run.header),

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
@@ -42,11 +40,10 @@ from cclmark.plan.transfers import (
     TransferPlan,
     random_sizes,
 )
-from cclmark.recording.joining import WantedDevices, first_of, joined, pick_devices
-from cclmark.recording.output import Output
+from cclmark.recording.joining import WantedDevices, first_of, pick_devices, run_joined
 from cclmark.recording.recorder import record
 from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import Settings
+from cclmark.results.schema import Settings, settings_without_sweep
 from cclmark.run import locate
 
 _DEFAULT_BYTES = {"host": 16 << 20}
@@ -77,10 +74,11 @@ def measure_transfers(flags: TransferFlags) -> int:
             flags.timeout_s,
             falls_back=_falls_back(flags),
         )
-        with joined(wanted) as coordinator:
-            flags.per_device = 1
-            coordinator.exit_code = _measure(flags, coordinator.devices, began_s, coordinator)
-            return coordinator.exit_code
+        flags = replace(flags, per_device=1)
+        return run_joined(
+            wanted,
+            lambda coordinator: _measure(flags, coordinator.devices, began_s, coordinator),
+        )
     launched = first_of("p2p")
     if launched is not None and not flags.per_device:
         print(
@@ -165,12 +163,17 @@ def _measure(
         )
     return record(
         request,
-        lambda output: _exporter(flags, output, hosts=shows_hosts),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        stem=f"p2p-{devices.runtime}-{len(devices.indices)}",
-        resume=flags.resume,
+        flags,
+        f"p2p-{devices.runtime}-{len(devices.indices)}",
+        view=View(
+            references=ReferenceNotes(usual_references),
+            most_devices=flags.most_shown,
+            details=bool(flags.shares),
+        ),
+        exporter_for=(lambda view: _pccl(view, hosts=shows_hosts))
+        if flags.format == "pccl"
+        else None,
+        began_s=began_s,
     ).exit_code
 
 
@@ -382,37 +385,21 @@ def settings_of(flags: CopyOptions, runtime: str) -> Settings:
         begin_bytes = ranges.elements * ELEMENT_BYTES
     else:
         begin_bytes = _DEFAULT_BYTES.get(runtime, _DEFAULT_BYTES_OF_ACCELERATORS)
-    return Settings(
+    return settings_without_sweep(
+        "gated",
+        flags.timeout_s,
         begin_bytes=begin_bytes,
         end_bytes=begin_bytes if ranges.end is None else ranges.end,
-        step_bytes=0,
         factor=ranges.factor,
-        timing="gated",
-        across_ranks="max",
         precision=sampling.precision_percent / 100,
         max_time_s=sampling.max_time_s,
-        timeout_s=flags.timeout_s,
         iterations=flags.repeat,
-        warmup=None,
-        group=1,
-        graph_launches=1,
         check=flags.verify,
-        cycles=1,
-        registration="none",
         seed=flags.seed,
         inject=list(part(flags, FaultOptions).inject),
         triangle=bool(ranges.triangle),
     )
 
 
-def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> Exporter[TransferResult]:
-    if flags.format == "pccl":
-        return TransferPccl(shares=bool(flags.shares), hosts=hosts, most_devices=flags.most_shown)
-    view = View(
-        paint=ansi if output.takes_colours else unpainted,
-        columns=output.terminal_columns,
-        references=ReferenceNotes(usual_references),
-        most_devices=flags.most_shown,
-        details=bool(flags.shares),
-    )
-    return exporter_of(KIND, flags.format, view)
+def _pccl(view: View, *, hosts: bool) -> Exporter[TransferResult]:
+    return TransferPccl(shares=view.details, hosts=hosts, most_devices=view.most_devices)

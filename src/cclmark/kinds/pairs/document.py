@@ -34,7 +34,14 @@ from cclmark.document.case_fields import (
 )
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
 from cclmark.document.columns import Cell
-from cclmark.document.deviations import device_names, extremes, least_span, link_advice, relative
+from cclmark.document.deviations import (
+    TOO_FEW_PAIRS,
+    device_names,
+    extremes,
+    least_span,
+    link_advice,
+    relative,
+)
 from cclmark.document.device_labels import pair_name, way_between
 from cclmark.document.explained import RAN_NOTE, tables_of_pairs
 from cclmark.document.fields import Fields
@@ -99,7 +106,8 @@ def document_of_pairs(run: RunContent) -> Document:
     named = [*zip(found, names, strict=True)]
     journal = Journal(run.header, results=[*results], paths=[*run.paths], footer=run.footer)
     findings = [*_findings(journal, named)]
-    findings += nothing_wrong(journal, findings)
+    compared = _are_compared(found)
+    findings += nothing_wrong(journal, findings, compared=compared, lacking=TOO_FEW_PAIRS)
     return Document(
         "Collectives of pairs",
         method_of(run.header),
@@ -343,15 +351,19 @@ def _findings(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> Itera
         yield Finding("pairs-at-once", "note", text)
 
 
+def _are_compared(found: Sequence[PairSweep]) -> bool:
+    """Whether any operation and size has enough pairs for a usual value."""
+    points = (point for sweep in found for point in sweep.measured)
+    return any(len(point.once) >= LEAST_VALUES for point in points)
+
+
 def _standing_out(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> Iterator[Finding]:
     """The pairs that stand out among those with the same kind of link, the slowest first."""
     found = [sweep for sweep, _ in named]
     names = {sweep.series: name for sweep, name in named}
     devices = device_names(journal.header)
     outliers = pair_outliers(found, journal.header)
-    points = [point for sweep in found for point in sweep.measured]
-    compared = any(len(point.once) >= LEAST_VALUES for point in points)
-    if not outliers and compared and not times_mean_little(journal.header):
+    if not outliers and _are_compared(found) and not times_mean_little(journal.header):
         yield Finding(
             "nothing-found",
             "good",

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
 from cclmark.kinds.collective.request import instead_of_mpi, libraries_of_pairs
@@ -26,10 +22,8 @@ from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import MPI
 from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
-from cclmark.recording.joining import joined
-from cclmark.recording.output import Output
+from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import record
-from cclmark.results.item_results import CaseResult
 from cclmark.run import locate
 
 USUAL_FACTOR = 4.0  # sizes of a sweep: it is measured for every pair
@@ -40,13 +34,10 @@ def measure_pairs(flags: PairFlags) -> int:
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-    began_s = time.monotonic()
-    with joined(wanted_of(flags)) as coordinator:
-        coordinator.exit_code = _measure(flags, coordinator, began_s)
-        return coordinator.exit_code
+    return run_joined(wanted_of(flags), lambda coordinator: _measure(flags, coordinator))
 
 
-def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
+def _measure(flags: PairFlags, coordinator: Coordinator) -> int:
     devices = coordinator.devices
     number = len(devices.indices)
     if number < 2:
@@ -91,12 +82,9 @@ def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
         )
     return record(
         request,
-        lambda output: _exporter(flags, output),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        stem=f"pairs-{'-'.join(sweep.ccls)}-{number}",
-        resume=flags.resume,
+        flags,
+        f"pairs-{'-'.join(sweep.ccls)}-{number}",
+        view=View(most_devices=flags.most_shown),
         explain=flags.explain,
     ).exit_code
 
@@ -116,12 +104,3 @@ def _chosen(chosen: Sequence[str], group: int) -> list[str]:
         )
         operations = [name for name in operations if name not in round_trips]
     return operations
-
-
-def _exporter(flags: PairFlags, output: Output) -> Exporter[CaseResult]:
-    view = View(
-        paint=ansi if output.takes_colours else unpainted,
-        columns=output.terminal_columns,
-        most_devices=flags.most_shown,
-    )
-    return exporter_of(KIND, flags.format, view)

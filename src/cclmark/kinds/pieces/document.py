@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import NamedTuple, cast
 
 from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
@@ -16,10 +15,10 @@ from cclmark.document.case_fields import (
 from cclmark.document.chart_model import ChartCurve, Lines, key_of
 from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
-from cclmark.document.insight_words import amount
+from cclmark.document.insight_words import amount, grouped_lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
-from cclmark.document.remarks import elements_text
+from cclmark.document.remarks import elements_text, reason_text
 from cclmark.document.report_kind import ReportKind, RunLabels
 from cclmark.document.text import BYTES_PER_GB, format_time_us, half_width_text
 from cclmark.kinds.pieces.plan import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
@@ -59,36 +58,32 @@ def _rows(header: Header, result: PieceResult) -> Iterator[_Row]:
         yield _Row(result, row, method_of_case(header, pieces.case))
 
 
-def _ratio(name: str) -> Field:
-    return Field(name, lambda one: None if one.known is None else getattr(one.known, name))
-
-
 FIELDS = Fields(
     [
         *case_fields("result.pieces.case"),
-        Field("pieces", attrgetter("row.division.pieces"), "int"),
-        Field("form", attrgetter("row.division.form"), "text"),
-        Field("status", attrgetter("row.status"), "text"),
-        Field("reason", attrgetter("row.reason"), "text"),
+        Field("pieces", "row.division.pieces", "int"),
+        Field("form", "row.division.form", "text"),
+        Field("status", "row.status", "text"),
+        Field("reason", lambda one: reason_text(one.row), "text"),
         *summary_fields("row.summary"),
-        *map(_ratio, ("ratio", "ratio_low", "ratio_high")),
+        *(Field(name, f"known.{name}") for name in ("ratio", "ratio_low", "ratio_high")),
         Field(
             "launch_bound",
-            lambda one: None if one.known is None else int(one.known.launch_bound),
+            "known.launch_bound",
             "bool",
         ),
         Field(
             "operations",
-            lambda one: None if one.row.samples is None else one.row.samples.operations_per_sample,
+            "row.samples.operations_per_sample",
             "int",
         ),
         Field(
             "wrong",
-            lambda one: None if one.row.verification is None else one.row.verification.wrong,
+            "row.verification.wrong",
             "int",
         ),
-        Field("converged", lambda one: int(one.result.converged), "bool"),
-        Field("method", attrgetter("method"), "text"),
+        Field("converged", "result.converged", "bool"),
+        Field("method", "method", "text"),
     ],
     rows=_rows,
 )
@@ -235,29 +230,25 @@ def sentences_of(result: PieceResult, results: Sequence[PieceResult]) -> list[st
 
 def remarks_of(results: Sequence[PieceResult]) -> list[str]:
     """Skipped divisions with the reason, and what limits the figures."""
-    found: dict[str, list[str]] = {}
+    return grouped_lines(_remarks(results), _MOST_NAMED)
+
+
+def _remarks(results: Sequence[PieceResult]) -> Iterator[tuple[str, str]]:
     for result in results:
         case = result.pieces.case
         library = library_of(case, results)
         size = f"{format_size(case.size_bytes)} {case.placement}{library}"
         if not result.rows or result.status == "skipped":
-            text = f"{result.status}: {result.reason}"
-            found.setdefault(text, []).append(f"{case.describe()}{library}")
+            yield f"{result.status}: {result.reason}", f"{case.describe()}{library}"
         for row in result.rows:
             name = f"{size} in {row.division.describe()}"
             if row.status == "skipped":
-                found.setdefault(f"skipped: {row.reason}", []).append(name)
+                yield f"skipped: {row.reason}", name
             if row.launch_bound:
-                found.setdefault("launches by the host set the time", []).append(name)
+                yield "launches by the host set the time", name
         if not result.converged:
             text = "--max-time ended the rounds before all medians had the precision of --precision"
-            found.setdefault(text, []).append(size)
-    return [plain(f"{text}: {_named(names)}") for text, names in found.items()]
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+            yield text, size
 
 
 def wrong_lines(results: Sequence[PieceResult]) -> list[str]:

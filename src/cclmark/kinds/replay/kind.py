@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from cclmark.kinds.replay.plan import REPLAY, Replay
 from cclmark.kinds.replay.result import ReplayResult
 from cclmark.results.kind import Kind
-
-if TYPE_CHECKING:
-    from cclmark.document.report_kind import ReportKind
-    from cclmark.run.context import RankContext
-
-
-def _runner() -> Callable[[RankContext], None]:
-    from cclmark.kinds.replay.run import run
-
-    return run
-
-
-def _report() -> ReportKind:
-    from cclmark.kinds.replay.document import REPORT
-
-    return REPORT
-
 
 KIND = Kind(
     REPLAY,
     Replay,
     ReplayResult,
     "replays",
+    __package__,
     in_rounds=True,
-    runner=_runner,
-    report=_report,
 )

@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 import os
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
-from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.document.text import clock_text
@@ -60,8 +56,7 @@ from cclmark.plan.libraries import (
 from cclmark.plan.runtimes import NamedDevices
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
-from cclmark.recording.joining import WantedDevices, devices_here, joined
-from cclmark.recording.output import Output
+from cclmark.recording.joining import WantedDevices, devices_here, run_joined
 from cclmark.recording.recorder import record, unused
 from cclmark.recording.run_files import new_journal
 from cclmark.run import locate
@@ -319,7 +314,6 @@ def measure_replays(flags: ReplayFlags) -> int:
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-    began_s = time.monotonic()
     if not flags.profile:
         raise UsageError(
             "the profile is missing: cclmark replay [OPTIONS] PROFILE, the journal of cclmark "
@@ -339,9 +333,7 @@ def measure_replays(flags: ReplayFlags) -> int:
     wanted = WantedDevices(
         lambda: flags.devices, count, flags.timeout_s, falls_back=flags.count is None
     )
-    with joined(wanted) as coordinator:
-        coordinator.exit_code = _measure(flags, found, libraries, coordinator, began_s)
-        return coordinator.exit_code
+    return run_joined(wanted, lambda coordinator: _measure(flags, found, libraries, coordinator))
 
 
 def _count(flags: ReplayFlags, ranks: int) -> int | None:
@@ -375,7 +367,6 @@ def _measure(
     found: FoundStep,
     of_program: Sequence[str],
     coordinator: Coordinator,
-    began_s: float,
 ) -> int:
     """``of_program``: the libraries of the program."""
     devices = coordinator.devices
@@ -436,12 +427,10 @@ def _measure(
         _announce(flags, found, request, has_traffic=has_traffic)
     return record(
         request,
-        lambda output: _exporter(flags, output),
-        began_s,
-        output=flags.output,
+        flags,
+        _stem(ranks),
+        view=View(references=ReferenceNotes(usual_references)),
         journal=journal,
-        stem=_stem(ranks),
-        resume=flags.resume,
     ).exit_code
 
 
@@ -551,9 +540,3 @@ def _check_faults(flags: ReplayFlags, ranks: int) -> None:
     for text, fault in faults_of("replay", flags, ranks).items():
         if fault.kind == "corrupt" and not flags.check:
             raise UsageError(f"{text!r}: -c 0 checks no data, so the fault would not be detected")
-
-
-def _exporter(flags: ReplayFlags, output: Output) -> Exporter[ReplayResult]:
-    paint = ansi if output.takes_colours else unpainted
-    view = View(paint=paint, references=ReferenceNotes(usual_references))
-    return exporter_of(KIND, flags.format, view)

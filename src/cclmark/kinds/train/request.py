@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
-from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
 from cclmark.kinds.train.choices import DDP, LEARNING_RATES, NONE, PIPELINE
 from cclmark.kinds.train.command import USUAL_BALANCE_WEIGHT, USUAL_SEQUENCE, TrainFlags
 from cclmark.kinds.train.kind import KIND
 from cclmark.kinds.train.plan import Training, check_training, dtype_called, trainings_of
-from cclmark.kinds.train.result import TrainingResult
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
@@ -26,8 +20,7 @@ from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usua
 from cclmark.plan.models import Model, find_model
 from cclmark.plan.runtimes import NamedDevices, parse_devices
 from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
-from cclmark.recording.joining import WantedDevices, joined
-from cclmark.recording.output import Output
+from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
 from cclmark.run import locate
 
@@ -45,12 +38,9 @@ def measure_training(flags: TrainFlags) -> int:
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-    began_s = time.monotonic()
     named = flags.ccl
     wanted = WantedDevices(lambda: _devices(flags, named), flags.count, flags.timeout_s)
-    with joined(wanted) as coordinator:
-        coordinator.exit_code = _measure(flags, named, coordinator, began_s)
-        return coordinator.exit_code
+    return run_joined(wanted, lambda coordinator: _measure(flags, named, coordinator))
 
 
 def named_backends(text: str) -> list[str]:
@@ -73,9 +63,7 @@ def _devices(flags: TrainFlags, named: Sequence[str]) -> NamedDevices:
     return parse_devices(f"host:{flags.count or _USUAL_HOST_RANKS}" if alone else "host")
 
 
-def _measure(
-    flags: TrainFlags, named: Sequence[str], coordinator: Coordinator, began_s: float
-) -> int:
+def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) -> int:
     devices = coordinator.devices
     require_torch_devices(devices.runtime)
     backends = list(named) or [_USUAL_BACKENDS[devices.runtime]]
@@ -99,12 +87,8 @@ def _measure(
     )
     return record(
         request,
-        lambda output: _exporter(flags, output),
-        began_s,
-        output=flags.output,
-        journal=flags.journal,
-        stem=f"train-{training.model.name}-{training.parallel}-{ranks}",
-        resume=flags.resume,
+        flags,
+        f"train-{training.model.name}-{training.parallel}-{ranks}",
     ).exit_code
 
 
@@ -185,8 +169,3 @@ def _check_faults(flags: TrainFlags, training: Training) -> None:
             )
         if fault.value >= elements:
             raise UsageError(f"{text!r}: the first parameter has {elements} elements")
-
-
-def _exporter(flags: TrainFlags, output: Output) -> Exporter[TrainingResult]:
-    view = View(paint=ansi if output.takes_colours else unpainted)
-    return exporter_of(KIND, flags.format, view)
