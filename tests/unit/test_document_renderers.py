@@ -614,7 +614,7 @@ def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
     assert [*rows(unknown)] == [["a", None, 3]]
     assert FIELDS.page_columns() == ["name", "step_ms"]
     cells = {"name": "a", "step_ms": 500.0, "steps": 3}
-    assert FIELDS.page_cells(NamedRun("a", JOURNAL), MEASURED) == cells
+    assert FIELDS.page_cells(NamedRun("a", JOURNAL))(MEASURED) == cells
 
 
 def test_a_result_may_have_several_rows_of_which_pages_have_the_first():
@@ -627,7 +627,7 @@ def test_a_result_may_have_several_rows_of_which_pages_have_the_first():
     of = several.layout().rows_in(JOURNAL.header)
     run = JOURNAL.header.run_id
     assert [*of("ab")] == [[run, "a"], [run, "b"]]
-    assert several.page_cells(NamedRun("a", JOURNAL), "ab") == {"run": run, "x": "a"}
+    assert several.page_cells(NamedRun("a", JOURNAL))("ab") == {"run": run, "x": "a"}
 
 
 def test_pages_may_have_another_row_and_other_names():
@@ -642,7 +642,7 @@ def test_pages_may_have_another_row_and_other_names():
     rows = fields.layout().rows_in(JOURNAL.header)
     assert [*rows(["ab", "c"])] == [[2, "a"], [1, "c"]]
     assert fields.page_columns() == ["ranks", "first"]
-    assert fields.page_cells(NamedRun("a", JOURNAL), ["ab", "c"]) == {"ranks": 3, "first": "a"}
+    assert fields.page_cells(NamedRun("a", JOURNAL))(["ab", "c"]) == {"ranks": 3, "first": "a"}
 
 
 def test_common_fields_are_the_last_cells_of_all_rows():

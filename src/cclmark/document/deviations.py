@@ -6,20 +6,13 @@ from collections.abc import Sequence
 
 from cclmark.analysis.copies import Checks
 from cclmark.analysis.transfer_results import Deviation
-from cclmark.document.device_labels import labels
 from cclmark.document.insight_words import on_host_alone
 from cclmark.document.matrix import Matrix
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
-from cclmark.results.schema import Header
 
 _LEAST_SPAN = 0.20  # of the median: a narrower scale would turn noise into a pattern
-
-
-def device_names(header: Header) -> list[str]:
-    """Returns the names of rows and columns."""
-    return labels(header.devices)
 
 
 def _known(values: Sequence[Sequence[float | None]]) -> list[float]:

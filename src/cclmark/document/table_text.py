@@ -118,12 +118,14 @@ class _Layout:
         instead: Mapping[int, str] | None = None,
     ) -> str:
         """``instead``: the texts of some columns in place of their cells."""
+        sides, widths = self._table.sides, self._widths
         texts = {_NAME: self._table.groups.title, **dict(enumerate(cells)), **(instead or {})}
-        found = []
-        for column in columns:
-            side = "<" if column == _NAME else self._table.sides[column]
-            text = f"{texts[column]:{side}{self._widths[column]}}"
-            found.append(self._painted(row, column, text))
+        found = [
+            f"{texts[column]:{'<' if column == _NAME else sides[column]}{widths[column]}}"
+            for column in columns
+        ]
+        if self._looks:
+            found = [self._painted(row, *one) for one in zip(columns, found, strict=True)]
         return f"{_GAP}{_GAP.join(found)}".rstrip()
 
     def _painted(self, row: int | None, column: int, text: str) -> str:
