@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
     MissingError if the package that writes the format is not installed, OutputError if the output
     cannot be written.
     """
+    gc.disable()  # as report_journals does
     if table != "cases" and format not in TABULAR:
         raise UsageError(f"--table {table}: only {' and '.join(TABULAR)} are tables")
     to_screen = output is None or output == STANDARD_OUTPUT
