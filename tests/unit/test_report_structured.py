@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.document.case_fields import CASE_FIELDS
 from cclmark.document.columns import CsvExporter
 from cclmark.document.json_format import JsonExporter
 from cclmark.kinds.collective.document import FIELDS, document_of_cases
@@ -33,28 +32,6 @@ def json_of():
     return JsonExporter("cases", document_of_cases)
 
 
-def test_csv_has_a_line_for_each_case_and_units_in_its_names():
-    records = list(
-        csv.DictReader(io.StringIO(export(CsvExporter(FIELDS.layout()), SAMPLE.results)))
-    )
-    assert len(records) == len(SAMPLE.results)
-    assert tuple(records[0]) == tuple(one.key for one in CASE_FIELDS)
-    assert float(records[0]["time_us"]) == 12.3
-    assert float(records[0]["busbw_gbps"]) == 0.12487805
-    assert records[3]["wrong"] == "1025"
-    assert records[12]["wrong"] == ""
-    assert records[12]["root"] == "2"
-
-
-def test_csv_leaves_the_figures_of_a_skipped_case_empty():
-    record = next(
-        csv.DictReader(io.StringIO(export(CsvExporter(FIELDS.layout()), [SAMPLE.results[4]])))
-    )
-    assert record["status"] == "skipped"
-    assert "2.1 GiB" in record["reason"]
-    assert {record[name] for name in ("time_us", "cv", "samples", "busbw_gbps", "clock")} == {""}
-
-
 def test_csv_has_no_text_where_there_is_no_number():
     result = with_summary(SAMPLE.results[0], p99_s=math.nan, busbw_bytes_per_s=math.inf)
     record = next(csv.DictReader(io.StringIO(export(CsvExporter(FIELDS.layout()), [result]))))
@@ -73,12 +50,6 @@ def test_json_holds_everything_that_the_journal_holds():
     cases = [msgspec.convert(case, CaseResult) for case in document["cases"]]
     assert cases == SAMPLE.results
     assert document["footer"]["exit_code"] == 1
-
-
-def test_json_spells_out_defaults():
-    document = json.loads(export(json_of(), SAMPLE.results[:1]))
-    assert document["cases"][0]["case"]["root"] is None
-    assert document["cases"][0]["cycle"] == 0
 
 
 def test_json_has_no_nan():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +11,6 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.page.drawings import stage_bars
 from cclmark.document.page.page import render
 from cclmark.kinds.registry import read_journal
-from cclmark.report.page_sections import trace_sections
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import JournalWriter
 from cclmark.results.schema import Trace, TracedStage
@@ -29,21 +27,6 @@ def traced(trace=TRACE):
     return dataclasses.replace(COLLECTIVES, traces=[trace])
 
 
-def test_bars_are_where_the_stages_are():
-    drawn = stage_bars("Stages", "rank", STAGES)
-    first, second, third, fourth = drawn.bars
-    assert [bar.look for bar in drawn.bars] == [0, 1, 0, 1]
-    assert first.y == second.y < third.y == fourth.y
-    assert second.x == fourth.x == pytest.approx(first.x + first.width)
-    assert second.width == pytest.approx(4 * first.width)
-    assert second.x + second.width < drawn.width
-    assert second.says == "rank 0: tracing, 80.00 ms, 1 MiB"
-    assert [name for _, name in drawn.rows] == ["rank 0", "rank 1"]
-    assert drawn.ticks[0].x == first.x
-    assert [tick.label for tick in drawn.ticks][:2] == ["0 ms", "20 ms"]
-    assert "tracing, 80.00 ms" in drawn.says
-
-
 def test_very_many_ranks_are_not_all_drawn():
     drawn = stage_bars("Stages", "rank", dict.fromkeys(range(100), STAGES[0]))
     assert len(drawn.rows) == 64
@@ -58,18 +41,6 @@ def test_any_stages_of_a_journal_can_be_drawn(stages):
     drawn = stage_bars("Stages", "rank", {0: stages})
     assert len(drawn.bars) == len(stages)
     assert len(drawn.ticks) < 20
-
-
-def test_the_section_says_where_the_timeline_is():
-    (section,) = trace_sections([NamedRun("run", traced())])
-    assert "20 operations" in section.words[0]
-    assert "runs/t.pftrace" in section.words[0]
-    assert "https://ui.perfetto.dev" in section.words[0]
-    assert section.listing == "a summary\n  indented"
-    first, second = trace_sections([NamedRun("a", traced()), NamedRun("b", traced())])
-    assert first.key != second.key
-    assert (first.title, second.title) == ("Timeline (a)", "Timeline (b)")
-    assert trace_sections([NamedRun("run", COLLECTIVES)]) == []
 
 
 def test_texts_of_a_trace_stay_text():
