@@ -1,6 +1,7 @@
 """The page: whatever a journal holds, it can run nothing but its own two scripts."""
 
 import base64
+import dataclasses
 import hashlib
 import json
 import re
@@ -15,12 +16,17 @@ from hypothesis import strategies as st
 
 from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
+from cclmark.document.page.drawings import DiagramLayout, DiagramLine, stage_bars
 from cclmark.document.page.page import for_script, render, shortened
 from cclmark.errors import MissingError
+from cclmark.explain.paths import Route
 from cclmark.kinds.registry import read_journal
+from cclmark.report.page_sections import diagrams_of
 from cclmark.report.run_page import page_of
-from cclmark.results.journal import Journal
+from cclmark.results.journal import Journal, JournalWriter
+from cclmark.results.schema import DeviceDescription, Paths, Ring, Trace, TracedStage
 from examples import examples
+from reports import COLLECTIVES, explained
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 replace = msgspec.structs.replace
@@ -122,6 +128,7 @@ def test_the_policy_lets_just_the_pages_scripts_run():
         assert word not in parsed.policy
     assert "script-src 'unsafe" not in parsed.policy
     assert parsed.handlers == []
+    assert {*parsed.ids.values()} == {1}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -213,3 +220,89 @@ def test_commands_in_advice_are_code_and_nothing_else_is_html():
         "look: <code>cclmark &lt;p2p&gt;</code> &amp; <code>x</code>"
     )
     assert "`cclmark" not in render(page_of([NamedRun("", SAMPLE)])).split("<script")[0]
+
+
+def test_hosts_are_apart_and_everything_is_within_the_drawing():
+    layout = DiagramLayout({rank: f"node{rank // 8}" for rank in range(40)})
+    ring = [DiagramLine(rank, (rank + 1) % 40, arrow=True) for rank in range(40)]
+    drawn = layout.drawn("t", "s", ring)
+    assert [box.label for box in drawn.boxes] == [f"node{number}" for number in range(5)]
+    for node, box in zip(drawn.nodes, [box for box in drawn.boxes for _ in range(8)], strict=True):
+        assert box.x < node.x - drawn.radius
+        assert node.x + drawn.radius < box.x + box.width <= drawn.width
+        assert box.y < node.y - drawn.radius
+        assert node.y + drawn.radius < box.y + box.height <= drawn.height
+
+
+def test_both_directions_between_two_ranks_are_visible():
+    drawn = DiagramLayout({0: "a", 1: "a"}).drawn(
+        "t", "s", [DiagramLine(0, 1, arrow=True), DiagramLine(1, 0, arrow=True)]
+    )
+    first, second = drawn.edges
+    assert abs(first.y1 - second.y1) > 4
+    assert first.x1 < first.x2
+    assert second.x1 > second.x2
+
+
+@pytest.mark.parametrize("ranks", [1, 65])
+def test_one_rank_and_very_many_are_not_drawn(ranks):
+    devices = [DeviceDescription(rank, "a", "cuda", rank, "d", 1) for rank in range(ranks)]
+    header = replace(COLLECTIVES.header, devices=devices, relations=[])
+    routes = [Route(rank, (rank + 1) % ranks, "P2P/CUMEM") for rank in range(ranks)]
+    paths = Paths("nccl", "log", routes=routes, rings=[Ring(list(range(ranks)), 1)])
+    assert diagrams_of(header, paths) == []
+
+
+def test_a_route_of_an_unknown_rank_is_left_out():
+    paths = Paths("nccl", "log", routes=[Route(0, 9, "P2P/CUMEM"), Route(0, 1, "P2P/CUMEM")])
+    (drawn,) = diagrams_of(COLLECTIVES.header, paths)
+    assert len(drawn.edges) == 1
+
+
+def with_text(text):
+    """Journals with what ran and with a trace, of which all texts are ``text``."""
+    trace = Trace(text, text, 1, {0: [TracedStage(text, 0.0, 1.0)]}, [text])
+    return (
+        explained(text, text, parameters={text: text}, messages=[text]),
+        dataclasses.replace(COLLECTIVES, traces=[trace]),
+    )
+
+
+@pytest.mark.parametrize("text", ["<svg onload=alert(1)>", "</pre></script><script>alert(1)"])
+def test_texts_of_libraries_and_traces_stay_text(text):
+    for hostile, usual in zip(with_text(text), with_text("usual"), strict=True):
+        page = render_journal(hostile)
+        for tag in ("<svg", "<script", "</script", "</pre"):
+            assert page.count(tag) == render_journal(usual).count(tag)
+        assert not re.search(r"onload=alert\(1\)>", page)
+
+
+STAGE = TracedStage("tracing", 0.02, 0.08, 1 << 20)
+
+
+def test_very_many_ranks_are_not_all_drawn():
+    drawn = stage_bars("Stages", "rank", {rank: [STAGE] for rank in range(100)})
+    assert len(drawn.rows) == 64
+    assert drawn.note.startswith("36 more")
+
+
+seconds = st.floats(-1e99, 1e99)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.builds(TracedStage, st.text(), seconds, seconds, st.integers(0, 1 << 60))))
+def test_any_stages_of_a_journal_can_be_drawn(stages):
+    drawn = stage_bars("Stages", "rank", {0: stages})
+    assert len(drawn.bars) == len(stages)
+    assert len(drawn.ticks) < 20
+
+
+def test_a_journal_keeps_a_trace(tmp_path):
+    trace = Trace("runs/t.pftrace", "perfetto", 20, {0: [STAGE]}, ["a summary", "  indented"])
+    writer = JournalWriter(tmp_path / "t.jsonl")
+    for line in (COLLECTIVES.header, COLLECTIVES.results[0], trace):
+        writer.write(line)
+    writer.close(keep=True)
+    journal = read_journal(tmp_path / "t.jsonl")
+    assert journal.traces == [trace]
+    assert journal.damaged_lines == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,12 @@ import pytest
 
 from cclmark.cli.rerun.rerunning import repeat_lines
 from cclmark.comparison.figures import Side, compare
+from cclmark.comparison.words import (
+    Comparison,
+    comparison_json,
+    comparison_lines,
+    comparison_markdown,
+)
 from cclmark.document.explained import explained_lines
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi
@@ -198,6 +205,20 @@ def test_what_ran_beside_predictions(name):
         text = exported(case_text(**shown), Journal(SAMPLE.header, results, footer=SAMPLE.footer))
         parts.append(below_head(text) if shown or name == "predicted" else "")
     require_golden(f"texts/explained-{name}.txt", "".join(parts))
+
+
+def test_a_comparison_says_where_something_else_ran():
+    def compared(before, after):
+        sides = [Side("run", [Journal(SAMPLE.header, [one])]) for one in (before, after)]
+        return Comparison(*sides, [], compare(*sides))
+
+    same, other = (explained(1024, 11e-6, protocol, BOTH) for protocol in ("LL", "SIMPLE"))
+    text = ""
+    for before, after in ((SMALL, other), (SMALL, same), (replace(SMALL, explanation=None), other)):
+        shown = compared(before, after)
+        text += "\n".join([*comparison_lines(shown), comparison_markdown(shown), ""])
+        text += "".join(re.findall(r'.*"ran_.*\n', comparison_json([shown])))
+    require_golden("texts/comparison-ran.txt", text)
 
 
 def of_setting(name, value):
