@@ -12,7 +12,7 @@ from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.analysis.transfer_results import checks_of, outliers_of
 from cclmark.document.chart_model import Lines
 from cclmark.document.deviations import deviation_text, relative
-from cclmark.document.device_labels import labels
+from cclmark.document.device_labels import device_labels
 from cclmark.document.document_text import document_of
 from cclmark.document.exporters import exporter_of
 from cclmark.document.naming import NamedRun
@@ -266,13 +266,17 @@ def device(rank, host, index, name):
 )
 def test_no_two_devices_have_one_name(described, hosts):
     devices = [device(rank, *one) for rank, one in enumerate(described)]
-    found = labels(devices, hosts=hosts)
+    found = device_labels(devices, hosts=hosts)
     assert len(set(found)) == len(devices)
     assert not any(" " in name for name in found)  # a name is a word of a printed matrix
 
 
 def test_names_are_numbers_unless_these_repeat():
     gpus = [device(rank, "a", rank, "H100") for rank in range(2)]
-    assert labels(gpus) == ["DEV0", "DEV1"]
-    assert labels([*gpus, device(2, "b", 0, "H100")]) == ["HOST0:DEV0", "HOST0:DEV1", "HOST1:DEV0"]
-    assert labels([*gpus, device(2, "a", 1, "mlx5_1")]) == ["H100#0", "H100#1", "mlx5_1"]
+    assert device_labels(gpus) == ["DEV0", "DEV1"]
+    assert device_labels([*gpus, device(2, "b", 0, "H100")]) == [
+        "HOST0:DEV0",
+        "HOST0:DEV1",
+        "HOST1:DEV0",
+    ]
+    assert device_labels([*gpus, device(2, "a", 1, "mlx5_1")]) == ["H100#0", "H100#1", "mlx5_1"]

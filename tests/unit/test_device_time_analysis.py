@@ -115,12 +115,12 @@ def test_a_device_time_that_did_not_converge_is_named():
     assert text.startswith("1 case did not get to ±2 % of the median within --max-time 1 s: ")
     assert text.endswith("out-of-place, nccl (device time)")
     run = NamedRun("", Journal(header_of(SETTINGS)))
-    cells = FIELDS.page_cells(run, one)
+    cells = FIELDS.page_cells(run)(one)
     assert (cells["converged"], cells["device_converged"]) == (1, 0)
-    assert FIELDS.page_cells(run, result(9.0))["device_converged"] is None
+    assert FIELDS.page_cells(run)(result(9.0))["device_converged"] is None
     one.device.converged = True
     assert unsettled_text(SETTINGS, [one]) == ""
-    assert FIELDS.page_cells(run, one)["device_converged"] == 1
+    assert FIELDS.page_cells(run)(one)["device_converged"] == 1
 
 
 def test_a_barrier_has_no_size_up_to_which_launches_determine_its_time():

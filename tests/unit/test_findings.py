@@ -19,6 +19,7 @@ from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
 from cclmark.report.overview import insights
+from experiments import QUIET, journal_of_trials, numbered
 
 REPOSITORY = Path(__file__).parents[2]
 RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "report"
@@ -86,3 +87,15 @@ def test_evidence_is_a_figure_of_the_run_beyond_its_limit():
         assert 0 < figure.value < figure.limit == 90
         assert f"{figure.value:.0f}% of the reference" in one.sentence
         assert one.commands == ["cclmark references check"]
+
+
+def test_the_gain_of_the_fastest_variant_is_that_of_its_sentence():
+    times = [0.5, 0.501, 0.5]
+    journal = journal_of_trials({**QUIET, numbered(8): (times, times)})
+    found = [one for one in insights(NamedRun("run", journal)) if one.id == "faster-variant"]
+    assert len(found) == 2
+    for one in found:
+        assert one.gain.unit == "times as fast"
+        assert 1.9 < one.gain.low <= one.gain.value <= one.gain.high < 2.1
+        assert f"{one.gain.value:.3f} ({one.gain.low:.3f} to {one.gain.high:.3f})" in one.sentence
+    assert found[1].gain.at.endswith("64 KiB")

@@ -1,36 +1,34 @@
 """The page: whatever a journal holds, it can run nothing but its own two scripts."""
 
 import base64
+import dataclasses
 import hashlib
 import json
 import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cclmark.comparison.comparison_page import comparison_page
-from cclmark.comparison.figures import Side, compare
-from cclmark.comparison.words import Comparison
 from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
+from cclmark.document.page.drawings import DiagramLayout, DiagramLine, stage_bars
 from cclmark.document.page.page import for_script, render, shortened
-from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.errors import MissingError
-from cclmark.kinds.collective.peaks import peaks_of
+from cclmark.explain.paths import Route
 from cclmark.kinds.registry import read_journal
+from cclmark.report.page_sections import diagrams_of
 from cclmark.report.run_page import page_of
-from cclmark.results.journal import Journal
+from cclmark.results.journal import Journal, JournalWriter
+from cclmark.results.schema import DeviceDescription, Paths, Ring, Trace, TracedStage
 from examples import examples
+from reports import COLLECTIVES, explained
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
-COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
 replace = msgspec.structs.replace
 
 HOSTILE = (
@@ -130,6 +128,7 @@ def test_the_policy_lets_just_the_pages_scripts_run():
         assert word not in parsed.policy
     assert "script-src 'unsafe" not in parsed.policy
     assert parsed.handlers == []
+    assert {*parsed.ids.values()} == {1}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -207,142 +206,6 @@ def test_absurd_numbers_make_a_page_all_the_same(results, across):
     Parsed(render_journal(Journal(header, results)))
 
 
-def test_the_tables_rows_are_the_cases():
-    page = page_of([NamedRun("run", SAMPLE)])
-    assert len(page.rows.rows) == len(SAMPLE.results)
-    column = list(page.rows.columns).index("size_bytes")
-    assert [row[column] for row in page.rows.rows] == [
-        one.case.size_bytes for one in SAMPLE.results
-    ]
-    copies = page_of([NamedRun("copies", COPIES)])
-    assert "bandwidth_gbps" in copies.rows.columns
-    assert len(copies.rows.rows) == 240
-    both = page_of([NamedRun("a", SAMPLE), NamedRun("b", COPIES)])
-    assert both.rows.columns[0] == "run"
-    assert {row[0] for row in both.rows.rows} == {"a", "b"}
-
-
-def test_all_that_there_is_to_know_of_the_machine_is_there():
-    text = " ".join(Parsed(render_journal(COPIES)).texts)
-    for known in ("NVIDIA H200", "580.159.04", "18 × NVLink 4", "NCCL_NVLS_ENABLE", "cclmark p2p"):
-        assert known in text
-
-
-def test_runs_of_other_types_share_the_barrier_and_no_place_has_two_names():
-    journal = read_journal(RESULTS / "report" / "collectives.jsonl")
-    others = [
-        replace(result, case=replace(result.case, dtype="float16")) for result in journal.results
-    ]
-    runs = [NamedRun("a", journal), NamedRun("b", Journal(journal.header, others))]
-    page = page_of(runs)
-    assert [section.key for section in page.sections].count("barrier") == 1
-    assert set(Parsed(render(page)).ids.values()) == {1}
-
-
-def test_of_several_runs_a_reference_is_said_to_be_whose():
-    def notes(name):
-        found = ReferenceNotes()
-        match = SimpleNamespace(name_and_differences=name, share=1.0)
-        found.match = lambda result, header: match
-        return found
-
-    journal = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
-    runs = [NamedRun(name, journal, notes(of)) for name, of in (("a", "X"), ("b", "Y"), ("c", "X"))]
-    assert peaks_of(runs).notes == [
-        "Link limit: 450 GB/s.",
-        "Reference of all_reduce · nccl, all_reduce · torch:nccl (a, c): X.",
-        "Reference of all_reduce · nccl, all_reduce · torch:nccl (b): Y.",
-    ]
-    assert peaks_of(runs[:1]).notes == [
-        "Link limit: 450 GB/s.",
-        "Reference of all_reduce · nccl, all_reduce · torch:nccl: X.",
-    ]
-
-
-def test_many_runs_alike_are_told_of_once():
-    runs = [
-        NamedRun(name, read_journal(RESULTS / "runs" / f"{name}.jsonl"))
-        for name in ("default-1", "default-2", "default-3", "ctas8")
-    ]
-    (lead,) = page_of(runs).lead
-    assert lead.startswith("4 runs, of each: 26 cases of all_reduce on 4 × NVIDIA H200")
-    copies = read_journal(RESULTS / "report" / "p2p.jsonl")
-    assert len(page_of([*runs, NamedRun("copies", copies)]).lead) == 2
-    assert [one.partition(":")[0] for one in page_of(runs[:3]).lead] == [
-        "default-1",
-        "default-2",
-        "default-3",
-    ]
-
-
-def test_no_heading_is_there_twice():
-    for runs in ([NamedRun("run", COPIES)], [NamedRun("run", COPIES), NamedRun("other", COPIES)]):
-        for section in page_of(runs).sections:
-            assert section.title not in [facts.title for facts in section.facts]
-    headings = re.findall(r"<h[23][^>]*>([^<]+)</h", render_journal(COPIES))
-    assert headings.count("Environment") == headings.count("Method") == 1
-    assert "" not in headings
-
-
-def test_the_slower_rows_of_a_comparison_come_first():
-    before, after = (
-        Side(name, [read_journal(RESULTS / "runs" / f"{name}.jsonl")])
-        for name in ("default-1", "ctas8")
-    )
-    page = comparison_page([Comparison(before, after, [], compare(before, after))])
-    verdict = page.rows.columns.index("verdict")
-    verdicts = [row[verdict] for row in page.rows.rows]
-    assert verdicts == ["slower"] * 8 + ["inconclusive"] * 18
-    assert [row[1] for row in page.sections[0].tables[0].rows] == [
-        *("slower", "inconclusive", "inconclusive"),
-    ]
-    assert '<tr class="slower"><th scope="row">all_reduce · nccl, above 1 MiB' in render(page)
-
-
-def test_a_comparison_is_a_page_too():
-    runs = [read_journal(RESULTS / "runs" / f"{name}.jsonl") for name in ("default-1", "ctas8")]
-    before, after = Side("default-1.jsonl", [runs[0]]), Side("ctas8.jsonl", [runs[1]])
-    comparison = Comparison(
-        before, after, ["NCCL_MAX_CTAS: not set before, 8 after"], compare(before, after)
-    )
-    page = comparison_page([comparison])
-    assert page.title == "ctas8 against default-1"
-    ratios = page.sections[0].charts[0]
-    assert max(ratios.series[0].y) == pytest.approx(2.25, abs=0.05)
-    assert {one.name for one in page.sections[1].charts[0].series} >= {
-        "default-1 in-place",
-        "ctas8 in-place",
-    }
-    text = " ".join(Parsed(render(page)).texts)
-    assert "NCCL_MAX_CTAS: not set before, 8 after" in text
-    assert "8 slower beyond noise" in text
-    verdicts = [row[page.rows.columns.index("verdict")] for row in page.rows.rows]
-    assert verdicts.count("slower") == 8
-
-
-def test_what_cannot_be_judged_is_not_called_the_same():
-    run = read_journal(RESULTS / "runs" / "default-1.jsonl")
-    unsure = [replace(one, summary=replace(one.summary, half_width=None)) for one in run.results]
-    wrong = [replace(one, status="wrong") for one in run.results]
-    good = Side("a.jsonl", [run])
-    for results, kind, words in (
-        (unsure, "unknown", "No case could be judged"),
-        (wrong, "bad", "Wrong data in 26 cases"),
-    ):
-        other = Side("b.jsonl", [Journal(run.header, results)])
-        page = comparison_page([Comparison(good, other, [], compare(good, other))])
-        found = page.insights[0][1]
-        assert any(one.severity == kind and words in one.sentence for one in found)
-        assert not any("Nothing differs" in one.sentence for one in found)
-
-
-def test_how_devices_are_connected_is_a_table():
-    section = next(one for one in page_of([NamedRun("run", COPIES)]).sections if one.key == "p2p")
-    table = section.tables[0]
-    assert table.rows[0] == ["DEV0", "X", "NV18", "NV18", "NV18"]
-    assert "link limit of a pair, one direction: 450 GB/s" in table.notes
-
-
 def test_without_plotly_it_is_said_what_to_install(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(page_module, "files", lambda name: Path("/nonexistent"))
@@ -352,93 +215,94 @@ def test_without_plotly_it_is_said_what_to_install(monkeypatch):
     page_module.plotly_script.cache_clear()
 
 
-class TestDeviceTimes:
-    """Where launches set the cost of a call, the page has the time that devices need too."""
-
-    AUTO = read_journal(RESULTS.parent / "h200x2" / "all_reduce.jsonl")
-
-    def test_are_in_the_summary_and_in_the_table_of_peaks(self):
-        page = page_of([NamedRun("", self.AUTO)])
-        texts = [one.sentence for _, found in page.insights for one in found]
-        launches = (
-            "Launches determine the time up to 512 KiB: at 8 B a call costs 8.66 µs, the device "
-            "needs 5.77 µs."
-        )
-        assert launches in texts
-        cells = dict(zip(page.peaks.head, page.peaks.rows[0], strict=True))
-        assert (cells["smallest message µs"], cells["device µs"]) == ("8.66", "5.77")
-        assert "device µs" not in page_of([NamedRun("", SAMPLE)]).peaks.head
-
-    def test_are_curves_of_their_own_in_the_chart_of_times(self):
-        page = page_of([NamedRun("", self.AUTO)])
-        (chart,) = [
-            one for section in page.sections for one in section.charts if one.key.endswith("-time")
-        ]
-        devices = [one for one in chart.series if one.name.endswith("device")]
-        assert [one.name for one in devices] == ["out-of-place: device", "in-place: device"]
-        assert all(one.dashed for one in devices)
-        assert devices[0].x[-1] == 512 << 10
-        assert devices[0].y[0] == pytest.approx(5.77, abs=0.005)
-        looks = [(one.colour, one.dashed) for one in chart.series]
-        assert len(set(looks)) == len(looks)
-
-
-def method_words(journal):
-    page = page_of([NamedRun("", journal)])
-    (method,) = [section for section in page.sections if section.key == "method"]
-    return " ".join([*method.words, *(" ".join(row) for one in method.facts for row in one.rows)])
-
-
-def test_the_method_is_that_of_the_run():
-    """Copies have no bus bandwidth, and those between host devices no gate."""
-    copies = method_words(COPIES)
-    assert "device events behind a gate" in copies
-    assert "Bus bandwidth" not in copies
-    host = [replace(one, runtime="host") for one in COPIES.header.devices]
-    on_host = method_words(Journal(replace(COPIES.header, devices=host), results=COPIES.transfers))
-    assert "host clock after a barrier" in on_host
-    assert "gate" not in on_host.replace("measured gated", "")
-    assert "Bus bandwidth" in method_words(SAMPLE)
-
-
-def test_ranks_on_processors_have_no_clock_of_a_device():
-    auto = TestDeviceTimes.AUTO
-    host = [replace(one, runtime="host") for one in auto.header.devices]
-    on_host = Journal(replace(auto.header, devices=host), auto.results)
-    notes = [
-        note
-        for journal in (on_host, auto)
-        for section in page_of([NamedRun("", journal)]).sections
-        for chart in section.charts
-        if chart.key.endswith("-ranks")
-        for note in chart.notes
-        if "a rank that comes late" in note
-    ]
-    assert [note.partition(":")[0] for note in notes] == [
-        "of each rank's own work",
-        "by the device's clock",
-    ]
-
-
 def test_commands_in_advice_are_code_and_nothing_else_is_html():
     assert page_module._coded("look: `cclmark <p2p>` & `x`") == (
         "look: <code>cclmark &lt;p2p&gt;</code> &amp; <code>x</code>"
     )
-    assert (
-        "`cclmark" not in render(page_of([NamedRun("", TestDeviceTimes.AUTO)])).split("<script")[0]
+    assert "`cclmark" not in render(page_of([NamedRun("", SAMPLE)])).split("<script")[0]
+
+
+def test_hosts_are_apart_and_everything_is_within_the_drawing():
+    layout = DiagramLayout({rank: f"node{rank // 8}" for rank in range(40)})
+    ring = [DiagramLine(rank, (rank + 1) % 40, arrow=True) for rank in range(40)]
+    drawn = layout.drawn("t", "s", ring)
+    assert [box.label for box in drawn.boxes] == [f"node{number}" for number in range(5)]
+    for node, box in zip(drawn.nodes, [box for box in drawn.boxes for _ in range(8)], strict=True):
+        assert box.x < node.x - drawn.radius
+        assert node.x + drawn.radius < box.x + box.width <= drawn.width
+        assert box.y < node.y - drawn.radius
+        assert node.y + drawn.radius < box.y + box.height <= drawn.height
+
+
+def test_both_directions_between_two_ranks_are_visible():
+    drawn = DiagramLayout({0: "a", 1: "a"}).drawn(
+        "t", "s", [DiagramLine(0, 1, arrow=True), DiagramLine(1, 0, arrow=True)]
+    )
+    first, second = drawn.edges
+    assert abs(first.y1 - second.y1) > 4
+    assert first.x1 < first.x2
+    assert second.x1 > second.x2
+
+
+@pytest.mark.parametrize("ranks", [1, 65])
+def test_one_rank_and_very_many_are_not_drawn(ranks):
+    devices = [DeviceDescription(rank, "a", "cuda", rank, "d", 1) for rank in range(ranks)]
+    header = replace(COLLECTIVES.header, devices=devices, relations=[])
+    routes = [Route(rank, (rank + 1) % ranks, "P2P/CUMEM") for rank in range(ranks)]
+    paths = Paths("nccl", "log", routes=routes, rings=[Ring(list(range(ranks)), 1)])
+    assert diagrams_of(header, paths) == []
+
+
+def test_a_route_of_an_unknown_rank_is_left_out():
+    paths = Paths("nccl", "log", routes=[Route(0, 9, "P2P/CUMEM"), Route(0, 1, "P2P/CUMEM")])
+    (drawn,) = diagrams_of(COLLECTIVES.header, paths)
+    assert len(drawn.edges) == 1
+
+
+def with_text(text):
+    """Journals with what ran and with a trace, of which all texts are ``text``."""
+    trace = Trace(text, text, 1, {0: [TracedStage(text, 0.0, 1.0)]}, [text])
+    return (
+        explained(text, text, parameters={text: text}, messages=[text]),
+        dataclasses.replace(COLLECTIVES, traces=[trace]),
     )
 
 
-def test_wide_intervals_have_no_exponent():
-    results = [
-        replace(one, summary=replace(one.summary, cv=0.5, half_width=1.93))
-        for one in SAMPLE.results
-        if one.summary is not None
-    ]
-    texts = [
-        one.sentence
-        for _, found in page_of([NamedRun("", Journal(SAMPLE.header, results))]).insights
-        for one in found
-    ]
-    assert any("> ±100 %" in text for text in texts)
-    assert not any("e+0" in text for text in texts)
+@pytest.mark.parametrize("text", ["<svg onload=alert(1)>", "</pre></script><script>alert(1)"])
+def test_texts_of_libraries_and_traces_stay_text(text):
+    for hostile, usual in zip(with_text(text), with_text("usual"), strict=True):
+        page = render_journal(hostile)
+        for tag in ("<svg", "<script", "</script", "</pre"):
+            assert page.count(tag) == render_journal(usual).count(tag)
+        assert not re.search(r"onload=alert\(1\)>", page)
+
+
+STAGE = TracedStage("tracing", 0.02, 0.08, 1 << 20)
+
+
+def test_very_many_ranks_are_not_all_drawn():
+    drawn = stage_bars("Stages", "rank", {rank: [STAGE] for rank in range(100)})
+    assert len(drawn.rows) == 64
+    assert drawn.note.startswith("36 more")
+
+
+seconds = st.floats(-1e99, 1e99)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.builds(TracedStage, st.text(), seconds, seconds, st.integers(0, 1 << 60))))
+def test_any_stages_of_a_journal_can_be_drawn(stages):
+    drawn = stage_bars("Stages", "rank", {0: stages})
+    assert len(drawn.bars) == len(stages)
+    assert len(drawn.ticks) < 20
+
+
+def test_a_journal_keeps_a_trace(tmp_path):
+    trace = Trace("runs/t.pftrace", "perfetto", 20, {0: [STAGE]}, ["a summary", "  indented"])
+    writer = JournalWriter(tmp_path / "t.jsonl")
+    for line in (COLLECTIVES.header, COLLECTIVES.results[0], trace):
+        writer.write(line)
+    writer.close(keep=True)
+    journal = read_journal(tmp_path / "t.jsonl")
+    assert journal.traces == [trace]
+    assert journal.damaged_lines == 0

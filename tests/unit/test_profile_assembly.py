@@ -320,6 +320,6 @@ def test_rows_are_of_processes_and_those_of_pages_of_all_together():
     rows = [*FIELDS.layout().rows_of(HEADER, None)(result)]
     place = [one.name for one in FIELDS.layout().columns].index("calls")
     assert [row[place] for row in rows] == [2, 1]
-    cells = FIELDS.page_cells(NamedRun("a", Journal(header=HEADER, results=[result])), result)
+    cells = FIELDS.page_cells(NamedRun("a", Journal(header=HEADER, results=[result])))(result)
     assert (cells["calls"], cells["ranks"], cells["total_us"]) == (3, 2, pytest.approx(440))
     assert cells["median_us"] == pytest.approx((200 + 40) / 2)

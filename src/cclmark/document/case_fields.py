@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
+from cclmark.analysis.links import link_limit
 from cclmark.document.columns import Cell, ColumnKind
-from cclmark.document.device_labels import labels
+from cclmark.document.device_labels import device_labels
 from cclmark.document.fields import Field, Fields
-from cclmark.document.remarks import reason_text
+from cclmark.document.naming import NamedRun
+from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.remarks import STAGED_NOTE, reason_text, staged_mark
+from cclmark.document.report_kind import RunLabels
 from cclmark.document.text import BYTES_PER_GB
 from cclmark.plan.cases import Case
 from cclmark.results.item_results import CaseResult
@@ -98,17 +104,19 @@ def _explained(name: str) -> Callable[[Any], Any]:
     )
 
 
-def method_of_case(header: Header, case: Case) -> str:
+def method_of_case(header: Header, ccl: str) -> str:
     """The differences of the method from the default; empty if there are none."""
-    return "; ".join(unusual_method(header, case.ccl))
+    return "; ".join(unusual_method(header, ccl))
 
 
 @dataclass(frozen=True)
 class CaseRow:
-    """The row of a result. ``names``: of the devices of the run."""
+    """The row of a result. ``names``: of the devices of the run. ``methods``: see ``method``, of
+    the cases of a library.
+    """
 
-    header: Header
     names: Sequence[str]
+    methods: Callable[[str], str]
     result: CaseResult
 
     @property
@@ -119,7 +127,7 @@ class CaseRow:
     @property
     def method(self) -> str:
         """The differences of the method from the default; empty if there are none."""
-        return method_of_case(self.header, self.result.case)
+        return self.methods(self.result.case.ccl)
 
     def device(self, end: int) -> str | None:
         """The name of a device of a pair; None for a case of all ranks."""
@@ -127,12 +135,14 @@ class CaseRow:
         return None if pair is None else self.names[pair[end]]
 
 
-def known_of_cases(header: Header) -> tuple[Header, Sequence[str]]:
+def known_of_cases(header: Header) -> tuple[Sequence[str], Callable[[str], str]]:
     """The first fields of a row, equal for all results."""
-    return header, labels(header.devices)
+    return device_labels(header.devices), cache(partial(method_of_case, header))
 
 
-def case_rows(known: tuple[Header, Sequence[str]], result: CaseResult) -> list[CaseRow]:
+def case_rows(
+    known: tuple[Sequence[str], Callable[[str], str]], result: CaseResult
+) -> list[CaseRow]:
     """The only row of a result."""
     return [CaseRow(*known, result)]
 
@@ -184,3 +194,107 @@ BESIDE_FIELDS = (
 EXPORTED_CASES = Fields(
     [*CASE_FIELDS, *PAIR_FIELDS, *BESIDE_FIELDS], rows=case_rows, known=known_of_cases
 ).layout()
+
+CASE_METRICS = (
+    Metric("cclmark_time_seconds", "seconds", "Median time of one operation."),
+    Metric(
+        "cclmark_device_time_seconds",
+        "seconds",
+        "Median time that the devices need, where launches determine the time of an operation.",
+    ),
+    Metric("cclmark_time_min_seconds", "seconds", "Shortest sample."),
+    Metric("cclmark_time_p95_seconds", "seconds", "95th percentile of the samples."),
+    Metric("cclmark_time_p99_seconds", "seconds", "99th percentile of the samples."),
+    Metric("cclmark_time_max_seconds", "seconds", "Longest sample."),
+    Metric("cclmark_algbw_bytes_per_second", "bytes_per_second", "Size over median time."),
+    Metric(
+        "cclmark_busbw_bytes_per_second",
+        "bytes_per_second",
+        "Algorithm bandwidth times the factor of the operation.",
+    ),
+    Metric("cclmark_case_samples", "samples", "Samples that the figures are of."),
+    Metric("cclmark_case_ok", "", "1 for a case that was measured and not wrong, else 0."),
+    Metric("cclmark_wrong_elements", "elements", "Wrong elements that the check found."),
+)
+_SPREAD = ("min", "p95", "p99", "max")
+_CASE_FIGURES = (
+    *("cclmark_time_seconds", "cclmark_device_time_seconds"),
+    *("cclmark_algbw_bytes_per_second", "cclmark_busbw_bytes_per_second"),
+    *("cclmark_case_samples", *(f"cclmark_time_{name}_seconds" for name in _SPREAD)),
+)
+
+
+def measure_case(series: Series, result: CaseResult, run: RunLabels) -> None:
+    """Sets the gauges of one case."""
+    case, summary = result.case, result.summary
+    pair = ("", "") if case.pair is None else tuple(run.devices[number] for number in case.pair)
+    labels = labels_of(
+        [
+            *case_labels(case),
+            ("first", pair[0]),
+            ("second", pair[1]),
+            *run.method,
+            *run.where,
+        ]
+    )
+    if result.status == "skipped":
+        return
+    series.begin(labels)
+    # A correct cycle does not hide an earlier wrong one.
+    series.worst("cclmark_case_ok", labels, float(result.status == "ok"), min)
+    if result.verification is not None:
+        series.worst("cclmark_wrong_elements", labels, result.verification.wrong, max)
+    series.clear(labels, _CASE_FIGURES)
+    if summary is None:
+        return
+    series.set("cclmark_time_seconds", labels, summary.time_s)
+    if result.device is not None:
+        series.set("cclmark_device_time_seconds", labels, result.device.summary.time_s)
+    series.set("cclmark_algbw_bytes_per_second", labels, summary.algbw_bytes_per_s)
+    series.set("cclmark_busbw_bytes_per_second", labels, summary.busbw_bytes_per_s)
+    series.set("cclmark_case_samples", labels, summary.samples)
+    if summary.samples > 1:
+        series.set("cclmark_time_min_seconds", labels, summary.min_s)
+        series.set("cclmark_time_p95_seconds", labels, summary.p95_s)
+        series.set("cclmark_time_p99_seconds", labels, summary.p99_s)
+        series.set("cclmark_time_max_seconds", labels, summary.max_s)
+
+
+def case_cells(fields: Fields, run: NamedRun) -> Callable[[CaseResult], dict[str, Cell]]:
+    """Returns a function that gives the cells of a case in a page's table: its ``fields``, and its
+    shares of the link limit and of references.
+    """
+    header, of_fields = run.journal.header, fields.page_cells(run)
+    limit = link_limit(header.links, header.hosts)
+
+    def cells_of(result: CaseResult) -> dict[str, Cell]:
+        cells = of_fields(result)
+        if limit and result.summary is not None and result.summary.busbw_bytes_per_s:
+            cells["of_link_limit_percent"] = result.summary.busbw_bytes_per_s / limit * 100
+        if (match := run.notes.match(result, header)) is not None:
+            cells |= {"of_reference_percent": match.share * 100, "reference": match.words}
+        return cells
+
+    return cells_of
+
+
+def notes_on_cases(results: Iterable[CaseResult]) -> list[str]:
+    """Explains a mark in the table."""
+    staged = any(map(staged_mark, results))
+    return [f"Route “copy aside, then …”: {STAGED_NOTE}."] if staged else []
+
+
+def title_of_cases(runs: Sequence[NamedRun]) -> str:
+    """Returns the operations of all runs."""
+    results = chain.from_iterable(run.journal.cases for run in runs)
+    operations = list(dict.fromkeys(result.case.operation for result in results))
+    more = f" and {len(operations) - 3} more" if len(operations) > 3 else ""
+    return ", ".join(operations[:3]) + more
+
+
+METHOD_OF_CASES = (
+    "A sample is a batch of operations between a barrier and the last rank's end. Curves show "
+    "the median over samples; bands reach from the fastest sample to the 95th percentile. Bus "
+    "bandwidth is size over time, times the factor that makes it comparable with a link's rate "
+    "whatever the number of ranks (as in nccl-tests)."
+)

@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from cclmark.printable import plain
@@ -106,10 +107,15 @@ def csv_line(cells: Sequence[Cell], *, exact: bool = False) -> str:
 def _cell(cell: Cell, exact: bool) -> str:
     if cell is None:
         return ""
-    if isinstance(cell, float):
-        number = repr(cell) if exact else f"{cell:.10g}"
-        return number if math.isfinite(cell) else ""
+    if isinstance(cell, str):
+        return _text(cell)
     if isinstance(cell, int):
         return str(cell)
+    number = repr(cell) if exact else f"{cell:.10g}"
+    return number if math.isfinite(cell) else ""
+
+
+@lru_cache(1024)  # names that many rows have
+def _text(cell: str) -> str:
     text = plain(cell)
     return f"'{text}" if text.lstrip().startswith(_FORMULA_STARTS) else text

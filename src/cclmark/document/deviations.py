@@ -6,22 +6,15 @@ from collections.abc import Sequence
 
 from cclmark.analysis.outliers import LEAST_VALUES
 from cclmark.analysis.transfer_results import Checks, Deviation
-from cclmark.document.device_labels import labels
 from cclmark.document.insight_words import on_host_alone
 from cclmark.document.matrix import Matrix
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
-from cclmark.results.schema import Header
 
 #: What is not there to compare figures of pairs with.
 TOO_FEW_PAIRS = f"no reference and no group of {LEAST_VALUES} or more pairs linked in the same way"
 _LEAST_SPAN = 0.20  # of the median: a narrower scale would turn noise into a pattern
-
-
-def device_names(header: Header) -> list[str]:
-    """Returns the names of rows and columns."""
-    return labels(header.devices)
 
 
 def _known(values: Sequence[Sequence[float | None]]) -> list[float]:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from cclmark.plan.cases import Case
-from cclmark.results.schema import DeviceDescription, Header
+from cclmark.results.schema import DeviceDescription
 
 
-def labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list[str]:
+def device_labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list[str]:
     """Returns the name of each device, which no other one has: ``DEV2``, or ``HOST0:DEV2``.
 
     Where numbers alone do not distinguish devices, as those of adapters and GPUs of one host, names
@@ -34,11 +34,6 @@ def labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list
 def of_several_kinds(devices: Sequence[DeviceDescription]) -> bool:
     """Whether two devices of a host have the same number, as a GPU and an adapter can."""
     return len({(one.host, one.index) for one in devices}) < len(devices)
-
-
-def device_labels(header: Header) -> list[str]:
-    """Returns the name of each device of a run, with its host if there are several."""
-    return labels(header.devices)
 
 
 def pair_name(pair: tuple[int, int], operation: str, names: Sequence[str]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from cclmark.document.columns import Cell, Column, ColumnKind, Layout
@@ -53,16 +53,29 @@ class Field:
     name: str = ""
     in_tables: bool = True
 
-    def value(self, result: Any) -> Cell:
-        """The value, times in seconds."""
-        value = value_at(self.of)(result) if isinstance(self.of, str) else self.of(result)
-        return int(value) if isinstance(value, bool) else value
+    @cached_property
+    def value(self) -> Callable[[Any], Cell]:
+        """Returns the value, times in seconds."""
+        of = value_at(self.of) if isinstance(self.of, str) else self.of
 
-    def cell(self, result: Any) -> Cell:
-        """The value in the unit of the key."""
-        value = self.value(result)
-        factor = _UNITS.get(self.key.rpartition("_")[2])
-        return value * factor if factor is not None and isinstance(value, float) else value
+        def value_of(result: Any) -> Cell:
+            value = of(result)
+            return int(value) if isinstance(value, bool) else value
+
+        return value_of
+
+    @cached_property
+    def cell(self) -> Callable[[Any], Cell]:
+        """Returns the value in the unit of the key."""
+        of, factor = self.value, _UNITS.get(self.key.rpartition("_")[2])
+        if factor is None:
+            return of
+
+        def scaled(result: Any) -> Cell:
+            value = of(result)
+            return value * factor if isinstance(value, float) else value
+
+        return scaled
 
 
 def _gauge_unit(name: str) -> str:
@@ -111,10 +124,9 @@ class Fields:
         )
 
     def _rows_in(self, header: Header) -> Callable[[Any], list[list[Cell]]]:
-        known = self.known(header)
-        return lambda result: [
-            [one.cell(row) for one in self.all if one.in_tables] for row in self.rows(known, result)
-        ]
+        known, rows = self.known(header), self.rows
+        cells = [one.cell for one in self.all if one.in_tables]
+        return lambda result: [[cell(row) for cell in cells] for row in rows(known, result)]
 
     def _common_cells(self, profile: Profile | None) -> list[Cell]:
         assert self.common_of is not None
@@ -125,13 +137,18 @@ class Fields:
         """The columns of a page's table."""
         return [one.name or one.key for one in self.all if one.on_page]
 
-    def page_cells(self, run: NamedRun, result: Any) -> Mapping[str, Cell]:
-        """The cells of a page's table, also for columns that only other kinds on the page have."""
-        if self.page_row is not None:
-            row = self.page_row(result)
-        else:
-            row = next(iter(self.rows(self.known(run.journal.header), result)))
-        return {one.name or one.key: one.cell(row) for one in self.all}
+    def page_cells(self, run: NamedRun) -> Callable[[Any], dict[str, Cell]]:
+        """Returns a function that gives the cells of a result in a page's table, also for columns
+        that only other kinds on the page have.
+        """
+        cells = [(one.name or one.key, one.cell) for one in self.all]
+        known, rows, page_row = self.known(run.journal.header), self.rows, self.page_row
+
+        def cells_of(result: Any) -> dict[str, Cell]:
+            row = next(iter(rows(known, result))) if page_row is None else page_row(result)
+            return {name: cell(row) for name, cell in cells}
+
+        return cells_of
 
     def metrics(self) -> list[Metric]:
         """The gauges: times, then other fields, and whether a result is right."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,8 +15,6 @@ from cclmark.document.soundness import of_completeness
 from cclmark.results.item_results import Result
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Condition, Footer, Header, Paths, Profile
-
-JsonValue = dict[str, "JsonValue"] | list["JsonValue"] | str | int | float | bool | None
 
 
 class JsonExporter:
@@ -136,18 +133,19 @@ def _list(name: str, entries: Sequence[str]) -> str:
 
 def encode(value: object) -> str:
     """Encodes ``value`` as JSON, with every field of every structure."""
-    return json.dumps(_spell_out(value), ensure_ascii=True, allow_nan=False)
+    try:
+        return _ENCODER.encode(value)
+    except ValueError:  # a number that JSON does not support
+        text = json.dumps(value, default=_spelled)
+        return _ENCODER.encode(json.loads(text, parse_constant=lambda name: None))
 
 
-def _spell_out(value: object) -> JsonValue:
+def _spelled(value: object) -> object:
     if isinstance(value, msgspec.Struct):
-        return {name: _spell_out(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, Mapping):
-        return {str(key): _spell_out(item) for key, item in value.items()}
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return {name: getattr(value, name) for name in value.__struct_fields__}
     if isinstance(value, Sequence):
-        return [_spell_out(item) for item in value]
+        return [*value]
     raise TypeError(f"the schema has no {type(value).__name__}")
+
+
+_ENCODER = json.JSONEncoder(allow_nan=False, default=_spelled)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, wrong_flows
-from cclmark.document.device_labels import labels, of_several_kinds
+from cclmark.document.device_labels import device_labels, of_several_kinds
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, figure
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
@@ -189,7 +189,7 @@ class MatrixCollector:
 
     def __init__(self, header: Header, *, shares: bool, hosts: bool = False) -> None:
         """``shares``: also create a matrix of shares of the link limit."""
-        self._names = labels(header.devices, hosts=hosts)
+        self._names = device_labels(header.devices, hosts=hosts)
         self._numbers = {name: number for number, name in enumerate(self._names)}
         self._is_triangle = header.settings.triangle
         self._is_mixed = of_several_kinds(header.devices)

@@ -103,7 +103,7 @@ class ReportKind:
     titled: Callable[[Sequence[NamedRun]], str]
     method: Callable[[Header], str]
     page_columns: Sequence[str]
-    page_cells: Callable[[NamedRun, Any], Mapping[str, Cell]]
+    page_cells: Callable[[NamedRun], Callable[[Any], Mapping[str, Cell]]]
     part: Callable[[Any], tuple[Hashable, int]] | None = None
     in_order: bool = False
     needs_samples: bool = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from cclmark.document.case_fields import CaseRow, case_fields
+from cclmark.document.case_fields import CaseRow, case_fields, known_of_cases
 from cclmark.document.columns import Cell, Layout, columns
 from cclmark.document.device_labels import device_labels
 from cclmark.results.item_results import CaseResult, TransferResult
@@ -30,20 +30,20 @@ _TRANSFER = columns(
 
 
 def _of_cases(header: Header) -> Callable[[CaseResult], Iterator[list[Cell]]]:
-    names = device_labels(header)
-    return lambda result: _case_samples(result, names, header)
+    known = known_of_cases(header)
+    return lambda result: _case_samples(CaseRow(*known, result))
 
 
 def _of_transfers(header: Header) -> Callable[[TransferResult], Iterator[list[Cell]]]:
-    names = device_labels(header)
+    names = device_labels(header.devices)
     return lambda result: _transfer_samples(result, names)
 
 
-def _case_samples(result: CaseResult, names: Sequence[str], header: Header) -> Iterator[list[Cell]]:
+def _case_samples(row: CaseRow) -> Iterator[list[Cell]]:
+    result = row.result
     case, samples = result.case, result.samples
     if samples is None:
         return
-    row = CaseRow(header, names, result)
     lead: list[Cell] = [
         *(result.index, result.cycle),
         *(one.cell(row) for one in _OF_CASE),

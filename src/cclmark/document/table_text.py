@@ -33,10 +33,11 @@ class _Layout:
         self._widths = self._widths_of_columns(table.rows)
         # Parts that continue a table have the columns of the first one, whatever their cells are.
         self._decisive = self._widths_of_columns([]) if table.widths else self._widths
-        lead = [*range(table.lead)]
+        self._lead = table.lead
+        lead = [*range(self._lead)]
         groups = [
             [*range(first, first + table.groups.width)]
-            for first in range(table.lead, self._count, table.groups.width or self._count)
+            for first in range(self._lead, self._count, table.groups.width or self._count)
         ]
         self._parts = [lead + [column for group in groups for column in group]]
         if width is None or self._width(self._parts[0]) <= width:
@@ -56,9 +57,9 @@ class _Layout:
         table = self._table
         full = [table.head, *(cells for cells in rows if len(cells) == len(table.head))]
         least = table.widths or [0] * self._count
+        columns = zip(least[: self._count], zip(*full, strict=True), strict=False)
         return {
-            column: max(least[column], *(len(cells[column]) for cells in full))
-            for column in range(self._count)
+            column: max(width, *map(len, cells)) for column, (width, cells) in enumerate(columns)
         }
 
     def _width(self, columns: Sequence[int]) -> int:
@@ -75,8 +76,8 @@ class _Layout:
         head = self._line(columns, table.head)
         if not table.groups.names or self._is_stacked:
             return [head]
-        lead = [column for column in columns if column < table.lead]
-        first = range(table.lead, table.lead + table.groups.width)
+        lead = [column for column in columns if column < self._lead]
+        first = range(self._lead, self._lead + table.groups.width)
         width = self._width(first) - len(_GAP)
         names = "".join(f"{_GAP}{name:─^{width}}" for name in table.groups.names)
         return [" " * self._width(lead) + names, head]
@@ -104,7 +105,7 @@ class _Layout:
         for name, columns in zip(self._table.groups.short, self._parts, strict=True):
             own = columns[columns.index(_NAME) + 1 :]
             if any(cells[column] for column in own):
-                lead = {} if is_first else dict.fromkeys(range(self._table.lead), "")
+                lead = {} if is_first else dict.fromkeys(range(self._lead), "")
                 yield self._line(columns, cells, row, {**lead, _NAME: name})
                 is_first = False
         if is_first:
@@ -118,12 +119,14 @@ class _Layout:
         instead: Mapping[int, str] | None = None,
     ) -> str:
         """``instead``: the texts of some columns in place of their cells."""
+        sides, widths = self._table.sides, self._widths
         texts = {_NAME: self._table.groups.title, **dict(enumerate(cells)), **(instead or {})}
-        found = []
-        for column in columns:
-            side = "<" if column == _NAME else self._table.sides[column]
-            text = f"{texts[column]:{side}{self._widths[column]}}"
-            found.append(self._painted(row, column, text))
+        found = [
+            f"{texts[column]:{'<' if column == _NAME else sides[column]}{widths[column]}}"
+            for column in columns
+        ]
+        if self._looks:
+            found = [self._painted(row, *one) for one in zip(columns, found, strict=True)]
         return f"{_GAP}{_GAP.join(found)}".rstrip()
 
     def _painted(self, row: int | None, column: int, text: str) -> str:

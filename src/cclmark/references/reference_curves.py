@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -60,9 +60,15 @@ class Curve:
 
     series: Reference
     known: Sequence[CurveFigure]
+    _values: dict[int, CurveValue | None] = field(default_factory=dict, compare=False, repr=False)
 
     def at(self, size_bytes: int) -> CurveValue | None:
         """The value for a message of ``size_bytes``; None if that is too far from all figures."""
+        if size_bytes not in self._values:  # thousands of cases have the same sizes
+            self._values[size_bytes] = self._at(size_bytes)
+        return self._values[size_bytes]
+
+    def _at(self, size_bytes: int) -> CurveValue | None:
         known = self.known
         if not known or size_bytes <= 0:
             return None

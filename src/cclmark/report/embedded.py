@@ -1,19 +1,25 @@
-"""What a page contains for programs: the journals and the documents of its runs."""
+"""What a page contains for programs: the journals and the documents of its runs.
+
+In the JSON of documents, fields have the names and units of the dataclasses in ``blocks.py`` and
+``chart_model.py``. The ``type`` of a block is the name of its class in small letters. A number that
+JSON does not support (infinity, NaN) is null.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
-from cclmark.document.document_json import RunDocument, encode_documents
+from cclmark.document.blocks import Document
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import left_out
 from cclmark.kinds.registry import report_kind
-from cclmark.printable import plain
+from cclmark.printable import plain, printable
 from cclmark.results.journal import HEADER_BEGIN, Journal, with_checksum, without_checksum
 from cclmark.results.page_journals import (
     JOURNALS_ID,
@@ -24,6 +30,8 @@ from cclmark.results.page_journals import (
 )
 
 DOCUMENTS_ID = "cclmark-documents"
+DOCUMENT_VERSION = 1
+_BLOCKS = ("opening", "blocks", "closing")
 # Of all journals of a page with their raw samples. Compressed they add less than a third to a page,
 # most of which is the script that draws charts.
 MOST_WITH_SAMPLES_BYTES = 3 << 20
@@ -54,15 +62,37 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
         whole = PackedJournals(PAGE_VERSION, packed)
         texts[JOURNALS_ID] = msgspec.json.encode(whole).decode()
     if sum(len(run.journal.results) for run in runs) <= _MOST_RESULTS:
-        texts[DOCUMENTS_ID] = encode_documents([*map(_document, runs)])
+        texts[DOCUMENTS_ID] = _documents(runs)
     else:
         note += ". Their documents are too large for it"
     return texts, f"{note}."
 
 
-def _document(run: NamedRun) -> RunDocument:
-    compose = report_kind(run.journal.kind).document
-    return RunDocument(run.name, run.journal.kind, document_of(compose, run))
+def _documents(runs: Sequence[NamedRun]) -> str:
+    found = []
+    for run in runs:
+        kind = run.journal.kind
+        document = document_of(report_kind(kind).document, run)
+        found.append({"name": run.name, "kind": kind, "document": plain_document(document)})
+    whole = {"version": DOCUMENT_VERSION, "runs": found}
+    try:
+        return msgspec.json.encode(whole).decode()
+    except UnicodeEncodeError:  # lone surrogates: journals that are read have none
+        return msgspec.json.encode(printable(whole)).decode()
+
+
+def plain_document(document: Document) -> dict[str, Any]:
+    """Returns the document as objects and lists, each block with its type."""
+    found = _builtins(replace(document, opening=(), blocks=(), closing=()))
+    for name in _BLOCKS:
+        blocks = getattr(document, name)
+        found[name] = [{"type": type(one).__name__.lower(), **_builtins(one)} for one in blocks]
+    return found
+
+
+def _builtins(value: object) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(value, enc_hook=list)  # a range and the like
+    return found
 
 
 def _encoded(journal: Journal) -> bytes:

@@ -292,7 +292,7 @@ def _add(series: Series, journal: Journal) -> None:
     ]
     where = [("host", hosts_of(header)), ("device", devices_of(header))]
     host_ranks = {device.rank for device in header.devices if device.runtime == "host"}
-    of_run = RunLabels(where, method, device_labels(header), host_ranks)
+    of_run = RunLabels(where, method, device_labels(header.devices), host_ranks)
     measure = report_kind(journal.kind).measure
     for result in journal.results:
         measure(series, result, of_run)

@@ -135,7 +135,8 @@ def rows_of(runs: Sequence[NamedRun], file_name: str) -> Rows:
         first: dict[str, Cell] = {"run": run.name} if len(runs) > 1 else {}
         kind = report_kind(run.journal.kind)
         parts += [[*KINDS].index(run.journal.kind)] * len(run.journal.results)
-        lines += [first | dict(kind.page_cells(run, result)) for result in run.journal.results]
+        cells = kind.page_cells(run)
+        lines += [{**first, **cells(result)} for result in run.journal.results]
         notes |= dict.fromkeys(kind.page_notes(run.journal.results))
     present = {run.journal.kind for run in runs}
     names = [name for kind in KINDS if kind in present for name in report_kind(kind).page_columns]
@@ -144,17 +145,14 @@ def rows_of(runs: Sequence[NamedRun], file_name: str) -> Rows:
     used = [name for name in used if name != "cycle" or any(line.get(name) for line in lines)]
     return Rows(
         used,
-        [[_clean(line.get(name)) for name in used] for line in lines],
+        [
+            [shortened(cell) if isinstance(cell, float) else cell for cell in map(line.get, used)]
+            for line in lines
+        ],
         file_name,
         [*notes],
         parts if len(present) > 1 else [],
     )
-
-
-def _clean(cell: Cell) -> Cell:
-    if isinstance(cell, float):
-        return shortened(cell)
-    return cell
 
 
 def steps_sections(runs: Sequence[NamedRun]) -> list[Section]:

@@ -29,7 +29,7 @@ ItemType = TypeVar("ItemType")
 
 def have_length(length: int, *lists: Sequence[object]) -> bool:
     """Whether all lists have the same length."""
-    return all(len(values) == length for values in lists)
+    return {*map(len, lists)} <= {length}
 
 
 def are_equally_long(lists: Sequence[Sequence[object]]) -> bool:

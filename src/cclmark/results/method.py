@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 
 from cclmark.plan.binding import mode_of
 from cclmark.plan.libraries import BRIDGE, memory_of
@@ -108,6 +109,7 @@ def is_timing(words: str) -> bool:
     return _PATTERNS[0].fullmatch(words) is not None
 
 
+@lru_cache(256)
 def is_of_method(words: str) -> bool:
     """Whether ``words`` have a form that unusual_method returns."""
     return any(pattern.fullmatch(words) for pattern in _PATTERNS)

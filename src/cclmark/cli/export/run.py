@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def export_journals(flags: ExportFlags) -> int:
     cannot be written.
     """
     format, table, output = flags.format, flags.table, flags.output
+    gc.disable()  # as report_journals does
     if table != "cases" and format not in TABULAR:
         raise UsageError(f"--table {table}: only {' and '.join(TABULAR)} are tables")
     to_screen = output is None or output == STANDARD_OUTPUT

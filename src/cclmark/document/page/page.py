@@ -41,12 +41,10 @@ PageValue = Mapping[str, "PageValue"] | Sequence["PageValue"] | str | int | floa
 # JavaScript, or change the display of the page's source: control characters, marks of text
 # direction.
 @cache
-def _harmless() -> dict[int, str]:
-    return {
-        code: f"\\u{code:04x}"
-        for code in range(0x7F, 0x10000)
-        if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")
-    } | {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+def _harmful() -> re.Pattern[str]:
+    categories = ("Cc", "Cf", "Zl", "Zp")
+    codes = [code for code in range(0x7F, 0x10000) if unicodedata.category(chr(code)) in categories]
+    return re.compile(f"[<>&{''.join(map(chr, codes))}]")
 
 
 class Encoder:
@@ -74,18 +72,18 @@ class Encoder:
         ]
 
     def _spelled(self, value: object) -> PageValue:
-        if is_dataclass(value):
-            return {
-                field.name: self._numbers(own) if field.name == "hover" else self._spelled(own)
-                for field in fields(value)
-                if not field.metadata and (own := getattr(value, field.name)) not in _EMPTY
-            }
         if isinstance(value, float):
             return shortened(value)
         if value is None or isinstance(value, str | int):
             return value
-        assert isinstance(value, Sequence)
-        return [self._spelled(one) for one in value]
+        if isinstance(value, Sequence):
+            return [self._spelled(one) for one in value]
+        assert is_dataclass(value)
+        return {
+            field.name: self._numbers(own) if field.name == "hover" else self._spelled(own)
+            for field in fields(value)
+            if not field.metadata and (own := getattr(value, field.name)) not in _EMPTY
+        }
 
     def _numbers(self, texts: object) -> PageValue:
         if isinstance(texts, str):
@@ -110,7 +108,7 @@ def for_script(value: PageValue) -> str:
 
 def harmless(text: str) -> str:
     """Returns the same JSON, safe in a script element."""
-    return text.translate(_harmless())
+    return _harmful().sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 _CODE = re.compile(r"`([^`]+)`")

@@ -33,13 +33,13 @@ from cclmark.document.deviations import (
     TOO_FEW_PAIRS,
     checks_text,
     deviation_text,
-    device_names,
     extremes,
     least_span,
     link_advice,
     relative,
     series_title,
 )
+from cclmark.document.device_labels import device_labels
 from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Field, Fields
 from cclmark.document.finding_rules import RULES_OF_REFERENCES, evidence_of_share
@@ -181,7 +181,7 @@ FIELDS = Fields(
     rows=lambda known, result: [
         _Row(result, flow, *known) for flow in range(len(result.transfer.flows))
     ],
-    known=lambda header: (device_names(header), LinkLimits(header.relations)),
+    known=lambda header: (device_labels(header.devices), LinkLimits(header.relations)),
     page_row=_Row,
 )
 _LABELS = (
@@ -300,7 +300,7 @@ def _of_links(
     title: str, header: Header, by_pair: Mapping[Pair, str], own: str, meaning: Sequence[str]
 ) -> Heat:
     """A matrix of texts. ``own``: of a device with itself."""
-    names = device_names(header)
+    names = device_labels(header.devices)
     numbers = range(len(names))
     texts = [
         [own if row == column else by_pair.get((row, column), "") for column in numbers]
@@ -327,7 +327,7 @@ def _heats(
 ) -> Iterator[Block]:
     kinds = {(one.first, one.second): one.kind for one in header.relations}
     far = {(one.transfer.series(), one.pair): one for one in outliers_of(results, header).far}
-    names = device_names(header)
+    names = device_labels(header.devices)
     keys: set[str] = set()
     for matrix in matrices:
         yield _heat(matrix, key_of(f"p2p {matrix.title}", keys), kinds, far, names)
@@ -571,7 +571,7 @@ def _findings(journal: Journal, matches: Mapping[Transfer, Match]) -> Iterator[F
 
 def _standing_out(journal: Journal) -> Iterator[Finding]:
     """The pairs that stand out among those with the same kind of link, the slowest first."""
-    names = device_names(journal.header)
+    names = device_labels(journal.header.devices)
     found = outliers_of(journal.transfers, journal.header)
     if not found.far and found.compared:
         yield Finding(
@@ -720,12 +720,17 @@ def _of_limit(rates: Sequence[tuple[float, float]]) -> str:
     return f", {rate / limit:.0%} of the {limit / 1e9:.0f} GB/s limit"
 
 
-def _page_cells(run: NamedRun, result: TransferResult) -> Mapping[str, Cell]:
-    """The fields, and the share of a reference."""
-    cells = dict(FIELDS.page_cells(run, result))
-    if (match := run.notes.match_transfer(result, run.journal.header)) is not None:
-        cells |= {"of_reference_percent": match.share * 100, "reference": match.words}
-    return cells
+def _page_cells(run: NamedRun) -> Callable[[TransferResult], dict[str, Cell]]:
+    """Returns a function that gives the fields, and the share of a reference."""
+    of_fields = FIELDS.page_cells(run)
+
+    def cells_of(result: TransferResult) -> dict[str, Cell]:
+        cells = of_fields(result)
+        if (match := run.notes.match_transfer(result, run.journal.header)) is not None:
+            cells |= {"of_reference_percent": match.share * 100, "reference": match.words}
+        return cells
+
+    return cells_of
 
 
 def _pccl(view: View) -> Exporter[TransferResult]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cclmark.document.device_labels import labels
+from cclmark.document.device_labels import device_labels
 from cclmark.document.grid import hidden_line
 from cclmark.document.matrix import (
     LATENCY_OF_HOST_COPIES,
@@ -41,7 +41,7 @@ class TransferPccl:
     def begin(self, header: Header) -> str:
         """Returns the notices as comments, and the matrix of shortest paths."""
         self._header = header
-        self._names = labels(header.devices, hosts=self._hosts)
+        self._names = device_labels(header.devices, hosts=self._hosts)
         self._collector = MatrixCollector(header, shares=self._shares, hosts=self._hosts)
         steps = {(one.first, one.second): one.hops for one in self._header.relations}
         numbers = range(len(self._names))

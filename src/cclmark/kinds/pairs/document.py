@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from cclmark.analysis.outliers import LEAST_VALUES, times_mean_little
@@ -27,22 +28,26 @@ from cclmark.document.blocks import (
 from cclmark.document.case_fields import (
     BESIDE_FIELDS,
     CASE_FIELDS,
+    CASE_METRICS,
     EXPORTED_CASES,
+    METHOD_OF_CASES,
     PAIR_FIELDS,
+    case_cells,
     case_rows,
     known_of_cases,
+    measure_case,
+    notes_on_cases,
+    title_of_cases,
 )
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
-from cclmark.document.columns import Cell
 from cclmark.document.deviations import (
     TOO_FEW_PAIRS,
-    device_names,
     extremes,
     least_span,
     link_advice,
     relative,
 )
-from cclmark.document.device_labels import pair_name, way_between
+from cclmark.document.device_labels import device_labels, pair_name, way_between
 from cclmark.document.explained import RAN_NOTE, tables_of_pairs
 from cclmark.document.fields import Fields
 from cclmark.document.head import method_of
@@ -60,14 +65,6 @@ from cclmark.document.soundness import (
     of_what_ran,
 )
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
-from cclmark.kinds.collective.document import (
-    CASE_METRICS,
-    METHOD_OF_CASES,
-    measure_case,
-    notes_on_cases,
-    shares_of_case,
-    title_of_cases,
-)
 from cclmark.plan.cases import Case
 from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
@@ -141,7 +138,7 @@ def names_of(series: Sequence[Case]) -> list[str]:
 
 
 def _blocks(run: RunContent, named: Sequence[tuple[PairSweep, str]]) -> Iterator[Block]:
-    devices = device_names(run.header)
+    devices = device_labels(run.header.devices)
     keys: set[str] = set()
     for sweep, name in named:
         yield from _heats(sweep, name, run.header, devices, keys)
@@ -361,7 +358,7 @@ def _standing_out(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> I
     """The pairs that stand out among those with the same kind of link, the slowest first."""
     found = [sweep for sweep, _ in named]
     names = {sweep.series: name for sweep, name in named}
-    devices = device_names(journal.header)
+    devices = device_labels(journal.header.devices)
     outliers = pair_outliers(found, journal.header)
     if not outliers and _are_compared(found) and not times_mean_little(journal.header):
         yield Finding(
@@ -438,11 +435,6 @@ def _headline(run: NamedRun) -> str:
     return ""
 
 
-def _page_cells(run: NamedRun, result: CaseResult) -> Mapping[str, Cell]:
-    """The fields, and the shares of the link limit and of references."""
-    return {**FIELDS.page_cells(run, result), **shares_of_case(run, result)}
-
-
 REPORT = ReportKind(
     noun="pairs",
     title="pairs of ranks",
@@ -462,6 +454,6 @@ REPORT = ReportKind(
     method=method_of,
     method_words=METHOD_OF_CASES,
     page_columns=FIELDS.page_columns(),
-    page_cells=_page_cells,
+    page_cells=partial(case_cells, FIELDS),
     page_notes=notes_on_cases,
 )

@@ -55,7 +55,7 @@ def _rows(header: Header, result: PieceResult) -> Iterator[_Row]:
         PieceRow(division, result.status, result.reason) for division in pieces.divisions
     ]
     for row in listed:
-        yield _Row(result, row, method_of_case(header, pieces.case))
+        yield _Row(result, row, method_of_case(header, pieces.case.ccl))
 
 
 FIELDS = Fields(
@@ -308,7 +308,7 @@ def _charts(result: PieceResult, keys: set[str]) -> list[Lines]:
     ]
 
 
-def _page_cells(run: NamedRun, result: PieceResult) -> Mapping[str, Cell]:
+def _page_cells(result: PieceResult) -> Mapping[str, Cell]:
     """The cells of a message: its slowest division."""
     case = result.pieces.case
     measured = [row for row in result.rows if row.summary is not None]
@@ -366,5 +366,5 @@ REPORT = ReportKind(
     method=method_of_pieces,
     by_session=False,
     page_columns=_PAGE_COLUMNS,
-    page_cells=_page_cells,
+    page_cells=lambda run: _page_cells,
 )

@@ -1,0 +1,84 @@
+"""Stored texts of what tests compose. UPDATE_GOLDEN=1 rewrites them: read the diff."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from cclmark import __version__
+
+GOLDEN = Path(__file__).parent / "golden"
+_NOTHING: tuple[object, ...] = ((), [], {}, "", None, False)
+_LEFT_OUT = ("embedded", "hover", "documents", "file_name")
+_MOST = 32  # values of a line
+_MOST_ENTRIES = 12  # of a list
+_SHOWN = 5  # of those of a longer one
+
+
+def require_golden(name: str, text: str) -> None:
+    """Compares ``text`` with the stored one."""
+    stored = GOLDEN / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        stored.write_text(text, encoding="utf-8")
+    assert text == stored.read_text(encoding="utf-8"), f"UPDATE_GOLDEN=1 rewrites {name}"
+
+
+def outline(value: object) -> str:
+    """Everything that dataclasses hold, a line for each field; long lists are shortened."""
+    text = "\n".join(_lines(value, "")).replace(f"cclmark {__version__}.", "cclmark VERSION.")
+    return f"{text}\n"
+
+
+def _lines(value: object, indent: str) -> Iterator[str]:
+    if dataclasses.is_dataclass(value):
+        named = [(one.name, getattr(value, one.name)) for one in dataclasses.fields(value)]
+    elif isinstance(value, Mapping):
+        named = [(str(name), own) for name, own in value.items()]
+    else:
+        assert isinstance(value, Sequence)
+        yield from _entries(value, indent)
+        return
+    for name, own in named:
+        if name in _LEFT_OUT or own in _NOTHING:
+            continue
+        if (flat := _flat(own)) is not None:
+            yield f"{indent}{name}: {flat}".rstrip()
+        else:
+            yield f"{indent}{name}:"
+            yield from _lines(own, f"{indent}  ")
+
+
+def _entries(values: Sequence[object], indent: str) -> Iterator[str]:
+    number = len(values)
+    shown = number if number <= _MOST_ENTRIES else _SHOWN
+    for value in values[:shown]:
+        if (flat := _flat(value)) is not None:
+            yield f"{indent}- {flat}".rstrip()
+        else:
+            kind = type(value).__name__ if dataclasses.is_dataclass(value) else ""
+            yield f"{indent}- {kind}".rstrip()
+            yield from _lines(value, f"{indent}  ")
+    if shown < number:
+        yield f"{indent}… {number - shown - 1} more …"
+        yield from _entries(values[-1:], indent)
+
+
+def _flat(value: object) -> str | None:
+    """The value in one line; None for what has parts."""
+    if value is None or isinstance(value, int):
+        return "-" if value is None else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, str):
+        return repr(value) if "\n" in value else value
+    if not isinstance(value, Sequence) or any(_flat(one) is None for one in value):
+        return None
+    texts = [_flat(one) or "" for one in value if isinstance(one, str | int | float | None)]
+    if len(texts) < len(value):
+        return None
+    if len(texts) > _MOST:
+        texts = [*texts[:_SHOWN], f"… {len(texts) - _SHOWN - 1} more …", texts[-1]]
+    return " | ".join(texts)
