@@ -125,12 +125,12 @@ def test_what_cannot_be_judged_is_not_good(journal):
     """Neither on shared processors, nor without anything to compare with."""
     crowded = Journal(replace(journal.header, notices=[CROWDED]), journal.results)
     found = {one.sentence: one.severity for one in insights_on(crowded)}
-    assert found["Ranks share processors: these figures cannot be judged."] == "note"
+    assert found["Ranks share processors: these figures cannot be judged."] == "unknown"
     few = [one for one in journal.results if pair_of(one.item) == (0, 1)]
     found |= {one.sentence: one.severity for one in insights_on(Journal(journal.header, few))}
     (lacking,) = [text for text in found if "to compare these figures with" in text]
     assert lacking.startswith("There is no reference and no group of 4 or more pairs linked in ")
-    assert found[lacking] == "note"
+    assert found[lacking] == "unknown"
     assert "Nothing needs a look." not in found
 
 
