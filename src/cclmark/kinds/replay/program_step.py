@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from operator import add, attrgetter, sub
+from operator import add, attrgetter, le, sub
 from typing import NoReturn
 
 import msgspec
@@ -231,15 +231,12 @@ def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], na
     _check_repetitions(profile, name)
     checked: set[tuple[int, int]] = set()
     for window in profile.window:
-        for call in window:
-            if (
-                0 <= call.begin_s <= _MOST_STEP_S
-                and 0 <= call.time_s <= _MOST_STEP_S
-                and 0 <= (call.beside_s or 0.0) <= _MOST_STEP_S
-            ):
-                continue
-            if call.index < len(operations):
-                _refuse_call(operations[call.index], name)
+        of_window = (map(of, window) for of in (_begin_of, _time_of, _beside_of))
+        if not all(map(_are_possible, of_window)):
+            for call in window:
+                times_s = (call.begin_s, call.time_s, call.beside_s)
+                if call.index < len(operations) and not _are_possible(times_s):
+                    _refuse_call(operations[call.index], name)
         for index, peer in set(map(_peer_of, window)) - checked:
             if index >= len(operations):
                 raise UsageError(f"{name}: the profile is damaged: a call has no operation")
@@ -250,6 +247,12 @@ def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], na
                 raise UsageError(f"{name}: the profile is damaged: an operation has no group")
             _check_operation(one, peer, len(profile.groups[one.group].ranks), name)
             checked.add((index, peer))
+
+
+def _are_possible(times_s: Iterable[float | None]) -> bool:
+    known = [0.0, *filter(None, times_s)]
+    # The sum finds what is not a number, which is neither smaller nor larger.
+    return min(known) >= 0 and max(known) <= _MOST_STEP_S and math.isfinite(sum(known))
 
 
 def _refuse_call(one: ProfiledOperation, name: str) -> NoReturn:
@@ -606,7 +609,7 @@ def _without_partial(
 
 
 def _all_of_original(profile: Profile) -> OriginalStep:
-    if not all(window and all(one.time_s > 0 for one in window) for window in profile.window):
+    if not all(window and min(map(_time_of, window)) > 0 for window in profile.window):
         return OriginalStep()
     steps = [one.step_s for one in profile.processes if one.step_s is not None]
     step_s = tuple(steps) if _is_one_step(profile) and len(steps) == len(profile.window) else ()
@@ -635,7 +638,7 @@ def _is_one_step(profile: Profile) -> bool:
 def _spans(profile: Profile) -> tuple[float, ...]:
     """From the first call to the end of the last one of the listed step, by rank."""
     return tuple(
-        max(one.begin_s + one.time_s for one in window) - min(one.begin_s for one in window)
+        max(map(add, map(_begin_of, window), map(_time_of, window))) - min(map(_begin_of, window))
         for window in profile.window
     )
 
@@ -646,8 +649,11 @@ def _communication(windows: Sequence[Sequence[ProfiledCall]]) -> tuple[float, ..
     for window in windows:
         begin_s = list(map(_begin_of, window))
         end_s = map(add, begin_s, map(_time_of, window))
-        begins, ends = (map(round, map(_NS.__mul__, one)) for one in (begin_s, end_s))
-        found_s.append(length_of(union_of(zip(begins, ends, strict=True))) / _NS)
+        begins, ends = ([*map(round, map(_NS.__mul__, one))] for one in (begin_s, end_s))
+        if all(map(le, begins, ends)) and all(map(le, ends, begins[1:])):
+            found_s.append((sum(ends) - sum(begins)) / _NS)
+        else:
+            found_s.append(length_of(union_of(zip(begins, ends, strict=True))) / _NS)
     return tuple(found_s)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import sys
@@ -328,7 +329,11 @@ def measure_replays(flags: ReplayFlags) -> int:
         falls_back = flags.count is None
         chosen = choose_devices(flags.devices, count, devices_here, falls_back=falls_back)
         _check_count(chosen, ranks)
-    found = step_of(journal, flags.profile)
+    gc.disable()  # millions of calls have no cycles, for which it would look again and again
+    try:
+        found = step_of(journal, flags.profile)
+    finally:
+        gc.enable()
     libraries = [one.name for one in journal.header.libraries]
     wanted = WantedDevices(
         lambda: flags.devices, count, flags.timeout_s, falls_back=flags.count is None
