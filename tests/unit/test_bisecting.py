@@ -32,11 +32,17 @@ class Simulated:
     number = 0
     usual_channels = 24
 
-    def __init__(self):
+    def __init__(self, *, noise=0.001, rounds=None, ending=Outcome(130, "interrupted")):  # noqa: B008
+        """``rounds``: that are measured before the run ends with ``ending``."""
         self._random = random.Random(1)
+        self._noise, self._left, self._ending = noise, rounds, ending
         self.values = set()
+        self.rounds = []
 
     def measure(self, trials):
+        if self._left == len(self.rounds):
+            raise EndedError(self._ending)
+        self.rounds.append([one.variant.is_default for one in trials])
         self.number += len(trials)
         found = {}
         for one in trials:
@@ -44,7 +50,7 @@ class Simulated:
             value = int(text or 32)
             self.values |= {value} if text else set()
             time_s = one.case.size_bytes / (300e9 * min(value, 24) / 24)
-            noise = self._random.lognormvariate(0, 0.001)
+            noise = self._random.lognormvariate(0, self._noise)
             found[one] = None if value > 48 else time_s * noise
         return found
 
@@ -63,17 +69,22 @@ class Simulated:
         }
 
 
+def bisected(simulated, values, keep, say=print):
+    """The result, the outcome, and the lines of the result."""
+    name = "NCCL_MAX_CTAS"
+    result, outcome = run_bisection(simulated, CASES, name, PROCESS, values, keep, say)
+    if result.found is None:
+        return result, outcome, ""
+    lines = bisection_lines(result.found, name, CASES, keep, result.without_effect)
+    return result, outcome, "\n".join(lines)
+
+
 def test_the_smallest_value_that_keeps_the_share():
     simulated = Simulated()
-    result, outcome = run_bisection(
-        simulated, CASES, "NCCL_MAX_CTAS", PROCESS, range(1, 65), 0.99, print
-    )
+    result, outcome, text = bisected(simulated, range(1, 65), 0.99)
     assert outcome == Outcome(0)
     assert result.found.value == 24
     assert {22, 23, 25, 26} <= simulated.values  # its neighbours
-    text = "\n".join(
-        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.99, result.without_effect)
-    )
     assert "NCCL_MAX_CTAS=24 is the smallest value that keeps 99 % of the best bandwidth" in text
     assert "all_reduce 1 GiB" in text
     assert "  failed: " in text
@@ -90,12 +101,7 @@ def test_what_has_no_effect_has_no_smallest_value():
             }
 
     said = []
-    result, _ = run_bisection(
-        Same(), CASES, "NCCL_MAX_CTAS", PROCESS, [24, 32, 48], 0.9, said.append
-    )
-    text = "\n".join(
-        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.9, result.without_effect)
-    )
+    _, _, text = bisected(Same(), [24, 32, 48], 0.9, said.append)
     assert "NCCL_MAX_CTAS has no effect: the library ran the same as by default" in text
     assert "smallest value" not in text
     assert len(said) == 1
@@ -103,17 +109,7 @@ def test_what_has_no_effect_has_no_smallest_value():
 
 
 def test_a_result_among_noise_is_not_certain():
-    class Noisy(Simulated):
-        def measure(self, trials):
-            return {
-                one: time_s and time_s * self._random.lognormvariate(0, 0.5)
-                for one, time_s in super().measure(trials).items()
-            }
-
-    result, _ = run_bisection(Noisy(), CASES, "NCCL_MAX_CTAS", PROCESS, [22, 23, 24], 0.9, print)
-    text = "\n".join(
-        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.9, result.without_effect)
-    )
+    _, _, text = bisected(Simulated(noise=0.5), [22, 23, 24], 0.9)
     assert "  not certain, because another value may be the best one, of whose bandwidth" in text
 
 
@@ -122,20 +118,16 @@ def test_observations_that_fail_keep_the_result():
         def observe(self, trials):
             raise EndedError(Outcome(4, "rank 1 died"))
 
-    result, outcome = run_bisection(
-        Unobserved(), CASES, "NCCL_MAX_CTAS", PROCESS, [8, 16, 24], 0.9, print
-    )
+    result, outcome, _ = bisected(Unobserved(), [8, 16, 24], 0.9)
     assert result.found.value == 24
     assert outcome == Outcome(4, "what ran was not observed: rank 1 died")
 
 
-def test_a_failure_of_the_default_ends_it():
-    class Failing(Simulated):
-        def measure(self, trials):
-            raise EndedError(Outcome(4, "rank 1 died"))
-
-    result, outcome = run_bisection(Failing(), CASES, "A", PROCESS, [1, 4], 0.5, print)
-    assert (result.found, outcome.exit_code) == (None, 4)
+@pytest.mark.parametrize(("rounds", "code"), [(0, 4), (1, 130)])
+def test_a_run_that_ends_before_it_has_rounds_has_no_result(rounds, code):
+    simulated = Simulated(rounds=rounds, ending=Outcome(code, "ended"))
+    result, outcome, _ = bisected(simulated, [8, 32], 0.9)
+    assert (result.found, outcome.exit_code) == (None, code)
 
 
 @pytest.mark.parametrize(
@@ -174,29 +166,10 @@ def test_invalid_requests(text, message):
         parse_bisect(text)
 
 
-class Ending(Simulated):
-    """The run is interrupted in a round."""
-
-    def __init__(self, rounds):
-        super().__init__()
-        self._rounds = rounds
-
-    def measure(self, trials):
-        if self._rounds == 0:
-            raise EndedError(Outcome(130, "interrupted"))
-        self._rounds -= 1
-        return super().measure(trials)
-
-
 def test_an_interrupted_bisection_has_the_result_of_its_complete_rounds():
-    result, outcome = run_bisection(
-        Ending(4), CASES, "NCCL_MAX_CTAS", PROCESS, range(1, 49), 0.99, print
-    )
+    result, outcome, text = bisected(Simulated(rounds=4), range(1, 49), 0.99)
     assert outcome.exit_code == 130
     assert not result.found.complete
-    text = "\n".join(
-        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.99, result.without_effect)
-    )
     assert "the run ended before the result was certain" in text
     assert "    certainly below 99 % at a size: 1, 2, 3, 4, 6, 8, 11, 16, 23\n" in text
     assert "    certainly 99 % or more at every size: 32, 45, 48\n" in text
@@ -204,39 +177,16 @@ def test_an_interrupted_bisection_has_the_result_of_its_complete_rounds():
 
 
 def test_an_early_end_lists_values_that_are_not_decided():
-    class Noisy(Ending):
-        def measure(self, trials):
-            return {
-                one: time_s and time_s * self._random.lognormvariate(0, 0.01)
-                for one, time_s in super().measure(trials).items()
-            }
-
-    result, _ = run_bisection(Noisy(3), CASES, "A", PROCESS, [1, 8, 23, 24], 0.96, print)
-    text = "\n".join(bisection_lines(result.found, "A", CASES, 0.96, result.without_effect))
+    result, _, text = bisected(Simulated(rounds=3, noise=0.01), [1, 8, 23, 24], 0.96)
     assert "    not decided: " in text
     assert {*result.found.below, *result.found.above} < {1, 8, 23, 24}
 
 
 def test_the_default_is_measured_beside_the_first_rounds_of_each_value():
-    class Counting(Simulated):
-        def __init__(self):
-            super().__init__()
-            self.rounds = []
-
-        def measure(self, trials):
-            self.rounds.append([one.variant.is_default for one in trials])
-            return super().measure(trials)
-
-    simulated = Counting()
-    run_bisection(simulated, CASES, "NCCL_MAX_CTAS", PROCESS, range(22, 27), 1.0, print)
+    simulated = Simulated()
+    bisected(simulated, range(22, 27), 1.0)
     assert all(any(one) for one in simulated.rounds[:LEAST_ROUNDS_TO_DECIDE])
     assert not any(simulated.rounds[-1])
-
-
-def test_an_interruption_before_the_first_rounds_has_no_result():
-    result, outcome = run_bisection(Ending(1), CASES, "A", PROCESS, [8, 32], 0.9, print)
-    assert result.found is None
-    assert outcome.exit_code == 130
 
 
 @pytest.mark.parametrize(("codes", "code"), [([4, 4], 4), ([3, 3], 3), ([3, 4], 4), ([2, 3], 3)])
@@ -247,7 +197,7 @@ def test_a_bisection_in_which_every_value_fails_ends_as_they_did(codes, code):
         def measure(self, trials):
             return {one: None if one.variant.assignments else 1.0 for one in trials}
 
-    result, outcome = run_bisection(Failing(), CASES, "A", PROCESS, [56, 64], 0.9, print)
+    result, outcome, _ = bisected(Failing(), [56, 64], 0.9)
     assert result.found.failed == {56, 64}
     assert outcome.exit_code == code
     assert "every measured value failed" in outcome.message
