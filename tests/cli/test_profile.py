@@ -50,6 +50,17 @@ def job(fake_cuda):
     return command
 
 
+@pytest.fixture
+def profiled(cclmark, job):
+    """Profiles a job. ``options``: of the profile."""
+
+    def profile(*of_job, options=(), code=0, **more):
+        words, env = job(*of_job, **more)
+        return cclmark("profile", *options, "--", *words, env=env, code=code)
+
+    return profile
+
+
 def counts(journal):
     """The calls of each process by operation, type and size."""
     found = {}
@@ -76,9 +87,8 @@ def times(number):
         *(pytest.param(version, marks=pytest.mark.exhaustive) for version in (22600, 22902)),
     ],
 )
-def test_every_interface_counts_the_same(cclmark, job, version):
-    words, env = job(CCLMARK_FAKE_NCCL_VERSION=str(version))
-    run = cclmark("profile", "--", *words, env=env)
+def test_every_interface_counts_the_same(profiled, version):
+    run = profiled(CCLMARK_FAKE_NCCL_VERSION=str(version))
     assert counts(run.journal) == times(STEPS)
     profile = run.journal.profile
     assert [one.rank for one in profile.processes] == [0, 1]
@@ -102,9 +112,8 @@ def test_every_interface_counts_the_same(cclmark, job, version):
     assert ("median µs" in run.err) == (version >= 22700)
 
 
-def test_steps_waits_and_all_formats(cclmark, job, tmp_path):
-    words, env = job(steps=12)
-    run = cclmark("profile", "--logs", "logs", "--", *words, env=env)
+def test_steps_waits_and_all_formats(profiled, cclmark, tmp_path):
+    run = profiled(steps=12, options=("--logs", "logs"))
     for process in run.journal.profile.processes:
         assert process.step_calls == 6
         assert process.steps >= 10
@@ -147,27 +156,24 @@ def test_steps_waits_and_all_formats(cclmark, job, tmp_path):
     assert "Time of the ranks by its use" in page
 
 
-def test_totals_are_complete_where_the_list_of_calls_is_not(cclmark, job):
-    words, env = job(steps=12)
-    run = cclmark("profile", "--calls", "5", "--", *words, env=env)
+def test_totals_are_complete_where_the_list_of_calls_is_not(profiled):
+    run = profiled(steps=12, options=("--calls", "5"))
     assert counts(run.journal) == times(12)
     assert [one.listed for one in run.journal.profile.processes] == [5, 5]
     assert all(one.timed == one.calls for each in run.journal.profiled for one in each.figures)
     assert "are of the first 5 of up to 72 calls" in run.err
 
 
-def test_counts_alone(cclmark, job):
-    words, env = job()
-    run = cclmark("profile", "--no-kernel-times", "-O", "-", "--", *words, env=env)
+def test_counts_alone(profiled):
+    run = profiled(options=("--no-kernel-times", "-O", "-"))
     assert counts(run.journal) == times(STEPS)
     assert all(one.timed == 0 for each in run.journal.profiled for one in each.figures)
     assert "tree LL × 1" in run.out
     assert "total ms" not in run.out
 
 
-def test_a_killed_rank_leaves_its_calls(cclmark, job):
-    words, env = job("--kill", "1:2")
-    run = cclmark("profile", "--", *words, env=env, code=1)
+def test_a_killed_rank_leaves_its_calls(profiled):
+    run = profiled("--kill", "1:2", code=1)
     found = counts(run.journal)
     assert found["all_gather", "bfloat16", 256][1] == 2
     assert run.journal.profile.program_exit_code == 1
@@ -175,9 +181,8 @@ def test_a_killed_rank_leaves_its_calls(cclmark, job):
     assert "in group 0: rank 1 called it" in run.err
 
 
-def test_the_programs_exit_code_is_passed_on(cclmark, job):
-    words, env = job("--exit", "9")
-    run = cclmark("profile", "-O", "-", "--", *words, env=env, code=9)
+def test_the_programs_exit_code_is_passed_on(profiled):
+    run = profiled("--exit", "9", options=("-O", "-"), code=9)
     assert counts(run.journal) == times(STEPS)
     # The result may be read by another program: standard error has the reason, too.
     for text in (run.out, run.message):
@@ -185,16 +190,14 @@ def test_the_programs_exit_code_is_passed_on(cclmark, job):
     assert run.journal.footer.exit_code == 9
 
 
-def test_ranks_that_differ_are_named(cclmark, job):
-    words, env = job("--unequal")
-    run = cclmark("profile", "--", *words, env=env)
+def test_ranks_that_differ_are_named(profiled):
+    run = profiled("--unequal")
     assert "rank 1 called it 0 times, rank 0 1 times" in run.err
 
 
-def test_kernels_on_symmetric_windows_have_times(cclmark, job):
+def test_kernels_on_symmetric_windows_have_times(profiled):
     """The kernel of a group is reported by its first collective."""
-    words, env = job("--group", CCLMARK_FAKE_NCCL_VERSION="23102", CCLMARK_FAKE_SYMMETRIC="1")
-    run = cclmark("profile", "--", *words, env=env)
+    run = profiled("--group", CCLMARK_FAKE_NCCL_VERSION="23102", CCLMARK_FAKE_SYMMETRIC="1")
     timed = {
         (one.profiled.operation, one.profiled.size_bytes): {
             (figures.calls, figures.timed, figures.unreported) for figures in one.figures
@@ -214,16 +217,13 @@ def test_kernels_on_symmetric_windows_have_times(cclmark, job):
 
 
 @pytest.mark.parametrize("has_other", [False, True])
-def test_a_shared_proxy_thread_outlives_the_communicator(
-    cclmark, job, fake_cuda, tmp_path, has_other
-):
+def test_a_shared_proxy_thread_outlives_the_communicator(profiled, fake_cuda, tmp_path, has_other):
     """Kernels are reported after the finalize, which another plug-in must not receive."""
     other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
     more = {"CCLMARK_FAKE_LATE_KERNELS_MS": "200", "CCLMARK_FAKE_SHARED_PROXY": "1"}
     if has_other:
         more |= {"NCCL_PROFILER_PLUGIN": other, "CCLMARK_FAKE_OTHER_FILE": str(tmp_path / "other")}
-    words, env = job(**more)
-    run = cclmark("profile", "--", *words, env=env)
+    run = profiled(**more)
     assert counts(run.journal) == times(STEPS)
     assert all(one.timed == one.calls for each in run.journal.profiled for one in each.figures)
     received = [path.read_text() for path in tmp_path.glob("other-*")]
@@ -235,13 +235,12 @@ def test_a_shared_proxy_thread_outlives_the_communicator(
         assert "start" not in after
 
 
-def test_a_tuner_leaves_the_log_to_the_calls(cclmark, job, tmp_path):
+def test_a_tuner_leaves_the_log_to_the_calls(profiled, tmp_path):
     rule = Rule("all_reduce", 2, 1, 1 << 20, 1 << 20, "tree", "ll128", 7)
     table = tmp_path / "tuner.table"
     table.write_text(written(RuleTable("nccl", "2.28.9", "CCLMark Fake GPU", None, [rule])))
     tuner = {"NCCL_TUNER_PLUGIN": str(plugin_path()), "CCLMARK_TUNER_TABLE": str(table)}
-    words, env = job(steps=12, **tuner)
-    run = cclmark("profile", "--logs", "logs", "--", *words, env=env)
+    run = profiled(steps=12, **tuner, options=("--logs", "logs"))
     assert counts(run.journal) == times(12)
     (large,) = [one for one in run.journal.profiled if one.profiled.size_bytes == 1 << 20]
     assert [(one.kernel, one.protocol, one.channels) for one in large.choices] == [
@@ -278,10 +277,9 @@ def test_another_profiler_is_called_too(cclmark, job, fake_cuda, tmp_path):
     assert [remote.sub("", one) for one in chained] == [remote.sub("", one) for one in alone]
 
 
-def test_events_that_cannot_be_matched_are_a_problem(cclmark, job, fake_cuda):
+def test_events_that_cannot_be_matched_are_a_problem(profiled, fake_cuda):
     other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
-    words, env = job(NCCL_PROFILER_PLUGIN=other, CCLMARK_PLUGIN_PAIRS="30")
-    run = cclmark("profile", "--", *words, env=env, code=3)
+    run = profiled(NCCL_PROFILER_PLUGIN=other, CCLMARK_PLUGIN_PAIRS="30", code=3)
     assert run.message.count("more events to two profiler plug-ins than can be matched") == 2
     assert "raise CCLMARK_PLUGIN_PAIRS" in run.message
     assert counts(run.journal) == times(STEPS)  # none counts twice
@@ -294,9 +292,8 @@ def test_events_that_cannot_be_matched_are_a_problem(cclmark, job, fake_cuda):
         ([], 22100, "NCCL did not load the plug-in"),
     ],
 )
-def test_nccl_without_operations(cclmark, job, options, version, problem):
-    words, env = job(*options, CCLMARK_FAKE_NCCL_VERSION=str(version), steps=400)
-    run = cclmark("profile", "--", *words, env=env, code=3)
+def test_nccl_without_operations(profiled, options, version, problem):
+    run = profiled(*options, CCLMARK_FAKE_NCCL_VERSION=str(version), steps=400, code=3)
     assert problem in run.message
     assert run.journal.results == []
     assert run.journal.kind == "profile"

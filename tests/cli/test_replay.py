@@ -25,6 +25,7 @@ FAST = ("-n", "3", "-w", "1")
 ONCE = ("-n", "1", "-w", "0")
 ALONE = ("--gaps", "drop", "--rounds")
 SOON_S = 20.0
+SLOW_S = 0.01
 NO_TRAFFIC_BYTES = 4 << 20  # of a device that has room for the messages of the job only
 ONECCL = Path(__file__).parents[2] / "build" / "oneccl" / "lib" / "libccl.so.2"
 FABRIC = ONECCL.parents[2] / "mpi" / "openmpi" / "lib" / "openmpi"
@@ -49,7 +50,7 @@ def traced(cclmark_in, tmp_path_factory):
 def test_a_step_with_every_use_of_its_gaps(cclmark, fake_cuda, profiled):
     for gaps in ("keep", "fixed", "drop"):
         run = cclmark("replay", profiled, "--gaps", gaps, *FAST, env=fake_cuda.env())
-        (result,) = run.journal.of(ReplayResult)
+        (result,) = results_of(run)
         assert result.status == "ok"
         assert result.verification.wrong == 0
         assert [len(values) for values in result.span_s] == [3, 3]
@@ -80,7 +81,7 @@ def test_a_late_rank_in_the_middle_step_is_not_replayed(cclmark, fake_cuda):
         for call in window
     )
     run = cclmark("replay", str(profile), *FAST, env=fake_cuda.env())
-    (result,) = run.journal.of(ReplayResult)
+    (result,) = results_of(run)
     original = result.replay.original
     assert original.steps >= STEPS - 2
     assert max((*original.communication_s, *original.span_s)) < 0.1
@@ -99,28 +100,44 @@ def test_without_accelerators_the_host_replays_and_the_head_says_so(cclmark, pro
     assert "the profile has 2 ranks, but this machine has 1 cuda devices" in run.err
 
 
-def with_slow_calls(profile, path, time_s):
-    """A copy of the profile in which each call takes so long and begins after the one before."""
-    lines = Path(profile).read_text().splitlines()
-    for number, line in enumerate(lines):
-        content = json.loads(line)
+def results_of(run):
+    return run.journal.of(ReplayResult)
+
+
+def altered(profile, path, change):
+    """A copy of the profile; ``change`` alters a call of the window by its place."""
+    lines = [json.loads(line) for line in Path(profile).read_text().splitlines()]
+    for content in lines:
         if content["type"] == "profile":
             for window in content["window"]:
-                window[:] = [
-                    one | {"begin_s": place * 2 * time_s, "time_s": time_s}
-                    for place, one in enumerate(window)
-                ]
-            lines[number] = json.dumps(content)
-    path.write_text("\n".join(lines) + "\n")
+                window[:] = [one | change(place, one) for place, one in enumerate(window)]
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
     return str(path)
 
 
+@pytest.fixture
+def slower(profiled, tmp_path):
+    """A profile in which each call takes 10 ms and begins 10 ms after the end of the last one."""
+    return altered(profiled, tmp_path / "slower.jsonl", slow(SLOW_S))
+
+
+def slow(time_s):
+    """A change for ``altered``: each call takes so long, as does the gap behind it."""
+    return lambda place, _: {"begin_s": place * 2 * time_s, "time_s": time_s}
+
+
+def later(later_s, first=2, **more):
+    """A change for ``altered``: all calls but the first ones begin so much later."""
+    return lambda place, one: (
+        {"begin_s": one["begin_s"] + later_s, **more} if place >= first else {}
+    )
+
+
 def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
-    cclmark, fake_cuda, profiled, tmp_path
+    cclmark, fake_cuda, slower
 ):
-    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
     run = cclmark("replay", slower, *FAST, env=fake_cuda.env())
-    (result,) = run.journal.of(ReplayResult)
+    (result,) = results_of(run)
     assert result.verification.wrong == 0
     assert result.replay.traffic
     assert len(result.traffic) == 4  # numbered calls of both ranks, without the messages
@@ -136,33 +153,30 @@ def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
     )
     assert ", beside memory traffic" in run.out
     without = cclmark("replay", slower, *FAST, "--compute", "none", env=fake_cuda.env())
-    (result,) = without.journal.of(ReplayResult)
+    (result,) = results_of(without)
     assert not result.replay.traffic
     assert result.traffic == []
     assert "memory traffic" not in without.out
 
 
-def test_variants_have_the_traffic_of_the_default(cclmark, fake_cuda, profiled, tmp_path):
-    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
+def test_variants_have_the_traffic_of_the_default(cclmark, fake_cuda, slower):
     vary = ("--vary", "NCCL_PROTO=LL", "--rounds", "2")
     run = cclmark("replay", slower, *ONCE, *vary, env=fake_cuda.env())
     before = run.journal_path.with_name(f"{run.journal_path.stem}-traffic.jsonl")
     (chosen,) = read_journal(before).of(ReplayResult)
     assert any(chosen.traffic)
-    assert [one.traffic for one in run.journal.of(ReplayResult)] == [chosen.traffic] * 4
+    assert [one.traffic for one in results_of(run)] == [chosen.traffic] * 4
 
 
-def test_without_room_for_traffic_the_replay_goes_on(cclmark, fake_cuda, profiled, tmp_path):
-    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
+def test_without_room_for_traffic_the_replay_goes_on(cclmark, fake_cuda, slower):
     env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(NO_TRAFFIC_BYTES))
     run = cclmark("replay", slower, *ONCE, env=env)
-    (result,) = run.journal.of(ReplayResult)
+    (result,) = results_of(run)
     assert (result.status, result.traffic) == ("ok", [])
     assert "no memory traffic runs beside the calls: " in run.err
 
 
-def test_a_run_that_is_resumed_keeps_its_traffic(cclmark, fake_cuda, profiled, tmp_path):
-    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
+def test_a_run_that_is_resumed_keeps_its_traffic(cclmark, fake_cuda, slower, tmp_path):
     words = ("replay", slower, *ONCE, "--rounds", "2")
     run = cclmark(*words, env=fake_cuda.env())
     lines = run.journal_path.read_text().splitlines(keepends=True)
@@ -173,7 +187,7 @@ def test_a_run_that_is_resumed_keeps_its_traffic(cclmark, fake_cuda, profiled, t
     cut = tmp_path / "cut.jsonl"
     cut.write_text("".join(lines[:first]) + json.dumps(result) + "\n")
     again = cclmark(*words, "--resume", str(cut), env=fake_cuda.env())
-    assert [one.traffic for one in again.journal.of(ReplayResult)] == [result["traffic"]] * 2
+    assert [one.traffic for one in results_of(again)] == [result["traffic"]] * 2
     assert not [*again.directory.rglob(f"{again.journal_path.stem}-traffic.jsonl")]
     journal = ("--journal", str(run.journal_path))
     refused = cclmark(*words, *journal, env=fake_cuda.env(), code=2)
@@ -181,50 +195,27 @@ def test_a_run_that_is_resumed_keeps_its_traffic(cclmark, fake_cuda, profiled, t
     assert len([*run.journal_path.parent.glob(f"{run.journal_path.stem}-traffic*")]) == 1
 
 
-def with_later_calls(profile, path, later_s):
-    """A copy of the profile in which all calls but the first two begin so much later."""
-    lines = Path(profile).read_text().splitlines()
-    for number, line in enumerate(lines):
-        content = json.loads(line)
-        if content["type"] == "profile":
-            for window in content["window"]:
-                window[2:] = [one | {"begin_s": one["begin_s"] + later_s} for one in window[2:]]
-            lines[number] = json.dumps(content)
-    path.write_text("\n".join(lines) + "\n")
-    return str(path)
-
-
 def test_the_gaps_of_a_step_pass(cclmark, fake_cuda, profiled, tmp_path):
     """A call that began 150 ms later in the program begins so much later in the replay."""
-    slower = with_later_calls(profiled, tmp_path / "slower.jsonl", 0.15)
+    slower = altered(profiled, tmp_path / "slower.jsonl", later(0.15))
     # The first call may begin late, which shortens the rest of a step whose moments are fixed.
     for gaps, least_s in (("keep", 0.15), ("fixed", 0.075)):
         run = cclmark("replay", slower, "--gaps", gaps, *ONCE, env=fake_cuda.env())
-        (result,) = run.journal.of(ReplayResult)
+        (result,) = results_of(run)
         assert min(min(values) for values in result.span_s) >= least_s
     run = cclmark("replay", slower, "--gaps", "drop", *FAST, env=fake_cuda.env())
-    assert min(min(values) for values in run.journal.of(ReplayResult)[0].span_s) < 0.15
+    assert min(min(values) for values in results_of(run)[0].span_s) < 0.15
 
 
 def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, tmp_path):
     """The last three calls are on another stream, 40 ms later than in the program."""
-    lines = Path(profiled).read_text().splitlines()
-    for number, line in enumerate(lines):
-        content = json.loads(line)
-        if content["type"] == "profile":
-            for window in content["window"]:
-                window[3:] = [
-                    one | {"stream": 1, "begin_s": one["begin_s"] + 0.04} for one in window[3:]
-                ]
-            lines[number] = json.dumps(content)
-    apart = tmp_path / "apart.jsonl"
-    apart.write_text("\n".join(lines) + "\n")
+    apart = altered(profiled, tmp_path / "apart.jsonl", later(0.04, 3, stream=1))
     env = fake_cuda.env(CUDA_DEVICE_MAX_CONNECTIONS="1")
     for gaps, least_s in (("keep", 0.04), ("fixed", 0.02)):
-        run = cclmark("replay", str(apart), "--gaps", gaps, *FAST, env=env)
+        run = cclmark("replay", apart, "--gaps", gaps, *FAST, env=env)
         said = "the step has 2 streams, and as many for memory traffic, but the device 1 hardware"
         assert said in run.out
-        (result,) = run.journal.of(ReplayResult)
+        (result,) = results_of(run)
         assert result.verification.wrong == 0
         assert min(min(values) for values in result.span_s) >= least_s
 
@@ -233,7 +224,7 @@ def test_calls_run_beside_products(cclmark, fake_cuda, profiled):
     """A device without products ends the run with the reason."""
     command = ("replay", profiled, "--gaps", "fixed", "--compute", "matmul", "--matrix", "64")
     run = cclmark(*command, *FAST, env=fake_cuda.env(products=True))
-    (result,) = run.journal.of(ReplayResult)
+    (result,) = results_of(run)
     assert result.verification.wrong == 0
     assert result.replay.compute.describe() == "matmul 64 x 64 x 64 bfloat16"
     assert ", beside matmul 64 x 64 x 64 bfloat16" in run.out
@@ -265,7 +256,7 @@ class TestFit:
         assert candidates == candidates[:10] * 3
         assert len(set(candidates)) == 10
         found = chosen_of(summaries_of_replays(fit_of(fitted).of(ReplayResult)))
-        chosen = [one.replay for one in fitted.journal.of(ReplayResult)]
+        chosen = [one.replay for one in results_of(fitted)]
         assert {(one.gaps, one.compute, one.fit) for one in chosen} == {
             (found.gaps, found.compute, found.fit)
         }
@@ -294,7 +285,7 @@ class TestFit:
         cut.write_text("".join(kept))
         first = read_journal(cut).of(ReplayResult)[0].replay
         again = cclmark(*words, "--resume", str(cut))
-        assert [one.replay.compute for one in again.journal.of(ReplayResult)] == [first.compute] * 2
+        assert [one.replay.compute for one in results_of(again)] == [first.compute] * 2
         assert not [*again.directory.rglob("*-fit.jsonl")]  # nothing is fitted again
         cut.write_text(kept[0])
         refused = cclmark(*words, "--resume", str(cut), code=2)
@@ -314,13 +305,13 @@ def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
     vary = ("--vary", "CCLMARK_SHM_INLINE_BYTES=0", "--rounds", "2")
     words = ("replay", traced, *ONCE, "--compute", "fit", *vary)
     run = cclmark(*words)
-    replays = [one.replay for one in run.journal.of(ReplayResult)]
+    replays = [one.replay for one in results_of(run)]
     first = replays[0].gaps
     other = "keep" if first == "fixed" else "fixed"
     assert [one.gaps for one in replays].count(first) == 4
     assert [one.gaps for one in replays].count(other) == 4
     assert len({(one.gaps, one.compute) for one in replays}) == 2
-    summaries = summaries_of_replays(run.journal.of(ReplayResult))
+    summaries = summaries_of_replays(results_of(run))
     ratios = {one.replay.gaps: one.ratio.ratio for one in summaries if one.ratio is not None}
     assert set(ratios) == {"keep", "fixed"}
     assert (
@@ -338,7 +329,7 @@ def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
     cut = run.journal_path.with_name("cut.jsonl")
     cut.write_text("".join(lines[: first_result + 1]))
     again = cclmark(*words, "--resume", str(cut))
-    assert {one.replay for one in again.journal.of(ReplayResult)} == set(replays)
+    assert {one.replay for one in results_of(again)} == set(replays)
 
 
 def test_without_times_of_kernels_nothing_is_fitted(cclmark, fake_cuda):
@@ -368,7 +359,7 @@ def test_candidates_without_room_are_left_out(cclmark, fake_cuda, profiled):
     products = {one for (name, _), one in found.items() if name == "matmul"}
     assert {status for status, _ in products} == {"skipped"}
     assert {one.replay.gaps for one in fit_of(run).of(ReplayResult)} == {"keep"}
-    assert run.journal.of(ReplayResult)[0].status == "ok"
+    assert results_of(run)[0].status == "ok"
 
 
 def test_what_a_group_would_gain_at_reference_bandwidth(cclmark, fake_cuda, profiled, tmp_path):
@@ -403,7 +394,7 @@ def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
         env=fake_cuda.env(),
         code=1,
     )
-    (result,) = run.journal.of(ReplayResult)
+    (result,) = results_of(run)
     assert result.status == "wrong"
     (finding,) = result.verification.findings
     assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 300)
@@ -413,7 +404,7 @@ def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
 
 def test_a_late_rank_makes_the_others_wait(cclmark, fake_cuda, profiled):
     late = cclmark("replay", profiled, *FAST, "--inject", "delay:rank=1,ms=30", env=fake_cuda.env())
-    (result,) = late.journal.of(ReplayResult)
+    (result,) = results_of(late)
     # In a step in which the machine keeps the other rank back as well, nothing is waited for.
     waiting, other = (median(values) for values in result.communication_s)
     assert waiting >= 0.025
@@ -425,8 +416,8 @@ def test_variants_rounds_and_formats(cclmark, fake_cuda, profiled):
         *("replay", profiled, *FAST, "--vary", "NCCL_PROTO=LL,Simple", "--rounds", "2"),
         env=fake_cuda.env(),
     )
-    assert len(run.journal.of(ReplayResult)) == 6
-    assert {one.replay.variant.describe() for one in run.journal.of(ReplayResult)} == {
+    assert len(results_of(run)) == 6
+    assert {one.replay.variant.describe() for one in results_of(run)} == {
         "default",
         "NCCL_PROTO=LL",
         "NCCL_PROTO=Simple",
@@ -449,27 +440,23 @@ def test_variants_rounds_and_formats(cclmark, fake_cuda, profiled):
 def test_options_of_the_communicators_are_varied(cclmark, fake_cuda, profiled):
     vary = ("--vary", "config.maxCTAs=4", "--rounds", "2")
     run = cclmark("replay", profiled, *FAST, *vary, env=fake_cuda.env())
-    found = {(one.replay.variant.describe(), one.status) for one in run.journal.of(ReplayResult)}
+    found = {(one.replay.variant.describe(), one.status) for one in results_of(run)}
     assert found == {("default", "ok"), ("config.maxCTAs=4", "ok")}
     # The option reaches the library: a failure of that function is the variant's alone.
     env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:CommInitRankConfig")
     run = cclmark("replay", profiled, *FAST, *vary, env=env)
-    failed = {
-        one.replay.variant.describe()
-        for one in run.journal.of(ReplayResult)
-        if one.status == "died"
-    }
+    failed = {one.replay.variant.describe() for one in results_of(run) if one.status == "died"}
     assert failed == {"config.maxCTAs=4"}
 
 
 def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
     run = cclmark("replay", traced, *FAST, "--gaps", "drop")
-    (result,) = run.journal.of(ReplayResult)
+    (result,) = results_of(run)
     assert result.replay.ccl == "shm"
     assert result.verification.wrong == 0
     assert len(run.journal.header.devices) == 2
     computing = cclmark("replay", traced, *FAST, "--compute", "memory", "--array", "64K")
-    (result,) = computing.journal.of(ReplayResult)
+    (result,) = results_of(computing)
     assert result.verification.wrong == 0
     last_s = max(call.begin_s for call in read_journal(Path(traced)).profile.window[0])
     assert max(min(values) for values in result.span_s) >= last_s / 2
@@ -481,7 +468,7 @@ def test_libraries_are_compared(cclmark, fake_cuda, profiled):
     env = fake_cuda.env(CCLMARK_FLAGCX_LIBRARY=str(fake_cuda.nccl.parent / "libflagcx.so"))
     run = cclmark("replay", profiled, *FAST, *ALONE, "2", "--ccl", "nccl,flagcx", env=env)
     check_libraries(run, "nccl", "flagcx", rounds=2)
-    _, other = summaries_of_replays(run.journal.of(ReplayResult))
+    _, other = summaries_of_replays(results_of(run))
     assert other.ratio.ratio > 0
 
 
@@ -497,12 +484,12 @@ def test_libraries_are_compared_on_the_host(cclmark, traced):
 
 def check_libraries(run, default, other, rounds):
     """Both are measured and checked in each round."""
-    found = [(one.replay.round, one.replay.ccl, one.status) for one in run.journal.of(ReplayResult)]
+    found = [(one.replay.round, one.replay.ccl, one.status) for one in results_of(run)]
     assert sorted(found) == sorted(
         (number, name, "ok") for number in range(rounds) for name in (default, other)
     )
-    assert {one.verification.wrong for one in run.journal.of(ReplayResult)} == {0}
-    assert {len(values) for one in run.journal.of(ReplayResult) for values in one.span_s} == {3}
+    assert {one.verification.wrong for one in results_of(run)} == {0}
+    assert {len(values) for one in results_of(run) for values in one.span_s} == {3}
     assert f"  {default} (default)" in run.out
     assert f"  {other}  " in run.out
     assert f"{2 * rounds} of {2 * rounds} replays checked, all right" in run.out
@@ -581,7 +568,7 @@ def test_a_wrong_number_of_devices_is_reported_before_the_step_is_examined(
 
 @pytest.mark.started
 def test_long_steps_are_announced_before_they_run(background, traced, tmp_path):
-    slower = with_later_calls(traced, tmp_path / "slower.jsonl", 3000.0)
+    slower = altered(traced, tmp_path / "slower.jsonl", later(3000.0))
     run = background("replay", slower, *ONCE)
     wait_until(lambda: run.workers() or run.ended(), "the ranks are started")
     run.process.send_signal(signal.SIGINT)
@@ -594,7 +581,7 @@ def test_long_steps_are_announced_before_they_run(background, traced, tmp_path):
 @pytest.mark.started
 def test_steps_that_adapt_a_replay_are_announced(background, fake_cuda, profiled, tmp_path):
     """Before the ranks are started that choose the traffic of both rounds."""
-    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 100.0)
+    slower = altered(profiled, tmp_path / "slower.jsonl", slow(100.0))
     run = background("replay", slower, *ONCE, "--rounds", "2", env=fake_cuda.env())
     wait_until(lambda: run.workers() or run.ended(), "the ranks are started")
     run.process.send_signal(signal.SIGINT)

@@ -290,18 +290,7 @@ class TestRuns:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--model", "gpt5"), "unknown model: choose from tiny"),
         (("--parallel", "none"), "--parallel none trains on one rank, but there are 2"),
-        (("--parallel", "tp", "-g", "3"), "3 ranks cannot share 4 key and value heads equally"),
-        (("--parallel", "ep"), "tiny has no experts"),
-        (("--parallel", "pp", "--batch", "1"), "1 microbatches are fewer than 2 ranks"),
-        (("--sequence", "4096"), "tiny has a context of 128 tokens"),
-        (("--dtype", "int8"), "--dtype int8: choose from"),
-        (
-            ("--dtype", "mixed", "--parallel", "tp"),
-            "mixed is supported with none, ddp, zero1, fsdp",
-        ),
-        (("--balance-loss", "0.1"), "--balance-loss requires experts, and tiny has none"),
         (("--peak", "0"), "--peak"),
         (("--ccl", "torch:"), "write a backend of torch"),
         (("--ccl", "nccl"), "torch:nccl supports cuda devices, not host devices"),
@@ -317,8 +306,7 @@ class TestRuns:
     ],
 )
 def test_flags_that_cannot_be_measured(cclmark, arguments, text):
-    devices = () if "-g" in arguments else ("-g", "2")
-    run = cclmark("train", "--devices", "host", *devices, *arguments, code=2)
+    run = cclmark("train", "--devices", "host:2", *arguments, code=2)
     assert text in run.err
     assert run.written() == []
 

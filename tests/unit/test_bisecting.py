@@ -1,7 +1,8 @@
-"""``cclmark experiment --bisect`` on a simulated device."""
+"""The smallest value that keeps a share of the bandwidth, and ``cclmark experiment --bisect``."""
 
 from __future__ import annotations
 
+import math
 import random
 import re
 
@@ -9,13 +10,20 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.kinds.experiment.bisection import LEAST_ROUNDS_TO_DECIDE, bisection_lines
+from cclmark.kinds.experiment.bisection import (
+    LEAST_ROUNDS_TO_DECIDE,
+    NEIGHBOURS,
+    bisect,
+    bisection_lines,
+    round_spread,
+)
 from cclmark.kinds.experiment.measured_trials import EndedError
 from cclmark.kinds.experiment.request import parse_bisect, run_bisection
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import PROCESS
 from cclmark.results.schema import Explanation
+from examples import examples
 
 replace = msgspec.structs.replace
 
@@ -32,11 +40,17 @@ class Simulated:
     number = 0
     usual_channels = 24
 
-    def __init__(self):
+    def __init__(self, *, noise=0.001, rounds=None, ending=Outcome(130, "interrupted")):  # noqa: B008
+        """``rounds``: that are measured before the run ends with ``ending``."""
         self._random = random.Random(1)
+        self._noise, self._left, self._ending = noise, rounds, ending
         self.values = set()
+        self.rounds = []
 
     def measure(self, trials):
+        if self._left == len(self.rounds):
+            raise EndedError(self._ending)
+        self.rounds.append([one.variant.is_default for one in trials])
         self.number += len(trials)
         found = {}
         for one in trials:
@@ -44,7 +58,7 @@ class Simulated:
             value = int(text or 32)
             self.values |= {value} if text else set()
             time_s = one.case.size_bytes / (300e9 * min(value, 24) / 24)
-            noise = self._random.lognormvariate(0, 0.001)
+            noise = self._random.lognormvariate(0, self._noise)
             found[one] = None if value > 48 else time_s * noise
         return found
 
@@ -63,17 +77,22 @@ class Simulated:
         }
 
 
+def bisected(simulated, values, keep, say=print):
+    """The result, the outcome, and the lines of the result."""
+    name = "NCCL_MAX_CTAS"
+    result, outcome = run_bisection(simulated, CASES, name, PROCESS, values, keep, say)
+    if result.found is None:
+        return result, outcome, ""
+    lines = bisection_lines(result.found, name, CASES, keep, result.without_effect)
+    return result, outcome, "\n".join(lines)
+
+
 def test_the_smallest_value_that_keeps_the_share():
     simulated = Simulated()
-    result, outcome = run_bisection(
-        simulated, CASES, "NCCL_MAX_CTAS", PROCESS, range(1, 65), 0.99, print
-    )
+    result, outcome, text = bisected(simulated, range(1, 65), 0.99)
     assert outcome == Outcome(0)
     assert result.found.value == 24
     assert {22, 23, 25, 26} <= simulated.values  # its neighbours
-    text = "\n".join(
-        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.99, result.without_effect)
-    )
     assert "NCCL_MAX_CTAS=24 is the smallest value that keeps 99 % of the best bandwidth" in text
     assert "all_reduce 1 GiB" in text
     assert "  failed: " in text
@@ -90,12 +109,7 @@ def test_what_has_no_effect_has_no_smallest_value():
             }
 
     said = []
-    result, _ = run_bisection(
-        Same(), CASES, "NCCL_MAX_CTAS", PROCESS, [24, 32, 48], 0.9, said.append
-    )
-    text = "\n".join(
-        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.9, result.without_effect)
-    )
+    _, _, text = bisected(Same(), [24, 32, 48], 0.9, said.append)
     assert "NCCL_MAX_CTAS has no effect: the library ran the same as by default" in text
     assert "smallest value" not in text
     assert len(said) == 1
@@ -103,17 +117,7 @@ def test_what_has_no_effect_has_no_smallest_value():
 
 
 def test_a_result_among_noise_is_not_certain():
-    class Noisy(Simulated):
-        def measure(self, trials):
-            return {
-                one: time_s and time_s * self._random.lognormvariate(0, 0.5)
-                for one, time_s in super().measure(trials).items()
-            }
-
-    result, _ = run_bisection(Noisy(), CASES, "NCCL_MAX_CTAS", PROCESS, [22, 23, 24], 0.9, print)
-    text = "\n".join(
-        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.9, result.without_effect)
-    )
+    _, _, text = bisected(Simulated(noise=0.5), [22, 23, 24], 0.9)
     assert "  not certain, because another value may be the best one, of whose bandwidth" in text
 
 
@@ -122,20 +126,16 @@ def test_observations_that_fail_keep_the_result():
         def observe(self, trials):
             raise EndedError(Outcome(4, "rank 1 died"))
 
-    result, outcome = run_bisection(
-        Unobserved(), CASES, "NCCL_MAX_CTAS", PROCESS, [8, 16, 24], 0.9, print
-    )
+    result, outcome, _ = bisected(Unobserved(), [8, 16, 24], 0.9)
     assert result.found.value == 24
     assert outcome == Outcome(4, "what ran was not observed: rank 1 died")
 
 
-def test_a_failure_of_the_default_ends_it():
-    class Failing(Simulated):
-        def measure(self, trials):
-            raise EndedError(Outcome(4, "rank 1 died"))
-
-    result, outcome = run_bisection(Failing(), CASES, "A", PROCESS, [1, 4], 0.5, print)
-    assert (result.found, outcome.exit_code) == (None, 4)
+@pytest.mark.parametrize(("rounds", "code"), [(0, 4), (1, 130)])
+def test_a_run_that_ends_before_it_has_rounds_has_no_result(rounds, code):
+    simulated = Simulated(rounds=rounds, ending=Outcome(code, "ended"))
+    result, outcome, _ = bisected(simulated, [8, 32], 0.9)
+    assert (result.found, outcome.exit_code) == (None, code)
 
 
 @pytest.mark.parametrize(
@@ -174,29 +174,10 @@ def test_invalid_requests(text, message):
         parse_bisect(text)
 
 
-class Ending(Simulated):
-    """The run is interrupted in a round."""
-
-    def __init__(self, rounds):
-        super().__init__()
-        self._rounds = rounds
-
-    def measure(self, trials):
-        if self._rounds == 0:
-            raise EndedError(Outcome(130, "interrupted"))
-        self._rounds -= 1
-        return super().measure(trials)
-
-
 def test_an_interrupted_bisection_has_the_result_of_its_complete_rounds():
-    result, outcome = run_bisection(
-        Ending(4), CASES, "NCCL_MAX_CTAS", PROCESS, range(1, 49), 0.99, print
-    )
+    result, outcome, text = bisected(Simulated(rounds=4), range(1, 49), 0.99)
     assert outcome.exit_code == 130
     assert not result.found.complete
-    text = "\n".join(
-        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.99, result.without_effect)
-    )
     assert "the run ended before the result was certain" in text
     assert "    certainly below 99 % at a size: 1, 2, 3, 4, 6, 8, 11, 16, 23\n" in text
     assert "    certainly 99 % or more at every size: 32, 45, 48\n" in text
@@ -204,39 +185,16 @@ def test_an_interrupted_bisection_has_the_result_of_its_complete_rounds():
 
 
 def test_an_early_end_lists_values_that_are_not_decided():
-    class Noisy(Ending):
-        def measure(self, trials):
-            return {
-                one: time_s and time_s * self._random.lognormvariate(0, 0.01)
-                for one, time_s in super().measure(trials).items()
-            }
-
-    result, _ = run_bisection(Noisy(3), CASES, "A", PROCESS, [1, 8, 23, 24], 0.96, print)
-    text = "\n".join(bisection_lines(result.found, "A", CASES, 0.96, result.without_effect))
+    result, _, text = bisected(Simulated(rounds=3, noise=0.01), [1, 8, 23, 24], 0.96)
     assert "    not decided: " in text
     assert {*result.found.below, *result.found.above} < {1, 8, 23, 24}
 
 
 def test_the_default_is_measured_beside_the_first_rounds_of_each_value():
-    class Counting(Simulated):
-        def __init__(self):
-            super().__init__()
-            self.rounds = []
-
-        def measure(self, trials):
-            self.rounds.append([one.variant.is_default for one in trials])
-            return super().measure(trials)
-
-    simulated = Counting()
-    run_bisection(simulated, CASES, "NCCL_MAX_CTAS", PROCESS, range(22, 27), 1.0, print)
+    simulated = Simulated()
+    bisected(simulated, range(22, 27), 1.0)
     assert all(any(one) for one in simulated.rounds[:LEAST_ROUNDS_TO_DECIDE])
     assert not any(simulated.rounds[-1])
-
-
-def test_an_interruption_before_the_first_rounds_has_no_result():
-    result, outcome = run_bisection(Ending(1), CASES, "A", PROCESS, [8, 32], 0.9, print)
-    assert result.found is None
-    assert outcome.exit_code == 130
 
 
 @pytest.mark.parametrize(("codes", "code"), [([4, 4], 4), ([3, 3], 3), ([3, 4], 4), ([2, 3], 3)])
@@ -247,7 +205,262 @@ def test_a_bisection_in_which_every_value_fails_ends_as_they_did(codes, code):
         def measure(self, trials):
             return {one: None if one.variant.assignments else 1.0 for one in trials}
 
-    result, outcome = run_bisection(Failing(), CASES, "A", PROCESS, [56, 64], 0.9, print)
+    result, outcome, _ = bisected(Failing(), [56, 64], 0.9)
     assert result.found.failed == {56, 64}
     assert outcome.exit_code == code
     assert "every measured value failed" in outcome.message
+
+
+def run(
+    curve,
+    *,
+    seed=0,
+    sizes=1,
+    keep=0.99,
+    noise=0.0,
+    outliers=0.0,
+    values=range(1, 65),
+    most=None,
+    chance=0.05,
+):
+    """``curve``: bandwidth by value and size; None for a value that fails."""
+    draw = random.Random(seed)
+    steps, times, count, batches = bisect(values, sizes, keep, chance), None, 0, []
+    while True:
+        try:
+            batch = steps.send(times)
+        except StopIteration as end:
+            return end.value, batches
+        batches.append(batch)
+        count += 1
+        if count == most:
+            times = None
+            continue
+        times = {}
+        for value, size in batch.cells:
+            rate = curve(value, size)
+            log = draw.gauss(0, noise)
+            if draw.random() < outliers:
+                log += math.log(draw.uniform(1, 3))
+            times[value, size] = None if rate is None else math.exp(log) / rate
+
+
+def plateau(value, size):
+    return min(1.0, value / (20 + 8 * size))
+
+
+def two_peaks(value, size):
+    """8 reaches 100 % and 40 reaches 99.5 %, with a valley between."""
+    return max(0.2, 1 - abs(value - 8) / 10, 0.995 - abs(value - 40) / 30)
+
+
+def peak(value, size):
+    return math.exp(-0.05 * math.log2(value / 24) ** 2)
+
+
+def late_peak(value, size):
+    """From 40 on all is well; 4 alone is nearly as good."""
+    return {4: 0.995}.get(value, 1.0 if value >= 40 else 0.8)
+
+
+def test_the_neighbours_of_the_result_are_measured():
+    found, _ = run(plateau)
+    assert found.value == 20
+    assert set(range(20 - NEIGHBOURS, 20 + NEIGHBOURS + 1)) <= set(found.curve)
+    assert found.curve[19][0].ratio == pytest.approx(0.95)
+
+
+def test_a_faster_value_that_is_not_in_the_grid_becomes_the_best_one():
+    """It is a neighbour of the result, which does not keep the share of it."""
+    found, _ = run(lambda value, _: 1.0 if value == 21 else min(0.9, 0.9 * value / 20), noise=0.001)
+    assert found.value == 21
+    assert found.curve[20][0].ratio == pytest.approx(0.9, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("curve", "sizes", "value", "elsewhere"),
+    [
+        (plateau, 2, 28, []),
+        # An isolated smaller value is reported.
+        (late_peak, 1, 40, [4]),
+        # The best of two peaks is kept.
+        (two_peaks, 1, 8, []),
+    ],
+)
+def test_the_smallest_value_for_all_sizes(curve, sizes, value, elsewhere):
+    found, _ = run(curve, sizes=sizes)
+    assert (found.value, found.elsewhere, found.complete) == (value, elsewhere, True)
+
+
+def test_no_value_for_sizes_that_disagree():
+    found, _ = run(lambda value, size: value if size else 1 / value, sizes=2)
+    assert found.value is None
+    assert found.complete
+    assert found.curve
+
+
+def test_values_that_fail_are_not_measured_again():
+    found, batches = run(lambda value, size: None if value in (19, 32) else plateau(value, size))
+    assert found.failed == {19, 32}
+    assert found.value == 20
+    assert sum((32, 0) in batch.cells for batch in batches) == 1
+
+
+def test_nothing_works():
+    found, _ = run(lambda *_: None)
+    assert found.value is None
+    assert found.curve == {}
+
+
+def test_a_single_value():
+    assert run(lambda *_: 1.0, values=[5])[0].value == 5
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 9])
+def test_a_deadline_leaves_what_is_known(most):
+    found, _ = run(plateau, most=most)
+    assert not found.complete
+    assert bool(found.curve) == (most > 2)
+
+
+def test_equal_times_lead_to_equal_batches():
+    assert run(peak, noise=0.01)[1] == run(peak, noise=0.01)[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "keep"), [([], 0.9), ([-1, 4], 0.9), ([5, 4], 0.9), ([1, 4], 0), ([1, 4], 1.1)]
+)
+def test_an_impossible_request_is_refused(values, keep):
+    with pytest.raises(ValueError, match="a bisection needs"):
+        next(bisect(values, 1, keep))
+
+
+def test_values_in_steps_that_begin_at_zero():
+    found, batches = run(lambda value, _: min(1, (value + 1) / 5000), values=range(0, 65537, 1024))
+    assert found.value == 5120
+    assert {value for batch in batches for value, _ in batch.cells} <= set(range(0, 65537, 1024))
+    assert run(lambda *_: 1.0, values=range(0, 65537, 1024))[0].value == 0
+
+
+def test_powers_are_all_measured():
+    values = [1 << power for power in range(10, 27)]
+    found, _ = run(lambda value, _: min(1, value / (4 << 20)), values=values)
+    assert found.value == 4 << 20
+    assert set(found.curve) == set(values)
+
+
+def valley(value, size):
+    """Good around 5, and from 28 on, which is a little better."""
+    return max(0.3, 1 - 0.15 * math.log2(value / 5) ** 2, min(1.0, value / 28))
+
+
+def measured_values(batches):
+    return sum(len({value for value, _ in batch.cells}) for batch in batches)
+
+
+@pytest.mark.simulated
+@pytest.mark.parametrize(
+    "curve",
+    [two_peaks, *(pytest.param(one, marks=pytest.mark.exhaustive) for one in (valley, late_peak))],
+)
+def test_half_of_the_measurements_find_the_value_as_often(curve):
+    """Against full rounds of every value; five of a hundred times are up to three times as long."""
+    trials = examples(200)
+    keep = 0.95
+    best = [max(curve(value, size) for value in range(1, 65)) for size in range(2)]
+    good = {"full": 0, "decided": 0}
+    count = dict.fromkeys(good, 0)
+    for seed in range(trials):
+        for name, chance in (("full", 0.0), ("decided", 0.05)):
+            found, batches = run(
+                *(curve,), seed=seed, sizes=2, keep=keep, noise=0.003, outliers=0.05, chance=chance
+            )
+            count[name] += measured_values(batches)
+            shares = {
+                value: min(curve(value, size) / best[size] for size in range(2))
+                for value in (found.value, found.value - 2)
+                if value > 0
+            }
+            good[name] += shares[found.value] >= keep - 0.005 and (
+                shares.get(found.value - 2, 0) < keep + 0.005
+            )
+    assert count["decided"] <= count["full"] / 2
+    assert good["decided"] >= good["full"] - 0.02 * trials
+    assert good["decided"] >= 0.95 * trials
+
+
+@pytest.mark.simulated
+@pytest.mark.parametrize(
+    ("noise", "outliers"),
+    [
+        (0.0065, 0.05),
+        *(pytest.param(one, 0.0, marks=pytest.mark.exhaustive) for one in (0.0065, 0.0002)),
+    ],
+)
+def test_decisions_are_right(noise, outliers):
+    """All values below 20 have exactly the share, or hardly less, so that every claim is wrong."""
+    trials = examples(100)
+    wrong = 0
+    for seed in range(trials):
+        for share in (0.99 * (1 + 1e-9), 0.99 * (1 - 1e-9)):
+            found, _ = run(
+                lambda value, _, share=share: 1.0 if value >= 20 else share,
+                seed=seed,
+                noise=noise,
+                outliers=outliers,
+                sizes=2,
+            )
+            claimed = found.below if share >= 0.99 else found.above
+            wrong += any(value < 20 for value in claimed)
+    assert wrong <= 0.05 * 2 * trials
+
+
+def test_values_are_dropped_for_their_own_figures_only():
+    """A value between two that are certainly too slow is measured until it is decided."""
+    found, batches = run(
+        lambda value, _: {8: 0.9905}.get(value, min(1, value / 60)), noise=0.003, keep=0.99, most=7
+    )
+    rounds = {
+        value: sum((value, 0) in one.cells for one in batches[:6]) for value in (6, 8, 11, 64)
+    }
+    assert {6, 11} <= set(found.below)
+    assert rounds == {6: 3, 8: 6, 11: 3, 64: 6}
+
+
+def test_an_early_end_leaves_what_is_decided():
+    found, _ = run(plateau, noise=0.0003, most=6)
+    assert found.below == [1, 2, 3, 4, 6, 8, 11, 16]
+    assert found.above == [23, 32, 45, 64]
+
+
+def test_the_spread_is_that_of_one_time_whatever_rounds_have_in_common():
+    draw = random.Random(1)
+    rounds = []
+    for _ in range(200):
+        common = draw.gauss(0, 0.5)
+        rounds.append({(value, 0): math.exp(common + draw.gauss(0, 0.01)) for value in range(5)})
+        rounds[-1][draw.randrange(5), 0] *= draw.choice((1, 1, 1, 3))
+    spread = round_spread(rounds, 0)
+    assert spread.deviation == pytest.approx(0.01, rel=0.25)
+    assert round_spread(rounds[:1], 0) is None
+
+
+@pytest.mark.simulated
+@pytest.mark.parametrize(
+    "curve", [plateau, two_peaks, pytest.param(peak, marks=pytest.mark.exhaustive)]
+)
+def test_the_share_is_kept_in_spite_of_noise(curve):
+    """The value's true share is 98 % or more, and a value two smaller would not keep 99.5 %."""
+    trials = examples(240)
+    good = 0
+    for seed in range(trials):
+        found, _ = run(curve, seed=seed, sizes=2, noise=0.0065, outliers=0.05)
+        best = [max(curve(value, size) for value in range(1, 65)) for size in range(2)]
+
+        def keeps(value, share, best=best):
+            return all(curve(value, size) >= share * best[size] for size in range(2))
+
+        good += found.value is not None and (
+            keeps(found.value, 0.98) and not keeps(found.value - 2, 0.995)
+        )
+    assert good >= 0.95 * trials

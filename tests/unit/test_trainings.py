@@ -378,7 +378,6 @@ class TestTimeline:
 class TestFigures:
     def test_they_are_those_of_the_rank_that_computes_longest(self):
         found = figures_of(result())
-        assert found is not None
         assert found.step_s == pytest.approx(18.6e-3)
         assert found.alone_s == pytest.approx(16.9e-3)
         assert found.rank == 0
@@ -394,7 +393,6 @@ class TestFigures:
             3, [18e-3, 18.1e-3], [3e-3, 4e-3], [1.6e-3, 0.7e-3], [16.0e-3, 17.0e-3]
         )
         found = figures_of(result(alone_s=[], timeline=timeline))
-        assert found is not None
         assert found.rank == 1
         assert found.compute_s == pytest.approx(17e-3)
         assert found.idle_s == pytest.approx(18.1e-3 - 17e-3 - 0.7e-3)
@@ -412,7 +410,6 @@ class TestFigures:
 
     def test_without_a_timeline_the_step_is_known(self):
         found = figures_of(result(timeline=None))
-        assert found is not None
         assert found.exposed_s is found.idle_s is None
         assert found.cost_s == pytest.approx(1.7e-3)
         assert figures_of(TrainingResult(0, training(), "died")) is None
@@ -453,7 +450,6 @@ class TestFigures:
         }
         for name, rate in rates.items():
             peak = peak_of(name)
-            assert peak is not None
             assert peak.operations_per_s == rate
         assert peak_of("NVIDIA GeForce") is None
         assert peak_of("NVIDIA H100 80GB HBM3 MIG 1g.10gb") is None
@@ -463,10 +459,8 @@ class TestFigures:
 
     def test_compute_alone_that_is_known_of_one_rank_only_is_ignored(self):
         timeline = result().timeline
-        assert timeline is not None
         timeline.compute_alone_s = [15.9e-3]
         found = figures_of(result(timeline=timeline, alone_s=[[16e-3] * 12, [17e-3] * 12]))
-        assert found is not None
         assert found.rank == 1
         assert found.slow_down_s is None
 
@@ -507,8 +501,6 @@ class TestFigures:
             results.append(result(number, step_ms=1.5 * step_ms, training=other))
         default, other = summaries_of(results, [])
         assert default.ratio is None
-        assert default.figures.interval_s is not None
-        assert other.ratio is not None
         assert other.ratio.ratio == pytest.approx(1.5)
         assert other.figures.step_s == pytest.approx(30e-3)
 
@@ -522,7 +514,6 @@ class TestFigures:
         summaries = summaries_of(results, [])
         assert summaries[0].repetition == pytest.approx(1e-3)
         beside = summaries[1].beside_default
-        assert beside is not None
         assert (beside.steps, beside.at) == (3, 2)
         assert beside.largest == pytest.approx(0.5)
         assert (beside.last, beside.default_last) == (8.25, 8.0)

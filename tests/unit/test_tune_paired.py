@@ -74,20 +74,24 @@ def estimate(percent, deviation):
 CALM = estimate(0, 0.1)
 
 
-def test_a_clear_gain_improves():
-    assert improves(estimate(-5, 0.5), CALM)
+@pytest.mark.parametrize(
+    ("percent", "arguments", "is_gain"),
+    [
+        (-5, (), True),
+        (5, (), False),
+        # An uncertain one.
+        (-1, (), False),
+        (-1.1, (), True),
+        (-1.1, (0.01,), False),
+    ],
+)
+def test_a_clear_gain_improves(percent, arguments, is_gain):
+    assert improves(estimate(percent, 0.5), CALM, *arguments) == is_gain
 
 
-def test_a_loss_does_not():
-    assert not improves(estimate(5, 0.5), CALM)
+def test_the_chance_of_a_loss_and_of_an_uncertain_gain():
     assert chance_of_gain(estimate(5, 0.5)) > 0.99
-
-
-def test_an_uncertain_gain_does_not():
     assert chance_of_gain(estimate(-1, 0.5)) > 0.05
-    assert not improves(estimate(-1, 0.5), CALM)
-    assert improves(estimate(-1.1, 0.5), CALM)
-    assert not improves(estimate(-1.1, 0.5), CALM, 0.01)
 
 
 def test_a_gain_within_the_noise_floor_does_not():

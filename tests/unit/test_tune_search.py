@@ -1,11 +1,17 @@
-"""The search's contract: batches, failures, budget, deadline, and the same again on resume."""
+"""The search by size, and rules out of its scores: ranges, few, and none without a gain."""
+
+from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
-from cclmark.kinds.tune.search import Found, Space, search
+from cclmark.kinds.tune.search import LARGEST_LOSS, Found, Rule, Score, Space, rules_of, search
+from examples import examples
 
 LINE = Space({value: (value,) for value in range(1, 65)}, (True,))
 
@@ -156,3 +162,92 @@ class TestSpace:
 
     def test_a_variant_without_coordinates_has_no_neighbours(self):
         assert self.PLANE.around(DEFAULT - 5, set()) == []
+
+
+SIZES = [1 << (10 + place) for place in range(6)]
+NOISE = 0.005
+
+
+def found(*ratios, noise=NOISE, rounds=8):
+    """``ratios``: for each size the ratio to the default by variant."""
+    scores = [
+        {variant: Score(math.log(ratio), rounds) for variant, ratio in own.items()}
+        for own in ratios
+    ]
+    return Found(scores, [noise] * len(scores), 0, True)
+
+
+FASTER = {1: 0.5}
+
+
+@pytest.mark.parametrize(
+    ("ratios", "rules"),
+    [
+        ([{}] * 6, []),
+        # A winner of all sizes is one rule.
+        ([{1: 0.9}] * 6, [(0, 5, 1)]),
+        # Between the last size that wins and the next one the default stays.
+        ([{1: 1.3}, {1: 1.3}, *[{1: 0.8}] * 3, {1: 1.3}], [(2, 4, 1)]),
+        # Neighbours within the noise share a rule, with different winners they do not.
+        ([*[{1: 0.900, 2: 0.903}] * 3, *[{1: 0.803, 2: 0.800}] * 3], [(0, 5, 2)]),
+        ([*[{1: 0.8, 2: 0.9}] * 3, *[{1: 0.9, 2: 0.8}] * 3], [(0, 2, 1), (3, 5, 2)]),
+        # A gain within the noise is no rule.
+        ([{1: 0.995}, *[{}] * 5], []),
+        # A rule covers no size that it slows down, or where its variant failed.
+        ([*[FASTER] * 3, {1: 1.03}, *[FASTER] * 2], [(0, 2, 1), (4, 5, 1)]),
+        ([*[FASTER] * 3, {2: 1.0}, *[FASTER] * 2], [(0, 2, 1), (4, 5, 1)]),
+    ],
+)
+def test_rules_cover_what_wins(ratios, rules):
+    wanted = [Rule(SIZES[low], SIZES[high], variant) for low, high, variant in rules]
+    assert rules_of(found(*ratios), SIZES) == wanted
+
+
+def test_no_sizes_no_rules():
+    assert rules_of(found(), []) == []
+
+
+def test_a_score_of_few_rounds_is_worth_less():
+    ratios = [{1: 0.986}, *[{}] * 5]
+    assert rules_of(found(*ratios, rounds=16), SIZES)
+    assert not rules_of(found(*ratios, rounds=1), SIZES)
+
+
+@pytest.mark.parametrize("sizes", [[1, 2], [1, 2, 2], [3, 2, 1]])
+def test_sizes_that_do_not_match_or_ascend_are_refused(sizes):
+    with pytest.raises(ValueError, match=r"size"):
+        rules_of(found({}, {}, {}), sizes)
+
+
+any_scores = st.lists(
+    st.dictionaries(
+        st.integers(1, 5),
+        st.builds(Score, st.floats(-1, 1), st.integers(1, 30)),
+        max_size=5,
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(any_scores, st.none() | st.floats(0, 0.2))
+def test_properties_of_rules(scores, noise):
+    sizes = [3 * 2**place for place in range(len(scores))]
+    rules = rules_of(Found(scores, [noise] * len(scores), 0, True), sizes)
+    for rule in rules:
+        assert rule.low_bytes in sizes
+        assert rule.high_bytes in sizes
+        assert rule.low_bytes <= rule.high_bytes
+        for size, own in zip(sizes, scores, strict=True):
+            if rule.covers(size):
+                assert own[rule.variant].log <= math.log1p(LARGEST_LOSS)
+        covered = [
+            own[rule.variant].log
+            for size, own in zip(sizes, scores, strict=True)
+            if rule.covers(size)
+        ]
+        assert sum(covered) < 0
+    for before, after in pairwise(rules):
+        assert before.high_bytes < after.low_bytes
+        adjacent = sizes.index(after.low_bytes) == sizes.index(before.high_bytes) + 1
+        assert not (adjacent and before.variant == after.variant)

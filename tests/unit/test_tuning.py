@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
+import subprocess
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -69,13 +70,12 @@ class Simulated:
     ``responds`` is False where nothing changes a time.
     """
 
-    def __init__(self, *, responds=True, seed=0, harm=0.0, fails=()):
+    def __init__(self, *, responds=True, seed=0, fails=()):
         self.number = 0
         self.usual_channels = 24
         self.seen = []
         self._responds = responds
         self._random = random.Random(seed)
-        self._harm = harm
         self._fails = fails
         self._times = {}
 
@@ -128,8 +128,6 @@ class Simulated:
                          trial.case.size_bytes)  # fmt: skip
         if trial.variant.value_of(REGISTRATION) == "symmetric" and self._responds:
             time_s *= 0.6 if trial.case.size_bytes < MIB else 1.2
-        if trial.stage == "proof" and trial.variant.assignments and trial.case.size_bytes == KIB:
-            time_s *= 1 + self._harm
         return time_s * self._random.lognormvariate(0, NOISE)
 
     def figures(self, trial):
@@ -178,20 +176,17 @@ def tuned(
     chosen = target or partial(target_of, app_changes=app_changes)
     result, outcome = RulesTuning(chosen, request, simulated, lambda text: None).run()
     assert outcome == Outcome(0)
-    return result
+    return result, result.operations[0]
 
 
 def test_a_gain_is_deployed_and_other_sizes_keep_what_ran(tmp_path):
-    simulated = Simulated()
-    result = tuned(tmp_path / "tuned", simulated)
-    (one,) = result.operations
+    directory = tmp_path / "it's here"
+    result, one = tuned(directory, Simulated())
     assert one.mean_gain > 1.04
     assert not one.harmed
-    table = table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), TABLE_FILE)
+    table = table_file.read((directory / TABLE_FILE).read_text(), TABLE_FILE)
     assert result.variables["NCCL_MIN_CTAS"] == "64"
-    assert result.variables["CCLMARK_TUNER_TABLE"] == str(
-        (tmp_path / "tuned" / TABLE_FILE).absolute()
-    )
+    assert result.variables["CCLMARK_TUNER_TABLE"] == str((directory / TABLE_FILE).absolute())
     for proven in one.proof.proven:
         for size in SIZES:
             if proven.rule.covers(size):
@@ -207,25 +202,18 @@ def test_a_gain_is_deployed_and_other_sizes_keep_what_ran(tmp_path):
         ]
         assert (rule.algorithm, rule.protocol, rule.channels) == usual_choice(size)
     # What the proof has not loaded is not written.
-    written_files = {one.name for one in (tmp_path / "tuned").iterdir() if one.is_file()}
+    written_files = {one.name for one in directory.iterdir() if one.is_file()}
     assert written_files == {TABLE_FILE, ENVIRONMENT_FILE}
     text = "\n".join(tune_lines(result))
     assert "geometric mean of the speed-ups" in text
-    assert f". {tmp_path / 'tuned' / ENVIRONMENT_FILE}" in text
-
-
-def test_a_shell_reads_the_environment_file(tmp_path):
-    import subprocess
-
-    directory = tmp_path / "it's here"
-    result = tuned(directory, Simulated())
+    assert f". {directory / ENVIRONMENT_FILE}" in text
     script = f'. "{directory / ENVIRONMENT_FILE}"; echo "$CCLMARK_TUNER_TABLE"'
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == result.variables["CCLMARK_TUNER_TABLE"]
 
 
 def test_nothing_beats_the_default(tmp_path):
-    result = tuned(tmp_path / "tuned", Simulated(responds=False))
+    result, _ = tuned(tmp_path / "tuned", Simulated(responds=False))
     assert result.files == []
     assert not (tmp_path / "tuned" / TABLE_FILE).exists()
     assert not (tmp_path / "tuned" / ENVIRONMENT_FILE).exists()
@@ -240,14 +228,28 @@ def test_nothing_beats_the_default(tmp_path):
     check_directory(tmp_path / "tuned", resumes=False)  # the command can be repeated
 
 
-def test_an_artifact_that_harms_another_size_is_withdrawn(tmp_path):
-    result = tuned(tmp_path / "tuned", Simulated(harm=0.10))
-    (one,) = result.operations
-    assert set(one.harmed) == {KIB}
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (1.10, "1 KiB has no rule and is slower with the artifact"),
+        (None, "the artifact failed at 1 KiB"),
+    ],
+)
+def test_an_artifact_that_harms_another_size_is_withdrawn(tmp_path, harm, says):
+    class Harmful(Simulated):
+        def _time(self, trial):
+            time_s = super()._time(trial)
+            is_tuned = trial.stage == "proof" and trial.variant.assignments
+            if not (is_tuned and trial.case.size_bytes == KIB):
+                return time_s
+            return harm and time_s * harm
+
+    result, one = tuned(tmp_path / "tuned", Harmful())
+    assert (one.failed, set(one.harmed)) == (([], {KIB}) if harm else ([KIB], set()))
     assert result.files == []
     assert not (tmp_path / "tuned" / TABLE_FILE).exists()
     text = "\n".join(tune_lines(result))
-    assert "1 KiB has no rule and is slower with the artifact" in text
+    assert says in text
     assert "no artifact is written" in text
     assert "nothing beats the default" not in text
 
@@ -263,8 +265,7 @@ class HarmedByChannels(Simulated):
 
 
 def test_rules_whose_variable_harms_another_size_are_dropped_and_the_others_deployed(tmp_path):
-    result = tuned(tmp_path / "tuned", HarmedByChannels())
-    (one,) = result.operations
+    result, one = tuned(tmp_path / "tuned", HarmedByChannels())
     assert not one.harmed
     assert result.files
     assert "NCCL_MIN_CTAS" not in result.variables
@@ -288,8 +289,7 @@ class FastestWithMostChannels(HarmedByChannels):
 
 
 def test_the_best_rules_without_the_harmful_variable_are_proven_instead(tmp_path):
-    result = tuned(tmp_path / "tuned", FastestWithMostChannels())
-    (one,) = result.operations
+    result, one = tuned(tmp_path / "tuned", FastestWithMostChannels())
     assert "NCCL_MIN_CTAS" not in result.variables
     lost = [each.rule for each in one.proof.dropped if "NCCL_MIN_CTAS=64" in each.reason]
     instead = [each.rule for each in one.proof.proven if each.rule.covers(MIB)]
@@ -312,8 +312,7 @@ class SlowFromOneMebibyte(HarmedByChannels):
 
 
 def test_a_harmful_variable_of_rules_that_are_not_proven_costs_no_other_rule(tmp_path):
-    result = tuned(tmp_path / "tuned", SlowFromOneMebibyte())
-    (one,) = result.operations
+    result, one = tuned(tmp_path / "tuned", SlowFromOneMebibyte())
     assert result.files
     assert "NCCL_MIN_CTAS" not in result.variables
     assert not one.harmed
@@ -333,34 +332,17 @@ class AllSlow(HarmedByChannels):
 
 
 def test_the_reason_stays_where_nothing_takes_the_place_of_a_rule(tmp_path):
-    result = tuned(tmp_path / "tuned", AllSlow())
-    (one,) = result.operations
+    result, one = tuned(tmp_path / "tuned", AllSlow())
     assert not result.files
     assert one.proof.dropped
     assert "requires NCCL_MIN_CTAS=64, with which" in "\n".join(tune_lines(result))
 
 
 def test_a_loss_that_is_allowed_drops_no_rule(tmp_path):
-    result = tuned(tmp_path / "tuned", HarmedByChannels(), largest_loss=0.08)
-    (one,) = result.operations
+    result, one = tuned(tmp_path / "tuned", HarmedByChannels(), largest_loss=0.08)
     assert result.variables["NCCL_MIN_CTAS"] == "64"
     assert one.outside[KIB].low > 1.02
     assert not any("NCCL_MIN_CTAS" in each.reason for each in one.proof.dropped)
-
-
-def test_an_artifact_that_fails_at_another_size_is_withdrawn(tmp_path):
-    class Failing(Simulated):
-        def _time(self, trial):
-            tuned = trial.stage == "proof" and trial.variant.assignments
-            failed = tuned and trial.case.size_bytes == KIB
-            return None if failed else super()._time(trial)
-
-    result = tuned(tmp_path / "tuned", Failing())
-    (one,) = result.operations
-    assert one.failed == [KIB]
-    assert result.files == []
-    assert not (tmp_path / "tuned" / TABLE_FILE).exists()
-    assert "the artifact failed at 1 KiB" in "\n".join(tune_lines(result))
 
 
 def test_rules_are_proven_again_without_those_that_were_dropped(tmp_path):
@@ -373,8 +355,7 @@ def test_rules_are_proven_again_without_those_that_were_dropped(tmp_path):
             return time_s * 1.5 if tuned and trial.case.size_bytes > 256 * MIB else time_s
 
     simulated = Slower()
-    result = tuned(tmp_path / "tuned", simulated)
-    (one,) = result.operations
+    result, one = tuned(tmp_path / "tuned", simulated)
     # The dropped sizes are slower with the remaining rules too, so nothing is deployed.
     assert one.proof.dropped
     assert one.harmed
@@ -402,8 +383,7 @@ class SlowWhereTuned(Simulated):
 
 def test_only_sizes_that_lost_their_rule_are_measured_again(tmp_path):
     simulated = SlowWhereTuned([16 * MIB])
-    result = tuned(tmp_path / "tuned", simulated)
-    (one,) = result.operations
+    result, one = tuned(tmp_path / "tuned", simulated)
     assert [each.rule.low_bytes for each in one.proof.dropped] == [16 * MIB]
     assert one.proof.proven and result.files
     proofs = [trial for trial in simulated.seen if trial.stage == "proof"]
@@ -412,7 +392,7 @@ def test_only_sizes_that_lost_their_rule_are_measured_again(tmp_path):
     (lost,) = one.proof.dropped
     assert again == {size for size in SIZES if lost.rule.covers(size)}
     # The others keep the rounds that they have.
-    once = tuned(tmp_path / "once", Simulated()).operations[0].proof.proven[-1]
+    once = tuned(tmp_path / "once", Simulated())[1].proof.proven[-1]
     assert one.proof.proven[-1].by_size[max(SIZES)] == once.by_size[max(SIZES)]
     assert 16 * MIB in one.outside
     assert not one.unmeasured
@@ -439,8 +419,7 @@ class LaunchBound(Simulated):
 def test_a_rule_whose_calls_cost_more_is_dropped_where_launches_determine_them(tmp_path):
     def covered(per_channel_s):
         simulated = LaunchBound(per_channel_s=per_channel_s)
-        result = tuned(tmp_path / f"{per_channel_s}", simulated)
-        (one,) = result.operations
+        result, one = tuned(tmp_path / f"{per_channel_s}", simulated)
         sizes = {size for size in SIZES for each in one.proof.proven if each.rule.covers(size)}
         return sizes, [each.reason for each in one.proof.dropped], "\n".join(tune_lines(result))
 
@@ -471,20 +450,17 @@ class CostlyChannels(LaunchBound):
 
 def test_calls_that_cost_more_next_to_a_rule_withdraw_the_rules_that_cause_it(tmp_path):
     """Their device's time is the same, so that only the cost of a call shows the loss."""
-    cheap = tuned(tmp_path / "cheap", CostlyChannels(most_bytes=0))
-    (one,) = cheap.operations
+    cheap, one = tuned(tmp_path / "cheap", CostlyChannels(most_bytes=0))
     lowest = min(each.rule.low_bytes for each in one.proof.proven)
     beside = max(size for size in one.calls_beside if size < lowest)
     assert "NCCL_MIN_CTAS" in cheap.variables
-    costly = tuned(tmp_path / "costly", CostlyChannels(most_bytes=beside))
-    (one,) = costly.operations
+    costly, one = tuned(tmp_path / "costly", CostlyChannels(most_bytes=beside))
     assert "NCCL_MIN_CTAS" not in costly.variables
     assert any("without a rule, takes more time" in each.reason for each in one.proof.dropped)
 
 
 def test_calls_that_cost_more_at_sizes_without_a_rule_are_reported(tmp_path):
-    result = tuned(tmp_path / "tuned", CostlyChannels(most_bytes=8 * KIB))
-    (one,) = result.operations
+    result, one = tuned(tmp_path / "tuned", CostlyChannels(most_bytes=8 * KIB))
     size, ratio = one.calls_outside
     assert size < 16 * MIB
     assert ratio.ratio == pytest.approx(1.2 ** (4 / 5), rel=0.05)  # four of five sizes
@@ -495,8 +471,7 @@ def test_calls_that_cost_more_at_sizes_without_a_rule_are_reported(tmp_path):
 
 def test_the_rules_that_are_left_after_the_last_proof_are_deployed(tmp_path, monkeypatch):
     monkeypatch.setattr("cclmark.kinds.tune.tune_proof._MOST_PROOFS", 1)
-    result = tuned(tmp_path / "tuned", SlowWhereTuned([256 * MIB]))
-    (one,) = result.operations
+    result, one = tuned(tmp_path / "tuned", SlowWhereTuned([256 * MIB]))
     assert [each.rule.low_bytes for each in one.proof.dropped] == [256 * MIB]
     assert result.files
     rules = table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), TABLE_FILE).rules
@@ -516,15 +491,13 @@ def test_a_rule_that_did_not_run_is_dropped(tmp_path):
             usual = usual_choice(trial.case.size_bytes)
             return (*usual[:2], channels) if trial.variant.assignments else usual
 
-    result = tuned(tmp_path / "tuned", Unavailable())
-    (one,) = result.operations
+    _, one = tuned(tmp_path / "tuned", Unavailable())
     proven = [one.choices[each.rule.variant] for each in (one.proof.proven if one.proof else ())]
     assert all((each.algorithm, each.protocol) == ("ring", "simple") for each in proven)
 
 
 def test_what_fails_is_not_deployed(tmp_path):
-    result = tuned(tmp_path / "tuned", Simulated(fails={("ring", "simple")}))
-    (one,) = result.operations
+    _, one = tuned(tmp_path / "tuned", Simulated(fails={("ring", "simple")}))
     assert all(
         one.choices[proven.rule.variant].protocol != "simple"
         or one.choices[proven.rule.variant].algorithm != "ring"
@@ -542,8 +515,7 @@ def test_memory_that_graphs_register_is_a_program_change():
 
 
 def test_registered_buffers_are_proven_where_the_program_may_change(tmp_path):
-    result = tuned(tmp_path / "tuned", Simulated(), app_changes=True)
-    (one,) = result.operations
+    result, one = tuned(tmp_path / "tuned", Simulated(), app_changes=True)
     choices = {
         size: one.choices[proven.rule.variant]
         for size in SIZES
@@ -559,7 +531,7 @@ def test_registered_buffers_are_proven_where_the_program_may_change(tmp_path):
 
 def test_channels_are_an_option_of_the_communicator_where_the_program_may_change(tmp_path):
     simulated = Simulated()
-    result = tuned(tmp_path / "tuned", simulated, app_changes=True)
+    result, _ = tuned(tmp_path / "tuned", simulated, app_changes=True)
     assert result.options == {"minCTAs": "64", "maxCTAs": "64"}
     assert set(result.variables) == {"NCCL_TUNER_PLUGIN", "CCLMARK_TUNER_TABLE"}
     assert not any(one.variant.value_of("NCCL_MIN_CTAS") for one in simulated.seen)
@@ -602,7 +574,7 @@ def test_a_library_without_the_options_is_tuned_by_the_variable(
 
 
 def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):
-    result = tuned(tmp_path / "tuned", Simulated(), ("all_reduce", "alltoall"))
+    result, _ = tuned(tmp_path / "tuned", Simulated(), ("all_reduce", "alltoall"))
     text = "\n".join(tune_lines(result))
     assert "nothing can be selected for this operation by size" in text
     table = table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), TABLE_FILE)
@@ -610,7 +582,7 @@ def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):
 
 
 def test_a_deadline_ends_the_search(tmp_path):
-    result = tuned(tmp_path / "tuned", Simulated(), budget_s=0.0)
+    result, _ = tuned(tmp_path / "tuned", Simulated(), budget_s=0.0)
     assert not result.operations[0].found.complete
     text = "\n".join(tune_lines(result))
     assert re.search(
@@ -703,7 +675,7 @@ class SimulatedMpi(Simulated):
 
 
 def test_open_mpi_is_tuned_by_its_rules_file(tmp_path):
-    result = tuned(
+    result, _ = tuned(
         tmp_path / "tuned",
         SimulatedMpi(),
         target=lambda measuring: OpenMpiTarget("Open MPI v5.0.11", 2),

@@ -109,40 +109,6 @@ def table_of(choice: Choice, operations: Iterable[str], ranks: int, library: str
     return RuleTable(library, "0.0.1", "candidate of a search", None, rules)
 
 
-@dataclass(frozen=True)
-class Deployment:
-    """Rules of a table, and whether they require the channels that communicators of the search had.
-
-    A table of ``wide`` rules also contains what the library chooses by itself.
-    """
-
-    rules: Sequence[Rule]
-    wide: bool = False
-
-
-def deployment_of(plans: Sequence[OperationPlan], ranks: int, usual_channels: int) -> Deployment:
-    """The smallest deployment of the plans.
-
-    ``usual_channels``: the channels of a communicator by default. If a rule requires more, or was
-    found with the library's own number among more, communicators get as many as in the search,
-    which changes the library's choices for other sizes. The table then also contains what it
-    chooses without that, from each known size up to the next one.
-    """
-    widens = any(
-        is_wide(plan.choices[rule.variant], usual_channels) for plan in plans for rule in plan.rules
-    )
-    rules: list[Rule] = []
-    for plan in plans:
-        if plan.operation in TUNED_OPERATIONS:
-            rules += _pinned(plan, ranks) if widens else _bare(plan, ranks)
-    return Deployment(rules, widens)
-
-
-def is_wide(choice: Choice, usual_channels: int) -> bool:
-    """Whether a choice has more channels than a communicator by default, ``usual_channels``."""
-    return not choice.program_changes and (choice.channels or MOST_CHANNELS) > usual_channels
-
-
 def _bare(plan: OperationPlan, ranks: int) -> list[Rule]:
     """The rules alone."""
     return [
@@ -254,20 +220,33 @@ class NcclTarget:
         return {**self._wide_variables, **{one.name: one.value for one in options}}
 
     def is_wide(self, choice: Choice) -> bool:
-        """See Target: those with more channels than usual."""
-        return is_wide(choice, self.usual_channels)
+        """See Target: those with more channels than a communicator by default."""
+        return (
+            not choice.program_changes and (choice.channels or MOST_CHANNELS) > self.usual_channels
+        )
 
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()
     ) -> Artifact:
-        """See Target."""
-        deployment = deployment_of(plans, self.ranks, self.usual_channels)
-        if not deployment.rules:
+        """See Target. The smallest one.
+
+        If a rule requires more channels than usual, or was found with the library's own number
+        among more, communicators get as many as in the search, which changes the library's choices
+        for other sizes. The table then also contains what it chooses without that, from each known
+        size up to the next one.
+        """
+        is_wide = any(
+            self.is_wide(plan.choices[rule.variant]) for plan in plans for rule in plan.rules
+        )
+        create = _pinned if is_wide else _bare
+        tuned = [plan for plan in plans if plan.operation in TUNED_OPERATIONS]
+        rules = [rule for plan in tuned for rule in create(plan, self.ranks)]
+        if not rules:
             return Artifact()
         path = str((directory / TABLE_FILE).absolute())
-        wide = self._wide_variables if deployment.wide else {}
+        wide = self._wide_variables if is_wide else {}
         variables = {PLUG_IN: self.plug_in, TABLE: path, **wide}
-        table = RuleTable(self.library, self.version, self.device, self.nvlinks, deployment.rules)
+        table = RuleTable(self.library, self.version, self.device, self.nvlinks, rules)
         files = {TABLE_FILE: written(table, comments=comments)}
-        options = self._wide_options if deployment.wide else {}
+        options = self._wide_options if is_wide else {}
         return Artifact(files, variables, options=options)

@@ -198,25 +198,16 @@ class _Measured:
 
 def _measured(rule: Rule, rounds: Sequence[ProofRound]) -> _Measured | Dropped:
     sizes = sorted({size for one in rounds for size in one if rule.covers(size)})
-    tuned: dict[int, list[float]] = {size: [] for size in sizes}
-    control: dict[int, list[float]] = {size: [] for size in sizes}
-    complete = 0
     for number, times in enumerate(rounds, 1):
-        trios = [times[size] for size in sizes if size in times]
-        if len(trios) < len(sizes) or any(
-            one.default_s is None or one.control_s is None for one in trios
-        ):
-            continue
-        complete += 1
-        for size, trio in zip(sizes, trios, strict=True):
-            if trio.tuned_s is None:
-                where = f"at {format_size(size)} in round {number}"
-                return Dropped(rule, f"the tuned run failed {where}")
-            assert trio.default_s is not None and trio.control_s is not None
-            tuned[size].append(math.log(trio.tuned_s / trio.default_s))
-            control[size].append(math.log(trio.control_s / trio.default_s))
+        trios = [times.get(size) for size in sizes]
+        if all(one and None not in (one.default_s, one.control_s) for one in trios):
+            for size, trio in zip(sizes, trios, strict=True):
+                if is_failure(trio):
+                    where = f"at {format_size(size)} in round {number}"
+                    return Dropped(rule, f"the tuned run failed {where}")
+    complete, tuned, control = _complete_logs(rounds, sizes)
     if complete < LEAST_ROUNDS or not sizes:
-        return Dropped(rule, f"{complete} complete rounds, {LEAST_ROUNDS} are required")
+        return Dropped(rule, _too_few(complete))
     return _Measured(rule, tuned, control)
 
 
@@ -266,6 +257,40 @@ def change(ratio: RatioEstimate) -> str:
 
 # A size in bytes, or an operation and a size.
 K = TypeVar("K", int, tuple[str, int])
+
+
+def is_failure(trio: Trio | None) -> bool:
+    """Whether what is tuned failed where the default did not."""
+    return (
+        trio is not None and trio.tuned_s is None and None not in (trio.default_s, trio.control_s)
+    )
+
+
+def _complete_logs(
+    rounds: Sequence[Mapping[K, Trio]], keys: Sequence[K]
+) -> tuple[int, dict[K, list[float]], dict[K, list[float]]]:
+    """The rounds that have all times, and in these the logarithms of ratios to the default.
+
+    Those of what is tuned, and of the default's repetition, by key.
+    """
+    complete = 0
+    tuned: dict[K, list[float]] = {key: [] for key in keys}
+    control: dict[K, list[float]] = {key: [] for key in keys}
+    for times in rounds:
+        trios = [times.get(key) for key in keys]
+        if any(one is None or None in (one.default_s, one.control_s, one.tuned_s) for one in trios):
+            continue
+        complete += 1
+        for key in keys:
+            one = times[key]
+            assert one.default_s and one.control_s and one.tuned_s
+            tuned[key].append(math.log(one.tuned_s / one.default_s))
+            control[key].append(math.log(one.control_s / one.default_s))
+    return complete, tuned, control
+
+
+def _too_few(rounds: int) -> str:
+    return f"{rounds} complete rounds, {LEAST_ROUNDS} are required"
 
 
 def ratios_of(rounds: Sequence[Mapping[K, Trio]]) -> dict[K, RatioEstimate]:
@@ -358,26 +383,12 @@ def prove_environment(
     Rounds without the default or its repetition at a place do not count.
     """
     places = sorted({place for one in rounds for place in one})
-    failed = [place for place in places if any(_is_failure(one.get(place)) for one in rounds)]
+    failed = [place for place in places if any(is_failure(one.get(place)) for one in rounds)]
     if failed:
         return EnvironmentProof(objection="it failed where the default did not", failed=failed)
-    tuned: dict[Place, list[float]] = {place: [] for place in places}
-    control: dict[Place, list[float]] = {place: [] for place in places}
-    complete = 0
-    for times in rounds:
-        trios = [times.get(place) for place in places]
-        if any(one is None or None in (one.default_s, one.control_s, one.tuned_s) for one in trios):
-            continue
-        complete += 1
-        for place in places:
-            one = times[place]
-            assert one.default_s and one.control_s and one.tuned_s
-            tuned[place].append(math.log(one.tuned_s / one.default_s))
-            control[place].append(math.log(one.control_s / one.default_s))
+    complete, tuned, control = _complete_logs(rounds, places)
     if complete < LEAST_ROUNDS:
-        return EnvironmentProof(
-            objection=f"{complete} complete rounds, {LEAST_ROUNDS} are required"
-        )
+        return EnvironmentProof(objection=_too_few(complete))
     ratio, floor = paired_ratio(list(tuned.values())), paired_ratio(list(control.values()))
     certain = at_least_as_uncertain(ratio, floor)
     _, call = joint_ratio(calls) or (None, None)
@@ -394,10 +405,4 @@ def prove_environment(
         costly={
             place: one for place, one in ratios_of(calls).items() if one.low > 1 + LARGEST_LOSS
         },
-    )
-
-
-def _is_failure(trio: Trio | None) -> bool:
-    return (
-        trio is not None and trio.tuned_s is None and None not in (trio.default_s, trio.control_s)
     )

@@ -19,6 +19,7 @@ from cclmark.kinds.tune.prove import (
     Proof,
     Trio,
     change,
+    is_failure,
     joint_ratio,
     prove,
     ratios_of,
@@ -172,11 +173,11 @@ class Proving:
         }
         known = self._known(settings, choices)
 
-        def trials_of(number: int) -> dict[Place, Trials]:
+        def trials_of_round(number: int) -> dict[Place, Trials]:
             trials = self._trials(plans, tuned, self._number + number)
             return {place: trio for place, trio in trials.items() if place not in known}
 
-        measured = measured_rounds(self._measuring, trials_of, self._rounds, self._say)
+        measured = measured_rounds(self._measuring, trials_of_round, self._rounds, self._say)
         self._number += len(measured)
         self._done += [_Round(settings, choices, figures) for figures in measured]
         comparable = [_comparable(one, settings, choices) for one in self._done]
@@ -234,11 +235,7 @@ class Proving:
             for case in self._cases[plan.operation]:
                 variant = Variant((*tuned, *plan.program_changes(case.size_bytes)))
                 if not variant.is_default:
-                    trials[plan.operation, case.size_bytes] = (
-                        Trial(DEFAULT, number, case, PROOF),
-                        Trial(CONTROL, number, case, PROOF),
-                        Trial(variant, number, case, PROOF),
-                    )
+                    trials[plan.operation, case.size_bytes] = trials_of(variant, number, case)
         return trials
 
     def _observed(
@@ -254,19 +251,27 @@ class Proving:
         return {trial.case.size_bytes: one for trial, one in found.items()}
 
 
+def trials_of(variant: Variant, number: int, case: Case) -> Trials:
+    """The trials of a case in a round of a proof."""
+    default, control, tuned = (
+        Trial(one, number, case, PROOF) for one in (DEFAULT, CONTROL, variant)
+    )
+    return default, control, tuned
+
+
 def measured_rounds(
     measuring: Measuring,
-    trials_of: Callable[[int], Mapping[Place, Trials]],
+    trials_of_round: Callable[[int], Mapping[Place, Trials]],
     rounds: int,
     say: Callable[[str], None],
 ) -> list[dict[Place, Times]]:
     """Measures the rounds of a proof, each in fresh processes, and returns the times by place.
 
-    ``trials_of``: those of a round. Ends early if the artifact fails, or without trials.
+    Ends early if the artifact fails, or without trials.
     """
     found: list[dict[Place, Times]] = []
     for number in range(rounds):
-        trials = trials_of(number)
+        trials = trials_of_round(number)
         if not trials:
             break
         measuring.measure([one for trio in trials.values() for one in trio])
@@ -418,11 +423,7 @@ def _of_operation(
 
 def _failed(rounds: Sequence[Mapping[int, Trio]]) -> list[int]:
     """The sizes at which the artifact failed and the default did not."""
-    return sorted({size for each in rounds for size, trio in each.items() if _is_failure_of(trio)})
-
-
-def _is_failure_of(trio: Trio) -> bool:
-    return trio.tuned_s is None and None not in (trio.default_s, trio.control_s)
+    return sorted({size for each in rounds for size, trio in each.items() if is_failure(trio)})
 
 
 def _without_rule(

@@ -29,6 +29,7 @@ from cclmark.kinds.tune.tune_proof import (
     calls_of,
     measured_rounds,
     remove_if_empty,
+    trials_of,
     write_files,
 )
 from cclmark.kinds.tune.tune_result import (
@@ -540,17 +541,11 @@ class EnvironmentTuning(_Tuning[EnvironmentTarget, EnvironmentResult]):
             return
         tuned = self._variant(result.variables, deployed=True)
 
-        def trials_of(number: int) -> dict[Place, Trials]:
-            return {
-                place: (
-                    Trial(DEFAULT, number, case, PROOF),
-                    Trial(CONTROL, number, case, PROOF),
-                    Trial(tuned, number, case, PROOF),
-                )
-                for place, case in self._places().items()
-            }
+        def trials_of_round(number: int) -> dict[Place, Trials]:
+            return {at: trials_of(tuned, number, case) for at, case in self._places().items()}
 
-        rounds = measured_rounds(self._measuring, trials_of, self._tune.proof_rounds, self._say)
+        number = self._tune.proof_rounds
+        rounds = measured_rounds(self._measuring, trials_of_round, number, self._say)
         result.proof = prove_environment(by_one_clock(rounds), calls_of(rounds))
         if result.proof.is_proven:
             result.tuned = self._observed(tuned)

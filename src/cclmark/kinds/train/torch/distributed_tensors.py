@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import torch
@@ -18,7 +17,7 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
-from cclmark.kinds.train.torch.trainer import Filler, Setup, StepFunction, run_step
+from cclmark.kinds.train.torch.trainer import Filler, Setup, Trainer
 from cclmark.kinds.train.torch.transformer import Gated, Transformer
 
 
@@ -39,7 +38,7 @@ def _filler(name: str, parameter: nn.Parameter) -> Filler | None:
     return Filler(parameter.shape, parameter.to_local(), part_of)
 
 
-class Sharded:
+class Sharded(Trainer):
     """``fully_shard`` on each layer, on the ends of the model and on the rest of it.
 
     As in torchtitan, the embedding is a unit of its own, and the last norm with the output head is
@@ -49,8 +48,6 @@ class Sharded:
     the backward pass, and gradients are reduced and scattered. There is no step without
     communication: parameters that are not gathered do not exist.
     """
-
-    loss_ranks: list[int] | None = None
 
     def __init__(self, setup: Setup) -> None:
         mesh = init_device_mesh(setup.device.type, (setup.ranks,))
@@ -67,32 +64,20 @@ class Sharded:
         shard(model)
         model.to_empty(device=setup.device)
         fill_distributed(setup, model)
-        self._model = model
-        self._optimizer = setup.optimizer(model.parameters())
-        self.alone: StepFunction | None = None
-
-    def step(self, tokens: Tensor) -> Tensor:
-        """See Trainer."""
-        return run_step(self._model, tokens, self._optimizer)
-
-    def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
-        """See Trainer."""
-        yield from ()
+        super().__init__(model, setup.optimizer(model.parameters()))
 
 
 _COLUMNS = ("attention.project", "network.up", "network.gate")
 _ROWS = ("attention.output", "network.down")
 
 
-class TensorParallel:
+class TensorParallel(Trainer):
     """Layers as in Megatron (Shoeybi et al., arXiv 1909.08053): two all-reduces per layer and pass.
 
     The first matrix of a pair is distributed by columns (whole heads), the second by rows. Norms
     are equal on all ranks. Unlike in Megatron, so are the embedding and an output head tied to it.
     An untied output head is distributed by columns, and its outputs are gathered.
     """
-
-    loss_ranks: list[int] | None = None
 
     def __init__(self, setup: Setup) -> None:
         mesh = init_device_mesh(setup.device.type, (setup.ranks,))
@@ -114,7 +99,6 @@ class TensorParallel:
             parallelize_module(model, mesh, {"head": head})
         model.to_empty(device=setup.device)
         fill_distributed(setup, model)
-        self._model = model
         parameters = list(model.parameters())
         # Operations on lists of tensors require all of one kind.
         groups = [
@@ -122,13 +106,4 @@ class TensorParallel:
             for distributed in (True, False)
         ]
         kind, options = setup.optimizer_options()
-        self._optimizer = kind(groups, **options)
-        self.alone: StepFunction | None = None
-
-    def step(self, tokens: Tensor) -> Tensor:
-        """See Trainer."""
-        return run_step(self._model, tokens, self._optimizer)
-
-    def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
-        """See Trainer."""
-        yield from ()
+        super().__init__(model, kind(groups, **options))

@@ -12,21 +12,19 @@ from torch import Tensor, nn
 from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.nn.parallel import DistributedDataParallel
 
-from cclmark.kinds.train.torch.trainer import Filler, Setup, StepFunction, run_step
+from cclmark.kinds.train.torch.trainer import Filler, Setup, Trainer
 from cclmark.kinds.train.torch.transformer import Experts, Mixture, Transformer
 from cclmark.plan.models import Model
 
 _EXPERTS = ".experts."
 
 
-class ExpertParallel:
+class ExpertParallel(Trainer):
     """Rows travel to the ranks of their experts and back (all_to_all_single), in both passes.
 
     Gradients of all other parameters are averaged by DistributedDataParallel. Those of an expert
     already contain the rows of all ranks, so they are only divided by the number of ranks.
     """
-
-    loss_ranks: list[int] | None = None
 
     def __init__(self, setup: Setup) -> None:
         training, ranks = setup.training, setup.ranks
@@ -51,12 +49,7 @@ class ExpertParallel:
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(experts))
         ids = [setup.device.index] if setup.device.type == "cuda" else None
         self._model = DistributedDataParallel(model, device_ids=ids)
-        self._optimizer = setup.optimizer(self._model.parameters())
-        self.alone: StepFunction | None = None
-
-    def step(self, tokens: Tensor) -> Tensor:
-        """See Trainer."""
-        return run_step(self._model, tokens, self._optimizer)
+        super().__init__(self._model, setup.optimizer(self._model.parameters()))
 
     def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""

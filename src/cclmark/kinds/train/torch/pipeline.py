@@ -10,11 +10,11 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
-from cclmark.kinds.train.torch.trainer import Setup, StepFunction, halves
+from cclmark.kinds.train.torch.trainer import Setup, Trainer, halves
 from cclmark.kinds.train.torch.transformer import loss_of
 
 
-class Pipeline:
+class Pipeline(Trainer):
     """One stage for each rank and the schedule 1F1B (Narayanan et al., arXiv 2104.04473).
 
     The first stage has the embedding, the last one the output head. If they share weights, both
@@ -39,10 +39,9 @@ class Pipeline:
         # A collective call of all ranks.
         ends = dist.new_group([0, ranks - 1]) if shape.tied else None
         self._ends = ends if self._is_first or self._is_last else None
-        self._optimizer = setup.optimizer(self._stage.parameters())
+        super().__init__(self._stage, setup.optimizer(self._stage.parameters()))
         self._no_loss = torch.zeros((), device=setup.device)
-        self.alone: StepFunction | None = None
-        self.loss_ranks: list[int] | None = [ranks - 1]
+        self.loss_ranks = [ranks - 1]
 
     def step(self, tokens: Tensor) -> Tensor:
         """See Trainer."""

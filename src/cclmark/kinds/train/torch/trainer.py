@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -75,10 +74,12 @@ class Setup:
         return model
 
     def whole_model(self) -> Transformer:
-        """The whole model on the device, with its initial values."""
+        """The whole model on the device, with its initial values, compiled if it is to be."""
         model = self.model_on_meta()
         model.to_empty(device=self.device)
         self.fill(model)
+        if self.training.compiled:
+            model.compile()
         return model
 
     @torch.no_grad()
@@ -117,104 +118,80 @@ class Filler:
     part_of: Callable[[Tensor], Tensor]
 
 
-class Trainer(Protocol):
+def halves(tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """The inputs of the model and its targets, which are the next tokens."""
+    return tokens[:, :-1], tokens[:, 1:]
+
+
+class Trainer:
     """A model that is trained in parallel.
 
     ``alone``: a step of this rank without communication, None if there is none. ``loss_ranks``: the
     ranks whose losses, averaged, are the loss of the step; None for all.
     """
 
-    alone: StepFunction | None
-    loss_ranks: list[int] | None
+    alone: StepFunction | None = None
+    loss_ranks: list[int] | None = None
+
+    def __init__(
+        self, forward: Callable[[Tensor], Tensor], optimizer: torch.optim.Optimizer
+    ) -> None:
+        self._forward = forward
+        self._optimizer = optimizer
 
     def step(self, tokens: Tensor) -> Tensor:
         """See StepFunction."""
+        return self._run(tokens, self._optimizer.step)
+
+    def _run(self, tokens: Tensor, update: Callable[[], object]) -> Tensor:
+        """A whole step: gradients are reset, forward, backward, and ``update``."""
+        self._optimizer.zero_grad(set_to_none=True)
+        inputs, targets = halves(tokens)
+        loss = loss_of(self._forward(inputs), targets)
+        loss.backward()
+        update()
+        return loss.detach()
 
     def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """The parameters that must be equal on the comparable ranks of the training, by name.
 
         All ranks return the same names. None: this rank does not hold the parameter.
         """
-
-
-def halves(tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """The inputs of the model and its targets, which are the next tokens."""
-    return tokens[:, :-1], tokens[:, 1:]
-
-
-def run_step(
-    model: Callable[[Tensor], Tensor],
-    tokens: Tensor,
-    optimizer: torch.optim.Optimizer,
-    update: Callable[[], object] | None = None,
-) -> Tensor:
-    """A whole step: gradients are reset, forward, backward, and ``update``, by default the step of
-    the optimizer.
-    """
-    optimizer.zero_grad(set_to_none=True)
-    inputs, targets = halves(tokens)
-    loss = loss_of(model(inputs), targets)
-    loss.backward()
-    (update or optimizer.step)()
-    return loss.detach()
-
-
-class OneRank:
-    """Training without other ranks."""
-
-    loss_ranks: list[int] | None = None
-
-    def __init__(self, setup: Setup) -> None:
-        self._model = setup.whole_model()
-        if setup.training.compiled:
-            self._model.compile()
-        self._forward = setup.forward_of(self._model)
-        self._optimizer = setup.optimizer(self._model.parameters())
-        self.alone: StepFunction | None = None
-
-    def step(self, tokens: Tensor) -> Tensor:
-        """See Trainer."""
-        return run_step(self._forward, tokens, self._optimizer)
-
-    def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
-        """See Trainer."""
         yield from ()
 
 
-class DataParallel:
+class OneRank(Trainer):
+    """Training without other ranks."""
+
+    def __init__(self, setup: Setup) -> None:
+        model = setup.whole_model()
+        super().__init__(setup.forward_of(model), setup.optimizer(model.parameters()))
+
+
+class DataParallel(Trainer):
     """DistributedDataParallel, for ZeRO-1 with ZeroRedundancyOptimizer.
 
     The step without communication skips the all-reduce of gradients (``no_sync``), and with ZeRO-1
     the broadcasts of the updated parameters: the replicas differ afterwards.
     """
 
-    loss_ranks: list[int] | None = None
-
     def __init__(self, setup: Setup) -> None:
-        model = setup.whole_model()
-        if setup.training.compiled:
-            model.compile()
         ids = [setup.device.index] if setup.device.type == "cuda" else None
-        self._model = DistributedDataParallel(model, device_ids=ids)
-        self._forward = setup.forward_of(self._model)
-        self._local_optimizer = None
+        self._model = DistributedDataParallel(setup.whole_model(), device_ids=ids)
+        optimizer: torch.optim.Optimizer
         if setup.training.parallel == ZERO1:
             kind, options = setup.optimizer_options()
-            sharded = ZeroRedundancyOptimizer(self._model.parameters(), kind, **options)
-            self._local_optimizer = sharded.optim
-            self._optimizer = sharded
+            optimizer = ZeroRedundancyOptimizer(self._model.parameters(), kind, **options)
+            self._update = optimizer.optim.step
         else:
-            self._optimizer = setup.optimizer(self._model.parameters())
-        self.alone: StepFunction | None = self._without_communication
-
-    def step(self, tokens: Tensor) -> Tensor:
-        """See Trainer."""
-        return run_step(self._forward, tokens, self._optimizer)
+            optimizer = setup.optimizer(self._model.parameters())
+            self._update = optimizer.step
+        super().__init__(setup.forward_of(self._model), optimizer)
+        self.alone = self._without_communication
 
     def _without_communication(self, tokens: Tensor) -> Tensor:
-        update = self._local_optimizer.step if self._local_optimizer is not None else None
         with self._model.no_sync():
-            return run_step(self._forward, tokens, self._optimizer, update)
+            return self._run(tokens, self._update)
 
     def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""
