@@ -463,7 +463,7 @@ def record(
         if resumed is not None:
             if not resumed.remainder.pending:
                 return Recorded(_print_again(resumed, exporter, printed), Outcome(EXIT_OK))
-            request = resumed.left_of(request)
+            request = replace(request, pending=resumed.remainder.pending)
         place = journal or new_journal(stem)
         with recording(
             place, printed, exporter, request, began_s, resumed, explain, within=is_silent
