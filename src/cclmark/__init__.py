@@ -5,8 +5,8 @@ the types of what they return, see ``api.py``.
 
 docs/architecture.md has the picture of the packages and their rules; the docstring of each package
 describes its modules. Every package may import the modules beside them: ``errors.py`` (exit
-codes), ``signals.py``, ``streams.py``, ``printable.py``, ``regular_file.py`` and
-``shipped_files.py``. Entries are ``__main__.py`` (commands) and ``rank_process.py`` (ranks).
+codes), ``signals.py``, ``streams.py``, ``printable.py`` and ``files.py``. Entries are
+``__main__.py`` (commands) and ``rank_process.py`` (ranks).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -17,6 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SHORT = ("-n", "2", "-w", "1")
 TWO = ("--devices", "acl:0,1", "-b", "64", "-e", "64", *SHORT)
 THREE = ("--devices", "acl:0-2", "-b", "480", "-e", "480", "-n", "1", "-w", "0")
+UNEVEN = ("--pattern", "skew:4")
 REDUCED = {"int8", "int16", "int32", "int64", "float16", "float32", "bfloat16"}
 REDUCING = {"all_reduce", "reduce_scatter", "reduce"}
 
@@ -46,7 +47,7 @@ def everything(cclmark_in, ascend, tmp_path_factory):
     """All operations in one launch, for each form of the library."""
     return {
         variant: cclmark_in(
-            tmp_path_factory.mktemp("fake"), "collectives", *THREE, env=ascend.env(variant)
+            tmp_path_factory.mktemp("fake"), "collectives", *THREE, *UNEVEN, env=ascend.env(variant)
         )
         for variant in ("", "old", "split")
     }
@@ -116,12 +117,6 @@ def test_roots(cclmark, ascend, root, variant):
         env=ascend.env(variant),
     )
     assert {(it.status, it.case.root) for it in run.journal.results} == {("ok", root)}
-
-
-def test_uneven_messages(cclmark, ascend):
-    arguments = ("alltoallv", "--devices", "acl:0-3", "-b", "4K", "-e", "64K", "-f", "4", *SHORT)
-    run = cclmark(*arguments, "--pattern", "skew:4", env=ascend.env())
-    assert {result.status for result in run.journal.results} == {"ok"}
 
 
 @pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend950PR_9589"])
@@ -202,18 +197,17 @@ def test_command_lines_of_hccl_test_are_run(cclmark, ascend):
     assert len({one.case.dtype for one in run.journal.results}) == 12
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [
-        *("all_gather", "alltoallv", "sendrecv"),
-        pytest.param("gather", marks=pytest.mark.exhaustive),  # by the calls of sendrecv
-    ],
-)
-def test_every_dtype_is_moved(cclmark, ascend, operation):
-    run = cclmark(operation, *TWO, "-d", "all", env=ascend.env())
-    statuses = {result.case.dtype: result.status for result in run.journal.results}
-    assert {dtype for dtype, status in statuses.items() if status == "ok"} == {
-        dtype for dtype in DTYPE_BYTES if not dtype.startswith("fp8")
+def test_every_dtype_is_moved(cclmark, ascend):
+    operations = ("all_gather", "alltoallv", "sendrecv", "gather")
+    run = cclmark(
+        *("collectives", "--only", ",".join(operations), *TWO, "-d", "all"), env=ascend.env()
+    )
+    statuses = {(one.case.operation, one.case.dtype): one.status for one in run.journal.results}
+    assert {key for key, status in statuses.items() if status == "ok"} == {
+        (operation, dtype)
+        for operation in operations
+        for dtype in DTYPE_BYTES
+        if not dtype.startswith("fp8")
     }
 
 
@@ -498,21 +492,19 @@ class TestAnotherInterface:
     """
 
     @pytest.mark.parametrize(
-        ("argument", "operation"),
+        ("argument", "operations"),
         [
-            ("dtype", "all_reduce"),
-            ("dtype", "all_gather"),
+            ("dtype", "all_reduce,all_gather"),
             ("op", "reduce_scatter"),
-            ("root", "broadcast"),
-            ("root", "scatter"),
-            ("direction", "sendrecv"),
-            ("direction", "gather"),
+            ("root", "broadcast,scatter"),
+            ("direction", "sendrecv,gather"),
         ],
     )
-    def test_wrong_data_is_caught(self, cclmark, ascend, argument, operation):
+    def test_wrong_data_is_caught(self, cclmark, ascend, argument, operations):
         env = ascend.env(CCLMARK_FAKE_HCCL_MISREAD=argument)
-        run = cclmark(operation, *THREE, code=1, env=env)
-        assert {result.status for result in run.journal.results} == {"wrong"}
+        run = cclmark("collectives", "--only", operations, *THREE, code=1, env=env)
+        found = {(result.case.operation, result.status) for result in run.journal.results}
+        assert found == {(operation, "wrong") for operation in operations.split(",")}
 
     @pytest.mark.parametrize(
         ("argument", "operation", "variant", "words"),

@@ -13,7 +13,7 @@ from fake_libraries import fake_library
 from patience import deadline_s, waits
 
 GROUPED = "grouped send/recv"
-EVERYTHING = ("collectives", "-b", "6K", "-e", "6K")
+EVERYTHING = ("collectives", "-b", "6K", "-e", "6K", "--root", "all", "--pattern", "skew:4")
 
 
 @dataclass(frozen=True)
@@ -123,50 +123,40 @@ class TestEveryShape:
             assert result.status == "ok", result
             if result.case.operation != "barrier":
                 assert result.verification is not None
+        for operation in ("broadcast", "reduce", "gather", "scatter"):
+            of_one = [result for result in results if result.case.operation == operation]
+            assert {result.case.root for result in of_one} == {0, 1, 2}
         (library,) = run.journal.header.libraries
         assert (library.name, library.version) == (shape.ccl, shape.version)
         assert Path(library.path).name == shape.file
-
-    def test_every_root(self, cclmark, shape) -> None:
-        arguments = ("collectives", "--only", "broadcast,reduce,gather,scatter", "--root", "all")
-        run = measure(cclmark, shape, *arguments, "-b", "96", "-e", "96", env=shape.env())
-        assert {result.case.root for result in run.journal.results} == {0, 1, 2}
-        assert {result.status for result in run.journal.results} == {"ok"}
-
-    def test_parts_of_different_sizes(self, cclmark, shape) -> None:
-        arguments = ("alltoallv", "--pattern", "skew:4", "-b", "6K", "-e", "6K")
-        run = measure(cclmark, shape, *arguments, env=shape.env())
-        assert {result.status for result in run.journal.results} == {"ok"}
 
     def test_every_type_and_reduction(self, cclmark, shape) -> None:
         run = measure(
             cclmark,
             shape,
-            *("all_reduce", "-b", "384", "-e", "384", "-d", "all", "-o", "all"),
-            *("--placement", "out-of-place"),
+            *("collectives", "--only", "all_reduce,sendrecv", "-b", "384", "-e", "384"),
+            *("-d", "all", "-o", "all", "--placement", "out-of-place"),
             env=shape.env(),
             ranks=2,
         )
-        measured = {}
+        reduced, moved = {}, {}
         for result in run.journal.results:
             key = (result.case.dtype, result.case.reduction)
-            if result.case.dtype not in shape.dtypes:
+            if result.case.operation == "sendrecv":
+                moved[key[0]] = result.status
+            elif result.case.dtype not in shape.dtypes:
                 assert result.status == "skipped"
                 assert f"does not support {key[0]}" in result.reason
             elif key[1] == "avg":
                 assert result.status == "skipped"
                 assert "reduction avg" in result.reason
             else:
-                measured[key] = result.status
-        assert set(measured.values()) == {"ok"}
-        assert len(measured) == 4 * len(shape.dtypes)
-
-    def test_every_type_is_moved(self, cclmark, shape) -> None:
-        arguments = ("sendrecv", "-b", "384", "-e", "384", "-d", "all")
-        run = measure(cclmark, shape, *arguments, env=shape.env(), ranks=2)
-        assert {result.case.dtype for result in run.journal.results} == set(DTYPE_BYTES)
-        for result in run.journal.results:
-            assert result.status == ("ok" if result.case.dtype in shape.dtypes else "skipped")
+                reduced[key] = result.status
+        assert set(reduced.values()) == {"ok"}
+        assert len(reduced) == 4 * len(shape.dtypes)
+        assert moved == {
+            dtype: "ok" if dtype in shape.dtypes else "skipped" for dtype in DTYPE_BYTES
+        }
 
     def test_pairs(self, cclmark, shape) -> None:
         run = cclmark(
@@ -192,20 +182,16 @@ class TestEveryShape:
             assert {finding.rank for finding in result.verification.findings} == {0}
 
     @pytest.mark.parametrize(
-        ("argument", "operation"),
-        [
-            ("op", "reduce_scatter"),
-            ("root", "broadcast"),
-            ("root", "reduce"),
-        ],
+        ("argument", "operations"), [("op", "reduce_scatter"), ("root", "broadcast,reduce")]
     )
     def test_an_argument_that_means_something_else_is_caught(
-        self, cclmark, shape, argument, operation
+        self, cclmark, shape, argument, operations
     ) -> None:
+        arguments = ("collectives", "--only", operations, "-o", "max", "-b", "1K", "-e", "1K")
         env = shape.env(CCLMARK_FAKE_MISREAD=argument)
-        arguments = (operation, "-o", "max") if argument == "op" else (operation,)
-        run = measure(cclmark, shape, *arguments, "-b", "1K", "-e", "1K", env=env, code=1)
-        assert "wrong" in {result.status for result in run.journal.results}
+        results = measure(cclmark, shape, *arguments, env=env, code=1).journal.results
+        wrong = {result.case.operation for result in results if result.status == "wrong"}
+        assert wrong == set(operations.split(","))
 
     def test_a_type_that_means_another_is_caught(self, cclmark, shape) -> None:
         env = shape.env(CCLMARK_FAKE_MISREAD="dtype")

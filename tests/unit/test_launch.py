@@ -1,6 +1,8 @@
+import os
 import re
 import struct
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -319,120 +321,90 @@ def failed(rank, kind, message="text"):
     return Failed(rank, b"", kind, message, "timing", 0)
 
 
-def test_a_killed_rank_is_named_with_phase_and_case():
-    states = [state(0, failure=failed(0, "aborted")), state(1, exit_status=-9)]
+@pytest.fixture
+def memory():
+    descriptor = os.memfd_create("board")
+    yield descriptor
+    os.close(descriptor)
+
+
+ABORTED = state(0, failure=failed(0, "aborted"))
+TOO_LARGE = state(0, failure=failed(0, "refused", "it does not fit: use less"))
+KILLED = state(1, exit_status=-9)
+ECC = state(1, failure=failed(1, "error", "ECC"))
+CLOSED, OUT_OF_LUCK = (
+    state(rank, failure=failed(rank, "error", words), heard=1 - rank)
+    for rank, words in enumerate(("connection closed", "out of luck"))
+)
+BEHIND = state(1, status=Status("preparing", 0, 0, 5.0, 65.0))
+WAITED = state(0, failure=failed(0, "timeout", "waited 3 s"))
+BY_CLOCK = (
+    replace(CLOSED, heard=0, failed_at_s=7.002),
+    replace(OUT_OF_LUCK, heard=1, failed_at_s=7.001),
+    state(2, failure=failed(2, "aborted"), heard=2, failed_at_s=7.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("states", "kind", "parts", "absent"),
+    [
+        (
+            [ABORTED, KILLED],
+            "died",
+            ["was killed by SIGKILL during timing of all_reduce", "  rank 0 (cuda:0, pid 100): t"],
+            "has not entered",
+        ),
+        ([WAITED, state(1, stopped=True)], "died", ["is stopped (SIGSTOP or a debugger)"], "\xff"),
+        ([ABORTED, ECC], "error", ["failed during timing", "  ECC"], "among"),
+        ([TOO_LARGE, KILLED], "died", ["was killed by SIGKILL"], "\xff"),
+        ([WAITED, BEHIND], "died", ["did not get any further than preparing"], "\xff"),
+        # The first to report, and without a common clock only one of the first.
+        (
+            [CLOSED, OUT_OF_LUCK],
+            "error",
+            ["failed during", ", among the first ranks to fail\n  out of luck"],
+            "connection closed",
+        ),
+        # The first by the clock: the report of a later failure may be read first.
+        (BY_CLOCK, "error", ["failed during", "out of luck"], "among the first"),
+    ],
+)
+def test_the_diagnosis_begins_with_the_rank_to_blame(states, kind, parts, absent):
     text = diagnose(states, [CASE])
-    assert text.startswith(
-        "rank 1 (cuda:1, pid 101) was killed by SIGKILL during timing of all_reduce"
-    )
-    assert "rank 0 (cuda:0, pid 100): timing" in text
-    assert exit_kind(states) == "died"
-
-
-def test_a_stopped_rank_is_blamed_and_not_those_that_waited_for_it():
-    states = [state(0, failure=failed(0, "timeout", "waited 3 s")), state(1, stopped=True)]
-    assert diagnose(states, [CASE]).startswith("rank 1 (cuda:1, pid 101) is stopped")
-
-
-def test_a_rank_that_reports_an_error_is_quoted():
-    states = [state(0, failure=failed(0, "aborted")), state(1, failure=failed(1, "error", "ECC"))]
-    text = diagnose(states, [CASE])
-    assert text.startswith("rank 1")
-    assert "ECC" in text
-    assert exit_kind(states) == "error"
+    assert text.startswith(f"rank 1 (cuda:1, pid 101) {parts[0]}")
+    assert all(part in text for part in parts)
+    assert absent not in text
+    assert exit_kind(states) == kind
 
 
 def test_what_all_ranks_refuse_is_reported_in_their_words_alone():
-    states = [
-        state(0, failure=failed(0, "refused", "it does not fit: use less")),
-        state(1, failure=failed(1, "aborted")),
-    ]
+    states = [TOO_LARGE, state(1, failure=failed(1, "aborted"))]
     assert diagnose(states, [CASE]) == "it does not fit: use less"
     assert exit_kind(states) == "refused"
-    dead = [states[0], state(1, exit_status=-9)]
-    assert diagnose(dead, [CASE]).startswith("rank 1 (cuda:1, pid 101) was killed by SIGKILL")
-
-
-def test_the_rank_that_is_furthest_behind_is_blamed_for_a_hang():
-    behind = Status("preparing", 0, 0, 5.0, 65.0)
-    states = [state(0, failure=failed(0, "timeout")), state(1, status=behind)]
-    assert diagnose(states, [CASE]).startswith(
-        "rank 1 (cuda:1, pid 101) did not get any further than"
-    )
 
 
 def test_a_missing_library_is_reported_as_such():
     assert exit_kind([state(0, failure=failed(0, "missing"))]) == "missing"
 
 
-def test_the_board_says_where_a_rank_is():
-    import os
-
-    fd = os.memfd_create("board")
-    try:
-        writer, reader = Board(fd, 3), Board(fd, 3)
-        assert reader.read(2).phase == PHASES[0]
-        writer.enter(2, "timing", 7, 5, 60.0)
-        status = reader.read(2)
-        assert (status.phase, status.case_index, status.batches) == ("timing", 7, 5)
-        assert status.deadline_s == pytest.approx(status.since_s + 60)
-        assert reader.read(1).phase == PHASES[0]
-    finally:
-        os.close(fd)
+def test_the_board_says_where_a_rank_is(memory):
+    writer, reader = Board(memory, 3), Board(memory, 3)
+    assert reader.read(2).phase == PHASES[0]
+    writer.enter(2, "timing", 7, 5, 60.0)
+    status = reader.read(2)
+    assert (status.phase, status.case_index, status.batches) == ("timing", 7, 5)
+    assert status.deadline_s == pytest.approx(status.since_s + 60)
+    assert reader.read(1).phase == PHASES[0]
 
 
-def test_the_board_tells_the_operations_of_a_communicator_from_none():
-    import os
-
-    fd = os.memfd_create("board")
-    try:
-        board = Board(fd, 3)
-        assert board.read(1).operations is None
-
-        def count(*words):
-            os.pwrite(fd, struct.pack("@QQQQ", *words), Board.counts_at(1))
-
-        count(1, 0, 0, 0)
-        assert board.read(1).operations == Operations(0, 0, 0)
-        count(2, 17, 16, 9)
-        assert board.read(1).operations == Operations(17, 16, 9)
-        assert board.read(0).operations is None
-        assert board.read(2).operations is None
-    finally:
-        os.close(fd)
-
-
-def test_of_several_that_failed_the_first_to_say_so_is_named():
-    states = [
-        state(0, failure=failed(0, "error", "connection closed"), heard=1),
-        state(1, failure=failed(1, "error", "out of luck"), heard=0),
-    ]
-    text = diagnose(states, [CASE])
-    assert text.startswith("rank 1 (cuda:1, pid 101) failed during")
-    assert "out of luck" in text
-
-
-def test_of_several_that_failed_the_first_by_the_clock_is_named():
-    """The report of a later failure may be read first."""
-    states = [
-        state(0, failure=failed(0, "error", "connection closed"), heard=0, failed_at_s=7.002),
-        state(1, failure=failed(1, "error", "out of luck"), heard=1, failed_at_s=7.001),
-        state(2, failure=failed(2, "aborted"), heard=2, failed_at_s=7.0),
-    ]
-    text = diagnose(states, [CASE])
-    assert text.startswith("rank 1 (cuda:1, pid 101) failed during")
-    assert "out of luck" in text
-    assert "among the first" not in text
-
-
-def test_without_a_common_clock_a_rank_is_among_the_first():
-    states = [
-        state(0, failure=failed(0, "error", "connection closed"), heard=1),
-        state(1, failure=failed(1, "error", "out of luck"), heard=0),
-    ]
-    assert ", among the first ranks to fail\n  out of luck" in diagnose(states, [CASE])
-    alone = [state(0, failure=failed(0, "aborted")), state(1, failure=failed(1, "error", "ECC"))]
-    assert "among" not in diagnose(alone, [CASE])
+def test_the_board_tells_the_operations_of_a_communicator_from_none(memory):
+    board = Board(memory, 3)
+    assert board.read(1).operations is None
+    for words in ((1, 0, 0, 0), (2, 17, 16, 9)):
+        os.pwrite(memory, struct.pack("@QQQQ", *words), Board.counts_at(1))
+        assert board.read(1).operations == Operations(*words[1:])
+    assert board.read(0).operations is None
+    assert board.read(2).operations is None
 
 
 OTHER = Case("broadcast", "nccl", 4, "float32", 8, 2, False, root=0)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
+from cclmark.files import shipped_toml_files
 from cclmark.options.varied import check_settings
 from cclmark.plan import libraries
 from cclmark.plan.library_fields import find_version
@@ -37,7 +38,6 @@ from cclmark.plan.setting_checks import allows, parse_list
 from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.references.match import restrictions
 from cclmark.run.effective_settings import effective_values
-from cclmark.shipped_files import shipped_toml_files
 from reports import COLLECTIVES
 
 LIBRARY = """

@@ -9,7 +9,7 @@ the help. These are imported for ``--help``, so they import nothing that compute
 What options become, imported when a command runs: ``case_request.py`` (the request of a command
 that measures cases), ``chosen_devices.py``, ``chosen_libraries.py``, ``varied.py`` (the variants of
 ``--vary``, the runs of train and replay), ``like.py`` (methods of other programs),
-``computes.py``, ``usual_references.py``, ``environment_file.py`` (files of variables, which tune
+``usual_references.py``, ``environment_file.py`` (files of variables, which tune
 writes and train reads).
 
 Messages name options as a user types them, and the remedy. Start with ``groups.py``.

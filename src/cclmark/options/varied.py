@@ -8,8 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.options.command import part
-from cclmark.options.groups import USUAL_ROUNDS, CaseOptions, CommunicatorOptions, StepOptions
+from cclmark.options.groups import (
+    USUAL_ROUNDS,
+    CaseOptions,
+    CommunicatorOptions,
+    ComputeOptions,
+    StepOptions,
+)
 from cclmark.plan.binding import Binding
+from cclmark.plan.computations import Compute
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import MPI, torch_backend_of
 from cclmark.plan.library_settings import (
@@ -39,6 +46,7 @@ from cclmark.plan.variants import (
     Variant,
     variants_of,
 )
+from cclmark.plan.work_beside import MATMUL, TRIAD
 from cclmark.results.configuration_files import read_configuration_files
 from cclmark.results.schema import Settings, settings_without_sweep
 
@@ -289,3 +297,24 @@ def step_settings(flags: StepOptions, ranks: int) -> Settings:
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),
     )
+
+
+#: Runtimes with a matrix product, and the type of its elements.
+_PRODUCTS = {"cuda": "bfloat16", "host": "float32"}
+
+
+def compute_of(
+    options: ComputeOptions, runtime: str, *, usual_rows: int, usual_array_bytes: int
+) -> Compute:
+    """Returns the compute of ``--compute``, ``--matrix`` and ``--array`` on devices of a runtime.
+
+    ``usual_rows``, ``usual_array_bytes``: without ``--matrix`` and ``--array``. Raises UsageError.
+    """
+    if options.compute == TRIAD:
+        return Compute(TRIAD, "float32", (options.array or usual_array_bytes) // 16 * 16)
+    if runtime not in _PRODUCTS:
+        raise UsageError(
+            f"no matrix product is known for {runtime} devices, only for "
+            f"{' and '.join(_PRODUCTS)} devices: see --devices"
+        )
+    return Compute(MATMUL, _PRODUCTS[runtime], options.matrix or usual_rows)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cclmark.errors import UsageError
+from cclmark.files import read_regular
 from cclmark.plan.sizes import in_ranges
-from cclmark.regular_file import read_regular
 
 MOST_PROCESSORS = 8192  # the largest CONFIG_NR_CPUS that Linux supports
 _PART = re.compile(r"(\d{1,6})(?:-(\d{1,6})(?::(\d{1,6})/(\d{1,6}))?)?", re.ASCII)

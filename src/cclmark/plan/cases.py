@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.errors import UsageError
+from cclmark.files import read_regular
 from cclmark.plan.counts import AtLeastOne, Count
 from cclmark.plan.items import COLLECTIVE, PAIRS
 from cclmark.plan.libraries import in_place_only
@@ -20,7 +21,6 @@ from cclmark.plan.operations import (
     size_for_count,
 )
 from cclmark.plan.sizes import format_size
-from cclmark.regular_file import read_regular
 
 _MOST_MATRIX_BYTES = 16 << 20  # 1024 ranks with 15 characters for each weight
 

@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 
 from cclmark.errors import UsageError
+from cclmark.files import shipped_toml_files
 from cclmark.plan.library_files import Library, Log, parse_library, read_library
 from cclmark.plan.runtimes import RUNTIMES
 from cclmark.plan.setting_fields import LibrarySetting
-from cclmark.shipped_files import shipped_toml_files
 
 BRIDGE = "bridge"
 MPI = "mpi"

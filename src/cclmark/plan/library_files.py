@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cclmark.errors import UsageError
+from cclmark.files import read_regular
 from cclmark.plan.library_fields import (
     LONGEST_TEXT,
     WrongFieldError,
@@ -28,7 +29,6 @@ from cclmark.plan.setting_fields import (
     check_setting_name,
     check_settings,
 )
-from cclmark.regular_file import read_regular
 
 # Shapes with their own numbers for types and reductions, then all shapes loaded from a file.
 _NUMBERED_SHAPES = ("nccl", "flagcx", "hccl", "cncl", "bkcl", "oneccl")

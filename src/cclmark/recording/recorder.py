@@ -513,7 +513,7 @@ def record(
         if resumed is not None:
             if not resumed.remainder.pending:
                 return Recorded(_print_again(resumed, exporter, printed), Outcome(EXIT_OK))
-            request = resumed.left_of(request)
+            request = replace(request, pending=resumed.remainder.pending)
         place = journal or (flags and flags.journal) or new_journal(stem)
         is_within = silent is not None
         with recording(

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from cclmark.errors import UsageError
+from cclmark.files import shipped_toml_files
 from cclmark.references.reference import Reference
 from cclmark.references.reference_files import parse_references
-from cclmark.shipped_files import shipped_toml_files
 
 REFERENCES_VARIABLE = "CCLMARK_REFERENCES"
 

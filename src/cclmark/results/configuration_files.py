@@ -7,8 +7,8 @@ import pwd
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cclmark.files import read_regular
 from cclmark.plan.library_files import ConfigurationFiles
-from cclmark.regular_file import read_regular
 
 _MOST_BYTES = 1 << 20
 

@@ -19,7 +19,7 @@ named. ``rank_binding.py`` binds it to processors.
 - Observation: ``explaining.py`` (operations and connections), ``instruments.py`` (plug-in and logs,
   in files in memory), ``mpi_variables.py``; ``context.py`` notes measured cases where no second
   process for a rank is possible. ``tracing.py``: the clock of a device for traces.
-- Without a measurement: ``probe.py``, ``ccl_capabilities.py``, ``effective_settings.py``.
+- Without a measurement: ``probe.py``, ``effective_settings.py``.
 
 Start with ``worker.py``, ``item_loop.py`` and ``measure.py``.
 """

@@ -181,7 +181,7 @@ def print_info(flags: InfoFlags) -> None:
     leave_it_to_the_first()
     flags.add_ccl_files()
     if flags.ccls:
-        from cclmark.run.ccl_capabilities import report_ccls
+        from cclmark.run.probe import report_ccls
 
         with libraries_on_standard_error():
             reports = report_ccls(flags.ccl_path)

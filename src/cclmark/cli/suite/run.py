@@ -33,6 +33,7 @@ from cclmark.errors import (
     UnreadError,
     UsageError,
 )
+from cclmark.files import shipped_toml_files
 from cclmark.kinds.pairs import request as pairing
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.devices import choose_devices
@@ -48,7 +49,6 @@ from cclmark.recording.run_files import new_path
 from cclmark.recording.standard_output import say
 from cclmark.results.journal import Journal
 from cclmark.run.probe import count_devices
-from cclmark.shipped_files import shipped_toml_files
 from cclmark.suites.checks import CommandRun, CommandVerdict, SuiteVerdict, judge, suite_exit_code
 from cclmark.suites.suite import (
     ACCELERATORS,

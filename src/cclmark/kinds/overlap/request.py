@@ -12,8 +12,7 @@ from cclmark.kinds.overlap.plan import overlaps_of
 from cclmark.launch.coordinator import Coordinator
 from cclmark.options.case_request import request_of, stem_of
 from cclmark.options.chosen_devices import wanted_of
-from cclmark.options.computes import compute_of
-from cclmark.options.varied import check_settings, checked_variants
+from cclmark.options.varied import check_settings, checked_variants, compute_of
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
 from cclmark.plan.variants import DEFAULT, Variant

@@ -41,9 +41,8 @@ from cclmark.launch.devices import DeviceChoice, choose_devices
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Outcome, Request
 from cclmark.options.chosen_libraries import unknown_library
-from cclmark.options.computes import compute_of
 from cclmark.options.usual_references import usual_references
-from cclmark.options.varied import faults_of, rounds_of, step_settings, step_variants
+from cclmark.options.varied import compute_of, faults_of, rounds_of, step_settings, step_variants
 from cclmark.plan.computations import Compute
 from cclmark.plan.libraries import (
     BRIDGE,

@@ -1,4 +1,4 @@
-"""Reading of files named by a user or a journal, with a bounded size and without blocking."""
+"""Files of users, read with a bounded size and without blocking, and those of the package."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
             if len(content) > most_bytes:
                 raise OSError(0, f"larger than {most_bytes} bytes", str(path))
     return bytes(content)
+
+
+# The engine is a shared library, so the package is a directory and never an archive;
+# importlib.resources supports archives, and takes as long to import as everything else here.
+_PACKAGE = Path(__file__).parent
+
+
+def shipped_toml_files(folder: str) -> list[Path]:
+    """The TOML files in a folder of the package, sorted by name."""
+    return sorted((_PACKAGE / folder).glob("*.toml"))
