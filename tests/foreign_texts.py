@@ -77,6 +77,7 @@ def _words(value, name=""):
         if name == "settings" and (value["group"], value["graph_launches"]) == (1, 1):
             value = {**value, "group": 0, "graph_launches": 0}
         for key, one in value.items():
+            key = key if isinstance(key, str) else f"{name} {key}"  # noqa: PLW2901
             if key == "time_s" or not key.endswith("_s") or one != value.get("time_s"):
                 yield from _words(one, key)
     elif isinstance(value, list) and value and isinstance(value[0], dict):
@@ -101,18 +102,19 @@ def _number(value):
 
 def contents_of(journal):
     """All that a journal contains of its text, as lines."""
-    lines = [*_lines_of("run", journal.header), *journal.header.notices]
+    lines = [*lines_of("run", journal.header), *journal.header.notices]
     if journal.profile is not None:
-        lines += _lines_of("profile", journal.profile)
+        lines += lines_of("profile", journal.profile)
     for place, result in enumerate(journal.results):
-        first, *others = _lines_of("", result)
+        first, *others = lines_of("", result)
         # The number of a result, unless it is its place: other cycles have the number of a case.
         lines += [first.removeprefix(f"index={place} "), *others]
-    lines += ["no end"] if journal.footer is None else _lines_of("end", journal.footer)
+    lines += ["no end"] if journal.footer is None else lines_of("end", journal.footer)
     return [re.sub(r"^the run began at \S+:", "the run began:", one) for one in lines]
 
 
-def _lines_of(name, part):
+def lines_of(name, part):
+    """The fields of a struct as lines; ``name`` begins the first one."""
     text = " ".join(filter(None, (name, *_words(msgspec.to_builtins(part)))))
     return [line.strip() for line in text.split("\n") if line.strip()]
 
