@@ -16,9 +16,8 @@ from pathlib import Path
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.importing.importers import import_text
+from cclmark.importing.importers import TraceFile, import_text, import_traces, trace_format
 from cclmark.importing.run import Given, Origin
-from cclmark.importing.traces import TraceFile, import_traces, trace_format
 
 TEXTS = Path(__file__).parent / "foreign"
 TRACES = Path(__file__).parent / "unit" / "traces"

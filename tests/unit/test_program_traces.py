@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from cclmark.errors import UsageError
 from cclmark.importing import trace_events
 from cclmark.importing.execution_trace import is_execution_trace
+from cclmark.importing.importers import import_traces, trace_format
+from cclmark.importing.inspector import read_inspector
 from cclmark.importing.kineto import read_kineto
 from cclmark.importing.trace_events import read_events
-from cclmark.importing.traces import import_traces, trace_format
 from examples import examples
 from foreign_texts import TRACE_CASES, TRACES, trace_file, trace_outcome
 from kineto_events import collective, trace
@@ -153,10 +154,17 @@ def test_the_form_of_protobuf_is_recognised_and_refused(content):
         *(b"", b"{}", b"[]", b'{"header": 1}', gzip.compress(b"text", mtime=0)),
         *(b"\x1f\x8bnonsense", b"\x80", VERSION, VERSION[:4], NODE + NODE, VERSION + b"\x05"),
         VERSION + delimited(b"\x08\x01"),
+        delimited(b"\x0a\x0aab") + NODE,  # a text that is longer than its message
     ],
 )
 def test_other_files_are_no_traces(content):
     assert trace_format(content) == ""
+
+
+def test_an_operation_of_inspector_begins_with_its_first_channel():
+    (process,) = read_inspector(BytesIO(INSPECTOR), "a.log", 0)
+    begin_ns = 1752867229235059 * 1000
+    assert (process.calls[0].begin_ns, process.calls[0].end_ns) == (begin_ns, begin_ns + 200_000)
 
 
 def test_execution_traces_are_distinct_from_those_of_the_profiler():
