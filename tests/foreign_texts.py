@@ -1,8 +1,9 @@
 """Texts of other tools, and the journals that importers create from them.
 
 ``golden/imports/`` has the journal of each stored text as lines. ``unit/foreign_cases.jsonl`` has
-changed texts, with what their journals have other, or the message that refuses them. ``python
-tests/foreign_texts.py`` writes both again, for review.
+changed texts, with what their journals have other, or the message that refuses them;
+``unit/trace_cases.jsonl`` has traces of programs, with the lines of their journals. ``python
+tests/foreign_texts.py`` writes all again, for review.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from pathlib import Path
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.importing.importers import import_text
+from cclmark.importing.importers import TraceFile, import_text, import_traces, trace_format
 from cclmark.importing.run import Given, Origin
 
 TEXTS = Path(__file__).parent / "foreign"
+TRACES = Path(__file__).parent / "unit" / "traces"
 MADE = Path(__file__).parent / "foreign_made"  # texts that only cases begin with
 JOURNALS = Path(__file__).parent / "golden" / "imports"
 CASES = Path(__file__).parent / "unit" / "foreign_cases.jsonl"
+TRACE_CASES = Path(__file__).parent / "unit" / "trace_cases.jsonl"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
 #: What stored texts do not contain, for import_text's ``given``.
 LACKING = {
@@ -60,7 +63,7 @@ def notices(journal):
 # Fields of a journal that are not of the text, but of the import; notices are lines of their own.
 _OF_THE_IMPORT = {
     *("type", "schema_version", "cclmark_version", "started_at", "ended_at", "command", "run_id"),
-    *("notices", "file", "file_date", "figure", "planned_cases", "group", "graph_launches"),
+    *("notices", "file", "file_date", "figure", "planned_cases"),
 }
 _FROM_0 = {"root", "wrong", "rank", "index", "first", "second", "peer_access"}
 
@@ -70,7 +73,10 @@ def _words(value, name=""):
     if name in _OF_THE_IMPORT:
         return
     if isinstance(value, dict):
+        if name == "settings" and (value["group"], value["graph_launches"]) == (1, 1):
+            value = {**value, "group": 0, "graph_launches": 0}
         for key, one in value.items():
+            key = key if isinstance(key, str) else f"{name} {key}"  # noqa: PLW2901
             if key == "time_s" or not key.endswith("_s") or one != value.get("time_s"):
                 yield from _words(one, key)
     elif isinstance(value, list) and value and isinstance(value[0], dict):
@@ -78,6 +84,11 @@ def _words(value, name=""):
             yield f"\n  {name}:"
             yield from _words(one)
         yield "\n "
+    elif isinstance(value, list) and value and isinstance(value[0], list):
+        for number, one in enumerate(value):
+            yield from _words(one, f"{name} {number}")
+    elif isinstance(value, list) and value and isinstance(value[0], str):
+        yield f"{name}={'; '.join(value)}"
     elif isinstance(value, list | tuple) and value:
         yield f"{name}={','.join(map(_number, value))}".replace(" ", "")
     elif value or (name in _FROM_0 and value == 0):
@@ -90,15 +101,21 @@ def _number(value):
 
 def contents_of(journal):
     """All that a journal contains of its text, as lines."""
-    parts = [("run", journal.header), *(("", one) for one in journal.results)]
-    parts.append(("no end", {}) if journal.footer is None else ("end", journal.footer))
-    head, *results = (
-        " ".join(filter(None, (name, *_words(msgspec.to_builtins(part))))) for name, part in parts
-    )
-    # The number of a result, unless it is its place: results of other cycles have those of a case.
-    results = [one.removeprefix(f"index={place} ") for place, one in enumerate(results)]
-    lines = [*head.split("\n"), *journal.header.notices, *results]
-    return [re.sub(r"^the run began at \S+:", "the run began:", one.strip()) for one in lines]
+    lines = [*lines_of("run", journal.header), *journal.header.notices]
+    if journal.profile is not None:
+        lines += lines_of("profile", journal.profile)
+    for place, result in enumerate(journal.results):
+        first, *others = lines_of("", result)
+        # The number of a result, unless it is its place: other cycles have the number of a case.
+        lines += [first.removeprefix(f"index={place} "), *others]
+    lines += ["no end"] if journal.footer is None else lines_of("end", journal.footer)
+    return [re.sub(r"^the run began at \S+:", "the run began:", one) for one in lines]
+
+
+def lines_of(name, part):
+    """The fields of a struct as lines; ``name`` begins the first one."""
+    text = " ".join(filter(None, (name, *_words(msgspec.to_builtins(part)))))
+    return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def expected_of(names):
@@ -130,6 +147,38 @@ def changed(case):
 
 def _text_of(name):
     return next(one for one in (TEXTS / name, MADE / name) if one.exists()).read_text()
+
+
+def trace_file(content, name="trace.json"):
+    """A file of a trace."""
+    return TraceFile(name, content, Origin(name, f"digest of {name}", 0.0, ["cclmark"], "0"))
+
+
+def traces_of(case):
+    """The files of a case: each a whole text, or a stored one with other words."""
+    files = []
+    for name, text in case["files"].items():
+        if isinstance(text, str):
+            content = text.encode()
+        else:
+            stored_name, *changes = text
+            content = (TRACES / stored_name).read_bytes()
+            for old, new in changes:
+                assert old.encode() in content
+                content = content.replace(old.encode(), new.encode(), 1)
+        files.append(trace_file(content, name))
+    return files
+
+
+def trace_outcome(case):
+    """What importing the files of a case gives: a message, or the lines of the journal."""
+    files = traces_of(case)
+    assert {trace_format(file.content) for file in files} <= {case["format"], ""}
+    try:
+        return {"lines": contents_of(import_traces(files, case["format"]))}
+    except UsageError as error:  # without the words of the JSON reader
+        decoder = re.compile(r"(?:Expected `|JSON is malformed|Input data was).*", re.DOTALL)
+        return {"refused": decoder.sub("…", str(error))}
 
 
 def outcome(case):
@@ -167,12 +216,16 @@ def _update():
     for path in (*TEXTS.iterdir(), *MADE.iterdir()):
         lines = contents_of(read(path.read_bytes(), **LACKING.get(path.name, {})))
         (JOURNALS / f"{path.name}.txt").write_text("\n".join(lines) + "\n")
-    lines = []
-    for line in CASES.read_text().splitlines():
-        case = json.loads(line)
-        kept = {key: one for key, one in case.items() if key not in ("refused", "changes")}
-        lines.append(json.dumps(kept | outcome(case), ensure_ascii=False) + "\n")
-    CASES.write_text("".join(lines))
+    for path, outcome_of in ((CASES, outcome), (TRACE_CASES, trace_outcome)):
+        lines = []
+        for line in path.read_text().splitlines():
+            case = json.loads(line)
+            kept = {
+                key: one for key, one in case.items() if key not in ("refused", "changes", "lines")
+            }
+            kept |= {key: case[key] for key in ("lines",) if key in case and path == CASES}
+            lines.append(json.dumps(kept | outcome_of(case), ensure_ascii=False) + "\n")
+        path.write_text("".join(lines))
 
 
 if __name__ == "__main__":

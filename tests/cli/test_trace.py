@@ -295,11 +295,14 @@ def test_a_library_that_works_in_place_only(cclmark, torch):
     [journal] = run.directory.glob("cclmark-runs/*.jsonl")
     assert timeline.stem.rpartition("-")[2] == journal.stem.rpartition("-")[2]
     assert "-all_reduce-torch-gloo-2-" in timeline.stem
-    asked = cclmark(
-        *("trace", "all_reduce", "--devices", "host:2", *options, "--placement", "out-of-place"),
-        code=3,
-    )
-    assert "nothing was traced" in asked.err
+
+
+def test_a_case_that_is_skipped_leaves_no_trace(cclmark, tmp_path):
+    path = tmp_path / "t.pftrace"
+    run = cclmark("trace", "all_reduce", "--devices", "host:2", "-b", "1T", "-O", path, code=3)
+    assert "nothing was traced" in run.err
+    assert "nothing was measured: requires 2 TiB of memory per rank" in run.err
+    assert not path.exists()
 
 
 def test_a_rank_that_dies_while_tracing(cclmark, fake_cuda, tmp_path):

@@ -28,7 +28,7 @@ from cclmark.profile.observed import (
     ObservedOperation,
     ObservedProcess,
 )
-from cclmark.profile.profile_assembly import assemble, waits_of
+from cclmark.profile.profile_assembly import assembled_profile, waits_of
 from cclmark.profile.profile_gaps import absent_of, differences_of
 from cclmark.profile.repetitions import Period, period_of
 from cclmark.results.journal import Journal
@@ -114,7 +114,7 @@ def test_the_rank_with_the_shortest_kernels_is_the_one_that_others_wait_for():
     assert found[0][0].total_ns == (60 + 70 + 50) * US
     assert found[1][0].total_ns == 0
     assert [one[0].last for one in found] == [0, 3]  # 2 µs are no sign of waiting
-    assembled = assemble("plug-in", [early, late])
+    assembled = assembled_profile("plug-in", [early, late])
     waits = waits_of_processes(assembled.results)
     assert waits[0].wait_s == pytest.approx(180e-6)
     assert (waits[1].last, waits[1].compared) == (3, 4)
@@ -133,7 +133,7 @@ def test_exposed_and_overlapped_communication():
     process = process_of(
         0, [100, 100], kernels=kernels, steps=[(0, 1000 * US), (1000 * US, 2000 * US)]
     )
-    assembled = assemble("kineto", [process])
+    assembled = assembled_profile("kineto", [process])
     (found,) = assembled.profile.processes
     assert found.communication_s == pytest.approx(200e-6)
     assert found.exposed_s == pytest.approx((50 + 40) * 1e-6)
@@ -150,12 +150,12 @@ def test_exposed_and_overlapped_communication():
 
 def test_differences_between_ranks_and_absent_ranks_are_reported():
     processes = [process_of(0, [100] * 3), process_of(1, [100] * 2)]
-    assembled = assemble("plug-in", processes)
+    assembled = assembled_profile("plug-in", processes)
     assert differences_of(assembled.profile, assembled.results) == [
         "all_reduce of 1 KiB float32 in group 0: rank 1 called it 2 times, rank 0 3 times"
     ]
     assert absent_of(assembled.profile) == []
-    alone = assemble("plug-in", processes[:1])
+    alone = assembled_profile("plug-in", processes[:1])
     assert absent_of(alone.profile)[0].startswith("1 of 2 ranks of a group are not part")
     assert differences_of(alone.profile, alone.results) == []
 
@@ -163,7 +163,7 @@ def test_differences_between_ranks_and_absent_ranks_are_reported():
 def test_ranks_may_call_an_alltoallv_with_counts_of_their_own():
     processes = [process_of(0, [100], "alltoallv"), process_of(1, [100], "alltoallv")]
     processes[1].operations[0].size_bytes = 2048
-    assembled = assemble("kineto", processes)
+    assembled = assembled_profile("kineto", processes)
     assert len(assembled.results) == 2
     assert differences_of(assembled.profile, assembled.results) == []
 
@@ -171,11 +171,11 @@ def test_ranks_may_call_an_alltoallv_with_counts_of_their_own():
 def test_the_time_of_messages_in_one_kernel_counts_once():
     process = process_of(0, [100] * 3, "send")
     process.calls = [ObservedCall(0, number, US, US, 101 * US) for number in range(3)]
-    (figures,) = assemble("plug-in", [process]).results[0].figures
+    (figures,) = assembled_profile("plug-in", [process]).results[0].figures
     assert figures.total_s == pytest.approx(100e-6)
     assert figures.median_s == pytest.approx(100e-6)
     process.calls = process.calls[:2]  # not all are listed
-    (figures,) = assemble("plug-in", [process]).results[0].figures
+    (figures,) = assembled_profile("plug-in", [process]).results[0].figures
     assert figures.total_s is None
 
 
@@ -188,7 +188,7 @@ def test_a_window_is_one_step_in_the_order_of_its_calls():
         for number in range(5)
         for place, at in ((0, (1 + number * 1000) * US), (1, (501 + number * 1000) * US))
     ]
-    assembled = assemble("plug-in", [process])
+    assembled = assembled_profile("plug-in", [process])
     (window,) = assembled.profile.window
     assert [one.begin_s for one in window] == [0.0, pytest.approx(500e-6)]
     names = [assembled.results[one.index].profiled.operation for one in window]
@@ -214,7 +214,7 @@ def test_steps_by_the_clock_of_the_host_are_not_compared_with_times_of_kernels()
             ObservedCall(1, number, at_ns + 500 * US, begin_ns + 500 * US, begin_ns + 550 * US)
         )
     process.calls = calls
-    (found,) = assemble("plug-in", [process]).profile.processes
+    (found,) = assembled_profile("plug-in", [process]).profile.processes
     assert found.step_s == pytest.approx(1000e-6)
     assert found.step_communication_s is None
     assert found.communication_s == pytest.approx(450e-6)
@@ -225,7 +225,7 @@ def test_equal_operations_of_equal_groups_are_one_row():
     for number, process in enumerate(processes):
         process.groups = {f"g{number}": ObservedGroup(f"g{number}", "tp", 2, 0)}
         process.operations[0].group = f"g{number}"
-    assembled = assemble("plug-in", processes)
+    assembled = assembled_profile("plug-in", processes)
     assert len(assembled.results) == 2
     (row,) = sums_of(assembled.results, assembled.profile)
     assert sorted(row.groups) == [0, 1]
@@ -234,7 +234,9 @@ def test_equal_operations_of_equal_groups_are_one_row():
 
 
 def test_results_without_the_line_of_their_profile_are_shown():
-    results = assemble("plug-in", [process_of(0, [100] * 3), process_of(1, [40] * 3)]).results
+    results = assembled_profile(
+        "plug-in", [process_of(0, [100] * 3), process_of(1, [40] * 3)]
+    ).results
     whole = completed(None, results)
     assert [(one.rank, one.calls) for one in whole.processes] == [(0, 3), (1, 3)]
     assert [row[0] for row in process_rows(results, whole)] == ["0", "1"]
@@ -246,7 +248,7 @@ def test_results_without_the_line_of_their_profile_are_shown():
 
 def test_drawings_keep_processes_of_equal_ranks_apart():
     processes = [process_of(0, [100, 90]), process_of(1, [40, 50])]
-    profile = assemble("plug-in", processes).profile
+    profile = assembled_profile("plug-in", processes).profile
     assert drawn_numbers(profile) == ("rank", [0, 1])
     profile.processes[1].rank = 0
     assert drawn_numbers(profile) == ("process", range(2))
@@ -259,7 +261,7 @@ def content_of(assembled, **more):
 
 
 def test_problems_and_the_end_of_the_program_are_findings():
-    assembled = assemble("plug-in", [process_of(0, [100]), process_of(1, [100])])
+    assembled = assembled_profile("plug-in", [process_of(0, [100]), process_of(1, [100])])
     assembled.profile.program_exit_code = 9
     content = content_of(assembled, message="the program ended with exit code 9", problems=["lost"])
     document = document_of_profile(content)
@@ -276,7 +278,9 @@ def test_problems_and_the_end_of_the_program_are_findings():
 
 def test_the_rank_that_communicates_most_is_named():
     document = document_of_profile(
-        content_of(assemble("plug-in", [process_of(0, [300] * 3), process_of(1, [100] * 3)]))
+        content_of(
+            assembled_profile("plug-in", [process_of(0, [300] * 3), process_of(1, [100] * 3)])
+        )
     )
     (text,) = [one.sentence for one in document.findings if one.severity == "note"]
     assert text.startswith("operations run for ")
@@ -291,7 +295,7 @@ def test_what_tables_leave_out_is_a_note():
             for size in range(1, 61)
         ]
         process.calls = []
-    document = document_of_profile(content_of(assemble("plug-in", processes)))
+    document = document_of_profile(content_of(assembled_profile("plug-in", processes)))
     notes = {
         one.title: (len(one.rows), one.notes) for one in document.blocks if isinstance(one, Table)
     }
@@ -302,7 +306,7 @@ def test_what_tables_leave_out_is_a_note():
 
 
 def test_calls_of_a_step_are_drawn_at_their_times():
-    assembled = assemble("plug-in", [process_of(0, [100] * 4), process_of(1, [40] * 4)])
+    assembled = assembled_profile("plug-in", [process_of(0, [100] * 4), process_of(1, [40] * 4)])
     document = document_of_profile(content_of(assembled))
     bars, calls = (one for one in document.blocks if isinstance(one, Bars | Stages))
     assert [name for name, _ in bars.rows] == ["rank 0", "rank 1"]
@@ -316,7 +320,9 @@ def test_calls_of_a_step_are_drawn_at_their_times():
 
 
 def test_rows_are_of_processes_and_those_of_pages_of_all_together():
-    (result,) = assemble("plug-in", [process_of(0, [100, 300]), process_of(1, [40])]).results
+    (result,) = assembled_profile(
+        "plug-in", [process_of(0, [100, 300]), process_of(1, [40])]
+    ).results
     rows = [*FIELDS.layout().rows_of(HEADER, None)(result)]
     place = [one.name for one in FIELDS.layout().columns].index("calls")
     assert [row[place] for row in rows] == [2, 1]

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.importing.importers import TraceFile, import_traces
 from cclmark.importing.run import Origin
-from cclmark.importing.traces import TraceFile, import_traces
 from cclmark.kinds.replay.document import error_lines, table_of_replays
 from cclmark.kinds.replay.figures import summaries_of_replays
 from cclmark.kinds.replay.plan import OriginalStep, Replay
@@ -23,7 +23,7 @@ from cclmark.profile.observed import (
     ObservedOperation,
     ObservedProcess,
 )
-from cclmark.profile.profile_assembly import assemble
+from cclmark.profile.profile_assembly import assembled_profile
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Profile
 
@@ -58,7 +58,7 @@ def process_of(rank, times_us, steps_us=None, *, late=0, group="g"):
 
 
 def journal_of(*processes):
-    assembled = assemble("plug-in", processes)
+    assembled = assembled_profile("plug-in", processes)
     return Journal(header=None, results=assembled.results, profile=assembled.profile)
 
 

@@ -15,9 +15,9 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.step_words import PARTS, STEP, STEP_FIELDS, STEPS_HEAD
 from cclmark.errors import UsageError
+from cclmark.importing.importers import TraceFile, import_traces
 from cclmark.importing.kineto import read_kineto
 from cclmark.importing.run import Origin
-from cclmark.importing.traces import TraceFile, import_traces
 from cclmark.kinds.profile.document import FIELDS as PROFILE_FIELDS
 from cclmark.kinds.profile.document import program_of
 from cclmark.kinds.train.document import FIELDS, head_of

@@ -2,11 +2,11 @@
 
 Imports: analysis, kinds, plan, profile, results.
 
-``importers.py`` lists the formats, a chapter for each tool or for tools of one kind; ``traces.py``
-lists those of programs' traces, whose files, one for each rank, are one journal. A reader of lines,
+``importers.py`` lists the formats, a chapter for each tool or for tools of one kind, and those of
+programs' traces, whose files, one for each rank, are one journal. A reader of lines,
 tables or matrices (``line_reader.py``) returns a ``ForeignRun`` (``run.py``): rows as they were
 printed, and the information around them. ``assemble.py`` creates the journal for all formats, with
-``plausible.py``; ``cleaned_text.py`` reads numbers and names.
+``plausible.py``, and merges several texts of one run; ``cleaned_text.py`` reads numbers and names.
 
 Traces of torch.profiler (``kineto.py``) arrive piece by piece (``trace_events.py``) and become the
 same ``ObservedProcess`` values as the plug-in's logs, see ``cclmark.profile``.

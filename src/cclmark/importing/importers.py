@@ -1,17 +1,29 @@
-"""The formats that can be imported. To add one: a file with its reader, and a line here."""
+"""The formats that can be imported. To add one: a file with its reader, and a line here.
+
+Of traces of programs several files, one for each rank, are one journal.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
 
 from cclmark.errors import UsageError
-from cclmark.importing.assemble import assemble
+from cclmark.importing.assemble import assemble, iso_time
 from cclmark.importing.cclmark_output import CCLMARK_JSON
 from cclmark.importing.cleaned_text import Text, decode
 from cclmark.importing.cuda_p2p import CUDA_SAMPLES
 from cclmark.importing.deepep import DEEPEP
+from cclmark.importing.execution_trace import is_execution_trace, read_execution_trace
 from cclmark.importing.hccl_flagcx import FLAGCX, HCCL
+from cclmark.importing.inspector import is_inspector, read_inspector
 from cclmark.importing.json_lines import MSCCLPP, SUPERBENCH, SUPERBENCH_COPIES
+from cclmark.importing.kineto import is_kineto, read_kineto
 from cclmark.importing.line_reader import Importer
 from cclmark.importing.ml_engineering import ALL_GATHER_OBJECT, ALL_REDUCE_BENCH, ALL_REDUCE_LATENCY
 from cclmark.importing.mpi_tables import IMB, OSU, UCC
@@ -22,9 +34,170 @@ from cclmark.importing.nvbandwidth import NVBANDWIDTH, NVBANDWIDTH_JSON
 from cclmark.importing.pccl import PCCL
 from cclmark.importing.perftest import PERFTEST, PERFTEST_JSON
 from cclmark.importing.run import Given, Origin
-from cclmark.importing.traces import TRACE_IMPORTERS
 from cclmark.importing.transports import NIXLBENCH, UCX
+from cclmark.profile.observed import ObservedProcess
+from cclmark.profile.profile_assembly import assembled_profile, unmeasured_settings
+from cclmark.profile.profile_gaps import absent_of, differences_of
 from cclmark.results.journal import Journal
+from cclmark.results.schema import (
+    SCHEMA_VERSION,
+    DeviceDescription,
+    Footer,
+    Header,
+    Imported,
+    LibraryDescription,
+    Machine,
+)
+
+#: From so many bytes at its start the format of a trace is known.
+HEAD_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class TraceImporter:
+    """A format of traces. ``fits``: whether a file has it.
+
+    ``fits`` requires the start of a file: ``HEAD_BYTES``, or all of it. ``read``: the ranks of
+    a file, usually one, from the open file, the name for messages, and the number of the file.
+    Raises UsageError.
+    """
+
+    tool: str
+    figure: str
+    fits: Callable[[bytes], bool]
+    read: Callable[[BinaryIO, str, int], Sequence[ObservedProcess]]
+
+
+#: The formats that ``cclmark import`` detects. To add one: a file with its reader, and a line here.
+TRACE_IMPORTERS = {
+    "kineto": TraceImporter(
+        "torch.profiler",
+        "the time of kernels by the device's clock; for gloo, of calls by the host's",
+        is_kineto,
+        lambda file, name, number: [read_kineto(file, name, number)],
+    ),
+    "execution-trace": TraceImporter(
+        "ExecutionTraceObserver",
+        "none: execution traces have no times",
+        is_execution_trace,
+        lambda file, name, number: [read_execution_trace(file, name, number)],
+    ),
+    "nccl-inspector": TraceImporter(
+        "NCCL Inspector",
+        "the time of the slowest channel's kernel by the device's clock, in whole microseconds",
+        is_inspector,
+        read_inspector,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """A file. ``name``: for messages. ``content``: all of it, or its start if ``path`` is set."""
+
+    name: str
+    content: bytes
+    origin: Origin
+    path: Path | None = None
+
+    def open(self) -> BinaryIO:
+        """The whole file. Raises UsageError if it cannot be opened."""
+        if self.path is None:
+            return BytesIO(self.content)
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise UsageError(f"cannot read {self.name}: {error.strerror}") from None
+
+
+def trace_format(content: bytes) -> str:
+    """Returns the format of a trace; empty if the file is none."""
+    return next((name for name, one in TRACE_IMPORTERS.items() if one.fits(content)), "")
+
+
+def import_traces(files: Sequence[TraceFile], format: str) -> Journal:
+    """Creates one journal of the traces of a program's ranks.
+
+    Raises UsageError if a file cannot be read, or two are of the same rank.
+    """
+    importer = TRACE_IMPORTERS[format]
+    processes: list[ObservedProcess] = []
+    names: dict[int, str] = {}
+    for number, file in enumerate(files):
+        try:
+            with file.open() as opened:
+                found = importer.read(opened, file.name, number)
+        except OSError as error:
+            raise UsageError(f"cannot read {file.name}: {error.strerror}") from None
+        for process in found:
+            if process.rank in names:
+                raise UsageError(
+                    f"{names[process.rank]} and {file.name} are both of rank {process.rank}: "
+                    "import one trace for each rank of one program"
+                )
+            names[process.rank] = file.name
+            processes.append(process)
+    processes.sort(key=lambda one: one.rank)
+    assembled = assembled_profile(format, processes)
+    profile = assembled.profile
+    profile.notes = [*_one_alone(processes), *absent_of(profile)]
+    profile.notes += differences_of(profile, assembled.results)
+    header = _header(files, format, processes, len(assembled.results))
+    return Journal(
+        header=header,
+        results=[*assembled.results],
+        profile=profile,
+        footer=Footer(ended_at=header.started_at, exit_code=0, duration_s=0.0),
+    )
+
+
+def _one_alone(processes: Sequence[ObservedProcess]) -> list[str]:
+    if len(processes) > 1:
+        return []
+    return [
+        f"only the trace of rank {processes[0].rank} was imported: whether ranks wait for others "
+        "is unknown"
+    ]
+
+
+def _header(
+    files: Sequence[TraceFile], format: str, processes: Sequence[ObservedProcess], results: int
+) -> Header:
+    origin = files[0].origin
+    written = iso_time(origin.written_s)
+    digest = hashlib.sha256("".join(one.origin.digest for one in files).encode()).hexdigest()
+    libraries = dict.fromkeys(one.library for one in processes if one.library)
+    ranks = [len(one.members) or one.ranks for each in processes for one in each.groups.values()]
+    host = processes[0].host
+    return Header(
+        schema_version=SCHEMA_VERSION,
+        cclmark_version=origin.version,
+        started_at=written,
+        command=origin.command,
+        machine=Machine(host, "", "", "", 0, 0),
+        devices=[
+            DeviceDescription(number, one.host, "", -1, "process", 0)
+            for number, one in enumerate(processes)
+        ],
+        links=[],
+        libraries=[
+            LibraryDescription(name, version, "")
+            for name, _, version in (text.partition(" ") for text in libraries)
+        ],
+        environment={},
+        settings=unmeasured_settings("profile"),
+        run_id=digest[:32],
+        planned_cases=results,
+        imported=Imported(
+            tool=TRACE_IMPORTERS[format].tool,
+            format=format,
+            file=origin.file,
+            file_date=written,
+            figure=TRACE_IMPORTERS[format].figure,
+            ranks=max([len(processes), *ranks]),
+        ),
+    )
+
 
 _JOURNAL = b'{"type":"header"'
 _HEAD_LINES = 5  # one of which contains the version in cclmark's own table

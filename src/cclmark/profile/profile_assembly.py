@@ -68,7 +68,7 @@ class _Item:
     parts: dict[int, list[int]] = field(default_factory=dict)
 
 
-def assemble(source: str, processes: Sequence[ObservedProcess]) -> Assembled:
+def assembled_profile(source: str, processes: Sequence[ObservedProcess]) -> Assembled:
     """Assembles ``processes``, which are in the order in which they are numbered."""
     groups, numbers = _groups(processes)
     items = _items(processes, numbers)

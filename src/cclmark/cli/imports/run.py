@@ -16,16 +16,16 @@ from cclmark.cli.imports.command import ImportFlags
 from cclmark.document.remarks import left_out
 from cclmark.document.text import counted
 from cclmark.errors import EXIT_OK, OutputError, UsageError
-from cclmark.importing.importers import import_text
-from cclmark.importing.merge import merged
-from cclmark.importing.run import Given, Origin
-from cclmark.importing.traces import (
+from cclmark.importing.assemble import merged
+from cclmark.importing.importers import (
     HEAD_BYTES,
     TRACE_IMPORTERS,
     TraceFile,
+    import_text,
     import_traces,
     trace_format,
 )
+from cclmark.importing.run import Given, Origin
 from cclmark.kinds.registry import parse_journal, report_kind
 from cclmark.printable import plain
 from cclmark.results.journal import Journal, JournalWriter

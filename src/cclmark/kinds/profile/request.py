@@ -30,7 +30,7 @@ from cclmark.kinds.registry import is_readable
 from cclmark.launch.program import Descendants, ProgramEnd, SeenProcess, run_program
 from cclmark.plan.profiled import PLUG_IN
 from cclmark.printable import plain, plain_lines, printable
-from cclmark.profile.profile_assembly import Assembled, assemble, unmeasured_settings
+from cclmark.profile.profile_assembly import Assembled, assembled_profile, unmeasured_settings
 from cclmark.profile.profile_gaps import (
     absent_of,
     differences_of,
@@ -152,7 +152,7 @@ def _assembled(
     )
     complete_groups(processes)
     numbered = number_by_process(processes)
-    assembled = assemble(PLUG_IN, processes)
+    assembled = assembled_profile(PLUG_IN, processes)
     code = run.end.exit_code if run.end is not None else EXIT_OK
     problems = [*run.unreadable, *losses_of(run.logs)]
     if not assembled.results:

@@ -1,0 +1,177 @@
+"""Lines of logs about algorithms and connections, and what a rank wrote about itself, as read.
+
+``log_lines.jsonl`` has lines of NCCL, RCCL, FlagCX, oneCCL and HCCL, and answers of ranks with
+their stacks, with what is read of them. UPDATE_GOLDEN=1 writes the latter again, for review.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.explain.nccl_log import operations_in, paths_in
+from cclmark.launch.stacks import _Map, render
+from cclmark.plan.libraries import log_of, shipped
+from cclmark.plan.library_files import Log
+from cclmark.run.instruments import operations_of_log
+from foreign_texts import lines_of
+
+FILE = Path(__file__).parent / "log_lines.jsonl"
+CASES = [json.loads(line) for line in FILE.read_text().splitlines()]
+READERS = {
+    "connections": lambda text: lines_of("", paths_in(text)),
+    "choices": lambda text: [*map(_words, operations_in(text))],
+    "oneccl": lambda text: [*map(_words, operations_of_log(text, log_of("oneccl")))],
+    "hccl": lambda text: [*map(_words, operations_of_log(text, log_of("hccl")))],
+    "stack": render,
+}
+
+
+def _words(operation):
+    return " ".join([*lines_of("", operation), f"choice={operation.choice}"])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["what"])
+def test_lines(case):
+    text = "\n".join(case["text"])
+    found = READERS[case["reader"]](text)
+    if os.environ.get("UPDATE_GOLDEN"):
+        case["found"] = found
+        FILE.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in CASES))
+    assert found == case["found"]
+
+
+# Logs that are cut off or are not what they seem.
+
+ON_ONE_HOST = "\n".join(next(one["text"] for one in CASES if one["what"] == "lines of one host"))
+HEAD = "node1:4711:4712 [0] NCCL INFO "
+
+
+def test_half_a_line_says_nothing():
+    line = next(one["text"] for one in CASES if one["reader"] == "choices")[0]
+    assert all(operations_in(line[:length]) == [] for length in range(len(line)))
+
+
+def test_messages_are_bounded_and_printable():
+    text = "".join(
+        f"n:1:1 [0] x.cc:1 NCCL WARN message {i} \x1b[31m{'x' * 999}\n" for i in range(99)
+    )
+    found = paths_in(text).messages
+    assert len(found) == 20
+    assert all(len(one) <= 300 and one.isprintable() for one in found)
+
+
+@given(st.integers(0, len(ON_ONE_HOST)))
+def test_a_log_that_is_cut_off_contains_nothing_else(end):
+    whole, part = paths_in(ON_ONE_HOST), paths_in(ON_ONE_HOST[:end])
+    for route in part.routes:
+        assert (route.first, route.second) == (0, 1)
+        assert route.channels <= 2
+    assert set(part.ring_next) <= set(whole.ring_next)
+    assert set(part.parameters) <= set(whole.parameters)
+
+
+@given(st.text())
+def test_any_text_is_read(text):
+    paths_in(text)
+    paths_in("\n".join(HEAD + line for line in text.splitlines()))
+
+
+def test_all_groups():
+    log = Log(pattern=r"(?P<algorithm>\w+) (?P<protocol>\w+) on (?P<channels>\w+)")
+    found = operations_of_log("TREE LL on 3\nTREE LL on many\n", log)
+    assert [(one.algorithm, one.protocol, one.channels) for one in found] == [
+        ("TREE", "LL", 3),
+        ("TREE", "LL", 0),
+    ]
+
+
+def test_the_libraries_that_log():
+    assert {name for name in shipped() if log_of(name).pattern} == {"hccl", "oneccl"}
+
+
+def run_program(program):
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True)
+
+
+def test_standard_output_of_c_is_read_by_case():
+    run = run_program("""
+import ctypes, os, sys
+from cclmark.plan.libraries import log_of
+from cclmark.run.instruments import LibraryLog
+c = ctypes.CDLL(None)
+print("before")
+c.printf(b"before in C\\n")
+log = LibraryLog(["oneccl", "shm"])
+assert os.environ["CCL_LOG_LEVEL"] == "debug"
+c.printf(b"|CCL_DEBUG| selected algo: coll reduce, count 1, algo while_loading\\n")
+for name in ("ring", "tree"):
+    log.begin()
+    c.printf(f"|CCL_DEBUG| selected algo: coll reduce, count 1, algo {name}\\n".encode())
+    print([one.algorithm for one in log.operations(log_of("oneccl"))], file=sys.stderr)
+""")
+    assert run.stderr.splitlines() == ["['ring']", "['tree']"]
+    assert sorted(run.stdout.splitlines()) == ["before", "before in C"]
+
+
+def test_standard_output_stays_without_a_library_that_logs():
+    run = run_program("""
+from cclmark.run.instruments import LibraryLog
+log = LibraryLog(["nccl", "unknown"])
+log.begin()
+print("after")
+""")
+    assert run.stdout == "after\n"
+
+
+# Stacks
+
+PYTHON = """Current thread 0x00007f (most recent call first):
+  File "/opt/venv/lib/python3.11/site-packages/cclmark/run/measure.py", line 103 in _batch
+  File "/opt/venv/lib/python3.11/site-packages/cclmark/run/worker.py", line 210 in run
+  File "/opt/venv/lib/python3.11/site-packages/cclmark/run/worker.py", line 311 in run_rank
+  File "/opt/venv/lib/python3.11/site-packages/cclmark/rank_process.py", line 32 in main
+  File "/opt/venv/lib/python3.11/site-packages/cclmark/rank_process.py", line 36 in <module>
+  File "<frozen runpy>", line 88 in _run_code
+  File "<frozen runpy>", line 198 in _run_module_as_main
+"""
+
+
+def frame(pc, path, offset, symbol=""):
+    return f"frame\t{pc:#x}\t{path}\t{offset:#x}\t{symbol}\n"
+
+
+def answer(*frames):
+    """All that a rank writes whose native frames are ``frames``: address, path, offset, symbol."""
+    addresses = "".join(f"address {one[0]:#x}\n" for one in frames)
+    return f"begin\n{PYTHON}{addresses}{''.join(frame(*one) for one in frames)}end\n"
+
+
+def test_an_answer_that_ends_before_the_names_still_tells_the_modules():
+    """As where another thread of the rank holds the loader's lock for ever."""
+    memory = _Map(os.getpid())
+    pc = ctypes.cast(ctypes.CDLL(None).poll, ctypes.c_void_p).value + 4
+    lines = render(f"begin\n{PYTHON}address {pc:#x}\naddress 0x10\n", memory)
+    assert lines[0].startswith("libc.so.6+0x")
+    assert lines[1] == "unknown code+0x10"
+    assert lines[2] == "python: _batch (cclmark/run/measure.py:103)"
+
+
+@given(st.text(alphabet=st.sampled_from('frame\taddress 0x1f\n("_ZN'), max_size=300))
+def test_nothing_that_a_rank_writes_upsets_the_reader(text):
+    render(text)
+
+
+@given(st.integers(min_value=0))
+def test_an_answer_may_end_anywhere(length):
+    whole = answer((0x10, "/lib/libc.so.6", 0xE10, "poll+0x4f"), (0x20, "/opt/libnccl.so.2", 0x5))
+    render(whole[: length % (len(whole) + 1)])
