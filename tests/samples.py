@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from cclmark.rendezvous.keys import Access
@@ -38,6 +42,26 @@ def header_of(settings: Settings, *libraries: LibraryDescription) -> Header:
     """The header of a run of these libraries, without devices."""
     machine = Machine("", "", "", "", 1, 0)
     return Header(1, "", "", [], machine, [], [], list(libraries), {}, settings)
+
+
+def edited(journal: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:
+    """A journal whose lines ``change`` has altered, without checksums.
+
+    A line for which ``change`` returns False is left out.
+    """
+    lines = []
+    for line in journal.splitlines():
+        entry = json.loads(line)
+        entry.pop("crc32", None)
+        if change(entry) is not False:
+            lines.append(json.dumps(entry).encode())
+    return b"\n".join(lines) + b"\n"
+
+
+def with_header(journal: bytes, **fields) -> bytes:
+    """A journal with other values in its header."""
+    first, _, rest = journal.partition(b"\n")
+    return edited(first, lambda header: header.update(fields)) + rest
 
 
 def usual_job(**changes) -> Job:
