@@ -167,10 +167,11 @@ class TestPages:
 
 class TestAdding:
     def test_a_journal_comes_out_as_it_went_in(self, history, request):
-        """One of each kind: of a series of equal runs the first one, with --all every one."""
+        """Of a series of equal runs the first one, and no large one; with --all every one."""
         whole = request.config.getoption("--all")
         for file in [GOLDEN, *sorted(RESULTS.rglob("*.jsonl"))]:
-            if not whole and re.search("-[2-9]$", file.stem):
+            large = file.stat().st_size > 500_000
+            if not whole and (large or re.search("-[2-9]$", file.stem)):
                 continue
             was = file.read_bytes()
             added = history.add(was, str(file))
