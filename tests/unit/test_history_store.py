@@ -30,13 +30,11 @@ from cclmark.history.database import HISTORY_VARIABLE, Database, default_path
 from cclmark.history.history_model import RunFilter, moment, stored_moment
 from cclmark.history.lists import context_of, trend_markdown, trends, trends_of
 from cclmark.history.migrations import migrate, version_of
-from cclmark.history.run_rows import devices_of, method_of
+from cclmark.history.run_rows import devices_of, machine_of, method_of
 from cclmark.history.store import History, noise_of_machines
 from cclmark.history.tables import journals, runs, things
-from cclmark.importing.importers import import_text
-from cclmark.importing.run import Given, Origin
 from cclmark.kinds.registry import read_journal
-from cclmark.results.schema import LibraryDescription
+from cclmark.results.schema import HostDescription, LibraryDescription
 from examples import examples
 from patience import scaled
 from samples import edited, header_of, usual_settings, with_header
@@ -297,6 +295,9 @@ class TestLooking:
         assert names(device="%") == names(machine="_") == []
         assert names(since=moment("2026-11-22T05:01:06"), ccl="nccl") == ["ctas8"]
         assert names(until=moment("2026-11-22T05:00:39")) == ["default-1", "p2p"]
+        (newest,), _ = looked_at.runs(EVERYTHING, 1)
+        assert names(since=newest.started_at) == [newest.source]
+        assert newest.source not in names(until=newest.started_at)
 
     def test_a_run_by_the_beginning_of_its_id(self, filled):
         run_id = "fa3d6a0ec1c84c559bb0eb9291906219"
@@ -359,48 +360,32 @@ class TestLooking:
             "h200-host: 4 × NVIDIA H200 (cuda) [4-7]",
         }
 
-    @mainly_sqlite
-    def test_hosts_in_another_order_are_one_machine(self, history):
-        header = json.loads(content("default-1").split(b"\n")[0])
-        hosts = [
-            {
-                "machine": {**header["machine"], "hostname": name},
-                "identity": name,
-                "environment": {},
-            }
-            for name in ("b", "a")
-        ]
-        for order in (hosts, hosts[::-1]):
-            devices = [
-                {**one, "host": order[one["rank"] // 2]["identity"], "index": one["rank"] % 2}
-                for one in header["devices"]
+    def test_hosts_in_another_order_are_one_machine(self):
+        header = read_journal(RUNS / "default-1.jsonl").header
+        found = set()
+        for names in ("ab", "ba"):
+            hosts = [
+                HostDescription(msgspec.structs.replace(header.machine, hostname=name), name, {})
+                for name in names
             ]
-            name = order[0]["identity"]
-            history.add(changed("default-1", run_id=name, hosts=order, devices=devices), name)
-        series, _ = history.series(EVERYTHING)
-        assert {(one.machine, len(one.figures)) for one in series} == {
-            ("a, b: 4 × NVIDIA H200 (cuda) [0-1]", 2)
-        }
+            devices = [
+                msgspec.structs.replace(one, host=names[one.rank // 2], index=one.rank % 2)
+                for one in header.devices
+            ]
+            placed = msgspec.structs.replace(header, hosts=hosts, devices=devices)
+            found.add(machine_of(placed, names))
+        assert found == {"a, b: 4 × NVIDIA H200 (cuda) [0-1]"}
 
     @mainly_sqlite
     def test_imports_that_name_no_host_are_of_no_machine_that_is_known(self, history):
-        """Texts of ten strangers: their times are no course of anything."""
-        for number in range(10):
-            origin = Origin("a.txt", f"{number:032x}", 1.8e9 + number, [], "0")
-            given = Given("all_reduce", None, 8, "H200" if number % 2 else None)
-            text = b"Comm size: 536870912 bytes; Elapsed time: 0.%03d sec; "
-            text += b"Algo bandwidth: %.6f GB/s; Bus bandwidth: %.6f GB/s\n"
-            time_s = (4 + number) / 1000
-            rate = 536870912 / time_s / 1e9
-            row = text % (4 + number, rate, rate * 1.75)
-            _, journal = import_text(row, "a.txt", "flagcx", given, origin)
-            lines = (journal.header, *journal.results, journal.footer)
-            written = b"\n".join(map(msgspec.json.encode, filter(None, lines)))
-            history.add(written, f"{number}.txt")
+        """Texts of strangers: their times are no series of one machine."""
+        machine = json.loads(content("default-1").split(b"\n")[0])["machine"] | {"hostname": ""}
+        for number in (1, 2):
+            history.add(changed(f"default-{number}", machine=machine), f"{number}.txt")
         series, runs = history.series(EVERYTHING)
-        assert len(runs) == 10
-        assert [len(one.figures) for one in series] == [1] * 10
-        assert {one.method for one in series} == {"throughput"}
+        assert len(runs) == 2
+        assert [len(one.figures) for one in series] == [1] * 52
+        assert all(one.machine.startswith("unknown host, run ") for one in series)
 
     def test_headers_are_those_of_the_journals(self, looked_at):
         found, _ = looked_at.runs(EVERYTHING)
