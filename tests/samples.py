@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from cclmark.rendezvous.keys import Access
@@ -55,6 +59,26 @@ def header_of(
     ]
     header = Header(1, "", "", [], machine, of_host, [], list(libraries), {}, settings)
     return msgspec.structs.replace(header, **changes)
+
+
+def edited(journal: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:
+    """A journal whose lines ``change`` has altered, without checksums.
+
+    A line for which ``change`` returns False is left out.
+    """
+    lines = []
+    for line in journal.splitlines():
+        entry = json.loads(line)
+        entry.pop("crc32", None)
+        if change(entry) is not False:
+            lines.append(json.dumps(entry).encode())
+    return b"\n".join(lines) + b"\n"
+
+
+def with_header(journal: bytes, **fields) -> bytes:
+    """A journal with other values in its header."""
+    first, _, rest = journal.partition(b"\n")
+    return edited(first, lambda header: header.update(fields)) + rest
 
 
 def usual_job(**changes) -> Job:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from commands import PROGRAM
+from samples import edited, with_header
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
+FIRST = "fa3d6a0ec1c84c559bb0eb9291906219"  # the id of default-1
 
 
 NCCL_TESTS = (
@@ -50,14 +52,12 @@ def test_no_difference_is_told_as_none(cclmark):
 
 def of_another_machine(tmp_path, name):
     """That run as if of A100, of which nothing is assumed."""
-    lines = (RUNS / f"{name}.jsonl").read_text().splitlines()
-    header = json.loads(lines[0])
-    header.pop("crc32", None)
-    for device in header["devices"]:
-        device["name"] = "NVIDIA A100-SXM4-80GB"
-    file = tmp_path / f"a100-{name}.jsonl"
-    file.write_text("\n".join([json.dumps(header), *lines[1:]]) + "\n")
-    return str(file)
+
+    def change(entry):
+        for device in entry.get("devices", []):
+            device["name"] = "NVIDIA A100-SXM4-80GB"
+
+    return changed(tmp_path, name, change)
 
 
 def test_elsewhere_the_noise_is_unknown_until_the_history_has_measured_it(cclmark, tmp_path):
@@ -122,7 +122,7 @@ def test_sizes_that_only_one_side_measured_are_told(cclmark, tmp_path):
 def test_operations_that_only_one_side_measured_are_told(cclmark, tmp_path):
     def drop(entry):
         is_large = entry.get("case", {}).get("size_bytes", 0) > 1 << 20
-        return None if is_large or entry.get("case", {}).get("in_place") else entry
+        return not is_large and not entry.get("case", {}).get("in_place")
 
     told = cclmark("compare", run("default-1"), str(changed(tmp_path, "default-2", drop)))
     assert "nothing that the journals record" not in told.out
@@ -139,15 +139,9 @@ def test_ci_fails_where_something_is_slower_by_so_much(cclmark):
 
 
 def changed(tmp_path, name, change):
-    """A copy of that run, each line of which went through ``change``, which drops it for None."""
-    lines = []
-    for line in Path(run(name)).read_text().splitlines():
-        entry = json.loads(line)
-        entry.pop("crc32", None)
-        if (kept := change(entry)) is not None:
-            lines.append(json.dumps(kept, separators=(",", ":")))
+    """A copy of that run that ``change`` has altered, see ``edited``."""
     file = tmp_path / f"changed-{name}.jsonl"
-    file.write_text("\n".join(lines) + "\n")
+    file.write_bytes(edited(Path(run(name)).read_bytes(), change))
     return str(file)
 
 
@@ -160,7 +154,6 @@ class TestGate:
         def slower(entry):
             if entry.get("case", {}).get("size_bytes", 1 << 30) <= 128 << 10:
                 entry["summary"]["time_s"] *= 1.35
-            return entry
 
         after = changed(tmp_path, "default-1", slower)
         text = Path(after).read_text()
@@ -188,7 +181,6 @@ class TestGate:
                 elif entry["type"] == "case" and entry["case"]["size_bytes"] <= 512 << 10:
                     summary = {**entry["summary"], "time_s": 5e-6 * ratio}
                     entry["device"] = {"samples": entry["samples"], "summary": summary}
-                return entry
 
             return changed(tmp_path, name, change)
 
@@ -210,35 +202,26 @@ class TestGate:
         assert found["cases"][0]["before_s"] == pytest.approx(5e-6)
         assert found["cases"][0]["call_before_s"] > 5e-6
 
-    def test_timing_auto_is_no_advice_for_runs_that_used_it(self, cclmark, tmp_path):
-        def timed_auto(entry):
-            if entry["type"] == "header":
-                entry["settings"]["timing"] = "auto"
+    @pytest.mark.parametrize("reason", ["runs with it", "pairs"])
+    def test_where_timing_auto_is_no_advice(self, cclmark, tmp_path, reason):
+        def change(entry):
+            if entry["type"] == "case" and reason == "pairs":
+                entry["case"].update(operation="sendrecv", pair=[0, 1], reduction=None)
             elif entry["type"] == "case":
                 entry["device_reason"] = "the library cannot be captured"
-            return entry
+            elif entry["type"] == "header" and reason != "pairs":
+                entry["settings"]["timing"] = "auto"
 
-        sides = [changed(tmp_path, name, timed_auto) for name in ("default-1", "default-2")]
+        sides = [changed(tmp_path, name, change) for name in ("default-1", "default-2")]
         told = cclmark("compare", *sides, "--fail-if-slower", "5%", code=2)
-        assert "18 of 26 cases are inconclusive at 5 %: they vary too much" in told.message
+        assert "are inconclusive at 5 %: they vary too much" in told.message
         assert "would decide them). Raise the margin, or use" in told.message
-
-    def test_timing_auto_is_no_advice_for_pairs(self, cclmark, tmp_path):
-        def paired(entry):
-            if entry["type"] == "case":
-                entry["case"].update(operation="sendrecv", pair=[0, 1], reduction=None)
-            return entry
-
-        sides = [changed(tmp_path, name, paired) for name in ("default-1", "default-2")]
-        told = cclmark("compare", *sides, "--fail-if-slower", "5%", code=2)
-        assert "are inconclusive at 5 %" in told.message
         assert "--timing auto" not in told.message
 
     def test_another_clock_is_the_reason_and_no_number_of_runs(self, cclmark, tmp_path):
         def by_host(entry):
             if entry.get("case", {}).get("size_bytes", 0) >= 64 << 20:
                 entry["summary"]["clock"] = "host"
-            return entry
 
         after = changed(tmp_path, "default-2", by_host)
         gate = ("compare", run("default-1"), after, "--fail-if-slower", "200%")
@@ -255,7 +238,6 @@ class TestGate:
         def without_spread(entry):
             if entry["type"] == "case":
                 entry["summary"].pop("half_width")
-            return entry
 
         coarse = changed(tmp_path, "ctas8", without_spread)
         assert "26 noise unknown" in cclmark("compare", run("default-1"), coarse).out
@@ -268,12 +250,11 @@ class TestGate:
 
     def test_cases_that_are_not_there_any_more(self, cclmark, tmp_path):
         def smaller(entry):
-            return None if entry.get("case", {}).get("size_bytes", 0) >= 64 << 20 else entry
+            return entry.get("case", {}).get("size_bytes", 0) < 64 << 20
 
         def broken(entry):
             if entry.get("case", {}).get("size_bytes") == 8:
                 entry.update(status="timeout", reason="rank 1 hung", summary=None)
-            return entry
 
         for change, count, reason in (
             (smaller, 2, "not measured after"),
@@ -308,17 +289,16 @@ class TestGate:
             ("0.05", "is ambiguous, 5% or 0.05%: write it with %"),
             ("0.5", "is ambiguous, 50% or 0.5%"),
             ("1001%", "must not exceed"),
+            *((text, "write a share such as 5%") for text in ("much", "-5%", "5%%")),
+            ("", "the value is empty"),
+            # Shares that are small or large on purpose.
+            *((text, "") for text in ("0.5%", "0", "1", "1000%")),
         ],
     )
-    def test_shares_that_may_be_a_slip(self, cclmark, text, hint):
-        gate = ("compare", run("default-1"), run("ctas8"), "--fail-if-slower")
-        assert hint in cclmark(*gate, text, code=2).message
-
-    def test_shares_that_are_small_or_large_on_purpose(self, cclmark):
-        gate = ("compare", run("default-1"), run("ctas8"), "--fail-if-slower")
-        for text in ("0.5%", "0", "1"):
-            cclmark(*gate, text, code=1)
-        cclmark(*gate, "1000%")
+    def test_shares(self, cclmark, text, hint):
+        code = 2 if hint else 0 if text == "1000%" else 1
+        gate = ("compare", run("default-1"), run("ctas8"), "--fail-if-slower", text)
+        assert hint in cclmark(*gate, code=code).message
 
 
 class TestLibraries:
@@ -336,7 +316,6 @@ class TestLibraries:
                 ]
             if entry["type"] == "case":
                 entry["case"]["ccl"] = "rccl"
-            return entry
 
         return changed(tmp_path, "ctas8", renamed)
 
@@ -407,26 +386,55 @@ class TestWrongInput:
     def refused(self, cclmark, *arguments):
         return cclmark("compare", *arguments, code=2).message
 
-    def test_what_is_no_journal(self, cclmark, tmp_path):
-        assert "nothing.jsonl" in self.refused(cclmark, run("ctas8"), "nothing.jsonl")
-        foreign = tmp_path / "foreign"
-        foreign.write_text("# nThread 1 nGpus 4\n")
-        assert "is not a journal" in self.refused(cclmark, run("ctas8"), str(foreign))
-        empty = tmp_path / "empty"
-        empty.touch()
-        self.refused(cclmark, str(empty), run("ctas8"))
+    @pytest.fixture
+    def inputs(self, tmp_path):
+        """Files to compare: copies, and what is no run to compare."""
+        whole, other = (Path(run(name)).read_bytes() for name in ("default-1", "default-2"))
+        first = whole.splitlines(keepends=True)[0]
+        graph = other.replace(b'"timing":"throughput"', b'"timing":"graph"')
+        files = {
+            **{"copy": whole, "cut": whole[:-3000], "early": first, "graph": graph},
+            **{"empty": b"", "foreign": b"# nThread 1 nGpus 4\n"},
+            **{"unnamed": with_header(whole, run_id=""), "copied": with_header(whole, run_id="")},
+            **{"unnamed-other": with_header(other, run_id="")},
+        }
+        for name, content in files.items():
+            (tmp_path / f"{name}.jsonl").write_bytes(content)
+        return [f"{name}.jsonl" for name in files]
 
-    def test_a_run_that_measured_nothing(self, cclmark, tmp_path):
-        early = tmp_path / "early.jsonl"
-        early.write_text(Path(run("ctas8")).read_text().splitlines()[0] + "\n")
-        message = self.refused(cclmark, run("ctas8"), str(early))
-        assert "contains no results, and no times to compare" in message
+    @pytest.mark.parametrize(
+        ("sides", "said"),
+        [
+            (("ctas8", "nothing"), "nothing.jsonl"),
+            (("ctas8", "foreign"), "is not a journal"),
+            (("empty", "ctas8"), "empty.jsonl"),
+            (("ctas8", "early"), "contains no results, and no times to compare"),
+            (("ctas8", "../p2p"), "ctas8.jsonl contains collectives, and"),
+            (("ctas8", "../p2p"), "p2p.jsonl contains copies between devices (p2p): these are not"),
+            (("default-1,graph", "ctas8"), "are not runs of the same configuration"),
+            (("default-1,graph", "ctas8"), "--timing"),
+            (("default-1,ctas8", "default-2"), "NCCL_MAX_CTAS: not set before, 8 in the other"),
+            (("default-1,default-1", "ctas8"), "lists a journal twice"),
+            (("default-1,copy", "ctas8"), f"copy.jsonl are journals of the same run ({FIRST})"),
+            # A slip in a script must not become a pass.
+            (("default-1", "default-1"), "Use different runs on the two sides"),
+            (("default-1,default-2,default-3", "default-2"), "BEFORE and AFTER share a run"),
+            (("default-2", "default-1,default-2,default-3"), "BEFORE and AFTER share a run"),
+            (("default-1", "copy"), f"share a run ({FIRST})"),
+            (("cut", "ctas8", "copy"), "share a run"),
+            (("unnamed", "copied"), "share a run: unnamed.jsonl and copied.jsonl"),
+            (("unnamed,copied", "unnamed-other"), "would count as two"),
+        ],
+    )
+    def test_sides_that_cannot_be_compared(self, cclmark, inputs, sides, said):
+        def name_of(word):
+            return f"{word}.jsonl" if f"{word}.jsonl" in inputs else run(word)
 
-    def test_runs_that_share_no_case(self, cclmark):
-        there = RUNS.parent / "p2p.jsonl"
-        message = self.refused(cclmark, run("ctas8"), str(there))
-        assert "ctas8.jsonl contains collectives, and" in message
-        assert "p2p.jsonl contains copies between devices (p2p): these are not compared" in message
+        named = [",".join(map(name_of, side.split(","))) for side in sides]
+        assert said in self.refused(cclmark, *named, "--fail-if-slower", "5%")
+
+    def test_runs_without_an_id_are_told_apart_by_their_content(self, cclmark, inputs):
+        assert "26 cases" in cclmark("compare", "unnamed.jsonl", "unnamed-other.jsonl").out
 
     def test_runs_that_share_no_size(self, cclmark, tmp_path):
         before = imported(cclmark, tmp_path, (128, 256), 20.0)
@@ -442,7 +450,6 @@ class TestWrongInput:
         def wrong(entry):
             if entry["type"] == "case":
                 entry["status"] = "wrong"
-            return entry
 
         after = changed(tmp_path, "default-2", wrong)
         rows = "all_reduce float32 sum out-of-place · nccl, 4 ranks: 8 B to 128 MiB (13 sizes); "
@@ -454,7 +461,7 @@ class TestWrongInput:
 
         def wrong_or_gone(entry):
             size = entry.get("case", {}).get("size_bytes", 8)
-            return wrong(entry) if size == 8 else None
+            return wrong(entry) if size == 8 else False
 
         (tmp_path / "few").mkdir()
         few = changed(tmp_path / "few", "default-2", wrong_or_gone)
@@ -463,70 +470,6 @@ class TestWrongInput:
         ).message
         assert "were wrong in 2 cases" in message
         assert "Besides: sizes of all_reduce float32 sum out-of-place · nccl, 4 ranks" in message
-
-    def test_runs_of_one_side_with_different_settings(self, cclmark, tmp_path):
-        text = Path(run("ctas8")).read_text().replace('"timing":"throughput"', '"timing":"graph"')
-        other = tmp_path / "other.jsonl"
-        other.write_text(text)
-        both = f"{run('default-1')},{other}"
-        message = self.refused(cclmark, both, run("ctas8"))
-        assert "are not runs of the same configuration" in message
-        assert "--timing" in message
-
-    def test_runs_of_one_side_with_different_variables(self, cclmark):
-        message = self.refused(cclmark, several("default-1", "ctas8"), run("default-2"))
-        assert "are not runs of the same configuration" in message
-        assert "NCCL_MAX_CTAS: not set before, 8 in the other" in message
-
-    def test_a_run_that_is_counted_twice(self, cclmark):
-        message = self.refused(cclmark, several("default-1", "default-1"), run("ctas8"))
-        assert "lists a journal twice" in message
-
-    def test_a_copy_is_no_other_run(self, cclmark, tmp_path):
-        shutil.copy(run("default-1"), tmp_path / "copy.jsonl")
-        message = self.refused(cclmark, f"{run('default-1')},copy.jsonl", run("ctas8"))
-        assert (
-            "copy.jsonl are journals of the same run (fa3d6a0ec1c84c559bb0eb9291906219)" in message
-        )
-
-    @pytest.mark.parametrize(
-        ("before", "after"),
-        [
-            (("default-1",), ("default-1",)),
-            (("default-1", "default-2", "default-3"), ("default-2",)),
-            (("default-2",), ("default-1", "default-2", "default-3")),
-        ],
-    )
-    def test_a_run_against_itself(self, cclmark, before, after):
-        """A slip in a script must not become a pass."""
-        gate = (several(*before), several(*after), "--fail-if-slower", "5%")
-        message = self.refused(cclmark, *gate)
-        assert "BEFORE and AFTER share a run" in message
-        assert "Use different runs on the two sides" in message
-
-    def test_a_copy_against_its_original(self, cclmark, tmp_path):
-        shutil.copy(run("default-1"), tmp_path / "copy.jsonl")
-        message = self.refused(cclmark, run("default-1"), "copy.jsonl")
-        assert "share a run (fa3d6a0ec1c84c559bb0eb9291906219)" in message
-        (tmp_path / "cut.jsonl").write_bytes(Path(run("default-1")).read_bytes()[:-3000])
-        assert "share a run" in self.refused(cclmark, "cut.jsonl", run("ctas8"), "copy.jsonl")
-
-    def test_a_copy_of_a_journal_without_an_id(self, cclmark, tmp_path):
-        def unnamed(entry):
-            entry.pop("run_id", None)
-            return entry
-
-        one, other = (changed(tmp_path, name, unnamed) for name in ("default-1", "default-2"))
-        shutil.copy(one, tmp_path / "copy.jsonl")
-        assert f"share a run: {one} and copy.jsonl" in self.refused(cclmark, one, "copy.jsonl")
-        assert "would count as two" in self.refused(cclmark, f"{one},copy.jsonl", other)
-        assert "26 cases" in cclmark("compare", one, other).out
-
-    def test_a_share_that_is_none(self, cclmark):
-        gate = (run("ctas8"), run("buff8"), "--fail-if-slower")
-        for text in ("much", "-5%", "5%%"):
-            assert "write a share such as 5%" in self.refused(cclmark, *gate, text)
-        assert "the value is empty" in self.refused(cclmark, *gate, "")
 
     def test_a_file_that_cannot_be_written(self, cclmark):
         message = self.refused(cclmark, run("ctas8"), run("buff8"), "-O", "/nowhere/x")

@@ -111,25 +111,20 @@ class TestRefusals:
             told = cclmark("serve", "--db", place, "--port", port, code=2)
         assert f"port {port} of 127.0.0.1 is in use: choose another with --port" in told.err
 
-    def test_a_history_that_is_not_there(self, cclmark, tmp_path):
+    def test_a_history_that_cannot_be_served(self, cclmark, place, tmp_path):
         told = cclmark("serve", "--db", tmp_path / "none.sqlite", code=3)
         assert "there is no history at" in told.err
         assert not (tmp_path / "none.sqlite").exists()
-
-    def test_a_history_that_is_none_or_newer(self, cclmark, place, tmp_path):
         text = tmp_path / "notes.txt"
         text.write_text("no database, but a text that is long enough to be read as one. " * 20)
         assert "is not a history of cclmark" in cclmark("serve", "--db", text, code=2).err
-        with closing(sqlite3.connect(place)) as connection:
-            connection.execute("UPDATE cclmark_schema SET version = 999")
-            connection.commit()
-        assert "999" in cclmark("serve", "--db", place, code=2).err
-
-    def test_a_history_that_is_locked(self, cclmark, place):
         with closing(sqlite3.connect(place, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             told = cclmark("serve", "--db", place, code=3)
-        assert "was locked by another process" in told.err
+            assert "was locked by another process" in told.err
+            other.execute("UPDATE cclmark_schema SET version = 999")
+            other.execute("COMMIT")
+        assert "999" in cclmark("serve", "--db", place, code=2).err
 
     @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1", "a" * 70])
     def test_addresses_that_are_not_ours(self, cclmark, place, host):
@@ -202,12 +197,7 @@ def test_many_ask_at_the_same_time(serve, place):
     began = [
         subprocess.Popen(
             [
-                "curl",
-                "-sS",
-                "-o",
-                os.devnull,
-                "-w",
-                "%{http_code}",
+                *("curl", "-sS", "-o", os.devnull, "-w", "%{http_code}"),
                 f"{served.address}run?run={FIRST}",
             ],
             stdout=subprocess.PIPE,

@@ -106,19 +106,22 @@ def test_a_step_has_its_size_in_its_interval():
     assert inside >= 180
 
 
-def test_what_was_taken_back_is_two_changes():
-    draw = random.Random(2)
-    (told,) = changes([series(draw, 60, normal(0.005), levels=[(30, 1.05), (37, 1.0)])])
-    assert [one.place for one in told] == [30, 37]
-    assert told[0].ratio == pytest.approx(1.05, rel=0.01)
-    assert told[1].ratio == pytest.approx(1 / 1.05, rel=0.01)
-
-
-def test_several_steps_are_told_in_their_order():
-    draw = random.Random(3)
-    levels = [(10, 1.1), (20, 1.3), (35, 0.9)]
-    (told,) = changes([series(draw, 50, normal(0.005), levels=levels)])
-    assert [one.place for one in told] == [10, 20, 35]
+@pytest.mark.parametrize(
+    ("runs", "levels", "ratios", "outlier"),
+    [
+        (60, [(30, 1.05), (37, 1.0)], [1.05, 1 / 1.05], None),
+        (50, [(10, 1.1), (20, 1.3), (35, 0.9)], [1.1, 1.3 / 1.1, 0.9 / 1.3], None),
+        (26, [(6, 1.05), (10, 1.0)], [1.05, 1 / 1.05], 18),
+    ],
+    ids=["taken back", "several steps", "taken back, and one run that stands out"],
+)
+def test_several_changes_are_told_in_their_order(runs, levels, ratios, outlier):
+    points = series(random.Random(2), runs, normal(0.005), levels=levels)
+    if outlier is not None:
+        points[outlier] = (points[outlier][0] * 2.2, SAMPLES**2)
+    (told,) = changes([points])
+    assert [one.place for one in told] == [place for place, _ in levels]
+    assert [one.ratio for one in told] == pytest.approx(ratios, rel=0.01)
 
 
 def test_one_run_that_stands_out_is_no_change():
@@ -144,14 +147,6 @@ def test_runs_that_stand_out_hide_no_change_and_do_not_count_in_it(ratio, places
     assert told.low <= ratio * 1.003
     assert told.high >= ratio * 0.997
     assert told.after_s / told.before_s == pytest.approx(told.ratio)
-
-
-def test_what_was_taken_back_stays_so_with_a_run_that_stands_out():
-    draw = random.Random(10)
-    points = series(draw, 26, normal(0.003), levels=[(6, 1.05), (10, 1.0)])
-    points[18] = (points[18][0] * 2.2, SAMPLES**2)
-    (told,) = changes([points])
-    assert [(one.place, one.ratio > 1) for one in told] == [(6, True), (10, False)]
 
 
 def test_of_processors_a_level_takes_more_runs():
@@ -204,10 +199,6 @@ def test_a_change_below_the_threshold_is_not_reported():
     assert changes_with([points], [NOISE]) == [[]]
     ((one,),) = changes_with([points], [NOISE], 0.01)
     assert one.ratio == pytest.approx(1.015, abs=0.002)
-
-
-def test_a_change_beyond_noise_that_is_too_small_is_not_told():
-    draw = random.Random(6)
     assert changes([series(draw, 100, normal(0.001), levels=[(50, 1.004)])]) == [[]]
 
 
@@ -220,10 +211,10 @@ def test_small_messages_have_the_noise_that_is_assumed():
 
 
 def test_too_few_runs_have_no_change():
-    assert changes([]) == []
-    points = [(1e-3, None), (1e-3, None), (1e-3, None), (2e-3, None), (2e-3, None)]
+    points = [(1e-3, None)] * 3 + [(2e-3, None)] * 2
     assert len(points) < LEAST_POINTS
     assert changes([points, [], points[:1]]) == [[], [], []]
+    assert changes([]) == []
 
 
 def test_times_without_any_noise():

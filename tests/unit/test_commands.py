@@ -67,6 +67,15 @@ def test_every_command_is_found_by_its_name():
     assert app.get_command(context, "nonsense") is None
 
 
+@pytest.mark.parametrize(
+    ("name", "commands"),
+    [("history", "add list show trend export prune"), ("references", "check add remove")],
+)
+def test_the_commands_of_a_group_are_listed_in_order(name, commands):
+    group = load_command(name)
+    assert group.list_commands(click.Context(group)) == commands.split()
+
+
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",)])
 def test_the_list_of_commands_imports_no_command(arguments):
     packages = {f"cclmark.{entry.package}" for entry in COMMANDS.values()}

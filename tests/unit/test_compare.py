@@ -24,7 +24,6 @@ from cclmark.comparison.words import (
     noise_said,
 )
 from cclmark.kinds.registry import read_journal
-from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation, HostDescription, Imported
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
@@ -348,11 +347,6 @@ class TestRunsOfAllOperations:
             assert bool(text) == bool(said)
 
 
-def changed(journal, change):
-    journal.results = [change(result) for result in journal.results]
-    return journal
-
-
 def test_what_was_not_measured_is_not_compared():
     before, after = default(1), default(2)
     run = after.runs[0]
@@ -388,14 +382,10 @@ def test_times_of_two_clocks_are_not_compared():
     assert found[0].reason == "the device's clock before, the host's clock after"
 
 
-def of_library(journal, ccl):
+def with_case(journal, **fields):
     for result in journal.results:
-        result.case = type(result.case)(**{**_fields(result.case), "ccl": ccl})
+        result.case = msgspec.structs.replace(result.case, **fields)
     return journal
-
-
-def _fields(case):
-    return {name: getattr(case, name) for name in case.__struct_fields__}
 
 
 def imported(*numbers):
@@ -450,7 +440,7 @@ def test_three_runs_of_another_tool_on_each_side_tell():
 
 
 def test_one_library_is_compared_with_another():
-    after = Side("rccl", [of_library(read_journal(RUNS / "default-2.jsonl"), "rccl")])
+    after = Side("rccl", [with_case(read_journal(RUNS / "default-2.jsonl"), ccl="rccl")])
     found = compare(default(1), after)
     assert len(found) == 26
     assert not any(one.differs for one in found)
@@ -459,7 +449,7 @@ def test_one_library_is_compared_with_another():
 
 def test_of_several_libraries_each_is_compared_with_itself():
     both = read_journal(RUNS / "default-1.jsonl")
-    both.results += of_library(read_journal(RUNS / "default-2.jsonl"), "rccl").results
+    both.results += with_case(read_journal(RUNS / "default-2.jsonl"), ccl="rccl").results
     found = compare(default(3), Side("both", [both]))
     assert sum(one.judged for one in found) == 26
     assert {one.reason for one in found if one.thing.ccl == "rccl"} == {"not measured before"}
@@ -468,7 +458,7 @@ def test_of_several_libraries_each_is_compared_with_itself():
 def test_cycles_of_a_run_are_one_run():
     twice = read_journal(RUNS / "default-1.jsonl")
     twice.results += [
-        CaseResult(**{**_fields(result), "cycle": 1})
+        msgspec.structs.replace(result, cycle=1)
         for result in read_journal(RUNS / "default-1.jsonl").results
     ]
     once = compare(default(1), default(2))

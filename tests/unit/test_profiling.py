@@ -46,7 +46,7 @@ def test_logs_remain_if_the_profile_cannot_be_written(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(profiling.tempfile, "tempdir", str(temporary))
-    monkeypatch.setattr(profiling, "assemble", fail)
+    monkeypatch.setattr(profiling, "assembled_profile", fail)
     request = profiling.ProfileRequest(["sh", "-c", script], None, 10, True)
     with pytest.raises(RuntimeError, match="no assembly"):
         profiling.profile(request, tmp_path / "journal.jsonl", None, print)

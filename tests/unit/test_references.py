@@ -210,6 +210,48 @@ def found_for(count=4, references=SHIPPED, header=None, **changes):
     return References(references, header or header_of(count)).nearest(case, summary)
 
 
+FLAGCX = Imported("FlagCX perf", "flagcx", ranks=4)
+NCCL_TESTS = Imported("nccl-tests", "nccl-tests", ranks=4)
+ISLANDS = [Island(0, 1, "nccl"), Island(2, 3, "nccl")]
+SMALL = {"operation": "broadcast", "size_bytes": 2048}
+ROUNDS = of("nccl-tests-h200x4-rounds", operation="all_reduce")
+OWN = Reference(
+    *(Source("rack", "our rack", own=True), "all_reduce", (("H200", 4),)),
+    size_bytes=512 << 20,
+    busbw_bytes_per_s=300e9,
+)
+#: Sets of references by name; other names are those of sources.
+REFERENCES = {
+    "rounds without types": [
+        msgspec.structs.replace(one, dtype="", reduction="") for one in ROUNDS
+    ],
+    "one thread": of("nccl-tests-h200x4", operation="broadcast", launch="one thread"),
+    "own": [OWN],
+    "own, warm": [
+        msgspec.structs.replace(OWN, multicast=False, conditions="by x, cache warm, root 1")
+    ],
+    "own, rounds": [msgspec.structs.replace(ROUNDS[0], tool="", size_bytes=512 << 20)],
+}
+CASE_FIELDS = ("operation", "size_bytes", "in_place", "ccl", "dtype", "reduction")
+
+
+def compared(*, count=4, references="", environment=None, imported=None, nowhere=False, **changes):
+    """The reference of a case with these fields, measured with these settings.
+
+    ``nowhere``: the hosts of the devices are unknown.
+    """
+    case = {name: changes.pop(name) for name in CASE_FIELDS if name in changes}
+    if "islands" in changes:
+        changes["through_host"] = True
+    settings = msgspec.structs.replace(SWEEP.header.settings, **changes)
+    header = header_of(count, environment=environment, imported=imported, settings=settings)
+    if nowhere:
+        devices = [msgspec.structs.replace(one, host="") for one in header.devices]
+        header = msgspec.structs.replace(header, devices=devices)
+    known = (REFERENCES.get(references) or of(references)) if references else SHIPPED
+    return found_for(count, known, header, **case)
+
+
 class TestNearest:
     def test_our_own_sweep_is_as_nccl_tests_is(self):
         """4 × H200, taken by cclmark and by nccl-tests: every share from 2 MiB on is near 1."""
@@ -284,10 +326,6 @@ class TestNearest:
         assert default.bandwidth == pytest.approx(482.26e9)
 
     def test_multicast_that_differs_is_named(self):
-        """There is no figure of 8 × H200 without multicast at 256 MiB."""
-        match = found_for(8, size_bytes=256 << 20)
-        assert match.differences == ("multicast on there, off here",)
-        assert verdict_of(match) == ""
         left = found_for(header=header_of(environment={}))
         assert left.differences == ("multicast off there, left to NCCL here",)
         text = verdict_text(left)
@@ -319,38 +357,14 @@ class TestNearest:
         assert match.differences == ("the network between the hosts may be another one",)
         assert "p5en" in verdict_text(match)
 
-    def test_ones_own_run_that_left_multicast_to_nccl(self):
-        source = Source("rack", "our rack", own=True)
-        own = Reference(
-            source, "all_reduce", (("H200", 4),), size_bytes=512 << 20, busbw_bytes_per_s=300e9
-        )
-        match = found_for(references=[own])
-        assert match.differences == ("multicast left to NCCL there, off here",)
-        assert found_for(references=[own], header=header_of(environment={})).exact
-
-    def test_small_messages_of_one_launching_thread_are_named(self):
-        curve = of("nccl-tests-h200x4", operation="broadcast", launch="one thread")
-        small = found_for(references=curve, operation="broadcast", size_bytes=2048)
-        assert small.differences == ("one thread launched for all devices there",)
-        assert found_for(references=curve, operation="broadcast", size_bytes=8 << 20).exact
-
-    def test_what_is_copied_aside_in_place_is_named(self):
-        match = found_for(operation="alltoall", in_place=True)
-        assert match.differences == ("out of place there, in place here",)
-
-    def test_another_library_is_named(self):
-        match = found_for(ccl="torch:nccl")
-        assert match.differences == ("NCCL there, torch:nccl here",)
-        assert verdict_text(match) == ""
-
-    def test_another_timing_is_named(self):
-        changed = msgspec.structs.replace(SWEEP.header.settings, timing="blocking")
-        match = found_for(header=header_of(settings=changed))
-        assert match.differences == ("timed by blocking here",)
-
     @pytest.mark.parametrize(
-        ("changes", "said"),
+        ("found", "said"),
         [
+            # There is no figure of 8 × H200 without multicast at 256 MiB.
+            ({"count": 8, "size_bytes": 256 << 20}, "multicast on there, off here"),
+            ({"operation": "alltoall", "in_place": True}, "out of place there, in place here"),
+            ({"ccl": "torch:nccl"}, "NCCL there, torch:nccl here"),
+            ({"timing": "blocking"}, "timed by blocking here"),
             ({"across_ranks": "min"}, "min over ranks here"),
             ({"across_ranks": "rank0"}, "rank0 over ranks here"),
             ({"cache": "warm"}, "cache warm here"),
@@ -358,97 +372,54 @@ class TestNearest:
             ({"registration": "local"}, "registration local here"),
             ({"inject": ["slow:1"]}, "with faults: slow:1 here"),
             ({"timing": "graph", "graph_launches": 4}, "timed by graph here"),
+            ({"dtype": "float64"}, "float32 there, float64 here"),
+            ({"dtype": "float8_e4m3"}, "float32 there, float8_e4m3 here"),
+            (
+                {"dtype": "int32", "reduction": "prod"},
+                "float32 there, int32 here; sum there, prod here",
+            ),
+            ({"islands": ISLANDS, "ccl": "bridge"}, "through the host here; islands 0-1=nccl,2-3"),
+            ({"imported": FLAGCX, "nowhere": True}, "the number of hosts here is unknown"),
+            (
+                {"imported": NCCL_TESTS, "environment": {}},
+                "multicast off there, unknown here",
+            ),
+            ({"references": "rounds without types", "dtype": "float64"}, "float64 here"),
+            ({"references": "azure-nhc", "count": 8, "size_bytes": 16 * GIB}, "it is a floor, no"),
+            ({"references": "one thread", **SMALL}, "one thread launched for all devices there"),
+            ({"references": "own"}, "multicast left to NCCL there, off here"),
+            ({"references": "own, warm"}, "cache warm there"),
+            ({"references": "own, rounds", "across_ranks": "mean"}, "mean over ranks here"),
         ],
     )
-    def test_whatever_shapes_a_time_is_named(self, changes, said):
-        changed = msgspec.structs.replace(SWEEP.header.settings, **changes)
-        match = found_for(header=header_of(settings=changed))
-        assert said in match.differences
-        assert verdict_of(match) == ""
-
-    def test_a_mean_over_ranks_is_what_nccl_tests_takes(self):
-        changed = msgspec.structs.replace(SWEEP.header.settings, across_ranks="mean")
-        assert found_for(header=header_of(settings=changed)).exact
-        own = msgspec.structs.replace(
-            of("nccl-tests-h200x4-rounds", operation="all_reduce")[0], tool="", size_bytes=512 << 20
-        )
-        match = found_for(references=[own], header=header_of(settings=changed))
-        assert match.differences == ("mean over ranks here",)
-
-    def test_ones_own_reference_that_was_measured_in_the_same_way(self):
-        own = Reference(
-            *(Source("rack", "our rack", own=True), "all_reduce", (("H200", 4),)),
-            **{"multicast": False, "size_bytes": 512 << 20, "busbw_bytes_per_s": 300e9},
-            conditions="by x, cache warm, root 1",
-        )
-        warm = msgspec.structs.replace(SWEEP.header.settings, cache="warm")
-        assert found_for(references=[own], header=header_of(settings=warm)).exact
-        assert found_for(references=[own]).differences == ("cache warm there",)
+    def test_what_differs_is_named_and_prevents_a_verdict(self, found, said):
+        match = compared(**found)
+        assert said in "; ".join(match.differences)
+        assert (match.exact, verdict_of(match)) == (False, "")
 
     @pytest.mark.parametrize(
-        ("dtype", "reduction", "said"),
+        "found",
         [
-            ("float64", "sum", ("float32 there, float64 here",)),
-            ("float8_e4m3", "sum", ("float32 there, float8_e4m3 here",)),
-            ("int32", "prod", ("float32 there, int32 here", "sum there, prod here")),
-            ("float32", "sum", ()),
+            {"dtype": "float32", "reduction": "sum"},
+            # The type does not matter where nothing is computed.
+            {"operation": "all_gather", "dtype": "float64"},
+            # nccl-tests prints the mean.
+            {"across_ranks": "mean"},
+            # Islands are of the library bridge alone.
+            {"islands": ISLANDS},
+            {"imported": FLAGCX},
+            {"imported": msgspec.structs.replace(FLAGCX, hosts=1), "nowhere": True},
+            {"references": "rounds without types", "dtype": "bfloat16"},
+            {"references": "one thread", **SMALL, "size_bytes": 8 << 20},
+            {"references": "own", "environment": {}},
+            {"references": "own, warm", "cache": "warm"},
         ],
     )
-    def test_another_type_and_reduction_are_named(self, dtype, reduction, said):
-        assert found_for(dtype=dtype, reduction=reduction).differences == said
+    def test_what_was_measured_in_the_same_way_is_exact(self, found):
+        assert compared(**found).exact
 
-    def test_a_type_is_no_matter_where_nothing_is_reckoned(self):
-        assert found_for(operation="all_gather", dtype="float64").exact
-
-    def test_where_a_source_tells_no_type_it_is_a_usual_one(self):
-        untold = [
-            msgspec.structs.replace(one, dtype="", reduction="")
-            for one in of("nccl-tests-h200x4-rounds", operation="all_reduce")
-        ]
-        assert found_for(references=untold, dtype="bfloat16").exact
-        match = found_for(references=untold, dtype="float64", reduction="prod")
-        assert match.differences == ("float64 here", "prod here")
-
-    def test_islands_are_of_the_bridge_alone(self):
-        header = header_of()
-        settings = msgspec.structs.replace(
-            header.settings, islands=[Island(0, 1, "nccl"), Island(2, 3, "nccl")], through_host=True
-        )
-        header = msgspec.structs.replace(header, settings=settings)
-        assert found_for(header=header).exact
-        bridge = found_for(header=header, ccl="bridge")
-        assert bridge.differences[1:] == (
-            "through the host here",
-            "islands 0-1=nccl,2-3=nccl here",
-        )
-
-    def test_an_import_that_does_not_tell_its_hosts_gets_no_verdict(self):
-        header = header_of(imported=Imported("FlagCX perf", "flagcx", ranks=4))
-        assert found_for(header=header).exact
-        nowhere = [msgspec.structs.replace(one, host="") for one in header.devices]
-        header = msgspec.structs.replace(header, devices=nowhere)
-        match = found_for(header=header)
-        assert match.differences == ("the number of hosts here is unknown",)
-        assert verdict_of(match) == ""
-
-    def test_where_the_user_tells_the_hosts_of_an_import_only_as_many_count(self):
-        header = header_of()
-        nowhere = [msgspec.structs.replace(one, host="") for one in header.devices]
-        for hosts, exact in ((1, True), (2, False)):
-            told = Imported("FlagCX perf", "flagcx", ranks=4, hosts=hosts)
-            match = found_for(
-                header=msgspec.structs.replace(header, devices=nowhere, imported=told)
-            )
-            assert (match is not None and match.exact) == exact
-
-    def test_an_import_that_does_not_tell_of_multicast_gets_no_verdict(self):
-        header = header_of(environment={}, imported=Imported("nccl-tests", "nccl-tests", ranks=4))
-        match = found_for(header=header)
-        assert match.differences == ("multicast off there, unknown here",)
-        eight = header_of(8, environment={}, imported=header.imported)
-        match = found_for(8, size_bytes=16 * GIB, header=eight)
-        assert match.differences[0].startswith("multicast o")
-        assert not match.exact
+    def test_an_import_of_two_hosts_is_not_compared_with_one(self):
+        assert compared(imported=msgspec.structs.replace(FLAGCX, hosts=2), nowhere=True) is None
 
     def test_many_cases_cost_little(self):
         """A page of a run on many devices asks for thousands: what is the runs' is done once."""
@@ -467,25 +438,13 @@ class TestNearest:
 
         assert 100 < calls_of(512) <= calls_of(64)
 
-    def test_a_floor_is_no_verdict(self):
-        floors = of("azure-nhc")
-        match = found_for(8, references=floors, size_bytes=16 * GIB)
-        assert "it is a floor, no measurement" in match.differences
-        assert "a floor" in match.words
-
     def test_beyond_a_curve_only_where_it_is_flat(self):
         assert found_for(size_bytes=4) is None
         assert found_for(size_bytes=4 * GIB).size in ("2 GiB", "8 GiB")
         assert found_for(size_bytes=64 * GIB) is None
 
     def test_ones_own_comes_first(self):
-        source = Source("rack", "our rack", own=True)
-        own = Reference(
-            *(source, "all_reduce", (("H200", 4),)),
-            multicast=False,
-            size_bytes=512 << 20,
-            busbw_bytes_per_s=300e9,
-        )
+        own = msgspec.structs.replace(OWN, multicast=False)
         match = found_for(references=[*SHIPPED, own])
         assert match.share == pytest.approx(346.43 / 300)
         assert match.words.startswith('"our rack", 4 × H200')
@@ -653,72 +612,59 @@ class TestManyDevices:
             ],
         )
 
-    def test_copies_find_their_own_pair(self):
-        one = next(one for one in COPIES.transfers if one.summary and one.summary.bytes_per_s)
-        results = []
-        for place, pair in enumerate(self.PAIRS):
-            transfer = msgspec.structs.replace(one.transfer, flows=(pair,))
-            rate = 1e11 + 1e7 * place
-            summary = msgspec.structs.replace(
-                one.summary, bytes_per_s=rate, flow_bytes_per_s=[rate]
-            )
-            results.append(msgspec.structs.replace(one, transfer=transfer, summary=summary))
-        journal = type(COPIES)(self.header(), results=results)
-        text = references_text(journal, "x", multicast=unknown)
-        own = parse_references(text.encode(), "x.toml", own=True)
-        begun_s = time.process_time()
-        notes = ReferenceNotes(lambda kinds: own)
-        shares = [notes.match_transfer(result, journal.header).share for result in results]
-        assert time.process_time() - begun_s < scaled(1.5)
-        assert shares == pytest.approx([1.0] * len(results), rel=1e-5)
-
-    def test_collectives_find_their_own_pair(self):
+    @pytest.mark.parametrize("kind", ["copies", "collectives"])
+    def test_each_finds_its_own_pair(self, kind):
+        of_copies = kind == "copies"
         one = next(
             one
-            for one in SWEEP.results
-            if one.case.operation == "all_reduce" and one.case.size_bytes == 2 << 20
+            for one in (COPIES.transfers if of_copies else SWEEP.results)
+            if one.summary
+            and (one.summary.bytes_per_s if of_copies else one.case.size_bytes == 2 << 20)
         )
         results = []
         for place, pair in enumerate(self.PAIRS):
-            case = msgspec.structs.replace(one.case, pair=pair, ranks=2)
             rate = 1e11 + 1e7 * place
-            summary = msgspec.structs.replace(
-                one.summary, busbw_bytes_per_s=rate, time_s=case.size_bytes / rate
-            )
-            results.append(msgspec.structs.replace(one, case=case, summary=summary))
-        journal = type(SWEEP)(self.header(), results)
-        text = references_text(journal, "x", multicast=unknown)
-        own = parse_references(text.encode(), "x.toml", own=True)
+            if of_copies:
+                item = {"transfer": msgspec.structs.replace(one.transfer, flows=(pair,))}
+                figures = {"bytes_per_s": rate, "flow_bytes_per_s": [rate]}
+            else:
+                item = {"case": msgspec.structs.replace(one.case, pair=pair, ranks=2)}
+                figures = {"busbw_bytes_per_s": rate, "time_s": one.case.size_bytes / rate}
+            summary = msgspec.structs.replace(one.summary, **figures)
+            results.append(msgspec.structs.replace(one, summary=summary, **item))
+        journal = type(COPIES)(self.header(), results=results)
+        own = written_and_read(journal)
         begun_s = time.process_time()
         notes = ReferenceNotes(lambda kinds: own)
-        shares = [notes.match(result, journal.header).share for result in results]
-        # Where the pair's own figure is not there another pair's is what there is.
-        fewer = References(own[1:], journal.header)
-        assert fewer.nearest(results[0].case, results[0].summary).reference == own[1]
+        match = notes.match_transfer if of_copies else notes.match
+        shares = [match(result, journal.header).share for result in results]
         assert time.process_time() - begun_s < scaled(1.5)
         assert shares == pytest.approx([1.0] * len(results), rel=1e-5)
+        if not of_copies:
+            # Where the pair has no figure, the nearest is that of another pair.
+            nearest = References(own[1:], journal.header).nearest
+            assert nearest(results[0].case, results[0].summary).reference == own[1]
+
+
+def written_and_read(journal, title="x", multicast=unknown):
+    """The references of a journal, after they were written to a file."""
+    text = references_text(journal, title, multicast=multicast)
+    return parse_references(text.encode(), "x.toml", own=True)
 
 
 class TestWriting:
     @pytest.mark.parametrize("journal", [SWEEP, COPIES], ids=["collectives", "copies"])
     def test_a_journal_is_at_100_percent_of_itself(self, journal):
-        text = references_text(journal, 'our "rack"', multicast=lambda operation: False)
-        own = parse_references(text.encode(), "rack.toml", own=True)
+        own = written_and_read(journal, 'our "rack"', lambda operation: False)
         notes = ReferenceNotes(lambda kinds: own)
-        shares = []
-        for result in journal.cases:
-            match = notes.match(result, journal.header)
-            if result.summary is not None and result.case.operation not in ("barrier",):
-                assert match is not None, result.case.describe()
-                assert match.exact
-                shares.append(match.share)
-        for result in journal.transfers:
-            match = notes.match_transfer(result, journal.header)
-            if result.summary is not None:
-                assert match is not None
-                assert match.exact
-                shares.append(match.share)
-        assert shares == pytest.approx([1.0] * len(shares), rel=1e-3)
+        measured = [one for one in journal.timed if one.summary and one.item.work != "barrier"]
+        assert measured
+        for result in measured:
+            of_case = hasattr(result, "case")
+            match = (notes.match if of_case else notes.match_transfer)(result, journal.header)
+            assert match is not None, result.item.describe()
+            assert match.exact
+            assert match.share == pytest.approx(1.0, rel=1e-3)
 
     def rooted(self, *roots, pair=None):
         """A journal of broadcasts, each root half as fast as the one before."""
@@ -749,8 +695,7 @@ class TestWriting:
             summary = msgspec.structs.replace(one.summary, time_s=time_s, busbw_bytes_per_s=rate)
             results.append(msgspec.structs.replace(one, cycle=cycle, summary=summary))
         for cycles, expected_s in ((results, 1e-4), (results[1:], 1.5e-4)):
-            text = references_text(type(SWEEP)(SWEEP.header, cycles), "x", multicast=unknown)
-            (own,) = parse_references(text.encode(), "x.toml", own=True)
+            (own,) = written_and_read(type(SWEEP)(SWEEP.header, cycles))
             assert own.time_s == pytest.approx(expected_s)
             bandwidth = one.summary.busbw_bytes_per_s * one.summary.time_s / expected_s
             if own.busbw_bytes_per_s is not None:
@@ -766,8 +711,7 @@ class TestWriting:
             )
             for pair, size in (((0, 1), 1024), (None, 1024), ((0, 1), 2048), (None, 4096))
         ]
-        text = references_text(type(SWEEP)(header, results), "x", multicast=unknown)
-        own = parse_references(text.encode(), "x.toml", own=True)
+        own = written_and_read(type(SWEEP)(header, results))
         assert [(one.pair, one.size_bytes) for one in own] == [
             ((0, 1), 1024),
             ((0, 1), 2048),
@@ -779,8 +723,7 @@ class TestWriting:
     @pytest.mark.parametrize("roots", [(0, 1), (1, 0)])
     def test_roots_are_told_apart(self, roots, pair):
         journal = self.rooted(*roots, pair=pair)
-        text = references_text(journal, "rack", multicast=unknown)
-        own = parse_references(text.encode(), "rack.toml", own=True)
+        own = written_and_read(journal)
         for result in journal.cases:
             match = References(own, journal.header).nearest(result.case, result.summary)
             assert match.share == pytest.approx(1.0, rel=1e-3), result.case.describe()
@@ -799,21 +742,21 @@ class TestWriting:
         with pytest.raises(UsageError, match="root: all_reduce has none"):
             parse_references(text.replace("broadcast", "all_reduce").encode(), "x", own=True)
 
-    def test_wrong_data_is_no_reference(self):
-        wrong = msgspec.structs.replace(SWEEP.results[0], status="wrong")
-        journal = type(SWEEP)(SWEEP.header, [wrong])
-        with pytest.raises(UsageError, match="have wrong data"):
-            references_text(journal, "x", multicast=unknown)
-
-    def test_nothing_is_no_reference(self):
-        with pytest.raises(UsageError, match="contains no figures"):
-            references_text(type(SWEEP)(SWEEP.header), "x", multicast=unknown)
+    @pytest.mark.parametrize(
+        ("results", "said"),
+        [
+            ([msgspec.structs.replace(SWEEP.results[0], status="wrong")], "have wrong data"),
+            ([], "contains no figures"),
+        ],
+    )
+    def test_what_is_no_reference(self, results, said):
+        with pytest.raises(UsageError, match=said):
+            written_and_read(type(SWEEP)(SWEEP.header, results))
 
     @given(st.text(min_size=1, max_size=30))
     def test_any_title_can_be_read_again(self, title):
         journal = type(SWEEP)(SWEEP.header, SWEEP.results[:2])
-        text = references_text(journal, f"t{title}", multicast=unknown)
-        found = parse_references(text.encode(), "x.toml", own=True)
+        found = written_and_read(journal, f"t{title}")
         readable = re.sub("[\ud800-\udfff]", "\ufffd", title)
         assert found[0].source.title == plain(f"t{readable}")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from cclmark.analysis.ratio import (
@@ -397,16 +397,18 @@ class _Measured:
     source: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Found:
-    """The results of a case in the runs of a side: figures, or the reason why there are none."""
+    """The results of a case in the runs of a side: figures, or the reason why there are none.
+
+    ``noises``: of calls and of the devices' times.
+    """
 
     thing: Case | Transfer | None = None
-    measured: tuple[_Measured, ...] = ()
+    noises: tuple[RunNoise | None, RunNoise | None] = (None, None)
+    measured: list[_Measured] = field(default_factory=list)
     problem: str = ""
     ran: str = ""
-    call_noise: RunNoise | None = None
-    device_noise: RunNoise | None = None
 
 
 _NOTHING = _Found()
@@ -439,23 +441,16 @@ def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
     for number, run in enumerate(side.runs):
         own_noise = side.own_noise(run.header)
         for key, results in _by_key(run, alike=alike).items():
-            known = found.get(key)
-            if known is None:
-                thing = results[0].item
-                noises = (_noise(run, thing, own_noise, device=device) for device in (False, True))
-                known = _Found(thing, (), "", "", *noises)
-            problem = next((text for one in results if (text := _problem(one))), "")
-            measured = known.measured
-            if not problem:
-                measured += (_measured(results, run, number),)
-            found[key] = _Found(
-                known.thing,
-                measured,
-                known.problem or problem,
-                known.ran or _ran(results),
-                known.call_noise,
-                known.device_noise,
-            )
+            thing = results[0].item
+            if key not in found:
+                call, device = (_noise(run, thing, own_noise, device=one) for one in (False, True))
+                found[key] = _Found(thing, (call, device))
+            known = found[key]
+            if problem := next((text for one in results if (text := _problem(one))), ""):
+                known.problem = known.problem or problem
+            else:
+                known.measured.append(_measured(results, run, number))
+            known.ran = known.ran or _ran(results)
     return found
 
 
@@ -571,17 +566,13 @@ def _judged(key: Case | Transfer, first: _Found, second: _Found, margin: float) 
         [one.device if by_device and one.device is not None else one.call for one in found.measured]
         for found in (first, second)
     ]
-    noise = (
-        (first.device_noise, second.device_noise)
-        if by_device
-        else (first.call_noise, second.call_noise)
-    )
+    noise = first.noises[by_device], second.noises[by_device]
     runs = ([one.run for one in first.measured], [one.run for one in second.measured])
     figures = _figures(chosen[0], chosen[1], noise, runs)
     calls = None
     if by_device and any(one.launch_bound for one in everything):
         sides = [[one.call for one in found.measured] for found in (first, second)]
-        of_calls = (_launches(first.call_noise), _launches(second.call_noise))
+        of_calls = _launches(first.noises[0]), _launches(second.noises[0])
         calls = _figures(sides[0], sides[1], of_calls, runs)
     foreign = _of_another_tool(first, second)
     clocks = [sorted({one.clock for one in side}) for side in chosen]

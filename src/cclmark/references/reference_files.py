@@ -195,6 +195,12 @@ class _WrittenSeries(msgspec.Struct, forbid_unknown_fields=True):
     unit: str = ""
 
 
+# What a reference has as it is written.
+_TAKEN_OVER = {*_WrittenSeries.__struct_fields__} & {*Reference.__struct_fields__} - {
+    *("devices", "dtype", "multicast")
+}
+
+
 class _WrittenFile(msgspec.Struct, forbid_unknown_fields=True):
     """The content of a file."""
 
@@ -270,30 +276,14 @@ def parse_devices(text: str) -> tuple[tuple[str, int], ...]:
 
 def _references(series: _WrittenSeries, source: Source, paths: list[list[str]]) -> list[Reference]:
     _check(series)
-    version, tool, conditions = printable((series.version, series.tool, series.conditions))
     common = Reference(
         source=source,
-        operation=series.operation,
         devices=parse_devices(series.devices),
-        hosts=series.hosts,
-        library=series.library,
-        version=version,
-        tool=tool,
         dtype=parse_dtypes(series.dtype)[0] if series.dtype else "",
-        reduction=series.reduction,
-        root=series.root,
         in_place={"in-place": True, "out-of-place": False}.get(series.placement),
         multicast={"on": True, "off": False}.get(series.multicast),
-        launch=series.launch,
-        kind=series.kind,
-        approximate=series.approximate,
-        conditions=conditions,
-        measure=series.measure,
-        direction=series.direction,
-        engine=series.engine,
-        kernel=series.kernel,
-        method=series.method,
         limit_bytes_per_s=series.link_gbps * 1e9,
+        **{name: printable(getattr(series, name)) for name in _TAKEN_OVER},
     )
     if series.matrix:
         if not series.unit:

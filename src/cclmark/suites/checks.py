@@ -188,12 +188,12 @@ class Verdict(msgspec.Struct):
     @property
     def missed(self) -> list[Judgement]:
         """The judgements that miss the bound, the furthest first."""
-        return sorted((one for one in self.judgements if not one.passed), key=_nan_first)
+        return sorted((one for one in self.judgements if not one.passed), key=order_of)
 
     @property
     def tightest(self) -> Judgement | None:
         """The passed judgement with the smallest margin; None if none passed."""
-        return min((one for one in self.judgements if one.passed), key=_nan_first, default=None)
+        return min((one for one in self.judgements if one.passed), key=order_of, default=None)
 
 
 class CommandVerdict(msgspec.Struct):
@@ -458,5 +458,6 @@ def _held_against(
     )
 
 
-def _nan_first(judgement: Judgement) -> float:
+def order_of(judgement: Judgement) -> float:
+    """The margin, for the order of judgements: a value that is no number comes first."""
     return -math.inf if math.isnan(judgement.margin) else judgement.margin

@@ -21,6 +21,7 @@ from cclmark.suites.checks import (
     Judgement,
     SuiteVerdict,
     Verdict,
+    order_of,
 )
 from cclmark.suites.suite import Suite
 
@@ -123,7 +124,7 @@ def summary(verdict: SuiteVerdict) -> list[str]:
     passing = [entry for entry in judged if entry[2].passed]
     for label, entries in (("furthest off", failing), ("tightest that passed", passing)):
         if entries:
-            command, one, held = min(entries, key=lambda entry: _order(entry[2]))
+            command, one, held = min(entries, key=lambda entry: order_of(entry[2]))
             lines.append(f"{label}: {command.name}, {_held(held, one.figure)}")
     if verdict.interrupted:
         lines.append("interrupted: skipped commands were not completed")
@@ -176,10 +177,6 @@ def _percent(margin: float) -> str:
     if margin == 0:
         return "just met"
     return f"{abs(margin) * 100:.1f} % {'better' if margin > 0 else 'worse'}"
-
-
-def _order(held: Judgement) -> float:
-    return -math.inf if math.isnan(held.margin) else held.margin
 
 
 _ELEMENTS = {FAIL: "failure", ERROR: "error", SKIPPED: "skipped"}

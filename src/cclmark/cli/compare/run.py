@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import combinations, product
 from pathlib import Path
 
 from cclmark.analysis.ratio import MOST_RUNS
@@ -143,28 +144,21 @@ def compare_journals(flags: CompareFlags) -> int:
     refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
     own_noise = noise_of_machines(lambda text: print(f"cclmark: {plain(text)}", file=sys.stderr))
     first = _side(before, own_noise)
-    comparisons = [
-        _against(first, _names(before), _side(text, own_noise), _names(text), margin)
-        for text in after
-    ]
+    comparisons = []
+    for text in after:
+        second = _side(text, own_noise)
+        _refuse_shared(first, _names(before), second, _names(text))
+        comparisons.append(comparison_of(first, second, margin))
 
-    def text(to: Output) -> Sequence[str]:
+    def printed(to: Output) -> Sequence[str]:
         if flags.format == "html" and to.is_terminal:
             raise UsageError("--format html writes a page: set its file with -O FILE.html")
         return [_printed(comparisons, flags.format, colours=to.takes_colours)]
 
-    print_out(output, text)
+    print_out(output, printed)
     if flags.fail_if_slower is None:
         return EXIT_OK
     return gate(comparisons, margin, allow_inconclusive=flags.allow_inconclusive)
-
-
-def _against(
-    first: Side, first_names: Sequence[str], second: Side, names: Sequence[str], margin: float
-) -> Comparison:
-    """Compares ``second`` with ``first``; the others are the names of their files."""
-    _refuse_shared(first, first_names, second, names)
-    return comparison_of(first, second, margin)
 
 
 def _names(text: str) -> list[str]:
@@ -207,14 +201,12 @@ def _side(text: str, own_noise: OwnNoiseOf) -> Side:
 
 def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:
     """Raises UsageError if two journals are of one run, which would count twice."""
-    both = list(zip(names, runs, strict=True))
-    for place, (name, run) in enumerate(both):
-        for known, other in both[:place]:
-            if _of_one_run(other, run):
-                raise UsageError(
-                    f"{known} and {name} are journals of the same run{_id_of(run)}, which would "
-                    "count as two runs"
-                )
+    for (known, other), (name, run) in combinations(zip(names, runs, strict=True), 2):
+        if _of_one_run(other, run):
+            raise UsageError(
+                f"{known} and {name} are journals of the same run{_id_of(run)}, which would "
+                "count as two runs"
+            )
 
 
 def _refuse_shared(
@@ -224,13 +216,13 @@ def _refuse_shared(
 
     It does not differ from itself, which a check would report as a pass.
     """
-    for known, other in zip(names_before, before.runs, strict=True):
-        for name, run in zip(names_after, after.runs, strict=True):
-            if _of_one_run(other, run):
-                raise UsageError(
-                    f"BEFORE and AFTER share a run{_id_of(run)}: {known} and {name}. Use different "
-                    "runs on the two sides"
-                )
+    sides = (zip(names_before, before.runs, strict=True), zip(names_after, after.runs, strict=True))
+    for (known, other), (name, run) in product(*sides):
+        if _of_one_run(other, run):
+            raise UsageError(
+                f"BEFORE and AFTER share a run{_id_of(run)}: {known} and {name}. Use different "
+                "runs on the two sides"
+            )
 
 
 def _of_one_run(one: Journal, other: Journal) -> bool:
