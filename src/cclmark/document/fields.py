@@ -55,7 +55,9 @@ class Field:
 
     def value(self, result: Any) -> Cell:
         """The value, times in seconds."""
-        value = value_at(self.of)(result) if isinstance(self.of, str) else self.of(result)
+        if not isinstance(self.of, str):
+            return self.of(result)
+        value: Cell = value_at(self.of)(result)
         return int(value) if isinstance(value, bool) else value
 
     def cell(self, result: Any) -> Cell:
