@@ -27,7 +27,7 @@ def of(journal, operation: str):
 
 
 @pytest.mark.parametrize("operation", COLLECTIVES)
-def test_measures_and_verifies_both_placements(everything, operation):
+def test_both_placements_are_right_and_have_every_sample(everything, operation):
     results = of(everything.journal, operation)
     sizes = {result.case.size_bytes for result in results}
     expected = {(size, placed) for size in sizes for placed in (False, True)}
@@ -42,28 +42,13 @@ def test_measures_and_verifies_both_placements(everything, operation):
         assert result.verification.wrong == 0
         assert (result.case.reduction is not None) == OPERATIONS[operation].reduces
         assert (result.case.root is not None) == OPERATIONS[operation].rooted
-
-
-@pytest.mark.parametrize("operation", COLLECTIVES)
-def test_has_every_sample_of_every_rank(everything, operation):
-    for result in of(everything.journal, operation):
-        samples = result.samples
-        assert samples is not None
-        assert result.summary is not None
+        samples, summary = result.samples, result.summary
         for clock in (samples.host_s, samples.device_s, samples.enqueue_s):
-            assert len(clock) == result.summary.samples
+            assert len(clock) == summary.samples
             assert all(len(row) == RANKS for row in clock)
         assert all(time > 0 for row in samples.host_s for time in row)
         assert samples.operations_per_sample >= 1
-
-
-@pytest.mark.parametrize("operation", COLLECTIVES)
-def test_summary_follows_from_the_samples(everything, operation):
-    journal = everything.journal
-    for result in of(journal, operation):
-        samples, summary = result.samples, result.summary
-        rows = samples.host_s if summary.clock == "host" else samples.device_s
-        times = [max(row) for row in rows]
+        times = [max(row) for row in (getattr(samples, f"{summary.clock}_s"))]
         assert summary.time_s == pytest.approx(statistics.median(times))
         assert (summary.min_s, summary.max_s) == (min(times), max(times))
         assert summary.min_s <= summary.time_s <= summary.p95_s <= summary.p99_s <= summary.max_s
@@ -71,8 +56,7 @@ def test_summary_follows_from_the_samples(everything, operation):
         assert summary.algbw_bytes_per_s == pytest.approx(algbw)
         factor = OPERATIONS[operation].bus_factor(RANKS)
         assert summary.busbw_bytes_per_s == pytest.approx(algbw * factor)
-        again = summarise(result.case, samples, journal.header.settings)
-        assert again == summary
+        assert summarise(result.case, samples, everything.journal.header.settings) == summary
 
 
 def test_journal_tells_how_it_came_about(everything):

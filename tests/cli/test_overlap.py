@@ -168,6 +168,7 @@ def test_a_journal_of_it_is_resumed_run_again_and_not_compared(cclmark, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
+        (("all_reduced",), "unknown operation 'all_reduced'"),
         (("--compute", "sorting"), "'sorting' is not one of 'matmul', 'memory'"),
         (("--matrix", "8"), "is not a whole number from 16 to 65536"),
         (("--matrix", "64", "--compute", "memory"), "--matrix requires --compute matmul"),
@@ -187,18 +188,46 @@ def test_flags_that_cannot_be_measured(cclmark, arguments, text):
     assert run.out == ""
 
 
-def test_an_operation_that_is_unknown(cclmark):
-    assert "unknown operation 'all_reduced'" in cclmark("overlap", "all_reduced", code=2).err
-
-
-def test_matrices_that_do_not_fit(cclmark, fake_cuda):
-    run = cclmark(
-        *("overlap", "-g", "2", *ONE_SIZE, "--matrix", "32768"),
-        env=fake_cuda.env(products=True),
-        code=3,
-    )
-    assert "matmul 32768 x 32768 x 32768 bfloat16 requires 6 GiB of memory per rank" in run.err
-    assert "use a smaller --matrix" in run.err
+@pytest.mark.parametrize(
+    ("flags", "options", "words"),
+    [
+        (
+            ("--matrix", "32768"),
+            {"products": True},
+            (
+                "matmul 32768 x 32768 x 32768 bfloat16 requires 6 GiB of memory per rank",
+                "use a smaller --matrix",
+            ),
+        ),
+        (
+            ("--timeout", "100"),
+            {"products": True, "CCLMARK_FAKE_CUBLASLT_UNSUPPORTED": "1"},
+            ("on rank 1: cublasLtMatmul failed: the functionality requested is not supported",),
+        ),
+        (
+            (),
+            {"products": True, "CCLMARK_FAKE_ARCHITECTURE": "70"},
+            ("cublasLtMatmulAlgoGetHeuristic", "not supported"),
+        ),
+        (
+            (),
+            {},
+            (
+                "pip install nvidia-cublas",
+                "CCLMARK_CUBLASLT_LIBRARY is set to this path: correct or unset it",
+            ),
+        ),
+    ],
+)
+def test_products_that_are_not_possible_end_all_ranks_at_once(
+    cclmark, fake_cuda, flags, options, words
+):
+    begin_s = time.monotonic()
+    run = cclmark(*ON_FAKES, *flags, env=fake_cuda.env(**options), code=3)
+    assert time.monotonic() - begin_s < 50  # not the deadline of the phase
+    for text in words:
+        assert text in run.err
+    assert "cclmark: journal" not in run.err or run.journal.of(OverlapResult) == []
 
 
 def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):
@@ -270,20 +299,6 @@ def test_wrong_data_of_the_collective_beside_compute_is_found(cclmark, fake_cuda
     assert "wrong data of the collective in all_reduce" in run.out
 
 
-def test_a_product_that_one_rank_does_not_support_ends_all_ranks_at_once(cclmark, fake_cuda):
-    begin_s = time.monotonic()
-    run = cclmark(
-        *(*ON_FAKES, "--timeout", "100"),
-        env=fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_UNSUPPORTED="1"),
-        code=3,
-    )
-    assert time.monotonic() - begin_s < 50  # not the deadline of the phase
-    assert "on rank 1: cublasLtMatmul failed: the functionality requested is not supported" in (
-        run.err
-    )
-    assert run.journal.of(OverlapResult) == []
-
-
 def test_a_newer_cublaslt_than_the_driver_is_listed_with_the_reason(cclmark, fake_cuda, tmp_path):
     newer = tmp_path / "libcublasLt.so.99"
     newer.symlink_to(fake_cuda.cublaslt)
@@ -296,21 +311,6 @@ def test_a_newer_cublaslt_than_the_driver_is_listed_with_the_reason(cclmark, fak
     found = {"CCLMARK_CUBLASLT_LIBRARY": "", "CCLMARK_CUBLASLT_WHEELS": f"{newer}:{usable}"}
     run = cclmark(*ON_ONE_FAKE, env=fake_cuda.env(**found))
     assert {one.implementation for one in run.journal.of(OverlapResult)} == {"cuBLASLt 12.8.4"}
-
-
-def test_a_missing_cublaslt_says_what_to_install(cclmark, fake_cuda):
-    run = cclmark(*ON_FAKES, env=fake_cuda.env(), code=3)
-    assert "pip install nvidia-cublas" in run.err
-    assert "CCLMARK_CUBLASLT_LIBRARY is set to this path: correct or unset it" in run.err
-    assert run.journal.of(OverlapResult) == []
-
-
-def test_a_device_without_bfloat16_is_refused(cclmark, fake_cuda):
-    run = cclmark(
-        *ON_FAKES, env=fake_cuda.env(products=True, CCLMARK_FAKE_ARCHITECTURE="70"), code=3
-    )
-    assert "cublasLtMatmulAlgoGetHeuristic" in run.err
-    assert "not supported" in run.err
 
 
 def test_a_variant_that_dies_is_recorded_and_the_others_go_on(cclmark, fake_cuda):

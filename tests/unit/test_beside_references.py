@@ -30,12 +30,8 @@ def found(journal, word):
     return [one for one in insights_on(journal, notes) if word in one.sentence]
 
 
-def table(journal):
-    exporter = case_text(references=ReferenceNotes(shipped_references))
-    return export(exporter, journal)
-
-
-def export(exporter, journal):
+def table(journal, **view):
+    exporter = case_text(**{"references": ReferenceNotes(shipped_references), **view})
     return (
         exporter.begin(journal.header)
         + "".join(map(exporter.add, journal.results))
@@ -77,10 +73,7 @@ class TestLatency:
             "latency slow: a call takes 26.84 µs at 8 B, 2.43 times the reference's" in one.sentence
         )
         assert found(SIMPLE, "Latencies are plausible") == []
-        text = export(
-            case_text(markdown=True, references=ReferenceNotes(shipped_references)), SIMPLE
-        )
-        assert "latency slow: a call takes 26.84 µs at 8 B" in text
+        assert "latency slow: a call takes 26.84 µs at 8 B" in table(SIMPLE, markdown=True)
 
     @pytest.mark.parametrize(
         ("factor", "words"),
@@ -131,8 +124,8 @@ class TestLatency:
                 busbw_bytes_per_s=known.busbw_bytes_per_s / factor,
             )
             results.append(replace(one, device=replace(one.device, summary=slower)))
-        exporter = case_text(references=ReferenceNotes(lambda kinds: own))
-        printed = export(exporter, Journal(journal.header, results, footer=journal.footer))
+        notes = ReferenceNotes(lambda kinds: own)
+        printed = table(Journal(journal.header, results, footer=journal.footer), references=notes)
         assert words in printed
         assert f"{factor:.2f} times" in printed
         assert "up to 1.1 times counts as plausible" in printed
@@ -164,7 +157,7 @@ class TestPeak:
         words = f"512 MiB in-place {unsure}"
         rate = f"{before.peak.summary.busbw_bytes_per_s / 1e9:.2f}"
         assert f"peak bus bandwidth {rate} GB/s at {words}" in table(journal)
-        assert words in export(case_text(markdown=True), journal)
+        assert words in table(journal, markdown=True)
         assert words in page_of([NamedRun("", journal)]).peaks.rows[0]
         assert f"GB/s bus bandwidth at 512 MiB {unsure}" in headline_of(journal)
         (note,) = found(journal, "Peaks are normal")
@@ -182,7 +175,7 @@ class TestPeak:
         (one,) = findings(results)
         text = f"8 B (not converged, ±{one.latency.summary.half_width * 100:.1f} %)"
         assert f"; 8.47 µs at {text}" in table(journal)
-        assert f"; 8.47 µs at {text}" in export(case_text(markdown=True), journal)
+        assert f"; 8.47 µs at {text}" in table(journal, markdown=True)
         assert text in page_of([NamedRun("", journal)]).peaks.rows[0]
         words = f"8 B take 8.47 µs (not converged, ±{one.latency.summary.half_width * 100:.1f} %)."
         assert headline_of(journal).endswith(words)

@@ -381,6 +381,7 @@ def test_csv_has_a_row_for_each_stage_and_buffer():
     assert created["allocated_bytes"] == ""
     first = dict(zip(names, rows[7].split(","), strict=True))
     assert (first["entry"], first["name"], first["address"]) == ("buffer", "input", "0x1000")
+    assert (created["mapped"], first["mapped"]) == ("", "False")
     assert first["device_bytes"] == ""
 
 

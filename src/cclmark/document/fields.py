@@ -56,7 +56,9 @@ class Field:
     @cached_property
     def value(self) -> Callable[[Any], Cell]:
         """Returns the value, times in seconds."""
-        of = value_at(self.of) if isinstance(self.of, str) else self.of
+        if not isinstance(self.of, str):
+            return self.of
+        of = value_at(self.of)
 
         def value_of(result: Any) -> Cell:
             value = of(result)

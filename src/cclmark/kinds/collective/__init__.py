@@ -7,7 +7,7 @@ and reads the conditions of devices; ``trace.py`` records one case for ``cclmark
 ``document.py`` composes what a run says and has the record for reports; ``peaks.py`` is its table
 of main figures, ``findings.py`` what stands out, ``charts.py`` the curves of several runs on a
 page, ``soak.py`` the text of a soak. ``formats.py`` lists the formats of other tools:
-``nccl_tests.py``, ``flagcx.py``, ``hccl.py``.
+``nccl_tests.py``, and ``line_formats.py`` for FlagCX and hccl_test.
 
 Rooms imported: pieces (``--pieces``). Start with ``request.py`` and ``run.py``.
 """

@@ -142,7 +142,7 @@ FIELDS = Fields(
         Field("used_bytes", "buffer.used_bytes", "int"),
         Field("first_values", "buffer.first_values", "text"),
         Field("address", "buffer.address", "text"),
-        Field("mapped", "buffer.mapped", "bool"),
+        Field("mapped", lambda one: None if one.buffer is None else one.buffer.mapped, "bool"),
     ],
     rows=_entries,
 )

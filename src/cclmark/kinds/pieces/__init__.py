@@ -3,7 +3,7 @@
 ``--pieces`` of a collective: ``plan.py`` divides the message, ``run.py`` times the divisions in
 alternating rounds (engine/measure/piecewise_call.cpp). ``figures.py`` is separate from
 ``document.py`` because ranks compute it: ``document.py`` composes everything that a run says.
-There is no command: the options are those of collectives, ``request.py`` checks them.
+There is no command: the options are those of collectives, whose room checks them.
 
 Rooms imported: none. Start with ``plan.py``.
 """
