@@ -21,8 +21,7 @@ from cclmark.document.page.page import for_script, render, shortened
 from cclmark.errors import MissingError
 from cclmark.explain.paths import Route
 from cclmark.kinds.registry import read_journal
-from cclmark.report.page_sections import diagrams_of
-from cclmark.report.run_page import page_of
+from cclmark.report.run_page import diagrams_of, page_of
 from cclmark.results.journal import Journal, JournalWriter
 from cclmark.results.schema import DeviceDescription, Paths, Ring, Trace, TracedStage
 from examples import examples

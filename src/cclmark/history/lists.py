@@ -13,7 +13,7 @@ from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import counted, escape, format_time_us
 from cclmark.history.history_model import SeriesKind, StoredRun, StoredSeries
 from cclmark.history.trend import Trend, trends
-from cclmark.results.figures import AUTO, THROUGHPUT
+from cclmark.results.item_results import AUTO, THROUGHPUT
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import Header
 from cclmark.results.surroundings import surroundings_changed

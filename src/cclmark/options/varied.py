@@ -39,8 +39,8 @@ from cclmark.plan.variants import (
     Variant,
     variants_of,
 )
-from cclmark.results.configuration_files import read_configuration_files
 from cclmark.results.schema import Settings
+from cclmark.results.setting_values import read_configuration_files
 
 _UNKNOWN_VERSION = ""
 
