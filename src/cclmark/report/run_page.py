@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -55,15 +55,19 @@ from cclmark.results.schema import Explanation, Header, Paths, Trace, TracedStag
 _MOST_COLUMNS = 32
 
 
+def _marked(runs: Sequence[NamedRun]) -> Iterator[tuple[NamedRun, str, str]]:
+    """Yields each run with the ends of its keys and of its titles, empty for a single run."""
+    for number, run in enumerate(runs):
+        several = len(runs) > 1
+        yield run, f"-{number}" if several else "", f" ({run.name})" if several else ""
+
+
 def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section with the blocks of every run that has some; listings before it."""
     found = []
     keys: set[str] = set()
-    several = len(runs) > 1
-    for number, run in enumerate(runs):
+    for run, mark, name in _marked(runs):
         document = document_of(compose, run)
-        mark = f"-{number}" if several else ""
-        name = f" ({run.name})" if several else ""
         tables: list[PageTable] = []
         bars: list[StageBars] = []
         charts: list[Chart] = []
@@ -296,9 +300,7 @@ _OPEN = {
 def trace_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section for each trace."""
     sections = []
-    for number, run in enumerate(runs):
-        name = f" ({run.name})" if len(runs) > 1 else ""
-        mark = f"-{number}" if len(runs) > 1 else ""
+    for run, mark, name in _marked(runs):
         what = report_kind(run.journal.kind).traced
         for trace in run.journal.traces:
             words = [_timeline_place(trace)]
@@ -336,9 +338,7 @@ _UNKNOWN = "unknown"
 def ran_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section for each run in which something was explained."""
     sections = []
-    for number, run in enumerate(runs):
-        name = f" ({run.name})" if len(runs) > 1 else ""
-        mark = f"-{number}" if len(runs) > 1 else ""
+    for run, mark, name in _marked(runs):
         tables = [
             *_choice_tables(run.journal),
             *_variant_tables(run.journal),
