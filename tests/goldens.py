@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from cclmark import __version__
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -41,6 +43,8 @@ def outline(value: object, *, hover: bool = False) -> str:
 def _lines(value: object, indent: str, left_out: Sequence[str]) -> Iterator[str]:
     if dataclasses.is_dataclass(value):
         named = [(one.name, getattr(value, one.name)) for one in dataclasses.fields(value)]
+    elif isinstance(value, msgspec.Struct):
+        named = [(name, getattr(value, name)) for name in value.__struct_fields__]
     elif isinstance(value, Mapping):
         named = [(str(name), own) for name, own in value.items()]
     else:
@@ -64,7 +68,7 @@ def _entries(values: Sequence[object], indent: str, left_out: Sequence[str]) -> 
         if (flat := _flat(value)) is not None:
             yield f"{indent}- {flat}".rstrip()
         else:
-            kind = type(value).__name__ if dataclasses.is_dataclass(value) else ""
+            kind = "" if isinstance(value, Sequence | Mapping) else type(value).__name__
             yield f"{indent}- {kind}".rstrip()
             yield from _lines(value, f"{indent}  ", left_out)
     if shown < number:

@@ -106,19 +106,19 @@ def test_a_step_has_its_size_in_its_interval():
     assert inside >= 180
 
 
-def test_what_was_taken_back_is_two_changes():
+@pytest.mark.parametrize(
+    ("runs", "levels", "ratios"),
+    [
+        # What was taken back is two changes.
+        (60, [(30, 1.05), (37, 1.0)], [1.05, 1 / 1.05]),
+        (50, [(10, 1.1), (20, 1.3), (35, 0.9)], [1.1, 1.3 / 1.1, 0.9 / 1.3]),
+    ],
+)
+def test_several_steps_are_told_in_their_order(runs, levels, ratios):
     draw = random.Random(2)
-    (told,) = changes([series(draw, 60, normal(0.005), levels=[(30, 1.05), (37, 1.0)])])
-    assert [one.place for one in told] == [30, 37]
-    assert told[0].ratio == pytest.approx(1.05, rel=0.01)
-    assert told[1].ratio == pytest.approx(1 / 1.05, rel=0.01)
-
-
-def test_several_steps_are_told_in_their_order():
-    draw = random.Random(3)
-    levels = [(10, 1.1), (20, 1.3), (35, 0.9)]
-    (told,) = changes([series(draw, 50, normal(0.005), levels=levels)])
-    assert [one.place for one in told] == [10, 20, 35]
+    (told,) = changes([series(draw, runs, normal(0.005), levels=levels)])
+    assert [one.place for one in told] == [place for place, _ in levels]
+    assert [one.ratio for one in told] == pytest.approx(ratios, rel=0.01)
 
 
 def test_one_run_that_stands_out_is_no_change():

@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import io
 import math
-import os
 import sys
 from pathlib import Path
 
@@ -16,10 +15,9 @@ import pytest
 from cclmark.errors import MissingError, UsageError
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import export_content
+from goldens import GOLDEN, require_golden
 
-TESTS = Path(__file__).parents[1]
-GOLDEN = TESTS / "golden"
-RESULTS = TESTS.parent / "benchmarks" / "results" / "h200x4"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 
 
 def named(*paths):
@@ -39,22 +37,15 @@ def parquet_of(content):
 
 
 @pytest.mark.parametrize(
-    ("format", "file"), [("csv", "sample.export.csv"), ("prometheus", "sample.prom")]
+    ("format", "table", "file"),
+    [
+        ("csv", "cases", "sample.export.csv"),
+        ("csv", "samples", "sample.samples.csv"),
+        ("prometheus", "cases", "sample.prom"),
+    ],
 )
-def test_what_is_written_reads_as_stored(format, file):
-    text = export_content(SAMPLE, format, "cases").decode()
-    golden = GOLDEN / file
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
-
-
-def test_samples_read_as_stored():
-    text = export_content(SAMPLE, "csv", "samples").decode()
-    golden = GOLDEN / "sample.samples.csv"
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
+def test_what_is_written_reads_as_stored(format, table, file):
+    require_golden(file, export_content(SAMPLE, format, table).decode())
 
 
 def test_several_journals_come_into_one_table():
