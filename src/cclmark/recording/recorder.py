@@ -447,7 +447,7 @@ def record(
         if resumed is not None:
             if not resumed.remainder.pending:
                 return _print_again(resumed, exporter_for(printed), printed)
-            request = resumed.left_of(request)
+            request = replace(request, pending=resumed.remainder.pending)
         exporter = exporter_for(printed)
         place = journal or new_journal(stem)
         with recording(place, printed, exporter, request, began_s, resumed, explain) as recorder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -94,10 +94,6 @@ class Resumed:
     def in_plan(self) -> InPlan:
         """The carried results, to be shown."""
         return InPlan(self.remainder.carried, self.planned)
-
-    def left_of(self, request: Request) -> Request:
-        """Returns the request without the items that were measured already."""
-        return replace(request, pending=self.remainder.pending)
 
     @property
     def predecessor(self) -> Predecessor:

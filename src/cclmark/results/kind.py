@@ -10,18 +10,6 @@ from cclmark.plan.items import Item
 from cclmark.results.item_results import Result
 
 
-def _as_planned(planned: Sequence[Item], processes: int) -> Sequence[Item]:
-    return planned
-
-
-def _nothing_else(item: Item, culprit: Item, phase: str) -> bool:
-    return False
-
-
-def _any(item: Item) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Kind:
     """A kind of work: what launching, recording and reading have to know of it.
@@ -50,14 +38,14 @@ class Kind:
     report: Callable[[], Any]
     between_devices: bool = False
     forgiven: tuple[str, ...] = ()
-    forgives: Callable[[Item], bool] = _any
+    forgives: Callable[[Item], bool] = lambda item: True
     independent: bool = False
     in_rounds: bool = False
     requires_variant: bool = False
     has_device_times: bool = False
     numbers_of_findings: str = "rank"
-    items: Callable[[Sequence[Item], int], Sequence[Item]] = _as_planned
-    falls_with: Callable[[Item, Item, str], bool] = _nothing_else
+    items: Callable[[Sequence[Item], int], Sequence[Item]] = lambda planned, processes: planned
+    falls_with: Callable[[Item, Item, str], bool] = lambda item, culprit, phase: False
     runner: Callable[[], Callable[[Any], None]] | None = None
 
     def failed(self, index: int, item: Item, status: str, reason: str, report: str = "") -> Result:
