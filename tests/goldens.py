@@ -7,11 +7,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from cclmark import __version__
 
 GOLDEN = Path(__file__).parent / "golden"
 _NOTHING: tuple[object, ...] = ((), [], {}, "", None, False)
-_LEFT_OUT = ("embedded", "hover", "documents", "file_name")
+_LEFT_OUT = ("embedded", "file_name")
 _MOST = 32  # values of a line
 _MOST_ENTRIES = 12  # of a list
 _SHOWN = 5  # of those of a longer one
@@ -26,44 +28,52 @@ def require_golden(name: str, text: str) -> None:
     assert text == stored.read_text(encoding="utf-8"), f"UPDATE_GOLDEN=1 rewrites {name}"
 
 
-def outline(value: object) -> str:
-    """Everything that dataclasses hold, a line for each field; long lists are shortened."""
-    text = "\n".join(_lines(value, "")).replace(f"cclmark {__version__}.", "cclmark VERSION.")
+def outline(value: object, *, hover: bool = False) -> str:
+    """What dataclasses hold, a line for each field; long lists are shortened.
+
+    ``hover``: also the texts on the points of charts.
+    """
+    left_out = _LEFT_OUT if hover else (*_LEFT_OUT, "hover")
+    text = "\n".join(_lines(value, "", left_out)).replace(
+        f"cclmark {__version__}.", "cclmark VERSION."
+    )
     return f"{text}\n"
 
 
-def _lines(value: object, indent: str) -> Iterator[str]:
+def _lines(value: object, indent: str, left_out: Sequence[str]) -> Iterator[str]:
     if dataclasses.is_dataclass(value):
         named = [(one.name, getattr(value, one.name)) for one in dataclasses.fields(value)]
+    elif isinstance(value, msgspec.Struct):
+        named = [(name, getattr(value, name)) for name in value.__struct_fields__]
     elif isinstance(value, Mapping):
         named = [(str(name), own) for name, own in value.items()]
     else:
         assert isinstance(value, Sequence)
-        yield from _entries(value, indent)
+        yield from _entries(value, indent, left_out)
         return
     for name, own in named:
-        if name in _LEFT_OUT or own in _NOTHING:
+        if name in left_out or own in _NOTHING:
             continue
         if (flat := _flat(own)) is not None:
             yield f"{indent}{name}: {flat}".rstrip()
         else:
             yield f"{indent}{name}:"
-            yield from _lines(own, f"{indent}  ")
+            yield from _lines(own, f"{indent}  ", left_out)
 
 
-def _entries(values: Sequence[object], indent: str) -> Iterator[str]:
+def _entries(values: Sequence[object], indent: str, left_out: Sequence[str]) -> Iterator[str]:
     number = len(values)
     shown = number if number <= _MOST_ENTRIES else _SHOWN
     for value in values[:shown]:
         if (flat := _flat(value)) is not None:
             yield f"{indent}- {flat}".rstrip()
         else:
-            kind = type(value).__name__ if dataclasses.is_dataclass(value) else ""
+            kind = "" if isinstance(value, Sequence | Mapping) else type(value).__name__
             yield f"{indent}- {kind}".rstrip()
-            yield from _lines(value, f"{indent}  ")
+            yield from _lines(value, f"{indent}  ", left_out)
     if shown < number:
         yield f"{indent}… {number - shown - 1} more …"
-        yield from _entries(values[-1:], indent)
+        yield from _entries(values[-1:], indent, left_out)
 
 
 def _flat(value: object) -> str | None:

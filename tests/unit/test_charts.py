@@ -19,7 +19,7 @@ from cclmark.document.chart_model import (
     spread_limits,
 )
 from cclmark.document.document_text import document_of
-from cclmark.document.naming import NamedRun, group_titles, groups_of
+from cclmark.document.naming import NamedRun, groups_of
 from cclmark.errors import MissingError
 from cclmark.kinds.collective.charts import collective_charts
 from cclmark.kinds.registry import read_journal, report_kind
@@ -32,25 +32,13 @@ COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")
 COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
 
 
-def charts_in(journal):
-    """The charts of a document."""
-    compose = report_kind(journal.kind).document
-    if compose is None:
-        return []
-    document = document_of(compose, NamedRun("run", journal))
-    return [one for one in (*document.blocks, *document.closing) if isinstance(one, Chart)]
+def first_heat(journal):
+    document = document_of(report_kind(journal.kind).document, NamedRun("run", journal))
+    return next(one for one in document.blocks if isinstance(one, Heat))
 
 
-def charts_of(journal, operation="all_reduce"):
-    runs = [NamedRun("run", journal)]
-    groups = groups_of(runs)
-    for group, title in zip(groups, group_titles(groups), strict=True):
-        if group.operation == operation:
-            return {
-                chart.key.rpartition("-")[2]: chart
-                for chart in collective_charts(group, title, runs)
-            }
-    raise AssertionError(f"no {operation}")
+RUNS = [NamedRun("run", COLLECTIVES)]
+BANDWIDTH, TIME, SPREAD, RANKS = collective_charts(groups_of(RUNS)[0], "all_reduce", RUNS)
 
 
 def test_one_outlier_does_not_flatten_the_others():
@@ -70,18 +58,21 @@ def test_one_outlier_does_not_flatten_the_others():
 
 
 EVERY_KIND: dict[str, Chart] = {
-    "lines": charts_of(COLLECTIVES)["bandwidth"],
-    "logarithmic lines": charts_of(COLLECTIVES)["time"],
-    "boxes": charts_of(COLLECTIVES)["spread"],
-    "centred heat": charts_of(COLLECTIVES)["ranks"],
-    "heat": charts_in(COPIES)[0],
+    "lines": BANDWIDTH,
+    "logarithmic lines": TIME,
+    "boxes": SPREAD,
+    "centred heat": RANKS,
+    "heat": first_heat(COPIES),
     "heat without values": replace(
-        charts_of(COLLECTIVES)["ranks"], values=[[None]], rows=["a"], columns=["b"], texts=[["-"]]
+        RANKS, values=[[None]], rows=["a"], columns=["b"], texts=[["-"]]
     ),
     "hostile": Lines(
         "k", "$\\frac<b>$ _x", "", "a & b", "$y$", [ChartCurve("</svg><script>", [8, 16], [1, 2])]
     ),
 }
+
+
+assert {type(chart) for chart in EVERY_KIND.values()} == {Lines, Boxes, Heat}
 
 
 @pytest.mark.parametrize("name", EVERY_KIND)
@@ -219,7 +210,3 @@ def test_pictures_have_names_of_their_own():
     keys = [key_of("a/b" * 100, taken), key_of("a?b" * 100, taken), key_of("../x", taken)]
     assert len(set(keys)) == 3
     assert all(len(key) <= 110 and "/" not in key and ".." not in key for key in keys)
-
-
-def test_every_kind_is_drawn():
-    assert {type(chart) for chart in EVERY_KIND.values()} == {Lines, Boxes, Heat}

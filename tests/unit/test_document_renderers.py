@@ -15,7 +15,6 @@ import pytest
 from cclmark.document.blocks import Bars, Document, Facts, Finding, Listing, Stages, Table
 from cclmark.document.case_fields import case_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
-from cclmark.document.document_page import sections_of
 from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.fields import Field, Fields
 from cclmark.document.json_format import JsonExporter
@@ -28,6 +27,7 @@ from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Case
 from cclmark.report import overview
 from cclmark.report.embedded import plain_document
+from cclmark.report.run_page import sections_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Profile, TracedStage
 from goldens import outline, require_golden

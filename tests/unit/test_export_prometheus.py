@@ -71,23 +71,6 @@ def test_both_parsers_read_it(file):
     assert sorted(copies) == sorted(measured)
 
 
-def test_the_figures_of_a_case():
-    journal = read_journal(FILES[0])
-    found = parsed(prometheus([journal]))
-    wrong = {
-        dict(labels)["placement"]: value
-        for (name, labels), value in found.items()
-        if name == "cclmark_wrong_elements" and value
-    }
-    assert wrong == {"in-place": 1025}
-    # A skipped case says nothing, a failed one that it is not fine.
-    fine = [value for (name, _), value in found.items() if name == "cclmark_case_ok"]
-    statuses = [one.status for one in journal.results if one.status != "skipped"]
-    assert fine.count(0) == sum(status != "ok" for status in statuses)
-    stamp = next(value for (name, _), value in found.items() if name.endswith("timestamp_seconds"))
-    assert stamp == 1793871000
-
-
 def test_the_newest_result_stands_for_its_series():
     old, new = read_journal(FILES[0]), read_journal(FILES[0])
     new.header.started_at = "2026-11-06T00:00:00+00:00"

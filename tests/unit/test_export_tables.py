@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import io
 import math
-import os
 import sys
 from pathlib import Path
 
@@ -15,11 +14,10 @@ import pytest
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.kinds.registry import read_journal
-from cclmark.report.exports import EXPORTS
+from cclmark.report.exports import export_content
+from goldens import GOLDEN, require_golden
 
-TESTS = Path(__file__).parents[1]
-GOLDEN = TESTS / "golden"
-RESULTS = TESTS.parent / "benchmarks" / "results" / "h200x4"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 
 
 def named(*paths):
@@ -39,27 +37,20 @@ def parquet_of(content):
 
 
 @pytest.mark.parametrize(
-    ("format", "file"), [("csv", "sample.export.csv"), ("prometheus", "sample.prom")]
+    ("format", "table", "file"),
+    [
+        ("csv", "cases", "sample.export.csv"),
+        ("csv", "samples", "sample.samples.csv"),
+        ("prometheus", "cases", "sample.prom"),
+    ],
 )
-def test_what_is_written_reads_as_stored(format, file):
-    text = EXPORTS[format](SAMPLE, "cases").decode()
-    golden = GOLDEN / file
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
-
-
-def test_samples_read_as_stored():
-    text = EXPORTS["csv"](SAMPLE, "samples").decode()
-    golden = GOLDEN / "sample.samples.csv"
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
+def test_what_is_written_reads_as_stored(format, table, file):
+    require_golden(file, export_content(SAMPLE, format, table).decode())
 
 
 def test_several_journals_come_into_one_table():
     runs = named(RESULTS / "all_reduce.jsonl", GOLDEN / "sample.jsonl")
-    rows = rows_of(EXPORTS["csv"](runs, "cases"))
+    rows = rows_of(export_content(runs, "csv", "cases"))
     assert len(rows) == sum(len(journal.results) for _, journal in runs)
     assert {row["run_id"] for row in rows} == {journal.header.run_id for _, journal in runs}
     assert {row["host"] for row in rows} == {"h200-host", "node1.cluster"}
@@ -74,8 +65,8 @@ def test_rows_tell_by_what_method_they_were_measured(table):
     )
     header = msgspec.structs.replace(journal.header, settings=settings)
     other = name, dataclasses.replace(journal, header=header)
-    usual, *_ = rows_of(EXPORTS["csv"]([(name, journal)], table))
-    unusual, *_ = rows_of(EXPORTS["csv"]([other], table))
+    usual, *_ = rows_of(export_content([(name, journal)], "csv", table))
+    unusual, *_ = rows_of(export_content([other], "csv", table))
     assert usual["method"] == ""
     # The way between islands shapes no other library's times.
     assert unusual["ccl"] == "nccl"
@@ -84,7 +75,7 @@ def test_rows_tell_by_what_method_they_were_measured(table):
 
 def test_parquet_is_typed_and_says_the_same_as_csv():
     runs = named(RESULTS / "collectives.jsonl")
-    table = parquet_of(EXPORTS["parquet"](runs, "cases"))
+    table = parquet_of(export_content(runs, "parquet", "cases"))
     types = {field.name: str(field.type) for field in table.schema}
     assert types["size_bytes"] == "int64"
     assert types["time_us"] == "double"
@@ -96,7 +87,7 @@ def test_parquet_is_typed_and_says_the_same_as_csv():
         assert row["size_bytes"] == result.case.size_bytes
         assert row["reduction"] == result.case.reduction
         assert row["first"] is None
-    said = rows_of(EXPORTS["csv"](runs, "cases"))
+    said = rows_of(export_content(runs, "csv", "cases"))
     for row, text in zip(columns, said, strict=True):
         assert float(text["busbw_gbps"]) == pytest.approx(row["busbw_gbps"], rel=1e-9)
 
@@ -127,9 +118,9 @@ def test_no_raw_sample_is_lost_or_rounded(file):
     keys = ("index", "cycle", "sample", "rank", "host_s", "device_s", "enqueue_s")
     expected = triples(journal)
     assert len(expected) > 100
-    table = parquet_of(EXPORTS["parquet"](runs, "samples")).select(keys).to_pylist()
+    table = parquet_of(export_content(runs, "parquet", "samples")).select(keys).to_pylist()
     assert [tuple(row[key] for key in keys) for row in table] == expected
-    said = rows_of(EXPORTS["csv"](runs, "samples"))
+    said = rows_of(export_content(runs, "csv", "samples"))
     texts = [
         (
             *(int(row[key]) for key in keys[:4]),
@@ -149,7 +140,7 @@ def test_no_raw_sample_of_a_transfer_is_lost():
         for sample, flows in enumerate(result.samples.device_s)
         for flow, time_s in enumerate(flows)
     ]
-    table = parquet_of(EXPORTS["parquet"](runs, "samples")).to_pylist()
+    table = parquet_of(export_content(runs, "parquet", "samples")).to_pylist()
     found = [(row["index"], row["sample"], row["flow"], row["device_s"]) for row in table]
     assert found == expected
     assert table[0]["from"] != table[0]["to"]
@@ -157,7 +148,7 @@ def test_no_raw_sample_of_a_transfer_is_lost():
 
 def test_a_row_for_each_flow():
     runs = named(RESULTS / "p2p.jsonl")
-    rows = parquet_of(EXPORTS["parquet"](runs, "cases")).to_pylist()
+    rows = parquet_of(export_content(runs, "parquet", "cases")).to_pylist()
     assert len(rows) == sum(len(one.transfer.flows) for one in runs[0][1].transfers)
     assert {row["peer_access"] for row in rows} == {True}
     measured = [row for row in rows if row["measure"] == "unidirectional"]
@@ -168,16 +159,16 @@ def test_kinds_do_not_mix():
     runs = named(RESULTS / "p2p.jsonl", GOLDEN / "sample.jsonl")
     for format in ("csv", "parquet"):
         with pytest.raises(UsageError, match=r"p2p\.jsonl contains transfers, sample\.jsonl co"):
-            EXPORTS[format](runs, "cases")
+            export_content(runs, format, "cases")
 
 
 def test_formats_without_a_place_for_it_say_so():
     runs = named(RESULTS / "p2p.jsonl")
     for format in ("nccl-tests", "flagcx", "hccl"):
         with pytest.raises(UsageError, match=r"contains transfers, not .* choose from table, json"):
-            EXPORTS[format](runs, "cases")
+            export_content(runs, format, "cases")
     with pytest.raises(UsageError, match="json contains one complete run"):
-        EXPORTS["json"](runs * 2, "cases")
+        export_content(runs * 2, "json", "cases")
 
 
 def test_without_samples_there_is_no_table_of_them():
@@ -185,10 +176,10 @@ def test_without_samples_there_is_no_table_of_them():
     for result in journal.results:
         result.samples = None
     with pytest.raises(UsageError, match="no raw samples recorded"):
-        EXPORTS["csv"]([(name, journal)], "samples")
+        export_content([(name, journal)], "csv", "samples")
 
 
 def test_without_pyarrow_parquet_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingError, match=r"pip install 'cclmark\[parquet\]'"):
-        EXPORTS["parquet"](SAMPLE, "cases")
+        export_content(SAMPLE, "parquet", "cases")

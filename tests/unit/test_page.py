@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cclmark.document.naming import NamedRun
@@ -21,8 +21,7 @@ from cclmark.document.page.page import for_script, render, shortened
 from cclmark.errors import MissingError
 from cclmark.explain.paths import Route
 from cclmark.kinds.registry import read_journal
-from cclmark.report.page_sections import diagrams_of
-from cclmark.report.run_page import page_of
+from cclmark.report.run_page import diagrams_of, page_of
 from cclmark.results.journal import Journal, JournalWriter
 from cclmark.results.schema import DeviceDescription, Paths, Ring, Trace, TracedStage
 from examples import examples
@@ -150,6 +149,7 @@ def test_hostile_strings_stay_text(text):
 
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60))
+@example("<>&\u2028\u2029\x7f")
 def test_any_string_can_stand_in_a_script(text):
     encoded = for_script({"text": text, text: [text]})
     for character in "<>&\u2028\u2029":

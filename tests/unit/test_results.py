@@ -114,17 +114,14 @@ def test_a_journal_that_never_began_is_taken_away(tmp_path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"hello", b'{"type":"footer"}', b"\xff\xfe"])
-def test_files_that_are_no_journals_are_refused(tmp_path, content):
-    path = tmp_path / "x"
-    path.write_bytes(content)
-    with pytest.raises(UsageError):
-        read_journal(path)
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
+        (b"", "x is empty: not a journal of cclmark"),
+        (b"\n\n", "x is empty: not a journal of cclmark"),
+        (b'{"type":"header","schema_version":99}\n', "x has schema 99, newer than"),
+        (b'{"type":"header","schema_ver', "incomplete: cut off after 28 bytes"),
+        (b'{"type":"footer"}', "x is not a journal of cclmark: it begins with"),
         (gzip.compress(b'{"type":"header"}', mtime=0), "it is compressed: gunzip it first"),
         (b"PK\x03\x04....", "it is compressed: unzip it first"),
         ("{}".encode("utf-16"), "it is UTF-16: save it as UTF-8"),
@@ -137,7 +134,7 @@ def test_files_that_are_no_journals_are_refused(tmp_path, content):
 def test_what_is_no_journal_is_described(tmp_path, content, said):
     file = tmp_path / "x"
     file.write_bytes(content)
-    with pytest.raises(UsageError, match=re.escape(f"is not a journal of cclmark: {said}")):
+    with pytest.raises(UsageError, match=re.escape(said)):
         read_journal(file)
 
 

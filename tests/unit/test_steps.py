@@ -25,7 +25,7 @@ from cclmark.kinds.train.plan import Training
 from cclmark.kinds.train.result import StepTimeline, TrainingResult
 from cclmark.plan.models import MODELS
 from cclmark.plan.variants import DEFAULT
-from cclmark.report.exports import EXPORTS, replayed
+from cclmark.report.exports import export_content, replayed
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess
@@ -263,7 +263,7 @@ def test_a_reason_is_stated_once(profiled):
 def test_every_line_of_csv_has_the_steps_of_the_program(profiled):
     for content in (
         "".join(replayed(profiled, "csv")),
-        EXPORTS["csv"]([("p", profiled)], "cases").decode(),
+        export_content([("p", profiled)], "csv", "cases").decode(),
     ):
         rows = list(csv.DictReader(io.StringIO(content)))
         assert len(rows) == 2
@@ -291,14 +291,14 @@ torch:nccl,2,ok,,18.6,18.6,18.6,18.7,17.6,0.7,0.4,2.3,3,12
 
 @pytest.mark.parametrize("table", ["cases", "steps"])
 def test_several_kinds_are_one_table(trained, profiled, table):
-    text = EXPORTS["csv"]([("a", trained), ("b", profiled)], table).decode()
+    text = export_content([("a", trained), ("b", profiled)], "csv", table).decode()
     assert text == STEPS_CSV.format(run=profiled.header.run_id)
 
 
 def test_other_kinds_have_no_steps(profiled):
     other = Journal(header=msgspec.structs.replace(profiled.header), results=[])
     with pytest.raises(UsageError, match="only trainings and profiles have steps"):
-        EXPORTS["csv"]([("collectives.jsonl", other)], "steps")
+        export_content([("collectives.jsonl", other)], "csv", "steps")
 
 
 def test_a_report_of_several_kinds_begins_with_their_steps(trained, profiled):

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.analysis.steps import length, merged, outside
-from cclmark.document.document_page import sections_of
 from cclmark.document.naming import NamedRun
 from cclmark.errors import UsageError
 from cclmark.kinds.train.choices import PARALLELISMS
@@ -34,6 +33,7 @@ from cclmark.plan.models import MODELS, find_model
 from cclmark.plan.outline import outline_of
 from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
 from cclmark.report.exports import replayed
+from cclmark.report.run_page import sections_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import DeviceDescription, Header, Machine
 from samples import usual_settings

@@ -40,8 +40,7 @@ from cclmark.analysis.run_noise import (
 from cclmark.analysis.statistics import NORMAL_975, median
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
-from cclmark.results.figures import device_summary
-from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult, device_summary
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Summary, TransferSummary
 

@@ -31,10 +31,9 @@ from cclmark.errors import UsageError, WrongDataError
 from cclmark.kinds.registry import report_kind
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.results.imported import differences_told
 from cclmark.results.journal import Journal
 from cclmark.results.resume import differing_settings
-from cclmark.results.surroundings import surroundings_changed
+from cclmark.results.surroundings import differences_told, surroundings_changed
 
 _MOST_LISTED = 4  # sizes; more are a range
 _MOST_LINES = 6

@@ -3,14 +3,14 @@
 Imports: analysis, explain, plan, references, results.
 
 A kind composes its document once (``kinds/*/document.py``) from ``blocks.py``; renderers know
-blocks only: ``document_text.py`` (terminal, Markdown), ``document_page.py`` and ``page/`` (HTML).
+blocks only: ``document_text.py`` (terminal, Markdown) and ``page/`` (HTML).
 ``fields.py`` has the fields of a kind's results, from which CSV, Parquet, Prometheus and the table
 of a page follow. ``report_kind.py`` is the definition of a kind for reports.
 
 - Formats: ``exporter.py`` is the interface (beginning, one result at a time, end), ``exporters.py``
   the table; ``columns.py`` with CSV, ``json_format.py``, ``openmetrics.py``.
 - Shared parts of documents: ``head.py``, ``remarks.py``, ``soundness.py``, ``matrix.py``,
-  ``reference_notes.py``, ``explained.py``, ``why.py``, ``step_words.py``, …
+  ``reference_notes.py``, ``explained.py``, ``why.py``, ``step_words.py``, ``peaks.py``, …
 - Charts as numbers and names without colours and pixels: ``chart_model.py``.
 
 Every text that enters is printable already, see docs/architecture.md. Start with ``blocks.py`` and

@@ -50,15 +50,11 @@ class Layout:
         return lambda result: ([*row, *last] for row in rows(result))
 
 
-def columns(
-    names: str | Sequence[str], *, texts: str = "", whole: str = "", flags: str = ""
-) -> list[Column]:
+def columns(names: str, *, texts: str = "", whole: str = "") -> list[Column]:
     """Creates columns from names separated by blanks. Names in no other list hold numbers."""
     kinds: dict[str, ColumnKind] = dict.fromkeys(texts.split(), "text")
     kinds |= dict.fromkeys(whole.split(), "int")
-    kinds |= dict.fromkeys(flags.split(), "bool")
-    listed = names.split() if isinstance(names, str) else names
-    return [Column(name, kinds.get(name, "float")) for name in listed]
+    return [Column(name, kinds.get(name, "float")) for name in names.split()]
 
 
 # A spreadsheet reads a cell with this beginning as a formula.

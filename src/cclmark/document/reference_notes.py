@@ -12,8 +12,7 @@ from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.match import LEAST_JUDGED_BYTES, LatencyVerdict, Match, latency_verdict
 from cclmark.references.matching import References, kinds_of
 from cclmark.references.reference import Reference
-from cclmark.results.figures import device_summary
-from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult, device_summary
 from cclmark.results.schema import Header, Summary
 
 # A figure is normal within these shares of its reference.

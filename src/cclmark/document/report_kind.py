@@ -57,14 +57,6 @@ class RunLabels:
     host_ranks: Collection[int] = ()
 
 
-def _no_notes(results: Iterable[Any]) -> list[str]:
-    return []
-
-
-def _no_headline(run: NamedRun) -> str:
-    return ""
-
-
 @dataclass(frozen=True)
 class ReportKind:
     """The report definition of one kind of results.
@@ -109,9 +101,9 @@ class ReportKind:
     needs_samples: bool = True
     formats: Mapping[str, Callable[[View], Exporter[Any]]] = field(default_factory=dict)
     samples: Layout | None = None
-    headline: Callable[[NamedRun], str] = _no_headline
+    headline: Callable[[NamedRun], str] = lambda run: ""
     sections: Callable[[Sequence[NamedRun]], list[Section]] | None = None
-    page_notes: Callable[[Iterable[Any]], list[str]] = _no_notes
+    page_notes: Callable[[Iterable[Any]], list[str]] = lambda results: []
     method_words: str = ""
     by_session: bool = True
     has_samples: bool = True

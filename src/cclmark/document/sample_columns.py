@@ -49,13 +49,10 @@ def _case_samples(row: CaseRow) -> Iterator[list[Cell]]:
         *(one.cell(row) for one in _OF_CASE),
         *(row.method, row.device(0), row.device(1)),
     ]
-    clocks: tuple[Sequence[Sequence[float | None]], ...]
     clocks = (samples.host_s, samples.device_s, samples.enqueue_s)
-    for sample in range(max(len(clock) for clock in clocks)):
-        for place in range(max(len(_row(clock, sample)) for clock in clocks)):
-            rank = place if case.pair is None else case.pair[place]
-            times = [_at(_row(clock, sample), place) for clock in clocks]
-            yield [*lead, sample, rank, samples.operations_per_sample, *times]
+    for sample, place, times in _times(clocks):
+        rank = place if case.pair is None else case.pair[place]
+        yield [*lead, sample, rank, samples.operations_per_sample, *times]
 
 
 def _transfer_samples(result: TransferResult, names: Sequence[str]) -> Iterator[list[Cell]]:
@@ -63,29 +60,23 @@ def _transfer_samples(result: TransferResult, names: Sequence[str]) -> Iterator[
     if samples is None:
         return
     lead: list[Cell] = [
-        result.index,
-        transfer.measure,
-        transfer.scope,
-        transfer.direction,
-        transfer.engine,
-        transfer.kernel,
-        transfer.size_bytes,
+        *(result.index, transfer.measure, transfer.scope, transfer.direction),
+        *(transfer.engine, transfer.kernel, transfer.size_bytes),
     ]
-    for sample in range(max(len(samples.device_s), len(samples.call_s))):
-        device_s, call_s = _row(samples.device_s, sample), _row(samples.call_s, sample)
-        for flow in range(max(len(device_s), len(call_s))):
-            start, end = transfer.flows[flow] if flow < len(transfer.flows) else (None, None)
-            ends = [None if place is None else names[place] for place in (start, end)]
-            times = [_at(device_s, flow), _at(call_s, flow)]
-            yield [*lead, sample, flow, *ends, samples.copies_per_sample, *times]
+    for sample, flow, times in _times((samples.device_s, samples.call_s)):
+        known = flow < len(transfer.flows)
+        ends = [names[place] for place in transfer.flows[flow]] if known else [None, None]
+        yield [*lead, sample, flow, *ends, samples.copies_per_sample, *times]
 
 
-def _row(clock: Sequence[Sequence[float | None]], sample: int) -> Sequence[float | None]:
-    return clock[sample] if sample < len(clock) else ()
-
-
-def _at(row: Sequence[float | None], place: int) -> float | None:
-    return row[place] if place < len(row) else None
+def _times(
+    clocks: Sequence[Sequence[Sequence[float | None]]],
+) -> Iterator[tuple[int, int, list[float | None]]]:
+    """Yields each sample and place, with the time of each clock, None where it has no such time."""
+    for sample in range(max(map(len, clocks))):
+        rows = [clock[sample] if sample < len(clock) else () for clock in clocks]
+        for place in range(max(map(len, rows))):
+            yield sample, place, [row[place] if place < len(row) else None for row in rows]
 
 
 CASE_SAMPLES = Layout(_CASE, _of_cases, exact=True)

@@ -69,13 +69,9 @@ def precision_text(share: float, digits: int | None = None) -> str:
     return f"±{percent} %"
 
 
-def aligned(rows: Sequence[Sequence[str]], sides: str, least: Sequence[int] = ()) -> list[str]:
-    """Returns the rows as lines of aligned columns. ``sides``: ``<`` or ``>`` for each column.
-
-    ``least``: the least widths of the columns.
-    """
-    columns = zip(least or [0] * len(sides), zip(*rows, strict=True), strict=True)
-    widths = [max(width, *map(len, column)) for width, column in columns]
+def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
+    """Returns the rows as lines of aligned columns. ``sides``: ``<`` or ``>`` for each column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     form = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
     return [f"  {form.format(*row)}".rstrip() for row in rows]
 

@@ -28,7 +28,7 @@ from cclmark.history.tables import journals, labels, operations, results, runs, 
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.printable import printable
-from cclmark.results.figures import AUTO, THROUGHPUT
+from cclmark.results.item_results import AUTO, THROUGHPUT
 
 SqlCondition = ColumnElement[bool]
 

@@ -11,8 +11,7 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.history.history_model import Thing, stored_moment
-from cclmark.results.figures import device_summary
-from cclmark.results.item_results import CaseResult, Result, TransferResult
+from cclmark.results.item_results import CaseResult, Result, TransferResult, device_summary
 from cclmark.results.journal import Journal
 from cclmark.results.method import is_timing, unusual_method
 from cclmark.results.schema import (

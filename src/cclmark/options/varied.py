@@ -47,8 +47,8 @@ from cclmark.plan.variants import (
     variants_of,
 )
 from cclmark.plan.work_beside import MATMUL, TRIAD
-from cclmark.results.configuration_files import read_configuration_files
 from cclmark.results.schema import Settings, settings_without_sweep
+from cclmark.results.setting_values import read_configuration_files
 
 _UNKNOWN_VERSION = ""
 

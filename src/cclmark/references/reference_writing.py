@@ -15,8 +15,7 @@ from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.items import P2P
 from cclmark.plan.operations import moves_data
 from cclmark.plan.transfers import Transfer
-from cclmark.results.figures import device_summary
-from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult, device_summary
 from cclmark.results.journal import Journal
 from cclmark.results.method import unusual_method
 from cclmark.results.schema import DeviceTime, Header

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
-from cclmark.document.columns import Cell, Column, Layout, Row, columns
+from cclmark.document.columns import Cell, Column, Layout, Row, columns, csv_line
 from cclmark.document.device_labels import device_labels
-from cclmark.document.exporter import Connects, HasNotices, Observer, Profiles
+from cclmark.document.exporter import Connects, Exporter, HasNotices, Observer, Profiles
 from cclmark.document.exporters import exporter_of, formats_of
 from cclmark.document.openmetrics import Metric, Series, labels_of, lines_of
 from cclmark.document.paint import Paint, unpainted
@@ -42,7 +42,7 @@ def replayed(
     """
     try:
         view = View(journal, paint, columns, ReferenceNotes(references))
-        yield from _pieces(journal, view, format)
+        yield from _pieces(journal, exporter_of(KINDS[journal.kind], format, view))
     except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
         raise UsageError(
             f"the journal of run {journal.header.run_id} cannot be shown as {format}: its "
@@ -57,15 +57,12 @@ def unshown(journal: Journal, format: str) -> list[str]:
     exporter = exporter_of(KINDS[journal.kind], format, View(journal))
     if not isinstance(exporter, HasNotices):
         return []
-    exporter.begin(journal.header)
-    for result in journal.results:
-        exporter.add(result)
-    exporter.end(journal.footer)
+    for _ in _pieces(journal, exporter):
+        pass
     return exporter.notices()
 
 
-def _pieces(journal: Journal, view: View, format: str) -> Iterator[str]:
-    exporter = exporter_of(KINDS[journal.kind], format, view)
+def _pieces(journal: Journal, exporter: Exporter[Any]) -> Iterator[str]:
     if isinstance(exporter, Observer):
         for condition in journal.conditions:
             exporter.observe(condition)
@@ -321,66 +318,43 @@ def _began_s(header: Header) -> float | None:
 # A journal and its name in messages.
 NamedJournal = tuple[str, Journal]
 _REPLAYED = ("table", "json", "pccl", "markdown", *CASE_FORMATS)
-
-
-class Write(Protocol):
-    """Writes journals. ``table``: cases, samples or steps; ``references``: compared with peaks."""
-
-    def __call__(
-        self, journals: Sequence[NamedJournal], table: str, references: Load = ...
-    ) -> bytes:
-        """Returns the content of the file."""
-
-
-def _csv(journals: Sequence[NamedJournal], table: str, references: Load = no_references) -> bytes:
-    from cclmark.document.columns import csv_line
-
-    flat = chosen_table(journals, table)
-    lines = [csv_line([column.name for column in flat.columns])]
-    lines += [csv_line(row, exact=flat.exact) for row in flat.rows]
-    return "".join(lines).encode()
-
-
-def _parquet(
-    journals: Sequence[NamedJournal], table: str, references: Load = no_references
-) -> bytes:
-    return parquet(chosen_table(journals, table))
-
-
-def _prometheus(
-    journals: Sequence[NamedJournal], table: str, references: Load = no_references
-) -> bytes:
-    return prometheus([journal for _, journal in journals]).encode()
-
-
-def _one_by_one(format: str) -> Write:
-    def written(
-        journals: Sequence[NamedJournal], table: str, references: Load = no_references
-    ) -> bytes:
-        if format == "json" and len(journals) > 1:
-            raise UsageError(
-                "json contains one complete run: export the journals one by one, or use csv or "
-                "parquet, which support several"
-            )
-        for name, journal in journals:
-            possible = formats_of(KINDS[journal.kind])
-            if format not in possible:
-                others = ", ".join(dict.fromkeys([*possible, *TABULAR]))
-                raise UsageError(
-                    f"{name} contains {report_kind(journal.kind).noun}, not supported by {format}: "
-                    f"choose from {others}, prometheus"
-                )
-        return "\n".join(
-            "".join(replayed(journal, format, references=references)) for _, journal in journals
-        ).encode()
-
-    return written
-
-
 TABULAR = ("csv", "parquet")
-EXPORTS: dict[str, Write] = {
-    **{name: _one_by_one(name) for name in _REPLAYED},
-    "csv": _csv,
-    "parquet": _parquet,
-    "prometheus": _prometheus,
-}
+EXPORTS = (*_REPLAYED, *TABULAR, "prometheus")
+
+
+def export_content(
+    journals: Sequence[NamedJournal],
+    format: str,
+    table: str = "cases",
+    references: Load = no_references,
+) -> bytes:
+    """Returns the content of a file in ``format``, one of EXPORTS.
+
+    ``table``: cases, samples or steps, of TABULAR formats. ``references``: compared with peaks.
+    Raises UsageError for journals that the format cannot represent, and MissingError.
+    """
+    if format == "prometheus":
+        return prometheus([journal for _, journal in journals]).encode()
+    if format == "parquet":
+        return parquet(chosen_table(journals, table))
+    if format == "csv":
+        flat = chosen_table(journals, table)
+        lines = [csv_line([column.name for column in flat.columns])]
+        lines += [csv_line(row, exact=flat.exact) for row in flat.rows]
+        return "".join(lines).encode()
+    if format == "json" and len(journals) > 1:
+        raise UsageError(
+            "json contains one complete run: export the journals one by one, or use csv or "
+            "parquet, which support several"
+        )
+    for name, journal in journals:
+        possible = formats_of(KINDS[journal.kind])
+        if format not in possible:
+            others = ", ".join(dict.fromkeys([*possible, *TABULAR]))
+            raise UsageError(
+                f"{name} contains {report_kind(journal.kind).noun}, not supported by {format}: "
+                f"choose from {others}, prometheus"
+            )
+    return "\n".join(
+        "".join(replayed(journal, format, references=references)) for _, journal in journals
+    ).encode()

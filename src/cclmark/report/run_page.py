@@ -1,18 +1,45 @@
-"""The page of one journal, or of several side by side."""
+"""The page of one journal, or of several side by side: its sections, and documents in them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 from cclmark import __version__
-from cclmark.document.chart_model import key_of
-from cclmark.document.document_page import page_table, sections_of
-from cclmark.document.head import origin_of
-from cclmark.document.insight_words import amount, listed
+from cclmark.document.blocks import Bars, Facts, Listing, Stages, Table, unhandled
+from cclmark.document.chart_model import Chart, Heat, key_of, marked
+from cclmark.document.columns import Cell
+from cclmark.document.connection_words import connections_of, ring_text, transport_groups, tree_text
+from cclmark.document.document_text import Compose, document_of
+from cclmark.document.explained import RAN_NOTE, what_ran
+from cclmark.document.head import binding_lines, buffer_lines, device_lines, link_lines, origin_of
+from cclmark.document.insight_words import amount, capitalised, listed, sentence
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import Page, Section
-from cclmark.kinds.collective.peaks import peaks_of
+from cclmark.document.page.drawings import (
+    Diagram,
+    DiagramLayout,
+    DiagramLine,
+    StageBars,
+    stage_bars,
+)
+from cclmark.document.page.page import Page, PageFacts, PageTable, Rows, Section, shortened
+from cclmark.document.peaks import peaks_of
+from cclmark.document.step_words import (
+    STEPS_HEAD,
+    STEPS_NUMERIC,
+    STEPS_TITLE,
+    notes_of_steps,
+    steps_row,
+)
+from cclmark.document.text import counted
+from cclmark.document.why import predictions
+from cclmark.kinds.experiment.document import size_text, variant_name
+from cclmark.kinds.experiment.figures import experiment_of
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import KINDS, report_kind
+from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
 from cclmark.report.embedded import embedded
 from cclmark.report.overview import (
     headline,
@@ -22,14 +49,408 @@ from cclmark.report.overview import (
     of_methods,
     together,
 )
-from cclmark.report.page_sections import (
-    machine_sections,
-    ran_sections,
-    rows_of,
-    steps_sections,
-    trace_sections,
-)
-from cclmark.results.schema import Header
+from cclmark.results.journal import Journal
+from cclmark.results.schema import Explanation, Header, Paths, Trace, TracedStage
+
+_MOST_COLUMNS = 32
+
+
+def _marked(runs: Sequence[NamedRun]) -> Iterator[tuple[NamedRun, str, str]]:
+    """Yields each run with the ends of its keys and of its titles, empty for a single run."""
+    for number, run in enumerate(runs):
+        several = len(runs) > 1
+        yield run, f"-{number}" if several else "", f" ({run.name})" if several else ""
+
+
+def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Section]:
+    """Returns a section with the blocks of every run that has some; listings before it."""
+    found = []
+    keys: set[str] = set()
+    for run, mark, name in _marked(runs):
+        document = document_of(compose, run)
+        tables: list[PageTable] = []
+        bars: list[StageBars] = []
+        charts: list[Chart] = []
+        facts: list[tuple[str, str]] = []
+        for block in (*document.opening, *document.blocks, *document.closing):
+            match block:
+                case Table():
+                    if block.on_page:
+                        tables.append(page_table(block))
+                case Bars():
+                    bars.append(_bars(block))
+                case Stages():
+                    bars.append(_stages(block))
+                case Heat():
+                    _add_heat(block, charts, tables)
+                case Chart():
+                    charts.append(block)
+                case Facts():
+                    facts += block.rows
+                case Listing():
+                    title = f"{capitalised(block.title)}{name}"
+                    listing = "\n".join(map(plain, block.lines))
+                    found.append(
+                        Section(key_of(f"{block.title}{mark}", keys), title, listing=listing)
+                    )
+                case _:
+                    unhandled(block)
+        if tables or bars or charts or facts:
+            found.append(
+                Section(
+                    f"{key}{mark}",
+                    f"{document.title}{name}",
+                    [*document.notes, *([sentence(document.outcome)] if document.outcome else [])],
+                    charts=marked(charts, mark),
+                    tables=tables,
+                    facts=[PageFacts("", facts)] if facts else [],
+                    bars=bars,
+                )
+            )
+    return found
+
+
+def _add_heat(heat: Heat, charts: list[Chart], tables: list[PageTable]) -> None:
+    """Adds a chart; of devices without any value a table, unless it has too many columns."""
+    notes = [*heat.meaning, *heat.notes, *heat.reasons]
+    if not heat.of_devices or any(value is not None for row in heat.values for value in row):
+        charts.append(replace(heat, notes=notes))
+    elif not heat.is_detail and 0 < len(heat.columns) <= _MOST_COLUMNS:
+        rows = [[name, *texts] for name, texts in zip(heat.rows, heat.texts, strict=True)]
+        tables.append(PageTable(heat.title, [heat.column_title, *heat.columns], rows, notes=notes))
+
+
+def page_table(table: Table) -> PageTable:
+    """Returns the table as pages have it."""
+    numeric = len(table.sides) - len(table.sides.rstrip(">"))
+    return PageTable(
+        capitalised(table.title), table.full_head(), table.single_lines(), numeric, table.notes
+    )
+
+
+def _bars(bars: Bars) -> StageBars:
+    rows: list[tuple[str, list[TracedStage]]] = []
+    for row, parts in bars.rows:
+        begin_s = 0.0
+        stages = []
+        for name, time_s in parts:
+            stages.append(TracedStage(name, begin_s, time_s))
+            begin_s += time_s
+        rows.append((row, stages))
+    return _stages(Stages(bars.title, bars.noun, rows))
+
+
+def _stages(one: Stages) -> StageBars:
+    stages = {number: own for number, (_, own) in enumerate(one.rows)}
+    return stage_bars(one.title, one.noun, stages, dict(enumerate(name for name, _ in one.rows)))
+
+
+_LONGEST_VALUE = 2000  # characters of a variable
+
+
+def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
+    """Returns sections on the machine and its libraries, the environment, and each run's method."""
+    facts, environment, method = [], [], []
+    for run in runs:
+        name = f" of {run.name}" if len(runs) > 1 else ""
+        header = run.journal.header
+        machine = header.machine
+        rows = [
+            ("host", machine.hostname),
+            ("system", f"{machine.system}, kernel {machine.kernel}"),
+            (
+                "processor",
+                f"{machine.processor}, {machine.processors} processors, "
+                f"{machine.numa_nodes} NUMA node{'s' * (machine.numa_nodes > 1)}",
+            ),
+            ("memory", format_size(machine.memory_bytes)),
+        ]
+        if header.imported is not None:  # another tool reports few of these fields
+            rows = [("imported", origin_of(header.imported))]
+        rows += [("devices", line) for line in device_lines(header.devices, machine.vendor_driver)]
+        rows += [("binding", line) for line in binding_lines(header)]
+        rows += [("links", line) for line in link_lines(header.links) if line]
+        rows += [(f"library {one.name}", f"{one.version}  {one.path}") for one in header.libraries]
+        rows += [("buffers", line) for line in buffer_lines(header)]
+        rows += [
+            (
+                "another host",
+                f"{one.machine.hostname}, {one.machine.system}, kernel {one.machine.kernel}",
+            )
+            for one in header.hosts[1:]
+        ]
+        rows += [("notice", text) for text in header.notices]
+        facts.append(PageFacts(f"Machine and libraries{name}", rows))
+        if header.environment:
+            environment.append(
+                PageFacts(
+                    run.name if len(runs) > 1 else "",
+                    [(key, _cut(value)) for key, value in sorted(header.environment.items())],
+                )
+            )
+        method.append(PageFacts(run.name if len(runs) > 1 else "", _method_rows(run)))
+    sections = [Section("machine", "Machine", facts=facts)]
+    if environment:
+        sections.append(Section("environment", "Environment", facts=environment))
+    sections.append(Section("method", "Method", words=_method_words(runs), facts=method))
+    return sections
+
+
+def _cut(value: str) -> str:
+    more = len(value) - _LONGEST_VALUE
+    return f"{value[:_LONGEST_VALUE]} … {more} characters more" if more > 0 else value
+
+
+def _method_words(runs: Sequence[NamedRun]) -> list[str]:
+    """Explains the figures of each kind of work in the runs."""
+    present = {run.journal.kind for run in runs}
+    words = dict.fromkeys(report_kind(name).method_words for name in KINDS if name in present)
+    return [text for text in words if text]
+
+
+def _method_rows(run: NamedRun) -> list[tuple[str, str]]:
+    journal = run.journal
+    header, settings = journal.header, journal.header.settings
+    kind = report_kind(journal.kind)
+    rows = [
+        ("command", " ".join(header.command)),
+        ("started", header.started_at),
+        ("in words", kind.method(header)),
+    ]
+    if header.imported is None and kind.by_session:
+        rows += [
+            ("timing", settings.timing),
+            ("across ranks", settings.across_ranks),
+            ("barrier", settings.barrier),
+            ("clock", settings.clock),
+        ]
+    if header.imported is None and kind.has_samples:
+        at_most = f"at most {settings.max_time_s:g} s"
+        rows.append(("precision", f"±{settings.precision * 100:.3g} % of the median, {at_most}"))
+    if header.imported is None:
+        rows.append(("seed", str(settings.seed)))
+    rows.append(("run", header.run_id))
+    if header.launcher:
+        rows.append(("started by", header.launcher))
+    if journal.footer is not None:
+        rows.append(
+            ("took", f"{journal.footer.duration_s:.1f} s, exit code {journal.footer.exit_code}")
+        )
+    return rows
+
+
+_SHARE_COLUMNS = ("of_link_limit_percent", "of_reference_percent", "reference")
+
+
+def rows_of(runs: Sequence[NamedRun], file_name: str) -> Rows:
+    """Returns all results of all runs; columns without any value are left out."""
+    lines: list[dict[str, Cell]] = []
+    parts: list[int] = []
+    notes: dict[str, None] = {}
+    for run in runs:
+        first: dict[str, Cell] = {"run": run.name} if len(runs) > 1 else {}
+        kind = report_kind(run.journal.kind)
+        parts += [[*KINDS].index(run.journal.kind)] * len(run.journal.results)
+        cells = kind.page_cells(run)
+        lines += [{**first, **cells(result)} for result in run.journal.results]
+        notes |= dict.fromkeys(kind.page_notes(run.journal.results))
+    present = {run.journal.kind for run in runs}
+    names = [name for kind in KINDS if kind in present for name in report_kind(kind).page_columns]
+    order = dict.fromkeys(("run", *names, *_SHARE_COLUMNS))
+    used = [name for name in order if any(line.get(name) not in (None, "", "ok") for line in lines)]
+    used = [name for name in used if name != "cycle" or any(line.get(name) for line in lines)]
+    return Rows(
+        used,
+        [
+            [shortened(cell) if isinstance(cell, float) else cell for cell in map(line.get, used)]
+            for line in lines
+        ],
+        file_name,
+        [*notes],
+        parts if len(present) > 1 else [],
+    )
+
+
+def steps_sections(runs: Sequence[NamedRun]) -> list[Section]:
+    """Returns a section with a row for each run that has steps; none if there is only one."""
+    named = []
+    for run in runs:
+        step_runs = report_kind(run.journal.kind).step_runs
+        if step_runs is not None:
+            named += [(run.name, one) for one in step_runs(run.journal)]
+    if len({name for name, _ in named}) < 2:
+        return []
+    table = PageTable(
+        STEPS_TITLE.capitalize(),
+        STEPS_HEAD,
+        [steps_row(name, one) for name, one in named],
+        STEPS_NUMERIC,
+        notes_of_steps(named),
+    )
+    return [Section("steps", "Steps", tables=[table])]
+
+
+_OPEN = {
+    "perfetto": "Open it at https://ui.perfetto.dev, which reads it in the browser and uploads "
+    "nothing.",
+    "chrome": "Open it at https://ui.perfetto.dev or in chrome://tracing.",
+}
+
+
+def trace_sections(runs: Sequence[NamedRun]) -> list[Section]:
+    """Returns a section for each trace."""
+    sections = []
+    for run, mark, name in _marked(runs):
+        what = report_kind(run.journal.kind).traced
+        for trace in run.journal.traces:
+            words = [_timeline_place(trace)]
+            footer = run.journal.footer
+            if footer is not None:
+                words += [f"{problem}." for problem in footer.problems]
+            bars = [stage_bars("Stages", what, trace.stages)] if trace.stages else []
+            sections.append(
+                Section(
+                    f"trace{mark}",
+                    f"Timeline{name}",
+                    words,
+                    bars=bars,
+                    listing="\n".join(trace.summary),
+                )
+            )
+    return sections
+
+
+def _timeline_place(trace: Trace) -> str:
+    """Where the timeline is."""
+    what = f"The timeline of {trace.operations} operations after the measurement"
+    if not trace.file:
+        return f"{what} could not be written."
+    return f"{what} is in the file {trace.file}. {_OPEN.get(trace.format, '')}".rstrip()
+
+
+_MOST_RANKS = 64  # in a drawing
+_MOST_SHAPES = 4  # rings, and trees, that are drawn
+_MOST_TRANSPORTS = 6
+_SIZES = ("size", "what ran")
+_UNKNOWN = "unknown"
+
+
+def ran_sections(runs: Sequence[NamedRun]) -> list[Section]:
+    """Returns a section for each run in which something was explained."""
+    sections = []
+    for run, mark, name in _marked(runs):
+        tables = [
+            *_choice_tables(run.journal),
+            *_variant_tables(run.journal),
+            *_prediction_tables(run.journal),
+        ]
+        facts, diagrams = _connections(run.journal)
+        if tables or facts:
+            sections.append(
+                Section(
+                    f"what-ran{mark}",
+                    f"What ran{name}",
+                    [RAN_NOTE],
+                    tables=tables,
+                    facts=facts,
+                    diagrams=diagrams,
+                )
+            )
+    return sections
+
+
+def _choice_tables(journal: Journal) -> list[PageTable]:
+    return [
+        PageTable(one.head, _SIZES, one.choices.rows, notes=one.choices.remarks)
+        for one in what_ran(case for case in journal.cases if case.case.pair is None)
+    ]
+
+
+def _variant_tables(journal: Journal) -> list[PageTable]:
+    """What ran with each variant at each size, a table for each operation; none if unknown."""
+    experiment = experiment_of(journal.of(TrialResult), journal.header.settings.timing)
+    tables = []
+    for cases in experiment.groups:
+        rows: list[list[str]] = []
+        for variant in experiment.variants:
+            found = [experiment.compared.get((variant, case)) for case in cases]
+            if variant == experiment.variants[0]:
+                usual = [_ran(one.usual if one else None) for one in found]
+                rows += [["default", *usual]] if any(usual) else []
+            ran = [_ran(one.explanation if one else None) for one in found]
+            rows.append([variant_name(variant), *ran])
+        if any(cell not in ("", _UNKNOWN) for row in rows for cell in row[1:]):
+            head = ["variant", *map(size_text, cases)]
+            tables.append(PageTable(cases[0].series().group_words(), head, rows))
+    return tables
+
+
+def _ran(explanation: Explanation | None) -> str:
+    return "" if explanation is None else explanation.choice_with_channels or _UNKNOWN
+
+
+def _prediction_tables(journal: Journal) -> list[PageTable]:
+    return [
+        PageTable(one.title, one.head, one.rows, len(one.head), one.remarks)
+        for one in predictions(case for case in journal.cases if case.case.pair is None)
+    ]
+
+
+def _connections(journal: Journal) -> tuple[list[PageFacts], list[Diagram]]:
+    facts, diagrams = [], []
+    for paths in journal.paths:
+        found = connections_of(journal.header, paths)
+        title = f"Connections of {found.ccl}" + ("" if found.reason else f" ({found.source})")
+        rows = [("unknown", found.reason)] if found.reason else list(found.parts)
+        rows += [("warning", text) for text in found.warnings]
+        if rows:
+            facts.append(PageFacts(title, rows))
+        if not found.reason:
+            diagrams += diagrams_of(journal.header, paths)
+    return facts, diagrams
+
+
+def diagrams_of(header: Header, paths: Paths) -> list[Diagram]:
+    """Returns drawings of the transports, rings and trees; none for one or too many ranks."""
+    hosts = {device.rank: device.host for device in header.devices}
+    if not 1 < len(hosts) <= _MOST_RANKS:
+        return []
+    layout = DiagramLayout(hosts)
+    found = []
+    if groups := transport_groups(paths):
+        shown = list(groups.items())[:_MOST_TRANSPORTS]
+        words = "; ".join(f"{name} between {counted(len(of), 'pair')}" for name, of in shown)
+        found.append(
+            layout.drawn(
+                f"{paths.ccl}: transport between ranks",
+                f"The transport between every two ranks: {words}.",
+                [DiagramLine(*pair, look) for look, (_, of) in enumerate(shown) for pair in of],
+                [(look, name) for look, (name, _) in enumerate(shown)],
+            )
+        )
+    for ring in paths.rings[:_MOST_SHAPES]:
+        ways = pairwise([*ring.ranks, ring.ranks[0]])
+        found.append(
+            layout.drawn(
+                f"{paths.ccl}: ring of {counted(ring.channels, 'channel')}",
+                f"A ring of ranks: {ring_text(ring)}.",
+                [DiagramLine(*way, arrow=True) for way in ways],
+            )
+        )
+    for tree in paths.trees[:_MOST_SHAPES]:
+        found.append(
+            layout.drawn(
+                f"{paths.ccl}: tree of {counted(tree.channels, 'channel')}, towards its root",
+                f"A tree of ranks: {tree_text(tree)}.",
+                [
+                    DiagramLine(rank, parent, arrow=True)
+                    for rank, parent in enumerate(tree.parents)
+                    if parent >= 0
+                ],
+            )
+        )
+    return found
+
 
 _MOST_DETAILED = 2  # kinds of work described in a title
 _MOST_LED = 3  # runs described one by one above the table of peaks

@@ -9,8 +9,8 @@ Imports: explain, plan.
   ``page_journals.py``: journals in pages, which are read in the place of files.
 - ``kind.py``: the record of a kind of work (``Kind``), which rooms fill in.
 - ``resume.py``: what a journal lacks of a plan; ``method.py``: settings that make runs comparable;
-  ``surroundings.py`` and ``imported.py``: differences of machines and runs.
-- ``machine.py``, ``host_processors.py``, ``topology.py``, ``configuration_files.py``: the machine,
+  ``surroundings.py``: differences of machines and runs.
+- ``machine.py``, ``host_processors.py``, ``topology.py``, ``setting_values.py``: the machine,
   read once per run. ``secrets.py`` removes passwords and keys.
 
 Older schema versions stay readable; readers refuse newer ones and ignore unknown fields. Start with

@@ -19,9 +19,9 @@ def largest_cache_bytes(system: Path = _SYSTEM) -> int:
     shared: dict[str, int] = {}
     for cache in system.glob("devices/system/cpu/cpu[0-9]*/cache/index[0-9]*"):
         with suppress(OSError, ValueError, UsageError):
-            if int(_content(cache / "level")) >= _LAST_LEVEL:
-                size = parse_size(_content(cache / "size"))
-                shared[_content(cache / "shared_cpu_list")] = size
+            if int(kernel_text(cache / "level")) >= _LAST_LEVEL:
+                size = parse_size(kernel_text(cache / "size"))
+                shared[kernel_text(cache / "shared_cpu_list")] = size
     return sum(shared.values())
 
 
@@ -37,7 +37,7 @@ def numa_nodes(system: Path = _SYSTEM) -> dict[int, set[int]]:
 def device_numa_node(pci_bus_id: str, system: Path = _SYSTEM) -> int:
     """The NUMA node that a PCI device is attached to, -1 when the system does not report it."""
     try:
-        return int(_content(_device(pci_bus_id, system) / "numa_node"))
+        return int(kernel_text(_device(pci_bus_id, system) / "numa_node"))
     except (OSError, ValueError):
         return -1
 
@@ -108,8 +108,9 @@ def _device(pci_bus_id: str, system: Path) -> Path:
 
 
 def _list_in(path: Path) -> set[int]:
-    return parse_processors(_content(path))
+    return parse_processors(kernel_text(path))
 
 
-def _content(path: Path) -> str:
+def kernel_text(path: Path) -> str:
+    """Returns the content of a kernel file, which may contain names of arbitrary bytes."""
     return path.read_text(encoding="utf-8", errors="replace")

@@ -288,3 +288,18 @@ class ProfileResult(ItemResult[ProfiledOperation], tag="profiled", omit_defaults
     def is_consistent(self) -> bool:
         """Whether at least one process has called the operation."""
         return bool(self.figures)
+
+
+AUTO = "auto"  # the timing that measures both where they differ
+THROUGHPUT = "throughput"  # the timing that measures the cost of a call alone
+
+
+def device_summary(result: CaseResult, timing: str) -> Summary | None:
+    """Returns the device's time of a case, None if only the cost of a call was measured.
+
+    With ``timing`` auto a case without a second figure is not bound by launches: its own summary is
+    the device's time.
+    """
+    if result.device is not None:
+        return result.device.summary
+    return result.summary if timing == AUTO and not result.device_reason else None

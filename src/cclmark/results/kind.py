@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from cclmark.plan.items import Item
 from cclmark.results.item_results import Result
-
-
-def _as_planned(planned: Sequence[Item], processes: int) -> Sequence[Item]:
-    return planned
-
-
-def _nothing_else(item: Item, culprit: Item, phase: str) -> bool:
-    return False
-
-
-def _any(item: Item) -> bool:
-    return True
 
 
 @dataclass(frozen=True)
@@ -28,8 +15,7 @@ class Kind:
     """A kind of work: what launching, recording and reading have to know of it.
 
     ``name``: as Item.kind has it. ``item``: the type of the planned items, ``result`` that of their
-    results. ``listed_as``: the name of their list in JSON documents. ``room``: the package with
-    ``document.REPORT`` and ``run.run``, which are imported on use. ``between_devices``: the
+    results. ``listed_as``: the name of their list in JSON documents. ``between_devices``: the
     results include the connections between devices. ``forgiven``: the failures (see
     messages.Failed) after which new ranks continue with the remaining items, empty where every
     failure ends the run. ``forgives``: whether this applies to an item. ``independent``: a hang in
@@ -39,35 +25,28 @@ class Kind:
     failed, even if the default was measured. ``has_device_times``: --timing auto measures the time
     of the devices. ``numbers_of_findings``: what the numbers of findings count. ``items``: returns
     all items to measure, from the planned items and the number of processes. ``falls_with``:
-    whether an item is skipped together with the item that failed in a phase. ``has_ranks``: whether
-    ranks of cclmark measure the items; programs of the user are profiled instead.
+    whether an item is skipped together with the item that failed in a phase. ``report`` imports and
+    returns what reports have to know, a document.report_kind.ReportKind. ``runner`` imports and
+    returns what a rank does, a function of its run.context.RankContext; None if no ranks of cclmark
+    measure the items, because they come from programs of the user.
     """
 
     name: str
     item: type[Any]
     result: type[Any]
     listed_as: str
-    room: str
+    report: Callable[[], Any]
     between_devices: bool = False
     forgiven: tuple[str, ...] = ()
-    forgives: Callable[[Item], bool] = _any
+    forgives: Callable[[Item], bool] = lambda item: True
     independent: bool = False
     in_rounds: bool = False
     requires_variant: bool = False
     has_device_times: bool = False
     numbers_of_findings: str = "rank"
-    items: Callable[[Sequence[Item], int], Sequence[Item]] = _as_planned
-    falls_with: Callable[[Item, Item, str], bool] = _nothing_else
-    has_ranks: bool = True
-
-    def report(self) -> Any:
-        """What reports have to know, a document.report_kind.ReportKind. Imports the document."""
-        return import_module(f"{self.room}.document").REPORT
-
-    def runner(self) -> Callable[[Any], None]:
-        """What a rank does, a function of its run.context.RankContext. Imports what measures."""
-        run: Callable[[Any], None] = import_module(f"{self.room}.run").run
-        return run
+    items: Callable[[Sequence[Item], int], Sequence[Item]] = lambda planned, processes: planned
+    falls_with: Callable[[Item, Item, str], bool] = lambda item, culprit, phase: False
+    runner: Callable[[], Callable[[Any], None]] | None = None
 
     def failed(self, index: int, item: Item, status: str, reason: str, report: str = "") -> Result:
         """The result of an item without figures. ``report``: the state of every rank."""

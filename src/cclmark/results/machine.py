@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cclmark.plan.libraries import environment_prefixes
+from cclmark.results.host_processors import kernel_text
 from cclmark.results.schema import DeviceDescription, HostDescription, Link, Machine
 from cclmark.results.secrets import names_secret, without_secrets
 
@@ -49,11 +50,6 @@ KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM
 _NVLINK_BYTES_PER_S = {1: 20e9, 2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9}
 # One lane in one direction after encoding (PCI-SIG).
 _PCIE_LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
-
-
-def _content(path: Path) -> str:
-    """Returns the content of a kernel file, which may contain names of arbitrary bytes."""
-    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def readable(text: str) -> str:
@@ -96,7 +92,7 @@ def describe_host(environment: Mapping[str, str]) -> HostDescription:
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/net", "/proc/self/ns/pid"):
         with suppress(OSError):
             file = Path(path)
-            words.append(str(file.readlink()) if file.is_symlink() else _content(file))
+            words.append(str(file.readlink()) if file.is_symlink() else kernel_text(file))
     return HostDescription(
         machine=describe_machine(),
         identity=hashlib.sha256("\0".join(words).encode()).hexdigest()[:16],
@@ -122,7 +118,7 @@ def describe_machine() -> Machine:
 def _nvidia_driver() -> str:
     """Returns the version of NVIDIA's kernel module without the driver, which is slow to start."""
     with suppress(OSError):
-        text = _content(Path("/proc/driver/nvidia/version"))
+        text = kernel_text(Path("/proc/driver/nvidia/version"))
         found = re.search(r"Kernel Module\D*?\s(\d+\.[\d.]+)", text)
         return found[1] if found else ""
     return ""
@@ -137,7 +133,7 @@ def _system_name() -> str:
 
 def _processor_name() -> str:
     try:
-        for line in _content(Path("/proc/cpuinfo")).splitlines():
+        for line in kernel_text(Path("/proc/cpuinfo")).splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     except OSError:

@@ -10,8 +10,13 @@ from cclmark.errors import MissingError
 from cclmark.plan.libraries import MPI, library_called
 from cclmark.plan.library_settings import absence_of, configuration_files_of, settings_of
 from cclmark.plan.setting_fields import LibrarySetting
-from cclmark.results.configuration_files import read_configuration_files
-from cclmark.results.setting_values import DEFAULT, ENVIRONMENT, LIBRARY, SettingValue
+from cclmark.results.setting_values import (
+    DEFAULT,
+    ENVIRONMENT,
+    LIBRARY,
+    SettingValue,
+    read_configuration_files,
+)
 from cclmark.run.engine_values import open_ccl
 from cclmark.run.locate import find_mpirun, wheel_files
 from cclmark.run.mpi_variables import MpiVariables, tool_name

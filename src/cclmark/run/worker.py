@@ -85,7 +85,7 @@ class Worker:
         devices = [engine.open_device(job.runtime, index) for index in job.device_indices]
         self._binding.bind_to_devices([device.info.pci_bus_id for device in devices])
         context = RankContext(self.rank, devices, self._binding, self._instruments)
-        assert self._kind.has_ranks
+        assert self._kind.runner is not None
         self._kind.runner()(context)
 
     def _wait_for_runtime(self) -> None:

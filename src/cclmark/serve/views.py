@@ -37,7 +37,7 @@ from cclmark.history.lists import (
 )
 from cclmark.history.store import History
 from cclmark.printable import plain
-from cclmark.report.exports import EXPORTS
+from cclmark.report.exports import export_content
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from cclmark.results.page_journals import stem_of
@@ -201,7 +201,7 @@ def exported(one: Stored, format: str) -> bytes:
     _require_results(one)
     try:
         with _fitting(run):
-            return EXPORTS[format]([(f"run {run.run_id}", journal)], "cases")
+            return export_content([(f"run {run.run_id}", journal)], format)
     except UsageError as error:
         raise RefusalError(400, str(error)) from None
 

@@ -27,8 +27,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.pair_cases import Pair
 from cclmark.plan.thresholds import Threshold
 from cclmark.plan.transfers import Transfer
-from cclmark.results.figures import AUTO
-from cclmark.results.item_results import CaseResult, Result, TransferResult
+from cclmark.results.item_results import AUTO, CaseResult, Result, TransferResult
 from cclmark.results.journal import Journal
 from cclmark.results.schema import WrongOutput
 from cclmark.suites.suite import SuiteCommand

@@ -13,7 +13,7 @@ from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
-from cclmark.report.exports import EXPORTS, TABULAR, replaced_runs, unshown
+from cclmark.report.exports import TABULAR, export_content, replaced_runs, unshown
 from cclmark.results.journal import Journal
 from cclmark.results.page_journals import expanded
 
@@ -37,7 +37,7 @@ def export_journals(flags: ExportFlags) -> int:
         raise UsageError("a journal is listed twice: its results would count twice")
     refuse_to_lose(output, journals)
     named = [(str(path), _read(path)) for path in journals]
-    write_whole(output or STANDARD_OUTPUT, EXPORTS[format](named, table, usual_references))
+    write_whole(output or STANDARD_OUTPUT, export_content(named, format, table, usual_references))
     for name, journal in named:
         for text in unshown(journal, format):
             print(f"cclmark: {plain(name)}: {plain(text)}", file=sys.stderr)

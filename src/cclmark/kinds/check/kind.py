@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from cclmark.kinds.check.plan import CHECK, Check
 from cclmark.kinds.check.result import CheckResult
 from cclmark.results.kind import Kind
+
+if TYPE_CHECKING:
+    from cclmark.document.report_kind import ReportKind
+    from cclmark.run.context import RankContext
+
+
+def _report() -> ReportKind:
+    from cclmark.kinds.check.document import REPORT
+
+    return REPORT
+
+
+def _runner() -> Callable[[RankContext], None]:
+    from cclmark.kinds.check.run import run
+
+    return run
+
 
 KIND = Kind(
     CHECK,
     Check,
     CheckResult,
     "checks",
-    __package__,
+    _report,
+    runner=_runner,
 )

@@ -4,10 +4,10 @@ Items and results are in ``plan/cases.py`` and ``results/item_results.py``, beca
 them too; ``run/measure.py`` measures a case. ``run.py`` runs all cases, in cycles during a soak,
 and reads the conditions of devices; ``trace.py`` records one case for ``cclmark trace``.
 
-``document.py`` composes what a run says and has the record for reports; ``peaks.py`` is its table
-of main figures, ``findings.py`` what stands out, ``charts.py`` the curves of several runs on a
-page, ``soak.py`` the text of a soak. ``formats.py`` lists the formats of other tools:
-``nccl_tests.py``, and ``line_formats.py`` for FlagCX and hccl_test.
+``document.py`` composes what a run says and has the record for reports, ``findings.py`` what stands
+out, ``charts.py`` the curves of several runs on a page, ``soak.py`` the text of a soak.
+``formats.py`` lists the formats of other tools: ``nccl_tests.py``, and ``line_formats.py`` for
+FlagCX and hccl_test.
 
 Rooms imported: pieces (``--pieces``). Start with ``request.py`` and ``run.py``.
 """

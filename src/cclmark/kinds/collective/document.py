@@ -42,6 +42,7 @@ from cclmark.document.fields import Fields
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
+from cclmark.document.peaks import peaks_of
 from cclmark.document.placement_rows import PlacementRow, RowCollector
 from cclmark.document.reference_notes import verdict_of
 from cclmark.document.remarks import (
@@ -59,7 +60,6 @@ from cclmark.document.text import format_time_us
 from cclmark.document.why import predictions
 from cclmark.kinds.collective.findings import findings_on_collectives, headline_of_collectives
 from cclmark.kinds.collective.formats import CASE_FORMATS
-from cclmark.kinds.collective.peaks import peaks_of
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size

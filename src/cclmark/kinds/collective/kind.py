@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from cclmark.plan.cases import Case
 from cclmark.plan.items import COLLECTIVE
 from cclmark.results.item_results import CaseResult
 from cclmark.results.kind import Kind
+
+if TYPE_CHECKING:
+    from cclmark.document.report_kind import ReportKind
+    from cclmark.run.context import RankContext
+
+
+def _report() -> ReportKind:
+    from cclmark.kinds.collective.document import REPORT
+
+    return REPORT
+
+
+def _runner() -> Callable[[RankContext], None]:
+    from cclmark.kinds.collective.run import run
+
+    return run
+
 
 KIND = Kind(
     COLLECTIVE,
     Case,
     CaseResult,
     "cases",
-    __package__,
+    _report,
     forgiven=("timeout",),
     has_device_times=True,
+    runner=_runner,
 )

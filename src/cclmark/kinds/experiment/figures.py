@@ -18,7 +18,7 @@ from cclmark.kinds.experiment.result import TrialResult
 from cclmark.plan.cases import Case
 from cclmark.plan.library_settings import find_setting, foreign_setting, is_listed
 from cclmark.plan.variants import LIBRARY, PLACEMENT, Assignment, Variant
-from cclmark.results.figures import AUTO
+from cclmark.results.item_results import AUTO
 from cclmark.results.schema import Explanation
 
 MARGIN = 0.02  # a smaller difference does not matter

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from cclmark.kinds.experiment.plan import EXPERIMENT, Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.results.kind import Kind
+
+if TYPE_CHECKING:
+    from cclmark.document.report_kind import ReportKind
+    from cclmark.run.context import RankContext
+
+
+def _report() -> ReportKind:
+    from cclmark.kinds.experiment.document import REPORT
+
+    return REPORT
+
+
+def _runner() -> Callable[[RankContext], None]:
+    from cclmark.kinds.experiment.run import run
+
+    return run
+
 
 KIND = Kind(
     EXPERIMENT,
     Trial,
     TrialResult,
     "trials",
-    __package__,
+    _report,
     in_rounds=True,
     # Without a variant an experiment has no result; what overlap measures by default is one.
     requires_variant=True,
+    runner=_runner,
 )

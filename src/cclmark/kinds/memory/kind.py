@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from cclmark.kinds.memory.plan import MEMORY, RankMemories
 from cclmark.kinds.memory.result import MemoryResult
@@ -10,9 +11,25 @@ from cclmark.plan.cases import Case
 from cclmark.plan.items import Item
 from cclmark.results.kind import Kind
 
+if TYPE_CHECKING:
+    from cclmark.document.report_kind import ReportKind
+    from cclmark.run.context import RankContext
+
 
 def _of_every_rank(planned: Sequence[Item], processes: int) -> Sequence[Item]:
     return RankMemories([one for one in planned if isinstance(one, Case)], processes)
+
+
+def _report() -> ReportKind:
+    from cclmark.kinds.memory.document import REPORT
+
+    return REPORT
+
+
+def _runner() -> Callable[[RankContext], None]:
+    from cclmark.kinds.memory.run import run
+
+    return run
 
 
 KIND = Kind(
@@ -20,6 +37,7 @@ KIND = Kind(
     Case,
     MemoryResult,
     "memory",
-    __package__,
+    _report,
     items=_of_every_rank,
+    runner=_runner,
 )

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from cclmark.kinds.objects.plan import OBJECTS, ObjectCall
 from cclmark.kinds.objects.result import ObjectResult
 from cclmark.results.kind import Kind
+
+if TYPE_CHECKING:
+    from cclmark.document.report_kind import ReportKind
+    from cclmark.run.context import RankContext
+
+
+def _report() -> ReportKind:
+    from cclmark.kinds.objects.document import REPORT
+
+    return REPORT
+
+
+def _runner() -> Callable[[RankContext], None]:
+    from cclmark.kinds.objects.run import run
+
+    return run
+
 
 KIND = Kind(
     OBJECTS,
     ObjectCall,
     ObjectResult,
     "objects",
-    __package__,
+    _report,
+    runner=_runner,
 )

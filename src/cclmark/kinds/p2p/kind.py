@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from cclmark.plan.items import P2P, Item
 from cclmark.plan.pair_cases import falls_with_message
 from cclmark.plan.transfers import Transfer
 from cclmark.results.item_results import TransferResult
 from cclmark.results.kind import Kind
+
+if TYPE_CHECKING:
+    from cclmark.document.report_kind import ReportKind
+    from cclmark.run.context import RankContext
 
 
 def _is_message(item: Item) -> bool:
@@ -19,12 +26,24 @@ def _of_the_message(item: Item, culprit: Item, phase: str) -> bool:
     return falls_with_message(item, culprit, phase)
 
 
+def _report() -> ReportKind:
+    from cclmark.kinds.p2p.document import REPORT
+
+    return REPORT
+
+
+def _runner() -> Callable[[RankContext], None]:
+    from cclmark.kinds.p2p.run import run
+
+    return run
+
+
 KIND = Kind(
     P2P,
     Transfer,
     TransferResult,
     "transfers",
-    __package__,
+    _report,
     between_devices=True,
     # As for pairs. A copy that hangs is a result, and one that fails ends the run.
     forgiven=("timeout", "error"),
@@ -32,4 +51,5 @@ KIND = Kind(
     numbers_of_findings="flow",
     independent=True,
     falls_with=_of_the_message,
+    runner=_runner,
 )

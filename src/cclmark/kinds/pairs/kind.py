@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from cclmark.plan.cases import Case
 from cclmark.plan.items import PAIRS, Item
 from cclmark.plan.pair_cases import PairCases, falls_with_pair
 from cclmark.results.item_results import CaseResult
 from cclmark.results.kind import Kind
+
+if TYPE_CHECKING:
+    from cclmark.document.report_kind import ReportKind
+    from cclmark.run.context import RankContext
 
 
 def _of_every_pair(planned: Sequence[Item], processes: int) -> Sequence[Item]:
@@ -21,16 +26,29 @@ def _of_the_pair(item: Item, culprit: Item, phase: str) -> bool:
     return falls_with_pair(item, culprit, phase)
 
 
+def _report() -> ReportKind:
+    from cclmark.kinds.pairs.document import REPORT
+
+    return REPORT
+
+
+def _runner() -> Callable[[RankContext], None]:
+    from cclmark.kinds.pairs.run import run
+
+    return run
+
+
 KIND = Kind(
     PAIRS,
     Case,
     CaseResult,
     "cases",
-    __package__,
+    _report,
     between_devices=True,
     # A library that fails for one pair may work for another.
     forgiven=("timeout", "error"),
     independent=True,
     items=_of_every_pair,
     falls_with=_of_the_pair,
+    runner=_runner,
 )

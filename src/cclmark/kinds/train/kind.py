@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from cclmark.kinds.train.plan import TRAIN, Training
 from cclmark.kinds.train.result import TrainingResult
 from cclmark.results.kind import Kind
+
+if TYPE_CHECKING:
+    from cclmark.document.report_kind import ReportKind
+    from cclmark.run.context import RankContext
+
+
+def _report() -> ReportKind:
+    from cclmark.kinds.train.document import REPORT
+
+    return REPORT
+
+
+def _runner() -> Callable[[RankContext], None]:
+    from cclmark.kinds.train.run import run
+
+    return run
+
 
 KIND = Kind(
     TRAIN,
     Training,
     TrainingResult,
     "trainings",
-    __package__,
+    _report,
     in_rounds=True,
+    runner=_runner,
 )
