@@ -68,13 +68,11 @@ class TestBackends:
         assert len(one.losses) == 1 + 1 + 4  # the first timed block begins with another step
         # Random initial values know nothing of the tokens.
         assert one.losses[0] == pytest.approx(math.log(512), abs=0.1)
-        assert one.check is not None
         assert one.check.elements == one.training.model.parameters
         assert one.check.differences == []
         assert one.estimated_bytes < one.free_bytes
         assert one.timeline is not None
         found = figures_of(one)
-        assert found is not None
         assert found.step_s == median([max(pair) for pair in zip(*one.step_s, strict=True)])
         for rank in range(2):
             communication_s = one.timeline.communication_s[rank]
@@ -85,7 +83,6 @@ class TestBackends:
     def test_a_backend_under_which_replicas_drift_is_found(self, whole):
         one = whole.journal.of(TrainingResult)[1]
         assert (one.status, one.training.ccl) == ("wrong", "torch:drifting")
-        assert one.check is not None
         assert [difference.rank for difference in one.check.differences] == [0, 1]
         assert "the parameters of ranks 0 and 1 differ from each other" in one.reason
         assert "WRONG in tiny with ddp" in whole.out
@@ -172,7 +169,6 @@ class TestRuns:
         assert one.training.microbatches == 2
         assert one.losses[0] == pytest.approx(math.log(512), abs=0.1)
         assert one.alone_s == []
-        assert one.check is not None
         assert one.check.elements == 512 * 64
         assert one.check.differences == []
         assert (
@@ -207,7 +203,6 @@ class TestRuns:
             code=1,
         )
         (one,) = run.journal.of(TrainingResult)
-        assert one.check is not None
         found = [(each.rank, each.tensors, each.first) for each in one.check.differences]
         # Of two ranks none is the majority.
         assert found == [(0, 1, "embedding.weight"), (1, 1, "embedding.weight")]
@@ -220,7 +215,6 @@ class TestRuns:
             code=1,
         )
         (one,) = run.journal.of(TrainingResult)
-        assert one.check is not None
         assert [each.rank for each in one.check.differences] == [0, 2]
         assert "the parameters of ranks 0 and 2 differ from each other" in one.reason
 

@@ -353,6 +353,27 @@ def test_without_times_no_call_is_compared():
     assert step.calls[0][0].number == -1
 
 
+def test_calls_of_which_one_rank_has_no_times_are_not_shared():
+    windows = [[(0, 0.0, 10 * US, 0)], [(0, 0.0, 0.0, 0)]]
+    step = step_of(journal_of([operation("all_reduce")], windows), "p").step
+    assert step.own_s == ()
+    assert [own[0].number for own in step.calls] == [-1, -1]
+    assert [own[0].time_s for own in step.calls] == [pytest.approx(10 * US), 0.0]
+
+
+@pytest.mark.parametrize(("beside_s", "most_s"), [(2 * US, 2 * US), (50 * US, 10.4 * US)])
+def test_a_kernel_of_messages_lasts_from_the_first_begin_to_the_last_end(beside_s, most_s):
+    parts = [operation("send"), operation("recv")]
+    windows = [
+        [(0, 0.4 * US, 10 * US, 0, 1 - rank, 1 * US), (1, 0.0, 10 * US, 0, 1 - rank, beside_s)]
+        for rank in (0, 1)
+    ]
+    step = step_of(journal_of(parts, windows), "p").step
+    ((call,), _) = step.calls
+    assert (call.begin_s, call.time_s) == (0.0, pytest.approx(10.4 * US))
+    assert call.beside_s == pytest.approx(most_s)
+
+
 @pytest.mark.parametrize("beside_s", [-1.0, float("nan"), 1e9])
 def test_impossible_times_of_other_kernels_are_refused(beside_s):
     windows = [[(0, 0.0, 100 * US, 0, -1, beside_s)]] * 2

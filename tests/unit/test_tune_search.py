@@ -203,6 +203,12 @@ def test_rules_cover_what_wins(ratios, rules):
     assert rules_of(found(*ratios), SIZES) == wanted
 
 
+def test_no_size_is_slowed_down_where_another_rule_costs_more():
+    ratios = [*[FASTER] * 3, {1: 1.021}, *[FASTER] * 2]
+    wanted = [Rule(SIZES[0], SIZES[2], 1), Rule(SIZES[4], SIZES[5], 1)]
+    assert rules_of(found(*ratios, noise=0.02), SIZES) == wanted
+
+
 def test_no_sizes_no_rules():
     assert rules_of(found(), []) == []
 

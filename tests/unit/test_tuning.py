@@ -204,6 +204,7 @@ def test_a_gain_is_deployed_and_other_sizes_keep_what_ran(tmp_path):
     # What the proof has not loaded is not written.
     written_files = {one.name for one in directory.iterdir() if one.is_file()}
     assert written_files == {TABLE_FILE, ENVIRONMENT_FILE}
+    assert (directory / "candidates").is_dir()  # which explain the result
     text = "\n".join(tune_lines(result))
     assert "geometric mean of the speed-ups" in text
     assert f". {directory / ENVIRONMENT_FILE}" in text
@@ -672,6 +673,19 @@ class SimulatedMpi(Simulated):
 
     def observe(self, trials):
         return {one: Explanation(0, reason="no MPI reports what ran") for one in trials}
+
+
+def test_a_candidate_is_for_the_operations_and_groups_that_have_it(tmp_path):
+    def names(ranks):
+        found = OpenMpiTarget("Open MPI v5.0.11", ranks).candidates("all_gather").choices
+        return {one.algorithm for one in found.values()}
+
+    assert names(2) - names(4) == {"two_proc"}
+    target = OpenMpiTarget("Open MPI v5.0.11", 4)
+    operations = ["all_reduce", "broadcast"]  # of which the first one has it
+    artifact = target.candidate(Choice("segmented_ring"), operations, tmp_path)
+    (text,) = artifact.files.values()
+    assert [one.operation for one in open_mpi_rules.read(text, "file")] == operations[:1]
 
 
 def test_open_mpi_is_tuned_by_its_rules_file(tmp_path):

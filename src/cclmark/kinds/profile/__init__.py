@@ -9,5 +9,5 @@ because NCCL's proxy thread may report events of a communicator that is finalize
 ``figures.py`` sums, ``document.py`` composes everything that a run says. The figures of a
 step (``analysis/steps.py``) have the same columns as those of trainings.
 
-Rooms imported: none; also the list of kinds. Start with ``profiling.py``.
+Rooms imported: none; also the list of kinds. Start with ``request.py``.
 """
