@@ -208,6 +208,10 @@ FLAGCX = str(TEXTS / "flagcx-a800.txt")
             *((PCCL, "in.txt", *OUT), "which another file contains too"),
         ),
         (b"", (PCCL, NEWEST, *OUT), "contain different kinds of work: import them one by one"),
+        (
+            *(b"", (NEWEST, str(TESTS / "unit" / "traces" / "gloo-0.json.gz"), *OUT)),
+            "traces of programs and other files cannot be one journal: leave out -o",
+        ),
         (b"", (PCCL, "--size", "1M"), "the size is 268435456 bytes, not --size 1048576"),
     ],
 )
