@@ -145,6 +145,8 @@ def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
     assert "rank 1: 1 wrong, the first at element 5" in ended.out
     root = ElementTree.parse(tmp_path / "j.xml").getroot()
     assert (root.get("failures"), root.get("errors")) == ("2", "0")
+    (suite,) = root
+    assert suite.find("system-out").text.startswith("run 1: bad: Wrong data in 2 cases: all_reduce")
 
 
 @pytest.mark.parametrize(

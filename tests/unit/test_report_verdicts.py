@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cclmark.document.json_format import encode
 from cclmark.printable import printable
-from cclmark.suites.checks import CommandVerdict, SuiteVerdict, Verdict
+from cclmark.suites.checks import CommandVerdict, RunFinding, SuiteVerdict, Verdict
 from cclmark.suites.words import VerdictTable, junit_xml, quantity, verdict_markdown
 from verdicts import SUITE, held
 
@@ -57,7 +57,8 @@ def suites(draw):
         draw(st.sampled_from(([], judgements))),
     )
     command = CommandVerdict(
-        draw(hostile), [draw(hostile)], [draw(hostile)], 1, 1.0, [draw(hostile)], [verdict]
+        *(draw(hostile), [draw(hostile)], [draw(hostile)], 1, 1.0, [draw(hostile)], [verdict]),
+        findings=[RunFinding(1, "wrong-data", "bad", draw(hostile), draw(hostile))],
     )
     return SuiteVerdict(
         draw(hostile), draw(hostile), draw(hostile), draw(hostile), 1.0, False, 1, [command]

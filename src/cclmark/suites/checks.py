@@ -195,8 +195,21 @@ class Verdict(msgspec.Struct):
         return min((one for one in self.judgements if one.passed), key=order_of, default=None)
 
 
+class RunFinding(msgspec.Struct):
+    """What stands out in a run of a command, as in a report of it. ``run``: its number, from 1."""
+
+    run: int
+    id: str
+    severity: str
+    sentence: str
+    advice: str = ""
+
+
 class CommandVerdict(msgspec.Struct):
-    """The outcome of one command of a suite. ``journals``: the files of its runs."""
+    """The outcome of one command of a suite. ``journals``: the files of its runs.
+
+    ``findings``: those that need attention, or that could not be judged.
+    """
 
     name: str
     arguments: list[str]
@@ -205,6 +218,7 @@ class CommandVerdict(msgspec.Struct):
     duration_s: float
     journals: list[str]
     verdicts: list[Verdict]
+    findings: list[RunFinding] = []
 
 
 class SuiteVerdict(msgspec.Struct):

@@ -212,6 +212,12 @@ def _suite(verdict: SuiteVerdict, command: CommandVerdict) -> ElementTree.Elemen
         ElementTree.SubElement(properties, "property", {"name": name, "value": value})
     for one in command.verdicts:
         element.append(_case(verdict, command, one))
+    if command.findings:
+        lines = (
+            f"run {one.run}: {one.severity}: {one.sentence} {one.advice}"
+            for one in command.findings
+        )
+        ElementTree.SubElement(element, "system-out").text = "\n".join(map(str.rstrip, lines))
     return element
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,6 +23,7 @@ import click
 from cclmark.cli.commands import load_command
 from cclmark.cli.suite.command import SuiteFlags
 from cclmark.document.json_format import encode
+from cclmark.document.naming import NamedRun
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.text import clock_text
 from cclmark.errors import (
@@ -50,10 +51,18 @@ from cclmark.recording.output import Output
 from cclmark.recording.recorder import StatusLine
 from cclmark.recording.run_files import new_path
 from cclmark.recording.standard_output import say
+from cclmark.report.overview import insights
 from cclmark.results.journal import Journal
 from cclmark.run.probe import count_devices
 from cclmark.signals import note, noted, on_ending_signals
-from cclmark.suites.checks import CommandRun, CommandVerdict, SuiteVerdict, judge, suite_exit_code
+from cclmark.suites.checks import (
+    CommandRun,
+    CommandVerdict,
+    RunFinding,
+    SuiteVerdict,
+    judge,
+    suite_exit_code,
+)
 from cclmark.suites.suite import (
     ACCELERATORS,
     Suite,
@@ -550,6 +559,7 @@ class SuiteRun:
             duration_s=time.monotonic() - began_s,
             journals=journals,
             verdicts=judge(command, attempts, self._baselines.get(command.name)),
+            findings=[*_findings(attempts)],
         )
 
     def _attempt(self, command: SuiteCommand, run: int) -> CommandRun:
@@ -581,6 +591,15 @@ class SuiteRun:
             interrupted=self._children.interrupted,
             timed_out=ended.timed_out,
         )
+
+
+def _findings(attempts: Sequence[CommandRun]) -> Iterator[RunFinding]:
+    for run, attempt in enumerate(attempts, start=1):
+        if attempt.journal is None:
+            continue
+        for one in insights(NamedRun(f"run {run}", attempt.journal)):
+            if one.severity not in ("good", "note"):
+                yield RunFinding(run, one.id, one.severity, one.sentence, one.advice)
 
 
 def _journal(path: Path) -> Journal | None:
