@@ -124,6 +124,17 @@ class TestList:
     def test_filters(self, client, query, count):
         assert len(listed(client, query)) == count
 
+    def test_how_a_run_ended(self, filled):
+        def wrong(entry):
+            if entry.get("index") == 0:
+                entry["status"] = "wrong"
+
+        cut = content("default-1").splitlines(keepends=True)[:9]
+        client, _ = filled(edited(content("ctas8"), wrong), b"".join(cut))
+        told = text_of(client.get("/"))
+        assert "1 not ok" in told
+        assert "cut short" in told
+
     def test_the_form_keeps_what_was_asked_for(self, client):
         page = client.get("/?machine=h200&label=gone&since=2026-11-22T05:00").text
         assert 'name="machine" value="h200"' in page
