@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import add, attrgetter, le, sub
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -96,7 +96,8 @@ def step_of(journal: Journal, name: str) -> FoundStep:
     profile = _profile_of(journal, name)
     operations = tuple(result.profiled for result in journal.profiled)
     windows = profile.window
-    _check_windows(profile, operations, name)
+    times = [*map(_times_of, windows)]
+    _check_windows(profile, times, operations, name)
     ranks = len(windows)
     sequences = [tuple(map(_index_of, window)) for window in windows]
     callers: dict[int, list[int]] = {}
@@ -124,15 +125,32 @@ def step_of(journal: Journal, name: str) -> FoundStep:
                 f"{name}: ranks {ranks_text} wait for each other within the listed step: a replay "
                 "would hang. The profile found no common step: profile a longer part of the program"
             )
-    steps = [_Rank(*one, operations) for one in zip(range(ranks), windows, launches, strict=True)]
+    steps = [
+        _Rank(*one, operations)
+        for one in zip(range(ranks), windows, sequences, times, launches, strict=True)
+    ]
     # NCCL stamps the end of a kernel when its first thread has finished, which in a kernel of
     # messages works on one of them only.
     has_partial = profile.source == PLUG_IN
     calls, own_s = _calls(steps, operations, groups, numbers, has_partial=has_partial)
-    original = _all_of_original(profile)
+    original = _all_of_original(profile, times)
     remarks = [*_remarks(profile, original, set().union(*sequences), operations)]
     step = ProgramStep(tuple(groups[group] for group in used), operations, calls, own_s)
     return FoundStep(step, _without_partial(original, profile, operations), remarks)
+
+
+class _Times(NamedTuple):
+    """The times of the calls of a rank, as columns. ``beside_s``: None where it is unknown."""
+
+    begin_s: list[float]
+    time_s: list[float]
+    end_s: list[float]
+    beside_s: list[float | None]
+
+
+def _times_of(window: Sequence[ProfiledCall]) -> _Times:
+    begin_s, time_s = [*map(_begin_of, window)], [*map(_time_of, window)]
+    return _Times(begin_s, time_s, [*map(add, begin_s, time_s)], [*map(_beside_of, window)])
 
 
 #: The numbers of the operations and of the streams of a rank's launches.
@@ -148,18 +166,22 @@ class _Rank:
         self,
         number: int,
         window: Sequence[ProfiledCall],
+        sequence: Sequence[int],
+        times: _Times,
         launches: Sequence[Launch],
         operations: Sequence[ProfiledOperation],
     ) -> None:
-        """``launches``: without any, each call of the window is one."""
+        """``sequence``: the operations of the window. ``launches``: without any, each call of the
+        window is one.
+        """
         self.number = number
-        calls = [one.calls[0] for one in launches] if launches else window
         #: The begins are times of kernels.
-        self.is_timed = bool(window) and min(map(_time_of, window)) > 0
-        self.begin_s = list(map(_begin_of, calls))
-        end_s = list(map(add, self.begin_s, map(_time_of, calls)))
-        beside_s = list(map(_beside_of, calls))
-        indices, streams = list(map(_index_of, calls)), map(_stream_of, calls)
+        self.is_timed = bool(window) and min(times.time_s) > 0
+        calls, indices = window, list[int]()
+        if launches:
+            calls = [one.calls[0] for one in launches]
+            times, indices = _times_of(calls), [*map(_index_of, calls)]
+        self.begin_s, _, end_s, beside_s = times
         #: Those of messages, by number.
         self.messages: dict[int, Launch] = {}
         for place, launch in enumerate(launches):
@@ -177,12 +199,14 @@ class _Rank:
         self.end_s = end_s
         self.time_s = list(map(sub, end_s, self.begin_s))
         #: How long other kernels ran beside each, at most: if they are unknown, all the time.
-        self.beside_s = [
-            time_s if own_s is None else min(time_s, own_s)
-            for time_s, own_s in zip(self.time_s, beside_s, strict=True)
-        ]
+        self.beside_s = self.time_s
+        if beside_s.count(None) < len(beside_s):
+            self.beside_s = [
+                time_s if own_s is None else min(time_s, own_s)
+                for time_s, own_s in zip(self.time_s, beside_s, strict=True)
+            ]
         #: Many ranks have it in common.
-        self.pattern: _Pattern = (tuple(indices), tuple(streams))
+        self.pattern: _Pattern = (tuple(indices or sequence), tuple(map(_stream_of, calls)))
 
 
 def _launches(
@@ -225,17 +249,20 @@ def _is_alike(
     return (first.group, one.stream, first.dtype) == (second.group, other.stream, second.dtype)
 
 
-def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], name: str) -> None:
+def _check_windows(
+    profile: Profile, times: Sequence[_Times], operations: Sequence[ProfiledOperation], name: str
+) -> None:
     if len(profile.window) != len(profile.processes):
         raise UsageError(f"{name}: the profile is damaged: a process has no list of calls")
     _check_repetitions(profile, name)
     checked: set[tuple[int, int]] = set()
-    for window in profile.window:
-        of_window = (map(of, window) for of in (_begin_of, _time_of, _beside_of))
-        if not all(map(_are_possible, of_window)):
+    for window, own in zip(profile.window, times, strict=True):
+        if not _are_possible(own):
             for call in window:
                 times_s = (call.begin_s, call.time_s, call.beside_s)
-                if call.index < len(operations) and not _are_possible(times_s):
+                if call.index < len(operations) and not all(
+                    0 <= (time_s or 0.0) <= _MOST_STEP_S for time_s in times_s
+                ):
                     _refuse_call(operations[call.index], name)
         for index, peer in set(map(_peer_of, window)) - checked:
             if index >= len(operations):
@@ -249,10 +276,15 @@ def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], na
             checked.add((index, peer))
 
 
-def _are_possible(times_s: Iterable[float | None]) -> bool:
-    known = [0.0, *filter(None, times_s)]
+def _are_possible(times: _Times) -> bool:
+    begin_s, time_s, end_s, beside_s = times
+    if not end_s:
+        return True
+    least_s, most_s = min(map(min, (begin_s, time_s))), max(end_s)
+    if known := [] if beside_s.count(None) == len(beside_s) else [*filter(None, beside_s)]:
+        least_s, most_s = min(least_s, *known), max(most_s, *known)
     # The sum finds what is not a number, which is neither smaller nor larger.
-    return min(known) >= 0 and max(known) <= _MOST_STEP_S and math.isfinite(sum(known))
+    return least_s >= 0 and most_s <= _MOST_STEP_S and math.isfinite(sum(end_s, sum(known)))
 
 
 def _refuse_call(one: ProfiledOperation, name: str) -> NoReturn:
@@ -586,7 +618,11 @@ def _without_partial(
     Messages whose times are only a part of their kernels' are left out of the communication, by
     their share of it in the listed step. If there is nothing else, it is unknown.
     """
-    if profile.source != PLUG_IN or not found.communication_s:
+    if (
+        profile.source != PLUG_IN
+        or not found.communication_s
+        or not any(one.operation in MESSAGES for one in operations)
+    ):
         return found
     collectives = [
         [one for one in window if operations[one.index].operation not in MESSAGES]
@@ -596,7 +632,9 @@ def _without_partial(
         return found
     if not any(collectives):
         return msgspec.structs.replace(found, communication_s=(), quartiles_s=())
-    whole_s, own_s = _communication(profile.window), _communication(collectives)
+    whole_s, own_s = (
+        [*map(_communication, map(_times_of, windows))] for windows in (profile.window, collectives)
+    )
     shares = [own / whole for own, whole in zip(own_s, whole_s, strict=True)]
     share = sum(own_s) / sum(whole_s)
     return msgspec.structs.replace(
@@ -608,8 +646,8 @@ def _without_partial(
     )
 
 
-def _all_of_original(profile: Profile) -> OriginalStep:
-    if not all(window and min(map(_time_of, window)) > 0 for window in profile.window):
+def _all_of_original(profile: Profile, times: Sequence[_Times]) -> OriginalStep:
+    if not all(own.time_s and min(own.time_s) > 0 for own in times):
         return OriginalStep()
     steps = [one.step_s for one in profile.processes if one.step_s is not None]
     step_s = tuple(steps) if _is_one_step(profile) and len(steps) == len(profile.window) else ()
@@ -622,7 +660,9 @@ def _all_of_original(profile: Profile) -> OriginalStep:
             known.compared,
             tuple(known.communication_quartiles_s),
         )
-    own = OriginalStep(_spans(profile), _communication(profile.window), step_s)
+    # From the first call to the end of the last one of the listed step.
+    span_s = tuple(max(own.end_s) - min(own.begin_s) for own in times)
+    own = OriginalStep(span_s, tuple(map(_communication, times)), step_s)
     if median_s := _earlier_medians(profile):
         number = min(one.steps for one in profile.processes)
         return msgspec.structs.replace(own, communication_s=median_s, steps=number)
@@ -635,26 +675,13 @@ def _is_one_step(profile: Profile) -> bool:
     return all(one.step_calls == len(window) for one, window in pairs)
 
 
-def _spans(profile: Profile) -> tuple[float, ...]:
-    """From the first call to the end of the last one of the listed step, by rank."""
-    return tuple(
-        max(map(add, map(_begin_of, window), map(_time_of, window))) - min(map(_begin_of, window))
-        for window in profile.window
-    )
-
-
-def _communication(windows: Sequence[Sequence[ProfiledCall]]) -> tuple[float, ...]:
-    """In which at least one of the calls of a step ran, by rank."""
-    found_s = []
-    for window in windows:
-        begin_s = list(map(_begin_of, window))
-        end_s = map(add, begin_s, map(_time_of, window))
-        begins, ends = ([*map(round, map(_NS.__mul__, one))] for one in (begin_s, end_s))
-        if all(map(le, begins, ends)) and all(map(le, ends, begins[1:])):
-            found_s.append((sum(ends) - sum(begins)) / _NS)
-        else:
-            found_s.append(length_of(union_of(zip(begins, ends, strict=True))) / _NS)
-    return tuple(found_s)
+def _communication(times: _Times) -> float:
+    """How long at least one of the calls of a rank ran."""
+    begin_s, time_s, end_s, _ = times
+    if all(map(le, end_s, begin_s[1:])):
+        return math.fsum(time_s)
+    begins, ends = (map(round, map(_NS.__mul__, one)) for one in (begin_s, end_s))
+    return length_of(union_of(zip(begins, ends, strict=True))) / _NS
 
 
 def _earlier_medians(profile: Profile) -> tuple[float, ...]:
@@ -687,7 +714,8 @@ def _untypical(profile: Profile, original: OriginalStep) -> Iterator[str]:
         "the profile does not contain the first to last of all steps: that of the program is of "
         "the replayed step. Profile or import again to have it"
     )
-    pairs = zip(_communication(profile.window), original.communication_s, strict=True)
+    own_s = map(_communication, map(_times_of, profile.window))
+    pairs = zip(own_s, original.communication_s, strict=True)
     deviation = sum(abs(own - usual) for own, usual in pairs) / sum(original.communication_s)
     is_longer = max(original.span_s) > (1 + _LARGE_DEVIATION) * max(original.step_s, default=0.0)
     if deviation > _LARGE_DEVIATION or (original.step_s and is_longer):
