@@ -18,7 +18,8 @@ from cclmark.kinds.experiment.bisection import (
     round_spread,
 )
 from cclmark.kinds.experiment.measured_trials import EndedError
-from cclmark.kinds.experiment.request import parse_bisect, run_bisection
+from cclmark.kinds.experiment.plan import parse_bisect
+from cclmark.kinds.experiment.request import run_bisection
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import PROCESS

@@ -8,18 +8,55 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cclmark.errors import UsageError
 from cclmark.kinds.p2p.command import DIRECTIONS, ENGINES, KERNELS, SCOPES, CopyOptions
 from cclmark.options.command import METHOD, OPERATION, changed, option
 from cclmark.options.types import Names, Parsed, WholeNumber
 
 if TYPE_CHECKING:
-    from cclmark.cli.trace.run import CopyPair
+    from cclmark.plan.transfers import Transfer
+
+_HOST = "host"
 
 
-def _pair(text: str) -> CopyPair:
-    from cclmark.cli.trace.run import CopyPair
+@dataclass(frozen=True)
+class CopyPair:
+    """The ends of a flow: device numbers, None for the host's memory."""
 
-    return CopyPair.parse(text)
+    start: int | None
+    end: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> CopyPair:
+        """Parses ``0-1``, ``host-0`` or ``0-host``. Raises UsageError."""
+        ends = text.lower().split("-")
+        known = all(end == _HOST or (end.isascii() and end.isdecimal()) for end in ends)
+        if len(ends) != 2 or not known or ends == [_HOST, _HOST]:
+            raise UsageError(f"cannot read the pair {text!r}: write 0-1, 2-2, host-0 or 0-host")
+        start, end = (None if end == _HOST else int(end) for end in ends)
+        return cls(start, end)
+
+    @property
+    def devices(self) -> int:
+        """How many devices there must be."""
+        return 1 + max(end for end in (self.start, self.end) if end is not None)
+
+    def scope_for(self, scope: str) -> str:
+        """The scope that contains this pair, if ``scope`` is that of single flows."""
+        if scope != "pairs":
+            return scope
+        if None in (self.start, self.end):
+            return "host"
+        return "local" if self.start == self.end else scope
+
+    def is_of(self, transfer: Transfer) -> bool:
+        """Whether it is a flow of ``transfer``; of one pair in both directions, the first."""
+        if transfer.host_memory:
+            device = transfer.flows[0][0]
+            ends = (device, None) if transfer.to_host else (None, device)
+            return (self.start, self.end) == ends
+        flows = transfer.flows[:1] if transfer.scope == "pairs" else transfer.flows
+        return (self.start, self.end) in flows
 
 
 @dataclass
@@ -29,7 +66,7 @@ class TraceCopiesFlags(CopyOptions):
     pair: CopyPair | None = option(
         "--pair",
         title=OPERATION,
-        type=Parsed(_pair),
+        type=Parsed(CopyPair.parse),
         metavar="FROM-TO",
         help="The source and the destination, numbers of the selected devices or host: 0-1, 2-2 "
         "(within a device), host-0, 0-host [0-1].",

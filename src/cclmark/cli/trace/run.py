@@ -14,7 +14,7 @@ from typing import IO
 import msgspec
 
 from cclmark.cli.trace.command import TraceFlags
-from cclmark.cli.trace.copy_options import TraceCopiesFlags
+from cclmark.cli.trace.copy_options import CopyPair, TraceCopiesFlags
 from cclmark.cli.trace.summary import (
     copy_trace_summary,
     step_file,
@@ -165,7 +165,6 @@ def _found(
 _COPIES_MEASURED_FOR_S = 0.3  # the copies that are not traced, to compare with
 _MOST_AT_ONCE = 100  # copies in a batch of the trace, and in a sample of the measurement
 _MOST_LISTED = 8
-_HOST = "host"
 
 
 def trace_copies(flags: TraceCopiesFlags) -> int:
@@ -227,46 +226,6 @@ def _found_copies(
     found.timeline.facts["µs of a copy that is not traced"] = round(untraced_s * 1e6, 3)
     lines = copy_trace_summary(found, copies, untraced_s)
     return TraceContents(found.timeline, lines, found.stages, bool(found.wrong), [])
-
-
-@dataclass(frozen=True)
-class CopyPair:
-    """The ends of a flow: device numbers, None for the host's memory."""
-
-    start: int | None
-    end: int | None
-
-    @classmethod
-    def parse(cls, text: str) -> CopyPair:
-        """Parses ``0-1``, ``host-0`` or ``0-host``. Raises UsageError."""
-        ends = text.lower().split("-")
-        known = all(end == _HOST or (end.isascii() and end.isdecimal()) for end in ends)
-        if len(ends) != 2 or not known or ends == [_HOST, _HOST]:
-            raise UsageError(f"cannot read the pair {text!r}: write 0-1, 2-2, host-0 or 0-host")
-        start, end = (None if end == _HOST else int(end) for end in ends)
-        return cls(start, end)
-
-    @property
-    def devices(self) -> int:
-        """How many devices there must be."""
-        return 1 + max(end for end in (self.start, self.end) if end is not None)
-
-    def scope_for(self, scope: str) -> str:
-        """The scope that contains this pair, if ``scope`` is that of single flows."""
-        if scope != "pairs":
-            return scope
-        if None in (self.start, self.end):
-            return "host"
-        return "local" if self.start == self.end else scope
-
-    def is_of(self, transfer: Transfer) -> bool:
-        """Whether it is a flow of ``transfer``; of one pair in both directions, the first."""
-        if transfer.host_memory:
-            device = transfer.flows[0][0]
-            ends = (device, None) if transfer.to_host else (None, device)
-            return (self.start, self.end) == ends
-        flows = transfer.flows[:1] if transfer.scope == "pairs" else transfer.flows
-        return (self.start, self.end) in flows
 
 
 _PAIRS = {"pairs": CopyPair(0, 1), "local": CopyPair(0, 0), "host": CopyPair(None, 0)}

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import click
 
-from cclmark.errors import EXIT_OK
 from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.options import groups
 from cclmark.options.command import (
@@ -25,7 +24,6 @@ from cclmark.options.groups import one_operation, operations_in_help
 from cclmark.options.printed_help import Example
 from cclmark.options.types import Names, Parsed
 from cclmark.plan.operations import COLLECTIVES
-from cclmark.recording.standard_output import say
 
 _WITH_REFERENCES = ("table", "markdown")
 _WITH_PIECES = ("table", "json", "csv", "markdown")
@@ -181,18 +179,11 @@ _OF_EXPLAIN = [
 ]
 
 
-def _print_plan(names: list[str], flags: MeasureOptions) -> int:
-    from cclmark.kinds.collective.python_call import call_text
-
-    say(call_text(names, flags))
-    return EXIT_OK
-
-
 def collective_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command of the operation ``name``."""
 
     def measured(flags: OperationFlags) -> int | None:
-        return _print_plan([name], flags) if flags.print_plan else run([name], flags, flags.pieces)
+        return run([name], flags, flags.pieces)
 
     return command(name, summary, OperationFlags, measured, examples=_examples(name))
 
@@ -201,8 +192,7 @@ def collectives_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command that measures several operations, by default all."""
 
     def measured(flags: CollectivesFlags) -> int | None:
-        names = flags.only or list(COLLECTIVES)
-        return _print_plan(names, flags) if flags.print_plan else run(names, flags)
+        return run(flags.only or list(COLLECTIVES), flags)
 
     return command(name, summary, CollectivesFlags, measured, examples=_OF_COLLECTIVES)
 

@@ -11,8 +11,8 @@ from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
-from cclmark.errors import UsageError
-from cclmark.kinds.collective.command import CollectiveOptions
+from cclmark.errors import EXIT_OK, UsageError
+from cclmark.kinds.collective.command import CollectiveOptions, MeasureOptions
 from cclmark.kinds.collective.document import (
     PLACEMENTS,
     CaseView,
@@ -20,6 +20,7 @@ from cclmark.kinds.collective.document import (
     text_of_cases,
 )
 from cclmark.kinds.collective.kind import KIND
+from cclmark.kinds.collective.python_call import call_text
 from cclmark.kinds.pieces.kind import KIND as PIECES
 from cclmark.kinds.pieces.plan import piece_cases
 from cclmark.launch.coordinator import Coordinator
@@ -45,6 +46,7 @@ from cclmark.plan.libraries import (
 )
 from cclmark.recording.joining import joined
 from cclmark.recording.recorder import Recorded, record
+from cclmark.recording.standard_output import say
 from cclmark.results.item_results import CaseResult
 
 _SHM = "shm"  # of the ranks of one host
@@ -110,10 +112,14 @@ def _ways(ccl: Sequence[str], coordinator: Coordinator) -> str:
 def measure(operations: list[str], flags: CollectiveOptions, pieces: Sequence[int] = ()) -> int:
     """Measures ``operations`` with ``flags``, prints the results and returns the exit code.
 
-    ``pieces``: the numbers of pieces to divide each message into, empty for one call each.
+    ``pieces``: the numbers of pieces to divide each message into, empty for one call each. With
+    ``--print-plan``, prints the call of Python that measures the same.
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
+    if isinstance(flags, MeasureOptions) and flags.print_plan:
+        say(call_text(operations, flags))
+        return EXIT_OK
     return measured(operations, flags, pieces).exit_code
 
 

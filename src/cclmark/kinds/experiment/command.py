@@ -48,7 +48,7 @@ _EXAMPLES = [
 
 
 def _bisected(text: str) -> tuple[str, Sequence[int]]:
-    from cclmark.kinds.experiment.request import parse_bisect
+    from cclmark.kinds.experiment.plan import parse_bisect
 
     return parse_bisect(text)
 

@@ -113,7 +113,7 @@ class TrainingOptions:
 
 
 def _backends(text: str) -> list[str]:
-    from cclmark.kinds.train.request import named_backends
+    from cclmark.kinds.train.plan import named_backends
 
     return named_backends(text)
 

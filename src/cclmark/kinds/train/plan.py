@@ -25,6 +25,7 @@ from cclmark.kinds.train.choices import (
 )
 from cclmark.plan.counts import AtLeastOne, Count
 from cclmark.plan.items import Item, Value
+from cclmark.plan.libraries import torch_backend_of
 from cclmark.plan.models import Model
 from cclmark.plan.variants import LIBRARY, Variant
 
@@ -212,3 +213,12 @@ def trainings_of(one: Training, variants: Sequence[Variant], rounds: int) -> lis
         for number in range(rounds)
         for variant in variants
     ]
+
+
+def named_backends(text: str) -> list[str]:
+    """Returns the backends of ``--ccl`` as ``torch:NAME``. Raises UsageError."""
+    names = [one.strip() for one in text.split(",")]
+    full = [name if name.startswith("torch:") else f"torch:{name}" for name in names]
+    if not all(torch_backend_of(name) for name in full):
+        raise UsageError(f"{text!r}: write a backend of torch, for example torch:nccl")
+    return list(dict.fromkeys(full))

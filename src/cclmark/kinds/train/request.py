@@ -43,15 +43,6 @@ def measure_training(flags: TrainFlags) -> int:
     return run_joined(wanted, lambda coordinator: _measure(flags, named, coordinator))
 
 
-def named_backends(text: str) -> list[str]:
-    """Returns the backends of ``--ccl`` as ``torch:NAME``. Raises UsageError."""
-    names = [one.strip() for one in text.split(",")]
-    full = [name if name.startswith("torch:") else f"torch:{name}" for name in names]
-    if not all(torch_backend_of(name) for name in full):
-        raise UsageError(f"{text!r}: write a backend of torch, for example torch:nccl")
-    return list(dict.fromkeys(full))
-
-
 def _devices(flags: TrainFlags, named: Sequence[str]) -> NamedDevices:
     """Returns ``--devices``; without it the host, if all backends of ``--ccl`` are its own."""
     if flags.devices or not named:
