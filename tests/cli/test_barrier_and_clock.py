@@ -92,7 +92,7 @@ def test_runs_that_met_elsewhere_are_not_of_one_kind(cclmark, tmp_path):
     run = cclmark("compare", *journals)
     assert re.search(r"--barrier.*own.*library", run.out + run.err)
     resumed = cclmark(*SWEEP, *HOSTS, "--barrier", "library", "--resume", journals[0], code=2)
-    assert "--barrier: own there, library here" in resumed.err
+    assert "--barrier: own in the journal, library in this command" in resumed.err
 
 
 def test_what_is_usual_anyway_is_no_other_method(cclmark, fake_cuda, tmp_path):
@@ -100,7 +100,7 @@ def test_what_is_usual_anyway_is_no_other_method(cclmark, fake_cuda, tmp_path):
     cclmark(*SWEEP, "-g", "2", "--clock", "device", "--journal", journal, env=env)
     cclmark(*SWEEP, "-g", "2", "--resume", journal, env=env)
     resumed = cclmark(*SWEEP, "-g", "2", "--clock", "host", "--resume", journal, env=env, code=2)
-    assert "--clock: auto there, host here" in resumed.err
+    assert "--clock: auto in the journal, host in this command" in resumed.err
 
 
 def test_figures_that_are_the_hosts_although_the_devices_were_asked_for_are_named(

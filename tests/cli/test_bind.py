@@ -195,7 +195,7 @@ def test_a_run_again_binds_as_then_without_the_file(cclmark, swapped, tmp_path):
 def test_a_run_that_goes_on_has_to_be_bound_alike(cclmark, swapped):
     cclmark("all_reduce", *SMALL, "--bind", swapped, "--journal", "a.jsonl")
     refused = cclmark("all_reduce", *SMALL, "--bind", "none", "--resume", "a.jsonl", code=2)
-    assert f"--bind: ranks:0={SECOND};1={FIRST} there, none here" in refused.err
+    assert f"--bind: ranks:0={SECOND};1={FIRST} in the journal, none in this command" in refused.err
     same = cclmark("all_reduce", *SMALL, "--bind", swapped, "--resume", "a.jsonl")
     assert "already complete" in same.err
 

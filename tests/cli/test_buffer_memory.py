@@ -96,7 +96,7 @@ def test_kinds_of_memory_are_compared_and_exported_under_their_names(
         code=2,
         env=fake_cuda.env(),
     )
-    assert "--memory: plain there, auto here" in resumed.err
+    assert "--memory: plain in the journal, auto in this command" in resumed.err
 
 
 def test_memory_is_a_setting_of_experiments(cclmark, fake_cuda):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import nbclient
 import nbformat
@@ -34,7 +35,9 @@ def executed(tmp_path, *cells: str) -> list[nbformat.NotebookNode]:
         kernel_name="python3",
         resources={"metadata": {"path": str(tmp_path)}},
     )
-    asyncio.run(client.async_execute())
+    # In a thread without an event loop, which tests of browsers leave in this one.
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(asyncio.run, client.async_execute()).result()
     return [cell.outputs for cell in notebook.cells]
 
 

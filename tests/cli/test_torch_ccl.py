@@ -50,7 +50,7 @@ class TestWithoutTorch:
         assert "torch cannot be imported (there is none here): install torch" in run.err
         run = cclmark(*command, "--devices", "host:2", env=torch_not_installed, code=3)
         assert run.err.strip() == "cclmark: torch is not installed: pip install torch"
-        assert run.written() == ["torch.py"], "no journal"
+        assert not [name for name in run.written() if name.endswith(".jsonl")]
 
     @pytest.mark.parametrize("ccls", ["shm,torch:gloo", "torch:gloo,shm"])
     def test_a_missing_library_is_left_out_beside_another(self, cclmark, torch_not_installed, ccls):

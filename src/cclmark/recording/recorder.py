@@ -395,10 +395,11 @@ class Recorder(Listener):
         if self._introduced:
             path = self._journal.path
             print(f"cclmark: journal {path}", file=sys.stderr)
-            if can_resume and outcome.message and self._progress.is_incomplete:
+            ended_early = code in (EXIT_INTERRUPTED, EXIT_DIED) and self._progress.is_incomplete
+            if can_resume and ended_early:
                 print(
                     f"cclmark: the same command with --resume {shlex.quote(str(path))} measures "
-                    "the missing cases",
+                    "the missing cases, into a new journal",
                     file=sys.stderr,
                 )
 
