@@ -105,7 +105,7 @@ class TestEveryday:
         trend = cclmark("history", "trend", env=env).out
         assert "3 runs from" in trend
         assert "6 series on 1 machine" in trend
-        assert "6 have fewer than 6 runs" in trend
+        assert "6 not judged: fewer than 6 runs" in trend
         assert (tmp_path / "data" / "cclmark" / "history.sqlite").is_file()
 
     def test_a_journal_comes_back_byte_by_byte(self, history, tmp_path):

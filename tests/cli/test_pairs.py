@@ -170,7 +170,7 @@ def test_the_journal_has_each_case_as_soon_as_it_is_measured(background):
     counts = [f"{len(results) - late} of {planned} cases measured" for late in (0, 1)]
     assert any(count in ended.out for count in counts)
     assert "all_reduce · shm" in ended.out
-    advice = f"the same command with --resume {run.journal_path} measures the missing cases"
+    advice = f"the same command with --resume {run.journal_path}, and "
     assert ended.err.count(advice) == 1
 
 

@@ -83,7 +83,7 @@ def test_evidence_is_a_figure_of_the_run_beyond_its_limit():
     assert below
     for one in below:
         (figure,) = one.evidence
-        assert (figure.name, figure.unit, figure.comparison) == ("share_of_reference", "%", "<")
+        assert (figure.name, figure.unit, figure.comparison) == ("of_reference_percent", "%", "<")
         assert 0 < figure.value < figure.limit == 90
         assert f"{figure.value:.0f}% of the reference" in one.sentence
         assert one.commands == ["cclmark references check"]

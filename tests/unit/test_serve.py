@@ -298,7 +298,7 @@ class TestTrend:
         assert 'href="/run?run=night6"' in page.text
         comparison = re.search(r'href="(/compare\?[^"]+)"', page.text)[1]
         assert client.get(html.unescape(comparison)).status_code == 200
-        assert "no change" in text_of(client.get("/trend?until=2026-11-05")).lower()
+        assert "26 not judged" in text_of(client.get("/trend?until=2026-11-05"))
 
     def test_many_series_are_shown_when_asked_for(self, filled):
         collectives = (RUNS.parent / "report" / "collectives.jsonl").read_bytes()

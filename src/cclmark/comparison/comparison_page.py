@@ -177,7 +177,7 @@ def _insights(comparison: Comparison) -> list[Finding]:
             far = max(ones, key=lambda one: abs((one.ratio or 1.0) - 1))
             text = f"{len(ones)} {word} beyond noise, the most {_what(far)}"
             ratio = far.ratio or 1.0
-            evidence = Evidence("ratio", ratio, "times", _what(far), ">" if ratio > 1 else "<", 1.0)
+            evidence = Evidence("ratio", ratio, "times", _what(far))
             text += f": {far.ratio:.3f} times as long."
             found.append(Finding(word, kind, text, evidence=(evidence,)))
     wrong = [one for one in comparison.found if one.is_wrong]
@@ -196,13 +196,13 @@ def _insights(comparison: Comparison) -> list[Finding]:
             Finding(
                 "no-case-judged",
                 "unknown",
-                "No case could be judged: none has reliable times on both sides.",
+                "No case could be judged: see the reasons below.",
             )
         )
     elif inconclusive:
         text = f"{counted(inconclusive, 'case')} inconclusive: {_TOO_WIDE}."
         found.append(Finding("inconclusive-cases", "unknown", text))
-    elif not slower and not faster:
+    elif not slower and not faster and all(one.judged for one in comparison.found):
         found.append(
             Finding(
                 "nothing-found",
@@ -216,7 +216,9 @@ def _insights(comparison: Comparison) -> list[Finding]:
     found.append(Finding("differences", "note", f"Differences between them: {said}."))
     found += [
         Finding("cases-not-judged", "unknown", f"{text}.")
-        for text in reasons_said(comparison.found)
+        if is_unknown
+        else Finding("cases-not-compared", "note", f"{text}.")
+        for text, is_unknown in reasons_said(comparison.found)
     ]
     if noise := noise_said(comparison):
         found.append(Finding("noise-between-runs", "note", f"Noise from run to run is {noise}."))

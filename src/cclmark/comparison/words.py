@@ -274,7 +274,7 @@ def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[s
             lines += ["", paint(name, "bold"), paint(head, "dim")]
         lines.append(_row(one, paint))
     lines += ["", f"  {tally(comparison.found)}"]
-    lines += [f"  {text}" for text in reasons_said(comparison.found)]
+    lines += [f"  {text}" for text, _ in reasons_said(comparison.found)]
     return lines
 
 
@@ -319,7 +319,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     if len(apart) < len(shown):
         table = _markdown_table(comparison, shown)
         parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
-    parts += [f"- {escape(text)}" for text in reasons_said(comparison.found)]
+    parts += [f"- {escape(text)}" for text, _ in reasons_said(comparison.found)]
     if noise := noise_said(comparison):
         parts.append(escape(f"Noise: {noise}."))
     if any(one.judged for one in comparison.found):
@@ -558,12 +558,19 @@ def tally(found: Sequence[Compared]) -> str:
     return f"{len(found)} cases: {', '.join(words)}"
 
 
-def reasons_said(found: Sequence[Compared]) -> list[str]:
-    """Counts the reasons why cases have no verdict, the most frequent first."""
+def reasons_said(found: Sequence[Compared]) -> list[tuple[str, bool]]:
+    """Counts the reasons why cases have no verdict, the most frequent first.
+
+    With each reason, whether it is that the noise is unknown.
+    """
     words = {"noise unknown": "not judged", "not comparable": "not comparable"}
-    counts = Counter(
-        f"{words[one.verdict]}: {plain(one.reason)}" for one in found if one.verdict in words
-    )
-    lines = [f"{count} {reason}" for reason, count in counts.most_common()]
+    counts = Counter((one.verdict, plain(one.reason)) for one in found if one.verdict in words)
+    lines = [
+        (f"{count} {words[verdict]}: {reason}", verdict == "noise unknown")
+        for (verdict, reason), count in counts.most_common()
+    ]
     more = len(lines) - _MOST_REASONS
-    return lines[:_MOST_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])
+    if more > 0:
+        text, is_unknown = lines[_MOST_REASONS - 1]
+        lines[_MOST_REASONS - 1] = (f"{text}; {more} more reasons", is_unknown)
+    return lines[:_MOST_REASONS]

@@ -33,7 +33,7 @@ class RunContent:
 
 
 #: ``bad``: wrong, or failed. ``look``: needs attention. ``unknown``: could not be judged, with the
-#: reason. ``good``: looked for, and not found. ``note``: what there is to know.
+#: reason. ``good``: looked for, and in order. ``note``: what there is to know.
 Severity = Literal["bad", "look", "unknown", "good", "note"]
 #: A cell that stands out: its row and column, and why.
 Look = tuple[int, int, Severity]

@@ -29,7 +29,7 @@ from cclmark.document.text import escape, filled
 from cclmark.printable import plain
 from cclmark.results.schema import Explanation, Footer, Header, Paths, Profile
 
-STYLES: Mapping[Severity, str] = {"bad": "red", "look": "yellow"}
+STYLES: Mapping[Severity, str] = {"bad": "red", "look": "yellow", "unknown": "yellow"}
 _GAP = "  "
 _NAME = -1  # in place of a column: the name of the group
 

@@ -15,10 +15,13 @@ FINDINGS: Mapping[str, str] = {
     "below-link-limit": "large messages reach little of what the links can carry",
     "below-link-limit-as-reference": "the same, and the reference has that figure, too",
     "below-reference": "a figure is below its reference",
+    "cases-not-compared": "pairs of runs: cases that one side lacks, or that were wrong",
     "cases-not-judged": "pairs of runs: cases that are on both sides, but not judged",
     "choice-of-library": "why the library chose what ran",
     "cost-of-flags": "objects: what options of the process group cost",
     "cost-of-objects": "objects: the time of an object beside that of a tensor of its size",
+    "checks-passed": "every check of a backend of torch.distributed passed",
+    "checks-undecided": "checks of a backend that gave no verdict, or are missing",
     "data-checked": "all checked data were correct",
     "data-not-checked": "no output was checked",
     "definitions-differ": "several runs: their tools define a time differently",
@@ -45,7 +48,7 @@ FINDINGS: Mapping[str, str] = {
     "methods-differ": "several runs: the same was measured with different methods",
     "missing-calls": "profiles: why calls of the program are missing",
     "more-pairs": "further pairs stand out, which are not listed",
-    "no-case-judged": "pairs of runs: no case has reliable times on both sides",
+    "no-case-judged": "pairs of runs: no case could be judged",
     "no-device-times": "times are the host's, though those of the device were requested",
     "noise-between-runs": "pairs of runs: the noise from run to run",
     "normal-copies": "copies are within the normal range of their reference",
@@ -54,6 +57,7 @@ FINDINGS: Mapping[str, str] = {
     "not-measured": "ranks without figures, with the reason",
     "nothing-faster": "experiments: sizes at which nothing is faster than the default",
     "nothing-found": "nothing needs attention, of what could be compared",
+    "pairs-alike": "no pair of devices stands out among those with the same kind of link",
     "nothing-to-compare-with": "figures could not be judged: no limit, no reference",
     "notice": "what the run itself noted",
     "overlap-of-largest": "the overlap of the largest message",
@@ -95,7 +99,7 @@ RULES_OF_REFERENCES: Mapping[str, str] = {
 
 def evidence_of_share(match: Match, at: str) -> Evidence:
     """Returns the share of a reference, and the limit that it misses or exceeds, if one does."""
-    verdict, name, percent = verdict_of(match), "share_of_reference", 100 * match.share
+    verdict, name, percent = verdict_of(match), "of_reference_percent", 100 * match.share
     if verdict == "low":
         return Evidence(name, percent, "%", at, "<", 100 * NORMAL_FROM)
     if verdict == "high":

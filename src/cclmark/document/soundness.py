@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -57,6 +58,7 @@ def of_data(
         kind: Severity = "note"
         if len(checked) == len(measured):
             unmeasured = sum(one.status != "skipped" for one in results) > len(measured)
+            unmeasured |= len(journal.results) < planned_results(journal.header)
             share = "every measured output was" if unmeasured else "every output was"
             kind = "note" if unmeasured else "good"
         yield Finding(
@@ -70,6 +72,27 @@ def of_data(
             "no output was checked: the figures do not show whether the data was correct",
             advice="Leave out -c 0." if off else "",
         )
+
+
+class Checkable(Protocol):
+    """A result with an output that can be checked."""
+
+    @property
+    def status(self) -> str:
+        """See Result."""
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether its output was checked."""
+
+
+def of_checked(results: Sequence[Checkable], sentence: str) -> Finding:
+    """Returns ``sentence``, good only if every result that was not skipped was checked."""
+    missing = sum(not one.is_checked and one.status != "skipped" for one in results)
+    if not missing:
+        return Finding("data-checked", "good", sentence)
+    text = f"{sentence}, of those that were checked: {missing} of {len(results)} were not"
+    return Finding("data-checked", "note", text)
 
 
 def advice_on_wrong_data(header: Header) -> str:
@@ -164,7 +187,8 @@ def nothing_wrong(
         text = "ranks share processors: these figures cannot be judged"
         return [Finding("shared-processors", "unknown", text)]
     if compared:
-        return [Finding("nothing-found", "good", "nothing needs a look")]
+        is_partial = left_out(journal) or any(_ending(journal, len(journal.results)))
+        return [] if is_partial else [Finding("nothing-found", "good", "nothing needs a look")]
     text = f"there is {lacking} to compare these figures with"
     return [Finding("nothing-to-compare-with", "unknown", text)]
 
@@ -228,7 +252,7 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
         width, worst = unsure[0]
         severity, rule = "look", "uncertain-medians"
         unsure_from = _unsure_from(journal)
-        evidence.append(Evidence("half_width", width, "", described(worst), ">", unsure_from))
+        evidence.append(Evidence("half_width", width, "share", described(worst), ">", unsure_from))
         sentences.append(
             f"the medians of {amount(len(unsure), 'case')} of {len(measured)} are known to no "
             f"better than {precision_text(_unsure_from(journal), 2)} (95 %), the worst that of "
@@ -241,8 +265,7 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
         first = noisy_cases[0]
         assert first.summary is not None
         verb = "varies" if len(noisy_cases) == 1 else "vary"
-        evidence.append(Evidence("cv", first.summary.cv, "", described(first), ">", NOISY_CV))
-        rule = rule or "varying-samples"
+        evidence.append(Evidence("cv", first.summary.cv, "share", described(first), ">", NOISY_CV))
         sentences.append(
             f"{amount(len(noisy_cases), 'case')} of {len(measured)} {verb} by more than 10 % from "
             f"sample to sample, most {described(first)} ({first.summary.cv:.0%})"
@@ -253,10 +276,11 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
     if not (fixed or journal.traces) and (text := unsettled_text(settings, measured)):
         one = sum(not converged(result) for result in measured) == 1
         sentences.append(text)
+        rule = rule or "not-converged"
         advice = advice or f"--max-time gives {'it' if one else 'them'} longer."
     if sentences:
         yield Finding(
-            rule or "not-converged",
+            rule or "varying-samples",
             severity,
             "; ".join(sentences),
             advice=advice,

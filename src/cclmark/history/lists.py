@@ -250,9 +250,10 @@ def tally_of(found: Trends) -> str:
     by = f"by {found.threshold * 100:.3g} % or more"
     text = f"{changed} of {len(found.trends)} series changed {by}: {slower} slower, {faster} faster"
     if not changed:
-        text = f"no change in {len(found.trends)} series {by}"
+        text = f"no change in {len(found.trends) - short} series {by}"
     if short:
-        text += f"; {short} have fewer than {LEAST_POINTS} runs, too few to find a change"
+        few = f"{short} not judged: fewer than {LEAST_POINTS} runs are too few to find a change"
+        text = f"{text}; {few}" if short < len(found.trends) else few
     return text
 
 

@@ -335,7 +335,7 @@ def parameters_of(flags_type: type[Any]) -> list[click.Parameter]:
             found.append(click.Argument([name], **entry.metadata["argument"]))
         elif entry.metadata.get("names"):
             settings = dict(entry.metadata["settings"])
-            if "multiple" not in settings:
+            if not (settings.get("multiple") or settings.get("required")):
                 settings["default"] = default_of(entry)
             if "help" in settings:
                 settings["help"] = _with_rules(settings["help"], name, rules, short)

@@ -398,8 +398,8 @@ class Recorder(Listener):
             ended_early = code in (EXIT_INTERRUPTED, EXIT_DIED) and self._progress.is_incomplete
             if can_resume and ended_early:
                 print(
-                    f"cclmark: the same command with --resume {shlex.quote(str(path))} measures "
-                    "the missing cases, into a new journal",
+                    f"cclmark: the same command with --resume {shlex.quote(str(path))}, and "
+                    "another --journal if it has one, measures what is missing",
                     file=sys.stderr,
                 )
 
@@ -483,14 +483,14 @@ def record(
     journal of ``--resume`` are not measured again. ``view``: how results are shown, without the
     colours and columns of the output; ``exporter_for``: creates the exporter, by default that of
     the kind and ``--format``. ``journal``: in place of ``--journal``. ``began_s``: the beginning of
-    a run without a coordinator, by default now. ``explain``: afterwards, observe what the libraries
-    do for the measured cases. ``is_silent``: nothing is printed, neither results nor messages, as
-    without ``flags``.
+    a run without a coordinator, by default now; a part of a run, without ``flags``, begins now.
+    ``explain``: afterwards, observe what the libraries do for the measured cases. ``is_silent``:
+    nothing is printed, neither results nor messages, as without ``flags``.
 
     Raises UsageError if one of these files cannot be used.
     """
     request = replace(request, explained=explain)
-    if request.coordinator is not None:
+    if request.coordinator is not None and flags is not None:
         began_s = request.coordinator.began_s
     elif began_s is None:
         began_s = time.monotonic()
@@ -513,7 +513,8 @@ def record(
         exporter = exporter_of_run(replace(view, paint=paint, columns=printed.terminal_columns))
         if resumed is not None:
             if not resumed.remainder.pending:
-                return Recorded(_print_again(resumed, exporter, printed), Outcome(EXIT_OK))
+                code = _print_again(resumed, exporter, printed)
+                return Recorded(code, Outcome(code))
             request = replace(request, pending=resumed.remainder.pending)
         place = journal or (flags and flags.journal) or new_journal(stem)
         is_within = silent is not None

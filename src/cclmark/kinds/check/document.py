@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from cclmark.document.blocks import Document, Finding, RunContent, Table
+from cclmark.document.blocks import Document, Finding, RunContent, Severity, Table
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import MOST_NAMED, amount, listed
 from cclmark.document.openmetrics import Metric, Series, labels_of
@@ -72,7 +72,7 @@ def document_of_checks(run: RunContent) -> Document:
         "Checks of torch.distributed",
         _method_of_checks(run.header),
         [_table(backend, some) for backend, some in by_backend.items()],
-        [*_findings(results, failed)],
+        [*_findings(results, failed, planned_results(run.header))],
         _outcome(results, run.header),
         is_wrong=bool(failed),
     )
@@ -110,12 +110,22 @@ def _value_text(value: CheckedValue) -> str:
     return plain(f"rank {value.rank} {when}: {value.name} = {value.text}")
 
 
-def _findings(results: Sequence[CheckResult], failed: Sequence[str]) -> Iterator[Finding]:
+def _findings(
+    results: Sequence[CheckResult], failed: Sequence[str], planned: int
+) -> Iterator[Finding]:
     if failed:
         names = listed([*map(plain, failed[:MOST_NAMED])], len(failed))
         yield Finding("failed-checks", "bad", f"checks that failed: {names}")
-    elif results:
-        yield Finding("data-checked", "good", "no check of the backend failed")
+    total = max(planned, len(results))
+    undecided = total - sum(one.status in _WORDS for one in results)
+    if undecided:
+        text = f"{amount(undecided, 'check')} of {total} gave no verdict"
+        yield Finding("checks-undecided", "unknown", text)
+    elif results and not failed:
+        unsupported = sum(one.status == "unsupported" for one in results)
+        more = f"; {unsupported} of {total} are unsupported" if unsupported else ""
+        severity: Severity = "note" if unsupported == total else "good"
+        yield Finding("checks-passed", severity, f"no check of the backend failed{more}")
 
 
 def _outcome(results: Sequence[CheckResult], header: Header) -> str:

@@ -14,8 +14,8 @@ from cclmark.kinds.check.torch_checks import FUNCTIONS, NotThereError, ValueReco
 from cclmark.plan.inject import RankFaults
 from cclmark.plan.items import items_of
 from cclmark.run.context import RankContext
-from cclmark.run.item_loop import TorchLoop
 from cclmark.run.torch_backend import ProcessGroup, cannot, one_line
+from cclmark.run.torch_loop import TorchLoop
 
 _PASS, _UNSUPPORTED, _FAILED = 0.0, 1.0, 2.0
 

@@ -73,7 +73,7 @@ def of_limits(
         text = f"{found.name} {_share_words(share)}{route}{convergence_text(peak)}"
         is_normal = verdict_of(notes.match(peak, journal.header)) == "normal"
         if share > _HIGH_SHARE and not is_normal:
-            high[text] = _share_of_limit(found, share, ">", 1.0)
+            high[text] = _share_of_limit(found, share, ">", _HIGH_SHARE)
         if found.largest_bytes >= _LARGE_BYTES and share < _LOW_SHARE:
             (usual if is_normal else low)[text] = _share_of_limit(found, share, "<", _LOW_SHARE)
     rate = f"the {limit / 1e9:.0f} GB/s link limit"
@@ -111,7 +111,7 @@ def _share_of_limit(
     found: OperationFindings, share: float, comparison: Comparison, limit: float
 ) -> Evidence:
     at = found.peak.case.describe()
-    return Evidence("share_of_limit", share * 100, "%", at, comparison, limit * 100)
+    return Evidence("of_link_limit_percent", share * 100, "%", at, comparison, limit * 100)
 
 
 def of_references(

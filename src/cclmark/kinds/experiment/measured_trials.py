@@ -444,4 +444,5 @@ def record_search(
             known = () if earlier is None else earlier.results
             lines, outcome = search(TrialMeasuring(request, recorder, known), recorder)
             table.result = lines(paint, printed.terminal_columns)
-            return recorder.finish(replace(outcome, conclusion=lines(unpainted, None)))
+            outcome = replace(outcome, conclusion=lines(unpainted, None))
+            return recorder.finish(outcome, can_resume=True)

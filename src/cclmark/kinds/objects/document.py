@@ -14,6 +14,7 @@ from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, grouped_lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
+from cclmark.document.soundness import of_checked
 from cclmark.document.text import US_PER_S, format_time_us, half_width_text
 from cclmark.kinds.objects.plan import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
 from cclmark.kinds.objects.result import ObjectFigures, ObjectResult
@@ -161,7 +162,7 @@ def _findings(
         )
     is_right = all(one.status != "wrong" for one in results)
     if is_right and any(one.is_checked for one in results):
-        yield Finding("data-checked", "good", "all received data were correct")
+        yield of_checked(results, "all received data were correct")
     yield from (Finding("cost-of-flags", "note", line) for line in flag_lines(results))
     for group in groups:
         if known := _with_size(group):

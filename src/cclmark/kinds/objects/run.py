@@ -20,11 +20,11 @@ from cclmark.plan.items import items_of
 from cclmark.plan.sizes import format_size
 from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
-from cclmark.run.item_loop import TorchLoop
 from cclmark.run.measure import hang, least_batch_s, measure_rounds, rounded_s, warm_up
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import free_on_all
 from cclmark.run.torch_backend import ProcessGroup, cannot, one_line
+from cclmark.run.torch_loop import TorchLoop
 
 RunOnce = Callable[[], None]
 

@@ -60,7 +60,7 @@ from cclmark.document.remarks import elements_text, planned_results, without_fig
 from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import TRANSFER_SAMPLES
 from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
-from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure, precision_text
 from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
@@ -68,10 +68,13 @@ from cclmark.references.copy_matching import slowest_matches
 from cclmark.references.match import Match
 from cclmark.results.item_results import TransferResult
 from cclmark.results.journal import Journal
-from cclmark.results.schema import Header, Relation, TransferSummary
+from cclmark.results.schema import Header, Relation, Settings, TransferSummary
 from cclmark.results.topology import LEGEND, UNKNOWN_LINK
 
 _MOST_NAMED = 10
+# Half widths of medians: of most medians, and of a single one, that deserve attention.
+_UNSURE = 0.05
+_COARSE = 0.5
 _MOST_REASONS = 20  # below a matrix
 _MOST_FLOWS = 8  # named in a cell
 _MOST_APART = 2.0  # ratio of the rates of links of one kind, for a range
@@ -173,6 +176,12 @@ FIELDS = Fields(
         Field("call_us", "result.summary.call_s", on_page=False),
         Field("samples", "result.summary.samples", "int"),
         Field("half_width", "result.summary.half_width", on_page=False),
+        Field(
+            "converged",
+            lambda row: None if row.result.summary is None else int(row.result.converged),
+            "int",
+            on_page=False,
+        ),
         Field("gbps", _rate_gbps, on_page=False),
         Field("total_gbps", _total_gbps, name="bandwidth_gbps"),
         Field("share", "share", on_page=False),
@@ -564,9 +573,39 @@ def _findings(journal: Journal, matches: Mapping[Transfer, Match]) -> Iterator[F
         yield replace(one, is_outcome=one.severity == "good")
     for one in of_statuses(results):
         yield replace(one, is_outcome=one.severity == "note")
+    yield from _unsettled(results, journal.header.settings)
     yield from _standing_out(journal)
     yield from _against_references(journal, matches)
     yield from (Finding("pairs-at-once", "note", text) for text in _contention(results))
+
+
+def _unsettled(results: Sequence[TransferResult], settings: Settings) -> Iterator[Finding]:
+    """The medians that are less precise than requested, with the worst of them."""
+    measured = [one for one in results if one.summary is not None]
+    found = [
+        (one.summary.half_width or 0.0, one)
+        for one in measured
+        if one.summary is not None and not one.converged
+    ]
+    if not found:
+        return
+    half_width, worst = max(found, key=lambda one: one[0])
+    is_coarse = half_width > _COARSE or 2 * sum(own > _UNSURE for own, _ in found) > len(measured)
+    yield Finding(
+        "uncertain-medians" if is_coarse else "not-converged",
+        "look" if is_coarse else "note",
+        f"{amount(len(found), 'median')} of {len(measured)} did not get to "
+        f"{precision_text(settings.precision, 2)} (95 %) within --max-time {settings.max_time_s:g} "
+        f"s, the worst: {worst.transfer.describe()}, known to {precision_text(half_width, 2)}",
+        advice="--max-time measures longer; on a host, nothing else should be at work meanwhile.",
+        evidence=(
+            Evidence(
+                *("half_width", half_width, "share", worst.transfer.describe()),
+                comparison=">",
+                limit=settings.precision,
+            ),
+        ),
+    )
 
 
 def _standing_out(journal: Journal) -> Iterator[Finding]:
@@ -575,7 +614,7 @@ def _standing_out(journal: Journal) -> Iterator[Finding]:
     found = outliers_of(journal.transfers, journal.header)
     if not found.far and found.compared:
         yield Finding(
-            "nothing-found", "good", "no pair stands out among those linked in the same way"
+            "pairs-alike", "good", "no pair stands out among those linked in the same way"
         )
     advice = link_advice(journal)
     for one in found.far[:_MOST_NAMED]:
@@ -592,11 +631,11 @@ def _standing_out(journal: Journal) -> Iterator[Finding]:
 def _evidence(one: Deviation, names: Sequence[str]) -> Evidence:
     is_latency = one.transfer.measure == "latency"
     name, scale, unit = (
-        ("time_us", US_PER_S, "µs") if is_latency else ("bandwidth_gbps", 1 / BYTES_PER_GB, "GB/s")
+        ("time_us", US_PER_S, "µs") if is_latency else ("total_gbps", 1 / BYTES_PER_GB, "GB/s")
     )
     start, end = (names[rank] for rank in one.pair)
     comparison: Comparison = "<" if one.value < one.usual else ">"
-    at = f"{start} → {end}"
+    at = f"{start} → {end}: {series_title(one.transfer.series())}"
     return Evidence(name, one.value * scale, unit, at, comparison, one.usual * scale)
 
 

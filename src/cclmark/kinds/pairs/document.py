@@ -362,7 +362,7 @@ def _standing_out(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> I
     outliers = pair_outliers(found, journal.header)
     if not outliers and _are_compared(found) and not times_mean_little(journal.header):
         yield Finding(
-            "nothing-found",
+            "pairs-alike",
             "good",
             "no pair of devices stands out among those linked in the same way",
         )

@@ -20,6 +20,7 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.remarks import elements_text, reason_text
 from cclmark.document.report_kind import ReportKind, RunLabels
+from cclmark.document.soundness import of_checked
 from cclmark.document.text import BYTES_PER_GB, format_time_us, half_width_text
 from cclmark.kinds.pieces.plan import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
 from cclmark.kinds.pieces.result import PieceResult, PieceRow
@@ -122,7 +123,7 @@ def document_of_pieces(run: RunContent) -> Document:
         [*_blocks(results)],
         [
             *(Finding("wrong-data", "bad", line) for line in wrong[:_MOST_WRONG]),
-            *([Finding("data-checked", "good", "all outputs were correct")] if is_right else []),
+            *([of_checked(results, "all outputs were correct")] if is_right else []),
             *(Finding("pieces-beside-whole", "note", line) for line in ratios),
             *(Finding("limited-figures", "look", line) for line in remarks_of(results)),
         ],

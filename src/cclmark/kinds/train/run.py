@@ -11,8 +11,8 @@ from cclmark.kinds.train.result import TrainingResult
 from cclmark.plan.items import items_of
 from cclmark.plan.libraries import torch_backend_of
 from cclmark.run.context import RankContext
-from cclmark.run.item_loop import TorchLoop
 from cclmark.run.torch_backend import ProcessGroup
+from cclmark.run.torch_loop import TorchLoop
 
 _NO_LOG = "10"  # above the levels of messages that torch's profiler prints
 
