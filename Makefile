@@ -152,7 +152,7 @@ PATIENCE ?= 4
 ALL ?=
 DIST = loadgroup
 # Those that wait longest first.
-ALL_TESTS := tests/launchers tests/multirank tests/browser tests/cli tests/unit
+ALL_TESTS := tests/launchers tests/multirank tests/browser tests/cli tests
 # What is compiled is kept, for the program is started thousands of times.
 PYTEST = CCLMARK_TEST_PATIENCE=$(PATIENCE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(ALL) --dist $(DIST)
 
@@ -164,7 +164,7 @@ python-test: $(VENV)/installed $(VENV)/tools fakes-build kernels $(MPIS)
 # runs, are left to make test.
 unit-test: DIST = worksteal
 unit-test: $(VENV)/installed $(VENV)/tools
-	$(PYTEST) -n $(shell expr 1 + $(JOBS)) --maxprocesses 8 -m "not device and not simulated" -k "not postgresql" tests/unit
+	$(PYTEST) -n $(shell expr 1 + $(JOBS)) --maxprocesses 8 -m "not device and not simulated and not program" -k "not postgresql" tests
 
 clean:
 	rm -rf build $(VENV)

@@ -126,11 +126,20 @@ def pytest_collection_modifyitems(
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
     for item in items:
+        if _runs_the_program(item.path):
+            item.add_marker(pytest.mark.program)
         if group := _shared_by(item):
             item.add_marker(pytest.mark.xdist_group(group))
+    # What waits for processes first, so that none of them runs alone at the end.
+    items.sort(key=lambda item: item.get_closest_marker("program") is None)
     yield
     if getattr(config.option, "loadgroup", False):
         _assert_groups(items)
+
+
+def _runs_the_program(path: Path) -> bool:
+    room = path.relative_to(Path(__file__).parent).parts[0]
+    return room in ("launchers", "multirank", "browser", "cli") or path.stem.endswith("_command")
 
 
 def _assert_groups(items: Sequence[pytest.Item]) -> None:

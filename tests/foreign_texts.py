@@ -1,8 +1,8 @@
 """Texts of other tools, and the journals that importers create from them.
 
-``golden/imports/`` has the journal of each stored text as lines. ``unit/foreign_cases.jsonl`` has
-changed texts, with what their journals have other, or the message that refuses them;
-``unit/trace_cases.jsonl`` has traces of programs, with the lines of their journals. ``python
+``golden/imports/`` has the journal of each stored text as lines. ``importing/foreign_cases.jsonl``
+has changed texts, with what their journals have other, or the message that refuses them;
+``importing/trace_cases.jsonl`` has traces of programs, with the lines of their journals. ``python
 tests/foreign_texts.py`` writes all again, for review.
 """
 
@@ -20,11 +20,11 @@ from cclmark.importing.importers import TraceFile, import_text, import_traces, t
 from cclmark.importing.run import Given, Origin
 
 TEXTS = Path(__file__).parent / "foreign"
-TRACES = Path(__file__).parent / "unit" / "traces"
+TRACES = Path(__file__).parent / "traces"
 MADE = Path(__file__).parent / "foreign_made"  # texts that only cases begin with
 JOURNALS = Path(__file__).parent / "golden" / "imports"
-CASES = Path(__file__).parent / "unit" / "foreign_cases.jsonl"
-TRACE_CASES = Path(__file__).parent / "unit" / "trace_cases.jsonl"
+CASES = Path(__file__).parent / "importing" / "foreign_cases.jsonl"
+TRACE_CASES = Path(__file__).parent / "importing" / "trace_cases.jsonl"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
 #: What stored texts do not contain, for import_text's ``given``.
 LACKING = {

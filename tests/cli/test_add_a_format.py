@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
-from extending import blocks_of, copy_of_package, run_copy
 
-PAGE = Path(__file__).parents[2] / "docs" / "extend" / "add-a-format.md"
-SAMPLE = Path(__file__).parents[1] / "golden" / "sample.jsonl"
+from extending import blocks_of, copy_of_package, run_copy
+from places import REPOSITORY, TESTS
+
+PAGE = REPOSITORY / "docs" / "extend" / "add-a-format.md"
+SAMPLE = TESTS / "golden" / "sample.jsonl"
 MOST_FILES = 2
 
 

@@ -7,12 +7,12 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from extending import blocks_of, copy_of_package, run_copy
 
-REPOSITORY = Path(__file__).parents[2]
+from extending import blocks_of, copy_of_package, run_copy
+from places import REPOSITORY
+
 PAGE = REPOSITORY / "docs" / "extend" / "add-a-kind.md"
 # Modules of the page are not found below src.
 _OURS = ("--config", 'lint.isort.known-first-party=["cclmark"]')
@@ -84,7 +84,7 @@ def test_the_page_follows_the_rules_of_the_code(package):
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *("tests/unit/test_names.py", "tests/unit/test_options.py"),
+            *("tests/repository/test_names.py", "tests/options/test_options.py"),
         ],
         capture_output=True,
         text=True,

@@ -6,15 +6,15 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from extending import blocks_of, copy_of_package
 
 from cclmark.kinds.registry import read_journal
+from extending import blocks_of, copy_of_package
 from patience import scaled
+from places import REPOSITORY
 
-PAGE = Path(__file__).parents[2] / "docs" / "extend" / "add-a-launcher.md"
+PAGE = REPOSITORY / "docs" / "extend" / "add-a-launcher.md"
 MOST_FILES = 3
 TABLE = "# In order of precedence, inner launchers first"
 

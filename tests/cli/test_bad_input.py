@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from places import TESTS
+
 USAGE, MISSING = 2, 3
 HOST = ("--devices", "host:2")
-JOURNAL, OTHER_JOURNAL = (
-    Path(__file__).parents[1] / "unit" / "journals" / f"{name}.jsonl"
-    for name in ("collective", "soak")
-)
+JOURNAL, OTHER_JOURNAL = (TESTS / "journals" / f"{name}.jsonl" for name in ("collective", "soak"))
 TINY = ("-b", "64", "-e", "64", "-n", "1", "-w", "0")
 
 

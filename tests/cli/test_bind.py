@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from places import REPOSITORY
+
 ALLOWED = sorted(os.sched_getaffinity(0))
 if len(ALLOWED) < 2:
     pytest.skip("takes two processors", allow_module_level=True)
 FIRST, SECOND = ALLOWED[:2]
 SMALL = ("--devices", "host:2", "-b", "64", "-e", "64", "-n", "2", "-w", "0")
 ENDLESS = ("--devices", "host:2", "-b", "64", "-e", "64", "-n", "2", "-N", "0")
-MPIS = Path(__file__).parents[2] / "build" / "mpi"
+MPIS = REPOSITORY / "build" / "mpi"
 
 
 @pytest.fixture
@@ -175,7 +177,7 @@ class TestKinds:
 
 @pytest.mark.parametrize("command", ["all_reduce", "pairs", "p2p"])
 def test_bad_files_are_usage_errors(cclmark, tmp_path, command):
-    """Which ones: tests/unit/test_binding.py."""
+    """Which ones: tests/launch/test_binding.py."""
     (tmp_path / "b.txt").write_text("0: 0\n0: 1\n")
     run = cclmark(command, "--devices", "host:2", "--bind", "b.txt", code=2)
     assert "b.txt, line 2: rank 0 is bound twice" in run.err

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from fake_libraries import fake_library
+from places import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "extend" / "add-a-ccl.md"
 NAMED = ("--ccl-file", "example.toml", "--ccl", "example")
 SMALL = ("-b", "96", "-e", "768", "-f", "8", "-n", "2", "-w", "1")

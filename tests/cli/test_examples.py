@@ -6,14 +6,14 @@ import importlib.util
 import re
 import runpy
 import shlex
-from pathlib import Path
 
 import click
 import pytest
 
 from cclmark.cli.commands import COMMANDS, load_command
+from places import REPOSITORY
 
-MAKE = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "reference" / "make.py"))
+MAKE = runpy.run_path(str(REPOSITORY / "docs" / "reference" / "make.py"))
 
 
 def examples():

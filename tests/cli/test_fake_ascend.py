@@ -13,7 +13,6 @@ from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
 from fake_libraries import fake_library
 from patience import deadline_s, waits
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SHORT = ("-n", "2", "-w", "1")
 TWO = ("--devices", "acl:0,1", "-b", "64", "-e", "64", *SHORT)
 THREE = ("--devices", "acl:0-2", "-b", "480", "-e", "480", "-n", "1", "-w", "0")

@@ -16,8 +16,9 @@ import pytest
 from cclmark.plan.operations import COLLECTIVES
 from fake_libraries import fake_library
 from patience import scaled
+from places import TESTS
 
-LONE_RANK = Path(__file__).parents[1] / "fakes" / "lone_rank.py"
+LONE_RANK = TESTS / "fakes" / "lone_rank.py"
 
 
 @dataclass(frozen=True)

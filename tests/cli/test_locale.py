@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
+from places import REPOSITORY
+
+RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
 TWO = (str(RUNS / "default-1.jsonl"), str(RUNS / "ctas8.jsonl"))
 # What Python makes of the C locale unless it is told otherwise is UTF-8.
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

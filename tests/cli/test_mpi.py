@@ -20,8 +20,9 @@ import pytest
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
 from patience import scaled, waits
+from places import REPOSITORY
 
-MPIS = Path(__file__).parents[2] / "build" / "mpi"
+MPIS = REPOSITORY / "build" / "mpi"
 SHORT = ("--max-time", "0.02")
 SOON_S = 25.0
 AS_ROOT = {

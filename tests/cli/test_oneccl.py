@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES
+from places import REPOSITORY
 
-LIBRARY = Path(__file__).parents[2] / "build" / "oneccl" / "lib" / "libccl.so.2"
+LIBRARY = REPOSITORY / "build" / "oneccl" / "lib" / "libccl.so.2"
 FABRIC = LIBRARY.parents[2] / "mpi" / "openmpi" / "lib" / "openmpi"
 SHORT = ("-n", "1", "-w", "1", "--ccl", "oneccl")
 

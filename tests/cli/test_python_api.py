@@ -16,9 +16,10 @@ import cclmark
 import cclmark as api  # beside the fixture of this name
 from cclmark.errors import MissingError, UsageError
 from patience import scaled
+from places import REPOSITORY
 from ports import free_port
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
+PAGE = REPOSITORY / "docs" / "reference" / "python.md"
 EXPLAINED = "cclmark.measure_options() explains all"
 SMALL = {"sizes": "64:512:8", "devices": "host:2", "max_time_s": 0.05}
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from cclmark.plan.libraries import shipped
 from cclmark.plan.library_settings import settings_of
 from cclmark.plan.setting_fields import LibrarySetting
+from places import REPOSITORY
 
-MPIS = Path(__file__).parents[2] / "build" / "mpi"
+MPIS = REPOSITORY / "build" / "mpi"
 OWN = """
 name = "mine"
 shape = "nccl"

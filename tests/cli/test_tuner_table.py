@@ -189,7 +189,7 @@ def test_a_device_with_other_links_creates_no_communicator(bench, links):
 
 @pytest.mark.parametrize("version", [WITHOUT_PROFILERS, 22700, 22809, 23003])
 def test_a_table_with_an_error_ends_the_run(bench, version):
-    """tests/unit/test_table_file.py has all errors, with this plug-in."""
+    """tests/kinds/tune/test_table_file.py has all errors, with this plug-in."""
     debug = {"NCCL_DEBUG": "WARN", "CCLMARK_FAKE_NCCL_VERSION": str(version)}
     run = bench.run(written(TABLE).replace("ll128", "ll129"), code=4, **debug)
     text = (

@@ -44,7 +44,7 @@ def test_pairs_of_ranks_that_a_launcher_started(pods):
 
 
 def test_a_replay_below_a_launcher_has_one_set_of_ranks(pods, cclmark):
-    traces = Path(__file__).parents[1] / "unit" / "traces"
+    traces = Path(__file__).parents[1] / "traces"
     profile = cclmark("import", *sorted(map(str, traces.glob("gloo-*.json.gz")))).journal_path
     replay = ("replay", str(profile), "--devices", "host", "-n", "3", "-w", "1")
     ends = [pods.end(one) for one in [pods.start(rank, 2, *replay) for rank in (0, 1)]]

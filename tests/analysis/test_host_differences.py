@@ -1,0 +1,95 @@
+"""What differs between hosts is told before anything is measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from cclmark.analysis.hosts import differences_between, unlike_devices
+from cclmark.results.machine import kept_environment
+from cclmark.results.schema import DeviceDescription, HostDescription, Machine
+from places import TESTS
+
+MACHINE = Machine("a", "Debian", "6.1", "EPYC", 8, 1 << 30, vendor_driver="580.1")
+HOST = HostDescription(MACHINE, "id-a", {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "0"})
+DEVICE = DeviceDescription(
+    0, "a", "cuda", 0, "H200", 150 << 30, driver_version="13.0", max_clock_hz=1.98e9
+)
+
+
+def other(**changes):
+    of_machine = {name: text for name, text in changes.items() if hasattr(MACHINE, name)}
+    rest = {name: value for name, value in changes.items() if name not in of_machine}
+    machine = msgspec.structs.replace(MACHINE, hostname="b", **of_machine)
+    return msgspec.structs.replace(HOST, machine=machine, identity="id-b", **rest)
+
+
+def test_hosts_that_are_alike_differ_in_nothing():
+    assert differences_between([HOST, other(), other(clock_ahead_s=0.5)]) == []
+    assert differences_between([HOST]) == []
+
+
+@dataclass
+class Difference:
+    changes: dict
+    words: str
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        Difference({"vendor_driver": "570.2"}, "hosts differ in drivers: 580.1 on a, 570.2 on b"),
+        Difference({"vendor_driver": ""}, "none on b"),
+        Difference({"kernel": "5.15"}, "kernels"),
+        Difference({"environment": {"NCCL_ALGO": "Tree"}}, "values of NCCL_ALGO: Ring on a, Tree"),
+        Difference({"environment": {}}, "unset on b"),
+        Difference({"clock_ahead_s": -7.0}, "clocks differ from a's: b by -7.0 s"),
+    ],
+)
+def test_a_difference_is_told_once(difference):
+    (text,) = differences_between([HOST, other(**difference.changes)])
+    assert difference.words in text
+
+
+def test_what_each_host_has_for_itself_is_no_difference():
+    own = {**HOST.environment, "CUDA_VISIBLE_DEVICES": "1", "CCLMARK_INTERFACE": "eth1"}
+    assert differences_between([HOST, other(environment=own)]) == []
+
+
+@pytest.mark.parametrize("name", ["openmpi-4-2-hosts", "openmpi-2-hosts", "mpich-2-hosts"])
+def test_what_a_launcher_tells_its_hosts_is_no_difference(name):
+    captured = TESTS / "launchers" / "environments.json"
+    tasks = json.loads(captured.read_text())[name]["tasks"]
+    one, another = (
+        next(task["environment"] for task in tasks if task["hostname"] == host)
+        for host in ("alpha", "beta")
+    )
+    here = msgspec.structs.replace(HOST, environment=kept_environment(one))
+    assert differences_between([here, other(environment=kept_environment(another))]) == []
+    mixed = kept_environment({**another, "OMPI_MCA_pml": "ob1"})
+    assert len(differences_between([here, other(environment=mixed)])) == 1
+
+
+def test_many_hosts_are_told_by_number():
+    hosts = [HOST, *(other(kernel="5.15") for _ in range(9))]
+    assert differences_between(hosts) == ["hosts differ in kernels: 6.1 on a, 5.15 on hosts 1-9"]
+
+
+def of_rank(rank, **changes):
+    return msgspec.structs.replace(DEVICE, rank=rank, **changes)
+
+
+def test_devices_that_differ():
+    slower = of_rank(1, max_clock_hz=1.5e9, name="H20")
+    assert unlike_devices([DEVICE, slower, of_rank(2)]) == [
+        "devices differ in names: H200 of ranks 0,2, H20 of ranks 1",
+        "devices differ in highest clocks: 1980 MHz of ranks 0,2, 1500 MHz of ranks 1",
+    ]
+
+
+def test_devices_of_which_nobody_tells_do_not_differ():
+    assert unlike_devices([DEVICE, of_rank(1, max_clock_hz=0.0)]) == []
+    assert unlike_devices([DEVICE, of_rank(1, runtime="host", name="EPYC")]) == []

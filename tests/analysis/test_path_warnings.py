@@ -1,0 +1,239 @@
+"""Warnings about paths that are worse than the connections between devices."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from cclmark.analysis.links import path_warnings
+from cclmark.document.connection_words import connection_lines
+from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, RankPaths, Route
+from cclmark.kinds.registry import read_journal
+from cclmark.launch.rank_messages import paths_of
+from cclmark.rendezvous.messages import Connected
+from cclmark.results.schema import DeviceDescription, Paths, Relation, Ring, Tree
+from places import TESTS
+
+SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
+
+
+def a_header(ranks=2, kind="NV18", hops=1, hosts=1, environment=None, runtime="cuda"):
+    devices = [
+        DeviceDescription(rank, f"node{rank % hosts}", runtime, rank, "device", 1 << 30)
+        for rank in range(ranks)
+    ]
+    relations = [
+        Relation(first, second, kind, hops)
+        for first in range(ranks)
+        for second in range(ranks)
+        if first != second
+    ]
+    return msgspec.structs.replace(
+        SAMPLE.header, devices=devices, relations=relations, environment=environment or {}
+    )
+
+
+def both_ways(transport, ranks=2):
+    return [
+        Route(first, second, transport, 4)
+        for first in range(ranks)
+        for second in range(ranks)
+        if first != second
+    ]
+
+
+def paths(transport, ranks=2, **more):
+    return Paths("nccl", "log", routes=both_ways(transport, ranks), **more)
+
+
+THROUGH_HOST = "ranks 0 and 1 communicate through host memory although 18 NVLinks connect them: "
+NO_REASON = f"{THROUGH_HOST}the library's log contains no reason"
+SOCKETS = (
+    "ranks 0 and 1 communicate by TCP sockets although the hosts have InfiniBand or RoCE devices "
+    "(mlx5_0, mlx5_1)"
+)
+TWO_HOSTS = {"hosts": 2}
+DISABLED = "P2P is disabled between connected GPUs 0 and 1"
+
+
+@pytest.mark.parametrize(
+    ("header", "transport", "parameters", "warning"),
+    [
+        # A connection between the devices is not used, for a reason.
+        ({}, "host", {"NCCL_P2P_DISABLE": "1"}, f"{THROUGH_HOST}NCCL_P2P_DISABLE=1 is set"),
+        (
+            {"environment": {"NCCL_P2P_LEVEL": "LOC"}},
+            *("host", {}, f"{THROUGH_HOST}NCCL_P2P_LEVEL=LOC is set"),
+        ),
+        ({}, "host", {PEER_ACCESS: DISABLED}, f"{THROUGH_HOST}{DISABLED}"),
+        (
+            {"hops": 2},
+            *("host", {}, f"{THROUGH_HOST}the driver reports no peer access between them"),
+        ),
+        ({}, "host", {"NCCL_P2P_LEVEL": "0"}, f"{THROUGH_HOST}NCCL_P2P_LEVEL=0 is set"),
+        (
+            *({}, "host", {"NCCL_P2P_DISABLE": "1", "NCCL_P2P_LEVEL": "LOC"}),
+            f"{THROUGH_HOST}NCCL_P2P_DISABLE=1 and NCCL_P2P_LEVEL=LOC are set",
+        ),
+        *(
+            ({}, "host", parameters, NO_REASON)
+            for parameters in (
+                *({"NCCL_P2P_DISABLE": "0"}, {"NCCL_P2P_LEVEL": "SYS"}, {"NCCL_P2P_LEVEL": "NVL"}),
+            )
+        ),
+        ({"hops": None}, "host", {}, NO_REASON),
+        (
+            *({"ranks": 4}, "host", {}),
+            "ranks 0–1, 0–2, 0–3, 1–2 and 2 more pairs communicate through host memory although "
+            "18 NVLinks connect them: the library's log contains no reason",
+        ),
+        (
+            *({"kind": "SYS"}, "NET/Socket", {"NCCL_SHM_DISABLE": "1"}),
+            "ranks 0 and 1 communicate through the network (NET/Socket) although they are on one "
+            "host: NCCL_SHM_DISABLE=1 is set",
+        ),
+        (
+            *({}, "P2P/indirect/2[2]", {}),
+            "ranks 0 and 1 communicate through the memory of another device although 18 NVLinks "
+            "connect them",
+        ),
+        # Between hosts.
+        (
+            *(TWO_HOSTS, "NET/Socket", {"NCCL_IB_DISABLE": "1"}),
+            f"{SOCKETS}: NCCL_IB_DISABLE=1 is set",
+        ),
+        (
+            *(TWO_HOSTS, "NET/Socket", {INFINIBAND: "none"}),
+            f"{SOCKETS}: the library found none that it can use (see ibv_devinfo)",
+        ),
+        (TWO_HOSTS, "NET/Socket", {}, SOCKETS),
+        (TWO_HOSTS, "NET/Socket/Shared", {}, SOCKETS),
+        (
+            *(TWO_HOSTS, "NET/IB", {"NCCL_NET_GDR_LEVEL": "LOC"}),
+            "data of ranks 0 and 1 pass through host memory before the network, without GPUDirect "
+            "RDMA: NCCL_NET_GDR_LEVEL=LOC is set",
+        ),
+        (TWO_HOSTS, "NET/IB/GDRDMA", {}, None),
+        # Host memory between distant devices and direct paths are normal; odd relations of a
+        # journal are accepted.
+        *(
+            ({"kind": kind}, "host", {}, None)
+            for kind in ("SYS", "NODE", "PHB", "?", "NV²", "NV" + "9" * 5000, "NV", "NV-1", "")
+        ),
+        ({}, "P2P/CUMEM", {}, None),
+    ],
+)
+def test_paths_that_are_worse_than_the_topology(header, transport, parameters, warning):
+    transport = {"host": "SHM/direct/direct"}.get(transport, transport)
+    ours = paths(
+        *(transport, header.get("ranks", 2)),
+        parameters=parameters,
+        network_devices=["mlx5_0", "mlx5_1"],
+    )
+    assert path_warnings(a_header(**header), ours) == ([warning] if warning else [])
+
+
+def test_normal_paths_have_no_warning():
+    both = Paths("nccl", "log", routes=[*both_ways("P2P/CUMEM"), *both_ways("SHM/direct/direct")])
+    assert path_warnings(a_header(), both) == []
+    assert path_warnings(a_header(hosts=2), paths("NET/Socket")) == []  # without InfiniBand
+    unknown = Paths("nccl", "log", routes=[Route(7, 9, "NET/Socket", 1)])  # ranks of a journal
+    assert path_warnings(a_header(), unknown) == []
+    assert connection_lines(a_header(), [unknown])
+
+
+def test_many_routes_take_little_time():
+    ranks = 300
+    lines = connection_lines(a_header(), [paths("P2P/CUMEM", ranks=ranks)])
+    assert f"{ranks * (ranks - 1) // 2 - 6} more pairs" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("header", "ours", "warning"),
+    [
+        (
+            *({}, Paths("flagcx", parameters={FLAGCX_SINGLE: "yes"})),
+            "use two or more devices of each kind",
+        ),
+        (
+            *({"environment": {"FLAGCX_USE_HOST_COMM": "1"}}, Paths("flagcx")),
+            "FLAGCX_USE_HOST_COMM=1 is set",
+        ),
+        (
+            *({}, Paths("bridge", "engine", routes=both_ways("host memory"))),
+            "their devices cannot read each other's memory",
+        ),
+        ({"runtime": "host"}, Paths("bridge", "engine", routes=both_ways("host memory")), None),
+    ],
+)
+def test_data_that_pass_through_the_host(header, ours, warning):
+    found = path_warnings(a_header(**header), ours)
+    assert [one.endswith(warning) for one in found] == ([True] if warning else [])
+
+
+def part(rank, **more):
+    return Connected(rank, b"", "nccl", "log", "", RankPaths(**more), [])
+
+
+def test_the_parts_of_ranks_become_one():
+    found = paths_of(
+        [
+            part(
+                rank,
+                routes=[
+                    Route(rank, (rank + 1) % 3, "NET/IB", 2, [str(rank)]),
+                    Route((rank + 2) % 3, rank, "NET/IB", 2, [str(rank)]),
+                ],
+                ring_next={0: (rank, (rank + 1) % 3), 1: (rank, (rank + 2) % 3)},
+                tree_parent={0: (rank, rank - 1)},
+                parameters={"nodes": "3"},
+                messages=["odd"] if rank == 1 else [],
+            )
+            for rank in range(3)
+        ]
+    )
+    assert found.rings == [Ring([0, 1, 2], 1), Ring([0, 2, 1], 1)]
+    assert found.trees == [Tree([-1, 0, 1], 1)]
+    assert found.routes[0] == Route(0, 1, "NET/IB", 2, ["0", "1"])
+    assert len(found.routes) == 3
+    assert found.messages == ["rank 1: odd"]
+
+
+def test_rings_without_the_lines_of_a_rank_are_left_out():
+    found = paths_of(
+        [part(0, ring_next={0: (0, 1)}, tree_parent={0: (0, -1)}), part(1, ring_next={})]
+    )
+    assert (found.rings, found.trees) == ([], [])
+    # A log that contradicts itself does not end in an endless ring.
+    assert paths_of([part(0, ring_next={0: (0, 0)}), part(1, ring_next={0: (1, 1)})]).rings == []
+
+
+def test_the_text():
+    ours = paths(
+        "P2P/CUMEM",
+        rings=[Ring([0, 1], 24)],
+        trees=[Tree([-1, 0], 12), Tree([1, -1], 12)],
+        parameters={
+            "NCCL_ALGO": "Ring",
+            "nodes": "1",
+            "channels of NVLS": "0",
+            "chunk of messages in bytes": "524288",
+            "a cluster of FlagCX with one rank": "no",
+        },
+        messages=["rank 0: the library warns"],
+    )
+    assert connection_lines(a_header(), [ours]) == [
+        "  nccl, connections (the library's log)",
+        "    ranks 0–1  P2P/CUMEM, 4 channels, devices connected by NV18",
+        "    ring        0 → 1 → 0 (24 channels)",
+        "    tree        0 ← 1 (12 channels)",
+        "    tree        1 ← 0 (12 channels)",
+        "    set         NCCL_ALGO=Ring",
+        "    parameters  clusters of one rank in FlagCX: no, channels of NVLS: 0, "
+        "chunk of messages: 512 KiB, nodes: 1",
+        "    warning: rank 0: the library warns (message of the library)",
+    ]
+    unknown = Paths("mpi", reason="mpi has no interface that reports its connections")
+    assert connection_lines(a_header(), [unknown]) == [
+        "  mpi, connections: unknown: mpi has no interface that reports its connections"
+    ]

@@ -1,0 +1,337 @@
+"""Cases judged together, device times beside the cost of calls, and what a gate can decide."""
+
+import dataclasses
+import json
+import math
+import random
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from cclmark.analysis.ratio import LEAST_RUNS, MOST_RUNS, RatioEstimate
+from cclmark.analysis.run_noise import LAUNCH_SHARE, SHARE_OF_DEVICE_TIMES, SHARED_PART, RunNoise
+from cclmark.comparison.figures import (
+    Band,
+    Compared,
+    ComparedTimes,
+    Side,
+    bands,
+    compare,
+    joint_estimate,
+    launch_cost,
+)
+from cclmark.comparison.gate import FALSE_SHARE, judge
+from cclmark.comparison.words import (
+    Comparison,
+    comparison_json,
+    comparison_lines,
+    comparison_markdown,
+    shown_of,
+)
+from cclmark.kinds.registry import read_journal
+from cclmark.results.schema import DeviceTime
+from places import REPOSITORY
+
+RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
+DEVICE = RunNoise(SHARE_OF_DEVICE_TIMES)
+SAMPLES = 0.002  # standard deviation of a median by its samples, as a share
+SMALL_BYTES = 128 << 10
+A_CASE = ComparedTimes([(1e-5, 1e-8)], [(1e-5, 1e-8)], (DEVICE, DEVICE))
+
+
+def a_run(draw, cases, *, ratio=1.0, deviation=SHARE_OF_DEVICE_TIMES, time_s=5e-6):
+    """Points of a run: SHARED_PART of the variance is common to all its cases."""
+    level = draw.gauss(0, deviation * math.sqrt(SHARED_PART))
+    own = deviation * math.sqrt(1 - SHARED_PART)
+    return [
+        (time_s * ratio * math.exp(level + draw.gauss(0, own) + draw.gauss(0, SAMPLES)), SAMPLES**2)
+        for _ in range(cases)
+    ]
+
+
+def small_sizes(draw, ratio, *, runs=1, cases=14, noise=DEVICE, deviation=SHARE_OF_DEVICE_TIMES):
+    """The figures of the cases of one band, measured by ``runs`` runs of each side."""
+    before = [a_run(draw, cases, deviation=deviation) for _ in range(runs)]
+    after = [a_run(draw, cases, ratio=ratio, deviation=deviation) for _ in range(runs)]
+    return [
+        ComparedTimes([run[case] for run in before], [run[case] for run in after], (noise, noise))
+        for case in range(cases)
+    ]
+
+
+def judged(figures, margin):
+    """The outcome of a gate over cases that make one band."""
+    estimates = [one.estimate() for one in figures]
+    found = [
+        Compared(None, one.verdict(margin), each, one)
+        for one, each in zip(estimates, figures, strict=True)
+    ]
+    joint = joint_estimate(figures)
+    band = Band(
+        "all_reduce", "small", len(figures), len(figures), joint.ratio, joint.verdict(margin), joint
+    )
+    return judge(found, [band], margin)
+
+
+@pytest.mark.simulated
+@pytest.mark.parametrize("runs", [1, 2, 3])
+def test_five_percent_in_small_sizes_is_found_and_noise_is_not(runs):
+    draw = random.Random(runs)
+    trials = 400
+    found = alarms = failed = 0
+    for _ in range(trials):
+        found += joint_estimate(small_sizes(draw, 1.05, runs=runs)).verdict(0.05) == "slower"
+        equal = small_sizes(draw, 1.0, runs=runs)
+        alarms += joint_estimate(equal).verdict(0.05) in ("slower", "faster")
+        outcome = judged(equal, 0.05)
+        failed += bool(outcome.slower or outcome.slower_bands)
+    assert found >= 0.95 * trials
+    # 5 % and three standard errors of such a count.
+    assert alarms <= trials * 0.05 + 3 * math.sqrt(trials * 0.05 * 0.95)
+    assert failed == 0
+
+
+@pytest.mark.simulated
+def test_a_gate_on_many_cases_of_equal_runs_rarely_fails():
+    """As much noise as is assumed, and a margin far below it: 5 % of the runs at most."""
+    draw = random.Random(5)
+    trials = 300
+    failed = 0
+    for _ in range(trials):
+        outcome = judged(small_sizes(draw, 1.0, cases=60), 0.001)
+        failed += bool(outcome.slower or outcome.slower_bands)
+    assert failed <= trials * 0.05 + 3 * math.sqrt(trials * 0.05 * 0.95)
+
+
+def test_a_band_is_slower_where_each_of_its_cases_is_inconclusive():
+    """Independent noise averages out; what the runs share does not."""
+    points = [(10e-6, 1e-6)] * 20, [(10.6e-6, 1e-6)] * 20
+    cases = [
+        ComparedTimes([before], [after], (RunNoise(0.025), RunNoise(0.025)))
+        for before, after in zip(*points, strict=True)
+    ]
+    assert {one.estimate().verdict(0.05) for one in cases} == {"inconclusive"}
+    joint = joint_estimate(cases)
+    deviation = 0.025 * math.sqrt(2 * (SHARED_PART + (1 - SHARED_PART) / 20) + 2e-6 / 20 / 0.025**2)
+    assert joint.deviation == pytest.approx(deviation)
+    assert joint.verdict(0.05) == "slower"
+    assert len(judged(cases, 0.05).slower_bands) == 1
+
+
+def test_runs_that_measure_noise_are_the_observations_of_a_band():
+    """Their level is common to all cases: 20 cases of three runs are no 60 observations."""
+    levels = (0.97, 1.0, 1.03)
+    cases = [
+        ComparedTimes(
+            [(level * 1e-5, 1e-8) for level in levels],
+            [(level * 1.03e-5, 1e-8) for level in levels],
+            (None, None),
+        )
+    ] * 20
+    joint = joint_estimate(cases)
+    assert (joint.freedom, joint.verdict(0.05)) == (4, "inconclusive")
+    assert joint.deviation == pytest.approx(cases[0].estimate().deviation)
+
+
+@pytest.mark.parametrize("margin", [0.02, 0.05, 0.2])
+def test_as_many_runs_as_are_said_to_be_needed_decide(margin):
+    draw = random.Random(7)
+    needed = small_sizes(draw, 1.0)[0].estimate().runs_needed(margin, FALSE_SHARE)
+    passed = detected = 0
+    trials = 300
+    for _ in range(trials):
+        (equal,) = small_sizes(draw, 1.0, runs=needed, cases=1)
+        passed += equal.estimate().excludes_slower_by(margin)
+        (slow,) = small_sizes(draw, 1 + margin, runs=needed, cases=1)
+        detected += slow.estimate().low > 1
+    assert passed >= 0.92 * trials
+    assert detected >= 0.92 * trials
+
+
+def test_no_smaller_number_of_runs_is_enough():
+    draw = random.Random(11)
+    for _ in range(300):
+        runs = draw.choice((1, 2, 3, 5, 20))
+        variance = 10 ** draw.uniform(-7, -3)
+        freedom = 2 * (runs - 1) if runs >= LEAST_RUNS else None
+        one = RatioEstimate(
+            draw.gauss(0, 0.05), math.sqrt(2 * variance / runs), freedom, variance, runs
+        )
+        assert replace(one, difference=0.5) == one.with_difference(0.5)
+        assert replace(one, deviation=0.5, freedom=9) == one.with_deviation(0.5, 9)
+        with_runs = {
+            count: replace(
+                one,
+                deviation=math.sqrt(2 * variance / count),
+                freedom=2 * (count - 1) if count >= LEAST_RUNS else None,
+                runs=count,
+            )
+            for count in range(runs + 1, 200)
+        }
+        if one.low > 1 and one.ratio >= 1.05:
+            enough = [n for n, more in with_runs.items() if more.has_at_most(FALSE_SHARE)]
+        else:
+            half = math.log1p(0.05) / 2
+            reach = {n: math.log(more.high) - more.difference for n, more in with_runs.items()}
+            narrow = math.log(one.high) - one.difference <= half
+            allowed = abs(one.difference - 2 * half) if narrow else half
+            enough = [n for n, own in reach.items() if own <= allowed]
+        needed = one.runs_needed(0.05, FALSE_SHARE)
+        assert (needed if needed and needed < 200 else None) == min(enough, default=None)
+
+
+def test_runs_that_nobody_can_make_are_said_to_be_too_many():
+    launches = RatioEstimate(0.0, LAUNCH_SHARE * math.sqrt(2), None, LAUNCH_SHARE**2)
+    assert 400 < launches.runs_needed(0.05, FALSE_SHARE) < 600
+    assert launches.runs_needed(0.01, FALSE_SHARE) is None
+    assert launches.runs_needed(0.0, FALSE_SHARE) is None
+    near = RatioEstimate(math.log1p(0.0499), 0.001, None, 1e-6)
+    needed = near.runs_needed(0.05, FALSE_SHARE)
+    assert needed is None or needed > MOST_RUNS / 2
+
+
+@pytest.mark.parametrize("given", [1, 2, 3, 4])
+def test_a_case_that_many_cases_make_uncertain_needs_more_runs_than_there_are(given):
+    """Significant by itself, and not among 500: what is said to be needed is enough for that."""
+    variance = 0.02**2 if given < 3 else 0.01**2
+
+    def estimates(runs):
+        freedom = None if runs < 3 else 2 * (runs - 1)
+        deviation = math.sqrt(2 * variance / runs)
+        slow = RatioEstimate(0.06, deviation, freedom, variance, runs)
+        equal = RatioEstimate(0.0, deviation / 1000, freedom, variance / 1e6, runs)
+        return [slow] + [equal] * 499
+
+    def outcome(runs):
+        found = [Compared(None, one.verdict(0.05), A_CASE, one) for one in estimates(runs)]
+        return judge(found, [], 0.05)
+
+    first = outcome(given)
+    assert estimates(given)[0].low > 1
+    assert (len(first.slower), len(first.undecided)) == (0, 1)
+    assert first.runs_needed > given
+    assert len(outcome(first.runs_needed).slower) == 1
+    assert len(outcome(first.runs_needed - 1).slower) == 0
+
+
+def test_as_many_runs_as_were_given_are_never_asked_for():
+    """A ratio at the margin, whose interval is narrow already."""
+    near = RatioEstimate(math.log1p(0.05), 0.001, 4, 1e-6, 3)
+    assert near.runs_needed(0.06, FALSE_SHARE) > 3
+    wide = RatioEstimate(0.01, 0.03, 4, 1e-6, 3)  # four runs of one side and three of the other
+    assert wide.runs_needed(0.05, FALSE_SHARE) > 3
+
+
+def test_what_was_timed_by_two_clocks_is_not_decided_by_more_runs():
+    found = [Compared(None, "not comparable", A_CASE, reason="two clocks", alike=False)]
+    outcome = judge(found, [], 0.05)
+    assert (len(outcome.unlike), len(outcome.undecided), outcome.runs_needed) == (1, 0, None)
+
+
+def journal(name="default-1", *, timing="auto", call=1.0, device=None, run_id="", slower=1.0):
+    """A run in which launches set the small sizes: a call of ``call`` times what it took, and a
+    device time of half of that run's, times ``slower``; without one for a ``device`` of False.
+    """
+    run = read_journal(RUNS / f"{name}.jsonl")
+    settings = msgspec.structs.replace(run.header.settings, timing=timing)
+    header = msgspec.structs.replace(run.header, settings=settings, run_id=run_id or name)
+    results = []
+    for result in run.results:
+        if result.case.size_bytes <= SMALL_BYTES:
+            summary = _times(result.summary, call)
+            result = msgspec.structs.replace(result, summary=summary)  # noqa: PLW2901
+            if timing == "auto" and device is not False:
+                # What differs between those runs are their launches: a device time of one level.
+                level = 5e-6 * slower / summary.time_s
+                time = DeviceTime(result.samples, _times(summary, level))
+                result = msgspec.structs.replace(result, device=time)  # noqa: PLW2901
+        results.append(result)
+    return dataclasses.replace(run, header=header, results=results)
+
+
+def _times(summary, ratio):
+    return msgspec.structs.replace(summary, time_s=summary.time_s * ratio)
+
+
+def small(found):
+    return [one for one in found if one.size_bytes <= SMALL_BYTES]
+
+
+class TestDeviceTimes:
+    """What launches set is judged by the device's time, with its own noise."""
+
+    def test_launches_that_cost_more_are_no_slower_device(self):
+        after = journal("default-2", call=1.5)
+        sides = Side("a", [journal()]), Side("b", [after])
+        found = compare(*sides)
+        assert {one.verdict for one in found} == {"no difference"}
+        cost = launch_cost(found)
+        assert (cost.count, cost.device) == (16, "no difference")
+        assert cost.estimate.ratio == pytest.approx(1.5, rel=0.05)
+        text = "\n".join(comparison_lines(Comparison(*sides, [], found)))
+        costs = [f"{time_s * 1e6:.2f}" for time_s in (cost.after_s, cost.before_s)]
+        assert f"launches   calls cost {costs[0]} µs against {costs[1]} in 16 cases" in text
+        assert "device time unchanged" in text
+        assert "Rows marked 'device time' compare the device's times of these cases" in text
+        marked = [line for line in text.splitlines() if line.endswith(" device time")]
+        assert len(marked) == cost.count
+        document = comparison_markdown(Comparison(*sides, [], found))
+        assert document.count("| device time |") == cost.count
+        assert document.index("Launches: ") < document.index("| case |")
+        (written,) = json.loads(comparison_json([Comparison(*sides, [], found)]))
+        figures = [one["figure"] for one in written["cases"]]
+        assert (figures.count("device"), figures.count("time")) == (cost.count, 10)
+        assert "within the variation between processes" in text
+        slow = Side("c", [journal("default-2", call=2.0)])
+        text = "\n".join(comparison_lines(Comparison(sides[0], slow, [], compare(sides[0], slow))))
+        assert "the process after launches more slowly; device time unchanged" in text
+
+    def test_a_device_that_is_slower_is_found_by_one_run_of_each(self):
+        after = journal("default-2", call=0.9, slower=1.05)
+        found = compare(Side("a", [journal()]), Side("b", [after]))
+        assert {one.verdict for one in small(found)} == {"slower"}
+        assert all(one.ratio == pytest.approx(1.05) for one in small(found))
+        assert {one.verdict for one in bands(found) if one.name == "up to 32 KiB"} == {"slower"}
+
+    def test_older_journals_compare_the_cost_of_calls(self):
+        old = Side("a", [journal(timing="throughput")])
+        new = Side("b", [journal("default-2", slower=1.05)])
+        for found in (compare(old, new), compare(new, old)):
+            assert {one.verdict for one in small(found)} == {"inconclusive"}
+            assert all(0.8 < one.ratio < 1.25 for one in small(found))
+            assert all(one.calls is None for one in found)
+            assert launch_cost(found) is None
+
+    def test_a_case_that_launches_do_not_set_is_compared_by_its_only_time(self):
+        """The other run's launches took longer, so it has a device time as well."""
+        one = journal()
+        quick = journal("default-2", device=False)
+        for result in quick.results:
+            if result.case.size_bytes <= SMALL_BYTES:
+                result.summary = _times(result.summary, 5e-6 / result.summary.time_s)
+        found = compare(Side("a", [one]), Side("b", [quick]))
+        assert {each.verdict for each in small(found)} == {"no difference"}
+        for result in quick.results:
+            result.device_reason = "the library cannot be captured"
+        found = compare(Side("a", [one]), Side("b", [quick]))
+        assert {each.verdict for each in small(found)} <= {"inconclusive", "faster"}
+        assert all(each.calls is None for each in small(found))
+
+
+def test_what_is_slower_comes_first():
+    slow = journal("default-2", slower=1.2)
+    for result in slow.results:
+        if result.case.placement == "out-of-place" and result.device is not None:
+            result.device = DeviceTime(result.samples, _times(result.device.summary, 1 / 1.2))
+    sides = Side("a", [journal()]), Side("b", [slow])
+    comparison = Comparison(*sides, [], compare(*sides))
+    shown = shown_of(comparison)
+    count = sum(one.verdict == "slower" for one in shown)
+    assert count == 8
+    assert {one.verdict for one in shown[:count]} == {"slower"}
+    assert {one.thing.placement for one in shown[:13]} == {"in-place"}
+    lines = comparison_lines(comparison, lambda text, style: f"<{style}>{text}")
+    painted = [line for line in lines if line.startswith("<red>")]
+    assert len(painted) >= count
+    assert all("slower" in line for line in painted)

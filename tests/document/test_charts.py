@@ -1,0 +1,212 @@
+"""Charts hold what the journal says, and say it in a sentence too."""
+
+import re
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+
+from cclmark.document.chart_model import (
+    Boxes,
+    Chart,
+    ChartCurve,
+    Heat,
+    Lines,
+    beyond,
+    key_of,
+    spread_limits,
+)
+from cclmark.document.document_text import document_of
+from cclmark.document.naming import NamedRun, groups_of
+from cclmark.errors import MissingError
+from cclmark.kinds.collective.charts import collective_charts
+from cclmark.kinds.registry import read_journal, report_kind
+from cclmark.plan.sizes import format_size
+from cclmark.report import pictures
+from cclmark.report.pictures import picture
+from places import REPOSITORY
+
+RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
+COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")
+COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
+
+
+def first_heat(journal):
+    document = document_of(report_kind(journal.kind).document, NamedRun("run", journal))
+    return next(one for one in document.blocks if isinstance(one, Heat))
+
+
+RUNS = [NamedRun("run", COLLECTIVES)]
+BANDWIDTH, TIME, SPREAD, RANKS = collective_charts(groups_of(RUNS)[0], "all_reduce", RUNS)
+
+
+def test_one_outlier_does_not_flatten_the_others():
+    """The axis ends before it, and a note says where it is."""
+    boxes = [((-1.0, -0.5, 0.0, 0.5, high), f"{place} B") for place, high in enumerate([3.0] * 19)]
+    assert spread_limits([box for box, _ in boxes]) is None
+    assert beyond(boxes, None) == []
+    far = [*boxes, ((-60.0, -0.5, 0.0, 0.5, 445.0), "64 KiB")]
+    low, high = spread_limits([box for box, _ in far])
+    assert (low, high) == (pytest.approx(-1.2), pytest.approx(3.2))
+    (note,) = beyond(far, (low, high))
+    assert note.endswith("reach to +445 % (64 KiB), -60 % (64 KiB)")
+    # Many that reach far are no outliers.
+    assert spread_limits([box for box, _ in boxes] + [far[-1][0]] * 10) is None
+    quiet = [(-0.1, 0.0, 0.0, 0.1, 0.1)] * 30 + [(-0.1, 0.0, 0.0, 0.1, 8.0)]
+    assert spread_limits(quiet) is None
+
+
+EVERY_KIND: dict[str, Chart] = {
+    "lines": BANDWIDTH,
+    "logarithmic lines": TIME,
+    "boxes": SPREAD,
+    "centred heat": RANKS,
+    "heat": first_heat(COPIES),
+    "heat without values": replace(
+        RANKS, values=[[None]], rows=["a"], columns=["b"], texts=[["-"]]
+    ),
+    "hostile": Lines(
+        "k", "$\\frac<b>$ _x", "", "a & b", "$y$", [ChartCurve("</svg><script>", [8, 16], [1, 2])]
+    ),
+}
+
+
+assert {type(chart) for chart in EVERY_KIND.values()} == {Lines, Boxes, Heat}
+
+
+@pytest.mark.parametrize("name", EVERY_KIND)
+def test_pictures_are_pictures(name):
+    pytest.importorskip("matplotlib")
+    chart = EVERY_KIND[name]
+    png = picture(chart, "png")
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert len(png) > 5000
+    svg = picture(chart, "svg")
+    assert svg == picture(chart, "svg")
+    root = ET.fromstring(svg)
+    texts = {
+        "".join(element.itertext()).strip()
+        for element in root.iter()
+        if element.tag.endswith("text")
+    }
+    assert chart.title in texts
+    assert not [element for element in root.iter() if element.tag.endswith("script")]
+
+
+def test_the_limit_is_within_the_picture():
+    pytest.importorskip("matplotlib")
+    svg = picture(EVERY_KIND["lines"], "svg").decode()
+    place = next(line for line in svg.splitlines() if "link limit 450 GB/s" in line)
+    y = (
+        float(place.split("translate(")[1].split(")")[0].split()[1])
+        if "translate(" in place
+        else float(place.split(' y="')[1].split('"')[0])
+    )
+    assert y > 0
+
+
+def test_no_two_of_many_curves_look_alike():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    series = [
+        ChartCurve(f"{number} {dashed}", [8, 16], [1, 2], colour=number, dashed=dashed)
+        for number in range(96)
+        for dashed in (False, True)
+    ]
+    series += [ChartCurve(f"ref {one}", [8, 16], [1, 2], colour=one, faint=True) for one in (0, 1)]
+    axes = Figure().subplots()
+    pictures.draw_lines(axes, Lines("k", "t", "", "x", "y", series))
+    looks = {
+        (one.get_color(), str(one._dash_pattern), one.get_marker(), one.get_markerfacecolor())
+        for one in axes.lines
+    }
+    assert len(looks) == len(series)
+
+
+def test_the_legend_of_many_curves_takes_no_room_from_the_plot():
+    pytest.importorskip("matplotlib")
+    few, many = (
+        [ChartCurve(f"curve number {one}", [8, 16], [1, 2], colour=one) for one in range(count)]
+        for count in (3, 30)
+    )
+    heights = []
+    for series in (few, many):
+        svg = picture(Lines("k", "t", "", "x", "y", series), "svg").decode()
+        patch = svg.split('id="patch_2"')[1].split(' d="')[1].split('"')[0]
+        ends = [float(word) for word in patch.replace("\n", " ").split() if word[0].isdigit()]
+        heights.append(max(ends[1::2]) - min(ends[1::2]))
+    assert heights[1] > heights[0] * 0.9
+
+
+def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingError, match=r"pip install 'cclmark\[pictures\]'"):
+        picture(Lines("k", "t", "", "x", "y", []), "svg")
+
+
+def test_markers_at_the_ends_of_the_axes_are_drawn_in_full():
+    pytest.importorskip("matplotlib")
+    curve = ChartCurve("a curve", [1024, 1 << 20], [0.0, 40.0], colour=0)
+    chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
+    tree = ET.fromstring(picture(chart, "svg"))
+    svg = "{http://www.w3.org/2000/svg}"
+    (line,) = [
+        one
+        for one in tree.iter(f"{svg}g")
+        if len(one.findall(f".//{svg}use")) == 2 and one.find(f"{svg}path") is not None
+    ]
+    assert not [one for one in line.iter() if "clip-path" in one.attrib]
+
+
+def test_equal_values_are_not_at_the_upper_end_of_the_axis():
+    axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
+    curve = ChartCurve("a curve", [1024, 1 << 20], [613.7, 613.7], colour=0)
+    chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
+    pictures.draw_lines(axes, chart)
+    low, high = axes.get_ylim()
+    assert low == 0
+    assert 630 < high < 700
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ticks"),
+    [
+        ([120_061_952], ["114.5 MiB"]),
+        ([8, 8 << 10], ["8 B", "32 B", "128 B", "512 B", "2 KiB", "8 KiB"]),
+        ([1 << 20, 2 << 20], ["1 MiB", "2 MiB"]),
+        ([181 << 20, 370 << 20], ["200 MiB", "250 MiB", "300 MiB", "350 MiB"]),
+        ([1000, 1002], ["1000 B", "1001 B", "1002 B"]),
+    ],
+)
+def test_sizes_have_round_ticks_also_in_a_narrow_range(sizes, ticks):
+    assert [format_size(tick) for tick in pictures.byte_ticks(sizes)] == ticks
+
+
+@pytest.mark.parametrize(
+    ("times_us", "ticks"),
+    [
+        ([318.2], ["280", "300", "320", "340", "360"]),
+        ([330.0, 640.0], ["300", "400", "500", "600", "700"]),
+        ([173.0, 2054.0], ["200", "500", "1000", "2000"]),
+        ([12.0, 4416.0], ["10", "100", "1000"]),
+    ],
+)
+def test_a_logarithmic_axis_has_readable_ticks(times_us, ticks):
+    pytest.importorskip("matplotlib")
+    curve = ChartCurve("a curve", [1 << (20 + at) for at in range(len(times_us))], times_us)
+    chart = Lines("key", "Title", "-", "message size", "time", [curve], y_log=True)
+    tree = ET.fromstring(picture(chart, "svg"))
+    texts = [
+        "".join(one.itertext()).strip() for one in tree.iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert [one for one in texts if re.fullmatch(r"[\d.]+", one)] == ticks
+    assert not [one for one in texts if "10^" in one or "×" in one]
+
+
+def test_pictures_have_names_of_their_own():
+    taken = set()
+    keys = [key_of("a/b" * 100, taken), key_of("a?b" * 100, taken), key_of("../x", taken)]
+    assert len(set(keys)) == 3
+    assert all(len(key) <= 110 and "/" not in key and ".." not in key for key in keys)

@@ -1,0 +1,424 @@
+"""Every block in every renderer, and the fields of results in every table."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from cclmark.document.blocks import Bars, Document, Facts, Finding, Listing, Stages, Table
+from cclmark.document.case_fields import case_fields
+from cclmark.document.chart_model import ChartCurve, Heat, Lines
+from cclmark.document.document_text import DocumentMarkdown, DocumentText
+from cclmark.document.fields import Field, Fields
+from cclmark.document.json_format import JsonExporter
+from cclmark.document.naming import NamedRun
+from cclmark.document.openmetrics import Series, lines_of
+from cclmark.document.page.page import Encoder
+from cclmark.document.paint import unpainted
+from cclmark.document.report_kind import RunLabels, View
+from cclmark.kinds.registry import read_journal
+from cclmark.plan.cases import Case
+from cclmark.report import overview
+from cclmark.report.embedded import plain_document
+from cclmark.report.run_page import sections_of
+from cclmark.results.journal import Journal
+from cclmark.results.schema import Profile, TracedStage
+from goldens import outline, require_golden
+from places import TESTS
+
+JOURNAL = read_journal(TESTS / "journals" / "replay.jsonl")
+CALLS = [TracedStage("send", 0.0, 0.5), TracedStage("recv", 0.25, 0.5)]  # they overlap
+DEVICES = ["DEV0", "DEV1"]
+OF_DEVICES = {"group": "all", "of_devices": True, "meaning": ["row sends"]}
+
+
+def heat(title, values=((None, 1.0), (2.0, None)), **options):
+    texts = [["x" if one is None else f"{one:g}" for one in row] for row in values]
+    names = ("", "GB/s", DEVICES, DEVICES)
+    return Heat(title, title, "Says.", *names, values, texts, texts, **options)
+
+
+GALLERY = Document(
+    "Gallery",
+    "3 timed steps",
+    [
+        Table("times of <a>", ("name", "ms"), [("a|b", "1.5"), ("c", "10.25")], "<>", ["a note"]),
+        Table("in per cent", ("name", "%"), [("c", "100")], "<>", belongs=True, wrong=[0]),
+        Table("sendrecv of 1 KiB", ("a",), [("b",)], "<", on_page=False),
+        Facts([("compute", "by <b>")]),
+        Lines("curve", "Curve", "Says.", "x", "y", [ChartCurve("one", [1.0], [math.inf])]),
+        Lines(
+            *("rates", "Rates", "Says.", "size", "GB/s"),
+            [ChartCurve("up", [8, 4096], [1.0, 100.0]), ChartCurve("one", [8], [10.0])],
+            in_texts=True,
+        ),
+        Bars("From first to last", "variant", [("one", [("work", 0.25), ("rest", 0.75)])]),
+        Stages("Calls", "process", [("one", CALLS), ("two", CALLS[:1])]),
+        Heat(
+            *("ways", "Ways <b>", "Says.", "size", "% faster", ["µs", "a|b", "c"], ["1 K", "2 K"]),
+            values=[[None, None], [20.0, 0.0], [-20.0, None]],
+            texts=[["1.5", "2.5"], ["1.20", "1.01"], ["0.80", "WRONG"]],
+            hover=[["", ""]] * 3,
+            centred=True,
+            wrong=[(2, 1)],
+        ),
+        # Side by side where they fit.
+        heat("all: first", **OF_DEVICES),
+        heat("all: second", **OF_DEVICES),
+        heat("all: third", reasons=["n/a: <slow>"], **OF_DEVICES),
+        # Without values it is a table on a page.
+        heat("kinds", [[None] * 2] * 2, meaning=["of", "links"], of_devices=True),
+        heat("detail", is_detail=True),
+        Listing("result of the search", ["a: share", "  1  *2* %\x1b[1m"]),
+    ],
+    [
+        Finding("wrong-data", "bad", "rank 1 is wrong"),
+        Finding("late-rank", "look", "nccl is late", advice="measure longer"),
+        Finding("wrong-data", "bad", "rank 1 is wrong", "64 KiB"),
+        Finding("notice", "note", "it takes 1 MiB.", "64 KiB"),
+        Finding("notice", "note", "it takes 2 MiB", "64 KiB"),
+        Finding("notice", "note", "it takes 3 MiB", "128 KiB"),
+        Finding("notice", "note", "all <2>"),
+        Finding("data-checked", "good", "all were checked", is_outcome=True),
+    ],
+    "1 of 2 checked",
+    is_wrong=True,
+    notes=["sizes are <sums>"],
+    noun="process",
+    opening=[Facts([("links", "two")])],
+    closing=[Table("all_reduce of 1 KiB", ("a",), [("b",)], "<", ["of the end"])],
+    figures=["3 GB/s"],
+)
+
+
+def painted(text, style):
+    return f"<{style}>{text}</{style}>" if style else text
+
+
+def written(renderer, document=GALLERY, footer=JOURNAL.footer, results=(), **view):
+    exporter = renderer(lambda run: document, View(**{"paint": painted, **view}))
+    head = exporter.begin(JOURNAL.header)
+    assert [exporter.add(one) for one in results] == [""] * len(results)
+    return head, exporter.end(footer)
+
+
+TEXTS = {
+    "gallery.txt": (DocumentText, {"columns": 80, "paint": unpainted}),
+    "gallery.narrow.txt": (DocumentText, {"columns": 30, "most_devices": 1, "details": True}),
+    "gallery.md": (DocumentMarkdown, {}),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_of_every_block(name):
+    renderer, view = TEXTS[name]
+    head, body = written(renderer, **view)
+    assert "method     3 timed steps" in head
+    assert f"{len(JOURNAL.header.devices)} processes on" in head
+    require_golden(name, head.partition("  method")[2] + body)
+
+
+def test_sections_of_every_block():
+    runs = [NamedRun(name, JOURNAL) for name in ("a", "b")]
+    require_golden("gallery.sections.txt", outline(sections_of(lambda _: GALLERY, "gallery", runs)))
+    assert sections_of(lambda _: Document("Gallery", ""), "gallery", runs) == []
+    assert not OF_DEVICES.keys() & {*Encoder().chart(GALLERY.blocks[9])}
+
+
+def test_json_of_every_block():
+    text = msgspec.json.format(msgspec.json.encode(plain_document(GALLERY)), indent=1).decode()
+    require_golden("gallery.json", text)
+
+
+def test_json_has_the_findings_of_a_document():
+    exporter = JsonExporter("replays", lambda run: GALLERY)
+    text = exporter.begin(JOURNAL.header) + exporter.end(JOURNAL.footer)
+    assert list(json.loads(text))[-1] == "findings"
+    assert json.loads(text)["findings"][2] == {
+        "id": "late-rank",
+        "severity": "look",
+        "sentence": "nccl is late",
+        "subject": "",
+        "advice": "measure longer",
+        "commands": [],
+        "evidence": [],
+        "gain": None,
+    }
+
+
+def test_json_of_a_journal_that_contradicts_itself_has_no_findings():
+    exporter = JsonExporter("replays", lambda run: GALLERY.findings[99])
+    text = exporter.begin(JOURNAL.header) + exporter.end(None)
+    assert json.loads(text)["findings"] is None
+    assert json.loads(text)["findings_error"].startswith("IndexError: ")
+
+
+def in_parts(renderer):
+    """A table of a row for each of two results, the second with lines below it."""
+    below = {0: "", 1: "late\nrank 1"}
+
+    def compose(run):
+        rows = [(f"case {one.index}", "ok", below[one.index]) for one in run.results]
+        table = Table(
+            "cases", ("case", "x", "why"), rows, "<><", [], widths=(7, 3), is_last_below=True
+        )
+        return Document("Gallery", "", [table] if rows else [], outcome="2 measured")
+
+    exporter = renderer(compose, View(), lambda result: (result.index, 1))
+    exporter.begin(JOURNAL.header)
+    results = [SimpleNamespace(index=index) for index in (0, 1)]
+    return [*map(exporter.add, results), exporter.end(JOURNAL.footer)]
+
+
+def test_rows_of_further_parts_continue_a_table_of_given_widths():
+    assert in_parts(DocumentText) == [
+        "\n  cases\n  case       x\n  case 0    ok\n",
+        "  case 1    ok\n           late\n           rank 1\n",
+        "\n  2 measured\n",
+    ]
+    assert in_parts(DocumentMarkdown) == [
+        "\n## cases\n\n| case | x | why |\n|---|---:|---|\n| case 0 | ok |  |\n",
+        "| case 1 | ok | late |\n|  |  | rank 1 |\n",
+        "\n- 2 measured\n",
+    ]
+
+
+def test_a_part_in_order_is_complete_when_another_begins():
+    samples = set()
+
+    def compose(run):
+        keys = [one.key for one in run.results]
+        samples.update(one.samples for one in run.results)
+        facts = [Facts([("part", "".join(keys))])] if keys else []
+        return Document(
+            *("Gallery", "", facts),
+            [Finding("notice", "note", f"{len(keys)} in all")] if run.is_whole else [],
+            opening=[Facts([("links", "two")])],
+            closing=[Facts([("whole", str(run.is_whole))])],
+        )
+
+    exporter = DocumentText(
+        compose, View(), lambda one: (one.key, 99), in_order=True, keeps_samples=False
+    )
+    head = exporter.begin(JOURNAL.header)
+    texts = [exporter.add(_Sampled(key, [1.0])) for key in "aab"]
+    assert head.endswith("  links      two\n")
+    assert texts == ["", "", "  part       aa\n"]
+    assert exporter.end(JOURNAL.footer) == ("  part       b\n  whole      True\n\n  3 in all\n")
+    assert samples == {None}
+
+
+class _Sampled(msgspec.Struct):
+    key: str
+    samples: list[float] | None = None
+
+
+def test_what_several_parts_alternate_in_is_written_at_the_end():
+    def compose(run):
+        return Document("Gallery", "", [Facts([("a", str(len(run.results)))])], in_parts=False)
+
+    exporter = DocumentText(compose, View(), lambda one: (one.key, 1))
+    exporter.begin(JOURNAL.header)
+    assert [exporter.add(_Sampled(key)) for key in "ab"] == ["", ""]
+    assert exporter.end(JOURNAL.footer) == "  a          2\n"
+
+
+RENDERERS = pytest.mark.parametrize("renderer", [DocumentText, DocumentMarkdown])
+DIED = msgspec.structs.replace(JOURNAL.footer, message="rank 1 died", exit_code=4)
+
+
+@RENDERERS
+@pytest.mark.parametrize(
+    ("footer", "last"), [(None, "the end of the run is missing"), (DIED, "rank 1 died")]
+)
+def test_an_early_end_is_stated_once(renderer, footer, last):
+    _, body = written(renderer, footer=footer, results=JOURNAL.results)
+    assert re.search(f"ended early: {last}", body.splitlines()[-1], re.IGNORECASE)
+    stated = Document(
+        "Gallery", "", findings=[Finding("program-failed", "bad", last)], states_end=True
+    )
+    _, body = written(renderer, stated, footer)
+    assert body.count(last) == 1
+    assert "ended early" not in body.lower()
+
+
+def test_the_insights_of_a_page_have_the_end_unless_a_finding_states_it(monkeypatch):
+    cut = Journal(header=JOURNAL.header, results=JOURNAL.results)
+    found = []
+    for document in (GALLERY, replace(GALLERY, findings=[], states_end=True)):
+        kind = SimpleNamespace(document=lambda _, one=document: one)
+        monkeypatch.setattr(overview, "report_kind", lambda _, one=kind: one)
+        found.append(overview.insights(NamedRun("a", cut)))
+    require_golden("gallery.insights.txt", outline(found))
+
+
+@pytest.mark.parametrize(("renderer", "head"), [(DocumentText, "  "), (DocumentMarkdown, "## ")])
+def test_parts_are_written_once_when_they_are_complete(renderer, head):
+    def compose(run):
+        tables = [Table(one, ["n"], [["1"]], ">", [f"note on {one}"]) for one, _ in run.results]
+        return Document(
+            "Gallery", "", tables, [Finding("notice", "note", f"{len(run.results)} in all")]
+        )
+
+    exporter = renderer(compose, View(), lambda one: one)
+    exporter.begin(JOURNAL.header)
+    texts = [exporter.add(one) for one in (("a", 2), ("b", 1), ("c", 2), ("a", 2))]
+    texts.append(exporter.end(JOURNAL.footer))
+    for text, parts in zip(texts, ["", "b", "", "aa", "c"], strict=True):
+        titles = [line for line in text.splitlines() if line in [f"{head}{one}" for one in "abc"]]
+        assert titles == [f"{head}{one}" for one in parts]
+        assert [text.count(f"note on {one}") for one in "abc"] == [*map(parts.count, "abc")]
+        assert ("4 in all" in text) == (parts == "c")
+        assert "1 in all" not in text
+
+
+@RENDERERS
+@pytest.mark.parametrize(
+    ("document", "body"),
+    [
+        (Document("Gallery", "", outcome="0 replays measured"), "\n  0 replays measured\n"),
+        (Document("t", "", [Table("t", ("a",), [("b",)], "<")]), "\n  t\n  a\n  b\n"),
+    ],
+)
+def test_nothing_follows_what_there_is(renderer, document, body):
+    _, text = written(renderer, document, paint=unpainted)
+    if renderer is DocumentMarkdown:
+        body = {2: "\n- 0 replays measured\n"}.get(
+            body.count("\n"), "\n## t\n\n| a |\n|---|\n| b |\n"
+        )
+    assert text == body
+
+
+FIELDS = Fields(
+    [
+        Field("name", lambda one: one.name, "text"),
+        Field("step_ms", lambda one: one.step_s, gauge="Time of one step."),
+        Field("steps", lambda one: one.steps, "int", on_page=False),
+    ],
+    gauges="cclmark_example",
+    labels=("name",),
+    noun="a sample",
+)
+MEASURED = SimpleNamespace(name="a", step_s=0.5, steps=3, status="ok")
+
+
+def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
+    layout = FIELDS.layout()
+    assert [(one.name, one.kind) for one in layout.columns] == [
+        *(("name", "text"), ("step_ms", "float"), ("steps", "int")),
+    ]
+    rows = layout.rows_in(JOURNAL.header)
+    assert [*rows(MEASURED)] == [["a", 500.0, 3]]
+    unknown = SimpleNamespace(**vars(MEASURED) | {"step_s": None})
+    assert [*rows(unknown)] == [["a", None, 3]]
+    assert FIELDS.page_columns() == ["name", "step_ms"]
+    cells = {"name": "a", "step_ms": 500.0, "steps": 3}
+    assert FIELDS.page_cells(NamedRun("a", JOURNAL))(MEASURED) == cells
+
+
+def test_a_result_may_have_several_rows_of_which_pages_have_the_first():
+    def rows(header, one):
+        return [(header.run_id, name) for name in one]
+
+    several = Fields(
+        [Field("run", lambda row: row[0], "text"), Field("x", lambda row: row[1])], rows=rows
+    )
+    of = several.layout().rows_in(JOURNAL.header)
+    run = JOURNAL.header.run_id
+    assert [*of("ab")] == [[run, "a"], [run, "b"]]
+    assert several.page_cells(NamedRun("a", JOURNAL))("ab") == {"run": run, "x": "a"}
+
+
+def test_pages_may_have_another_row_and_other_names():
+    fields = Fields(
+        [
+            Field("group_ranks", len, "int", name="ranks"),
+            Field("first", lambda one: one[0], "text"),
+        ],
+        rows=lambda header, one: one,
+        page_row="".join,
+    )
+    rows = fields.layout().rows_in(JOURNAL.header)
+    assert [*rows(["ab", "c"])] == [[2, "a"], [1, "c"]]
+    assert fields.page_columns() == ["ranks", "first"]
+    assert fields.page_cells(NamedRun("a", JOURNAL))(["ab", "c"]) == {"ranks": 3, "first": "a"}
+
+
+def test_common_fields_are_the_last_cells_of_all_rows():
+    fields = Fields(
+        [Field("name", lambda one: one, "text")],
+        rows=lambda header, one: one,
+        common=[Field("wall_ms", lambda one: one.wall_s)],
+        common_of=lambda profile: profile or Profile(""),
+    )
+    layout = fields.layout()
+    assert [one.name for one in layout.columns] == ["name", "wall_ms"]
+    for profile, wall_ms in ((None, 0.0), (Profile("", wall_s=2.0), 2000.0)):
+        rows = layout.rows_of(JOURNAL.header, profile)
+        assert [*rows("ab")] == [["a", wall_ms], ["b", wall_ms]]
+    assert fields.page_columns() == ["name"]
+
+
+def test_fields_of_a_case_are_in_the_order_of_all_tables():
+    fields = case_fields("replay.case")
+    case = Case("reduce", "nccl", 4, "float32", 64, 16, True, reduction="sum", root=1)
+    found = {
+        one.key: one.cell(SimpleNamespace(replay=SimpleNamespace(case=case))) for one in fields
+    }
+    assert [*found.values()] == [*("reduce", "nccl", 4, "float32", "sum", 1, "in-place", 64, 16)]
+    assert [*found][-2:] == ["size_bytes", "count"]
+
+
+#: Fields with gauges, and results that have them.
+GAUGES = [
+    (
+        FIELDS,
+        [
+            MEASURED,
+            SimpleNamespace(**vars(MEASURED) | {"name": "b", "status": "wrong"}),
+            SimpleNamespace(name="c", step_s=None, steps=0, status="died"),
+        ],
+    ),
+    # By the method of the run; those with a name of their own follow those of times.
+    (
+        Fields(
+            [
+                Field("bytes_per_s", lambda one: 2.0, gauge="Rate.", gauge_name="rate"),
+                Field("step_ms", lambda one: one.step_s, gauge="Time of one step."),
+                Field("device_ms", lambda one: 0.25, gauge="Of it.", gauge_name="device_seconds"),
+            ],
+            gauges="cclmark_method",
+            noun="a sample",
+            by_method=True,
+        ),
+        [MEASURED],
+    ),
+    # Of what cannot fail, with another label.
+    (
+        Fields(
+            [
+                Field("group_ranks", lambda one: 2, "int", name="ranks"),
+                Field("bytes", lambda one: 4, "int", gauge="Bytes.", gauge_name="bytes"),
+            ],
+            gauges="cclmark_calls",
+            labels=("group_ranks",),
+        ),
+        [MEASURED],
+    ),
+]
+
+
+def test_gauges_of_fields():
+    text = ""
+    for fields, results in GAUGES:
+        series = Series(fields.metrics())
+        for one in results:
+            fields.measure(series, one, RunLabels([("host", "h")], [("timing", "graph")], []))
+        text += "".join(lines_of(series))
+    require_golden("gallery.prom", text)

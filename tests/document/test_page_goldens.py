@@ -1,0 +1,341 @@
+"""Charts and pages against stored outlines, in which every text and figure of theirs is."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from cclmark.comparison.comparison_page import comparison_page, ratio_charts
+from cclmark.comparison.figures import Side, compare
+from cclmark.comparison.words import Comparison
+from cclmark.document.chart_model import Chart
+from cclmark.document.document_text import document_of
+from cclmark.document.naming import NamedRun, group_titles, groups_of
+from cclmark.document.peaks import peaks_of
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.kinds.collective.charts import collective_charts
+from cclmark.kinds.experiment.plan import PROOF, SEARCH
+from cclmark.kinds.registry import read_journal, report_kind
+from cclmark.plan.variants import CONTROL, DEFAULT
+from cclmark.report.run_page import page_of
+from cclmark.results.schema import Explanation, Trace, TracedStage
+from experiments import NOISY, QUIET, RULES, journal_of_trials, numbered
+from goldens import outline, require_golden
+from places import REPOSITORY, TESTS
+from reports import COLLECTIVES, explained
+
+RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
+SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
+COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
+PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
+LIBRARIES = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
+AUTO = read_journal(RESULTS.parent / "h200x2" / "all_reduce.jsonl")
+replace = msgspec.structs.replace
+
+
+def reduced(change=lambda one: one, operation="all_reduce", of=COLLECTIVES, **header):
+    """The journal with the results of an operation, each changed."""
+    results = [change(one) for one in of.results if one.case.operation == operation]
+    return dataclasses.replace(of, header=replace(of.header, **header), results=results)
+
+
+def with_times(change):
+    """The journal with the times of each sample changed: ``change`` gets the result and a row."""
+
+    def changed(one):
+        rows = [change(one, row) for row in one.samples.device_s]
+        return replace(one, samples=replace(one.samples, device_s=rows))
+
+    return reduced(changed)
+
+
+def late(one):
+    rows = [[*row[:2], row[2] / 4, row[3]] for row in one.samples.device_s]
+    samples = replace(one.samples, device_s=rows)
+    return replace(one, samples=samples, summary=replace(one.summary, late_rank=2))
+
+
+def at_one_size(one, row):
+    factor = 6 if one.case.size_bytes == 8 << 20 else 1
+    return [row[0] * (factor if rank == 17 else 1) for rank in range(300)]
+
+
+def notes(name):
+    found = ReferenceNotes()
+    match = SimpleNamespace(name=name, name_and_differences=name, share=1.0, bandwidth=3e11)
+    found.match = lambda result, header: match
+    return found
+
+
+def other_ranks():
+    first = COLLECTIVES.results[0]
+    return dataclasses.replace(
+        COLLECTIVES,
+        results=[
+            replace(
+                first,
+                case=replace(first.case, ranks=ranks, size_bytes=2 << 20, in_place=True),
+                summary=replace(first.summary, time_s=ranks * 5e-6),
+            )
+            for ranks in (2, 4)
+        ],
+    )
+
+
+def cycles():
+    first = COLLECTIVES.results[0]
+    return dataclasses.replace(
+        COLLECTIVES,
+        results=[
+            replace(first, cycle=cycle, summary=replace(first.summary, time_s=time_s))
+            for cycle, time_s in enumerate((1e-5, 3e-5, 2e-5))
+        ],
+    )
+
+
+def named(**journals):
+    return [NamedRun(name, journal) for name, journal in journals.items()]
+
+
+RCCL = reduced(lambda one: replace(one, case=replace(one.case, ccl="rccl")))
+WRONG_FIRST = reduced(
+    lambda one: replace(one, status="wrong") if one.case == COLLECTIVES.results[0].case else one
+)
+SKIPPED = reduced(lambda one: replace(one, status="skipped", summary=None))
+#: Runs of collectives, and the charts of them that are shown.
+COLLECTIVE_CHARTS = {
+    "usual": (named(run=reduced()), ("bandwidth", "time", "spread", "ranks")),
+    # The network between the hosts is unknown.
+    "two-hosts": (named(run=reduced(hosts=[None, None])), ("bandwidth",)),
+    "wrong": (named(run=WRONG_FIRST), ("bandwidth",)),
+    "skipped": (named(run=SKIPPED), ("bandwidth", "ranks")),
+    "slow-rank": (
+        named(run=with_times(lambda _, row: [*row[:2], row[2] * 1.25, row[3]])),
+        ("ranks",),
+    ),
+    "slow-at-one-size": (named(run=with_times(at_one_size)), ("ranks",)),
+    "very-many-ranks": (
+        named(run=with_times(lambda _, row: [row[0]] * 299 + [row[0] * 2])),
+        ("ranks",),
+    ),
+    "late-rank": (named(run=reduced(late)), ("ranks",)),
+    "gather": (named(run=reduced(operation="gather")), ("ranks",)),
+    "on-processors": (
+        named(
+            run=reduced(
+                of=AUTO, devices=[replace(one, runtime="host") for one in AUTO.header.devices]
+            )
+        ),
+        ("ranks",),
+    ),
+    "device-times": (named(run=AUTO), ("time", "ranks")),
+    "numbers-of-ranks": (named(run=other_ranks()), ("time",)),
+    "cycles": (named(run=cycles()), ("time",)),
+    "libraries": (named(run=LIBRARIES), ("bandwidth",)),
+    "two-runs": (named(monday=COLLECTIVES, tuesday=LIBRARIES), ("bandwidth",)),
+    # A run of one library is named by its name alone.
+    "one-library-each": (named(here=reduced(), there=RCCL), ("bandwidth",)),
+    "references": (
+        [NamedRun("here", COLLECTIVES, notes("A")), NamedRun("there", LIBRARIES, notes("B"))],
+        ("bandwidth",),
+    ),
+    "one-reference": (
+        [NamedRun("here", COLLECTIVES, notes("A")), NamedRun("there", LIBRARIES, notes("A"))],
+        ("bandwidth",),
+    ),
+    "explained": (named(run=explained()), ("bandwidth", "time")),
+}
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_CHARTS)
+def test_charts_of_collectives(name):
+    runs, wanted = COLLECTIVE_CHARTS[name]
+    groups = groups_of(runs)
+    charts = collective_charts(groups[0], group_titles(groups)[0], runs)
+    shown = [one for one in charts if one.key.endswith(wanted)]
+    require_golden(f"charts/{name}.txt", outline(shown, hover=name == "usual"))
+
+
+def slow_link():
+    first = COPIES.transfers[0]
+    rate = first.summary.bytes_per_s / 2
+    slow = replace(first.summary, bytes_per_s=rate, flow_bytes_per_s=[rate])
+    return dataclasses.replace(
+        COPIES, results=[replace(first, summary=slow), *COPIES.results[1:60]]
+    )
+
+
+DOCUMENT_CHARTS = {
+    "slow-link": slow_link(),
+    "swept-copies": read_journal(RESULTS / "p2p_blocks.jsonl"),
+    "pairs": PAIRS,
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENT_CHARTS)
+def test_charts_of_documents(name):
+    journal = DOCUMENT_CHARTS[name]
+    document = document_of(report_kind(journal.kind).document, NamedRun("run", journal))
+    blocks = (*document.blocks, *document.closing)
+    charts = [one for one in blocks if isinstance(one, Chart)]
+    assert len({one.key for one in charts}) == len(charts)
+    require_golden(f"charts/{name}.txt", outline(charts, hover=True))
+
+
+def sides(change=lambda one: one, names=("default-1", "ctas8")):
+    before, after = (read_journal(RESULTS / "runs" / f"{name}.jsonl") for name in names)
+    after = dataclasses.replace(after, results=[change(one) for one in after.results])
+    return Side(f"{names[0]}.jsonl", [before]), Side(f"{names[1]}.jsonl", [after])
+
+
+def unsure(one):
+    """No interval at one size, which takes none from the others."""
+    width = None if one.case.size_bytes == 2 << 10 else one.summary.half_width
+    return replace(one, summary=replace(one.summary, half_width=width))
+
+
+def test_a_ratio_without_an_interval_has_no_band():
+    compared = sides(unsure, ("simple", "ctas8"))
+    charts = ratio_charts(Comparison(*compared, [], compare(*compared)))
+    require_golden("charts/ratio.txt", outline(charts))
+
+
+COMPARISONS = {
+    "comparison": sides(),
+    "comparison-unsure": sides(
+        lambda one: replace(one, summary=replace(one.summary, half_width=None)), ("default-1",) * 2
+    ),
+    "comparison-wrong": sides(lambda one: replace(one, status="wrong"), ("default-1",) * 2),
+}
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_pages_of_comparisons(name):
+    compared = COMPARISONS[name]
+    differences = ["NCCL_MAX_CTAS: not set before, 8 after"]
+    page = comparison_page([Comparison(*compared, differences, compare(*compared))])
+    require_golden(f"pages/{name}.txt", outline(page))
+
+
+STAGES = {
+    0: [TracedStage("start-up", 0.0, 0.02), TracedStage("tracing", 0.02, 0.08, 1 << 20)],
+    1: [TracedStage("start-up", 0.01, 0.01), TracedStage("tracing", 0.02, 0.06, 1 << 20)],
+}
+TRACED = dataclasses.replace(
+    reduced(), traces=[Trace("runs/t.pftrace", "perfetto", 20, STAGES, ["a summary", "  indented"])]
+)
+
+
+def loud():
+    """Paths worse than the links, a rank that ran something else, and a case that is unknown."""
+    journal = explained(parameters={"NCCL_P2P_DISABLE": "1"}, messages=["a text of the library"])
+    first, second, *_ = journal.cases
+    first.explanation = replace(first.explanation, reason="rank 1 ran tree")
+    second.explanation = Explanation(second.index, reason="the log is full")
+    return journal
+
+
+def changed_in_place():
+    journal = explained("P2P/CUMEM")
+    for result in journal.cases:
+        if result.case.in_place and result.case.size_bytes < 8 << 20:
+            result.explanation = replace(result.explanation, protocol="LL")
+    return journal
+
+
+def runs_of(*names):
+    return [NamedRun(name, read_journal(RESULTS / "runs" / f"{name}.jsonl")) for name in names]
+
+
+WIDE = dataclasses.replace(
+    SAMPLE,
+    results=[
+        replace(one, summary=replace(one.summary, cv=0.5, half_width=1.93))
+        for one in SAMPLE.results
+        if one.summary is not None
+    ],
+)
+ON_HOST = dataclasses.replace(
+    COPIES,
+    header=replace(
+        COPIES.header, devices=[replace(one, runtime="host") for one in COPIES.header.devices]
+    ),
+    results=COPIES.results[:12],
+)
+OF_FLOAT16 = reduced(
+    lambda one: replace(one, case=replace(one.case, dtype="float16")), operation="barrier"
+)
+FAST = ([0.5, 0.501, 0.5], [0.05, 8.0, 0.1])
+BOTH_NOISY = {
+    DEFAULT: ([1.0, 1.5, 1.0], NOISY[DEFAULT][1]),
+    CONTROL: ([1.0, 1.0, 1.4], NOISY[CONTROL][1]),
+}
+RAN = {DEFAULT: "ring", CONTROL: "ring", numbered(8): "tree"}
+PAGES = {
+    "sample": named(run=SAMPLE),
+    "copies": named(run=COPIES),
+    "copies-on-host": named(run=ON_HOST),
+    "two-kinds": named(a=SAMPLE, b=ON_HOST),
+    # Runs of other types share the barrier.
+    "barriers": named(a=reduced(operation="barrier"), b=OF_FLOAT16),
+    "device-times": named(run=AUTO),
+    "wide-intervals": named(run=WIDE),
+    "three-runs": runs_of("default-1", "default-2", "default-3"),
+    "many-runs": runs_of("default-1", "default-2", "default-3", "ctas8"),
+    "explained": named(a=explained(), bare=reduced(), b=loud()),
+    "changed-in-place": named(run=changed_in_place()),
+    "traced": named(run=TRACED),
+    "two-traces": named(a=TRACED, b=TRACED),
+    "experiment": named(run=journal_of_trials({**QUIET, numbered(8): FAST}, ran=RAN)),
+    "experiment-noisy": named(
+        run=journal_of_trials({**NOISY, numbered(8): ([0.9] * 3, [0.5, 1.0, 0.5])})
+    ),
+    "experiment-both-noisy": named(
+        run=journal_of_trials({**BOTH_NOISY, numbered(8): ([0.9] * 3, [1e-4, 1.1e-4, 1e-4])})
+    ),
+    "experiment-undecided": named(run=journal_of_trials(NOISY)),
+    "bisection": named(
+        run=journal_of_trials(
+            {**QUIET, **{numbered(value): ([1.0] * 3, [1.0] * 3) for value in (32, 8, 16)}},
+            conclusion=[
+                *("", "NCCL_MAX_CTAS: share"),
+                "  NCCL_MAX_CTAS=8 is the smallest value that keeps 99 %",
+            ],
+        )
+    ),
+    "tuning": named(
+        run=journal_of_trials(
+            {**QUIET, RULES: ([0.8] * 3, [0.9] * 3)},
+            stage=PROOF,
+            conclusion=[
+                "",
+                "all_reduce",
+                "  geometric mean of the speed-ups over all sizes: 1.200",
+            ],
+        )
+    ),
+    "tuning-interrupted": named(
+        run=journal_of_trials({**QUIET, RULES: ([1.0] * 3, [1.0] * 3)}, stage=SEARCH)
+    ),
+}
+
+
+def test_a_reference_names_its_runs():
+    runs = [
+        NamedRun(name, LIBRARIES, notes(of)) for name, of in (("a", "X"), ("b", "Y"), ("c", "X"))
+    ]
+    require_golden("pages/peaks.txt", outline([peaks_of(runs), peaks_of(runs[:1])]))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_of_runs(name):
+    page = page_of(PAGES[name])
+    headings = [section.title for section in page.sections]
+    assert not {""} & {*headings}
+    assert len({section.key for section in page.sections}) == len(page.sections)
+    keys = [chart.key for section in page.sections for chart in section.charts]
+    assert len({*keys}) == len(keys)
+    require_golden(f"pages/{name}.txt", outline(page))

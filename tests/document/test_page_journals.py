@@ -1,0 +1,454 @@
+"""Journals and documents in a page: read back unchanged, by every command, or refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import cclmark
+from cclmark.cli.main import app
+from cclmark.document.document_text import document_of
+from cclmark.document.naming import NamedRun
+from cclmark.document.page.page import Page, Rows, render
+from cclmark.errors import UsageError
+from cclmark.kinds.registry import parse_journal, read_journal, report_kind
+from cclmark.report.embedded import DOCUMENTS_ID, embedded, plain_document, without_samples
+from cclmark.report.run_page import page_of
+from cclmark.results import page_journals
+from cclmark.results.page_journals import (
+    JOURNALS_ID,
+    PAGE_VERSION,
+    expanded,
+    file_of,
+    is_page,
+    pack,
+    packed_in,
+    read_lines,
+    stem_of,
+    unpack,
+)
+from examples import examples
+from places import REPOSITORY, TESTS
+
+RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
+JOURNALS = {path.stem: path for path in sorted((TESTS / "journals").iterdir())}
+RUNS = [RESULTS / "runs" / f"{name}.jsonl" for name in ("default-1", "ctas8")]
+HEAD = '<!DOCTYPE html>\n<meta name="generator" content="cclmark 1.0">\n'
+
+
+def script(text, head=HEAD, end="</body></html>\n"):
+    return f'{head}<script type="application/json" id="{JOURNALS_ID}">{text}</script>{end}'.encode()
+
+
+def packed(*runs, **changes):
+    """The JSON of a page with ``runs``, each a name and a content."""
+    found = [msgspec.to_builtins(pack(*one)) for one in runs]
+    return json.dumps({"version": PAGE_VERSION, "runs": [one | changes for one in found]})
+
+
+def page_with(*paths):
+    runs = [NamedRun(path.stem, read_journal(path), content=path.read_bytes()) for path in paths]
+    return render(Page("a", "b", [], [], [], Rows([], []), embedded=embedded(runs)[0])).encode()
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Writes a page with journals."""
+
+    def write(*paths, name="page.html"):
+        (tmp_path / name).write_bytes(page_with(*paths))
+        return tmp_path / name
+
+    return write
+
+
+class TestReading:
+    @pytest.mark.parametrize("name", JOURNALS)
+    def test_a_journal_comes_back_byte_for_byte(self, page, name):
+        assert read_lines(page(JOURNALS[name]))[0] == JOURNALS[name].read_bytes()
+        assert read_journal(page(JOURNALS[name])) == read_journal(JOURNALS[name])
+
+    @pytest.mark.parametrize("name", JOURNALS)
+    def test_a_journal_without_a_file_comes_back_as_it_is(self, name):
+        journal = read_journal(JOURNALS[name])
+        texts, _ = embedded([NamedRun("run", journal)])
+        (found,) = packed_in(script(texts[JOURNALS_ID]), "page")
+        assert parse_journal(unpack(found, "page").splitlines(), "page") == journal
+
+    def test_a_damaged_journal_stays_damaged(self, page, tmp_path):
+        first, *rest = JOURNALS["pairs"].read_bytes().splitlines(keepends=True)
+        path = tmp_path / "cut.jsonl"
+        path.write_bytes(first + rest[0].replace(b"1", b"2", 1) + b"".join(rest[1:])[:-20])
+        journal = read_journal(path)
+        assert journal.damaged_lines == 2
+        assert read_journal(page(path)) == journal
+
+    def test_lines_that_were_not_read_are_mentioned(self, tmp_path):
+        path = tmp_path / "cut.jsonl"
+        path.write_bytes(JOURNALS["pairs"].read_bytes()[:-20])
+        texts, _ = embedded([NamedRun("run", read_journal(path))])
+        (found,) = packed_in(script(texts[JOURNALS_ID]), "page")
+        journal = parse_journal(unpack(found, "page").splitlines(), "page")
+        assert journal.damaged_lines == 0
+        assert journal.header.notices[-1] == "damaged lines are left out: 1"
+
+    def test_one_of_several_is_chosen_by_name_or_number(self, page):
+        path = page(*RUNS)
+        for place, run in enumerate(RUNS, start=1):
+            for choice in (run.stem, place):
+                assert read_lines(Path(f"{path}#{choice}"))[0] == run.read_bytes()
+        assert expanded([str(path), str(RUNS[0])]) == [
+            f"{path}#default-1",
+            f"{path}#ctas8",
+            str(RUNS[0]),
+        ]
+        with pytest.raises(UsageError, match=r"2 journals \(default-1, ctas8\): choose one, for"):
+            read_journal(path)
+        for choice in ("other", "0", "3"):
+            with pytest.raises(UsageError, match=f"none is '{choice}'"):
+                read_journal(Path(f"{path}#{choice}"))
+
+    def test_messages_do_not_grow_with_the_names(self, tmp_path):
+        path = tmp_path / "page.html"
+        path.write_bytes(script(packed(*((f"{n}" + "\x1b" * 5000, b"") for n in range(50)))))
+        with pytest.raises(UsageError, match="contains 50 journals") as raised:
+            read_journal(Path(f"{path}#none"))
+        assert len(str(raised.value)) < 1500
+        assert "\x1b" not in str(raised.value)
+
+    def test_runs_with_one_name_are_chosen_by_number(self, tmp_path):
+        path = tmp_path / "page.html"
+        contents = [run.read_bytes() for run in RUNS]
+        path.write_bytes(script(packed(("a", contents[0]), ("a", contents[1]))))
+        assert expanded([str(path)]) == [f"{path}#1", f"{path}#2"]
+        assert read_lines(Path(f"{path}#2"))[0] == contents[1]
+
+    def test_a_file_whose_name_contains_the_sign_is_a_file(self, page, tmp_path):
+        path = page(RUNS[0], name="a#b.html")
+        assert read_lines(path)[0] == RUNS[0].read_bytes()
+        assert file_of(Path(f"{path}#1")) == path
+        assert file_of(Path("#" * 5000)) == Path("#" * 5000)
+        assert file_of(tmp_path / "none#1") == tmp_path / "none#1"
+
+    def test_pipes_are_read_once(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        assert expanded([str(tmp_path / "pipe")]) == [str(tmp_path / "pipe")]
+        with ThreadPoolExecutor() as pool:
+            written = pool.submit((tmp_path / "pipe").write_bytes, RUNS[0].read_bytes())
+            assert read_journal(tmp_path / "pipe") == read_journal(RUNS[0])
+            assert written.result() > 0
+
+    def test_only_pages_have_runs_to_choose(self):
+        with pytest.raises(UsageError, match="is not a page"):
+            read_journal(Path(f"{RUNS[0]}#1"))
+
+    def test_names_of_runs(self):
+        assert stem_of("a/page.html#one run") == "one run"
+        assert stem_of("a/b.jsonl") == "b"
+
+    @pytest.mark.parametrize(
+        "begins",
+        ["<!doctype HTML>", "\ufeff\n <html lang=en>", "<!-- saved --> <!--b--><!DOCTYPE html>"],
+    )
+    def test_html_is_recognised(self, begins):
+        assert is_page(begins.encode())
+        assert not is_page(b'{"type":"header"')
+        assert not is_page(b"<!--" * 1000 + b"-->" * 1000)
+
+
+class TestPages:
+    def test_the_page_of_a_page_is_the_same(self, page, tmp_path, run):
+        for path in (RUNS[0], JOURNALS["train"]):
+            copy = tmp_path / path.name
+            copy.write_bytes(path.read_bytes())
+            first, again = tmp_path / f"{path.stem}.html", tmp_path / "again" / f"{path.stem}.html"
+            again.parent.mkdir(exist_ok=True)
+            assert run("report", copy, "-o", first) == (0, "")
+            assert run("report", first, "-o", again) == (0, "")
+            assert first.read_bytes() == again.read_bytes()
+
+    def test_samples_of_large_journals_are_left_out_with_notices(self, monkeypatch):
+        monkeypatch.setattr("cclmark.report.embedded.MOST_WITH_SAMPLES_BYTES", 1000)
+        whole = page_of([NamedRun("run", read_journal(RUNS[0]), content=RUNS[0].read_bytes())])
+        assert "Raw samples are left out" in whole.made_by
+        (found,) = packed_in(script(whole.embedded[JOURNALS_ID]), "page")
+        journal = parse_journal(unpack(found, "page").splitlines(), "page")
+        assert [one.summary for one in journal.cases] == [
+            one.summary for one in read_journal(RUNS[0]).cases
+        ]
+        assert "no raw samples" in journal.header.notices[-1]
+
+    def test_journals_without_samples_that_are_too_large_are_left_out(self, monkeypatch):
+        monkeypatch.setattr("cclmark.report.embedded.MOST_WITH_SAMPLES_BYTES", 1000)
+        monkeypatch.setattr("cclmark.report.embedded.MOST_BYTES", 1000)
+        whole = page_of([NamedRun("run", read_journal(RUNS[0]))])
+        assert JOURNALS_ID not in whole.embedded
+        assert whole.made_by.endswith("too large for this file: keep them.")
+
+    @pytest.mark.parametrize("name", JOURNALS)
+    def test_nothing_else_is_left_out_with_the_samples(self, name):
+        content = JOURNALS[name].read_bytes()
+        shorter = without_samples(content)
+        whole, less = (
+            parse_journal(one.splitlines(), name, as_written=True) for one in (content, shorter)
+        )
+        assert b'"samples":{' not in shorter
+        assert (shorter == content) == (b'"samples":{' not in content)
+        assert less.damaged_lines == whole.damaged_lines
+        assert [bare(one) for one in less.results] == [bare(one) for one in whole.results]
+        assert (less.conditions, less.traces, less.paths, less.profile, less.footer) == (
+            (whole.conditions, whole.traces, whole.paths, whole.profile, whole.footer)
+        )
+        assert page_of([NamedRun("run", less)]).sections
+
+    def test_texts_that_look_like_samples_remain(self):
+        text = 'a "samples":{ b } \\"samples\\":{'
+        line = json.dumps({"type": "case", "reason": text}).encode()
+        assert json.loads(without_samples(line))["reason"] == text
+
+    def test_served_pages_have_none(self):
+        assert page_of([NamedRun("run", read_journal(RUNS[0]))], embeds=False).embedded == {}
+
+    def test_documents_are_those_of_the_runs(self):
+        for name, path in JOURNALS.items():
+            one = NamedRun(name, read_journal(path))
+            document = document_of(report_kind(one.journal.kind).document, one)
+            (found,) = json.loads(embedded([one])[0][DOCUMENTS_ID])["runs"]
+            assert (found["name"], found["kind"]) == (name, one.journal.kind)
+            assert found["document"] == json.loads(msgspec.json.encode(plain_document(document)))
+
+    def test_nothing_in_it_ends_the_script(self):
+        hostile = "</script><!--<script>&\u2028"
+        page = page_of([NamedRun(hostile, read_journal(JOURNALS["memory"]))])
+        html = render(page)
+        for key in (JOURNALS_ID, DOCUMENTS_ID):
+            text = re.search(rf'id="{key}">(.*?)</script>', html, re.DOTALL)[1]
+            assert json.loads(text)["runs"][0]["name"].startswith(hostile[:-1])
+            assert not set(text) & set("<>&\u2028")
+
+
+def bare(result):
+    """The result without samples, as builtins."""
+
+    def strip(value):
+        if isinstance(value, dict):
+            return {key: strip(one) for key, one in value.items() if key != "samples" or one == 1}
+        return [strip(one) for one in value] if isinstance(value, list | tuple) else value
+
+    return strip(msgspec.to_builtins(result))
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs a command in this process; returns its exit code and what it reports as an error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+    def call(*words):
+        out, err = TextIOWrapper(BytesIO(), "utf-8", write_through=True), StringIO()
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                app([str(word) for word in words], prog_name="cclmark", standalone_mode=False)
+        except SystemExit as ended:
+            return ended.code, out.buffer.getvalue().decode()
+        except UsageError as error:
+            return error.exit_code, str(error)
+        return 0, out.buffer.getvalue().decode()
+
+    return call
+
+
+class TestCommands:
+    def test_they_print_the_same_as_for_the_journal(self, page, run):
+        path = page(RUNS[0])
+        for words in (
+            ("export", "--format", "markdown"),
+            ("export", "--format", "csv", "--table", "samples"),
+            ("references", "check"),
+            ("compare", RUNS[1]),
+        ):
+            code, text = run(*words, path)
+            assert (code, text.replace(str(path), str(RUNS[0]))) == run(*words, RUNS[0])
+            assert text
+
+    def test_all_runs_of_a_page_are_read(self, page, run):
+        path = page(*RUNS)
+        code, both = run("export", "--format", "csv", path)
+        assert (code, both.count("busbw_gbps")) == (0, 1)
+        assert run("export", "--format", "csv", *RUNS)[1].count("\n") == both.count("\n")
+        assert run("report", path, "-o", "two.html")[0] == 0
+        assert [one.name for one in packed_in(Path("two.html").read_bytes(), "")] == [
+            *("default-1", "ctas8"),
+        ]
+        assert "26 cases" in run("compare", f"{path}#default-1", f"{path}#ctas8")[1]
+        code, told = run("compare", path, RUNS[0])
+        assert code == 2
+        assert "page.html#default-1 and " in told
+        assert "not runs of the same configuration" in told
+
+    def test_the_history_knows_the_run_already(self, page, run):
+        assert run("history", "add", RUNS[1])[0] == 0
+        code, text = run("history", "add", page(*RUNS))
+        assert code == 0
+        assert text.startswith("added ")
+        assert "\nknown " in text
+
+    def test_import_writes_the_journals_of_a_page(self, page, run, tmp_path):
+        code, _ = run("import", page(*RUNS))
+        assert code == 0
+        found = sorted((tmp_path / "cclmark-runs").iterdir())
+        assert [read_journal(one) for one in found] == [read_journal(one) for one in RUNS]
+        assert run("import", f"{page(*RUNS)}#ctas8", "-o", "ctas8.jsonl")[0] == 0
+        assert read_journal(tmp_path / "ctas8.jsonl") == read_journal(RUNS[1])
+        code, told = run("import", f"{page(*RUNS)}#other")
+        assert (code, "none is 'other'" in told) == (2, True)
+
+    @pytest.mark.parametrize("name", JOURNALS)
+    def test_import_keeps_everything(self, page, run, tmp_path, name):
+        assert run("import", page(JOURNALS[name]), "-o", "run.jsonl")[0] == 0
+        assert read_journal(tmp_path / "run.jsonl") == read_journal(JOURNALS[name])
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            *(("export",), ("import",), ("report",), ("rerun",), ("compare",), ("history", "add")),
+            *(("references", "check"), ("references", "add")),
+        ],
+    )
+    def test_the_help_of_what_reads_pages_says_so(self, run, words):
+        text = " ".join(run(*words, "--help")[1].split())
+        assert "PAGE.html, a page of cclmark report" in text
+        assert "PAGE.html#RUN" in text
+
+    def test_a_page_is_not_overwritten(self, page, run):
+        path = page(*RUNS)
+        for words in ((path,), (f"{path}#ctas8",), (f"a={path}#ctas8",)):
+            code, told = run("report", *words)
+            assert code == 2
+            assert "would be overwritten" in told
+
+    def test_a_run_of_a_page_is_named(self, page, run, tmp_path):
+        path = page(*RUNS)
+        assert run("report", f"usual={path}#1", f"{path}#ctas8", "-o", "two.html")[0] == 0
+        assert [one.name for one in packed_in((tmp_path / "two.html").read_bytes(), "")] == [
+            *("usual", "ctas8"),
+        ]
+        assert "choose one" in run("report", f"usual={path}", "-o", "two.html")[1]
+
+    def test_in_python(self, page):
+        opened = cclmark.open(page(RUNS[0]))
+        assert opened.journal == read_journal(RUNS[0])
+        assert cclmark.open(f"{page(*RUNS)}#ctas8").name == "ctas8"
+
+
+WRONG = {
+    "of another version": (
+        lambda: script('{"version":999,"zip":[]}'),
+        "version 999 of the format of pages, newer than 1: update cclmark",
+    ),
+    "with an unknown field": (lambda: script(packed(("a", b"b"), zip=1)), "damaged page"),
+    "without a field": (lambda: script('{"version":1}'), "damaged page"),
+    "with no journal": (lambda: script(packed(*[])), "there is none"),
+    "no JSON": (lambda: script("\xff{"), "damaged page"),
+    "not base64": (lambda: script(packed(("a", b"b"), zlib="§")), "damaged page"),
+    "not compressed": (lambda: script(packed(("a", b"b"), zlib="YWJj")), "damaged page"),
+    "of another size": (lambda: script(packed(("a", b"abc"), size_bytes=2)), "stated 2 bytes"),
+    "smaller than stated": (lambda: script(packed(("a", b"abc"), size_bytes=9)), "stated 9 bytes"),
+    "with a negative size": (lambda: script(packed(("a", b"abc"), size_bytes=-1)), ">= 0"),
+    "too large": (lambda: script(packed(("a", b"abc"), size_bytes=1 << 40)), "damaged page"),
+    "too large together": (
+        lambda: script(packed(("a", b"a"), ("b", b"b"), size_bytes=page_journals.MOST_BYTES)),
+        "more than 268435456",
+    ),
+    "with more behind": (
+        lambda: script(
+            packed(("a", b"abc"), zlib=base64.b64encode(zlib.compress(b"abc") + b"x").decode())
+        ),
+        "stated 3 bytes",
+    ),
+    "twice": (lambda: 2 * script(packed(("a", b"b"))), "in 2 places"),
+    "cut off in its journals": (lambda: script(packed(("a", b"b")))[:-40], "cut off"),
+    "cut off before": (HEAD.encode, "cut off"),
+    "of cclmark, without journals": (f"{HEAD}</html>".encode, "cclmark without journals"),
+    "of another program": (lambda: b"<html><body>a</body></html>", "of another program"),
+    "with something else inside": (
+        lambda: script(packed(("a", b"text"))),
+        "is not a journal of cclmark",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_page_is_refused(tmp_path, run, name):
+    make, message = WRONG[name]
+    (tmp_path / "page.html").write_bytes(make())
+    with pytest.raises(UsageError, match=re.escape(message)) as raised:
+        read_journal(tmp_path / "page.html")
+    assert "page.html" in str(raised.value)
+    for words in (
+        ("report",),
+        ("export", "--format", "csv"),
+        ("compare", RUNS[0]),
+        ("history", "add"),
+        ("import",),
+    ):
+        assert run(*words, tmp_path / "page.html")[0] == 2, words
+
+
+def test_a_small_page_cannot_fill_the_memory(monkeypatch):
+    bomb = zlib.compress(bytes(50 << 20))
+    text = packed(("a", b""), size_bytes=1000, zlib=base64.b64encode(bomb).decode())
+    (found,) = packed_in(script(text), "page")
+    with pytest.raises(UsageError, match="stated 1000 bytes"):
+        unpack(found, "page")
+
+
+SMALL = page_with(JOURNALS["memory"])
+BEGIN = SMALL.index(JOURNALS_ID.encode())
+
+
+@given(st.data())
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_a_changed_page_is_read_or_refused(data):
+    changed = bytearray(SMALL)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(BEGIN - 40, len(changed) - 1))
+        match data.draw(st.sampled_from(["replace", "cut", "insert", "end"])):
+            case "replace":
+                changed[place] = data.draw(st.integers(0, 255))
+            case "cut":
+                del changed[place : place + data.draw(st.integers(1, 50))]
+            case "insert":
+                changed[place:place] = data.draw(st.binary(max_size=10))
+            case _:
+                del changed[place:]
+        if len(changed) <= BEGIN:
+            break
+    try:
+        for one in packed_in(bytes(changed), "page"):
+            content = unpack(one, "page")
+            assert content == JOURNALS["memory"].read_bytes()
+    except UsageError as error:
+        assert len(str(error)) < 1000
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=examples(300), deadline=None)
+def test_any_content_of_the_script_is_read_or_refused(content):
+    try:
+        for one in packed_in(script("@").replace(b"@", content), "page"):
+            unpack(one, "page")
+    except UsageError:
+        pass

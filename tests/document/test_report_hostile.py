@@ -1,0 +1,241 @@
+"""Whatever strings a journal holds, the formats keep their shape and reach no terminal raw."""
+
+import csv
+import dataclasses
+import io
+import json
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cclmark.document.exporters import exporter_of
+from cclmark.document.text import escape, token
+from cclmark.kinds.registry import KINDS, parse_journal, read_journal
+from cclmark.plan.items import COLLECTIVE
+from cclmark.printable import plain, printable
+from cclmark.report.exports import replayed
+from cclmark.results.schema import WrongOutput
+from examples import examples
+from places import REPOSITORY, TESTS
+from reports import case_text
+
+SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
+OK, WRONG, SKIPPED = SAMPLE.results[0], SAMPLE.results[3], SAMPLE.results[4]
+RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
+FORMAT_NAMES = ("csv", "json", "markdown", "nccl-tests", "flagcx", "hccl")
+
+hostile = st.one_of(
+    st.sampled_from(
+        (
+            "\x1b[2J\x1b]0;title\x07",
+            "a\r\nb\n# Avg bus bandwidth    : 999\n",
+            'x","y\n=1+1',
+            "| a | b |\n|---|---|",
+            "`</code><script>alert(1)</script>",
+            "![x](http://example.org) **b** @all #1 $x$",
+            "\u202egnp.exe\u2028\u0085\x9b31m",
+            "\ud800",
+            "\\|",
+            "",
+        )
+    ),
+    st.text(alphabet=st.characters(), max_size=40),
+)
+
+
+@st.composite
+def results(draw):
+    """A result with figures, with findings or with a reason, all of its strings hostile."""
+    base = draw(st.sampled_from((OK, WRONG, SKIPPED)))
+    case = msgspec.structs.replace(
+        base.case,
+        operation=draw(hostile),
+        ccl=draw(hostile),
+        dtype=draw(hostile),
+        reduction=draw(st.none() | hostile),
+    )
+    base = msgspec.structs.replace(base, case=case, route=draw(hostile), reason=draw(hostile))
+    if base.status != "wrong":
+        return base
+    finding = WrongOutput(1, 1, 0, draw(hostile), draw(hostile))
+    verification = msgspec.structs.replace(base.verification, findings=[finding])
+    return msgspec.structs.replace(base, verification=verification)
+
+
+@st.composite
+def runs(draw):
+    """A header, a few results and a footer with hostile strings."""
+    device = msgspec.structs.replace(
+        SAMPLE.header.devices[0], name=draw(hostile), host=draw(hostile), pci_bus_id=draw(hostile)
+    )
+    library = msgspec.structs.replace(
+        SAMPLE.header.libraries[0], name=draw(hostile), version=draw(hostile), path=draw(hostile)
+    )
+    header = msgspec.structs.replace(
+        SAMPLE.header,
+        cclmark_version=draw(hostile),
+        command=draw(st.lists(hostile, max_size=3)),
+        devices=[device],
+        libraries=[library],
+        notices=draw(st.lists(hostile, max_size=2)),
+        machine=msgspec.structs.replace(SAMPLE.header.machine, processor=draw(hostile)),
+    )
+    footer = msgspec.structs.replace(SAMPLE.footer, message=draw(hostile))
+    return header, draw(st.lists(results(), max_size=4)), draw(st.sampled_from((footer, None)))
+
+
+def export(name, run):
+    header, cases, footer = printable(run)
+    exporter = exporter_of(KINDS[COLLECTIVE], name)
+    return exporter.begin(header) + "".join(map(exporter.add, cases)) + exporter.end(footer)
+
+
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+@settings(max_examples=examples(100))
+@given(run=runs())
+def test_no_control_character_gets_out(name, run):
+    text = export(name, run)
+    assert all(character == "\n" or character.isprintable() for character in text)
+    text.encode("utf-8")
+
+
+@settings(max_examples=examples(100))
+@given(run=runs())
+def test_csv_keeps_its_rows_and_columns(run):
+    text = export("csv", run)
+    records = list(csv.reader(io.StringIO(text)))
+    assert len(records) == len(run[1]) + 1 == text.count("\n")
+    assert len({len(record) for record in records}) == 1
+
+
+@settings(max_examples=examples(100))
+@given(run=runs())
+def test_json_stays_json(run):
+    document = json.loads(export("json", run))
+    header, cases, _ = printable(run)
+    assert document["header"]["notices"] == header.notices
+    assert [case["reason"] for case in document["cases"]] == [case.reason for case in cases]
+
+
+@settings(max_examples=examples(100))
+@given(run=runs())
+def test_markdown_tables_keep_their_shape(run):
+    title, head, text = export("markdown", run).split("```", 2)
+    assert (title, head[:5]) == ("# Collectives\n\n", "text\n")
+    assert not any(line.lstrip().startswith("```") for line in head.splitlines())
+    assert "<" not in text and "`" not in text
+    for paragraph in text.split("\n\n"):
+        table = [line for line in paragraph.splitlines() if "|" in line]
+        columns = {line.count("|") for line in table}
+        assert len(columns) <= 1
+        assert all(line.startswith("|") and line.endswith("|") for line in table)
+
+
+@settings(max_examples=examples(100))
+@given(run=runs())
+def test_nccl_tests_rows_keep_their_columns(run):
+    text = export("nccl-tests", run)
+    rows = [line.split() for line in text.splitlines() if line.strip() and line[0] != "#"]
+    assert {len(row) for row in rows} <= {13}
+    assert len(rows) <= len(run[1])
+
+
+@settings(max_examples=examples(100))
+@given(run=runs())
+def test_flagcx_and_hccl_rows_cannot_be_forged(run):
+    measured = sum(result.summary is not None for result in run[1])
+    lines = export("flagcx", run).splitlines()
+    assert sum(line.startswith("Comm size: ") for line in lines) <= measured
+    assert all(line.startswith(("Comm size: ", "# ")) for line in lines)
+    rows = [line for line in export("hccl", run).splitlines() if "|" in line]
+    assert {line.count("|") for line in rows} <= {3}
+
+
+@settings(max_examples=examples(100))
+@given(hostile)
+def test_plain_text_is_one_printable_line(text):
+    assert plain(text).isprintable()
+    assert plain(plain(text)) == plain(text)
+    assert len(token(text).split()) == 1
+
+
+def test_what_does_not_print_is_spelled_out():
+    assert plain("a\tb\x1b[31m\ud800") == "a b\\x1b[31m\\ud800"
+    assert plain("Größe µs") == "Größe µs"
+
+
+def test_markdown_reads_a_name_as_it_is_written():
+    assert escape("all_reduce") == "all_reduce"
+    assert escape("_x_ <b>") == "&#95;x&#95; &#60;b&#62;"
+    assert escape("http://x") == "http&#58;//x"
+
+
+@settings(max_examples=examples(100))
+@given(run=runs())
+def test_the_table_of_cases_reaches_no_terminal_raw(run):
+    header, cases, footer = printable(run)
+    header = msgspec.structs.replace(
+        header, settings=msgspec.structs.replace(header.settings, timing=header.cclmark_version)
+    )
+    exporter = case_text()
+    text = exporter.begin(header) + "".join(map(exporter.add, cases)) + exporter.end(footer)
+    assert all(character == "\n" or character.isprintable() for character in text)
+
+
+def read_again(journal):
+    """The journal from its lines, as a file has them."""
+    entries = (journal.header, *journal.results, journal.footer)
+    return parse_journal([msgspec.json.encode(entry) for entry in entries], "journal")
+
+
+EVIL = "\x1b]0;x\x07"
+
+
+@pytest.mark.parametrize("format", ["table", "pccl", "markdown"])
+@pytest.mark.parametrize("measure", ["unidirectional", "latency", EVIL])
+@pytest.mark.parametrize("scope", ["pairs", "all-pairs", "host", EVIL])
+def test_transfers_of_unknown_kinds_are_shown_in_the_journals_words(format, measure, scope):
+    run = read_journal(RESULTS / "p2p.jsonl")
+    strange = msgspec.structs.replace(
+        run.transfers[-1].transfer,
+        **{"measure": measure, "scope": scope, "method": EVIL, "direction": EVIL},
+        **{"engine": EVIL, "host_memory": EVIL, "numa": EVIL},
+    )
+    result = msgspec.structs.replace(run.transfers[-1], transfer=strange)
+    unmeasured = msgspec.structs.replace(result, summary=None)
+    header = msgspec.structs.replace(run.header, cclmark_version=EVIL)
+    footer = msgspec.structs.replace(run.footer, message=f"stopped {EVIL}\nmore")
+    for results in ([result], [unmeasured], [result, unmeasured]):
+        journal = dataclasses.replace(run, header=header, results=results, footer=footer)
+        text = "".join(replayed(read_again(journal), format))
+        assert all(character == "\n" or character.isprintable() for character in text)
+        assert "x1b" in text or format == "pccl"
+
+
+def test_a_soak_and_one_placement_are_written_out_as_they_were_printed():
+    settings = msgspec.structs.replace(SAMPLE.header.settings, duration_s=60.0)
+    header = msgspec.structs.replace(SAMPLE.header, settings=settings)
+    inside = [one for one in SAMPLE.results if one.case.in_place]
+    text = "".join(replayed(dataclasses.replace(SAMPLE, header=header, results=inside), "table"))
+    assert "  soak       1:00\n" in text
+    assert "in-place" in text
+    assert "out-of-place" not in text
+
+
+@settings(max_examples=examples(100))
+@given(run=runs())
+def test_a_journal_is_read_with_printable_texts_or_as_written(run):
+    header, cases, footer = run
+    entries = [entry for entry in (header, *cases, footer) if entry is not None]
+    try:
+        lines = [msgspec.json.encode(entry) for entry in entries]
+    except UnicodeEncodeError:  # a lone surrogate, which no journal can hold
+        return
+    read = parse_journal(lines, "journal")
+    assert (read.header, read.results, read.footer) == printable((header, cases, footer))
+    raw = parse_journal(lines, "journal", as_written=True)
+    assert (raw.header, raw.results, raw.footer) == (header, cases, footer)
+    texts = json.dumps(msgspec.to_builtins([read.header, read.results]), ensure_ascii=False)
+    assert texts.isprintable()

@@ -1,0 +1,483 @@
+"""What holds for every text: ours come back as they were, and none makes an importer fall."""
+
+from __future__ import annotations
+
+import re
+import time
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cclmark.document.exporters import exporter_of
+from cclmark.errors import UsageError
+from cclmark.importing.importers import IMPORTERS, import_text
+from cclmark.importing.run import Given
+from cclmark.kinds.collective.nccl_tests import fit
+from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.plan.cases import Case
+from cclmark.plan.items import COLLECTIVE
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
+from cclmark.report.exports import replayed
+from cclmark.results.item_results import CaseResult
+from cclmark.results.schema import Condition, Footer, Summary, Verification
+from examples import examples
+from foreign_texts import LACKING, ORIGIN
+from patience import scaled
+from places import TESTS
+
+SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
+TEXTS = [path.read_text() for path in sorted((TESTS / "foreign").iterdir())]
+TEXTS += [path.read_text() for path in sorted((TESTS / "golden").glob("sample.*.txt"))]
+ALL = Given("all_reduce", None, 4, None, "float32", "sum")
+PATIENCE_S = 5.0
+
+
+def read(content, format=None, given=Given()):  # noqa: B008 - it does not change
+    return import_text(content, "a.txt", format, given, ORIGIN)[1]
+
+
+@st.composite
+def runs(draw):
+    """Results in the order of a run, both placements of a size or one of them."""
+    ranks = draw(st.integers(1, 9))
+    names = [name for name, row in OPERATIONS.items() if name != "barrier" and not row.round_trip]
+    results, seen = [], set()
+    for operation in draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)):
+        row = OPERATIONS[operation]
+        dtype = draw(st.sampled_from([*DTYPE_BYTES]))
+        reduction = draw(st.sampled_from(["sum", "max"])) if row.reduces else None
+        root = draw(st.integers(0, ranks - 1)) if row.rooted else None
+        placements = draw(st.sampled_from([(False,), (True,), (False, True)]))
+        for count in draw(st.lists(st.integers(1, 1 << 31), min_size=1, max_size=3, unique=True)):
+            for in_place in placements:
+                case = Case(
+                    operation=operation,
+                    ccl="nccl",
+                    ranks=ranks,
+                    dtype=dtype,
+                    size_bytes=size_for_count(operation, count, dtype, ranks),
+                    count=count,
+                    in_place=in_place,
+                    reduction=reduction,
+                    root=root,
+                )
+                if case not in seen:
+                    seen.add(case)
+                    results.append(result_of(draw, case, len(results)))
+    devices = [
+        msgspec.structs.replace(SAMPLE.header.devices[0], rank=rank, index=rank)
+        for rank in range(ranks)
+    ]
+    return msgspec.structs.replace(SAMPLE.header, devices=devices), results
+
+
+def result_of(draw, case, index):
+    time_s = draw(st.floats(1e-6, 5.0))  # nccl-tests prints two digits of ten seconds
+    wrong = draw(st.sampled_from([None, 0, 0, 1, 77, 123456]))
+    rate = case.size_bytes / time_s
+    return CaseResult(
+        index=index,
+        case=case,
+        status="wrong" if wrong else "ok",
+        summary=Summary(
+            "device",
+            *(time_s,) * 5,
+            0.0,
+            1,
+            rate,
+            rate * OPERATIONS[case.operation].bus_factor(case.ranks),
+        ),
+        verification=None if wrong is None else Verification(wrong),
+    )
+
+
+def exported(format, header, results, footer=None):
+    exporter = exporter_of(KINDS[COLLECTIVE], format)
+    lines = [exporter.begin(header), *(exporter.add(one) for one in results), exporter.end(footer)]
+    return "".join(lines).encode()
+
+
+FIGURE = re.compile(r"(?<![\w.:])\d+\.(\d+)(?=GBps|[^\w.:]|$)")
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(runs())
+def test_nccl_tests_text_of_ours_comes_back(run):
+    header, results = run
+    journal = read(exported("nccl-tests", header, results))
+    assert journal.footer is None
+    back = journal.results
+    assert {one.case for one in back} == {one.case for one in results}
+    found = {one.case: one for one in back}
+    for was in results:
+        now = found[was.case]
+        assert fit(now.summary.time_s * 1e6, 7) == fit(was.summary.time_s * 1e6, 7)
+        assert now.verification is None or now.verification.wrong == was.verification.wrong
+        assert (now.verification is None) == (was.verification is None)
+        assert now.status == was.status
+
+
+@pytest.mark.parametrize(("format", "half_digit_s"), [("flagcx", 5e-7), ("hccl", 5e-9)])
+@settings(max_examples=examples(60), deadline=None)
+@given(run=runs(), ended=st.sampled_from([None, 0, 1, 4]))
+def test_text_of_ours_without_columns_for_cases_comes_back(format, half_digit_s, run, ended):
+    header, results = run
+    footer = None if ended is None else Footer("", ended, 0.0, "a rank died" if ended == 4 else "")
+    shown = {}
+    for one in results:  # of a row that has both placements these formats show the first
+        shown.setdefault(msgspec.structs.replace(one.case, in_place=False), one)
+    journal = read(exported(format, header, results, footer))
+    back = {one.case: one for one in journal.results}
+    assert back.keys() == {one.case for one in shown.values()}
+    for was in shown.values():
+        now = back[was.case]
+        time_s = was.summary.time_s
+        allowed = half_digit_s * 1.05 + 1e-9 * time_s
+        assert abs(now.summary.time_s - time_s) <= allowed
+        assert now.status == was.status
+        if was.status == "wrong":
+            assert now.verification.wrong == was.verification.wrong
+    assert (journal.footer is None) == (ended is None)
+    if ended is not None:
+        wrong = any(one.status == "wrong" for one in results)
+        assert journal.footer.exit_code == (ended or int(wrong))
+        assert journal.footer.message == footer.message
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(runs(), runs(), st.booleans())
+def test_tables_of_several_numbers_of_ranks_come_back(one, other, told):
+    """Runs that were imported may hold several; what their devices are may not be known."""
+    results = one[1] + [
+        msgspec.structs.replace(result, index=len(one[1]) + result.index)
+        for result in other[1]
+        if result.case.ranks != one[1][0].case.ranks
+    ]
+    devices = max(one[0].devices, other[0].devices, key=len)
+    header = msgspec.structs.replace(one[0], devices=devices if told else [])
+    back = read(exported("nccl-tests", header, results))
+    assert {result.case for result in back.results} == {result.case for result in results}
+    found = {result.case: result.summary.busbw_bytes_per_s for result in back.results}
+    for was in results:
+        if was.summary.time_s * 1e6 < 1e5:  # of longer ones the digits are few
+            assert found[was.case] == pytest.approx(was.summary.busbw_bytes_per_s, rel=0.01)
+    assert [device.rank for device in back.header.devices] == [
+        device.rank for device in header.devices
+    ]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        # Of a series of equal runs the first one is enough.
+        pytest.param(file, marks=pytest.mark.exhaustive if re.search("-[2-9]$", file.stem) else [])
+        for file in sorted((TESTS.parent / "benchmarks" / "results").rglob("*.jsonl"))
+    ],
+)
+def test_json_of_ours_is_the_journal_again(file):
+    journal = read_journal(file)
+    assert read("".join(replayed(journal, "json")).encode()) == journal
+
+
+def test_json_of_a_soak_has_the_conditions_of_its_devices():
+    soak = read_journal(TESTS / "golden" / "sample.jsonl")
+    soak.conditions = [Condition(0, 0, 0, 1.7e9, clock_hz=1.9e9), Condition(1, 0, 0, 1.7e9)]
+    assert read("".join(replayed(soak, "json")).encode()) == soak
+
+
+NUMBERS = (
+    *("0", "-1", "1e999", "0e999", "1e-99", "9" * 30, "0.0", "nan", "inf", "-inf", "N/A", "1e18"),
+    *("4294967296", "9223372036854775807", "1.7976931348623157e308", "5e-324", "٣", "null", ""),
+)
+
+
+def _lines(text, random):
+    """A line dropped, doubled or moved, or all of them shuffled."""
+    lines = text.splitlines(keepends=True) or [""]
+    one, other = (random.randrange(len(lines)) for _ in range(2))
+    what = random.randrange(5)
+    if what == 0:
+        del lines[one]
+    elif what == 1:
+        lines.insert(other, lines[one])
+    elif what == 2:
+        lines[one], lines[other] = lines[other], lines[one]
+    elif what == 3:
+        del lines[one : one + random.randrange(1, 12)]
+    elif random.random() < 0.1:
+        random.shuffle(lines)
+    return "".join(lines)
+
+
+def _characters(text, random):
+    """Characters cut out, put in, replaced or doubled."""
+    place, length = random.randrange(len(text) + 1), random.choice((1, 1, 2, 8, 60))
+    put = "".join(random.choices('0123456789.-+eENA|#:;,{}[]"> \n\t\r\x1b…│é', k=length))
+    return random.choice(
+        (
+            text[:place] + text[place + length :],
+            text[:place] + put + text[place:],
+            text[:place] + put + text[place + length :],
+            text[: place + length] + text[place:],
+        )
+    )
+
+
+def _fields(text, random):
+    """A word or a number dropped, doubled or replaced."""
+    found = list(re.finditer(random.choice((r"[^\s|]+", r"\d+(?:\.\d*)?")), text))
+    if not found:
+        return text
+    word = random.choice(found)
+    put = random.choice(("", f"{word[0]} {word[0]}", random.choice(found)[0]))
+    if random.random() < 0.5:
+        put = random.choice(NUMBERS)
+    return text[: word.start()] + put + text[word.end() :]
+
+
+def faulty(text, random):
+    """``text`` with up to six faults."""
+    for _ in range(random.randint(1, 6)):
+        text = random.choice((_lines, _characters, _fields, _fields))(text, random)
+    return text
+
+
+def size_in(text, size_bytes):
+    """Whether the text has that number, or the same with a unit."""
+    if str(size_bytes) in text:
+        return True
+    gigabytes = re.findall(r"(\d+(?:\.\d+)?)GB", text)
+    if any(round(float(number) * 1e9) == size_bytes for number in gigabytes):
+        return True
+    powers = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+    found = re.findall(r"(\d+)\s*([KMGTPE]?)i?B", text)
+    return any(int(number) * 1024 ** powers[unit] == size_bytes for number, unit in found)
+
+
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from(TEXTS),
+    st.integers(0, (1 << 64) - 1),
+    st.sampled_from([None, *IMPORTERS]),
+    st.sampled_from([Given(), ALL]),
+)
+def test_a_text_with_faults_is_read_or_refused_and_nothing_is_made_up(text, seed, format, given):
+    # A seed in place of a strategy for each fault: drawing those takes longer than reading.
+    require_sound(faulty(text, Random(seed)), format, given)
+
+
+def require_sound(text, format, given):
+    """A text is refused, or what is read of it stands in it. Nothing else is raised."""
+    began_s = time.monotonic()
+    try:
+        journal = read(text.encode(errors="surrogatepass"), format, given)
+    except UsageError as error:
+        assert str(error)
+        return
+    finally:
+        assert time.monotonic() - began_s < scaled(PATIENCE_S)
+    numbers = numbers_in(text) if journal.transfers else set()
+    for result in journal.transfers:
+        require_sound_copy(numbers, journal, result)
+    for result in journal.cases:
+        if journal.header.imported is None:  # a whole journal
+            continue
+        rounded = any("rounds this size up" in one for one in journal.header.notices)
+        if journal.header.imported.format == "all-gather-object":  # which always has one element
+            assert result.case.size_bytes in (4, 4 * result.case.ranks)
+            continue
+        if journal.header.imported.format == "deepep":  # which prints bandwidths, seldom sizes
+            shown = (result.summary.algbw_bytes_per_s / 1e9, result.summary.time_s * 1e6)
+            assert any(round(figure, 9) in numbers_in(text) for figure in shown)
+            continue
+        part_bytes, rest = divmod(result.case.size_bytes, result.case.ranks)
+        in_parts = any("are per rank in the input" in one for one in journal.header.notices)
+        assert (
+            rounded
+            or size_in(text, result.case.size_bytes)
+            or (in_parts and not rest and size_in(text, part_bytes))
+        )
+        assert result.summary.time_s > 0
+        even = result.summary.algbw_bytes_per_s * OPERATIONS[result.case.operation].bus_factor(
+            result.case.ranks
+        )
+        uneven = any("parts are uneven" in one for one in journal.header.notices)
+        if not (uneven and result.case.operation == "alltoallv"):
+            assert result.summary.busbw_bytes_per_s == pytest.approx(even)
+    # What was read can be written.
+    msgspec.json.encode(journal.header)
+
+
+def numbers_in(text):
+    """The numbers of a text, to nine decimals."""
+    found = re.findall(r"\d{1,30}(?:\.\d*)?(?:e\+?\d\d?)?", text)
+    return {round(float(word), 9) for word in found}
+
+
+def require_sound_copy(numbers, journal, result):
+    """The figures of a copy are in the text, in the units of tools, or are half of one."""
+    if journal.header.imported is None:
+        return
+    transfer, summary = result.transfer, result.summary
+    assert transfer.is_within(len(journal.header.devices))
+    assert summary.time_s > 0
+    if transfer.measure == "latency":
+        figures = (summary.time_s * 1e6, summary.time_s * 1e9)
+    else:
+        figures = tuple(summary.bytes_per_s / one for one in (1e9, 5e8, 1e6, 1 << 20, 1.25e8))
+        rate = min(summary.flow_bytes_per_s or [summary.bytes_per_s / len(transfer.flows)])
+        assert transfer.size_bytes / summary.time_s == pytest.approx(rate)
+    assert any(round(float(f"{figure:.12g}"), 9) in numbers for figure in figures)
+
+
+FILES = sorted((TESTS / "foreign").iterdir())
+MUTATIONS = 5000 if examples(5000) == 5000 else 40
+each_file = pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
+
+
+def given_for(file):
+    return Given(**LACKING.get(file.name, {}))
+
+
+@pytest.mark.parametrize(
+    "file",
+    # In that of debugging rows are split into several lines.
+    [one for one in FILES if one.suffix == ".txt" and one.stem != "nccl-tests-debug"],
+    ids=lambda path: path.name,
+)
+def test_figures_of_0_are_refused_or_counted(file):
+    text, told = file.read_text(), given_for(file)
+    journal = read(text.encode(), None, told)
+    lines = text.split("\n")
+    tried = 0
+    for number, line in enumerate(lines, start=1):
+        zero = FIGURE.sub(lambda found: f"0.{'0' * len(found[1])}", line)
+        if zero == line:
+            continue
+        tried += 1
+        changed = "\n".join([*lines[: number - 1], zero, *lines[number:]])
+        try:
+            less = read(changed.encode(), None, told)
+        except UsageError:
+            continue
+        if len(less.results) < len(journal.results):
+            new = {*less.header.notices} - {*journal.header.notices}
+            assert any(re.search(rf"\b{number}\b", one) for one in new), (number, zero, new)
+    assert tried
+
+
+@each_file
+def test_thousands_of_faults(file):
+    text, given = file.read_text(), given_for(file)
+    assert read(text.encode(), None, given).results
+    for seed in range(MUTATIONS):
+        require_sound(faulty(text, Random(f"{file.name} {seed}")), None, given)
+
+
+def measured(journal):
+    """What was measured: cases or copies, each with its figures, without the times of calls."""
+    return {
+        (one.item.describe(), one.cycle, one.summary and replace_call(one.summary))
+        for one in journal.results
+    }
+
+
+def replace_call(summary):
+    fields = {"call_s": None} if hasattr(summary, "call_s") else {}
+    return msgspec.json.encode(msgspec.structs.replace(summary, **fields))
+
+
+# Of these each rank prints its own figures, and the slowest of those in the text counts.
+BY_RANKS = ("all-gather-object", "all-reduce-latency", "deepep-elastic", "deepep-low-latency")
+
+
+@each_file
+def test_every_beginning_is_read_as_far_as_it_goes_or_refused(file):
+    lines, given = file.read_text().splitlines(keepends=True), given_for(file)
+    whole = measured(read("".join(lines).encode(), None, given))
+    read_lengths = 0
+    for length in range(1, len(lines)):
+        try:
+            part = read("".join(lines[:length]).encode(), None, given)
+        except UsageError:
+            continue
+        read_lengths += 1
+        if not file.name.startswith(BY_RANKS):
+            assert measured(part) <= whole
+    is_whole = file.suffix == ".json" or file.name.startswith(BY_RANKS) or len(lines) < 10
+    assert read_lengths or is_whole
+
+
+@each_file
+def test_a_word_in_place_of_a_figure_is_refused_or_noticed(file):
+    """Without a notice the journal keeps all figures: the word was of no importance."""
+    text, given = file.read_text(), given_for(file)
+    whole = read(text.encode(), None, given)
+    figures = list(re.finditer(r"(?<![\w.])\d+\.\d+(?![\w.])", text))
+    for found in figures[:: max(1, len(figures) // 60)]:
+        changed = f"{text[: found.start()]}garbage{text[found.end() :]}"
+        try:
+            other = read(changed.encode(), None, given)
+        except UsageError:
+            continue
+        if other.header.notices == whole.header.notices:
+            assert measured(other) == measured(whole), changed.splitlines()[
+                text.count("\n", 0, found.start())
+            ]
+
+
+UNITS = (
+    ("GB/s", "MB/s"),
+    ("GB/s", "GiB/s"),
+    ("GB/s)", "Gb/s)"),
+    ("GBps", "MBps"),
+    ("(us)", "(ms)"),
+)
+UNITS += (("[usec]", "[msec]"), ("(usec)", "(msec)"), ("MB/s)", "KB/s)"), ("(GB/Sec)", "(MB/Sec)"))
+UNITS += (("MiB/sec", "KiB/sec"), ("Gb/sec", "Mb/sec"), (" us", " ms"), ("(US)", "(MS)"))
+
+
+@pytest.mark.parametrize(("old", "new"), UNITS)
+def test_other_units_than_the_tools_are_refused(old, new):
+    tried = 0
+    for file in FILES:
+        text = file.read_text()
+        if old in text:
+            tried += 1
+            with pytest.raises(UsageError):
+                read(text.replace(old, new).encode(), None, given_for(file))
+                pytest.fail(f"{file.name} is read with {new}")
+    assert tried
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.one_of(st.binary(max_size=400), st.text(max_size=400).map(str.encode)))
+def test_what_no_tool_wrote_is_refused(content):
+    for format in (None, *IMPORTERS):
+        with pytest.raises(UsageError):
+            read(content, format, ALL)
+
+
+@pytest.mark.parametrize(
+    "piece", [" ", "a", "1", "#", "# ", "|", "{", "[", "1 ", "-", "\x1b[", "Comm size: ", "1:", "."]
+)
+@pytest.mark.parametrize("start", ["", "#  size  count  type  time  time\n", "Comm size: ", '{"'])
+def test_long_texts_take_no_long_time(piece, start):
+    content = (start + piece * (60_000 // len(piece))).encode()
+    for format in (None, *IMPORTERS):
+        began_s = time.monotonic()
+        with pytest.raises(UsageError):
+            read(content, format, ALL)
+        assert time.monotonic() - began_s < scaled(PATIENCE_S)
+
+
+@pytest.mark.parametrize("piece", ["a", "a_", "key", "a.", "1:"])
+def test_a_line_of_a_kind_of_host_name_costs_no_more_than_its_length(piece):
+    """The library's log may begin anywhere in a line, with a host's name."""
+    text = (TESTS / "foreign" / "nccl-tests-2.19.txt").read_text()
+    began_s = time.process_time()
+    read((text + piece * (1_000_000 // len(piece)) + "\n").encode(), "nccl-tests")
+    assert time.process_time() - began_s < scaled(1.0)

@@ -1,0 +1,392 @@
+"""Every format against a stored text, and what holds of formats for any results."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import re
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.document.document_text import document_of
+from cclmark.document.exporter import Observer
+from cclmark.document.exporters import exporter_of
+from cclmark.document.head import device_lines, method_of
+from cclmark.document.naming import NamedRun
+from cclmark.document.placement_rows import RowCollector
+from cclmark.document.report_kind import View
+from cclmark.kinds.collective.document import CaseView, table_of_cases
+from cclmark.kinds.collective.nccl_tests import fit
+from cclmark.kinds.registry import KINDS, read_journal, report_kind
+from cclmark.plan.items import COLLECTIVE, P2P, PAIRS
+from cclmark.plan.transfers import Transfer
+from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.results.schema import (
+    DeviceDescription,
+    Footer,
+    Header,
+    Paths,
+    TransferSummary,
+    Verification,
+)
+from goldens import GOLDEN, require_golden
+from places import REPOSITORY
+from reports import case_text
+
+RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
+SAMPLE = read_journal(GOLDEN / "sample.jsonl")
+OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]
+END = Footer("", 0, 0.0)
+FILES = {
+    "csv": "sample.csv",
+    "json": "sample.json",
+    "markdown": "sample.md",
+    "nccl-tests": "sample.nccl-tests.txt",
+    "flagcx": "sample.flagcx.txt",
+    "hccl": "sample.hccl.txt",
+}
+replace = msgspec.structs.replace
+
+
+def export(exporter, results, of=SAMPLE.header, footer=SAMPLE.footer):
+    return exporter.begin(of) + "".join(map(exporter.add, results)) + exporter.end(footer)
+
+
+def exported_as(name, results=SAMPLE.results, of=SAMPLE.header, footer=SAMPLE.footer):
+    return export(exporter_of(KINDS[COLLECTIVE], name), results, of, footer)
+
+
+def header(*, planned_cases=0, **settings):
+    changed = replace(SAMPLE.header.settings, **settings)
+    return replace(SAMPLE.header, planned_cases=planned_cases, settings=changed)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_whole_run_reads_as_stored(name):
+    require_golden(FILES[name], exported_as(name))
+    cut = exported_as(name, SAMPLE.results[:1], footer=None)
+    assert "1024" in cut or "1 KiB" in cut
+    assert cut.endswith("\n")
+    assert exported_as(name, [], footer=None).endswith("\n")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_imports_none_of_its_formats(kind):
+    """A run imports only the format that it writes."""
+    code = (
+        f"import sys; from cclmark.kinds.registry import report_kind; report_kind({kind!r})\n"
+        "print(*(name for name in sys.modules if name.startswith(('cclmark.', 'jinja2'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = ("nccl_tests", "flagcx", "hccl", "pictures", "jinja2")
+    assert not [name for name in done.stdout.split() if name.endswith(heavy)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "text"),
+    [
+        ((-1, -1), ""),
+        ((0, -1), ""),
+        ((0, 0), ", NUMA node 0"),
+        ((0, 0, 1, 1), ", NUMA nodes 0,0,1,1"),
+    ],
+)
+def test_numa_nodes_are_named_where_all_are_known(nodes, text):
+    devices = [
+        DeviceDescription(rank, "h", "cuda", rank, "GPU", 1 << 30, numa_node=node)
+        for rank, node in enumerate(nodes)
+    ]
+    (line,) = device_lines(devices, "")
+    assert line.endswith(text)
+    assert ("NUMA" in line) == bool(text)
+
+
+@pytest.mark.parametrize(
+    ("checks", "words"),
+    [
+        (0, "outputs not checked"),
+        (1, "each case's output checked after timing"),
+        (3, "each case's output checked 3 times after timing"),
+    ],
+)
+def test_the_method_says_what_is_checked_and_when(checks, words):
+    assert words in method_of(header(check=checks)).split(", ")
+
+
+class TestStructured:
+    def without_numbers(self):
+        summary = replace(OUT.summary, p99_s=math.nan, busbw_bytes_per_s=math.inf)
+        return replace(OUT, summary=summary)
+
+    def record(self, result):
+        return next(csv.DictReader(io.StringIO(exported_as("csv", [result]))))
+
+    def test_csv_has_no_text_where_there_is_no_number(self):
+        record = self.record(self.without_numbers())
+        assert (record["p99_us"], record["busbw_gbps"]) == ("", "")
+
+    def test_csv_cells_are_no_formulas(self):
+        record = self.record(replace(SKIPPED, reason="=HYPERLINK(1)", route=" -1+1"))
+        assert (record["reason"], record["route"]) == ("'=HYPERLINK(1)", "' -1+1")
+
+    def test_json_holds_everything_that_the_journal_holds(self):
+        document = json.loads(exported_as("json"))
+        assert msgspec.convert(document["header"], Header) == SAMPLE.header
+        cases = [msgspec.convert(case, CaseResult) for case in document["cases"]]
+        assert cases == SAMPLE.results
+
+    def test_json_has_no_nan(self):
+        (case,) = json.loads(exported_as("json", [self.without_numbers()]))["cases"]
+        assert (case["summary"]["p99_s"], case["summary"]["busbw_bytes_per_s"]) == (None, None)
+        assert case["samples"] == msgspec.to_builtins(OUT.samples)
+
+    def test_json_of_a_soak_holds_no_results(self):
+        of = header(cycles=0, duration_s=60.0)
+        document = json.loads(exported_as("json", [OUT, IN], of, END))
+        assert document["findings"] is None
+        assert [one["status"] for one in document["cases"]] == ["ok", "ok"]
+
+    def test_json_of_an_interrupted_run_says_so_first(self):
+        stopped = Footer("", 130, 1.0, message="interrupted")
+        text = exported_as("json", [OUT], header(planned_cases=14), stopped)
+        first, *_ = json.loads(text)["findings"]
+        assert first["severity"] == "look"
+        assert first["sentence"] == "the run ended early after 1 of 14 cases: interrupted"
+
+    @pytest.mark.parametrize("kind", [COLLECTIVE, P2P, PAIRS])
+    def test_json_has_the_findings_of_the_document(self, kind):
+        place = {COLLECTIVE: "collectives", P2P: "p2p", PAIRS: "report/pairs"}[kind]
+        journal = read_journal(RESULTS / f"{place}.jsonl")
+        loud = Paths("nccl", "log", messages=["the library says so"])
+        journal = dataclasses.replace(journal, paths=[loud])
+        exporter = exporter_of(KINDS[kind], "json", View(journal))
+        exporter.connect(loud)
+        text = export(exporter, journal.results, journal.header, journal.footer)
+        found = json.loads(text)["findings"]
+        document = document_of(report_kind(kind).document, NamedRun("", journal))
+        own = [one["sentence"] for one in found if one["sentence"] not in journal.header.notices]
+        assert sorted(own) == sorted(one.sentence for one in document.findings)
+        order = ["bad", "look", "good", "note"]
+        assert found == sorted(found, key=lambda one: order.index(one["severity"]))
+        assert "nccl reports: the library says so" in own or kind == P2P
+
+
+class TestTable:
+    @pytest.mark.parametrize(
+        ("of", "results", "expected"),
+        [
+            ((14, {}), [OUT], "1 of 14 cases measured, 1 checked, 0 wrong"),
+            ((14, {}), [], "0 of 14 cases measured, 0 checked"),
+            ((2, {"cycles": 3}), [OUT, IN], "2 of 6 cases measured, 2 checked, 0 wrong"),
+            ((9, {}), [WRONG, SKIPPED], "1 of 9 cases measured, 1 checked, 1 wrong, 1 skipped"),
+            ((2, {}), [OUT, IN], "2 of 2 cases checked, 0 wrong"),
+            ((9, {"cycles": 0}), [OUT, IN], "2 of 2 cases checked, 0 wrong"),
+            ((0, {}), [OUT], "1 of 1 cases checked, 0 wrong"),
+        ],
+        ids=["early", "at once", "cycles", "skipped", "whole", "endless", "not noted"],
+    )
+    def test_tells_how_much_of_the_plan_was_measured(self, of, results, expected):
+        text = export(case_text(), results, header(planned_cases=of[0], **of[1]), END)
+        assert text.splitlines()[-1].strip() == expected
+
+    @pytest.mark.parametrize(
+        ("planned", "expected"),
+        [
+            (6, "1 of 6 transfers measured, 1 checked, 0 wrong"),
+            (1, "1 of 1 copies checked, 0 wrong"),
+        ],
+    )
+    def test_matrices_tell_how_much_of_the_plan_was_measured(self, planned, expected):
+        transfer = Transfer("unidirectional", "pairs", "CE", "write", ((0, 1),), 1 << 20)
+        summary = TransferSummary(1e-3, 1e-3, 1e-3, 9, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
+        result = TransferResult(0, transfer, "ok", summary=summary, verification=Verification(0))
+        table = exporter_of(KINDS[P2P], "table")
+        text = export(table, [result], header(planned_cases=planned), END)
+        assert text.splitlines()[-1].strip() == expected
+
+    FULL_COLUMNS = 151  # with the time of the devices beside the cost of a call
+
+    def rows(self, text):
+        """The lines of the table: its head, and its rows, which are all of float32."""
+        return [line for line in text.splitlines() if "fp32" in line or "dtype" in line]
+
+    @pytest.mark.parametrize("largest", [10**11, 10**12, (1 << 50) - 1])
+    def test_columns_stay_aligned_whatever_is_counted(self, largest):
+        case = replace(OUT.case, size_bytes=largest, count=largest)
+        results = [
+            OUT,
+            replace(OUT, case=case),
+            *(replace(OUT, summary=replace(OUT.summary, cv=cv)) for cv in (9.9999, 123.4)),
+            *(
+                replace(OUT, verification=replace(OUT.verification, wrong=wrong))
+                for wrong in (99_999, 100_000, 9_999_600, 10**12, 4 * largest)
+            ),
+        ]
+        text = export(case_text("out-of-place"), results, header(end_bytes=largest))
+        head, *rows = self.rows(text)
+        assert len(rows) == len(results)
+        assert {len(row) for row in rows} == {len(head)}
+        assert str(largest) in rows[1]
+
+    @pytest.mark.parametrize("columns", [79, 80, 91, 92, 100, 110, 120, FULL_COLUMNS - 1])
+    @pytest.mark.parametrize("placements", ["both", "in-place"])
+    @pytest.mark.parametrize("cycles", [1, 2])
+    def test_no_row_is_wider_than_the_terminal(self, columns, placements, cycles):
+        results = (OUT, IN, OUT_NEXT, WRONG) if placements == "both" else (IN, WRONG)
+        text = export(case_text(placements, columns=columns), results, header(cycles=cycles))
+        lines = text[text.index("\n\n") :].splitlines()
+        assert all(len(line) <= max(columns, 80) for line in lines if "wrong:" not in line)
+
+    @pytest.mark.parametrize("columns", [FULL_COLUMNS, 400])
+    def test_a_wide_terminal_changes_nothing(self, columns):
+        anywhere = self.rows(export(case_text(), SAMPLE.results))
+        assert self.rows(export(case_text(columns=columns), SAMPLE.results)) == anywhere
+        assert max(map(len, anywhere)) == self.FULL_COLUMNS
+
+    @given(
+        st.lists(
+            st.tuples(st.integers(-3, 9), st.floats(-1, 1e9), st.floats(-1e9, 1e10)), max_size=30
+        )
+    )
+    def test_a_soak_shows_whatever_a_journal_holds(self, entries):
+        exporter = table_of_cases(View(), CaseView(), is_soak=True)
+        assert isinstance(exporter, Observer) and not isinstance(case_text(), Observer)
+        results = [
+            replace(
+                OUT,
+                cycle=cycle,
+                started_at_s=1e9 + at_s,
+                summary=replace(OUT.summary, time_s=time_s),
+            )
+            for cycle, time_s, at_s in entries
+        ]
+        text = export(exporter, results, header(cycles=0, duration_s=5400.0))
+        assert f"of {len(entries)} results checked" in text
+        assert all(character == "\n" or character.isprintable() for character in text)
+
+
+class TestOtherTools:
+    def test_rows_match_the_regular_expression_that_scripts_use(self):
+        number = r"\s+(\d+\.?\d*(?:e\+\d+)?)"
+        wrong = r"\s+(\d+|N/A)"
+        pattern = re.compile(
+            r"^\s+(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(-?\d+)" + (number * 3 + wrong) * 2 + "$"
+        )
+        text = exported_as("nccl-tests", [OUT, IN, OUT_NEXT, WRONG])
+        matches = [match for match in map(pattern.match, text.splitlines()) if match]
+        assert [int(match[1]) for match in matches] == [1024, 262144]
+        assert (float(matches[1][8]), float(matches[1][12])) == (19.82, 19.55)
+
+    def test_one_placement_only_leaves_the_other_na(self):
+        lines = exported_as("nccl-tests", [OUT, OUT_NEXT]).splitlines()
+        rows = [line.split() for line in lines if line.strip() and line[0] != "#"]
+        assert [row[9:] for row in rows] == [["N/A"] * 4] * 2
+
+    def test_nothing_measured_is_no_bandwidth(self):
+        text = exported_as("nccl-tests", [SKIPPED])
+        assert not [line for line in text.splitlines() if line.strip() and line[0] != "#"]
+        assert "# Avg bus bandwidth    : nan \n" in text
+
+    @pytest.mark.parametrize(
+        ("sizes", "expected"),
+        [
+            ((8, 1 << 30, 0, 2.0), "minBytes 8 maxBytes 1073741824 step: 2(factor)"),
+            ((8, 1024, 8, 0.0), "minBytes 8 maxBytes 1024 step: 8(bytes)"),
+        ],
+    )
+    def test_the_sizes_are_those_of_the_settings(self, sizes, expected):
+        names = ("begin_bytes", "end_bytes", "step_bytes", "factor")
+        of = header(**dict(zip(names, sizes, strict=True)))
+        assert expected in exported_as("nccl-tests", of=of)
+
+    def test_a_run_that_was_fine_ends_like_one_of_nccl_tests(self):
+        footer = replace(SAMPLE.footer, exit_code=0, message="")
+        text = exported_as("nccl-tests", [OUT, IN], footer=footer)
+        concluded = "# Collective test concluded: all_reduce_perf (cclmark 0.1.0, nccl)\n#\n\n"
+        assert text.endswith(concluded)
+        assert "# error" not in text
+
+    # Expected texts come from nccl-tests' own getFloatStr, compiled.
+    @pytest.mark.parametrize(
+        ("value", "width", "expected"),
+        [
+            (0.0, 6, "  0.00"),
+            (12.345, 7, "  12.35"),
+            (999.995, 6, "1000.0"),
+            (9999.95, 7, "9999.95"),
+            (9999.995, 7, "10000.0"),
+            (123456.78, 7, " 123457"),
+            (99999.96, 6, "100000"),
+            (1234567.0, 6, " 1e+06"),
+            (12345678.0, 7, "1.2e+07"),
+            (float("nan"), 6, "   nan"),
+        ],
+    )
+    def test_numbers_give_up_decimals_before_they_outgrow_their_column(
+        self, value, width, expected
+    ):
+        assert fit(value, width) == expected
+
+    @pytest.mark.parametrize("name", ["flagcx", "hccl"])
+    def test_the_placement_that_is_shown_is_named(self, name):
+        text = exported_as(name, [one for one in SAMPLE.results[:6] if one.case.in_place])
+        comments = [line for line in text.splitlines() if line[0] == "#"]
+        # A notice of the run precedes it.
+        assert comments[1] == "# all_reduce float32 sum in-place, nccl, 4 ranks"
+
+    def test_hccl_repeats_its_settings(self):
+        text = exported_as("hccl", [OUT], header(iterations=20, warmup=5), None)
+        settings = "the minbytes is 1024, maxbytes is 67108864, iters is 20, warmup_iters is 5\n"
+        assert settings in text
+        assert text.endswith("# the end of the run is missing\n")
+
+
+OF_OTHER = [replace(one, case=replace(one.case, operation="alltoallv")) for one in (OUT, OUT_NEXT)]
+OF_BARRIER = replace(OUT, case=replace(OUT.case, operation="barrier"))
+UNMEASURED = replace(OUT, status="skipped", summary=None)
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ([OUT, IN], [[], [(OUT, IN)], []]),
+        ([IN, OUT], [[], [(OUT, IN)], []]),
+        # One placement is noticed after the first row.
+        ([OUT, OUT_NEXT, OUT], [[], [(OUT, None), (OUT_NEXT, None)], [(OUT, None)], []]),
+        # What one operation lacks is not held against the next.
+        (
+            [*OF_OTHER, OUT, IN],
+            [[], [(one, None) for one in OF_OTHER], [], [(OUT, IN)], []],
+        ),
+        # What cannot have a second placement comes at once.
+        ([OF_BARRIER], [[(OF_BARRIER, None)], []]),
+        ([IN], [[], [(None, IN)]]),
+        # Cycles do not mix.
+        (
+            [OUT, replace(IN, cycle=1)],
+            [[], [(OUT, None), (None, replace(IN, cycle=1))], []],
+        ),
+        ([OUT, OUT], [[], [(OUT, None), (OUT, None)], []]),
+    ],
+)
+def test_rows_of_placements(results, expected):
+    collector = RowCollector()
+    found = [*map(collector.add, results), collector.finish()]
+    assert [[(row.out_of_place, row.in_place) for row in rows] for rows in found] == expected
+
+
+def test_a_row_has_the_figures_of_the_placement_that_has_some():
+    collector = RowCollector()
+    collector.add(UNMEASURED)
+    (row,) = collector.add(IN)
+    assert (row.summary, row.results) == (IN.summary, (UNMEASURED, IN))
+    (row,) = RowCollector(single=True).add(UNMEASURED)
+    assert row.summary is None

@@ -1,0 +1,104 @@
+"""Which journals adaptive runs continue with ``--resume``."""
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from cclmark.errors import UsageError
+from cclmark.kinds.experiment.measured_trials import EarlierTrials
+from cclmark.kinds.experiment.plan import SEARCH, Trial, trials_of
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.registry import read_journal
+from cclmark.plan.cases import Case
+from cclmark.plan.outline import outline_of
+from cclmark.plan.variants import DEFAULT
+from cclmark.results.journal import JournalWriter
+from places import TESTS
+
+HEADER = read_journal(TESTS / "golden" / "sample.jsonl").header
+CASE = Case("all_reduce", "shm", 2, "float32", 1024, 256, False, reduction="sum")
+NOMINAL = trials_of([CASE], [DEFAULT], 1)
+REQUEST = SimpleNamespace(
+    items=NOMINAL,
+    devices=SimpleNamespace(indices=[0, 1]),
+    processes=[[0], [1]],
+    settings=HEADER.settings,
+)
+
+
+def read(path, request=REQUEST, **options):
+    return EarlierTrials.read(
+        path, request, "cclmark tune", lambda trial: bool(trial.stage), **options
+    )
+
+
+def earlier_of(path):
+    return read(path).results
+
+
+def journal(path, items, results):
+    writer = JournalWriter(path)
+    plan = outline_of(items, 2, 2)
+    writer.write(msgspec.structs.replace(HEADER, plan=plan, devices=[], planned_cases=1))
+    for result in results:
+        writer.write(result)
+    writer.close(keep=True)
+    return path
+
+
+def result(stage, status="died", reason="for the test"):
+    return TrialResult(0, Trial(DEFAULT, 0, CASE, stage), status, reason=reason)
+
+
+def test_a_run_that_was_interrupted_before_its_first_trial_continues(tmp_path):
+    assert earlier_of(journal(tmp_path / "a.jsonl", NOMINAL, [])) == []
+
+
+def test_trials_of_the_search_count_again(tmp_path):
+    found = earlier_of(journal(tmp_path / "a.jsonl", NOMINAL, [result(SEARCH)]))
+    assert [one.trial.stage for one in found] == [SEARCH]
+
+
+def test_the_journal_of_an_experiment_is_refused(tmp_path):
+    path = journal(tmp_path / "a.jsonl", NOMINAL, [result("")])
+    with pytest.raises(UsageError, match="not the journal of cclmark tune"):
+        earlier_of(path)
+
+
+def test_other_sizes_are_refused(tmp_path):
+    larger = msgspec.structs.replace(CASE, size_bytes=4096, count=1024)
+    path = journal(tmp_path / "a.jsonl", trials_of([larger], [DEFAULT], 1), [])
+    with pytest.raises(UsageError, match="sizes"):
+        earlier_of(path)
+
+
+def test_other_settings_are_refused(tmp_path):
+    path = journal(tmp_path / "a.jsonl", NOMINAL, [result(SEARCH)])
+    settings = msgspec.structs.replace(HEADER.settings, iterations=77)
+    other = SimpleNamespace(**{**vars(REQUEST), "settings": settings})
+    with pytest.raises(UsageError, match="-n: not given in the journal, 77 in this command"):
+        read(path, other)
+
+
+def test_failures_can_be_repeated(tmp_path):
+    results = [
+        result(SEARCH, "skipped", "the library lacks it"),
+        result(SEARCH, "skipped", "the variant failed before: rank 1 died"),
+        result(SEARCH, "timeout"),
+        result(SEARCH),
+    ]
+    path = journal(tmp_path / "a.jsonl", NOMINAL, results)
+    assert len(read(path).results) == 4
+    again = read(path, repeats_failures=True)
+    assert [one.reason for one in again.results] == ["the library lacks it"]
+    assert again.predecessor.carried == 1
+    text = f"1 trial of {path}, begun {HEADER.started_at}, is kept; 3 trials that failed there"
+    assert again.notices() == [f"{text} are measured again"]
+
+
+def test_damaged_lines_are_reported(tmp_path):
+    path = journal(tmp_path / "a.jsonl", NOMINAL, [result(SEARCH)])
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], "{damaged\n", *lines[1:]]))
+    assert read(path).notices()[1:] == [f"1 line of {path} cannot be used"]

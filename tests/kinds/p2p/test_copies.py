@@ -1,0 +1,282 @@
+"""Findings about copies: computed once, the same in the terminal, in Markdown and on the page."""
+
+import html
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
+from cclmark.analysis.transfer_results import checks_of, outliers_of
+from cclmark.document.chart_model import Lines
+from cclmark.document.deviations import deviation_text, relative
+from cclmark.document.device_labels import device_labels
+from cclmark.document.document_text import document_of
+from cclmark.document.exporters import exporter_of
+from cclmark.document.naming import NamedRun
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.report_kind import View
+from cclmark.kinds.p2p.document import document_of_transfers
+from cclmark.kinds.p2p.formats import TransferPccl
+from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.plan.items import P2P
+from cclmark.plan.transfers import Transfer
+from cclmark.references.reference_store import shipped_references
+from cclmark.report.exports import replayed
+from cclmark.report.run_page import page_of
+from cclmark.results.journal import Journal
+from cclmark.results.schema import DeviceDescription, Verification, WrongOutput
+from places import REPOSITORY
+from reports import insights_on
+
+RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
+COPIES = read_journal(RESULTS / "p2p.jsonl")
+PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
+NAMES = ["DEV0", "DEV1", "DEV2", "DEV3"]
+CROWDED = f"4 ranks share 2 processors: {TIMES_MEAN_LITTLE}"
+replace = msgspec.structs.replace
+
+
+def notes():
+    return ReferenceNotes(shipped_references)
+
+
+def export(exporter, header, results):
+    return exporter.begin(header) + "".join(map(exporter.add, results)) + exporter.end(None)
+
+
+def formats(journal):
+    """The run in every format that people read, by name."""
+    run = NamedRun("", journal, notes())
+    return {
+        "table": "".join(replayed(journal, "table", references=shipped_references)),
+        "markdown": html.unescape(
+            "".join(replayed(journal, "markdown", references=shipped_references))
+        ),
+        "page": "\n".join(one.sentence for _, group in page_of([run]).insights for one in group),
+    }
+
+
+def slowed():
+    """The first copy at a third of its bandwidth."""
+    first = COPIES.transfers[0]
+    rate = first.summary.bytes_per_s / 3
+    summary = replace(
+        first.summary,
+        time_s=first.summary.time_s * 3,
+        bytes_per_s=rate,
+        flow_bytes_per_s=[rate],
+    )
+    return Journal(COPIES.header, results=[replace(first, summary=summary), *COPIES.transfers[1:]])
+
+
+@pytest.mark.parametrize("journal", [COPIES, slowed()], ids=["healthy", "one slow pair"])
+@pytest.mark.parametrize("format_name", ["table", "markdown", "page"])
+def test_every_format_has_the_same_findings(journal, format_name):
+    text = formats(journal)[format_name]
+    found = outliers_of(journal.transfers, journal.header).far
+    assert found
+    for one in found:
+        assert deviation_text(one, NAMES) in text
+    assert "no pair stands out" not in text
+    assert (
+        "120 of 120 copies checked, 0 wrong; 24 latencies of loads and stores have no output to "
+        "check"
+    ) in text
+    assert "normal" in text
+    assert ("low: 33% of the reference" in text) == (journal is not COPIES)
+
+
+def test_a_deviation_says_which_way_is_good():
+    assert relative(12.4, 13.28, lower_is_better=True) == "7% lower, better"
+    assert relative(20.0, 10.0, lower_is_better=True) == "100% higher, worse"
+    assert relative(226.7, 394.5, lower_is_better=False) == "43% lower, worse"
+    assert relative(400.0, 200.0, lower_is_better=False) == "100% higher, better"
+    # A link that moves data is not 100% slower.
+    assert relative(0.9941, 200.0, lower_is_better=False) == "a factor of 201 lower, worse"
+    assert relative(0.004, 400.0, lower_is_better=False) == "a factor of 100,000 lower, worse"
+    assert relative(1.2, 200.0, lower_is_better=False) == "99% lower, worse"
+    assert relative(0.0, 200.0, lower_is_better=False) == "100% lower, worse"
+    (worst, *_) = outliers_of(slowed().transfers, COPIES.header).far
+    assert "(67% lower, worse)" in deviation_text(worst, NAMES)
+
+
+def test_a_faster_pair_is_noted_and_not_worth_a_look():
+    kinds = {one.severity for one in insights_on(COPIES) if "lower, better" in one.sentence}
+    assert kinds == {"note"}
+    kinds = {one.severity for one in insights_on(slowed()) if "lower, worse" in one.sentence}
+    assert kinds == {"look"}
+
+
+def test_no_pair_stands_out_where_times_say_little():
+    journal = slowed()
+    crowded = replace(journal.header, notices=[CROWDED])
+    assert outliers_of(journal.transfers, crowded).far == []
+    for text in formats(Journal(crowded, results=journal.transfers)).values():
+        assert "stands out" not in text
+        assert "Pairs that stand out" not in text
+    injected = replace(crowded.settings, inject=["delay:pair=0-1,ms=1"])
+    assert outliers_of(journal.transfers, replace(crowded, settings=injected)).far
+
+
+@pytest.mark.parametrize("journal", [COPIES, PAIRS], ids=["p2p", "pairs"])
+def test_what_cannot_be_judged_is_not_good(journal):
+    """Neither on shared processors, nor without anything to compare with."""
+    crowded = Journal(replace(journal.header, notices=[CROWDED]), journal.results)
+    found = {one.sentence: one.severity for one in insights_on(crowded)}
+    assert found["Ranks share processors: these figures cannot be judged."] == "unknown"
+    few = [one for one in journal.results if pair_of(one.item) == (0, 1)]
+    found |= {one.sentence: one.severity for one in insights_on(Journal(journal.header, few))}
+    (lacking,) = [text for text in found if "to compare these figures with" in text]
+    assert lacking.startswith("There is no reference and no group of 4 or more pairs linked in ")
+    assert found[lacking] == "unknown"
+    assert "Nothing needs a look." not in found
+
+
+def pair_of(item):
+    return item.flows[0] if isinstance(item, Transfer) else item.pair
+
+
+def test_sentences_of_a_terminal_have_its_width():
+    view = View(Journal(COPIES.header), columns=80, references=notes())
+    text = export(exporter_of(KINDS[P2P], "table", view), COPIES.header, COPIES.transfers)
+    (place,) = [
+        place for place, line in enumerate(text.splitlines()) if line.startswith("  method ")
+    ]
+    method, rest = text.splitlines()[place : place + 2]
+    assert method.startswith("  method     device events behind a gate, until the median")
+    assert rest == " " * 13 + "%), every last sample checked"
+    # The rows of a table are longer.
+    (table,) = document_of(document_of_transfers, NamedRun("", COPIES, notes())).closing
+    rows = tuple(f"  {row[0]}" for row in (table.head, *table.rows))
+    prose = [line for line in text.splitlines() if not line.startswith(rows)]
+    assert max(map(len, prose)) <= 80
+
+
+def test_no_pair_of_collectives_stands_out_where_times_say_little():
+    words = "DEV0–DEV3: 8.77 µs, usual for NV18 6.31 µs (39% higher, worse): ping_pong, 8 B"
+    assert words in "".join(replayed(PAIRS, "table"))
+    assert f"{words}." in [one.sentence for one in insights_on(PAIRS)]
+    crowded = Journal(replace(PAIRS.header, notices=[CROWDED]), PAIRS.results)
+    for text in (
+        "".join(replayed(crowded, "table")),
+        *(one.sentence for one in insights_on(crowded)),
+    ):
+        assert "usual for" not in text
+        assert "stands out" not in text
+
+
+def test_what_has_no_output_is_not_counted_as_a_copy():
+    checks = checks_of(COPIES.transfers)
+    assert (checks.copies, checks.checked, checks.wrong, checks.unverifiable) == (120, 120, 0, 24)
+
+
+def limited(runtime, limit_bytes_per_s):
+    """The run with another limit of the links, on devices of ``runtime``."""
+    header = COPIES.header
+    return replace(
+        header,
+        devices=[replace(one, runtime=runtime) for one in header.devices],
+        relations=[replace(one, limit_bytes_per_s=limit_bytes_per_s) for one in header.relations],
+    )
+
+
+@pytest.mark.parametrize(
+    ("runtime", "reason"),
+    [("host", "caches of the processors are copied faster"), ("cuda", "too few for these pairs")],
+)
+@pytest.mark.parametrize("form", ["table", "markdown", "pccl", "page"])
+def test_shares_above_the_limit_are_counted_and_explained(form, runtime, reason):
+    def text_of(limit_bytes_per_s, shares):
+        header = limited(runtime, limit_bytes_per_s)
+        if form == "page":
+            return str(page_of([NamedRun("", Journal(header, results=COPIES.transfers))]).sections)
+        view = View(Journal(header), details=shares)
+        exporter = exporter_of(KINDS[P2P], form, view)
+        text = export(exporter, header, COPIES.transfers)
+        if not isinstance(exporter, TransferPccl):
+            return text
+        assert "exceed" not in text, "programs parse it"
+        return "\n".join(exporter.notices())
+
+    for limit, above in ((1e9, True), (1e13, False)):
+        text = text_of(limit, shares=True)
+        assert (reason in text) == above
+        assert ("shares of the link limit exceed 100 %, up to " in text) == above
+    assert ("exceed 100 %" in text_of(1e9, shares=False)) == (form == "page")
+
+
+def test_each_matrix_has_a_row_unless_curves_have_its_median():
+    (table,) = document_of(document_of_transfers, NamedRun("", COPIES, notes())).closing
+    assert len(table.rows) == 12
+    assert [*table.rows[0]] == [
+        *("Unidirectional bandwidth, write, CE, 512 MiB", "395.93 GB/s"),
+        *("395.73 (DEV3, DEV0)", "396.05 (DEV2, DEV3)", "100% of 396.4 GB/s"),
+    ]
+    assert not table.rows[-4][-1], "a latency without a reference"
+    blocks = read_journal(RESULTS / "p2p_blocks.jsonl")
+    (curves,) = document_of(document_of_transfers, NamedRun("", blocks)).closing
+    assert isinstance(curves, Lines)
+    assert curves.in_texts
+
+
+def test_connections_are_in_the_head_and_a_matrix_follows_its_last_result():
+    exporter = exporter_of(KINDS[P2P], "table")
+    head = exporter.begin(COPIES.header)
+    assert "link limit of a pair, one direction: 450 GB/s" in head
+    assert head.count("DEV3      NV18      NV18      NV18         X") == 1
+    assert head.count("DEV3         1         1         1         0") == 1
+    texts = [exporter.add(one) for one in COPIES.transfers[:25]]
+    titles = [text.split("[")[0].strip() for text in texts if text]
+    assert titles == [f"Unidirectional bandwidth, {way}, CE, 512 MiB" for way in ("write", "read")]
+    assert [*map(bool, texts)].index(True) == 12
+    assert "Connections" not in exporter.end(None)
+
+
+def test_wrong_copies_have_no_figure_and_their_elements_below():
+    first = COPIES.transfers[0]
+    found = Verification(2, [WrongOutput(0, 2, 7, "0x3", "0x4")])
+    wrong = replace(first, status="wrong", verification=found)
+    journal = Journal(COPIES.header, results=[wrong, *COPIES.transfers[1:]])
+    document = document_of(document_of_transfers, NamedRun("", journal))
+    heat = document.blocks[0]
+    assert (heat.texts[0][1], heat.values[0][1]) == ("WRONG", None)
+    assert [*heat.wrong] == [(0, 1)]
+    assert [*heat.reasons] == ["DEV0 → DEV1: 2 wrong, first element 7 is 0x4, not 0x3"]
+    assert document.findings[0].sentence.startswith("wrong data in 1 case: unidirectional write CE")
+    assert document.is_wrong
+    assert document.outcome.startswith("120 of 120 copies checked, 1 wrong")
+
+
+def device(rank, host, index, name):
+    return DeviceDescription(
+        rank=rank, host=host, runtime="", index=index, name=name, memory_bytes=0
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b"]), st.integers(0, 3), st.sampled_from(["", "GPU 0", "NIC 1"])
+        ),
+        max_size=12,
+    ),
+    st.booleans(),
+)
+def test_no_two_devices_have_one_name(described, hosts):
+    devices = [device(rank, *one) for rank, one in enumerate(described)]
+    found = device_labels(devices, hosts=hosts)
+    assert len(set(found)) == len(devices)
+    assert not any(" " in name for name in found)  # a name is a word of a printed matrix
+
+
+def test_names_are_numbers_unless_these_repeat():
+    gpus = [device(rank, "a", rank, "H100") for rank in range(2)]
+    assert device_labels(gpus) == ["DEV0", "DEV1"]
+    assert device_labels([*gpus, device(2, "b", 0, "H100")]) == [
+        "HOST0:DEV0",
+        "HOST0:DEV1",
+        "HOST1:DEV0",
+    ]
+    assert device_labels([*gpus, device(2, "a", 1, "mlx5_1")]) == ["H100#0", "H100#1", "mlx5_1"]

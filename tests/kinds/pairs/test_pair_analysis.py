@@ -1,0 +1,616 @@
+"""Collectives of pairs: the plan, what the figures say, the heat maps and the chart."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+import random
+import re
+import time
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.analysis.outliers import looked_at, outliers, sigmas_allowed
+from cclmark.analysis.pair_results import (
+    PairSweep,
+    at_once,
+    disturbance,
+    pair_deviations,
+    places_of,
+    sweeps,
+)
+from cclmark.analysis.summary import summarise
+from cclmark.document.chart_model import Heat
+from cclmark.document.document_text import document_of
+from cclmark.document.explained import tables_of_pairs
+from cclmark.document.exporters import exporter_of
+from cclmark.document.grid import curves, grid_lines, hidden_line, visible_width
+from cclmark.document.naming import NamedRun
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
+from cclmark.kinds.pairs.document import document_of_pairs, names_of
+from cclmark.kinds.registry import KINDS
+from cclmark.plan.cases import Case, Sweep, UnevenPattern
+from cclmark.plan.items import PAIRS
+from cclmark.plan.operations import PAIR_OPERATIONS
+from cclmark.plan.pair_cases import PairCases, pair_rounds, probe_of
+from cclmark.results.item_results import CaseResult
+from cclmark.results.journal import Journal
+from cclmark.results.schema import (
+    Explanation,
+    LibraryDescription,
+    Relation,
+    Samples,
+    Summary,
+    Verification,
+    WrongOutput,
+)
+from patience import scaled
+from places import REPOSITORY
+from samples import header_of, usual_settings
+
+KIB, MIB = 1 << 10, 1 << 20
+RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
+
+
+def pairs_of(devices):
+    return [(a, b) for a in range(devices) for b in range(a + 1, devices)]
+
+
+def case(pair=(0, 1), **changes):
+    values = {
+        **{"operation": "all_reduce", "ccl": "nccl", "ranks": 2, "dtype": "float32"},
+        **{"size_bytes": MIB, "count": MIB // 4, "in_place": False, "pair": pair},
+    }
+    return Case(**{**values, **changes})
+
+
+def result(one, time_s=1e-3, **changes):
+    rate = one.size_bytes / time_s
+    summary = Summary("device", time_s, time_s, time_s, time_s, time_s, 0.0, 6, rate, rate, 0.01)
+    values = {"status": "ok", "summary": summary, "verification": Verification(0)}
+    return CaseResult(0, one, **{**values, **changes})
+
+
+FIGURES = result(case(), 1.0).summary
+
+
+def header(devices=4, kind="NV18", **changes):
+    settings = usual_settings(end_bytes=MIB, factor=4.0, max_time_s=0.1)
+    library = LibraryDescription("nccl", "2.28.9", "/lib/libnccl.so")
+    relations = [Relation(a, b, kind, 1) for a in range(devices) for b in range(devices)]
+    common = {"devices": devices, "name": "Device <b>\\x1b[31m", "relations": relations}
+    return header_of(settings, library, **common, **changes)
+
+
+def heats_of(results, devices=4):
+    """The matrices of the document."""
+    run = NamedRun("", Journal(header(devices), results=results))
+    blocks = document_of(document_of_pairs, run).blocks
+    return [one for one in blocks if isinstance(one, Heat)]
+
+
+def table(results, *, devices=4, width=100, paint=unpainted, format="table", **options):
+    view = View(columns=width, paint=paint, **options)
+    exporter = exporter_of(KINDS[PAIRS], format, view)
+    text = exporter.begin(header(devices))
+    for one in results:
+        text += exporter.add(one)
+    return text + exporter.end(None)
+
+
+class TestPlan:
+    @given(st.integers(2, 30))
+    def test_every_two_devices_meet_once_and_no_device_twice_in_a_round(self, devices):
+        rounds = pair_rounds(devices)
+        assert sorted(pair for pairs in rounds for pair in pairs) == pairs_of(devices)
+        for pairs in rounds:
+            assert len({device for pair in pairs for device in pair}) == 2 * len(pairs)
+        assert len(rounds) == devices - 1 + devices % 2
+
+    def test_cases_of_all_pairs_are_alike_and_roots_are_both(self):
+        sweep = Sweep(
+            operations=PAIR_OPERATIONS,
+            ccls=["nccl"],
+            ranks=2,
+            sizes=[64, KIB],
+            dtypes=["float32"],
+            reductions=["sum"],
+            roots=[0, 1],
+            placements=[False],
+            uneven=UnevenPattern(),
+        )
+        of_two = list(sweep.cases())
+        cases = PairCases(of_two, 4)
+        assert len(cases) == 6 * len(of_two) == len(list(cases))
+        by_pair = {}
+        for one in cases:
+            by_pair.setdefault(one.pair, []).append(msgspec.structs.replace(one, pair=None))
+        assert sorted(by_pair) == pairs_of(4)
+        assert len({tuple(own) for own in by_pair.values()}) == 1
+        assert {one.operation for one in cases} == set(PAIR_OPERATIONS)
+        assert {one.root for one in cases if one.operation == "broadcast"} == {0, 1}
+        assert {one.root for one in cases if one.operation == "all_gather"} == {None}
+        for pair in pairs_of(4):
+            for place, one in enumerate(of_two):
+                assert cases[cases.index_of(pair, place)] == msgspec.structs.replace(one, pair=pair)
+        assert cases[-1] == cases[len(cases) - 1]
+        assert cases[2:4] == [cases[2], cases[3]]
+        with pytest.raises(IndexError):
+            cases[len(cases)]
+        # Those of a pair follow each other: its communicator is made once.
+        assert len([1 for a, b in itertools.pairwise(cases) if a.pair != b.pair]) == 5
+
+    def test_a_case_names_its_ranks(self):
+        assert case((2, 5)).describe().endswith("between ranks 2 and 5")
+
+
+class TestAnalysis:
+    def test_a_ping_pong_is_half_of_its_round_trip(self):
+        one = case(operation="ping_pong", size_bytes=1000)
+        samples = Samples([[2e-6, 2e-6]] * 6, [[2e-6, 2e-6]] * 6, [[0.0, 0.0]] * 6, 20)
+        summary = summarise(one, samples, usual_settings())
+        assert summary.time_s == pytest.approx(1e-6)
+        assert summary.max_s == pytest.approx(1e-6)
+        assert summary.algbw_bytes_per_s == pytest.approx(1e9)
+
+    def test_the_root_has_the_row(self):
+        assert places_of(case((1, 3))) == [(1, 3), (3, 1)]
+        assert places_of(case((1, 3), operation="broadcast", root=0)) == [(1, 3)]
+        assert places_of(case((1, 3), operation="broadcast", root=1)) == [(3, 1)]
+        assert places_of(msgspec.structs.replace(case(), pair=None)) == []
+
+    @given(
+        st.lists(st.floats(0.99, 1.01), min_size=11, max_size=20),
+        st.floats(1.2, 100.0),
+        st.floats(1e-9, 1e9),
+    )
+    def test_one_that_is_far_from_the_others_is_an_outlier_in_any_unit(self, near, factor, scale):
+        values = [value * scale for value in near] + [factor * scale]
+        usual, places = outliers(values)
+        assert places[-1:] == [len(near)]
+        assert min(values) * 0.999 <= usual <= max(values)
+
+    @pytest.mark.parametrize("values", [[], [1.0, 5.0, 1.0], [1.0, 1.02, 1.0, 1.01, 0.99]])
+    def test_too_few_or_too_near_values_have_no_outlier(self, values):
+        assert outliers(values)[1] == []
+
+    def test_the_fewer_values_the_further_away_is_far(self):
+        """What spreads like chance is none, the more so of few values, and where much is seen."""
+        assert sigmas_allowed(56, 56) == 5
+        counts = (56, 12, 8, 6, 4)
+        allowed = [sigmas_allowed(count, 96) for count in counts]
+        assert allowed == sorted(allowed)
+        assert sigmas_allowed(12, 96) == pytest.approx(9.0, abs=0.1)
+        assert sigmas_allowed(12, 960) > sigmas_allowed(12, 96)
+        # Between them lie 2 %, and one is 30 % slower.
+        near = [1.0, 1.02, 0.98, 1.01, 0.99, 1.015, 0.985, 1.0, 1.02, 0.98, 1.005]
+        assert outliers([*near, 0.7], 96)[1] == [11]
+        assert outliers([1.0, 1.02, 0.98, 0.85], 96)[1] == []
+        assert outliers([1.0, 1.0002, 0.9998, 0.85], 96)[1] == [3]
+
+    def test_the_fault_of_a_sample_of_four_h200_is_found(self):
+        """Twelve copies, one of which was held up by a third, as if of a page of 20 matrices."""
+        text = (RESULTS / "p2p_faults.txt").read_text()
+        slow = text.index("263.67")
+        rows = text[text.rindex("DEV0         x", 0, slow) : text.index("\n\n", slow)]
+        values = [float(word) for word in re.findall(r"\d+\.\d+", rows)]
+        usual, places = outliers(values, 240)
+        assert (len(values), usual) == (12, pytest.approx(395.11, abs=0.1))
+        assert [values[place] for place in places] == [263.67]
+
+    @pytest.mark.parametrize("devices", [3, 4, 8])
+    def test_healthy_machines_are_rarely_told_to_look_at_a_link(self, devices):
+        """Of eight matrices with normal noise of 2 %: 20 % and 11 % of runs with 5 deviations."""
+        chance, pairs = random.Random(7), devices * (devices - 1)
+        alarms, runs = 0, 200
+        for _ in range(runs):
+            matrices = [[math.exp(chance.gauss(0, 0.02)) for _ in range(pairs)] for _ in range(8)]
+            of = looked_at(matrices)
+            alarms += any(outliers(values, of)[1] for values in matrices)
+        assert alarms / runs <= 0.035
+
+    def test_all_matrices_of_a_page_are_judged_together(self):
+        """Six pairs with one that is far in two matrices, and is not among a hundred."""
+        times_s = [1.00, 1.002, 0.998, 1.001, 0.999, 1.05]
+        results = [
+            result(case(pair, size_bytes=size), time_s)
+            for size in (KIB, MIB)
+            for pair, time_s in zip(pairs_of(4), times_s, strict=True)
+        ]
+        found = sweeps(results)
+        assert [one.pair for one in pair_deviations(found, header().relations)] == [(2, 3)] * 2
+        many = [
+            PairSweep(msgspec.structs.replace(found[0].series, dtype=f"t{n}"), found[0].points)
+            for n in range(50)
+        ]
+        assert pair_deviations(many, header().relations) == []
+
+    def test_a_slow_pair_is_named_once_for_each_size_it_is_slow_at(self):
+        slow = (1, 2)
+        results = [
+            result(case(pair, size_bytes=size), 1e-3 if pair != slow else 1.5e-3)
+            for pair in pairs_of(4)
+            for size in (KIB, 4 * KIB, MIB)
+        ]
+        (sweep,) = sweeps(results)
+        found = pair_deviations([sweep], header().relations)
+        assert [(one.pair, one.size_bytes) for one in found] == [(slow, KIB), (slow, MIB)]
+        assert found[0].usual_s == pytest.approx(1e-3)
+
+    def test_pairs_are_compared_with_those_of_their_own_kind_of_link(self):
+        def same_socket(a, b):
+            return (a < 4) == (b < 4)
+
+        relations = [
+            Relation(a, b, "PIX" if same_socket(a, b) else "SYS", 1)
+            for a in range(8)
+            for b in range(8)
+        ]
+        results = [result(case(pair), 1e-3 if same_socket(*pair) else 4e-3) for pair in pairs_of(8)]
+        (sweep,) = sweeps(results)
+        assert pair_deviations([sweep], relations) == []
+        results[-1] = result(case((6, 7)), 4e-3)
+        (sweep,) = sweeps(results)
+        assert [one.pair for one in pair_deviations([sweep], relations)] == [(6, 7)]
+
+    def test_what_is_wrong_has_no_figure(self):
+        results = [result(case(), status="wrong"), result(case((0, 2)))]
+        (sweep,) = sweeps(results)
+        assert set(sweep.points[0].figures) == {(0, 2), (2, 0)}
+
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_of_two_results_of_a_case_the_wrong_one_counts(self, order):
+        results = [result(case()), result(case(), status="wrong", beside=1)]
+        (sweep,) = sweeps(results[::order])
+        assert sweep.points[0].results[0, 1].status == "wrong"
+
+    def test_the_bandwidth_is_of_the_median_time(self):
+        times_s = [1e-3, 2e-3, 4e-3, 5e-3]
+        pairs = [(0, 1), (0, 2), (0, 3), (1, 2)]
+        (sweep,) = sweeps([result(case(p), t) for p, t in zip(pairs, times_s, strict=True)])
+        (point,) = sweep.points
+        assert point.time_s == pytest.approx(3e-3)
+        assert point.bytes_per_s == pytest.approx(MIB / 3e-3)
+
+    def test_series_are_told_apart_by_all_but_size_pair_and_root(self):
+        alike = [case(), case((1, 2), size_bytes=8, count=2), case(root=1)]
+        assert len({one.series() for one in alike}) == 1
+        others = [case(dtype="int8"), case(in_place=True), case(reduction="max"), case(ccl="shm")]
+        assert len({one.series() for one in [case(), *others]}) == 5
+
+    @pytest.mark.parametrize(("beside_s", "ratio"), [(1.0, 1.0), (1.019, 1.019), (0.5, 0.5)])
+    def test_what_takes_as_long_beside_others_is_undisturbed(self, beside_s, ratio):
+        assert disturbance(result(case(), 1.0), result(case(), beside_s)) == pytest.approx(ratio)
+
+    @pytest.mark.parametrize(
+        ("alone", "beside"),
+        [
+            ({}, {"time_s": 1.021}),
+            ({"converged": False}, {}),
+            ({}, {"converged": False}),
+            ({}, {"status": "wrong"}),
+            ({"status": "skipped", "summary": None}, {}),
+            ({}, {"summary": msgspec.structs.replace(FIGURES, half_width=None)}),
+        ],
+    )
+    def test_what_is_slower_or_not_well_known_counts_as_disturbed(self, alone, beside):
+        values = [
+            result(case(), changes.pop("time_s", 1.0), **changes)
+            for changes in (dict(alone), dict(beside))
+        ]
+        assert disturbance(*values) is None
+
+    def test_pairs_at_once_are_told_with_the_ratios_that_allowed_it(self):
+        results = [
+            result(case()),
+            *(result(case((0, 2)), beside=1, at_once_ratio=one) for one in (0.99, 1.01, 1.02)),
+        ]
+        found = at_once(results)
+        assert (found.kept, found.median_ratio, found.worst_ratio) == (3, 1.01, 1.02)
+        assert at_once([result(case())]) is None
+
+
+class TestProbes:
+    @given(st.integers(1, 60), st.integers(2, 8))
+    def test_sizes_go_by_a_large_one_that_is_not_much_larger(self, number, factor):
+        sizes = [8 * factor**k for k in range(number)]
+        found = probe_of(sizes)
+        if found is None:
+            assert number < 3 or factor > 16
+            return
+        probe, followers = found
+        assert probe == number - 2
+        assert probe not in followers
+        assert number - 1 in followers
+        assert all(sizes[one] * 16 >= sizes[probe] for one in followers)
+        assert all(sizes[one] * 16 < sizes[probe] for one in range(probe) if one not in followers)
+
+    @pytest.mark.parametrize("sizes", [[], [8], [8, 16], [8, 1 << 20, 1 << 30]])
+    def test_too_few_are_not_worth_it(self, sizes):
+        assert probe_of(sizes) is None
+
+
+class TestReport:
+    def results(self, **changes):
+        return [
+            result(case(pair, operation=operation, root=root, size_bytes=size), time_s)
+            for pair in pairs_of(4)
+            for operation, root in (("all_reduce", None), ("broadcast", 0), ("broadcast", 1))
+            for size, time_s in ((KIB, 2e-6), (MIB, 1e-3 * (1 + sum(pair) / 1000)))
+        ]
+
+    def test_cells_are_where_they_belong(self):
+        lines = table(self.results()).splitlines()
+        begin = lines.index("  all_reduce · nccl")
+        assert lines[begin + 2].split("  ")[1] == "algbw [GB/s] at 1 MiB"
+        row = lines[begin + 6].split()
+        # 1048576 bytes in 1.003 ms between devices 1 and 2
+        assert row[:5] == ["DEV2", "1.05", "1.05", "x", "1.04"]
+        assert "time [µs] at 1 KiB" in "\n".join(lines)
+
+    def test_matrices_stand_beside_each_other_only_where_there_is_room(self):
+        wide, narrow = table(self.results(), width=200), table(self.results(), width=60)
+        assert re.search(r"algbw .* time .* time ", wide)
+        assert not re.search(r"algbw \[.* time ", narrow)
+        assert all(len(line) <= 60 for line in narrow.splitlines() if "DEV" in line[:8])
+
+    def test_what_failed_says_why(self):
+        results = self.results()
+        results[0] = result(
+            results[0].case, status="skipped", reason="too large \x1b[2J", summary=None
+        )
+        wrong = Verification(3, [WrongOutput(2, 3, 7, "1", "2")])
+        results[7] = result(results[7].case, status="wrong", verification=wrong, beside=1)
+        text = table(results)
+        assert "n/a" in text
+        assert r"too large \x1b[2J" in text
+        assert "WRONG" in text
+        assert "DEV2 got 3 wrong, first at index 7: expected 1, got 2 (with 1 other " in text
+        assert "1 wrong, 1 skipped" in text
+        assert r"1 KiB DEV0–DEV1: too large" in text
+        assert "1 MiB DEV0–DEV2: DEV2 got 3 wrong" in text
+
+    def test_many_reasons_are_counted(self):
+        results = [
+            result(case(pair), status="died", reason=f"{pair}", summary=None, verification=None)
+            for pair in pairs_of(8)
+        ]
+        text = table(results, devices=8)
+        assert text.count("\n  died  1 MiB DEV") == 20
+        assert "  8 more: see the journal\n" in text
+        assert "0 of 28 cases checked, 28 died" in text
+
+    def test_heat_says_how_good_a_value_is_and_takes_no_room(self):
+        painted, plain = table(self.results(), paint=ansi), table(self.results())
+        assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+
+    def test_values_that_hardly_differ_have_about_one_colour(self):
+        def colours(of):
+            results = [result(case(pair), of(pair)) for pair in pairs_of(4)]
+            painted = table(results, paint=lambda text, style: f"<{style}>{text}")
+            rows = [line for line in painted.splitlines() if re.match(r" *DEV\d .*<heat", line)]
+            return [[*map(int, re.findall(r"<heat(\d)>", line))] for line in rows]
+
+        slow = colours(lambda pair: 3e-3 if pair == (0, 1) else 1e-3)
+        assert [*slow[0], *slow[4]] == [0, 6, 6] * 2, "in bandwidth and in time"
+        near = colours(lambda pair: 1e-3 * (1 + sum(pair) / 1000))
+        assert {one for row in near for one in row} == {3}
+
+    def test_one_size_has_no_chart_and_no_matrix_twice(self):
+        results = [result(case(pair)) for pair in pairs_of(3)]
+        assert "against size" not in table(results, devices=3)
+        titles = [one.title for one in heats_of(results, 3)]
+        assert titles == [
+            f"all_reduce · nccl: {what} at 1 MiB" for what in ("algbw [GB/s]", "time [µs]")
+        ]
+
+    def test_names_tell_series_apart(self):
+        series = [case(reduction="sum").series(), case(reduction="sum", dtype="int8").series()]
+        assert names_of(series) == ["all_reduce float32", "all_reduce int8"]
+        assert names_of(series[:1]) == ["all_reduce"]
+        in_place = [case(in_place=True).series()]
+        assert names_of(in_place) == ["all_reduce in-place"]
+        assert names_of([*series[:1], *in_place]) == [
+            "all_reduce out-of-place",
+            "all_reduce in-place",
+        ]
+
+    def test_csv_has_a_line_for_each_case_with_its_devices(self):
+        exporter = exporter_of(KINDS[PAIRS], "csv")
+        text = exporter.begin(header()) + "".join(map(exporter.add, self.results()))
+        rows = list(csv.DictReader(io.StringIO(text + exporter.end(None))))
+        assert len(rows) == len(self.results())
+        assert (rows[0]["first"], rows[0]["second"]) == ("DEV0", "DEV1")
+        assert {row["beside"] for row in rows} == {"0"}
+
+    def test_markdown_has_the_same_matrices_and_nothing_runs(self):
+        text = table(self.results(), format="markdown")
+        assert "<b>" not in text.split("```")[2]
+        assert "\x1b" not in text
+        assert "| DEV2 | 1.05 | 1.05 | x | 1.04 |" in text
+        assert "## Algorithm bandwidth against size" in text
+
+    def test_a_sweep_that_is_all_wrong_shows_it(self):
+        wrong = Verification(3, [WrongOutput(1, 3, 7, "1", "2")])
+        text = table([result(case(), status="wrong", verification=wrong)], devices=2)
+        assert text.count("WRONG") == 4, "two cells of two matrices"
+        assert "every pair was wrong" in text
+
+    def test_pairs_that_were_not_reached_are_told_from_the_diagonal(self):
+        text = table(self.results()[:6])
+        assert re.search(r"DEV3 +- +- +- +x", text)
+
+    def test_the_summary_points_the_way_data_goes(self):
+        results = [
+            result(case(pair, operation=operation, root=root), 1e-3 + (pair == (1, 2)) * root)
+            for pair in pairs_of(4)
+            for operation in ("broadcast", "reduce")
+            for root in (0, 1)
+        ]
+        text = table(results)
+        lines = {
+            line.split()[0]: line for line in text.split("median over")[1].splitlines() if line
+        }
+        assert "(DEV2 → DEV1)" in lines["broadcast"]
+        assert "(DEV1 → DEV2)" in lines["reduce"]
+
+    def test_one_pair_is_no_range(self):
+        assert "DEV0–DEV1" not in table([result(case())], devices=2)
+
+    def test_many_series_have_figures_but_no_drawing(self):
+        results = [
+            result(case(dtype=f"type{number}", size_bytes=size))
+            for number in range(60)
+            for size in (KIB, MIB)
+        ]
+        text = table(results, devices=2)
+        assert "└" not in text
+        assert text.split("against size")[1].count("type59") == 2, "figures and summary"
+
+    def test_72_devices_are_no_trouble(self):
+        results = [
+            result(case(pair, size_bytes=size, operation=operation))
+            for pair in pairs_of(72)
+            for operation in ("all_reduce", "sendrecv")
+            for size in (KIB, MIB)
+        ]
+        begin_s = time.monotonic()
+        text = table(results, devices=72)
+        assert time.monotonic() - begin_s < scaled(60), "it grows with a power of the devices"
+        assert text.count("40 of 72 devices are not shown") == 2
+
+    def test_nothing_measured_is_no_crash(self):
+        assert "cases" not in table([])
+        assert "nothing was measured" in table(
+            [result(case(), status="skipped", reason="no", summary=None, verification=None)]
+        )
+
+    def test_more_devices_than_shown_are_counted(self):
+        text = table(self.results(), most_devices=2)
+        assert text.count("2 of 4 devices are not shown") == 2, "once for each operation"
+        assert hidden_line(3, 2, unpainted)[0].startswith("  1 of 3 devices is not shown")
+
+
+class TestChart:
+    def test_curves_are_where_their_values_are(self):
+        lines = curves([{1: 1.0, 2: 100.0}, {1: 10.0, 2: 100.0}], {1: "one", 2: "two"}, 80)
+        top, bottom = lines[0].split("│"), lines[13].split("│")
+        assert (float(top[0]), float(bottom[0])) == (100.0, 1.0)
+        assert top[1] == f"{'':>9}{'ab':>9}"
+        assert bottom[1] == f"{'a':>9}"
+        (middle,) = (line for line in lines[1:13] if "b" in line)
+        assert float(middle.split("│")[0]) == pytest.approx(10.0, rel=0.25)
+        assert lines[-1].split() == ["one", "two"]
+
+    @given(
+        st.dictionaries(st.integers(0, 60), st.floats(1e-6, 1e6), min_size=2),
+        st.integers(40, 200),
+    )
+    def test_a_chart_fits_its_width_and_keeps_the_last_place(self, values, width):
+        names = {place: f"{place}" for place in sorted(values)}
+        lines = curves([values], names, width)
+        assert max(map(len, lines)) <= width
+        assert lines[-1].split()[-1] == f"{max(values)}"
+        assert sum(line.count("a") for line in lines) <= len(values)
+
+    @pytest.mark.parametrize("series", [[], [{}], [{1: 0.0, 2: 0.0}]])
+    def test_nothing_to_draw_draws_nothing(self, series):
+        assert curves(series, {1: "a", 2: "b"}, 80) == []
+
+    def test_many_curves_in_one_place_are_cut_short(self):
+        same = [{1: 2.0, 2: 2.0}] * 20
+        lines = curves(same, {1: "1", 2: "2"}, 80)
+        assert any("abcdefg+" in line for line in lines)
+
+
+def test_paint_takes_no_room():
+    assert visible_width(ansi("abc", "heat3")) == 3
+    lines = grid_lines(["r"], ["c"], [[ansi("1.00", "red")]], paint=unpainted, width=80)
+    assert visible_width(lines[0]) == visible_width(lines[1])
+    assert math.isclose(float(re.sub(r"\x1b\[[0-9;]*m", "", lines[1]).split()[1]), 1.0)
+
+
+def explained(
+    pair, size, *, kernel="ring", channels=4, reason="", operation="all_reduce", root=None
+):
+    case = Case(operation, "nccl", 2, "float32", size, size // 4, False, root=root, pair=pair)
+    source = "plug-in" if kernel else "unknown"
+    found = Explanation(0, source, kernel, "RING", "LL", channels, reason)
+    return CaseResult(0, case, "ok", explanation=found)
+
+
+def way(case):
+    first, second = case.pair
+    if case.root is None:
+        return f"D{first}–D{second}"
+    return f"D{first} → D{second}" if case.root == 0 else f"D{second} → D{first}"
+
+
+RAN = "all_reduce float32 · nccl, what ran (the library's plug-in interface)"
+
+
+def test_pairs_that_agree_share_the_rows():
+    results = [explained(pair, size) for pair in ((0, 1), (0, 2), (1, 2)) for size in (64, 128)]
+    (table,) = tables_of_pairs(results, way)
+    assert (table.title, [*table.head]) == (RAN, ["size", "what ran"])
+    assert [*table.rows] == [("64 B – 128 B", "ring LL, 4 channels")]
+
+
+def test_pairs_that_differ_are_named_the_usual_choice_first():
+    results = [
+        explained(pair, size, channels=2 if pair == (0, 1) and size == 128 else 4)
+        for pair in ((1, 2), (0, 1), (0, 2))
+        for size in (64, 128)
+    ]
+    usual, other = tables_of_pairs(results, way)
+    assert usual.title == f"{RAN}: 2 of 3 pairs: D0–D2, D1–D2"
+    assert [*usual.rows] == [("64 B – 128 B", "ring LL, 4 channels")]
+    assert other.title == f"{RAN}: 1 of 3 pairs: D0–D1"
+    assert [*other.rows] == [("64 B", "ring LL, 4 channels"), ("128 B", "ring LL, 2 channels")]
+
+
+def test_directions_and_operations_are_apart():
+    results = [
+        explained((0, 1), 64, operation="broadcast", root=root, channels=1 + root)
+        for root in (0, 1)
+    ]
+    titles = [one.title for one in tables_of_pairs([*results, explained((0, 1), 64)], way)]
+    assert [title.split(" ")[0] for title in titles] == ["broadcast", "broadcast", "all_reduce"]
+    assert titles[0].endswith(": 1 of 2 pairs: D0 → D1")
+    assert titles[1].endswith(": 1 of 2 pairs: D1 → D0")
+
+
+def test_a_pair_whose_ranks_differ_has_its_own_remark():
+    reason = "rank 2 ran AllReduce by tree LL, rank 0 by ring LL"
+    odd = [explained((0, 2), size, reason=reason * (size == 64)) for size in (64, 128)]
+    usual, other = tables_of_pairs([explained((0, 1), 64), explained((0, 1), 128), *odd], way)
+    assert [*usual.head] == ["size", "what ran"]
+    assert other.is_last_below
+    assert [*other.rows] == [("64 B – 128 B", "ring LL, 4 channels", f"64 B: {reason}")]
+
+
+def test_many_pairs_and_many_choices_are_counted():
+    pairs = [(first, second) for first in range(6) for second in range(first + 1, 6)]
+    alike, _ = tables_of_pairs(
+        [explained(pair, 64, channels=1 + (pair == (0, 1))) for pair in pairs], way
+    )
+    assert alike.title.endswith(
+        ": 14 of 15 pairs: D0–D2, D0–D3, D0–D4, D0–D5, D1–D2, D1–D3 and 8 more"
+    )
+    different = tables_of_pairs(
+        [explained(pair, 64, channels=1 + number) for number, pair in enumerate(pairs)], way
+    )
+    assert len(different) == 8
+    assert [*different[-1].notes] == ["7 other pairs with yet other choices: see the CSV"]
+
+
+def test_without_explanations_there_is_nothing():
+    bare = explained((0, 1), 64)
+    bare.explanation = None
+    assert tables_of_pairs([bare], way) == []

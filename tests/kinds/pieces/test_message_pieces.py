@@ -1,0 +1,209 @@
+"""The division of messages into pieces, and the figures of pieces."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cclmark.document.exporters import exporter_of
+from cclmark.errors import UsageError
+from cclmark.kinds.pieces.document import remarks_of, sentences_of, wrong_lines
+from cclmark.kinds.pieces.figures import row_of
+from cclmark.kinds.pieces.plan import (
+    BUCKETS,
+    DIVISIBLE,
+    GROUPED,
+    ONE,
+    PIECES,
+    SEPARATE,
+    Division,
+    PieceCase,
+    divisions_of,
+    parse_pieces,
+    piece_cases,
+    piece_counts,
+)
+from cclmark.kinds.pieces.result import PieceResult
+from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
+from cclmark.results.schema import Samples, Verification, WrongOutput
+from places import TESTS
+from samples import usual_job
+
+CASE = Case("all_reduce", "shm", 2, "float32", 4 << 20, 1 << 20, False, reduction="sum")
+MIB = 1 << 18  # elements of float32
+JOURNAL = read_journal(TESTS / "journals" / "pieces.jsonl")
+
+
+def of(count, dtype="float32"):
+    return msgspec.structs.replace(CASE, count=count, dtype=dtype)
+
+
+@given(
+    count=st.integers(1, 1 << 34),
+    pieces=st.integers(1, 3000),
+    dtype=st.sampled_from(["int8", "float16", "float32", "float64"]),
+)
+def test_pieces_add_up_are_alike_and_begin_at_vectors(count, pieces, dtype):
+    if pieces > count:
+        return
+    counts = piece_counts(of(count, dtype), Division(SEPARATE, pieces))
+    assert len(counts) == pieces
+    assert sum(counts) == count
+    assert min(counts) > 0
+    width = DTYPE_BYTES[dtype]
+    step = (512 if count * width >= pieces * 512 else 16) // width
+    assert max(counts) - min(counts) <= 2 * step
+    if count >= pieces * step:
+        assert not any(length % step for length in counts[:-1])
+    # Calls of equal length share what a library has bound.
+    assert len(set(counts)) <= 3
+
+
+@given(count=st.integers(1, 1 << 32), dtype=st.sampled_from(["int8", "float32", "float64"]))
+def test_buckets_have_the_limits_of_ddp(count, dtype):
+    counts = piece_counts(of(count, dtype), Division(BUCKETS, 1))
+    width = DTYPE_BYTES[dtype]
+    assert sum(counts) == count
+    assert counts[0] == min(count, (1 << 20) // width)
+    assert all(length == (25 << 20) // width for length in counts[1:-1])
+    assert 0 < counts[-1] <= (25 << 20) // width
+
+
+def test_one_call_is_the_operation_itself():
+    assert piece_counts(CASE, Division(ONE, 1)) == []
+
+
+def test_divisions_are_one_call_then_calls_and_groups_then_buckets():
+    assert divisions_of(CASE, [1, 2, 10]) == (
+        Division(ONE, 1),
+        Division(SEPARATE, 2),
+        Division(GROUPED, 2),
+        Division(SEPARATE, 10),
+        Division(GROUPED, 10),
+        Division(BUCKETS, 2),
+    )
+    assert divisions_of(of(5), [1, 5, 6]) == (
+        Division(ONE, 1),
+        Division(SEPARATE, 5),
+        Division(GROUPED, 5),
+    )
+    assert divisions_of(of(MIB), [1]) == (Division(ONE, 1),)
+    assert divisions_of(of(MIB + 1), [1])[-1] == Division(BUCKETS, 2)
+    assert divisions_of(of(1024 * MIB), [1])[-1] == Division(BUCKETS, 42)
+    broadcast = msgspec.structs.replace(of(1024 * MIB), operation="broadcast")
+    assert divisions_of(broadcast, [1]) == (Division(ONE, 1),)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_operations_whose_pieces_have_another_order_are_refused(operation):
+    case = msgspec.structs.replace(CASE, operation=operation)
+    if operation in DIVISIBLE:
+        assert not OPERATIONS[operation].spans_ranks
+        assert len(piece_cases([case], [4])) == 1
+        return
+    with pytest.raises(UsageError, match=f"--pieces: {operation} cannot be divided"):
+        piece_cases([case], [4])
+
+
+def test_a_message_too_small_for_any_division_is_refused():
+    with pytest.raises(UsageError, match=r"no message of 4 MiB or less"):
+        piece_cases([of(3)], [1, 4])
+
+
+@pytest.mark.parametrize(("text", "numbers"), [("1", [1]), ("10, 1,100,10", [1, 10, 100])])
+def test_numbers_of_pieces(text, numbers):
+    assert parse_pieces(text) == numbers
+
+
+@given(text=st.text(max_size=12))
+@example(text="0\x1f")  # which str.strip removes, and int does not
+def test_other_texts_are_refused(text):
+    try:
+        numbers = parse_pieces(text)
+    except UsageError as error:
+        assert "write numbers from 1 to 100000" in str(error)
+    else:
+        assert numbers == sorted(set(numbers))
+        assert all(1 <= number <= 100_000 for number in numbers)
+
+
+def samples(times_s, enqueue_s, with_device=True):
+    return Samples(
+        host_s=[[one, one * 1.1] for one in times_s],
+        device_s=[[one * 0.9, one if with_device else None] for one in times_s],
+        enqueue_s=[[enqueue_s, enqueue_s] for _ in times_s],
+        operations_per_sample=20,
+    )
+
+
+def test_ratios_are_those_of_the_rounds_by_one_clock():
+    settings = usual_job().settings
+    drift = [1e-3 * (1 + step / 10) for step in range(8)]
+    one = samples(drift, 1e-5)
+    three = samples([3 * time_s for time_s in drift], 2.9e-3)
+    row = row_of(CASE, three, one, settings, Division(SEPARATE, 4), launches=True)
+    assert (row.ratio, row.ratio_low, row.ratio_high) == pytest.approx((3, 3, 3))
+    assert row.summary.clock == "device"
+    assert row.summary.time_s == pytest.approx(3 * 1.35e-3)
+    assert row.summary.algbw_bytes_per_s == pytest.approx(CASE.size_bytes / row.summary.time_s)
+    # Without device times of one of the two, both are by the clock of the host.
+    row = row_of(
+        CASE, samples(drift, 1e-5, with_device=False), one, settings, Division(GROUPED, 4),
+        launches=True,
+    )  # fmt: skip
+    assert row.summary.clock == "host"
+    assert row.ratio == pytest.approx(1)
+
+
+def test_launches_set_the_time_where_the_host_enqueues_as_long():
+    settings = usual_job().settings
+    slow = samples([1e-3] * 7, 9.8e-4)
+    for launches in (True, False):
+        row = row_of(CASE, slow, slow, settings, Division(SEPARATE, 4), launches=launches)
+        assert row.launch_bound is launches
+    # 20 operations of 51 calls are 1020 launches, of 52 more than the queue of launches holds.
+    for pieces, form, is_bound in (
+        (51, SEPARATE, True),
+        (52, SEPARATE, False),
+        (52, GROUPED, True),
+    ):
+        row = row_of(CASE, slow, slow, settings, Division(form, pieces), launches=True)
+        assert row.launch_bound is is_bound
+    quick = samples([1e-3] * 7, 5e-4)
+    assert not row_of(
+        CASE, quick, quick, settings, Division(SEPARATE, 4), launches=True
+    ).launch_bound
+
+
+def measured(ccl, index=0):
+    """A message in one call and in 100, whose outputs are wrong."""
+    case = msgspec.structs.replace(CASE, ccl=ccl, in_place=True)
+    settings = usual_job().settings
+    one, many = (samples([time_s] * 8, 1e-5) for time_s in (1e-3, 2e-3))
+    divisions = (Division(ONE, 1), Division(SEPARATE, 100))
+    rows = [
+        row_of(case, own, one, settings, division, launches=True)
+        for own, division in zip((one, many), divisions, strict=True)
+    ]
+    rows[1].launch_bound = True
+    rows[1].verification = Verification(1, [WrongOutput(1, 1, 3, "1", "2")])
+    return PieceResult(index, PieceCase(case, divisions), "wrong", rows=rows, converged=False)
+
+
+def test_the_library_is_named_where_several_are_measured():
+    found = [measured("torch:gloo"), measured("shm", 1)]
+    table = exporter_of(KINDS[PIECES], "table")
+    table.begin(JOURNAL.header)
+    text = "".join(map(table.add, found)) + table.end(None)
+    for library in ("torch:gloo", "shm"):
+        many = f"all_reduce 4 MiB float32 sum in-place with {library} in 100 calls"
+        assert f"  {many} takes 2.000 (2.000 to 2.000) times as long as in one call\n" in text
+        assert f"wrong data of {many}: rank 1: " in text
+        assert f"4 MiB in-place with {library} in 100 calls" in text
+        assert f"4 MiB in-place with {library}" in text
+    assert " with " not in "".join(sentences_of(found[0], found[:1]))
+    assert "in-place in 100 calls" in "".join(remarks_of(found[:1]) + wrong_lines(found[:1]))

@@ -1,0 +1,600 @@
+"""``cclmark profile``: programs that use a fake NCCL, which loads the plug-in as NCCL does."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path
+from cclmark.kinds.tune.table_file import Rule, RuleTable, written
+from commands import wait_until
+from patience import scaled
+from places import TESTS
+
+PROGRAM = TESTS / "programs" / "nccl_job.py"
+TRACES = TESTS / "traces"
+STEPS = 4
+RUN_AT = 3224  # in the header of a log
+# (operation, type, size): calls of each rank in a step.
+EXPECTED = {
+    ("all_reduce", "float32", 1024): 2,
+    ("all_reduce", "float32", 1 << 20): 1,
+    ("all_gather", "bfloat16", 256): 1,
+    ("send", "float32", 256): 1,
+    ("recv", "float32", 256): 1,
+}
+
+
+@pytest.fixture
+def job(fake_cuda):
+    """The command of a job and its environment."""
+
+    def command(*options, steps=STEPS, has_clock=True, **more):
+        more.setdefault("CCLMARK_FAKE_NCCL_VERSION", "22809")
+        if has_clock:
+            more["CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS"] = "0"
+        words = [sys.executable, str(PROGRAM), str(fake_cuda.cuda), str(fake_cuda.nccl)]
+        return [*words, "--steps", str(steps), *options], fake_cuda.env(**more)
+
+    return command
+
+
+@pytest.fixture
+def profiled(cclmark, job):
+    """Profiles a job. ``options``: of the profile."""
+
+    def profile(*of_job, options=(), code=0, **more):
+        words, env = job(*of_job, **more)
+        return cclmark("profile", *options, "--", *words, env=env, code=code)
+
+    return profile
+
+
+def counts(journal):
+    """The calls of each process by operation, type and size."""
+    found = {}
+    for result in journal.profiled:
+        one = result.profiled
+        key = (one.operation, one.dtype, one.size_bytes)
+        found[key] = [figures.calls for figures in result.figures]
+    return found
+
+
+def export(cclmark, run, format, table="cases"):
+    path = str(run.journal_path)
+    return cclmark("export", "--format", format, "--table", table, path).out
+
+
+def times(number):
+    return {key: [calls * number] * 2 for key, calls in EXPECTED.items()}
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        *(22300, 22700, 22809, 23102),
+        *(pytest.param(version, marks=pytest.mark.exhaustive) for version in (22600, 22902)),
+    ],
+)
+def test_every_interface_counts_the_same(profiled, version):
+    run = profiled(CCLMARK_FAKE_NCCL_VERSION=str(version))
+    assert counts(run.journal) == times(STEPS)
+    profile = run.journal.profile
+    assert [one.rank for one in profile.processes] == [0, 1]
+    assert profile.groups[0].ranks == [0, 1]
+    assert profile.program_exit_code == 0
+    assert run.out == ""
+    choices = {
+        one.profiled.size_bytes: (one.choices[0].kernel, one.choices[0].protocol)
+        for one in run.journal.profiled
+        if one.profiled.operation == "all_reduce"
+    }
+    assert choices == {1024: ("tree", "LL"), 1 << 20: ("ring", "SIMPLE")}
+    for result in run.journal.profiled:
+        # The fake reports kernels of messages from the fifth version of the interface on.
+        is_message = result.profiled.operation in ("send", "recv")
+        has_times = version >= (22803 if is_message else 22700)
+        for one in result.figures:
+            assert one.bytes == one.calls * result.profiled.size_bytes
+            assert one.timed == (one.calls if has_times else 0)
+            assert (one.total_s is not None) == has_times
+    assert ("median µs" in run.err) == (version >= 22700)
+
+
+def test_steps_waits_and_all_formats(profiled, cclmark, tmp_path):
+    run = profiled(steps=12, options=("--logs", "logs"))
+    for process in run.journal.profile.processes:
+        assert process.step_calls == 6
+        assert process.steps >= 10
+        assert process.step_s > 0
+        assert process.listed == process.calls == 6 * 12
+    operations = [run.journal.results[one.index].profiled for one in run.journal.profile.window[0]]
+    assert len(operations) == 6
+    assert {one.operation for one in operations} == {one for one, *_ in EXPECTED}
+    compared = {
+        one.profiled.operation: {figures.compared for figures in one.figures}
+        for one in run.journal.profiled
+    }
+    assert compared["all_gather"] == {12}
+    assert compared["send"] == {0}
+    # The plug-in sees no compute: the columns of `train` exist, and the reason is stated once.
+    assert "step ms (95 %)  compute  exposed  idle  hidden  communication" in run.err
+    assert run.err.count("the plug-in sees the kernels of communication only") == 1
+    (row, *_) = csv.DictReader(io.StringIO(export(cclmark, run, "csv", "steps")))
+    assert float(row["step_ms"]) > 0
+    assert float(row["communication_ms"]) > 0
+    assert (row["compute_ms"], row["exposed_ms"], row["idle_ms"]) == ("", "", "")
+    assert row["work"].startswith(sys.executable[:20])
+    again = cclmark("profile", "--read", "logs", "--format", "json")
+    whole = json.loads(again.out)
+    assert {one["profiled"]["operation"] for one in whole["operations"]} == set(compared)
+    assert whole["profile"]["groups"][0]["ranks"] == [0, 1]
+    (tmp_path / "whole.json").write_text(again.out)
+    imported = cclmark("import", "whole.json")
+    assert counts(imported.journal) == counts(run.journal)
+    lines = cclmark("export", "--format", "csv", run.journal_path).out.splitlines()
+    assert len(lines) == 1 + 2 * len(EXPECTED)
+    assert (
+        "cclmark_profile_calls{"
+        in cclmark("export", "--format", "prometheus", run.journal_path).out
+    )
+    assert "| all_gather |" in cclmark("export", "--format", "markdown", run.journal_path).out
+    cclmark("report", "-o", "page.html", run.journal_path)
+    page = (tmp_path / "page.html").read_text()
+    assert "Operations of one step" in page
+    assert "Time of the ranks by its use" in page
+
+
+def test_totals_are_complete_where_the_list_of_calls_is_not(profiled):
+    run = profiled(steps=12, options=("--calls", "5"))
+    assert counts(run.journal) == times(12)
+    assert [one.listed for one in run.journal.profile.processes] == [5, 5]
+    assert all(one.timed == one.calls for each in run.journal.profiled for one in each.figures)
+    assert "are of the first 5 of up to 72 calls" in run.err
+
+
+def test_counts_alone(profiled):
+    run = profiled(options=("--no-kernel-times", "-O", "-"))
+    assert counts(run.journal) == times(STEPS)
+    assert all(one.timed == 0 for each in run.journal.profiled for one in each.figures)
+    assert "tree LL × 1" in run.out
+    assert "total ms" not in run.out
+
+
+def test_a_killed_rank_leaves_its_calls(profiled):
+    run = profiled("--kill", "1:2", code=1)
+    found = counts(run.journal)
+    assert found["all_gather", "bfloat16", 256][1] == 2
+    assert run.journal.profile.program_exit_code == 1
+    assert run.err.count("the program ended with exit code 1") == 1
+    assert "in group 0: rank 1 called it" in run.err
+
+
+def test_the_programs_exit_code_is_passed_on(profiled):
+    run = profiled("--exit", "9", options=("-O", "-"), code=9)
+    assert counts(run.journal) == times(STEPS)
+    # The result may be read by another program: standard error has the reason, too.
+    for text in (run.out, run.message):
+        assert text.count("the program ended with exit code 9") == 1
+    assert run.journal.footer.exit_code == 9
+
+
+def test_ranks_that_differ_are_named(profiled):
+    run = profiled("--unequal")
+    assert "rank 1 called it 0 times, rank 0 1 times" in run.err
+
+
+def test_kernels_on_symmetric_windows_have_times(profiled):
+    """The kernel of a group is reported by its first collective."""
+    run = profiled("--group", CCLMARK_FAKE_NCCL_VERSION="23102", CCLMARK_FAKE_SYMMETRIC="1")
+    timed = {
+        (one.profiled.operation, one.profiled.size_bytes): {
+            (figures.calls, figures.timed, figures.unreported) for figures in one.figures
+        }
+        for one in run.journal.profiled
+        if one.profiled.operation.startswith("all_")
+    }
+    assert timed == {
+        ("all_reduce", 1024): {(2 * STEPS, 2 * STEPS, 0)},
+        ("all_reduce", 1 << 20): {(STEPS, STEPS, 0)},
+        ("all_gather", 256): {(STEPS, STEPS, 0)},
+        ("all_reduce", 400): {(STEPS, STEPS, 0)},
+        ("all_reduce", 800): {(STEPS, 0, 0)},
+    }
+    kernels = {choice.kernel for one in run.journal.profiled for choice in one.choices}
+    assert kernels == {"symmetric", "send/recv"}
+
+
+@pytest.mark.parametrize("has_other", [False, True])
+def test_a_shared_proxy_thread_outlives_the_communicator(profiled, fake_cuda, tmp_path, has_other):
+    """Kernels are reported after the finalize, which another plug-in must not receive."""
+    other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
+    more = {"CCLMARK_FAKE_LATE_KERNELS_MS": "200", "CCLMARK_FAKE_SHARED_PROXY": "1"}
+    if has_other:
+        more |= {"NCCL_PROFILER_PLUGIN": other, "CCLMARK_FAKE_OTHER_FILE": str(tmp_path / "other")}
+    run = profiled(**more)
+    assert counts(run.journal) == times(STEPS)
+    assert all(one.timed == one.calls for each in run.journal.profiled for one in each.figures)
+    received = [path.read_text() for path in tmp_path.glob("other-*")]
+    assert len(received) == 2 * has_other
+    for text in received:
+        assert "ERROR" not in text
+        before, _, after = text.partition("finalize\n")
+        assert "start" in before
+        assert "start" not in after
+
+
+def test_a_tuner_leaves_the_log_to_the_calls(profiled, tmp_path):
+    rule = Rule("all_reduce", 2, 1, 1 << 20, 1 << 20, "tree", "ll128", 7)
+    table = tmp_path / "tuner.table"
+    table.write_text(written(RuleTable("nccl", "2.28.9", "CCLMark Fake GPU", None, [rule])))
+    tuner = {"NCCL_TUNER_PLUGIN": str(plugin_path()), "CCLMARK_TUNER_TABLE": str(table)}
+    run = profiled(steps=12, **tuner, options=("--logs", "logs"))
+    assert counts(run.journal) == times(12)
+    (large,) = [one for one in run.journal.profiled if one.profiled.size_bytes == 1 << 20]
+    assert [(one.kernel, one.protocol, one.channels) for one in large.choices] == [
+        ("tree", "LL128", 7)
+    ]
+    assert run.journal.header.notices == [f"the tuner table {table} is applied"]
+    decisions = {13, 15}  # cost tables and rules
+    for path in tmp_path.glob("logs/*.cclmlog"):
+        records = path.read_bytes()[HEADER_BYTES:]
+        kinds = {
+            int.from_bytes(records[at : at + 4], "little")
+            for at in range(0, len(records), RECORD_BYTES)
+        }
+        assert 19 in kinds  # calls
+        assert not kinds & decisions
+
+
+def test_another_profiler_is_called_too(cclmark, job, fake_cuda, tmp_path):
+    other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
+    record = {"CCLMARK_FAKE_OTHER_FILE": str(tmp_path / "other")}
+    words, env = job(has_clock=False, NCCL_PROFILER_PLUGIN=other, **record)
+    run = cclmark("profile", "--", *words, env=env)
+    assert counts(run.journal) == times(STEPS)
+    assert all(one.timed == one.calls for each in run.journal.profiled for one in each.figures)
+    assert "libnccl-profiler-other.so is called too, by interface version 5" in run.err
+    chained = sorted(path.read_text() for path in tmp_path.glob("other-*"))
+    for path in tmp_path.glob("other-*"):
+        path.unlink()
+    subprocess.run(words, env=os.environ | env, cwd=tmp_path, check=True, timeout=60)
+    alone = sorted(path.read_text() for path in tmp_path.glob("other-*"))
+    assert len(alone) == 2
+    # Operations for other processes have parents there, which cannot be translated.
+    remote = re.compile(r"in -?\d+ of another")
+    assert [remote.sub("", one) for one in chained] == [remote.sub("", one) for one in alone]
+
+
+def test_events_that_cannot_be_matched_are_a_problem(profiled, fake_cuda):
+    other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
+    run = profiled(NCCL_PROFILER_PLUGIN=other, CCLMARK_PLUGIN_PAIRS="30", code=3)
+    assert run.message.count("more events to two profiler plug-ins than can be matched") == 2
+    assert "raise CCLMARK_PLUGIN_PAIRS" in run.message
+    assert counts(run.journal) == times(STEPS)  # none counts twice
+
+
+@pytest.mark.parametrize(
+    ("options", "version", "problem"),
+    [
+        (["--only-communicator"], 22809, "the program called no operation on more than one rank"),
+        ([], 22100, "NCCL did not load the plug-in"),
+    ],
+)
+def test_nccl_without_operations(profiled, options, version, problem):
+    run = profiled(*options, CCLMARK_FAKE_NCCL_VERSION=str(version), steps=400, code=3)
+    assert problem in run.message
+    assert run.journal.results == []
+    assert run.journal.kind == "profile"
+
+
+def test_a_program_without_nccl(cclmark):
+    run = cclmark("profile", "--", "sh", "-c", "cat; echo out; echo err >&2", code=3)
+    assert run.out == "out\n"
+    assert run.err.startswith("err\n")
+    assert "steps, parts in ms" not in run.err + run.out
+    assert "records the operations of NCCL, which no process of the program had" in run.message
+    assert "torch" not in run.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["profile"], "the program to profile is missing"),
+        (["profile", "--", "no-such-program"], "cannot run no-such-program"),
+        (["profile", "--", "/"], "cannot run /: Permission denied"),
+        (["profile", "--read", "none"], "this is no directory with logs"),
+        (
+            ["profile", "--read", ".", "--", "true"],
+            "--read excludes COMMAND...: it reads the logs of an earlier run",
+        ),
+        (["profile", "--journal", "/none/j", "--", "touch", "ran"], "cannot write the journal"),
+        (["profile", "--nonsense", "--", "true"], "--nonsense"),
+    ],
+)
+def test_what_cannot_be_run(cclmark, tmp_path, arguments, problem):
+    run = cclmark(*arguments, code=2)
+    assert problem in run.message
+    assert [name for name in run.written() if not name.startswith("cclmark-runs")] == []
+    assert not any((tmp_path / "cclmark-runs").glob("*.jsonl"))
+
+
+def test_a_script_that_starts_the_ranks(cclmark, job, tmp_path):
+    """As launchers do: the command itself does not communicate."""
+    words, env = job()
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "#!/bin/sh\n"
+        "export WORLD_SIZE=2 NOTE=id\n"
+        f"for rank in 0 1; do RANK=$rank {shlex.join(words)} & done\n"
+        "wait\n"
+        "exit 6\n"
+    )
+    script.chmod(0o755)
+    run = cclmark("profile", "--", "./run.sh", env=env, code=6)
+    assert counts(run.journal) == times(STEPS)
+    profile = run.journal.profile
+    assert [one.rank for one in profile.processes] == [0, 1]
+    assert len({one.pid for one in profile.processes}) == 2
+    assert profile.groups[0].ranks == [0, 1]
+    assert profile.program_exit_code == 6
+
+
+@pytest.mark.started
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_signals_reach_the_program_once(tmp_path, number):
+    script = (
+        "import signal, sys, time\n"
+        "def note(number, frame): print(number, flush=True)\n"
+        f"signal.signal({int(number)}, note)\n"
+        "print('ready', flush=True)\n"
+        "[time.sleep(0.1) for _ in range(8)]\n"
+        "sys.exit(5)\n"
+    )
+    words = [sys.executable, "-m", "cclmark", "profile", "--", sys.executable, "-c", script]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert out == f"{int(number)}\n"
+    assert process.returncode == 5, err
+
+
+_RUN = """
+import os, signal, sys
+from cclmark.launch import program
+from cclmark.signals import interrupt, on_ending_signals
+
+on_ending_signals(interrupt)
+parent = os.getpid()
+set_mask = signal.pthread_sigmask
+
+def mask(how, signals):
+    if os.getpid() != parent:  # between fork and exec
+        os.kill(os.getpid(), signal.SIGTERM)
+    return set_mask(how, signals)
+
+def observe(at_s):
+    if sys.argv[1] == "raises":
+        raise RuntimeError("no such process")
+    return 1.0
+
+if sys.argv[1] == "signal":
+    program.signal.pthread_sigmask = mask
+try:
+    end = program.run_program(["sleep", "60"], os.environ, observe)
+    print("end", end.code)
+except RuntimeError as error:
+    print("raised", error)
+print("children", open(f"/proc/{parent}/task/{parent}/children").read().split())
+"""
+
+
+@pytest.mark.started
+@pytest.mark.parametrize(
+    ("case", "printed"),
+    [("signal", f"end {-signal.SIGTERM}"), ("raises", "raised no such process")],
+)
+def test_a_program_is_ended_whatever_happens(tmp_path, case, printed):
+    """A signal before the program replaces its process, and an error while it runs."""
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, case],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [printed, "children []"], done.stderr
+
+
+@pytest.mark.started
+def test_a_killed_profile_leaves_nothing_that_stays(tmp_path):
+    """The journal without a header and the temporary logs go with the next run."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    words = [sys.executable, "-m", "cclmark", "profile", "--"]
+    process = subprocess.Popen(
+        [*words, "sh", "-c", "echo ready; exec sleep 60"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    (left,) = temporary.iterdir()
+    (journal,) = (tmp_path / "cclmark-runs").iterdir()
+    process.kill()
+    process.wait()
+    again = partial(
+        subprocess.run,
+        [*words, "true"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    again()  # the program still runs, and may write logs
+    assert left.exists()
+    assert not journal.exists()
+    os.killpg(process.pid, signal.SIGKILL)
+    wait_until(lambda: f"removed {left}" in again().stderr, "its directory is removed")
+    assert not left.exists()
+
+
+@pytest.mark.started
+def test_a_program_that_a_signal_ends(tmp_path):
+    words = [sys.executable, "-m", "cclmark", "profile", "--", "sh", "-c", "kill -KILL $$"]
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 128 + signal.SIGKILL
+    assert "the program was ended by SIGKILL" in done.stderr
+
+
+def test_several_runs_in_one_directory_are_separated(cclmark, job, tmp_path):
+    words, env = job()
+    runs = [cclmark("profile", "--logs", "logs", "--", *words, env=env) for _ in range(2)]
+    for run in runs:  # each profile is that of its own run
+        assert counts(run.journal) == times(STEPS)
+    refused = cclmark("profile", "--read", "logs", code=2)
+    assert "contains logs of 2 runs, which are no profile together" in refused.message
+    for run in runs:
+        name = run.journal.header.run_id[:12]
+        assert f"{name} (begun 20" in refused.message
+        chosen = cclmark("profile", "--read", "logs", "--run", name)
+        assert {one.pid for one in chosen.journal.profile.processes} == {
+            one.pid for one in run.journal.profile.processes
+        }
+        assert counts(chosen.journal) == times(STEPS)
+    unknown = cclmark("profile", "--read", "logs", "--run", "nonsense", code=2)
+    assert "contains no logs of such a run, but of" in unknown.message
+    assert (
+        "--run requires --read: it chooses among the runs"
+        in cclmark("profile", "--run", "a", "true", code=2).message
+    )
+    # Logs of an older plug-in, which have no identity.
+    for path in tmp_path.glob("logs/*.cclmlog"):
+        with path.open("r+b") as file:
+            file.seek(RUN_AT)
+            file.write(bytes(40))
+    older = cclmark("profile", "--read", "logs")
+    assert len(older.journal.profile.processes) == 4
+
+
+def test_commands_of_several_hosts_are_one_run(cclmark, job, tmp_path):
+    """Here every rank is started by a command of its own."""
+    words, env = job()
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "cclmark", "profile", "--logs", "logs", "--", *words],
+            cwd=tmp_path,
+            env=os.environ | env | {"RANK": str(rank), "WORLD_SIZE": "2", "NOTE": "id"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for rank in (0, 1)
+    ]
+    assert [rank.wait(timeout=scaled(60)) for rank in ranks] == [0, 0]
+    run = cclmark("profile", "--read", "logs")
+    assert counts(run.journal) == times(STEPS)
+    assert [one.rank for one in run.journal.profile.processes] == [0, 1]
+
+
+def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):
+    """A second process reads what the first one has counted so far."""
+    words, env = job("--hold", "end")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cclmark", "profile", "--logs", "logs", "--", *words],
+        cwd=tmp_path,
+        env=os.environ | env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        held = [tmp_path / f"end.{rank}" for rank in (0, 1)]
+        wait_until(
+            lambda: process.poll() is not None or all(one.exists() for one in held),
+            "both processes have made their calls",
+            timeout_s=110,
+        )
+        assert process.poll() is None
+        run = cclmark("profile", "--read", "logs", timeout_s=120)
+        assert counts(run.journal) == times(STEPS)
+        assert process.poll() is None
+        (tmp_path / "end").touch()
+        assert process.wait(timeout=scaled(60)) == 0
+    finally:
+        process.kill()
+        process.wait(timeout=scaled(60))
+
+
+def test_logs_of_the_other_kind_are_named(cclmark, job, fake_cuda, tmp_path):
+    words, env = job()
+    cclmark("profile", "--logs", "counted", "--", *words, env=env)
+    log = next(tmp_path.glob("counted/*.cclmlog"))
+    assert "cclmark profile --read" in cclmark("plugin", log, code=3).message
+    (tmp_path / "listed").mkdir()
+    own = {"NCCL_PROFILER_PLUGIN": str(plugin_path()), "CCLMARK_PLUGIN_LOG": "listed/log"}
+    subprocess.run(words, env=os.environ | env | own, cwd=tmp_path, check=True, timeout=60)
+    listed = cclmark("profile", "--read", "listed", code=3)
+    assert "lists events instead of counting calls: cclmark plugin" in listed.message
+
+
+@pytest.mark.started
+def test_a_journal_that_cannot_be_written(cclmark, job, tmp_path):
+    """The profile is printed. Here the program limits the files of the process that profiles it."""
+    words, env = job()
+    limit = "resource.prlimit(os.getppid(), resource.RLIMIT_FSIZE, (99, 99))"
+    script = f"import os, resource, subprocess; {limit}; subprocess.run({words!r}, check=True)"
+    env["TMPDIR"] = str(tmp_path)
+    run = cclmark("profile", "--", sys.executable, "-c", script, env=env, code=3)
+    assert "cannot write the journal" in run.message
+    (logs,) = tmp_path.glob("cclmark-profile-*")
+    assert f"cclmark profile --read {logs}" in run.err
+    assert counts(cclmark("profile", "--read", logs).journal) == times(STEPS)
+    assert "tree LL × 1" in run.err
+    assert "cclmark: journal" not in run.err
+
+
+def test_no_program_is_run_again_from_a_journal(cclmark, tmp_path):
+    run = cclmark("profile", "--", "touch", "ran", code=3)
+    (tmp_path / "ran").unlink()
+    again = cclmark("rerun", run.journal_path, code=2)
+    assert "no program is read from a journal" in again.message
+    assert not (tmp_path / "ran").exists()
+
+
+def test_traces_are_imported(cclmark, tmp_path):
+    files = [str(path) for path in sorted(TRACES.glob("gloo-*.json.gz"))]
+    run = cclmark("import", *files)
+    assert "kineto: 24 calls of 3 distinct operations on 2 ranks" in run.err
+    assert len(run.journal.profile.processes) == 2
+    shown = cclmark("export", "--format", "table", run.journal_path).out
+    assert "from torch.profiler" in shown
+    assert "all_gather" in shown
+    cut = tmp_path / "cut.json"
+    content = gzip.decompress(Path(files[0]).read_bytes())
+    cut.write_bytes(content[: len(content) // 2])
+    refused = cclmark("import", "cut.json", code=2)
+    assert f"the trace is cut off after {len(content) // 2} bytes" in refused.message
+    both = cclmark("import", "-o", "j.jsonl", files[0], str(PROGRAM), code=2)
+    assert "nccl_job.py contains no table of a supported tool" in both.message

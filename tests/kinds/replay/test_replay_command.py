@@ -1,0 +1,593 @@
+"""``cclmark replay``: the step of a profiled program, on a fake NCCL and on the host."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from cclmark.kinds.registry import read_journal
+from cclmark.kinds.replay.figures import summaries_of_replays
+from cclmark.kinds.replay.request import chosen_of
+from cclmark.kinds.replay.result import ReplayResult
+from commands import wait_until
+from patience import waits
+from places import REPOSITORY, TESTS
+
+PROGRAM = TESTS / "programs" / "nccl_job.py"
+TRACES = TESTS / "traces"
+STEPS = 12
+FAST = ("-n", "3", "-w", "1")
+ONCE = ("-n", "1", "-w", "0")
+ALONE = ("--gaps", "drop", "--rounds")
+SOON_S = 20.0
+SLOW_S = 0.01
+NO_TRAFFIC_BYTES = 4 << 20  # of a device that has room for the messages of the job only
+ONECCL = REPOSITORY / "build" / "oneccl" / "lib" / "libccl.so.2"
+FABRIC = ONECCL.parents[2] / "mpi" / "openmpi" / "lib" / "openmpi"
+
+
+@pytest.fixture(scope="session")
+def profiled(cclmark_in, fake_cuda, tmp_path_factory):
+    """The journal of a profile of the job on two ranks."""
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION="22809", CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS="0")
+    words = [sys.executable, str(PROGRAM), str(fake_cuda.cuda), str(fake_cuda.nccl)]
+    profile = ("profile", "--", *words, "--steps", str(STEPS))
+    return str(cclmark_in(tmp_path_factory.mktemp("profiled"), *profile, env=env).journal_path)
+
+
+@pytest.fixture(scope="session")
+def traced(cclmark_in, tmp_path_factory):
+    """The journal of the traces of a program of two ranks that uses gloo."""
+    files = [str(path) for path in sorted(TRACES.glob("gloo-*.json.gz"))]
+    return str(cclmark_in(tmp_path_factory.mktemp("traced"), "import", *files).journal_path)
+
+
+def test_a_step_with_every_use_of_its_gaps(cclmark, fake_cuda, profiled):
+    for gaps in ("keep", "fixed", "drop"):
+        run = cclmark("replay", profiled, "--gaps", gaps, *FAST, env=fake_cuda.env())
+        (result,) = results_of(run)
+        assert result.status == "ok"
+        assert result.verification.wrong == 0
+        assert [len(values) for values in result.span_s] == [3, 3]
+        calls = {
+            (one.operation.operation, one.operation.size_bytes): one.calls
+            for one in result.operations
+        }
+        # A send and a receive of one group call are one call, in the row of the send.
+        assert calls == {
+            ("send", 256): 1,
+            ("all_reduce", 1024): 2,
+            ("all_reduce", 1 << 20): 1,
+            ("all_gather", 256): 1,
+        }
+        assert ("replay against program" in run.out) == (gaps != "drop")
+        assert "1 of 1 replay checked, all right" in run.out
+
+
+def test_a_late_rank_in_the_middle_step_is_not_replayed(cclmark, fake_cuda):
+    """It sleeps 200 ms before its all_gather. The figures of the program are medians."""
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION="22809", CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS="0")
+    words = [sys.executable, str(PROGRAM), str(fake_cuda.cuda), str(fake_cuda.nccl)]
+    late = ("--steps", str(STEPS), "--late", f"1:{STEPS // 2}")
+    profile = cclmark("profile", "--", *words, *late, env=env).journal_path
+    assert all(
+        call.begin_s + call.time_s < 0.1
+        for window in read_journal(profile).profile.window
+        for call in window
+    )
+    run = cclmark("replay", str(profile), *FAST, env=fake_cuda.env())
+    (result,) = results_of(run)
+    original = result.replay.original
+    assert original.steps >= STEPS - 2
+    assert max((*original.communication_s, *original.span_s)) < 0.1
+    named = f"medians of {original.steps} steps of the program; half of them have "
+    assert named in run.out
+    assert f"the program (median of {original.steps} steps)" in run.out
+
+
+def test_without_accelerators_the_host_replays_and_the_head_says_so(cclmark, profiled, fake_cuda):
+    hidden = {"CUDA_VISIBLE_DEVICES": ""}
+    run = cclmark("replay", profiled, *ONCE, env=hidden)
+    assert [one.runtime for one in run.journal.header.devices] == ["host", "host"]
+    assert "its host is measured instead" in run.out
+    few = fake_cuda.env(CCLMARK_FAKE_DEVICES="1")
+    run = cclmark("replay", profiled, *ONCE, env=few, code=3)
+    assert "the profile has 2 ranks, but this machine has 1 cuda devices" in run.err
+
+
+def results_of(run):
+    return run.journal.of(ReplayResult)
+
+
+def altered(profile, path, change):
+    """A copy of the profile; ``change`` alters a call of the window by its place."""
+    lines = [json.loads(line) for line in Path(profile).read_text().splitlines()]
+    for content in lines:
+        if content["type"] == "profile":
+            for window in content["window"]:
+                window[:] = [one | change(place, one) for place, one in enumerate(window)]
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return str(path)
+
+
+@pytest.fixture
+def slower(profiled, tmp_path):
+    """A profile in which each call takes 10 ms and begins 10 ms after the end of the last one."""
+    return altered(profiled, tmp_path / "slower.jsonl", slow(SLOW_S))
+
+
+def slow(time_s):
+    """A change for ``altered``: each call takes so long, as does the gap behind it."""
+    return lambda place, _: {"begin_s": place * 2 * time_s, "time_s": time_s}
+
+
+def later(later_s, first=2, **more):
+    """A change for ``altered``: all calls but the first ones begin so much later."""
+    return lambda place, one: (
+        {"begin_s": one["begin_s"] + later_s, **more} if place >= first else {}
+    )
+
+
+def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
+    cclmark, fake_cuda, slower
+):
+    run = cclmark("replay", slower, *FAST, env=fake_cuda.env())
+    (result,) = results_of(run)
+    assert result.verification.wrong == 0
+    assert result.replay.traffic
+    assert len(result.traffic) == 4  # numbered calls of both ranks, without the messages
+    compared = {
+        one.operation.operation: (one.program_s > 0, one.ratios) for one in result.operations
+    }
+    assert compared.pop("send") == (False, [])
+    assert all(known and ratios for known, ratios in compared.values())
+    assert "the times of sends and receives are not compared" in " ".join(run.out.split())
+    assert any(result.traffic)
+    assert re.search(
+        r"memory traffic on \d+ to \d+ multiprocessors runs beside \d of 4 calls", run.out
+    )
+    assert ", beside memory traffic" in run.out
+    without = cclmark("replay", slower, *FAST, "--compute", "none", env=fake_cuda.env())
+    (result,) = results_of(without)
+    assert not result.replay.traffic
+    assert result.traffic == []
+    assert "memory traffic" not in without.out
+
+
+def test_variants_have_the_traffic_of_the_default(cclmark, fake_cuda, slower):
+    vary = ("--vary", "NCCL_PROTO=LL", "--rounds", "2")
+    run = cclmark("replay", slower, *ONCE, *vary, env=fake_cuda.env())
+    before = run.journal_path.with_name(f"{run.journal_path.stem}-traffic.jsonl")
+    (chosen,) = read_journal(before).of(ReplayResult)
+    assert any(chosen.traffic)
+    assert [one.traffic for one in results_of(run)] == [chosen.traffic] * 4
+
+
+def test_without_room_for_traffic_the_replay_goes_on(cclmark, fake_cuda, slower):
+    env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(NO_TRAFFIC_BYTES))
+    run = cclmark("replay", slower, *ONCE, env=env)
+    (result,) = results_of(run)
+    assert (result.status, result.traffic) == ("ok", [])
+    assert "no memory traffic runs beside the calls: " in run.err
+
+
+def test_a_run_that_is_resumed_keeps_its_traffic(cclmark, fake_cuda, slower, tmp_path):
+    words = ("replay", slower, *ONCE, "--rounds", "2")
+    run = cclmark(*words, env=fake_cuda.env())
+    lines = run.journal_path.read_text().splitlines(keepends=True)
+    first = next(k for k, line in enumerate(lines) if '"type":"replay"' in line)
+    # As if other traffic had been chosen before the run was interrupted in its first round.
+    result = json.loads(lines[first])
+    result["traffic"] = [3] * len(result["traffic"])
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text("".join(lines[:first]) + json.dumps(result) + "\n")
+    again = cclmark(*words, "--resume", str(cut), env=fake_cuda.env())
+    assert [one.traffic for one in results_of(again)] == [result["traffic"]] * 2
+    assert not [*again.directory.rglob(f"{again.journal_path.stem}-traffic.jsonl")]
+    journal = ("--journal", str(run.journal_path))
+    refused = cclmark(*words, *journal, env=fake_cuda.env(), code=2)
+    assert f"the journal {run.journal_path} exists" in refused.err
+    assert len([*run.journal_path.parent.glob(f"{run.journal_path.stem}-traffic*")]) == 1
+
+
+def test_the_gaps_of_a_step_pass(cclmark, fake_cuda, profiled, tmp_path):
+    """A call that began 150 ms later in the program begins so much later in the replay."""
+    slower = altered(profiled, tmp_path / "slower.jsonl", later(0.15))
+    # The first call may begin late, which shortens the rest of a step whose moments are fixed.
+    for gaps, least_s in (("keep", 0.15), ("fixed", 0.075)):
+        run = cclmark("replay", slower, "--gaps", gaps, *ONCE, env=fake_cuda.env())
+        (result,) = results_of(run)
+        assert min(min(values) for values in result.span_s) >= least_s
+    run = cclmark("replay", slower, "--gaps", "drop", *FAST, env=fake_cuda.env())
+    assert min(min(values) for values in results_of(run)[0].span_s) < 0.15
+
+
+def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, tmp_path):
+    """The last three calls are on another stream, 40 ms later than in the program."""
+    apart = altered(profiled, tmp_path / "apart.jsonl", later(0.04, 3, stream=1))
+    env = fake_cuda.env(CUDA_DEVICE_MAX_CONNECTIONS="1")
+    for gaps, least_s in (("keep", 0.04), ("fixed", 0.02)):
+        run = cclmark("replay", apart, "--gaps", gaps, *FAST, env=env)
+        said = "the step has 2 streams, and as many for memory traffic, but the device 1 hardware"
+        assert said in run.out
+        (result,) = results_of(run)
+        assert result.verification.wrong == 0
+        assert min(min(values) for values in result.span_s) >= least_s
+
+
+def test_calls_run_beside_products(cclmark, fake_cuda, profiled):
+    """A device without products ends the run with the reason."""
+    command = ("replay", profiled, "--gaps", "fixed", "--compute", "matmul", "--matrix", "64")
+    run = cclmark(*command, *FAST, env=fake_cuda.env(products=True))
+    (result,) = results_of(run)
+    assert result.verification.wrong == 0
+    assert result.replay.compute.describe() == "matmul 64 x 64 x 64 bfloat16"
+    assert ", beside matmul 64 x 64 x 64 bfloat16" in run.out
+    refused = fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_UNSUPPORTED="1")
+    assert "cublasLtMatmul failed" in cclmark(*command, env=refused, code=3).err
+
+
+def fit_of(run):
+    return read_journal(run.journal_path.with_name(f"{run.journal_path.stem}-fit.jsonl"))
+
+
+class TestFit:
+    """Every candidate is measured in three passes; the run has what was chosen from them."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def words(traced):
+        return ("replay", traced, *ONCE, "--compute", "fit", "--rounds", "2")
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def fitted(cclmark_in, words, tmp_path_factory):
+        return cclmark_in(tmp_path_factory.mktemp("fitted"), *words)
+
+    def test_what_is_chosen_between_the_calls_is_measured(self, cclmark_in, words, fitted):
+        candidates = [
+            (one.replay.gaps, one.replay.compute) for one in fit_of(fitted).of(ReplayResult)
+        ]
+        assert candidates == candidates[:10] * 3
+        assert len(set(candidates)) == 10
+        found = chosen_of(summaries_of_replays(fit_of(fitted).of(ReplayResult)))
+        chosen = [one.replay for one in results_of(fitted)]
+        assert {(one.gaps, one.compute, one.fit) for one in chosen} == {
+            (found.gaps, found.compute, found.fit)
+        }
+        # gloo's communication takes longer than that of shm, whatever runs beside it.
+        assert found.fit == "nearest"
+        assert "--compute fit found nothing that fits; the nearest is" in fitted.out
+        assert "; 6 more" in fitted.out
+        assert "the profile is of gloo, the replay of shm: the fit hides differences" in fitted.out
+        nearest = "(nothing fits; this is nearest to the program's communication and step)"
+        assert nearest in fitted.out
+        resume = ("--resume", str(fitted.journal_path))
+        assert "already complete" in cclmark_in(fitted.directory, *words, *resume).err
+        other = "keep" if found.gaps == "fixed" else "fixed"
+        refused = cclmark_in(fitted.directory, *words, "--gaps", other, *resume, code=2)
+        assert f"was measured with --gaps {found.gaps}, not {other}" in refused.err
+        (journal,) = fitted.directory.rglob("*-fit.jsonl")
+        export = ("export", str(journal), "--format", "table", "-O", "-")
+        table = cclmark_in(fitted.directory, *export).out
+        assert table.count("keep, ") == table.count("fixed, ") == 5
+
+    def test_a_run_continues_with_what_was_chosen(self, cclmark, words, fitted, tmp_path):
+        lines = fitted.journal_path.read_text().splitlines(keepends=True)
+        cut = tmp_path / "cut.jsonl"
+        # As if something else had been chosen before the run was interrupted in its first round.
+        kept = lines[: next(k for k, line in enumerate(lines) if '"type":"replay"' in line) + 1]
+        cut.write_text("".join(kept))
+        first = read_journal(cut).of(ReplayResult)[0].replay
+        again = cclmark(*words, "--resume", str(cut))
+        assert [one.replay.compute for one in results_of(again)] == [first.compute] * 2
+        assert not [*again.directory.rglob("*-fit.jsonl")]  # nothing is fitted again
+        cut.write_text(kept[0])
+        refused = cclmark(*words, "--resume", str(cut), code=2)
+        assert "has no result of a replay to continue" in refused.err
+
+    def test_a_run_without_a_fit_is_not_continued_with_one(self, cclmark, traced):
+        plain = cclmark("replay", traced, *ONCE).journal_path
+        fit = ("replay", traced, *ONCE, "--compute", "fit")
+        refused = cclmark(*fit, "--resume", str(plain), code=2)
+        assert "was measured without --compute fit: omit it" in refused.err
+        refused = cclmark(*fit, "--journal", str(plain), code=2)
+        assert "exists. Choose another place with --journal FILE" in refused.err
+
+
+def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
+    """What fits the default does not show whether computation waits for slower communication."""
+    vary = ("--vary", "CCLMARK_SHM_INLINE_BYTES=0", "--rounds", "2")
+    words = ("replay", traced, *ONCE, "--compute", "fit", *vary)
+    run = cclmark(*words)
+    replays = [one.replay for one in results_of(run)]
+    first = replays[0].gaps
+    other = "keep" if first == "fixed" else "fixed"
+    assert [one.gaps for one in replays].count(first) == 4
+    assert [one.gaps for one in replays].count(other) == 4
+    assert len({(one.gaps, one.compute) for one in replays}) == 2
+    summaries = summaries_of_replays(results_of(run))
+    ratios = {one.replay.gaps: one.ratio.ratio for one in summaries if one.ratio is not None}
+    assert set(ratios) == {"keep", "fixed"}
+    assert (
+        "with CCLMARK_SHM_INLINE_BYTES=0 a step of the program is expected to take between "
+        f"{ratios['keep']:.3f} times as long (keep: computation waits for communication"
+    ) in run.out
+    assert f" and {ratios['fixed']:.3f} times as long (fixed: it does not" in run.out
+    assert "keep, " in run.out
+    page = run.journal_path.with_suffix(".html")
+    cclmark("report", str(run.journal_path), "-o", str(page))
+    assert "(keep: computation waits for communication" in page.read_text()
+    assert "already complete" in cclmark(*words, "--resume", str(run.journal_path)).err
+    lines = run.journal_path.read_text().splitlines(keepends=True)
+    first_result = next(k for k, line in enumerate(lines) if '"type":"replay"' in line)
+    cut = run.journal_path.with_name("cut.jsonl")
+    cut.write_text("".join(lines[: first_result + 1]))
+    again = cclmark(*words, "--resume", str(cut))
+    assert {one.replay for one in results_of(again)} == set(replays)
+
+
+def test_without_times_of_kernels_nothing_is_fitted(cclmark, fake_cuda):
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION="22809")
+    words = [sys.executable, str(PROGRAM), str(fake_cuda.cuda), str(fake_cuda.nccl)]
+    counted = cclmark("profile", "--no-kernel-times", "--", *words, env=env)
+    replay = ("replay", str(counted.journal_path), "--compute", "fit")
+    run = cclmark(*replay, env=fake_cuda.env(), code=2)
+    assert "has no times of kernels" in run.err
+
+
+def test_candidates_without_room_are_left_out(cclmark, fake_cuda, profiled):
+    """Of products on this device there are none; of the triads one fits into its memory. Only the
+    given gaps are fitted.
+    """
+    env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(100 << 20))
+    run = cclmark("replay", profiled, *ONCE, "--compute", "fit", "--gaps", "keep", env=env)
+    found = {
+        (one.replay.compute.name, one.replay.compute.extent): (one.status, one.reason)
+        for one in fit_of(run).of(ReplayResult)
+        if one.replay.compute is not None
+    }
+    assert found["memory", 16 << 20] == ("ok", "")
+    status, reason = found.pop(("memory", 64 << 20))
+    assert status == "skipped"
+    assert reason.startswith("triad on arrays of 64 MiB requires 192 MiB of memory per rank; ")
+    products = {one for (name, _), one in found.items() if name == "matmul"}
+    assert {status for status, _ in products} == {"skipped"}
+    assert {one.replay.gaps for one in fit_of(run).of(ReplayResult)} == {"keep"}
+    assert results_of(run)[0].status == "ok"
+
+
+def test_what_a_group_would_gain_at_reference_bandwidth(cclmark, fake_cuda, profiled, tmp_path):
+    home = {"XDG_DATA_HOME": str(tmp_path / "home")}
+    sizes = ("-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "-g", "2")
+    measured = cclmark("all_reduce", *sizes, env=fake_cuda.env(**home))
+    # A reference that is faster than any replay here.
+    faster = tmp_path / "faster.jsonl"
+    lines = [json.loads(line) for line in measured.journal_path.read_text().splitlines()]
+    for one in lines:
+        if one["type"] == "case":
+            for name in one["summary"]:
+                if name.endswith("bytes_per_s"):
+                    one["summary"][name] *= 1000
+                elif name.endswith("_s"):
+                    one["summary"][name] /= 1000
+    faster.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    added = ("references", "add", str(faster), "--name", "bench", "--force")
+    cclmark(*added, env=fake_cuda.env(**home))
+    run = cclmark("replay", profiled, *FAST, env=fake_cuda.env(**home))
+    said = "f 1 of 3 operations of group 0 ran at reference bandwidth, the step would take at most"
+    assert said in run.out
+    page = cclmark("report", str(run.journal_path), "-O", "page.html", env=home)
+    assert said in (page.directory / "page.html").read_text()
+    alone = cclmark("replay", profiled, *FAST, env=fake_cuda.env())
+    assert "reference bandwidth" not in alone.out
+
+
+def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
+    run = cclmark(
+        *("replay", profiled, *FAST, "--inject", "corrupt:rank=1,index=300"),
+        env=fake_cuda.env(),
+        code=1,
+    )
+    (result,) = results_of(run)
+    assert result.status == "wrong"
+    (finding,) = result.verification.findings
+    assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 300)
+    assert "WRONG DATA on rank 1" in run.out
+    assert "all_reduce of 1 MiB float32" in run.out
+
+
+def test_a_late_rank_makes_the_others_wait(cclmark, fake_cuda, profiled):
+    late = cclmark("replay", profiled, *FAST, "--inject", "delay:rank=1,ms=30", env=fake_cuda.env())
+    (result,) = results_of(late)
+    # In a step in which the machine keeps the other rank back as well, nothing is waited for.
+    waiting, other = (median(values) for values in result.communication_s)
+    assert waiting >= 0.025
+    assert other < waiting
+
+
+def test_variants_rounds_and_formats(cclmark, fake_cuda, profiled):
+    run = cclmark(
+        *("replay", profiled, *FAST, "--vary", "NCCL_PROTO=LL,Simple", "--rounds", "2"),
+        env=fake_cuda.env(),
+    )
+    assert len(results_of(run)) == 6
+    assert {one.replay.variant.describe() for one in results_of(run)} == {
+        "default",
+        "NCCL_PROTO=LL",
+        "NCCL_PROTO=Simple",
+    }
+    assert run.out.count("\n  NCCL_PROTO=") == 2  # rows
+    assert run.out.count("\n  with NCCL_PROTO=") == 2  # the same ratios in words
+    assert "two rounds do not determine an interval: raise --rounds to 3 or more" in run.out
+    assert not re.search(r"NCCL_PROTO=LL .* to [\d.]+\)", run.out)
+    journal = str(run.journal_path)
+    rows = cclmark("export", journal, "--format", "csv", "-O", "-").out.splitlines()
+    assert len([row for row in rows if "NCCL_PROTO=LL" in row]) == 2
+    text = cclmark("export", journal, "--format", "prometheus", "-O", "-").out
+    assert text.count("cclmark_replay_ok{") == 6
+    document = json.loads(cclmark("export", journal, "--format", "json", "-O", "-").out)
+    assert len(document["replays"]) == 6
+    page = cclmark("report", journal, "-O", "page.html")
+    assert "Calls of a rank in a step" in (page.directory / "page.html").read_text()
+
+
+def test_options_of_the_communicators_are_varied(cclmark, fake_cuda, profiled):
+    vary = ("--vary", "config.maxCTAs=4", "--rounds", "2")
+    run = cclmark("replay", profiled, *FAST, *vary, env=fake_cuda.env())
+    found = {(one.replay.variant.describe(), one.status) for one in results_of(run)}
+    assert found == {("default", "ok"), ("config.maxCTAs=4", "ok")}
+    # The option reaches the library: a failure of that function is the variant's alone.
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:CommInitRankConfig")
+    run = cclmark("replay", profiled, *FAST, *vary, env=env)
+    failed = {one.replay.variant.describe() for one in results_of(run) if one.status == "died"}
+    assert failed == {"config.maxCTAs=4"}
+
+
+def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
+    run = cclmark("replay", traced, *FAST, "--gaps", "drop")
+    (result,) = results_of(run)
+    assert result.replay.ccl == "shm"
+    assert result.verification.wrong == 0
+    assert len(run.journal.header.devices) == 2
+    computing = cclmark("replay", traced, *FAST, "--compute", "memory", "--array", "64K")
+    (result,) = results_of(computing)
+    assert result.verification.wrong == 0
+    last_s = max(call.begin_s for call in read_journal(Path(traced)).profile.window[0])
+    assert max(min(values) for values in result.span_s) >= last_s / 2
+    markdown = cclmark("replay", traced, *FAST, "--format", "markdown").out
+    assert "| the program (median of 3 steps) |" in markdown
+
+
+def test_libraries_are_compared(cclmark, fake_cuda, profiled):
+    env = fake_cuda.env(CCLMARK_FLAGCX_LIBRARY=str(fake_cuda.nccl.parent / "libflagcx.so"))
+    run = cclmark("replay", profiled, *FAST, *ALONE, "2", "--ccl", "nccl,flagcx", env=env)
+    check_libraries(run, "nccl", "flagcx", rounds=2)
+    _, other = summaries_of_replays(results_of(run))
+    assert other.ratio.ratio > 0
+
+
+def test_libraries_are_compared_on_the_host(cclmark, traced):
+    if not ONECCL.is_file():
+        pytest.skip(f"{ONECCL} is not there")
+    # Recent wheels of Intel MPI contain no libfabric; Open MPI's does.
+    path = {"LD_LIBRARY_PATH": str(FABRIC)} if FABRIC.is_dir() else {}
+    env = {"CCLMARK_ONECCL_LIBRARY": str(ONECCL), "CCL_PLUGIN": "ONECCL_LEGACY_CPU", **path}
+    run = cclmark("replay", traced, *FAST, *ALONE, "1", "--ccl", "shm,oneccl", env=env)
+    check_libraries(run, "shm", "oneccl", rounds=1)
+
+
+def check_libraries(run, default, other, rounds):
+    """Both are measured and checked in each round."""
+    found = [(one.replay.round, one.replay.ccl, one.status) for one in results_of(run)]
+    assert sorted(found) == sorted(
+        (number, name, "ok") for number in range(rounds) for name in (default, other)
+    )
+    assert {one.verification.wrong for one in results_of(run)} == {0}
+    assert {len(values) for one in results_of(run) for values in one.span_s} == {3}
+    assert f"  {default} (default)" in run.out
+    assert f"  {other}  " in run.out
+    assert f"{2 * rounds} of {2 * rounds} replays checked, all right" in run.out
+
+
+def test_a_rank_that_is_killed_ends_the_run(background, traced, no_leaks):
+    """In the second round, whose ranks are new processes; each step takes at least 50 ms."""
+    slow = ("-n", "20", "-w", "1", "--gaps", "drop", "--inject", "delay:rank=1,ms=50")
+    run = background("replay", traced, *slow, "--rounds", "3", *waits(30))
+    first = {*run.wait_for_ranks(results=1)}
+    wait_until(lambda: len({*run.workers()} - first) == 2, "the ranks of the second round exist")
+    pids = sorted({*run.workers()} - first)
+    run.wait_for_phase(1, "timing")
+    run.signal(pids[1], signal.SIGKILL)
+    ended = run.finish(SOON_S)
+    assert ended.code == 4
+    killed = rf"rank 1 \(host:1, pid {pids[1]}\) was killed by SIGKILL during timing of .*round 2"
+    assert re.search(killed, ended.message)
+    journal = ended.journal
+    assert journal.footer.exit_code == 4
+    found = [(one.replay.round, one.status, len(one.span_s[0])) for one in journal.of(ReplayResult)]
+    assert found == [(0, "ok", 20)]
+    assert re.search(killed, ended.out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "the profile is missing"),
+        (("no-such-file.jsonl",), "no-such-file.jsonl"),
+        (("PROFILE", "--ccl", "mpi"), "which mpi does not support: use --ccl shm"),
+        (
+            ("PROFILE", "--ccl", "shm,torch:gloo"),
+            "which torch:gloo does not support: use --ccl shm",
+        ),
+        (("PROFILE", "--ccl", "unheard"), "unheard"),
+        (("PROFILE", "--ccl", "shm,nccl"), "nccl supports cuda devices, not host devices"),
+        (("PROFILE", "--ccl", "shm,shm", "--vary", "registration=none"), "variables of the"),
+        (("PROFILE", "-g", "3", "--devices", "host:3"), "the profile has 2 ranks"),
+        (("PROFILE", "--inject", "hang:rank=0,case=0"), "only the faults"),
+        (("PROFILE", "--matrix", "64"), "--matrix requires --compute matmul, not profile"),
+        (
+            ("PROFILE", "--compute", "fit", "--array", "1M"),
+            "--array excludes --compute fit: it chooses the size",
+        ),
+        (("PROFILE", "--compute", "fit", "--gaps", "drop"), "use keep or fixed"),
+        (("PROFILE", "-c", "0", "--inject", "corrupt:rank=0,index=0"), "checks no data"),
+    ],
+)
+def test_bad_input_is_told(cclmark, traced, arguments, says):
+    words = [traced if one == "PROFILE" else one for one in arguments]
+    run = cclmark("replay", *words, code=2)
+    assert says in run.err
+
+
+def test_a_journal_that_is_no_profile(cclmark):
+    measured = cclmark("all_reduce", "-b", "1K", "-e", "1K", "--devices", "host:2", "-n", "1")
+    run = cclmark("replay", str(measured.journal_path), code=2)
+    assert "is no profile" in run.err
+
+
+def test_a_wrong_number_of_devices_is_reported_before_the_step_is_examined(
+    cclmark, traced, tmp_path
+):
+    """The ranks of this profile differ in their calls, which takes long to find for many ranks."""
+    lines = [json.loads(line) for line in Path(traced).read_text().splitlines()]
+    for content in lines:
+        if content["type"] == "profile":
+            del content["window"][1][0]
+    profile = tmp_path / "different.jsonl"
+    profile.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    assert "would hang" in cclmark("replay", str(profile), code=2).err
+    run = cclmark("replay", str(profile), "--devices", "host:3", code=2)
+    assert "the profile has 2 ranks, but 3 devices are chosen" in run.err
+
+
+@pytest.mark.started
+def test_long_steps_are_announced_before_they_run(background, traced, tmp_path):
+    slower = altered(traced, tmp_path / "slower.jsonl", later(3000.0))
+    run = background("replay", slower, *ONCE)
+    wait_until(lambda: run.workers() or run.ended(), "the ranks are started")
+    run.process.send_signal(signal.SIGINT)
+    ended = run.finish(SOON_S)
+    assert ended.code == 130
+    text = r"a step takes about 50:00, as in the program, and is repeated at least 3 times: about"
+    assert re.search(text, ended.err), ended.err
+
+
+@pytest.mark.started
+def test_steps_that_adapt_a_replay_are_announced(background, fake_cuda, profiled, tmp_path):
+    """Before the ranks are started that choose the traffic of both rounds."""
+    slower = altered(profiled, tmp_path / "slower.jsonl", slow(100.0))
+    run = background("replay", slower, *ONCE, "--rounds", "2", env=fake_cuda.env())
+    wait_until(lambda: run.workers() or run.ended(), "the ranks are started")
+    run.process.send_signal(signal.SIGINT)
+    ended = run.finish(SOON_S)
+    assert ended.code == 130
+    # A step connects, one is checked, one is timed, and of two in each of five rounds the waits.
+    text = "repeated at least 13 times in each of 2 replays, and up to 20 times to choose memory"
+    assert text in ended.err, ended.err

@@ -1,0 +1,242 @@
+"""What a replay does beside and between its calls, and its gain at reference bandwidth."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.kinds.registry import read_journal
+from cclmark.kinds.replay.choices import TRAFFIC_ROUNDS
+from cclmark.kinds.replay.document import fit_notice, gaps_line, reference_lines
+from cclmark.kinds.replay.figures import ReplaySummary
+from cclmark.kinds.replay.plan import OriginalStep, Replay
+from cclmark.kinds.replay.request import chosen_of, computes_for, fit_plan, others_of
+from cclmark.kinds.replay.result import ReplayedOperation
+from cclmark.kinds.replay.run import TrafficFit
+from cclmark.plan.computations import Compute
+from cclmark.plan.profiled import ProfiledOperation
+from cclmark.plan.variants import DEFAULT
+from cclmark.references.reference import Reference, Source
+from places import REPOSITORY
+
+SMALL, LARGE = Compute("matmul", "bfloat16", 1024), Compute("matmul", "bfloat16", 4096)
+
+
+def replay(gaps="keep", compute=None, step_s=(0.05,)):
+    original = OriginalStep(span_s=(0.05,), communication_s=(0.01,), step_s=step_s)
+    return Replay(
+        *(DEFAULT, 0, "nccl", 2, "p.jsonl", "", 24, 1, gaps),
+        original=original,
+        compute=compute,
+    )
+
+
+def tried(*candidates):
+    """Of (gaps, compute, error of the communication, error of the step)."""
+    return [
+        ReplaySummary(
+            DEFAULT,
+            replay(gaps, compute, () if step is None else (0.05,)),
+            "ok",
+            "",
+            communication_error=communication,
+            step_error=step,
+        )
+        for gaps, compute, communication, step in candidates
+    ]
+
+
+# Measured: DDP of 254 M parameters, --gaps fixed beside products of several sizes.
+DDP = [
+    ("keep", None, -0.25, -0.046),
+    ("keep", LARGE, 0.03, 0.09),
+    ("fixed", None, -0.171, -0.001),
+    ("fixed", SMALL, -0.039, -0.003),
+    ("fixed", LARGE, 0.004, -0.002),
+]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "expected"),
+    [
+        (DDP, ("fixed", LARGE, "fitted")),
+        # Other gaps are chosen only if they are clearly nearer.
+        ([("keep", None, 0.01, 0.0), ("fixed", None, 0.0, 0.0)], ("keep", None, "fitted")),
+        ([("keep", None, 0.03, 0.0), ("fixed", None, 0.0, 0.0)], ("fixed", None, "fitted")),
+        # Likewise a compute, and of several the first.
+        ([("keep", None, 0.01, 0.0), ("keep", SMALL, 0.0, 0.0)], ("keep", None, "fitted")),
+        (
+            [("keep", None, 0.2, 0.0), ("keep", SMALL, 0.01, 0.0), ("keep", LARGE, 0.0, 0.0)],
+            ("keep", SMALL, "fitted"),
+        ),
+        # What is nearest does not fit: by its communication, or by its step alone.
+        ([("keep", None, -0.5, 0.0), ("keep", SMALL, -0.06, 0.0)], ("keep", SMALL, "nearest")),
+        ([("keep", None, 0.0, 0.06)], ("keep", None, "nearest")),
+        # Twice as long is as far as half as long.
+        ([("keep", None, 1.0, 0.0), ("keep", SMALL, -0.45, 0.0)], ("keep", SMALL, "nearest")),
+        # Steps of unknown length do not count.
+        ([("keep", None, 0.1, None), ("keep", SMALL, 0.02, None)], ("keep", SMALL, "fitted")),
+    ],
+)
+def test_the_simplest_of_the_nearest_is_chosen(candidates, expected):
+    found = chosen_of(tried(*candidates))
+    assert (found.gaps, found.compute, found.fit) == expected
+
+
+def test_the_nearest_with_the_other_gaps_is_kept_for_variants():
+    candidates = tried(*DDP)
+    [other] = others_of(candidates, chosen_of(candidates))
+    assert (other.gaps, other.compute, other.fit) == ("keep", LARGE, "nearest")
+    assert others_of(candidates[:2], chosen_of(candidates[:2])) == []
+
+
+def test_without_candidates_nothing_is_chosen():
+    assert chosen_of([]) is None
+
+
+def test_what_was_tried_is_told_with_its_errors():
+    candidates = tried(*DDP)
+    text = fit_notice(chosen_of(candidates), candidates)
+    assert text.startswith(
+        "--compute fit chose fixed, matmul 4096 x 4096 x 4096 bfloat16 (communication +0.4 %, "
+        "step -0.2 %); tried: keep, no compute (communication -25.0 %, step -4.6 %); keep, matmul"
+    )
+    assert text.endswith("; 1 more")
+    alone = tried(("keep", None, -0.5, None))
+    assert fit_notice(chosen_of(alone), alone) == (
+        "--compute fit found nothing that fits; the nearest is keep, no compute (communication "
+        "-50.0 %)"
+    )
+    assert gaps_line(chosen_of(alone)).endswith(
+        "as in the program (nothing fits; this is nearest to the program's communication)"
+    )
+
+
+@pytest.mark.parametrize(("step_s", "of_waits"), [(0.001, 25), (0.05, 25), (1.0, 20), (60.0, 10)])
+def test_long_steps_are_repeated_less_often(step_s, of_waits):
+    """Waits are corrected once with each gaps."""
+    plan = fit_plan(replay(step_s=(step_s,)), ["keep", "fixed"], "cuda")
+    assert plan.candidates == 2 * len(computes_for("cuda")) == 20
+    assert list(plan.replays) == list(plan.replays[:20]) * 3
+    assert 2 <= plan.steps <= 5
+    assert plan.expected_s == pytest.approx(((plan.steps + 4) * 60 + 2 * of_waits) * step_s)
+    assert plan.steps == 2 or plan.expected_s <= 120
+
+
+MOST = 96
+US = 1e-6
+
+
+def fitted(wanted_s, time_of, most=MOST):
+    """The chosen blocks where ``time_of`` gives the time of a call beside so many."""
+    fit = TrafficFit(wanted_s, most)
+    rounds = 0
+    while (blocks := fit.next()) is not None:
+        fit.add(blocks, [time_of(call, number) for call, number in enumerate(blocks)])
+        rounds += 1
+    assert rounds <= TRAFFIC_ROUNDS
+    return fit.chosen(), rounds
+
+
+def linear(_call, blocks):
+    return (100 + blocks) * US
+
+
+def saturated(_call, blocks):
+    return (100 + min(blocks, 20) * 2) * US
+
+
+@pytest.mark.parametrize("wanted_us", [110, 117, 153, 190])
+def test_a_call_takes_as_long_as_in_the_program(wanted_us):
+    (blocks,), _ = fitted([wanted_us * US], linear)
+    assert linear(0, blocks) == pytest.approx(wanted_us * US, rel=0.01)
+
+
+def test_calls_that_are_not_slowed_down_in_the_program_have_no_traffic():
+    # The third has none, whatever its time: nothing runs beside it.
+    chosen, rounds = fitted([100 * US, 102 * US, 0.0, 80 * US], linear)
+    assert chosen == [0, 0, 0, 0]
+    assert rounds == 1
+
+
+def test_each_call_has_its_own_traffic():
+    chosen, _ = fitted([100 * US, 140 * US, 180 * US], linear)
+    assert chosen == [0, pytest.approx(40, abs=1), pytest.approx(80, abs=1)]
+
+
+def test_a_call_that_no_traffic_slows_down_enough_has_what_is_nearest():
+    (blocks,), _ = fitted([300 * US], saturated)
+    assert saturated(0, blocks) == pytest.approx(140 * US)
+    (blocks,), _ = fitted([300 * US], lambda _call, blocks: (120 - blocks) * US)
+    assert blocks == 0  # traffic makes it faster
+
+
+def test_a_jump_between_two_amounts_ends_on_the_nearer_side():
+    (blocks,), _ = fitted([140 * US], lambda _call, blocks: (130 if blocks < 30 else 400) * US)
+    assert blocks < 30
+
+
+def test_a_device_of_few_multiprocessors():
+    (blocks,), _ = fitted([102.9 * US], linear, most=1)
+    assert blocks == 0
+    (blocks,), _ = fitted([104 * US], linear, most=1)
+    assert blocks == 1
+
+
+RESULTS = REPOSITORY / "benchmarks" / "results"
+HEADER = read_journal(RESULTS / "h200x4" / "report" / "collectives.jsonl").header
+MIB = 1 << 20
+
+
+def reference(ranks, busbw_bytes_per_s):
+    return Reference(
+        source=Source("rack", "rack", own=True),
+        operation="all_reduce",
+        devices=(("H200", ranks),),
+        library="nccl",
+        size_bytes=64 * MIB,
+        busbw_bytes_per_s=busbw_bytes_per_s,
+    )
+
+
+REFERENCES = [reference(2, 250e9), reference(4, 300e9)]
+
+
+def lines(*groups, header=HEADER):
+    """The lines of a step of 10 ms; ``groups``: the ranks of each, which calls once for 1 ms."""
+    operations = [
+        ReplayedOperation(
+            ProfiledOperation(
+                *("all_reduce", "nccl", number, ranks, "bfloat16", 32 * MIB, 64 * MIB)
+            ),
+            calls=1,
+            program_s=0.0,
+            time_s=0.001,
+        )
+        for number, ranks in enumerate(groups)
+    ]
+    replay = Replay(DEFAULT, 0, "nccl", 4, "p.jsonl", "", len(groups), len(groups), "keep")
+    summary = ReplaySummary(DEFAULT, replay, "ok", "", steps=9, span_s=0.01, operations=operations)
+    return reference_lines([summary], header, ReferenceNotes(lambda kinds: REFERENCES))
+
+
+def test_groups_are_compared_with_references_for_as_many_devices():
+    whole, part = lines(4, 2)
+    # 64 MiB at a bus bandwidth of 300 GB/s over four take 336 µs, at 250 over two 268.
+    assert "if 1 of 1 operation of group 0 ran at reference bandwidth" in whole
+    assert "at most 6.6 % (0.664 ms) less" in whole
+    assert "4 × H200" in whole
+    assert "if 1 of 1 operation of group 1 (2 of 4 ranks) ran at reference bandwidth" in part
+    assert "at most 7.3 % (0.732 ms) less" in part
+    assert "2 × H200" in part
+
+
+@pytest.mark.parametrize("other", [{"name": "NVIDIA A100"}, {"host": "elsewhere"}])
+def test_a_part_of_devices_that_differ_is_not_compared(other):
+    *devices, last = HEADER.devices
+    header = msgspec.structs.replace(
+        HEADER, devices=[*devices, msgspec.structs.replace(last, **other)]
+    )
+    assert lines(2, header=header) == []
+    assert lines(3) == []  # there is no reference for three

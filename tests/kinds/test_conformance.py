@@ -1,0 +1,225 @@
+"""What holds for every kind of work: a new one is tested here without another line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import msgspec
+import pytest
+
+from cclmark.document.blocks import SEVERITY_ORDER
+from cclmark.document.exporters import formats_of
+from cclmark.document.naming import NamedRun
+from cclmark.document.page.page import render
+from cclmark.importing.cclmark_output import read_cclmark_json
+from cclmark.importing.cleaned_text import Text
+from cclmark.kinds.objects.result import ObjectFinding
+from cclmark.kinds.registry import KINDS, parse_journal, report_kind
+from cclmark.plan.items import COLLECTIVE, P2P, PAIRS
+from cclmark.report.exports import replayed
+from cclmark.report.overview import headline, insights, measured_words
+from cclmark.report.run_page import page_of
+from cclmark.results.schema import Verification, WrongOutput
+from places import REPOSITORY, TESTS
+
+JOURNALS = TESTS / "journals"
+ROOMS = REPOSITORY / "src" / "cclmark" / "kinds"
+
+
+def lines_of(kind):
+    """The lines of a stored journal of the kind, without checksums."""
+    for path in sorted(JOURNALS.iterdir()):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            line.pop("crc32", None)
+        if journal_of(lines).kind == kind and any(map(is_result, lines)):
+            return lines
+    raise AssertionError(f"no journal of {kind} in {JOURNALS}")
+
+
+def journal_of(lines):
+    return parse_journal([json.dumps(line).encode() for line in lines], "run")
+
+
+def is_result(line):
+    return "index" in line and line["type"] != "explanation"
+
+
+def whole(lines):
+    return lines
+
+
+def empty(lines):
+    """A run that ended before its first result."""
+    return [line for line in lines if not is_result(line) and line["type"] != "explanation"]
+
+
+def cut(lines):
+    """The journal of a process that was killed."""
+    results = [number for number, line in enumerate(lines) if is_result(line)]
+    return lines[: results[len(results) // 2] + 1]
+
+
+def interrupted(lines):
+    end = {"type": "footer", "ended_at": lines[0]["started_at"], "exit_code": 130}
+    header, *rest = cut(lines)
+    end |= {"duration_s": 1.0, "message": "interrupted by SIGINT"}
+    return [header | {"planned_cases": 1000}, *rest, end]
+
+
+def died(lines):
+    """No result has figures, and the run failed."""
+    end = {"type": "footer", "ended_at": lines[0]["started_at"], "exit_code": 4}
+    kept = {"type", "index", "status", "reason"}
+    result = KINDS[journal_of(lines).kind].result
+    required = [one.encode_name for one in msgspec.structs.fields(result) if one.required]
+    failed = [
+        {name: line[name] for name in {*kept, *required} if name in line}
+        | {"status": "died", "reason": "rank 1 died"}
+        for line in lines
+        if is_result(line)
+    ]
+    others = [line for line in empty(lines) if line["type"] != "footer"]
+    return [*others, *failed, {**end, "duration_s": 1.0, "message": "rank 1 died"}]
+
+
+STATES = (whole, empty, cut, interrupted, died)
+by_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@by_kind
+def test_a_room_has_the_files_of_all_rooms(kind):
+    for name in ("__init__", "kind", "document"):
+        assert (ROOMS / kind / f"{name}.py").exists(), name
+    assert (ROOMS / kind / "__init__.py").read_text().startswith('"""')
+    if KINDS[kind].runner is not None:
+        assert (ROOMS / kind / "run.py").exists()
+
+
+@by_kind
+def test_results_begin_alike_and_come_back(kind):
+    record = KINDS[kind]
+    first, second, third, *_ = record.result.__struct_fields__
+    assert (first, third in ("status", "figures")) == ("index", True)
+    assert second not in ("status", "reason")
+    assert record.result.__struct_config__.tag
+    journal = journal_of(lines_of(kind))
+    assert journal.results
+    for result in journal.results:
+        assert isinstance(result, record.result)
+        assert result.item.kind == kind
+        assert result.is_consistent
+        assert msgspec.json.decode(msgspec.json.encode(result), type=record.result) == result
+        packed = msgspec.msgpack.encode(result)
+        assert msgspec.msgpack.decode(packed, type=record.result) == result
+
+
+@by_kind
+def test_json_of_a_run_is_imported_as_the_same_run(kind):
+    journal = journal_of(lines_of(kind))
+    text = "".join(replayed(journal, "json"))
+    assert json.loads(text)[KINDS[kind].listed_as]
+    again = read_cclmark_json(Text("run.json", text))
+    assert again.results == journal.results
+    assert again.header.settings == journal.header.settings
+
+
+WRONG = {"wrong": 1, "findings": [WrongOutput(0, 3, 7, "10", "7.5")]}
+TEXT = "3 elements, first at index 7: expected 10, got 7.5"
+
+
+def wrong(result):
+    """The result with wrong data on rank 0."""
+    replace, tag = msgspec.structs.replace, result.__struct_config__.tag
+    if tag == "pieces":
+        return replace(result, status="wrong", rows=[wrong(row) for row in result.rows])
+    if tag == "object":
+        return replace(result, status="wrong", findings=[ObjectFinding(0, "tensors", TEXT)])
+    return replace(result, status="wrong", verification=Verification(**WRONG))
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        *((kind, f"rank 0: {TEXT}") for kind in (COLLECTIVE, PAIRS, "memory", "pieces", "overlap")),
+        (P2P, f"0→1: {TEXT}"),
+        ("objects", f"rank 0, tensors: {TEXT}"),
+    ],
+)
+def test_the_reason_of_wrong_data_is_its_first_wrong_element(kind, reason):
+    """In a table of rows that a program reads."""
+    journal = journal_of(lines_of(kind))
+    journal.results = [wrong(one) for one in journal.results if one.is_measured][:1]
+    rows = [*csv.DictReader("".join(replayed(journal, "csv")).splitlines())]
+    assert rows[0]["reason"] == reason
+    if kind == "overlap":
+        (one,) = journal.results
+        compute = msgspec.structs.replace(
+            one, verification=Verification(0), compute_findings=WRONG["findings"]
+        )
+        journal.results = [compute]
+        (row,) = csv.DictReader("".join(replayed(journal, "csv")).splitlines())
+        assert row["reason"] == f"rank 0, the compute: {TEXT}"
+
+
+@by_kind
+@pytest.mark.parametrize("state", STATES)
+def test_every_state_is_written_in_every_format(kind, state):
+    journal = journal_of(state(lines_of(kind)))
+    assert not journal.damaged_lines
+    for format in formats_of(KINDS[journal.kind]):  # of collectives where there is no result
+        text = "".join(replayed(journal, format, columns=100))
+        silent = state is empty and format in ("flagcx", "hccl")  # as the programs without cases
+        assert text.endswith("\n") or silent
+        assert "object at 0x" not in text
+        if format == "json":
+            json.loads(text)
+    page = render(page_of([NamedRun("run", journal)]))
+    assert page.startswith("<!doctype html>") or page.startswith("<!DOCTYPE html>")
+    assert measured_words(journal).endswith(".")
+
+
+@by_kind
+@pytest.mark.parametrize("state", STATES)
+def test_what_is_unknown_makes_no_verdict_good(kind, state):
+    journal = journal_of(state(lines_of(kind)))
+    run = NamedRun("run", journal)
+    found = insights(run)
+    severities = [one.severity for one in found]
+    assert severities == sorted(severities, key=list(SEVERITY_ORDER).index)
+    if {"bad", "look", "unknown"} & set(severities):
+        assert "Nothing needs a look." not in {one.sentence for one in found}
+    assert all(re.search(r"[.!?…)]$", one.sentence.rstrip()) for one in found), found
+    if state in (cut, interrupted, died):
+        assert set(severities) & {"bad", "look"}, found
+    if state is died and kind != "profile":
+        assert not headline(run), headline(run)
+
+
+@by_kind
+def test_fields_are_named_once_with_their_units(kind):
+    report = report_kind(kind)
+    for layout in (report.csv, report.exported, report.samples):
+        if layout is not None:
+            names = [column.name for column in layout.columns]
+            assert len(names) == len(set(names))
+            assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in names)
+            assert not [name for name in names if name.endswith(("_time", "_size", "_duration"))]
+    assert len({one.name for one in report.metrics}) == len(report.metrics)
+    for metric in report.metrics:
+        assert metric.name.startswith("cclmark_")
+        assert metric.help.endswith("."), metric
+    assert len(set(report.page_columns)) == len(report.page_columns)
+
+
+@by_kind
+def test_a_failed_item_is_a_result(kind):
+    record = KINDS[kind]
+    if not (record.in_rounds or record.forgiven):
+        pytest.skip("every failure ends the run")
+    item = journal_of(lines_of(kind)).results[0].item
+    failed = record.failed(3, item, "timeout", "rank 1 hangs", "rank 1: timing")
+    assert (failed.index, failed.item, failed.status) == (3, item, "timeout")
+    assert not failed.is_measured

@@ -1,0 +1,303 @@
+"""A journal of every kind with one value changed: every command reads it, or refuses it."""
+
+from __future__ import annotations
+
+import json
+import random
+import traceback
+import zlib
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+
+import click
+import pytest
+
+from cclmark.cli.main import app
+from cclmark.document.exporters import formats_of
+from cclmark.errors import CclmarkError, UsageError
+from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.kinds.replay.program_step import ranks_of, step_of
+from cclmark.recording.resuming import Repetition
+from places import TESTS
+
+# Written by runs on two ranks of the host or with the fakes, or, for kinds that need torch, from
+# results as such runs have them; shortened.
+JOURNALS = {path.stem: path for path in sorted((TESTS / "journals").iterdir())}
+FEW = 12
+CODES = (0, 1, 2)
+NUMBERS = (-1, 0, 1, 2**31, 2**63 - 1, 2**63, 10**30, -(2**63), 1e300, -1e300, 0.5)
+WORDS = ("zz", "", "\x1b[31m", "9" * 5000)
+OTHERS = (None, True, [], {}, [[]], {"zz": 1})
+
+
+def leaves(value, path=()):
+    """The paths of all values in a line, lists and objects with them."""
+    if isinstance(value, dict):
+        parts = value.items()
+    elif isinstance(value, list):
+        parts = enumerate(value)
+    else:
+        parts = ()
+    for key, part in parts:
+        yield (*path, key), part
+        yield from leaves(part, (*path, key))
+
+
+def others_for(value):
+    """What a value is replaced with."""
+    yield from (one for one in (*OTHERS, *NUMBERS, *WORDS) if one != value)
+    if isinstance(value, list) and value:
+        yield value[:-1]
+        yield [*value, value[-1]]
+        yield value * 3
+    if isinstance(value, dict) and value:
+        yield dict(list(value.items())[:-1])
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield -value
+        yield value * 1000
+
+
+def lines_of(name):
+    lines = [json.loads(line) for line in JOURNALS[name].read_text().splitlines()]
+    for one in lines:
+        one.pop("crc32", None)
+    return lines
+
+
+def places(lines):
+    """Every value of a journal: the number of its line, its path in it, and the value."""
+    return [(number, *leaf) for number, line in enumerate(lines) for leaf in leaves(line)]
+
+
+def replacement(choose, path, value):
+    """What a value is replaced with; nothing to leave a field out."""
+    found = [[other] for other in others_for(value)]
+    return choose.choice([*found, []] if isinstance(path[-1], str) else found)
+
+
+def content_of(lines, number, path, values, *, sealed):
+    """The journal with the value of a line at ``path`` replaced by that of ``values``, if any."""
+    line = json.loads(json.dumps(lines[number]))
+    *before, last = path
+    place = line
+    for key in before:
+        place = place[key]
+    if values:
+        place[last] = values[0]
+    else:
+        del place[last]
+    return b"".join(
+        written(line if own == number else one, sealed=sealed) for own, one in enumerate(lines)
+    )
+
+
+def written(line, *, sealed):
+    content = json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode()
+    if not sealed:
+        return content + b"\n"
+    return b'%s,"crc32":"%08x"}\n' % (content[:-1], zlib.crc32(content))
+
+
+class Readers:
+    """Runs every command that reads journals, without another process."""
+
+    def __init__(self, directory, monkeypatch):
+        self.directory = directory
+        self.err = StringIO()
+        monkeypatch.chdir(directory)
+        monkeypatch.setenv("XDG_DATA_HOME", str(directory / "data"))
+        # The command of the journal is planned, and not executed.
+        invoke = click.Command.invoke
+        monkeypatch.setattr(
+            click.Command,
+            "invoke",
+            lambda command, context: (
+                0 if isinstance(context.obj, Repetition) else invoke(command, context)
+            ),
+        )
+
+    def run(self, *words):
+        """Runs a command. Returns what is wrong with its end, empty for nothing."""
+        out, err = StringIO(), StringIO()
+        self.err = err
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                app([str(word) for word in words], prog_name="cclmark", standalone_mode=False)
+        except SystemExit as ended:
+            return "" if ended.code in CODES else f"{words[0]}: code {ended.code}"
+        except (CclmarkError, click.ClickException) as error:
+            return "" if len(str(error)) < 12000 else f"{words[0]}: a message without an end"
+        except Exception:
+            return f"{' '.join(map(str, words))}: {traceback.format_exc()}"
+        return ""
+
+    def read(self, path, original):
+        """Yields what is wrong, by command."""
+        try:
+            journal = read_journal(path)
+        except CclmarkError:
+            return
+        except Exception:
+            yield traceback.format_exc()
+            return
+        for words in self.commands(path, original, journal):
+            if wrong := self.run(*words):
+                yield wrong
+        try:
+            if ranks_of(journal, str(path)):
+                step_of(journal, str(path))
+        except CclmarkError:
+            pass
+        except Exception:
+            yield traceback.format_exc()
+
+    def commands(self, path, original, journal):
+        yield "report", path
+        yield "report", path, "-O", self.directory / "page.html"
+        for format_name in formats_of(KINDS[journal.kind]):
+            yield "export", path, "--format", format_name, "-O", self.directory / "exported"
+        for format_name in ("prometheus", "markdown"):
+            yield "export", path, "--format", format_name, "-O", self.directory / "exported"
+        for table in ("samples", "steps"):
+            file = self.directory / "exported"
+            yield "export", path, "--format", "csv", "--table", table, "-O", file
+        yield "compare", path, original
+        yield "compare", original, path
+        yield "history", "add", path, "--replace"
+        yield "references", "check", path
+        yield "references", "add", path, "--name", "ours"
+        yield "rerun", path, "--elsewhere"
+
+
+@pytest.fixture
+def readers(tmp_path, monkeypatch):
+    return Readers(tmp_path, monkeypatch)
+
+
+def test_there_is_a_journal_of_every_kind():
+    kinds = {read_journal(path).kind for path in JOURNALS.values()}
+    # Results of pairs are those of collectives.
+    assert {KINDS[kind].result for kind in kinds} == {one.result for one in KINDS.values()}
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+def test_every_command_reads_the_journals(readers, name):
+    journal = read_journal(JOURNALS[name])
+    assert journal.results
+    assert not journal.damaged_lines
+    assert [*readers.read(JOURNALS[name], JOURNALS[name])] == []
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+def test_one_value_changed(request, readers, name, tmp_path):
+    """Each of its values, with --all, and otherwise some, the same in every run."""
+    choose = random.Random(name)
+    lines = lines_of(name)
+    found = places(lines)
+    wrong = []
+    chosen = found if request.config.getoption("--all") else choose.sample(found, FEW)
+    for number, path, value in chosen:
+        values = replacement(choose, path, value)
+        mutated = tmp_path / "mutated.jsonl"
+        mutated.write_bytes(content_of(lines, number, path, values, sealed=choose.random() < 0.5))
+        place = f"line {number + 1}, {'.'.join(map(str, path))} = {str(values)[:80]}"
+        wrong += [f"{place}: {one}" for one in readers.read(mutated, JOURNALS[name])]
+    assert not wrong, "\n\n".join(wrong[:5])
+
+
+def changed(name, tmp_path, change):
+    """The journal, in which ``change`` has changed the first result."""
+    lines = lines_of(name)
+    change(lines[1])
+    path = tmp_path / "changed.jsonl"
+    path.write_bytes(b"".join(written(one, sealed=True) for one in lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "item", "field"),
+    [
+        ("train", "training", "parallel"),
+        ("train", "training", "dtype"),
+        ("train", "training", "optimizer"),
+        ("replay", "replay", "gaps"),
+        ("objects", "call", "operation"),
+        ("collective", None, "status"),
+    ],
+)
+def test_a_word_of_a_newer_version_is_reported(readers, name, item, field, tmp_path):
+    path = changed(
+        name, tmp_path, lambda line: (line[item] if item else line).update({field: "zz"})
+    )
+    journal = read_journal(path)
+    assert journal.damaged_lines == 0
+    assert journal.unknown_words == [f"{field} 'zz'"]
+    assert len(journal.results) == len(read_journal(JOURNALS[name]).results) - 1
+    if journal.results:
+        assert readers.run("report", path) == ""
+        assert f"left out: 1 ({field} 'zz')" in readers.err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("train", "step_s", [[0.1, 0.1], [0.1]]),
+        ("train", "step_s", [[0.1]]),
+        ("train", "alone_s", [[], []]),
+        ("train", "peak_reserved_bytes", [1]),
+        (
+            "train",
+            "timeline",
+            {
+                **{key: [1.0] for key in ("communication_s", "exposed_s", "compute_s")},
+                "step_s": [1.0, 1.0],
+                "steps": 1,
+            },
+        ),
+        ("replay", "span_s", [[0.1], [0.1, 0.2]]),
+        ("replay", "communication_s", []),
+        ("overlap", "together", None),
+        (
+            "collective",
+            "samples",
+            {
+                "host_s": [[1.0]],
+                "device_s": [[1.0]],
+                "enqueue_s": [[1.0]],
+                "operations_per_sample": 1,
+            },
+        ),
+        ("p2p", "hung", [7]),
+        ("pieces", "rows", [{"division": {"form": "one", "pieces": 1}, "status": "ok"}]),
+        ("objects", "findings", [{"rank": 9, "of": "objects", "text": "x"}]),
+    ],
+)
+def test_fields_that_contradict_each_other_are_damage(name, field, value, tmp_path):
+    path = changed(name, tmp_path, lambda line: line.update({field: value}))
+    assert read_journal(path).damaged_lines == 1
+
+
+def test_a_second_profile_is_damage(tmp_path):
+    lines = lines_of("profile")
+    profile = next(one for one in lines if one["type"] == "profile")
+    path = tmp_path / "two.jsonl"
+    path.write_bytes(
+        b"".join(written(one, sealed=True) for one in [*lines[:-1], profile, lines[-1]])
+    )
+    assert read_journal(path).damaged_lines == 1
+
+
+def test_impossible_groups_and_steps_of_a_profile_are_damage(tmp_path):
+    for kind, change in (
+        ("profiled", lambda line: line["profiled"].update(group_ranks=1 << 31)),
+        ("profile", lambda line: line["processes"][0].update(step_s=-1.0)),
+        ("profile", lambda line: line["processes"].pop()),
+    ):
+        lines = lines_of("profile")
+        change(next(one for one in lines if one["type"] == kind))
+        path = tmp_path / "impossible.jsonl"
+        path.write_bytes(b"".join(written(one, sealed=True) for one in lines))
+        journal = read_journal(path)
+        assert journal.damaged_lines == 1
+        with pytest.raises(UsageError):
+            step_of(journal, "p")

@@ -1,0 +1,325 @@
+"""Tuner tables: the module and the plug-in accept the same texts and refuse others alike."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cclmark.errors import UsageError
+from cclmark.explain.plugin_log import plugin_path
+from cclmark.kinds.tune.table_file import (
+    ALGORITHMS,
+    MOST_BYTES,
+    MOST_RULES,
+    OPERATIONS,
+    PROTOCOLS,
+    Rule,
+    RuleTable,
+    read,
+    written,
+)
+from examples import examples
+from places import REPOSITORY
+
+LOGGER = ctypes.CFUNCTYPE(
+    *(None, ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p),
+    *(ctypes.c_char_p, ctypes.c_char_p),  # what its format prints
+)
+INIT = ctypes.CFUNCTYPE(
+    *(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, LOGGER, ctypes.POINTER(ctypes.c_void_p))
+)
+END = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+INVALID_USAGE = 5
+REFUSES = "refuses the tuner table"
+
+
+class Interface(ctypes.Structure):
+    """ncclTunerPlugin_v2."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("init", INIT),
+        ("get_info", ctypes.c_void_p),
+        ("destroy", END),
+    )
+
+
+class Plugin:
+    """The plug-in, which reads a table as for a communicator of NCCL."""
+
+    def __init__(self, directory):
+        os.environ["CCLMARK_PLUGIN_LOG"] = str(directory / "log")
+        os.environ["CCLMARK_PLUGIN_TUNER"] = "none"
+        library = ctypes.CDLL(str(plugin_path()))
+        self.interface = Interface.in_dll(library, "ncclTunerPlugin_v2")
+        self.path = directory / "table"
+
+    def logged(self, content):
+        """The warnings and notices about the content: pairs of a headline and a text."""
+        self.path.write_bytes(content)
+        os.environ["CCLMARK_TUNER_TABLE"] = str(self.path)
+        logged = []
+
+        def log(_level, _flags, _file, _line, _format, problem, text):
+            logged.append((problem.decode(), text.decode("latin-1")))
+
+        context = ctypes.c_void_p()
+        result = self.interface.init(2, 1, LOGGER(log), ctypes.byref(context))
+        is_refused = any(problem == REFUSES for problem, _ in logged)
+        assert result == (INVALID_USAGE if is_refused else 0)
+        assert bool(context) == (not is_refused)
+        assert self.interface.destroy(context) == 0
+        return logged
+
+    def problem(self, content):
+        """Why it refuses the content, empty if it does not."""
+        return "".join(text for problem, text in self.logged(content) if problem == REFUSES)
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    names = ("CCLMARK_PLUGIN_LOG", "CCLMARK_PLUGIN_TUNER", "CCLMARK_TUNER_TABLE")
+    for name in (*names, "CCLMARK_TUNER_ANYWHERE", "NCCL_NVLS_ENABLE"):
+        patch.setenv(name, "")
+    yield Plugin(tmp_path_factory.mktemp("plugin"))
+    patch.undo()
+
+
+RULES = (
+    Rule("all_gather", 2, 1, 0, MOST_BYTES, "ring", "simple", 32),
+    Rule("all_reduce", 2, 1, 0, 1023, "tree", "ll"),
+    Rule("all_reduce", 2, 1, 1024, 4194304, "ring", "ll128", 16),
+    Rule("all_reduce", 16, 2, 1024, 1024, "collnet_chain", "simple", 256),
+    Rule("reduce_scatter", 8, 1, 64, 128, "nvls", "simple", 1),
+)
+TABLE = RuleTable("nccl", "2.28.9", "NVIDIA H200", 18, RULES)
+TEXT = written(TABLE, comments=["proven on two hosts"])
+
+
+def problem_of(text, source="table"):
+    try:
+        read(text, source)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def test_what_is_written_is_read():
+    assert read(TEXT, "table") == TABLE
+    other = replace(TABLE, library="rccl", nvlinks=None, device="AMD  Instinct MI300X")
+    assert read(written(other), "table").device == "AMD Instinct MI300X"
+    assert written(replace(TABLE, rules=RULES[::-1])) == written(TABLE)
+    assert "all_reduce      2      1      1024            4194304  " in TEXT
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        replace(TABLE, rules=()),
+        replace(TABLE, library_version="2.28.9\nend"),
+        replace(TABLE, device=""),
+        replace(TABLE, library="hccl"),
+        replace(TABLE, library_version="2.28"),
+        replace(TABLE, nvlinks=-1),
+        replace(TABLE, rules=(*RULES, RULES[0])),
+        replace(TABLE, rules=[replace(RULES[0], channels=257)]),
+        replace(TABLE, rules=[replace(RULES[0], largest_bytes=MOST_BYTES + 1)]),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_not_written(table):
+    with pytest.raises(UsageError):
+        written(table)
+
+
+def test_a_value_cannot_add_a_line():
+    with pytest.raises(UsageError, match="cannot be written"):
+        written(replace(TABLE, library_version="2.28.9\n# or newer"))
+
+
+HEAD = "cclmark-tuner-table 1\nlibrary nccl 2.28.9\ndevice NVIDIA H200\nnvlinks 18\n"
+RULE = "all_reduce 2 1 0 1024 ring ll 4\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "line 1: the first line must be 'cclmark-tuner-table 1'"),
+        ("nccl\n", "line 1: the first line must be 'cclmark-tuner-table 1'"),
+        ("cclmark-tuner-table 2\n", "line 1, version: '2' is not supported, only 1"),
+        (HEAD + RULE, "line 5: the file ends without a line 'end': it is incomplete"),
+        (HEAD + "end\n", "line 5: there is no rule before 'end'"),
+        (HEAD + RULE + "end\nend\n", "line 7: there is text after the line 'end'"),
+        (HEAD + RULE + "end now\n", "line 6: 'end' must be alone"),
+        (HEAD.replace("nccl", "hccl"), "line 2, library: 'hccl' is not nccl or rccl"),
+        (
+            HEAD.replace("2.28.9", "2.28"),
+            "line 2, version: '2.28' is not a version, for example 2.28.9",
+        ),
+        (
+            HEAD.replace("18", "many"),
+            "line 4, nvlinks: 'many' is not a number from 0 to 1024, or any",
+        ),
+        (
+            HEAD.replace("nvlinks 18\n", "") + RULE,
+            "line 4: the line 'nvlinks' is missing before the rules",
+        ),
+        (HEAD + "nvlinks 17\n", "line 5: there is a second line 'nvlinks'"),
+        (HEAD + RULE + "device B200\n", "line 6: 'device' must be before the rules"),
+        (HEAD + "all_reduce 2 1 0\n", "line 5: a rule has 8 columns, this line has 4"),
+        (
+            HEAD + "alltoall 2 1 0 1 ring ll 0\n",
+            "line 5, operation: 'alltoall' is not all_gather, all_reduce, broadcast, reduce or "
+            "reduce_scatter",
+        ),
+        (
+            HEAD + RULE.replace("2 1", "1 1"),
+            "line 5, ranks: '1' is not a number from 2 to 2147483647",
+        ),
+        (HEAD + RULE.replace("2 1", "2 3"), "line 5, nodes: there are more nodes than ranks"),
+        (
+            HEAD + RULE.replace(" 0 ", " 1K "),
+            "line 5, smallest_bytes: '1K' is not a number from 0 to 9223372036854775807",
+        ),
+        (
+            HEAD + RULE.replace("1024", "9223372036854775808"),
+            "line 5, largest_bytes: '9223372036854775808' is not a number from 0 to "
+            "9223372036854775807",
+        ),
+        (
+            HEAD + RULE.replace(" 0 ", " 2048 "),
+            "line 5, largest_bytes: it is less than smallest_bytes",
+        ),
+        (
+            HEAD + RULE.replace("ring", "Ring"),
+            "line 5, algorithm: 'Ring' is not tree, ring, collnet_direct, collnet_chain, nvls, "
+            "nvls_tree or pat",
+        ),
+        (HEAD + RULE.replace("ll", "LL"), "line 5, operation: 'aLL_reduce' is not "),
+        (
+            HEAD + RULE.replace(" ll", " ll64"),
+            "line 5, protocol: 'll64' is not ll, ll128 or simple",
+        ),
+        (
+            HEAD + RULE.replace("all_reduce", "broadcast").replace("ring", "tree"),
+            "line 5, algorithm: broadcast has no algorithm tree",
+        ),
+        (HEAD + RULE.replace("ring", "nvls"), "line 5, protocol: nvls has no protocol ll"),
+        (
+            HEAD + RULE.replace(" 4\n", " -1\n"),
+            "line 5, channels: '-1' is not a number from 0 to 256",
+        ),
+        (HEAD + RULE + RULE, "line 6: its sizes overlap with those of line 5"),
+        (HEAD + "# café\n", "line 5: character 6 is not printable ASCII"),
+        (HEAD.replace("\n", "\r\n"), "line 1: character 22 is not printable ASCII"),
+        (HEAD + "#" * 257, "line 5: it is longer than 256 characters"),
+        (HEAD + "x" * 50, f"line 5, operation: '{'x' * 40}' is not "),
+    ],
+)
+def test_both_sides_refuse_with_the_line_and_the_field(plugin, text, problem):
+    source = str(plugin.path)
+    assert problem_of(text, source).startswith(f"{source}: {problem}")
+    assert plugin.problem(text.encode()) == problem_of(text, source)
+
+
+def test_both_sides_have_the_same_limits(plugin):
+    source = str(plugin.path)
+    rules = [f"all_reduce 2 1 {size} {size} ring ll 0\n" for size in range(MOST_RULES + 1)]
+    most = HEAD + "".join(rules[:MOST_RULES]) + "end\n"
+    assert problem_of(most, source) == plugin.problem(most.encode()) == ""
+    more = HEAD + "".join(rules) + "end\n"
+    assert plugin.problem(more.encode()) == problem_of(more, source)
+    assert f"there are more than {MOST_RULES} rules" in problem_of(more)
+    padding = "#\n" * ((1 << 19) - len(TEXT) // 2)
+    assert "larger than 1048576 bytes" not in problem_of(TEXT + padding)
+    large = TEXT + padding + "####\n"
+    assert plugin.problem(large.encode()) == problem_of(large, source)
+    assert problem_of(large) == "table: it is larger than 1048576 bytes"
+
+
+_WORDS = (
+    *("", "#", "end", "library", "device", "nvlinks", "nccl", "rccl", "2.28.9", "any", "0", "00"),
+    *("2", "18", "-1", "+1", "1e3", "9223372036854775807", "9223372036854775808", "0x10", "é"),
+    *("\0", "\t", "\r", "\x7f", " ", *OPERATIONS, *ALGORITHMS, *PROTOCOLS),
+)
+
+
+@st.composite
+def mutated(draw):
+    """The text of a table with a few lines, words and characters changed."""
+    text = TEXT
+    for _ in range(draw(st.integers(0, 3))):
+        way = draw(st.sampled_from(["character", "word", "line", "cut"]))
+        if way == "cut":
+            text = text[: draw(st.integers(0, len(text)))]
+            continue
+        if way == "character":
+            place = draw(st.integers(0, len(text)))
+            added = draw(st.text(max_size=2))
+            text = text[:place] + added + text[place + draw(st.integers(0, 2)) :]
+            continue
+        lines = text.split("\n")
+        at = draw(st.integers(0, len(lines) - 1))
+        if way == "line":
+            other = draw(st.sampled_from(lines))
+            lines[at : at + draw(st.integers(0, 1))] = [other] * draw(st.integers(0, 2))
+        else:
+            words = lines[at].split(" ")
+            words[draw(st.integers(0, len(words) - 1))] = draw(st.sampled_from(_WORDS))
+            lines[at] = " ".join(words)
+        text = "\n".join(lines)
+    return text
+
+
+@given(text=mutated())
+@settings(max_examples=examples(2000), deadline=None)
+def test_both_sides_accept_and_refuse_the_same_texts(plugin, text):
+    content = text.encode("utf-8", "surrogatepass")
+    assert plugin.problem(content) == problem_of(text, str(plugin.path))
+
+
+_RULES = st.builds(
+    Rule,
+    operation=st.sampled_from(OPERATIONS),
+    ranks=st.integers(2, 64),
+    nodes=st.integers(1, 2),
+    smallest_bytes=st.integers(0, 1 << 20),
+    largest_bytes=st.integers(1 << 20, MOST_BYTES),
+    algorithm=st.just("ring"),
+    protocol=st.sampled_from(PROTOCOLS),
+    channels=st.integers(0, 256),
+)
+
+
+@given(
+    rules=st.lists(
+        _RULES, min_size=1, max_size=8, unique_by=lambda one: (one.operation, one.ranks, one.nodes)
+    )
+)
+@settings(max_examples=examples(200), deadline=None)
+def test_every_table_that_is_written_is_read_by_both(plugin, rules):
+    text = written(replace(TABLE, rules=rules))
+    assert set(read(text, "table").rules) == set(rules)
+    assert plugin.problem(text.encode()) == ""
+
+
+def test_the_example_of_the_documents_is_a_table():
+    page = REPOSITORY / "docs" / "reference" / "tuner-table.md"
+    text = page.read_text().split("```text\n", 1)[1].split("```", 1)[0]
+    assert len(read(text, "the page").rules) == 3
+
+
+def test_a_library_without_a_version_of_its_own_is_another_one(plugin):
+    """As with a library that is linked into another file: here no library calls."""
+    text = written(replace(TABLE, library_version="2.28.10"))
+    ((problem, reason),) = plugin.logged(text.encode())
+    assert problem == "does not apply the tuner table"
+    assert (
+        "the library's version is unknown (it is linked into another file), not nccl 2.28.10"
+    ) in reason
+    assert plugin.logged(text.encode()) == []  # once

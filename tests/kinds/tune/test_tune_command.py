@@ -1,0 +1,150 @@
+"""``cclmark tune`` on fakes; tests/kinds/tune/test_tuning.py has simulated devices with gains."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+
+import pytest
+
+from cclmark.kinds.experiment.plan import SEARCH
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.registry import read_journal
+from places import REPOSITORY
+
+SMALL = ("-g", "2", "-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--budget", "1s")
+
+
+@pytest.fixture
+def fakes(fake_cuda, tmp_path):
+    """The environment of a run; its own directory for the lock against other runs."""
+    return lambda **variables: fake_cuda.env(TMPDIR=str(tmp_path), **variables)
+
+
+def test_a_run_ends_with_a_result(cclmark, fakes):
+    run = cclmark("tune", "all_reduce,alltoall", *SMALL, "-O", "t", env=fakes())
+    journal = run.journal
+    assert {one.trial.stage for one in journal.of(TrialResult)} >= {SEARCH}
+    assert [one.index for one in journal.of(TrialResult)] == list(
+        range(len(journal.of(TrialResult)))
+    )
+    assert all(one.is_checked for one in journal.of(TrialResult))
+    assert "all_reduce float32 sum out-of-place · nccl, 2 ranks" in run.out
+    assert "nothing can be selected for this operation by size" in run.out
+    assert " trials" in run.out
+    variants = {one.trial.variant.describe() for one in journal.of(TrialResult)}
+    assert any(one.endswith("/t/candidates/ring-ll-32.table") for one in variants)
+    kept = (run.directory / "t" / "candidates").exists()
+    # By chance, the proof may find a size that an artifact would slow down.
+    ends = (
+        "  nothing beats the default\n",
+        "  no gain was proven within the budget\n",
+        "  no artifact is written: see above\n",
+    )
+    assert kept != any(text in run.out for text in ends)
+    footer = journal.footer
+    assert footer is not None
+    assert "\n".join(footer.conclusion) in run.out
+    # The plug-in of the ranks leaves no log where nothing is recorded.
+    assert list(run.directory.glob("*.cclmlog")) == []
+    assert cclmark("export", run.journal_path, "--format", "csv").out.count("\n") == 1 + len(
+        journal.of(TrialResult)
+    )
+
+
+def test_an_interrupted_run_continues(cclmark, background, fakes):
+    arguments = ("tune", "all_reduce", *SMALL, "-O", "t")
+    run = background(*arguments, env=fakes())
+    run.wait_for_ranks(results=4)
+    run.signal(run.process.pid, signal.SIGINT)
+    assert run.finish().code == 130
+    done = read_journal(run.journal_path).of(TrialResult)
+    resumed = cclmark(*arguments, "--resume", run.journal_path, env=fakes())
+    trials = resumed.journal.of(TrialResult)
+    assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
+    assert [one.index for one in trials] == list(range(len(trials)))
+    assert len({one.trial for one in trials}) == len(trials)
+
+
+def test_two_runs_at_once_are_refused(cclmark, fakes, tmp_path):
+    with (tmp_path / f"cclmark-tune-{os.getuid()}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = cclmark("tune", "all_reduce", *SMALL, env=fakes(), code=2)
+    assert "another cclmark tune runs on this host" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "message"),
+    [
+        (
+            ("sendrecv",),
+            {},
+            "NCCL does not call a tuner for sendrecv: name variables with --settings",
+        ),
+        (("all_reduce",), {"NCCL_PROTO": "LL"}, "NCCL_PROTO=LL is set in the environment"),
+        (("all_reduce", "-d", "float32,bfloat16"), {}, "-d: tune one at a time"),
+        (("all_reduce", "--proof-rounds", "6"), {}, "--proof-rounds"),
+        (("all_reduce", "--budget", "soon"), {}, "soon"),
+        ((), {}, "Missing argument 'OPERATION[,OPERATION...]'. Choose from all_reduce, "),
+        (("all_reduce", "--devices", "cuda:0"), {}, "requires two or more devices"),
+    ],
+)
+def test_invalid_requests(cclmark, fakes, arguments, variables, message):
+    devices = () if "--devices" in arguments else ("-g", "2")
+    refused = cclmark("tune", *arguments, *devices, env=fakes(**variables), code=2)
+    assert message in refused.message
+    assert refused.written() == []
+
+
+def test_libraries_without_known_settings_are_not_tuned(cclmark, fakes, fake_cuda, tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text(f"""
+name = "own"
+shape = "nccl"
+devices = ["cuda"]
+prefix = "nccl"
+files = ["{fake_cuda.nccl}"]
+[types]
+float32 = 7
+[reductions]
+sum = 0
+""")
+    refused = cclmark(
+        *("tune", "all_reduce", "--ccl", "own", "--ccl-file", file, "-g", "2"),
+        env=fakes(),
+        code=3,
+    )
+    assert "cclmark tune has nothing to try for own" in refused.message
+    assert refused.written() == ["own.toml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "files"),
+    [
+        # Open MPI's mpirun takes a second to start, and the search starts it some fifty times.
+        pytest.param("openmpi", "all_reduce", ["ring.rules"], marks=pytest.mark.exhaustive),
+        pytest.param(
+            *("mpich", "all_reduce", ["ring-mpich_coll.json", "ring-mpich_posix_coll.json"]),
+            marks=pytest.mark.exhaustive,
+        ),
+        # Of these, MPICH has the fewest algorithms.
+        ("mpich", "reduce", ["binomial-mpich_coll.json", "binomial-mpich_posix_coll.json"]),
+    ],
+)
+def test_an_mpi_is_tuned_by_its_own_files(cclmark, tmp_path, name, operation, files):
+    """Every candidate runs with its files; tests/kinds/tune/test_tuning.py has gains."""
+    mpirun = REPOSITORY / "build" / "mpi" / name / "bin" / "mpirun"
+    if not mpirun.is_file():
+        pytest.skip(f"{mpirun} is not there")
+    run = cclmark(
+        *("tune", operation, "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "1K"),
+        *("-n", "1", "-w", "0", "--budget", "1s", "-O", "t"),
+        env={"CCLMARK_MPIRUN": str(mpirun), "TMPDIR": str(tmp_path)},
+    )
+    directory = run.directory / "t" / "candidates"
+    trials = run.journal.of(TrialResult)
+    assert all(one.status == "ok" and one.is_checked for one in trials)
+    variants = {one.trial.variant for one in trials if not one.trial.variant.is_default}
+    paths = {one.value for variant in variants for one in variant.assignments}
+    assert {str(directory / file) for file in files} <= paths

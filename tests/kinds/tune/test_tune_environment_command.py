@@ -1,0 +1,236 @@
+"""``cclmark tune`` for libraries whose variables hold for a whole process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cclmark.kinds.experiment.plan import PROOF, SEARCH
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.registry import read_journal
+from fake_libraries import fake_library
+
+SHORT = ("-n", "1", "-w", "0", "-b", "4K", "-e", "4K")
+SHM = ("--ccl", "shm", "--devices", "host:2")
+WAITS = "100000"  # microseconds: more than ranks wait for a processor on a busy machine
+
+
+def fake_file(name: str) -> str:
+    """The complete fake; variants of it are in directories below."""
+    return str(fake_library(name))
+
+
+@pytest.fixture
+def env(tmp_path, fake_cuda):
+    """The environment of each library; its own directory for the lock against other runs."""
+    here = {"TMPDIR": str(tmp_path)}
+    return {
+        "shm": here,
+        "hccl": {
+            **here,
+            "CCLMARK_ASCENDCL_LIBRARY": fake_file("libascendcl.so"),
+            "CCLMARK_HCCL_LIBRARY": str(Path(fake_file("libascendcl.so")).parent / "libhccl.so"),
+        },
+        "oneccl": {**here, "CCLMARK_ONECCL_LIBRARY": fake_file("libccl.so.2")},
+        "nccl": {**here, **fake_cuda.env()},
+        "flagcx": {
+            **here,
+            **fake_cuda.env(),
+            "CCLMARK_FLAGCX_LIBRARY": str(fake_cuda.nccl.parent / "libflagcx.so"),
+        },
+    }
+
+
+DEVICES = {
+    "hccl": ("--devices", "acl:0,1"),
+    "flagcx": ("--ccl", "flagcx", "-g", "2"),
+    "oneccl": ("--ccl", "oneccl", "--devices", "host:2"),
+    "nccl": ("--ccl", "nccl", "-g", "2"),
+}
+# NCCL asks a tuner for collectives, so that variables are tuned for its sends and receives.
+OPERATIONS = {"nccl": "sendrecv"}
+
+
+@pytest.mark.parametrize(
+    ("ccl", "name", "value", "default", "kept"),
+    [
+        ("nccl", "NCCL_NVB_DISABLE", "1", "0", "NCCL_IB_DISABLE"),
+        *(
+            pytest.param(*one, marks=pytest.mark.exhaustive)
+            for one in (
+                ("nccl", "NCCL_MIN_P2P_NCHANNELS", "4", "1", "NCCL_IB_DISABLE"),
+                ("hccl", "HCCL_BUFFSIZE", "400", "200", "HCCL_INTRA_PCIE_ENABLE"),
+                ("flagcx", "FLAGCX_UNIRUNNER_NSLICES", "4", "1", "FLAGCX_P2P_DISABLE"),
+                ("oneccl", "CCL_WORKER_COUNT", "4", "1", "CCL_ATL_SHM"),
+            )
+        ),
+    ],
+)
+def test_a_variable_that_is_faster_is_found_proven_and_deployed(
+    cclmark, env, ccl, name, value, default, kept
+):
+    variables = {
+        **env[ccl],
+        kept: "1",
+        "CCLMARK_FAKE_SLOW_UNLESS": f"{name}={value}:{WAITS}",
+    }
+    run = cclmark(
+        *("tune", OPERATIONS.get(ccl, "all_reduce"), *DEVICES[ccl], *SHORT),
+        *("--settings", name, "-O", "t"),
+        env=variables,
+        timeout_s=200,
+    )
+    file = run.directory / "t" / "environment.sh"
+    assert f"{name}={value} (default {default}" in run.out
+    assert f"use: . {file.relative_to(run.directory)}    which sets {name}={value}" in run.out
+    done = subprocess.run(
+        ["sh", "-c", f'. "{file}"; printf "%s" "${name}"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == value
+    comments = [line for line in file.read_text().splitlines() if line.startswith("#")]
+    assert f"# {ccl} " in comments[0]
+    assert "2 ranks on one host" in comments[0]
+    assert f"# measured with {kept}=1, which this file does not set" in comments
+    proofs = [one.trial for one in run.journal.of(TrialResult) if one.trial.stage == PROOF]
+    assert {one.round for one in proofs} == set(range(7))
+    assert {one.variant.describe() for one in proofs} == {
+        "default",
+        "default again",
+        f"{name}={value}",
+    }
+    assert all(one.is_checked for one in run.journal.of(TrialResult))
+
+
+def test_shm_ends_with_a_result(cclmark, env):
+    run = cclmark(
+        *("tune", "all_reduce,all_gather", *SHM, "-b", "1K", "-e", "64K", "-f", "64"),
+        *("-n", "1", "-w", "0", "--budget", "1s", "-O", "t"),
+        env=env["shm"],
+    )
+    trials = run.journal.of(TrialResult)
+    assert {one.trial.stage for one in trials} >= {SEARCH}
+    assert all(one.is_checked for one in trials)
+    names = {one.name for trial in trials for one in trial.trial.variant.assignments}
+    assert names == {"CCLMARK_SHM_INLINE_BYTES", "CCLMARK_SHM_STREAM_BYTES"}
+    assert "all_gather float32 out-of-place · shm, 2 ranks" in run.out
+    assert "tried: 12 combinations of" in run.out
+    ends = ("nothing beats the default", "no gain was proven", "no file is written")
+    no_gain = any(text in run.out for text in ends)
+    assert (run.directory / "t" / "environment.sh").exists() != no_gain
+
+
+def test_bridge_is_tuned_with_its_islands(cclmark, env):
+    run = cclmark(
+        *("tune", "all_reduce", "--ccl", "bridge", "--devices", "host:3", "--islands", "0-1,2"),
+        *(*SHORT, "--budget", "1s", "-O", "t"),
+        *("--settings", "CCLMARK_BRIDGE_WHOLE_BYTES,CCLMARK_BRIDGE_STEP_BYTES"),
+        env=env["shm"],
+        timeout_s=200,
+    )
+    trials = run.journal.of(TrialResult)
+    assert all(one.status == "ok" and one.is_checked for one in trials)
+    names = {one.name for trial in trials for one in trial.trial.variant.assignments}
+    assert "CCLMARK_BRIDGE_WHOLE_BYTES" in names
+    assert all(name.startswith("CCLMARK_BRIDGE_") for name in names)
+
+
+def test_an_interrupted_run_continues(cclmark, background, env):
+    arguments = ("tune", "all_reduce", *SHM, *SHORT, "--budget", "1s", "-O", "t")
+    run = background(*arguments, env=env["shm"])
+    run.wait_for_ranks(results=4)
+    run.signal(run.process.pid, signal.SIGINT)
+    assert run.finish().code == 130
+    done = read_journal(run.journal_path).of(TrialResult)
+    resumed = cclmark(*arguments, "--resume", run.journal_path, env=env["shm"])
+    trials = resumed.journal.of(TrialResult)
+    assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
+    assert len({one.trial for one in trials}) == len(trials)
+
+
+def test_variables_that_are_set_stay_as_they_are(cclmark, env):
+    variables = {**env["shm"], "CCLMARK_SHM_INLINE_BYTES": "1K"}
+    arguments = ("tune", "all_reduce", *SHM, *SHORT, "--budget", "1s")
+    run = cclmark(*arguments, "-O", "t", env=variables)
+    names = {
+        one.name for trial in run.journal.of(TrialResult) for one in trial.trial.variant.assignments
+    }
+    assert names == {"CCLMARK_SHM_STREAM_BYTES"}
+    assert (
+        "not tried, set in the environment already, where they stay as they are: "
+        "CCLMARK_SHM_INLINE_BYTES\n" in run.out
+    )
+    named = ("--settings", "CCLMARK_SHM_INLINE_BYTES")
+    varied = cclmark(*arguments, "-O", "u", *named, env=variables)
+    values = {
+        (one.name, one.value)
+        for trial in varied.journal.of(TrialResult)
+        for one in trial.trial.variant.assignments
+    }
+    assert {name for name, _ in values} == {"CCLMARK_SHM_INLINE_BYTES"}
+    assert {"256", "512", "2048"} <= {value for _, value in values}
+    assert "1024" not in {value for _, value in values}
+    everything = {**variables, "CCLMARK_SHM_STREAM_BYTES": "1M"}
+    refused = cclmark(*arguments, "-O", "v", env=everything, code=2)
+    assert "nothing else of shm can be tuned: unset it, or name it with --settings" in (
+        refused.message
+    )
+    assert not (refused.directory / "v").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*SHM, "--app-changes", "yes"), "--app-changes yes requires nccl or rccl"),
+        ((*SHM, "-d", "float32,int8"), "-d: tune one at a time"),
+        ((*SHM, "--allow-loss", "4%"), "--allow-loss is not supported for shm"),
+        (("--ccl", "shm", "--devices", "host:1"), "requires two or more devices"),
+        (
+            ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_PROTO", "--app-changes", "yes"),
+            "--settings and --app-changes yes exclude each other",
+        ),
+        (
+            ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_NVLS_ENABLE"),
+            "tune tries no settings of NCCL which cclmark never sets: NCCL_NVLS_ENABLE",
+        ),
+        (
+            ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_IB_QPS_PER_CONNECTION"),
+            "with an effect between hosts only: NCCL_IB_QPS_PER_CONNECTION",
+        ),
+        ((*SHM, "--settings", "CCLMARK_SHM_INLINE"), "did you mean CCLMARK_SHM_INLINE_BYTES?"),
+        (
+            ("--ccl", "flagcx", "-g", "2", "--settings", "NCCL_NVLS_ENABLE"),
+            "tune tries no settings of FlagCX which cclmark never sets: NCCL_NVLS_ENABLE",
+        ),
+        (("--ccl", "nccl,flagcx", "-g", "2"), "--ccl: tune one library at a time"),
+    ],
+)
+def test_invalid_requests(cclmark, env, arguments, message):
+    refused = cclmark("tune", "all_reduce", *arguments, env=env["flagcx"], code=2)
+    assert message in refused.message
+    assert refused.written() == []
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("", "CCLMARK_SHM_INLINE_BYTES='': not a value"),
+        (" 8", "CCLMARK_SHM_INLINE_BYTES=' 8': not a value"),
+        ("8Q", "CCLMARK_SHM_INLINE_BYTES=8Q: not a size"),
+        ("2M", "CCLMARK_SHM_INLINE_BYTES=2M: out of range"),
+    ],
+)
+def test_an_impossible_value_is_refused_before_the_search(cclmark, value, message):
+    refused = cclmark(
+        *("tune", "all_reduce", *SHM, "--settings", "CCLMARK_SHM_INLINE_BYTES"),
+        env={"CCLMARK_SHM_INLINE_BYTES": value},
+        code=2,
+    )
+    assert message in refused.message
+    assert "choose a size in bytes, also with K, M, G or T, from 0 to 65536" in refused.message
+    assert refused.written() == []

@@ -1,0 +1,592 @@
+import os
+import re
+import struct
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cclmark.errors import MissingError, UnreadError, UsageError
+from cclmark.kinds.registry import KINDS
+from cclmark.launch.attempt import Attempt, ProcessWatch, RankWatch
+from cclmark.launch.coordinator import Coordinator, RankLayout, name_apart
+from cclmark.launch.devices import choose_devices, quick_cuda_count
+from cclmark.launch.diagnosis import RankState, diagnose, exit_kind, verdict
+from cclmark.launch.request import Request, ResultDelivery
+from cclmark.plan.cases import Case
+from cclmark.plan.items import COLLECTIVE
+from cclmark.plan.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES, parse_devices
+from cclmark.rendezvous.board import PHASES, Board, Operations, Status
+from cclmark.rendezvous.messages import Failed, Interrupted, RankStatus
+from places import REPOSITORY
+
+ENGINE = REPOSITORY / "engine"
+CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
+
+
+def chosen(text, count, probe, **settings):
+    return choose_devices(parse_devices(text), count, probe, **settings)
+
+
+def four(runtime):
+    return 4
+
+
+def none(runtime):
+    raise MissingError("no driver")
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "runtime", "indices"),
+    [
+        ("", None, "cuda", (0, 1, 2, 3)),
+        ("", 2, "cuda", (0, 1)),
+        ("0,2,3", None, "cuda", (0, 2, 3)),
+        ("cuda:1-2", None, "cuda", (1, 2)),
+        ("hip:1,3", None, "hip", (1, 3)),
+        ("musa", 2, "musa", (0, 1)),
+        ("host:3", None, "host", (0, 1, 2)),
+        ("host", 5, "host", (0, 1, 2, 3, 4)),
+    ],
+)
+def test_devices_are_chosen(text, count, runtime, indices):
+    choice = chosen(text, count, four)
+    assert (choice.runtime, choice.indices) == (runtime, indices)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        *((text, "cannot read the devices") for text in (",", "0,,1", "-1", "1-", "x9", "host:x")),
+        *((text, "cannot read the devices") for text in ("host:1-0", "host:²", "²", "host:1:2")),
+        *((text, "cannot read the devices") for text in ("cuda:a", ":", "0+", "+host")),
+        *((text, "list a device twice") for text in ("0,0", "host:0,0", "cuda:0-2,1")),
+        *((text, "list a runtime twice") for text in ("0+1", "host:2+host:3")),
+        *((text, "the limit is 1023") for text in ("host:0-1024", "host:0-999999", "0-999999")),
+        *((text, "host ranks: choose from 1 to 1024") for text in ("host:0", "host:9999")),
+        *((text, "unknown runtime 'gpu'") for text in ("gpu", "gpu:0", "host:2+gpu")),
+    ],
+)
+def test_devices_that_cannot_be_read_are_refused(text, words):
+    with pytest.raises(UsageError, match=words):
+        parse_devices(text)
+
+
+def test_a_count_beyond_the_named_host_ranks_is_refused():
+    assert chosen("host:4", 2, four).indices == (0, 1)
+    with pytest.raises(UsageError, match="-g requests 3 devices, but --devices gives only 2"):
+        chosen("host:2", 3, four)
+
+
+def test_devices_that_are_not_there_are_missing():
+    with pytest.raises(MissingError, match="4 cuda devices"):
+        chosen("0,4", None, four)
+    with pytest.raises(MissingError, match="-g requests 5 devices"):
+        chosen("", 5, four)
+    with pytest.raises(MissingError):
+        chosen("0", None, none)
+
+
+def only(*present):
+    def probe(runtime):
+        return 2 if runtime in present else 0
+
+    return probe
+
+
+@pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name != "host"])
+def test_devices_of_every_runtime_are_measured_without_being_named(runtime):
+    choice = chosen("", None, only(runtime))
+    assert (choice.runtime, choice.indices) == (runtime, (0, 1))
+
+
+def test_the_first_runtime_with_devices_is_measured():
+    assert chosen("", None, only("tops", "hip")).runtime == "hip"
+    assert chosen("", None, only("cnrt", "tang")).runtime == "cnrt"
+
+
+def test_the_engine_reads_the_variables_of_the_table():
+    """The engine has a table of the runtimes too: names, files, functions."""
+    texts = [path.read_text() for path in (ENGINE / "device").glob("*.cpp")]
+    variables = {name for text in texts for name in re.findall(r"CCLMARK_\w+_LIBRARY", text)}
+    of_compiler = {"CCLMARK_NVRTC_LIBRARY"}
+    known = {runtime.library_variable for runtime in ACCELERATOR_RUNTIMES.values()}
+    assert variables - of_compiler == known
+    for name in ACCELERATOR_RUNTIMES:
+        assert any(f'"{name}"' in text for text in texts)
+
+
+@pytest.mark.parametrize("runtime", list(ACCELERATOR_RUNTIMES.values()), ids=lambda one: one.name)
+def test_devices_that_cannot_be_used_are_not_replaced_by_the_host(monkeypatch, runtime):
+    assert runtime.nodes, "without device nodes such devices would not be missed"
+    monkeypatch.setenv(runtime.library_variable, "/nowhere/lib.so")
+    for count in (None, 2):
+        with pytest.raises(MissingError, match="devices of this machine cannot be used: no driver"):
+            chosen("", count, none)
+    with pytest.raises(MissingError, match="its driver finds no device"):
+        chosen("", None, only())
+    assert chosen("host", 2, none).runtime == "host"
+
+
+def test_working_devices_are_measured_beside_others_with_a_notice(monkeypatch):
+    monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/nowhere/libcuda.so.1")
+    choice = chosen("", None, only("hip"))
+    assert choice.runtime == "hip"
+    assert choice.notice.startswith("the NVIDIA devices of this machine cannot be used")
+    with pytest.raises(MissingError, match="NVIDIA"):  # whose libcudart has the same devices
+        chosen("", None, only("cudart"))
+
+
+def test_a_machine_without_accelerators_measures_the_host_and_says_so():
+    choice = chosen("", None, none)
+    assert choice.runtime == "host"
+    assert choice.notice == (
+        "no accelerator was found on this machine: its host is measured instead"
+    )
+    assert chosen("host", None, none).notice == ""
+
+
+def test_a_number_of_devices_is_one_of_accelerators():
+    with pytest.raises(MissingError, match=r"3 devices are requested.*use --devices host:3"):
+        chosen("", 3, none)
+    choice = chosen("", 3, none, falls_back=True)
+    assert choice.indices == (0, 1, 2)
+    assert choice.notice
+    with pytest.raises(MissingError, match="no accelerator was found"):
+        chosen("", None, none, falls_back=False)
+
+
+@pytest.fixture
+def two_nodes(monkeypatch):
+    """A machine with /dev/nvidia0 and /dev/nvidia1, and nothing in the environment."""
+    monkeypatch.delenv("CCLMARK_CUDA_LIBRARY", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    nodes = {"nvidia[0-9]*": [Path("/dev/nvidia0"), Path("/dev/nvidia1")]}
+    monkeypatch.setattr(
+        "cclmark.launch.devices._device_nodes", lambda pattern: nodes.get(pattern, [])
+    )
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """Says whether the driver's library can be loaded."""
+
+    def set_to(answer):
+        monkeypatch.setattr("cclmark.launch.devices._cuda_driver_loads", lambda: answer)
+
+    return set_to
+
+
+def test_the_quick_count_never_guesses(monkeypatch, two_nodes, loads):
+    loads(True)
+    assert quick_cuda_count() == 2
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert quick_cuda_count() == 1
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1234,MIG-5")
+    assert quick_cuda_count() is None
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    loads(False)
+    assert quick_cuda_count() is None
+    loads(True)
+    monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/fake")
+    assert quick_cuda_count() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("", None), ("", 2), ("cuda", None), ("0", None), ("cuda:0", 1)]
+)
+def test_who_asks_for_devices_without_a_driver_gets_none(two_nodes, text, count):
+    with pytest.raises(MissingError, match="no driver"):
+        chosen(text, count, none)
+
+
+@pytest.mark.parametrize("hidden", ["", "-1"])
+def test_devices_that_are_hidden_are_not_missed(monkeypatch, two_nodes, hidden):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    choice = chosen("", None, none)
+    assert choice.runtime == "host"
+    assert choice.notice.startswith("CUDA_VISIBLE_DEVICES hides the NVIDIA devices of this machine")
+    with pytest.raises(MissingError, match="2 devices are requested, but CUDA_VISIBLE_DEVICES"):
+        chosen("", 2, none)
+
+
+def state(rank, **changes):
+    values = {
+        "rank": rank,
+        "device": f"cuda:{rank}",
+        "pid": 100 + rank,
+        "status": Status("timing", 0, 3, 10.0, 70.0),
+        "exit_status": None,
+        "stopped": False,
+        "failure": None,
+    }
+    return RankState(**{**values, **changes})
+
+
+def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
+    """As when the reader of standard output leaves, or a signal comes, at that moment."""
+    passed = []
+
+    class Listener:
+        def started(self, surroundings):
+            assert passed == []
+
+        def result(self, result):
+            passed.append(result)
+            if len(passed) == 2:
+                raise UnreadError
+
+    delivery = ResultDelivery(Listener())
+    for result in (1, 2, 3):
+        delivery.add(result)
+    delivery.pass_on()
+    assert passed == []
+    with pytest.raises(UnreadError):
+        delivery.begin(None)
+    delivery.pass_on()
+    delivery.pass_on()
+    assert passed == [1, 2, 3]
+
+
+def test_reports_of_ranks_are_waited_for_until_a_signal_arrives(monkeypatch):
+    """An mpirun that ends the job sends SIGKILL soon after it."""
+    signals, looks = [], []
+    attempt = object.__new__(Attempt)
+    attempt._coordinator = SimpleNamespace(agents=[])
+    attempt._ranks = SimpleNamespace(any_can_report=lambda _: True, look=lambda **_: None)
+    attempt._processes = SimpleNamespace(lost_ranks=set)
+    attempt._messages = SimpleNamespace(receive=lambda _: looks.append(None))
+    monkeypatch.setattr("cclmark.launch.attempt.noted", lambda: signals)
+    since_s = time.monotonic()
+    attempt._abort_and_gather(set(), 0.02)
+    assert time.monotonic() - since_s >= 0.02
+    assert looks
+    signals.append(15)
+    attempt._messages = None  # not looked at any more
+    attempt._abort_and_gather(set(), 1000.0)
+
+
+@pytest.mark.parametrize(("why", "waits"), [("its connection broke", False), ("", True)])
+def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
+    """Nothing more is heard of them: the report must not come later for that."""
+    request = Request(chosen("host:2", None, four), None, {}, KINDS[COLLECTIVE])
+    agent = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
+    coordinator = SimpleNamespace(remote=[agent])
+    messages = SimpleNamespace(has_reported_end=lambda rank: False)
+    ranks = RankWatch(request, coordinator, None, messages)
+    ranks.rank_statuses = {1: RankStatus(1, 101, "timing", 0, 0, 0.1, False, None, False)}
+    processes = ProcessWatch(coordinator, messages, ranks)
+    assert ranks.any_can_report(processes.lost_ranks()) is waits
+
+
+def test_ranks_are_in_start_up_before_they_are_started():
+    """A launcher's signal may arrive so early."""
+    request = Request(chosen("host:2", None, four), None, {}, KINDS[COLLECTIVE])
+    coordinator, layout = SimpleNamespace(hosts=[None]), RankLayout([0, 0], [0, 0])
+    messages = SimpleNamespace(failures={}, finished={})
+    states = RankWatch(request, coordinator, layout, messages).states((), {})
+    assert [(one.rank, one.device) for one in states] == [(0, "host:0"), (1, "host:1")]
+    assert {(one.pid, one.status.phase) for one in states} == {(0, "start-up")}
+
+
+def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():
+    host = SimpleNamespace(machine=SimpleNamespace(hostname="here"))
+    joins = [SimpleNamespace(rank=rank, pid=100 + rank, host=host) for rank in range(3)]
+    server = SimpleNamespace(cut_off_s=lambda process: 10.0)
+    coordinator = Coordinator(None, SimpleNamespace(server=server), joins, None, None, [0, 0, 0])
+    for agent in coordinator.remote:
+        agent.heard_s -= 5.0
+        agent.ranks = {agent.process}
+    coordinator.hear(Interrupted(1, b"", "ended by SIGTERM"))
+    coordinator.remote[0].heard_s -= 5.0
+    assert coordinator.lost() == (
+        "process 2 (pid 102 on here) is lost with rank 2: its connection broke"
+    )
+    coordinator.hear(Interrupted(2, b"", ""))
+    coordinator.remote[1].heard_s -= 5.0
+    assert coordinator.lost(0.1) == "process 1 (pid 101 on here) has exited: ended by SIGTERM"
+
+
+def test_different_hosts_of_one_name_are_told_apart():
+    """A third host has another name, and two processes of the first one are on the same host."""
+    joins = [
+        SimpleNamespace(
+            host=SimpleNamespace(identity=identity, machine=SimpleNamespace(hostname=name))
+        )
+        for identity, name in [("a", "node"), ("a", "node"), ("b", "other"), ("c", "node")]
+    ]
+    (notice,) = name_apart(joins)
+    assert [one.host.machine.hostname for one in joins] == ["node#1", "node#1", "other", "node#2"]
+    assert notice.startswith("2 hosts have the name node: they are named node#1 to node#2 here")
+    assert name_apart(joins) == []
+
+
+def failed(rank, kind, message="text"):
+    return Failed(rank, b"", kind, message, "timing", 0)
+
+
+@pytest.fixture
+def memory():
+    descriptor = os.memfd_create("board")
+    yield descriptor
+    os.close(descriptor)
+
+
+ABORTED = state(0, failure=failed(0, "aborted"))
+TOO_LARGE = state(0, failure=failed(0, "refused", "it does not fit: use less"))
+KILLED = state(1, exit_status=-9)
+ECC = state(1, failure=failed(1, "error", "ECC"))
+CLOSED, OUT_OF_LUCK = (
+    state(rank, failure=failed(rank, "error", words), heard=1 - rank)
+    for rank, words in enumerate(("connection closed", "out of luck"))
+)
+BEHIND = state(1, status=Status("preparing", 0, 0, 5.0, 65.0))
+WAITED = state(0, failure=failed(0, "timeout", "waited 3 s"))
+BY_CLOCK = (
+    replace(CLOSED, heard=0, failed_at_s=7.002),
+    replace(OUT_OF_LUCK, heard=1, failed_at_s=7.001),
+    state(2, failure=failed(2, "aborted"), heard=2, failed_at_s=7.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("states", "kind", "parts", "absent"),
+    [
+        (
+            [ABORTED, KILLED],
+            "died",
+            ["was killed by SIGKILL during timing of all_reduce", "  rank 0 (cuda:0, pid 100): t"],
+            "has not entered",
+        ),
+        ([WAITED, state(1, stopped=True)], "died", ["is stopped (SIGSTOP or a debugger)"], "\xff"),
+        ([ABORTED, ECC], "error", ["failed during timing", "  ECC"], "among"),
+        ([TOO_LARGE, KILLED], "died", ["was killed by SIGKILL"], "\xff"),
+        ([WAITED, BEHIND], "died", ["did not get any further than preparing"], "\xff"),
+        # The first to report, and without a common clock only one of the first.
+        (
+            [CLOSED, OUT_OF_LUCK],
+            "error",
+            ["failed during", ", among the first ranks to fail\n  out of luck"],
+            "connection closed",
+        ),
+        # The first by the clock: the report of a later failure may be read first.
+        (BY_CLOCK, "error", ["failed during", "out of luck"], "among the first"),
+    ],
+)
+def test_the_diagnosis_begins_with_the_rank_to_blame(states, kind, parts, absent):
+    text = diagnose(states, [CASE])
+    assert text.startswith(f"rank 1 (cuda:1, pid 101) {parts[0]}")
+    assert all(part in text for part in parts)
+    assert absent not in text
+    assert exit_kind(states) == kind
+
+
+def test_what_all_ranks_refuse_is_reported_in_their_words_alone():
+    states = [TOO_LARGE, state(1, failure=failed(1, "aborted"))]
+    assert diagnose(states, [CASE]) == "it does not fit: use less"
+    assert exit_kind(states) == "refused"
+
+
+def test_a_missing_library_is_reported_as_such():
+    assert exit_kind([state(0, failure=failed(0, "missing"))]) == "missing"
+
+
+def test_the_board_says_where_a_rank_is(memory):
+    writer, reader = Board(memory, 3), Board(memory, 3)
+    assert reader.read(2).phase == PHASES[0]
+    writer.enter(2, "timing", 7, 5, 60.0)
+    status = reader.read(2)
+    assert (status.phase, status.case_index, status.batches) == ("timing", 7, 5)
+    assert status.deadline_s == pytest.approx(status.since_s + 60)
+    assert reader.read(1).phase == PHASES[0]
+
+
+def test_the_board_tells_the_operations_of_a_communicator_from_none(memory):
+    board = Board(memory, 3)
+    assert board.read(1).operations is None
+    for words in ((1, 0, 0, 0), (2, 17, 16, 9)):
+        os.pwrite(memory, struct.pack("@QQQQ", *words), Board.counts_at(1))
+        assert board.read(1).operations == Operations(*words[1:])
+    assert board.read(0).operations is None
+    assert board.read(2).operations is None
+
+
+OTHER = Case("broadcast", "nccl", 4, "float32", 8, 2, False, root=0)
+
+
+def at(entered=None, complete=None, *, phase="timing", case=0, batches=3, before_batch=0):
+    counts = None if entered is None else Operations(entered, complete, before_batch)
+    return Status(phase, case, batches, 10.0, 70.0, counts)
+
+
+def told(*statuses):
+    return verdict(dict(enumerate(statuses)), [CASE, OTHER])
+
+
+@pytest.mark.parametrize(
+    ("counts", "sentence"),
+    [
+        (
+            [(17, 16), (17, 16), (16, 16), (17, 16)],
+            "rank 2 has not entered call 17; the others wait in it",
+        ),
+        ([(1, 0), (0, 0)], "rank 1 has not entered call 1; rank 0 waits in it"),
+        (
+            [(17, 10), (16, 10), (17, 10), (16, 10)],
+            "ranks 1 and 3 have not entered call 17; the others wait in it",
+        ),
+        (
+            [(40, 10), (16, 10), (40, 10)],
+            "rank 1 has not entered call 17; the others wait in it, with calls up to 40 behind it",
+        ),
+        (
+            [(18, 16), (16, 16), (17, 16)],
+            "rank 1 has not entered call 17; the others wait in it, with calls up to 18 behind it",
+        ),
+        (
+            [(20, 18), (16, 16), (17, 16)],
+            "rank 1 has not entered call 17; rank 2 waits in it, rank 0 has completed it",
+        ),
+        (
+            [(17, 17), (16, 16), (17, 17)],
+            "rank 1 has not entered call 17; the others have completed it",
+        ),
+        ([(17, 16), (17, 16)], "all ranks have entered call 17 and none completed it"),
+        (
+            [(1000, 980), (1000, 970)],
+            "all ranks have entered call 1000 and none completed it: one of calls 971 to 1000 "
+            "hangs",
+        ),
+        (
+            [(17, 17), (17, 16), (17, 17)],
+            "all ranks have entered call 17; rank 1 has not completed it",
+        ),
+        ([(17, 17), (17, 17)], "all ranks have completed call 17 and entered no other"),
+        ([(0, 0), (0, 0)], "no rank has entered a call"),
+        (
+            [(17, 16), None, (16, 16)],
+            "rank 2 has not entered call 17; rank 0 waits in it; rank 1 reported no counts",
+        ),
+        ([(17, 16), None], ""),
+        ([None, None], ""),
+        ([(17, 16)], ""),
+    ],
+)
+def test_the_verdict_names_who_is_behind(counts, sentence):
+    assert told(*(at(*one) if one else at() for one in counts)) == sentence
+
+
+def test_a_rank_that_is_elsewhere_is_named_and_counts_are_not_compared():
+    of_case = "of all_reduce 8 B float32 sum out-of-place"
+    assert told(at(9, 9), at(9, 9), at(8, 8, phase="verification"), at(9, 9)) == (
+        f"rank 2 is in verification {of_case}; the others are in timing {of_case}"
+    )
+    assert told(at(9, 9, case=1), at(9, 9, case=1), at(8, 8)) == (
+        f"rank 2 is in timing {of_case}; "
+        "the others are in timing of broadcast 8 B float32 root 0 out-of-place"
+    )
+    assert told(
+        at(phase="loading the library", case=-1), at(phase="opening the device", case=-1)
+    ) == ("rank 0 is in loading the library, rank 1 is in opening the device")
+
+
+def test_where_no_place_has_the_most_ranks_each_is_named():
+    here, there = {"phase": "shutdown", "case": -1}, {"phase": "finished", "case": -1}
+    assert told(at(**here), at(**there), at(**there), at(**here)) == (
+        "ranks 0 and 3 are in shutdown, ranks 1 and 2 are finished"
+    )
+
+
+def test_a_rank_whose_batch_is_an_earlier_one_is_named():
+    """It has not come to the barrier at which the others meet before they go on."""
+    sentence = "rank 1 is at batch 4 in timing of all_reduce 8 B float32 sum out-of-place; "
+    sentence += "the others are at batch 5 in timing of all_reduce 8 B float32 sum out-of-place"
+    assert told(at(9, 9, batches=4), at(9, 9), at(9, 9, batches=4)) == sentence
+    assert told(at(batches=4), at(), at(batches=4)) == sentence, "without counts"
+    assert told(at(9, 9, batches=4), at(8, 8), at(9, 8, batches=4)).startswith(
+        "rank 1 has not entered call 9; "
+    )
+
+
+def test_ranks_in_the_same_phase_without_operations_tell_nothing():
+    assert told(*[at(9, 9, phase="communicator creation", case=-1)] * 3) == ""
+
+
+def test_ranks_that_rest_have_no_part_in_a_hang():
+    resting = at(3, 3, phase="waiting for other pairs", case=-1)
+    assert told(resting, at(17, 16), resting, at(16, 16)) == (
+        "rank 3 has not entered call 17; rank 1 waits in it"
+    )
+    assert told(resting, resting, at(17, 16)) == ""
+
+
+def test_of_ranks_whose_time_was_over_the_one_with_fewer_operations_is_blamed():
+    """The clocks of their hosts have nothing to do with each other."""
+
+    def late(rank, entered, since_s):
+        status = Status("timing", 0, 3, since_s, since_s + 60, Operations(entered, 16, 10))
+        return state(rank, status=status, failure=failed(rank, "timeout"), in_phase_s=60.0)
+
+    states = [late(0, 17, 5.0), late(1, 16, 9e6), late(2, 17, 700.0)]
+    lines = diagnose(states, [CASE]).splitlines()
+    assert lines[:5] == [
+        "rank 1 (cuda:1, pid 101) did not get any further than timing of all_reduce 8 B float32 "
+        "sum out-of-place",
+        "  text",
+        "  rank 1 has not entered call 17; the others wait in it",
+        "  for 60.0 s, 16 operations entered, 16 complete (in this batch 6 and 6)",
+        "  rank 0 (cuda:0, pid 100): timing of all_reduce 8 B float32 sum out-of-place, for "
+        "60.0 s, 17 operations entered, 16 complete (in this batch 7 and 6) (text)",
+    ]
+
+
+def test_of_ranks_whose_process_is_lost_none_is_blamed():
+    """What was heard last of some is older than what is known of the others."""
+    states = [
+        state(0, status=Status("timing", 1, 3, 10.0, 70.0), in_phase_s=1.5),
+        state(1, in_phase_s=0.1, silent_s=20.4, stack=["poll"]),
+        state(2, silent_s=20.4, failure=Failed(2, b"", "aborted", "text", "verification", 1)),
+    ]
+    case = "all_reduce 8 B float32 sum out-of-place"
+    assert diagnose(states, [CASE, CASE]).splitlines() == [
+        f"rank 0 (cuda:0, pid 100): timing of {case}, for 1.5 s",
+        f"rank 1 (cuda:1, pid 101): timing of {case} 20 s ago, no report since",
+        f"rank 2 (cuda:2, pid 102): verification of {case} (ended because of this failure)",
+    ]
+
+
+def test_where_a_process_is_lost_a_rank_that_failed_by_itself_is_still_named():
+    states = [state(0, failure=failed(0, "error")), state(1, silent_s=20.4)]
+    assert diagnose(states, [CASE]).startswith("rank 0 (cuda:0, pid 100) failed during timing")
+
+
+def test_of_ranks_without_counts_the_one_that_has_not_moved_for_longest_is_blamed():
+    def silent(rank, since_s, in_phase_s):
+        status = Status("timing", 0, 3, since_s, since_s + 60)
+        return state(rank, status=status, in_phase_s=in_phase_s)
+
+    states = [silent(0, 1.0, 30.0), silent(1, 9e6, 31.5), silent(2, 5.0, 30.5)]
+    assert diagnose(states, [CASE]).startswith("rank 1 ")
+
+
+def test_stacks_are_shown_once():
+    states = [
+        state(0, stack=["poll+0x10 (libc.so.6)", "libnccl.so.2+0x77"]),
+        state(1, stack=["poll+0x14 (libc.so.6)", "libnccl.so.2+0x77"]),
+        state(2, stack=["nanosleep+0x1 (libc.so.6)"], stopped=True),
+    ]
+    lines = diagnose(states, [CASE]).splitlines()
+    assert lines[1] == "    nanosleep+0x1 (libc.so.6)", "the culprit's comes first"
+    place = lines.index("    poll+0x10 (libc.so.6)")
+    assert lines[place - 1].startswith("  rank 0 ")
+    assert lines[place + 1] == "    libnccl.so.2+0x77"
+    assert lines[-1] == "    in the same calls as rank 0"
+
+
+def test_where_a_rank_died_nobody_else_is_behind():
+    killed = state(0, status=at(17, 16), exit_status=-9)
+    text = diagnose([killed, state(1, status=at(16, 16), failure=failed(1, "aborted"))], [CASE])
+    assert "has not entered" not in text
+    assert "  17 operations entered, 16 complete" in text

@@ -1,0 +1,251 @@
+"""Peaks and latencies beside references and limits, and what the environment switches off."""
+
+import msgspec
+import pytest
+
+from cclmark.analysis.findings import findings
+from cclmark.document.naming import NamedRun
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.kinds.registry import read_journal
+from cclmark.references.match import restrictions
+from cclmark.references.reference_files import parse_references
+from cclmark.references.reference_store import shipped_references
+from cclmark.references.reference_writing import references_text
+from cclmark.report.run_page import page_of
+from cclmark.results.journal import Journal
+from cclmark.results.schema import DeviceTime, HostDescription
+from places import REPOSITORY
+from reports import case_text, headline_of, insights_on
+
+RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
+COLLECTIVES = read_journal(RESULTS / "collectives.jsonl")
+UNCHECKED = read_journal(RESULTS / "runs" / "collectives" / "a-3.jsonl")
+SIMPLE = read_journal(RESULTS / "runs" / "simple.jsonl")
+replace = msgspec.structs.replace
+
+
+def found(journal, word):
+    notes = ReferenceNotes(shipped_references)
+    return [one for one in insights_on(journal, notes) if word in one.sentence]
+
+
+def table(journal, **view):
+    exporter = case_text(**{"references": ReferenceNotes(shipped_references), **view})
+    return (
+        exporter.begin(journal.header)
+        + "".join(map(exporter.add, journal.results))
+        + exporter.end(journal.footer)
+    )
+
+
+def only(journal, operation, **environment):
+    results = [one for one in journal.results if one.case.operation == operation]
+    header = replace(journal.header, environment=environment)
+    return Journal(header, results, footer=journal.footer)
+
+
+def test_what_is_normal_by_a_reference_is_not_worth_a_look():
+    (one,) = found(UNCHECKED, "Less than 60%")
+    assert one.severity == "note"
+    assert one.sentence == (
+        "Less than 60% of the 450 GB/s link limit, as in the reference: sendrecv 36% (grouped "
+        "send/recv)."
+    )
+    without = [one for one in insights_on(UNCHECKED) if "Less than 60%" in one.sentence]
+    assert [one.severity for one in without] == ["look"]
+
+
+class TestLatency:
+    def test_the_band_is_stated(self):
+        (one,) = found(COLLECTIVES, "Latencies are plausible")
+        assert one.severity == "good"
+        assert "all_reduce 0.77 times (8 B)" in one.sentence
+        assert one.sentence.endswith(
+            "up to 2 times counts as plausible, because it depends on the host's processors."
+        )
+        assert f"  l{one.sentence[1:-1]}\n" in table(COLLECTIVES)
+
+    def test_far_slower_than_the_reference_is_worth_a_look(self):
+        (one,) = found(SIMPLE, "latency slow")
+        assert one.severity == "look"
+        assert (
+            "latency slow: a call takes 26.84 µs at 8 B, 2.43 times the reference's" in one.sentence
+        )
+        assert found(SIMPLE, "Latencies are plausible") == []
+        assert "latency slow: a call takes 26.84 µs at 8 B" in table(SIMPLE, markdown=True)
+
+    @pytest.mark.parametrize(
+        ("factor", "words"),
+        [
+            (0.5, "latencies are plausible: time of the device"),
+            (1.4, "latency slow: the device needs"),
+        ],
+    )
+    def test_the_time_of_the_device_is_judged_where_it_is_known(self, factor, words):
+        # The call itself takes 2.43 times as long as the reference's.
+        smallest = min(
+            (one for one in SIMPLE.results if one.summary is not None),
+            key=lambda one: (one.case.size_bytes, one.summary.time_s),
+        )
+        own = smallest.summary
+        quick = replace(
+            own,
+            time_s=own.time_s / 2 * factor,
+            busbw_bytes_per_s=own.busbw_bytes_per_s * 2 / factor,
+        )
+        device = DeviceTime(smallest.samples, quick)
+        results = [
+            replace(one, device=device) if one is smallest else one for one in SIMPLE.results
+        ]
+        text = table(Journal(SIMPLE.header, results, footer=SIMPLE.footer))
+        assert words in text
+        assert "up to 1.5 times counts as plausible" in text
+
+    @pytest.mark.parametrize(
+        ("factor", "words"),
+        [
+            (1.05, "latencies are plausible: time of the device"),
+            (1.2, "latency slow: the device needs"),
+        ],
+    )
+    def test_the_band_is_narrow_if_both_are_times_of_the_device(self, factor, words):
+        journal = read_journal(RESULTS.parent / "h200x2" / "all_reduce.jsonl")
+        text = references_text(journal, "own", multicast=lambda _: False)
+        own = parse_references(text.encode(), "own.toml", own=True)
+        results = []
+        for one in journal.results:
+            if one.device is None:
+                continue
+            known = one.device.summary
+            slower = replace(
+                known,
+                time_s=known.time_s * factor,
+                busbw_bytes_per_s=known.busbw_bytes_per_s / factor,
+            )
+            results.append(replace(one, device=replace(one.device, summary=slower)))
+        notes = ReferenceNotes(lambda kinds: own)
+        printed = table(Journal(journal.header, results, footer=journal.footer), references=notes)
+        assert words in printed
+        assert f"{factor:.2f} times" in printed
+        assert "up to 1.1 times counts as plausible" in printed
+
+    def test_the_cost_of_a_call_is_judged_where_the_capture_failed(self):
+        reason = "the library cannot be captured"
+        results = [replace(one, device_reason=reason) for one in COLLECTIVES.results]
+        text = table(Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer))
+        assert "latencies are plausible: cost of a call" in text
+        assert "all_reduce 0.77 times (8 B)" in text
+        assert "up to 2 times counts as plausible" in text
+
+
+class TestPeak:
+    def test_a_peak_that_did_not_converge_is_qualified_in_every_format(self):
+        (before,) = findings(only(COLLECTIVES, "all_reduce").results)
+        results = [
+            replace(one, converged=one is not before.peak)
+            for one in COLLECTIVES.results
+            if one.case.operation == "all_reduce"
+        ]
+        journal = Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
+        (after,) = findings(results)
+        assert after.peak.case == before.peak.case
+        (note,) = found(journal, "did not get to")
+        assert before.peak.case.describe() in note.sentence
+        assert before.peak.case.describe() in table(journal)
+        unsure = f"(not converged, ±{before.peak.summary.half_width * 100:.1f} %)"
+        words = f"512 MiB in-place {unsure}"
+        rate = f"{before.peak.summary.busbw_bytes_per_s / 1e9:.2f}"
+        assert f"peak bus bandwidth {rate} GB/s at {words}" in table(journal)
+        assert words in table(journal, markdown=True)
+        assert words in page_of([NamedRun("", journal)]).peaks.rows[0]
+        assert f"GB/s bus bandwidth at 512 MiB {unsure}" in headline_of(journal)
+        (note,) = found(journal, "Peaks are normal")
+        assert unsure in note.sentence
+        assert "not converged" not in table(COLLECTIVES)
+        assert "not converged" not in headline_of(COLLECTIVES)
+
+    def test_the_smallest_message_is_qualified_in_the_same_way(self):
+        results = [
+            replace(one, converged=False)
+            for one in COLLECTIVES.results
+            if one.case.operation == "all_reduce"
+        ]
+        journal = Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
+        (one,) = findings(results)
+        text = f"8 B (not converged, ±{one.latency.summary.half_width * 100:.1f} %)"
+        assert f"; 8.47 µs at {text}" in table(journal)
+        assert f"; 8.47 µs at {text}" in table(journal, markdown=True)
+        assert text in page_of([NamedRun("", journal)]).peaks.rows[0]
+        words = f"8 B take 8.47 µs (not converged, ±{one.latency.summary.half_width * 100:.1f} %)."
+        assert headline_of(journal).endswith(words)
+
+    def test_half_of_the_peak_is_reached_from_a_size_on(self):
+        (one,) = findings(only(COLLECTIVES, "all_reduce").results)
+        half = one.half_peak_bytes
+        rates = {
+            it.case.size_bytes: it.summary.busbw_bytes_per_s
+            for it in COLLECTIVES.results
+            if it.case.series() == one.peak.case.series()
+        }
+        best = max(rates.values())
+        assert all(2 * rate >= best for size, rate in rates.items() if size >= half)
+        assert 2 * rates[max(size for size in rates if size < half)] < best
+        assert "half of it from 8 MiB on" in table(only(COLLECTIVES, "all_reduce"))
+        peaks = page_of([NamedRun("", COLLECTIVES)]).peaks
+        assert peaks.rows[0][peaks.head.index("half of peak from")] == "8 MiB"
+        # A larger message with less than half of it, although it did not converge.
+        slow = max(COLLECTIVES.results, key=lambda it: it.case.size_bytes).case.size_bytes * 2
+        last = replace(one.peak, converged=False)
+        last.case = replace(last.case, size_bytes=slow)
+        last.summary = replace(last.summary, busbw_bytes_per_s=best / 3)
+        (falling,) = findings([*only(COLLECTIVES, "all_reduce").results, last])
+        assert falling.peak.case == one.peak.case
+        assert falling.half_peak_bytes is None
+        (few,) = findings([it for it in COLLECTIVES.results if it.case == one.peak.case])
+        assert few.half_peak_bytes is None
+
+
+class TestRestrictions:
+    def test_multicast_is_named_next_to_the_verdict_with_the_references_setting(self):
+        line = "NVLink multicast (NVLS) is off (NCCL_NVLS_ENABLE=0); the reference was measured"
+        assert table(COLLECTIVES).count(f"{line} with it off too") == 1
+        (one,) = found(COLLECTIVES, "NVLS")
+        assert one.severity == "note"
+        assert one.sentence.endswith("with it off too: all_reduce, all_gather and reduce_scatter.")
+
+    @pytest.mark.parametrize(
+        ("variable", "value", "words"),
+        [
+            ("NCCL_P2P_DISABLE", "1", "direct access between devices (P2P) is off"),
+            ("NCCL_P2P_LEVEL", "loc", "direct access between devices (P2P) is off"),
+            ("NCCL_P2P_LEVEL", "NVL", ""),
+            ("NCCL_P2P_DISABLE", "0", ""),
+            ("NCCL_IB_DISABLE", "1", ""),
+            ("NCCL_PROTO", "Simple", "the choice of protocols is limited"),
+        ],
+    )
+    def test_what_is_off_on_one_host(self, variable, value, words):
+        header = replace(COLLECTIVES.header, environment={variable: value})
+        named = [one.words for one in restrictions(header, "sendrecv", "torch:nccl")]
+        assert named == [words] * bool(words)
+        assert restrictions(header, "sendrecv", "mpi") == []
+
+    def test_what_only_matters_between_hosts(self):
+        machine = COLLECTIVES.header.machine
+        hosts = [
+            HostDescription(machine, "a", {"NCCL_IB_DISABLE": "1"}),
+            HostDescription(machine, "b", {"NCCL_NET_GDR_LEVEL": "LOC"}),
+        ]
+        header = replace(COLLECTIVES.header, environment={}, hosts=hosts)
+        assert [one.setting for one in restrictions(header, "all_reduce", "nccl")] == [
+            "NCCL_IB_DISABLE=1",
+            "NCCL_NET_GDR_LEVEL=LOC",
+        ]
+
+    def test_a_setting_that_the_reference_does_not_report_is_said_so(self):
+        journal = only(COLLECTIVES, "broadcast", NCCL_P2P_DISABLE="1")
+        assert (
+            "direct access between devices (P2P) is off (NCCL_P2P_DISABLE=1); the reference does "
+            "not report this setting"
+        ) in table(journal)
+        assert "is off" not in table(only(COLLECTIVES, "broadcast"))

@@ -1,0 +1,249 @@
+"""``cclmark export``: to files that are whole or not there, and to pipes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from commands import PROGRAM
+from places import REPOSITORY
+
+RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
+RUN = str(RESULTS / "all_reduce.jsonl")
+FORMATS = ("json", "csv", "markdown", "prometheus", "nccl-tests", "flagcx", "hccl", "table")
+
+
+@pytest.mark.parametrize("format", ["json", "prometheus"])
+def test_to_a_file_and_to_a_pipe_it_is_the_same(cclmark, tmp_path, format):
+    told = cclmark("export", RUN, "--format", format)
+    assert told.err == ""
+    assert told.out
+    cclmark("export", RUN, "--format", format, "-O", "out")
+    assert (tmp_path / "out").read_text() == told.out
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
+
+
+def test_pairs_read_as_when_they_were_measured(cclmark):
+    measured = cclmark(
+        *("pairs", "--devices", "host:3", "-b", "1K", "-e", "1K", "-n", "5"),
+        *("--only", "all_reduce,sendrecv", "--journal", "pairs.jsonl"),
+    )
+    assert cclmark("export", "pairs.jsonl", "--format", "table").out == measured.out
+    rows = list(
+        csv.DictReader(cclmark("export", "pairs.jsonl", "--format", "csv").out.splitlines())
+    )
+    assert {(row["first"], row["second"]) for row in rows} == {
+        ("DEV0", "DEV1"),
+        ("DEV0", "DEV2"),
+        ("DEV1", "DEV2"),
+    }
+    samples = cclmark("export", "pairs.jsonl", "--format", "csv", "--table", "samples").out
+    ranks = {(row["first"], row["rank"]) for row in csv.DictReader(samples.splitlines())}
+    assert ("DEV1", "2") in ranks
+    prometheus = cclmark("export", "pairs.jsonl", "--format", "prometheus").out
+    assert 'first="DEV1",second="DEV2"' in prometheus
+    message = cclmark("export", "pairs.jsonl", "--format", "hccl", code=2).message
+    assert "not supported by hccl" in message
+    formats = message.partition("choose from ")[2].split(", ")
+    assert {"csv", "table", "parquet", "prometheus"} < set(formats)
+    assert len(set(formats)) == len(formats)
+
+
+def test_a_run_that_a_newer_one_replaces_in_prometheus_is_named(cclmark, tmp_path):
+    shutil.copy(RUN, tmp_path / "again.jsonl")
+    told = cclmark("export", RUN, "again.jsonl", "--format", "prometheus")
+    assert f"cclmark: {RUN}: the figures of " in told.err
+    assert "again.jsonl: the figures" not in told.err
+
+
+def test_parquet(cclmark, tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    cclmark("export", RUN, "--format", "parquet", "--table", "samples", "-O", "s.parquet")
+    table = pq.read_table(tmp_path / "s.parquet")
+    assert table.num_rows > 1000
+    assert set(table["operation"].to_pylist()) == {"all_reduce"}
+
+
+def test_a_file_that_is_there_keeps_its_rights_and_its_links(cclmark, tmp_path):
+    real, link = tmp_path / "real.prom", tmp_path / "link.prom"
+    real.write_text("old")
+    real.chmod(0o604)
+    link.symlink_to(real)
+    cclmark("export", RUN, "--format", "prometheus", "-O", "link.prom")
+    assert link.is_symlink()
+    assert real.read_text().endswith("# EOF\n")
+    assert real.stat().st_mode & 0o777 == 0o604
+
+
+def test_a_new_file_is_readable_as_others_are(cclmark, tmp_path):
+    cclmark("export", RUN, "--format", "csv", "-O", "new.csv")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "new.csv").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_who_reads_meanwhile_never_sees_half_of_it(cclmark, tmp_path):
+    """As node_exporter does, at any time."""
+    file = tmp_path / "cclmark.prom"
+    cclmark("export", RUN, "--format", "prometheus", "-O", str(file))
+    seen, done = set(), threading.Event()
+
+    def watch():
+        while not done.is_set():
+            seen.add(file.read_text()[-6:])
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        for _ in range(4):
+            cclmark("export", RUN, "--format", "prometheus", "-O", str(file))
+    finally:
+        done.set()
+        watcher.join()
+    assert seen == {"# EOF\n"}
+
+
+class TestWrongInput:
+    def refused(self, cclmark, *arguments, code=2):
+        told = cclmark("export", *arguments, code=code)
+        assert "Traceback" not in told.err
+        return told.message
+
+    def test_places_that_cannot_be_written(self, cclmark, tmp_path):
+        message = self.refused(cclmark, RUN, "--format", "csv", "-O", "no/where.csv")
+        assert "cannot write no/where.csv: No such file" in message
+        message = self.refused(cclmark, RUN, "--format", "csv", "-O", str(tmp_path))
+        assert "Is a directory" in message
+        message = self.refused(cclmark, RUN, "--format", "csv", "-O", "/dev/full", code=3)
+        assert "No space left" in message
+        assert list(tmp_path.iterdir()) == []
+
+    def test_no_room_leaves_the_old_content(self, tmp_path):
+        """The limit for the size of files stands for a full disk."""
+        target = tmp_path / "out.csv"
+        target.write_text("old")
+        done = subprocess.run(
+            [
+                *("bash", "-c", 'ulimit -f 8; exec "$@"', "-", *PROGRAM),
+                *("export", RUN, "--format", "json", "-O", str(target)),
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 3, done.stderr
+        assert "cannot write" in done.stderr
+        assert target.read_text() == "old"
+        assert list(tmp_path.iterdir()) == [target]
+
+    def test_a_reader_that_has_gone(self, tmp_path):
+        done = subprocess.run(
+            [
+                *("bash", "-c", '"$@" | head -c 10 >/dev/null; exit ${PIPESTATUS[0]}', "-"),
+                *(*PROGRAM, "export", str(RESULTS / "collectives.jsonl"), "--format", "json"),
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (141, "")
+
+    def test_links_in_a_circle(self, cclmark, tmp_path):
+        (tmp_path / "circle").symlink_to("circle")
+        assert "symbolic links" in self.refused(cclmark, RUN, "--format", "csv", "-O", "circle")
+
+    def test_a_full_standard_output(self, tmp_path):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [*PROGRAM, "export", RUN, "--format", "json"],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert done.returncode == 3
+        assert done.stderr == "cclmark: cannot write standard output: No space left on device\n"
+
+    def test_what_cannot_be(self, cclmark, tmp_path):
+        assert "listed twice" in self.refused(cclmark, RUN, RUN, "--format", "csv")
+        message = self.refused(cclmark, RUN, "--format", "json", "--table", "samples")
+        assert "only csv and parquet are tables" in message
+        early = tmp_path / "early.jsonl"
+        early.write_text(Path(RUN).read_text().splitlines()[0] + "\n")
+        assert "holds no results" in self.refused(cclmark, str(early), "--format", "csv")
+
+    def test_a_journal_is_not_written_over_with_what_is_made_of_it(self, cclmark, tmp_path):
+        run, link = tmp_path / "run.jsonl", tmp_path / "link"
+        run.write_bytes(Path(RUN).read_bytes())
+        link.symlink_to(run)
+        for name in ("run.jsonl", str(run), "link"):
+            message = self.refused(cclmark, "run.jsonl", "--format", "csv", "-O", name)
+            assert "would be overwritten" in message
+        assert run.read_bytes() == Path(RUN).read_bytes()
+
+    def test_a_dash_is_standard_output(self, cclmark, tmp_path):
+        told = cclmark("export", RUN, "--format", "csv", "-O", "-")
+        assert told.out == cclmark("export", RUN, "--format", "csv").out != ""
+        assert not (tmp_path / "-").exists()
+
+    def test_what_a_journal_lacks_is_told(self, cclmark, tmp_path):
+        (tmp_path / "cut.jsonl").write_bytes(Path(RUN).read_bytes()[:-3000])
+        told = cclmark("export", "cut.jsonl", "--format", "csv")
+        assert told.err == (
+            "cclmark: cut.jsonl: the end of the run is missing; 26 of 28 results are there; "
+            "damaged lines are left out: 1\n"
+        )
+        assert "run_id" in told.out
+        lines = Path(RUN).read_bytes().splitlines(keepends=True)
+        (tmp_path / "short.jsonl").write_bytes(b"".join(lines[:5]))
+        told = cclmark("export", "short.jsonl", "--format", "csv", "-O", "short.csv")
+        assert told.err == (
+            "cclmark: short.jsonl: the end of the run is missing; 4 of 28 results are there\n"
+            "cclmark: written short.csv\n"
+        )
+
+    def test_results_of_devices_that_there_are_not(self, cclmark, tmp_path):
+        lines = (RESULTS / "p2p.jsonl").read_text().splitlines()
+        header = json.loads(lines[0])
+        header["devices"] = header["devices"][:2]
+        header.pop("crc32", None)
+        damaged = tmp_path / "damaged.jsonl"
+        damaged.write_text("\n".join([json.dumps(header, separators=(",", ":")), *lines[1:]]))
+        for format in ("csv", "prometheus", "table", "markdown"):
+            told = cclmark("export", str(damaged), "--format", format)
+            assert "damaged lines are left out: 120" in told.err
+            assert "DEV2" not in told.out
+
+
+def test_no_escape_sequence_reaches_a_terminal(cclmark, tmp_path):
+    """Neither of collectives nor of copies, also those of kinds that nobody knows."""
+    evil = "\x1b]0;x\x07"
+
+    def spoilt(source, changes):
+        lines = [json.loads(line) for line in source.read_text().splitlines()]
+        for line in lines:
+            line.get("transfer", line.get("case", {})).update(changes)
+        lines[0]["cclmark_version"] = lines[0]["settings"]["timing"] = evil
+        file = tmp_path / source.name
+        file.write_text("\n".join(map(json.dumps, lines)))
+        return file
+
+    names = ("ccl", "dtype", "operation", "reduction")
+    cases = spoilt(RESULTS / "all_reduce.jsonl", dict.fromkeys(names, evil))
+    names = ("direction", "engine", "measure", "method", "scope")
+    copies = spoilt(RESULTS / "p2p.jsonl", dict.fromkeys(names, evil))
+    for file, formats in ((cases, FORMATS), (copies, ("table", "pccl", "markdown"))):
+        for format in formats:
+            told = cclmark("export", str(file), "--format", format)
+            assert told.out
+            assert "\x1b" not in told.out + told.err
+            assert "\x07" not in told.out
+    cclmark("report", str(copies), "-O", "page.html")
+    assert evil not in (tmp_path / "page.html").read_text()

@@ -1,0 +1,185 @@
+"""``cclmark report``: a page, pictures, and what is said where neither can be made."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from places import REPOSITORY, TESTS
+
+RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
+COLLECTIVES = str(RESULTS / "report" / "collectives.jsonl")
+COPIES = str(RESULTS / "report" / "p2p.jsonl")
+
+
+def data_of(path):
+    found = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.DOTALL
+    )
+    return json.loads(found[1])
+
+
+def test_a_run_that_was_just_measured_becomes_a_page(cclmark, tmp_path):
+    run = cclmark("all_reduce", "-b", "8", "-e", "64K", "-f", "8", "--devices", "host:2")
+    told = cclmark("report", str(run.journal_path), "-o", "report.html")
+    assert told.err == "cclmark: report report.html\n"
+    assert told.out == ""
+    data = data_of(tmp_path / "report.html")
+    assert {chart["kind"] for chart in data["charts"]} == {"lines", "boxes", "heat"}
+    assert len(data["rows"]) == len(run.journal.results)
+    assert "all_reduce on 2 × " in (tmp_path / "report.html").read_text()
+
+
+def test_figures_stand_beside_those_of_others(cclmark, tmp_path):
+    cclmark("report", COLLECTIVES)
+    text = (tmp_path / "collectives.html").read_text()
+    assert "Peaks are normal: all_reduce 99%, all_gather 100%" in text
+    assert "(4 × H200, nccl-tests 2.19.6, NCCL 2.28.9, multicast off)" in text
+    data = data_of(tmp_path / "collectives.html")
+    bandwidth = next(one for one in data["charts"] if one["key"].endswith("bandwidth"))
+    (reference,) = [one for one in bandwidth["series"] if one.get("faint")]
+    assert reference["name"].startswith("reference: 4 × H200, nccl-tests")
+    row = dict(zip(data["columns"], data["rows"][0], strict=True))
+    assert 50 < row["of_reference_percent"] < 150
+    assert "nccl-tests" in data["texts"][row["reference"][0]]
+
+
+def test_without_a_name_it_is_called_like_the_journal(cclmark, tmp_path):
+    cclmark("report", COPIES)
+    assert [path.name for path in tmp_path.iterdir()] == ["p2p.html"]
+
+
+def test_several_journals_are_drawn_on_the_same_axes(cclmark, tmp_path):
+    runs = RESULTS / "runs"
+    cclmark(
+        *("report", f"usual={runs / 'default-1.jsonl'}", str(runs / "ctas8.jsonl")),
+        *("--title", "Eight CTAs <beside> the usual", "-o", "two.html"),
+    )
+    text = (tmp_path / "two.html").read_text()
+    assert "<title>Eight CTAs &lt;beside&gt; the usual</title>" in text
+    data = data_of(tmp_path / "two.html")
+    bandwidth = next(one for one in data["charts"] if one["key"].endswith("bandwidth"))
+    names = {one["name"] for one in bandwidth["series"] if not one.get("faint")}
+    assert names == {
+        f"{run} {placed}-place" for run in ("usual", "ctas8") for placed in ("in", "out-of")
+    }
+    assert data["columns"][0] == "run"
+
+
+def test_what_another_tool_measured_is_drawn_beside_ones_own(cclmark, tmp_path):
+    text = TESTS / "foreign" / "flagcx-a800.txt"
+    options = ("--operation", "all_reduce", "--device", "A800", "-o", "a800.jsonl")
+    cclmark("import", str(text), *options)
+    cclmark("report", f"H200={COLLECTIVES}", "A800=a800.jsonl", "-o", "both.html")
+    data = data_of(tmp_path / "both.html")
+    bandwidth = next(one for one in data["charts"] if one["key"].endswith("sum-bandwidth"))
+    curve = next(one for one in bandwidth["series"] if one["name"].startswith("A800"))
+    assert curve["x"][0] == 128 << 10
+    assert curve["y"][0] == pytest.approx(8.73191, rel=1e-4)
+    assert curve["y"][-1] == pytest.approx(144.176, rel=1e-4)
+    cclmark("report", "a800.jsonl")
+    page = (tmp_path / "a800.html").read_text()
+    assert "imported from FlagCX perf, flagcx-a800.txt" in page
+    assert "<h1>all_reduce on 2 × A800</h1>" in page
+
+
+def test_each_chart_is_a_picture(cclmark, tmp_path):
+    pytest.importorskip("matplotlib")
+    journal = str(RESULTS / "runs" / "ctas8.jsonl")
+    told = cclmark("report", journal, "--png", "pictures", "--svg", "pictures")
+    assert told.err == "cclmark: 4 pictures in pictures\n" * 2
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
+        f"all_reduce-float32-sum-{kind}.{format}"
+        for kind in ("bandwidth", "ranks", "spread", "time")
+        for format in ("png", "svg")
+    ]
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_journal_that_was_cut_off_is_reported_as_far_as_it_goes(cclmark, tmp_path):
+    content = Path(COLLECTIVES).read_bytes()
+    (tmp_path / "cut.jsonl").write_bytes(content[: len(content) // 3])
+    cclmark("report", "cut.jsonl")
+    text = (tmp_path / "cut.html").read_text()
+    assert "The run ended early after" in text
+    assert "the end of the run is missing" in text
+
+
+def test_what_is_no_journal_is_named(cclmark, tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(b"# nThread 1 nGpus 4\n")
+    assert "use cclmark import FILE" in cclmark("report", "x.jsonl", code=2).err
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_journal_without_results_has_no_report(cclmark, tmp_path):
+    header = Path(COLLECTIVES).read_bytes().splitlines()[0]
+    (tmp_path / "early.jsonl").write_bytes(header + b"\n")
+    told = cclmark("report", "early.jsonl", code=2)
+    assert "early.jsonl contains no results" in told.err
+
+
+def test_what_cannot_be_read_or_written_is_named(cclmark, tmp_path):
+    assert "No such file" in cclmark("report", "gone.jsonl", code=2).err
+    told = cclmark("report", COPIES, "-o", "nowhere/report.html", code=2)
+    assert told.err == "cclmark: cannot write nowhere/report.html: No such file or directory\n"
+    (tmp_path / "file").write_text("x")
+    told = cclmark("report", COPIES, "--svg", "file", code=2)
+    assert "cannot create file: File exists" in told.err
+    told = cclmark("report", COPIES, "-o", ".", code=2)
+    assert "cannot write .: Is a directory" in told.err
+    told = cclmark("report", COPIES, "-o", "/dev/full", code=3)
+    assert "cannot write /dev/full: No space left on device" in told.err
+
+
+def test_an_older_report_is_replaced_whole_or_not_at_all(cclmark, tmp_path):
+    (tmp_path / "r.html").write_text("older")
+    cclmark("report", "gone.jsonl", "-o", "r.html", code=2)
+    assert (tmp_path / "r.html").read_text() == "older"
+    cclmark("report", COPIES, "-o", "r.html")
+    assert (tmp_path / "r.html").stat().st_size > 1_000_000
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_names_have_to_tell_journals_apart(cclmark, tmp_path):
+    told = cclmark("report", COPIES, COPIES, code=2)
+    assert "a journal is listed twice" in told.err
+    told = cclmark("report", f"a={COPIES}", f"a={COLLECTIVES}", code=2)
+    assert "two journals have the name a: use NAME=JOURNAL" in told.err
+    shutil.copy(COPIES, tmp_path / "collectives.jsonl")
+    cclmark("report", "collectives.jsonl", COLLECTIVES)
+    assert data_of(tmp_path / "collectives.html")["columns"][0] == "run"
+
+
+def test_a_comparison_becomes_a_page(cclmark, tmp_path):
+    runs = RESULTS / "runs"
+    two = [str(runs / f"{name}.jsonl") for name in ("default-1", "ctas8")]
+    cclmark("compare", *two, "--format", "html", "-O", "c.html")
+    data = data_of(tmp_path / "c.html")
+    assert data["charts"][0]["key"].endswith("-ratio")
+    assert data["columns"][-2:] == ["verdict", "reason"]
+
+
+def test_a_journal_is_never_written_over(cclmark, tmp_path):
+    for name in ("usual.jsonl", "page.html"):
+        shutil.copy(COPIES, tmp_path / name)
+    (tmp_path / "link.html").symlink_to(tmp_path / "usual.jsonl")
+    content = Path(COPIES).read_bytes()
+    for arguments in (
+        ("usual.jsonl", "-o", "usual.jsonl"),
+        ("page.html",),
+        ("usual.jsonl", "-o", "link.html"),
+        (COLLECTIVES, "usual.jsonl", "-o", "usual.jsonl"),
+    ):
+        told = cclmark("report", *arguments, code=2)
+        assert "would be overwritten" in told.err
+    assert (tmp_path / "usual.jsonl").read_bytes() == content
+    assert (tmp_path / "page.html").read_bytes() == content
+
+
+def test_a_dash_is_standard_output(cclmark, tmp_path):
+    told = cclmark("report", COPIES, "-o", "-")
+    assert told.out.startswith("<!DOCTYPE html>")
+    assert told.err == ""
+    assert not (tmp_path / "-").exists()

@@ -1,0 +1,149 @@
+"""The packages import each other as the page on the architecture says, and never in a circle."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from places import REPOSITORY
+
+SOURCE = REPOSITORY / "src" / "cclmark"
+PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
+PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+ROOMS = sorted(path.parent.name for path in SOURCE.glob("kinds/*/__init__.py"))
+
+
+def modules_of(tree: ast.AST):
+    """The modules that a file imports, those of functions and of type checks too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module == "cclmark":
+            yield from (f"cclmark.{name.name}" for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def imports_of(package: str) -> set[str]:
+    """The other packages that one imports, and ``_engine``."""
+    found = set()
+    for path in (SOURCE / package).rglob("*.py"):
+        for module in modules_of(ast.parse(path.read_text())):
+            names = module.split(".")
+            if names[0] == "cclmark" and len(names) > 1:
+                found.add(names[1])
+    return (found & {*PACKAGES, "_engine"}) - {package}
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """Those of every package."""
+    return {package: imports_of(package) for package in PACKAGES}
+
+
+def test_the_picture_has_every_package_above_what_it_imports():
+    picture = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)[1]
+    levels = {}
+    for number, line in enumerate(picture.splitlines()):
+        for name in re.split(r"\s{3,}", line.strip())[0].split():
+            levels[name] = number
+    assert sorted(levels) == PACKAGES
+    upward = [
+        (package, other)
+        for package, others in imports().items()
+        for other in others - {"_engine"}
+        if levels[other] <= levels[package]
+    ]
+    assert upward == []
+
+
+@pytest.mark.parametrize("package", [name for name in PACKAGES if name != "cli"])
+def test_the_table_lists_the_imports_of_each(package):
+    [line] = re.findall(rf"^\| `src/cclmark/{package}/` \|(.*)\|$", PAGE, re.MULTILINE)
+    listed = {word.strip() for word in line.rpartition("|")[2].split(",")} - {"nothing"}
+    assert listed == imports()[package] - {"_engine"}
+
+
+def listed_in(package: str, words: str) -> set[str]:
+    """What the docstring of a package lists after ``words``, up to the next stop or remark."""
+    tree = ast.parse((SOURCE / package / "__init__.py").read_text())
+    text = " ".join((ast.get_docstring(tree) or "").split())
+    [found] = re.findall(rf"{words}: ([^.;]*)[.;]", text)
+    names = re.sub(r"\([^)]*\)", "", found).replace(" ", "").split(",")
+    return {*names} - {"nothing", "none"}
+
+
+@pytest.mark.parametrize("package", [name for name in PACKAGES if name != "cli"])
+def test_the_docstring_of_a_package_lists_its_imports(package):
+    assert listed_in(package, "Imports") == imports()[package] - {"_engine"}
+
+
+def rooms_imported_by(room: str) -> set[str]:
+    """The other rooms that one imports."""
+    found = set()
+    for path in (SOURCE / "kinds" / room).rglob("*.py"):
+        for module in modules_of(ast.parse(path.read_text())):
+            names = module.split(".")
+            if names[:2] == ["cclmark", "kinds"] and len(names) > 2:
+                found.add(names[2])
+    return found - {room, "registry"}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_docstring_of_a_room_lists_the_rooms_that_it_imports(room):
+    assert listed_in(f"kinds/{room}", "Rooms imported") == rooms_imported_by(room)
+
+
+def test_ranks_alone_import_the_engine():
+    users = {package for package, others in imports().items() if "_engine" in others}
+    assert users == {"run", "kinds"}
+
+
+def imported_at_once(module: str, found: set[str]) -> set[str]:
+    """The modules of cclmark that importing ``module`` imports, without those of functions."""
+    if module in found:
+        return found
+    found.add(module)
+    path = SOURCE.parent / Path(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not path.exists():
+        return found  # a name of a module, or the engine
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cclmark"):
+            for name in ("", *(f".{one.name}" for one in node.names)):
+                imported_at_once(f"{node.module}{name}", found)
+    return found
+
+
+MEASURING = ("cclmark._engine", "cclmark.run", "cclmark.launch", "cclmark.rendezvous")
+
+
+@pytest.mark.parametrize(
+    "room", sorted(path.parent.name for path in SOURCE.glob("kinds/*/kind.py"))
+)
+@pytest.mark.parametrize("name", ["kind", "plan", "result", "figures", "document"])
+def test_what_reads_and_reports_imports_nothing_that_measures(room, name):
+    if not (SOURCE / "kinds" / room / f"{name}.py").exists():
+        pytest.skip("not in this room")
+    found = imported_at_once(f"cclmark.kinds.{room}.{name}", set())
+    assert len(found) > 1
+    assert [one for one in found if one.startswith(MEASURING)] == []
+
+
+def test_standard_output_is_written_in_one_way():
+    """``print`` fails with a traceback, or silently, where standard output is full or closed."""
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in SOURCE.rglob("*.py")
+        if path.parent.name != "run"  # ranks, whose standard output is no user's
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+        and not any(one.arg == "file" for one in node.keywords)
+    ]
+    assert found == []

@@ -1,0 +1,72 @@
+"""The wheel is built with the same tools by make and by pip."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from patience import scaled
+from places import REPOSITORY
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # before Python 3.11
+    import tomli as tomllib
+
+
+def test_make_has_the_tools_that_pip_requires():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    (tools,) = re.findall(r"^BUILD_TOOLS := (.*)$", (REPOSITORY / "Makefile").read_text(), re.M)
+    of_make = set(tools.replace('"', "").split())
+    # pip's build requires these two only where the machine does not have them.
+    assert of_make - {"cmake", "ninja"} == set(project["build-system"]["requires"])
+
+
+def run(*command, **environment):
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env={**os.environ, "PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=scaled(120),
+        check=False,
+    )
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_make_checks_for_doctest_before_it_installs_anything():
+    """A compiler that always fails finds no header."""
+    engine = run("make", "--dry-run", "engine-build", "CXX=false")
+    assert engine.returncode == 2
+    assert "install doctest" in engine.stderr
+    assert engine.stdout == ""
+    fakes = run("make", "--dry-run", "fakes-build", "CXX=false")
+    assert fakes.returncode == 0, fakes.stderr
+
+
+@pytest.mark.skipif(
+    shutil.which("cmake", path=Path(sys.executable).parent) is None,
+    reason="the tools of the build are not installed: make .venv/tools",
+)
+def test_the_fakes_are_built_without_doctest(tmp_path):
+    hidden = ";".join(["/usr/include", "/usr/local/include", "/opt/include"])
+    configured = run(
+        *("cmake", "-G", "Ninja", "-S", ".", "-B", tmp_path, f"-DCMAKE_IGNORE_PATH={hidden}"),
+        *("-DCCLMARK_TESTS=ON", "-DCCLMARK_PYTHON=OFF", "-DDOCTEST_INCLUDE="),
+        CMAKE_PREFIX_PATH="",
+        CMAKE_INCLUDE_PATH="",
+    )
+    assert configured.returncode == 0, configured.stderr
+    assert "doctest was not found" in configured.stdout
+    fakes = run("ninja", "-C", tmp_path, "-t", "commands", "fakes")
+    assert fakes.returncode == 0, fakes.stdout
+    assert "libcuda.so.1" in fakes.stdout
+    tests = run("ninja", "-C", tmp_path, "engine_tests")
+    assert tests.returncode != 0
+    assert "install it" in tests.stdout

@@ -1,0 +1,137 @@
+"""The table of operations: it is the engine's, and nothing else knows their names."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark import _engine as engine
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS, info_of, moves_data
+from places import REPOSITORY
+
+ENGINE = {row.name: row for row in engine.collectives()}
+PAGE = REPOSITORY / "docs" / "extend" / "add-a-collective.md"
+MOST_FILES = 6
+# An operation's name beside == or !=, or alone in a collection that something is looked for in.
+NAMES = "|".join(OPERATIONS)
+COMPARED = re.compile(rf'(?:operation|name|collective)\S* (?:==|!=|in|not in) \(?"({NAMES})"')
+# What NCCL does for all_reduce alone; the figure that people know by heart; which of two devices is
+# the root, in words; what a foreign text may leave open; the only operation of DDP's buckets.
+COMPARING = {
+    "kinds/pieces/plan.py",
+    "references/matching.py",
+    "kinds/collective/findings.py",
+    "kinds/pairs/document.py",
+    "document/device_labels.py",
+    "kinds/collective/charts.py",
+}
+SWITCH = re.compile(r"switch \([\w.\->]*collective\) \{")
+
+
+def test_both_tables_have_the_same_rows():
+    assert list(ENGINE) == list(OPERATIONS)
+
+
+@pytest.mark.parametrize("name", list(OPERATIONS))
+@pytest.mark.parametrize(
+    "column", ["reduces", "rooted", "uneven", "staged_in_place", "divisible", "composition"]
+)
+def test_columns_are_those_of_the_engine(name, column):
+    assert getattr(OPERATIONS[name], column) == getattr(ENGINE[name], column)
+
+
+@given(
+    st.sampled_from(list(OPERATIONS)),
+    st.integers(1, 6),
+    st.integers(0, 1000),
+    st.data(),
+)
+def test_outputs_have_as_many_elements_as_the_engine_says(name, ranks, count, data):
+    ranks = 2 if OPERATIONS[name].of_two else ranks
+    rank, root = (data.draw(st.integers(0, ranks - 1)) for _ in range(2))
+    cells = st.integers(0, 100)
+    matrix = data.draw(st.lists(cells, min_size=ranks**2, max_size=ranks**2))
+    matrix = matrix if OPERATIONS[name].uneven else []
+    case = Case(
+        operation=name,
+        ccl="shm",
+        ranks=ranks,
+        dtype="float32",
+        size_bytes=0,
+        count=count,
+        in_place=False,
+        root=root if OPERATIONS[name].rooted else None,
+        matrix=tuple(matrix),
+    )
+    operation = engine.Operation(
+        collective=name, dtype="float32", root=root, count=count, matrix=matrix
+    )
+    assert case.output_elements(rank) == operation.output_elements(rank, ranks)
+
+
+def test_an_operation_without_a_row_has_no_outputs_to_guess():
+    with pytest.raises(KeyError):
+        Case("scan", "shm", 2, "float32", 8, 2, False).output_elements(0)
+
+
+def test_a_journals_unknown_operation_claims_nothing():
+    unknown = info_of("scan")
+    assert moves_data("scan")
+    columns = (unknown.symmetric, unknown.staged_in_place, unknown.of_sends, unknown.multicast)
+    assert columns == (False,) * 4
+
+
+def test_only_what_moves_data_has_outputs():
+    assert {name for name, row in OPERATIONS.items() if not row.moves_data} == {
+        name
+        for name, row in OPERATIONS.items()
+        if not any(row.outputs(8, 2, at_root) for at_root in (False, True))
+    }
+
+
+def test_pairs_are_measured_in_this_order():
+    assert (
+        *("all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "reduce"),
+        *("reduce_scatter", "send", "sendrecv", "ping_pong"),
+    ) == PAIR_OPERATIONS
+
+
+def test_no_other_file_of_the_program_asks_for_names():
+    source = REPOSITORY / "src" / "cclmark"
+    # What other tools mean by an operation is not ours to define.
+    files = (
+        path
+        for path in source.rglob("*.py")
+        if "torch_check" not in path.name and path.parent.name != "importing"
+    )
+    found = {str(path.relative_to(source)) for path in files if COMPARED.search(path.read_text())}
+    assert found <= COMPARING
+
+
+def exhaustive(text: str) -> bool:
+    """Whether there is a switch over collectives without a default, which the compiler checks."""
+    for start in SWITCH.finditer(text):
+        depth, end = 1, start.end()
+        while depth:
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+        if "default:" not in text[start.end() : end]:
+            return True
+    return False
+
+
+def test_the_page_lists_every_file_and_few():
+    listed = re.findall(r"^\d\. `([^`]+)`", PAGE.read_text(), re.MULTILINE)
+    assert len(listed) <= MOST_FILES
+    assert all((REPOSITORY / path).is_file() for path in listed)
+    sources = [path for kind in ("*.cpp", "*.hpp") for path in (REPOSITORY / "engine").rglob(kind)]
+    checked = {
+        str(path.relative_to(REPOSITORY)) for path in sources if exhaustive(path.read_text())
+    }
+    assert checked
+    assert checked <= set(listed)
+    assert "-Werror=switch" in (REPOSITORY / "CMakeLists.txt").read_text()

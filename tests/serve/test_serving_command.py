@@ -1,0 +1,213 @@
+"""``cclmark serve``: the installed program on a real port."""
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+import urllib.request
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from patience import scaled
+from places import REPOSITORY
+
+RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
+FIRST = "fa3d6a0ec1c84c559bb0eb9291906219"
+
+
+@pytest.fixture
+def place(cclmark, tmp_path):
+    """A history with two runs."""
+    place = tmp_path / "history.sqlite"
+    cclmark("history", "add", RUNS / "default-1.jsonl", RUNS / "ctas8.jsonl", "--db", place)
+    return place
+
+
+class TestLife:
+    @pytest.mark.parametrize(
+        "number",
+        [
+            *(signal.SIGTERM, signal.SIGINT),
+            pytest.param(signal.SIGHUP, marks=pytest.mark.exhaustive),
+        ],
+    )
+    def test_it_serves_until_a_signal_and_writes_nothing(self, serve, place, number):
+        before = place.read_bytes()
+        served = serve("--db", place)
+        assert served.host == "127.0.0.1"
+        status, _, body = served.get("/")
+        assert status == 200
+        assert FIRST[:12] in body
+        assert served.get(f"/run?run={FIRST}")[0] == 200
+        assert served.get("/trend")[0] == 200
+        assert served.ask("HEAD", "/")[2] == ""
+        assert served.ask("POST", "/")[0] == 405
+        assert served.end(number) == (130, "cclmark: interrupted")
+        assert place.read_bytes() == before
+        assert [path.name for path in place.parent.glob("history*")] == [place.name]
+
+    def test_it_ends_while_a_browser_keeps_its_connection(self, serve, place):
+        served = serve("--db", place)
+        with socket.create_connection(("127.0.0.1", served.port)) as silent:
+            silent.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert silent.recv(1000).startswith(b"HTTP/1.1 200")
+            began_s = time.monotonic()
+            assert served.end()[0] == 130
+            assert time.monotonic() - began_s < scaled(10)
+
+    def test_the_variable_names_the_history(self, serve, place):
+        served = serve(env={"CCLMARK_HISTORY": str(place)})
+        assert str(place) in served.told
+        assert served.get("/healthz")[2] == "ok\n"
+
+    def test_requests_are_told_when_asked_for(self, serve, place):
+        served = serve("--db", place, "--verbose", env={"CCLMARK_SERVE_TOKEN": "0123456789abcdef"})
+        served.get("/?token=0123456789abcdef")
+        served.get("/no%1b%5b31mwhere")
+        code, said = served.end()
+        assert code == 130
+        assert "cclmark: GET / 303 in " in said
+        assert "cclmark: GET /no\\x1b[31mwhere 401 in " in said
+        assert "0123456789abcdef" not in said
+
+    def test_nothing_is_said_of_requests_otherwise(self, serve, place):
+        """Not even of those that are refused: other names of this machine, and no HTTP."""
+        served = serve("--db", place)
+        for sent in (b"\x16\x03\x01 no HTTP\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET /"):
+            with socket.create_connection(("127.0.0.1", served.port), timeout=scaled(30)) as other:
+                other.sendall(sent)
+                other.shutdown(socket.SHUT_WR)
+                answer = other.recv(1000)
+                assert not answer or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 403"))
+        assert served.get("/", Host="evil.example")[0] == 403
+        assert served.get("/", Host=f"localhost:{served.port}")[0] == 200
+        assert served.get("/nowhere")[0] == 404
+        assert served.end() == (130, "cclmark: interrupted")
+
+    def test_what_is_under_way_is_answered_before_the_end(self, serve, place):
+        served = serve("--db", place)
+        with socket.create_connection(("127.0.0.1", served.port), timeout=scaled(30)) as other:
+            threads = Path(f"/proc/{served.process.pid}/task")
+            before = len(list(threads.iterdir()))
+            request = f"GET /run?run={FIRST} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            other.sendall(request.encode())
+            deadline_s = time.monotonic() + scaled(30)
+            while len(list(threads.iterdir())) == before and time.monotonic() < deadline_s:
+                time.sleep(0.005)  # the request has not come in yet
+            served.process.terminate()
+            answer = b"".join(iter(lambda: other.recv(1 << 20), b""))
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert answer.rstrip().endswith(b"</html>")
+        assert served.end()[0] == 130
+
+
+class TestRefusals:
+    def test_a_port_that_is_taken(self, cclmark, place):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            told = cclmark("serve", "--db", place, "--port", port, code=2)
+        assert f"port {port} of 127.0.0.1 is in use: choose another with --port" in told.err
+
+    def test_a_history_that_cannot_be_served(self, cclmark, place, tmp_path):
+        told = cclmark("serve", "--db", tmp_path / "none.sqlite", code=3)
+        assert "there is no history at" in told.err
+        assert not (tmp_path / "none.sqlite").exists()
+        text = tmp_path / "notes.txt"
+        text.write_text("no database, but a text that is long enough to be read as one. " * 20)
+        assert "is not a history of cclmark" in cclmark("serve", "--db", text, code=2).err
+        with closing(sqlite3.connect(place, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            told = cclmark("serve", "--db", place, code=3)
+            assert "was locked by another process" in told.err
+            other.execute("UPDATE cclmark_schema SET version = 999")
+            other.execute("COMMIT")
+        assert "999" in cclmark("serve", "--db", place, code=2).err
+
+    @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1", "a" * 70])
+    def test_addresses_that_are_not_ours(self, cclmark, place, host):
+        told = cclmark("serve", "--db", place, "--host", host, code=2)
+        assert host in told.err
+
+    def test_packages_that_are_missing(self, cclmark, place, tmp_path):
+        for name in ("starlette", "uvicorn"):
+            room = tmp_path / f"without-{name}"
+            room.mkdir()
+            (room / f"{name}.py").write_text(f"raise ModuleNotFoundError('no', name={name!r})")
+            told = cclmark("serve", "--db", place, env={"PYTHONPATH": str(room)}, code=3)
+            assert f"requires the Python package {name}" in told.err
+            assert "pip install 'cclmark[serve]'" in told.err
+
+    def test_tokens_that_are_none(self, cclmark, place, tmp_path):
+        told = cclmark("serve", "--db", place, env={"CCLMARK_SERVE_TOKEN": "short"}, code=2)
+        assert "CCLMARK_SERVE_TOKEN: a token requires at least 16 characters" in told.err
+        file = tmp_path / "token"
+        assert "cannot read" in cclmark("serve", "--db", place, "--token", file, code=2).err
+        file.write_text("0123456789abcdef")
+        file.chmod(0o640)
+        told = cclmark("serve", "--db", place, "--token", file, code=2)
+        assert f"can be read by other users: chmod 600 {file}" in told.err
+        file.chmod(0o600)
+        file.write_bytes(b"\xff" * 20)
+        assert "is not text" in cclmark("serve", "--db", place, "--token", file, code=2).err
+
+
+class TestAccess:
+    def test_beyond_this_machine_a_token_is_made(self, serve, place):
+        served = serve("--db", place, "--host", "0.0.0.0")
+        assert served.host == socket.gethostname()
+        token = served.address.partition("?token=")[2]
+        assert len(token) > 30
+        assert served.get("/")[0] == 401
+        status, headers, _ = served.get(f"/?token={token}")
+        assert (status, headers["Location"]) == (303, "/")
+        cookie = headers["Set-Cookie"].partition(";")[0]
+        assert cookie.startswith(f"cclmark-{served.port}=")
+        assert served.get("/", Cookie=cookie, Host="a.name")[0] == 200
+        assert served.get("/", Cookie=f"{cookie}0")[0] == 401
+
+    @pytest.mark.parametrize(
+        "host", ["0.0.0.0", pytest.param("127.0.0.1", marks=pytest.mark.exhaustive)]
+    )
+    def test_a_token_of_a_file_is_not_printed(self, serve, place, tmp_path, host):
+        file = tmp_path / "token"
+        file.write_text("0123456789abcdef\n")
+        file.chmod(0o600)
+        served = serve("--db", place, "--host", host, "--token", file)
+        assert "0123456" not in served.told
+        assert "token=" not in served.told
+        assert served.get("/")[0] == 401
+        assert served.get("/", Authorization="Bearer 0123456789abcdef")[0] == 200
+        assert Path(f"/proc/{served.process.pid}/cmdline").read_bytes().find(b"0123456") < 0
+
+    def test_ipv6(self, serve, place):
+        try:
+            socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        except OSError:
+            pytest.skip("there is no IPv6 here")
+        served = serve("--db", place, "--host", "::1")
+        assert served.address == f"http://[::1]:{served.port}/"
+        assert urllib.request.urlopen(served.address, timeout=scaled(30)).status == 200
+
+
+def test_many_ask_at_the_same_time(serve, place):
+    served = serve("--db", place)
+    began = [
+        subprocess.Popen(
+            [
+                *("curl", "-sS", "-o", os.devnull, "-w", "%{http_code}"),
+                f"{served.address}run?run={FIRST}",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(6)
+    ]
+    # What is light is answered while reports are made.
+    began_s = time.monotonic()
+    assert served.get("/healthz")[0] == 200
+    assert time.monotonic() - began_s < scaled(10)
+    assert [one.communicate(timeout=scaled(60)) for one in began] == [(b"200", b"")] * 6

@@ -1,0 +1,248 @@
+"""``cclmark trace --steps``: rings and trees of fakes, messages, the engine's plans, MPI."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+
+import pytest
+
+from cclmark.explain.algorithm_steps import INPUT, OUTPUT, Place, Step
+from places import REPOSITORY
+from step_simulation import Memory, by_chunk, execute
+
+MPIS = REPOSITORY / "build" / "mpi"
+AHEAD_NS = "7000000000000"
+SHORT = ("-n", "2", "-w", "0", "-b", "64K", "--steps")
+
+
+def rows_of(path):
+    """The lines of the file of steps."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def ends(rows):
+    """Source and destination of every step."""
+    return [(int(row["source"]), int(row["destination"])) for row in rows]
+
+
+@pytest.fixture
+def traced(cclmark, fake_cuda, tmp_path):
+    """Traces an operation of the fake NCCL: the run and the rows of its steps.
+
+    Unless it ``has_clock``, no kernel reads the clock of the fake device, which takes longer than
+    all else: then only the kernels of the timeline have no times.
+    """
+
+    def trace(operation, ranks, *arguments, code=0, has_clock=False, **variables):
+        path = tmp_path / "t.pftrace"
+        if not has_clock:
+            variables["CCLMARK_NVRTC_LIBRARY"] = "/nowhere/libnvrtc.so"
+            variables["CCLMARK_CACHE_DIR"] = str(tmp_path / "no-kernels")
+        run = cclmark(
+            *("trace", operation, "-g", str(ranks), *SHORT, *arguments, "-O", path),
+            env=fake_cuda.env(CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS=AHEAD_NS) | variables,
+            code=code,
+        )
+        steps = tmp_path / "t.steps.csv"
+        return run, rows_of(steps) if steps.exists() else []
+
+    return trace
+
+
+def test_a_ring(traced):
+    run, rows = traced("all_reduce", 3, NCCL_ALGO="RING", has_clock=True)
+    assert "steps of the algorithm, derived from the algorithm and the ring that the" in run.out
+    assert "ring 0 → 1 → 2 → 0 (2 channels)" in run.out
+    assert "4 stages, 12 steps; each rank sends 85.33 KiB to 85.34 KiB" in run.out
+    assert {row["transport"] for row in rows} == {"P2P/CUMEM"}
+    assert {row["origin"] for row in rows} == {"derived"}
+    assert {(source + 1) % 3 == to for source, to in ends(rows)} == {True}
+    assert sum(int(row["size_bytes"]) for row in rows) == 4 * 65536
+    # What the file says gives an all_reduce.
+    steps = [
+        Step(
+            *(int(row["stage"]), row["phase"], int(row["source"]), int(row["destination"])),
+            int(row["size_bytes"]),
+            reads=Place(row["reads"]),
+            writes=Place(row["writes"]),
+            combines=Place(row["combines"]) if row["combines"] else None,
+            chunk=int(row["chunk"]),
+            path=int(row["path"]),
+        )
+        for row in rows
+    ]
+    memory = Memory()
+    for rank in range(3):
+        for chunk in range(3):
+            memory[rank, INPUT, (1, chunk)] = Counter({(rank, chunk): 1})
+    execute(steps, memory, by_chunk)
+    for rank in range(3):
+        for chunk in range(3):
+            expected = Counter({(other, chunk): 1 for other in range(3)})
+            assert memory[rank, OUTPUT, (1, chunk)] == expected
+
+
+def test_a_tree(traced):
+    run, rows = traced("all_reduce", 3, NCCL_ALGO="TREE")
+    assert "derived from the algorithm and the tree that the library reports (tree" in run.out
+    assert ends(rows) == [(2, 1), (1, 0), (0, 1), (1, 2)]
+    assert [row["action"] for row in rows] == ["reduce", "reduce", "copy", "copy"]
+    # The log has connections along the ring only.
+    assert [row["transport"] for row in rows] == ["", "", "P2P/CUMEM", "P2P/CUMEM"]
+
+
+def test_channels_whose_ring_the_log_lacks(traced):
+    run, rows = traced("all_reduce", 3, "-b", "1M", NCCL_ALGO="RING")
+    assert "the log contains no ring of channels 2-16: it is taken to be that of the" in run.out
+    assert len(rows) == 12
+
+
+def test_the_root_is_where_a_chain_begins_or_ends(traced):
+    _, rows = traced("reduce", 3, "-r", "1")
+    assert ends(rows) == [(2, 0), (0, 1)]
+    assert {row["size_bytes"] for row in rows} == {"65536"}
+
+
+def test_messages(traced):
+    run, rows = traced("alltoall", 3)
+    assert "steps of the algorithm, reported by the library (sends and receives)" in run.out
+    assert "1 stage, 9 steps, 3 of them within a rank; each rank sends 42.66 KiB" in run.out
+    assert sorted(ends(rows)) == [(a, b) for a in range(3) for b in range(3)]
+    assert {row["size_bytes"] for row in rows} == {"21840"}
+    assert {row["origin"] for row in rows} == {"observed"}
+
+
+def test_the_network(traced):
+    run, rows = traced("all_gather", 2, NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
+    between = [row for row in rows if row["source"] != row["destination"]]
+    assert {row["transport"] for row in between} == {"NET/Socket device 0"}
+    assert "NET/Socket device 0" in run.out
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        (
+            {"CCLMARK_FAKE_SYMMETRIC": "1", "CCLMARK_FAKE_NCCL_VERSION": "23102"},
+            "the library ran a symmetric operation, whose steps it does not report",
+        ),
+        ({"CCLMARK_FAKE_SUBSET": "2"}, "the library created communicators of 2 and 3 ranks"),
+        (
+            {"CCLMARK_FAKE_ODD_ALGORITHM": "1"},
+            "rank 1 ran AllReduce of 16384 Float32 by ring, rank 0 AllReduce of 16384 Float32 by",
+        ),
+        ({"CCLMARK_FAKE_NCCL_VERSION": "22200"}, "the library loaded no profiler plug-in"),
+    ],
+)
+def test_unknown_steps(traced, variables, reason):
+    # Ranks that differ are an error of the trace too.
+    code = 3 if "CCLMARK_FAKE_ODD_ALGORITHM" in variables else 0
+    ranks = 3 if "CCLMARK_FAKE_SUBSET" in variables else 2
+    run, rows = traced("all_reduce", ranks, code=code, **variables)
+    assert "steps of the algorithm: unknown: " in run.out
+    assert reason in run.out
+    assert rows == []
+    assert "cclmark: steps" not in run.err
+
+
+def test_a_rank_that_reports_nothing(traced):
+    run, rows = traced("all_reduce", 2, code=3, CCLMARK_FAKE_SILENT_PROFILER="1")
+    assert "rank 1 reported no operation" in run.out
+    assert rows
+
+
+def test_a_bridge_between_islands_of_another_library(traced):
+    bridge = ("--ccl", "bridge", "--islands", "0-1,2-3")
+    run, rows = traced("all_reduce", 4, *bridge, CCLMARK_BRIDGE_WHOLE_BYTES="32K")
+    assert (
+        "3 stages, 4 steps; 8 parts of operations within islands, whose steps are unknown"
+        in run.out
+    )
+    assert [row["source"] for row in rows] == [""] * 4 + ["2", "3", "0", "1"] + [""] * 4
+    assert {row["transport"] for row in rows[4:8]} == {"direct peer copies"}
+    assert {row["phase"] for row in rows[:4]} == {"reduce_scatter of the island"}
+
+
+def test_the_engines_plan_in_short(cclmark, tmp_path):
+    run = cclmark(
+        *("trace", "all_reduce", "--devices", "host:4", *SHORT, "--format", "chrome"),
+        *("-O", tmp_path / "t.json"),
+    )
+    rows = rows_of(tmp_path / "t.steps.csv")
+    assert len(rows) == 12 + 16
+    assert {row["origin"] for row in rows} == {"planned"}
+    assert {(row["reads"], row["action"]) for row in rows if row["stage"] == "1"} == {
+        ("input", "reduce")
+    }
+    assert "steps of the algorithm, planned by cclmark's engine (each rank reduces one" in run.out
+    lines = [" ".join(line.split()) for line in run.out.splitlines()]
+    assert "1 reduction 12 reduce 16 KiB shared memory" in lines
+    assert "2 result 16 copy 16 KiB shared memory; within the rank" in lines
+    assert f"cclmark: steps {tmp_path}/t.steps.csv" in run.err
+
+
+def test_in_place_nothing_is_copied_onto_itself(cclmark, tmp_path):
+    for placement, number in (("in-place", 2), ("out-of-place", 4)):
+        path = tmp_path / f"{placement}.pftrace"
+        cclmark(
+            *("trace", "all_gather", "--devices", "host:2", *SHORT, "--placement", placement),
+            *("-O", path),
+        )
+        assert len(rows_of(path.with_suffix(".steps.csv"))) == number
+
+
+def test_a_file_that_exists_is_kept(cclmark, tmp_path):
+    steps = tmp_path / "t.steps.csv"
+    steps.write_text("precious")
+    trace = ("trace", "all_reduce", "--devices", "host:2", "-n", "1", "-O", tmp_path / "t.pftrace")
+    run = cclmark(*trace, "--steps", code=2)
+    assert f"{steps} exists already" in run.err
+    assert steps.read_text() == "precious"
+    assert not (tmp_path / "t.pftrace").exists()
+    cclmark(*trace)  # which writes no steps
+    assert steps.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "variables", "algorithm", "stages"),
+    [
+        (
+            "openmpi",
+            2,
+            {
+                "OMPI_MCA_coll_tuned_use_dynamic_rules": "true",
+                "OMPI_MCA_coll_tuned_allreduce_algorithm": "ring",
+            },
+            "ring",
+            2,
+        ),
+        (
+            "mpich",
+            2,
+            {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "recursive_doubling"},
+            "recursive doubling",
+            1,
+        ),
+        ("mpich", 2, {}, "", 0),
+    ],
+)
+def test_mpi(cclmark, tmp_path, name, ranks, variables, algorithm, stages):
+    mpirun = MPIS / name / "bin" / "mpirun"
+    if not mpirun.is_file():
+        pytest.skip(f"{mpirun} is not there")
+    path = tmp_path / "t.pftrace"
+    run = cclmark(
+        *("trace", "all_reduce", "--ccl", "mpi", "--devices", f"host:{ranks}", *SHORT, "-O", path),
+        env={"CCLMARK_MPIRUN": str(mpirun), **variables},
+    )
+    if not algorithm:
+        assert "unknown: MPICH does not report which algorithm ran" in run.out
+        assert not path.with_suffix(".steps.csv").exists()
+        return
+    assert f"the algorithm that is selected, which may not have run ({algorithm})" in run.out
+    assert "does not report its algorithm" in run.out
+    rows = rows_of(path.with_suffix(".steps.csv"))
+    assert {row["origin"] for row in rows} == {"selected"}
+    assert int(rows[-1]["stage"]) == stages
