@@ -97,9 +97,9 @@ def step_of(journal: Journal, name: str) -> FoundStep:
     operations = tuple(result.profiled for result in journal.profiled)
     windows = profile.window
     times = [*map(_times_of, windows)]
-    _check_windows(profile, times, operations, name)
-    ranks = len(windows)
     sequences = [tuple(map(_index_of, window)) for window in windows]
+    _check_windows(profile, sequences, times, operations, name)
+    ranks = len(windows)
     callers: dict[int, list[int]] = {}
     for number, sequence in enumerate(sequences):
         for group in {operations[index].group for index in set(sequence)}:
@@ -140,17 +140,26 @@ def step_of(journal: Journal, name: str) -> FoundStep:
 
 
 class _Times(NamedTuple):
-    """The times of the calls of a rank, as columns. ``beside_s``: None where it is unknown."""
+    """The times of the calls of a rank, as columns. ``beside_s``: None where it is unknown.
+
+    ``least_s``: the shortest time; ``first_s`` and ``last_s``: the first begin and the last end.
+    """
 
     begin_s: list[float]
     time_s: list[float]
     end_s: list[float]
     beside_s: list[float | None]
+    least_s: float
+    first_s: float
+    last_s: float
 
 
 def _times_of(window: Sequence[ProfiledCall]) -> _Times:
     begin_s, time_s = [*map(_begin_of, window)], [*map(_time_of, window)]
-    return _Times(begin_s, time_s, [*map(add, begin_s, time_s)], [*map(_beside_of, window)])
+    end_s = [*map(add, begin_s, time_s)]
+    least_s, first_s = min(time_s, default=0.0), min(begin_s, default=0.0)
+    beside_s = [*map(_beside_of, window)]
+    return _Times(begin_s, time_s, end_s, beside_s, least_s, first_s, max(end_s, default=0.0))
 
 
 #: The numbers of the operations and of the streams of a rank's launches.
@@ -176,12 +185,12 @@ class _Rank:
         """
         self.number = number
         #: The begins are times of kernels.
-        self.is_timed = bool(window) and min(times.time_s) > 0
+        self.is_timed = times.least_s > 0
         calls, indices = window, list[int]()
         if launches:
             calls = [one.calls[0] for one in launches]
             times, indices = _times_of(calls), [*map(_index_of, calls)]
-        self.begin_s, _, end_s, beside_s = times
+        self.begin_s, _, end_s, beside_s, *_ = times
         #: Those of messages, by number.
         self.messages: dict[int, Launch] = {}
         for place, launch in enumerate(launches):
@@ -250,13 +259,18 @@ def _is_alike(
 
 
 def _check_windows(
-    profile: Profile, times: Sequence[_Times], operations: Sequence[ProfiledOperation], name: str
+    profile: Profile,
+    sequences: Sequence[tuple[int, ...]],
+    times: Sequence[_Times],
+    operations: Sequence[ProfiledOperation],
+    name: str,
 ) -> None:
     if len(profile.window) != len(profile.processes):
         raise UsageError(f"{name}: the profile is damaged: a process has no list of calls")
     _check_repetitions(profile, name)
     checked: set[tuple[int, int]] = set()
-    for window, own in zip(profile.window, times, strict=True):
+    messages = {index for index, one in enumerate(operations) if one.operation in MESSAGES}
+    for window, sequence, own in zip(profile.window, sequences, times, strict=True):
         if not _are_possible(own):
             for call in window:
                 times_s = (call.begin_s, call.time_s, call.beside_s)
@@ -264,7 +278,14 @@ def _check_windows(
                     0 <= (time_s or 0.0) <= _MOST_STEP_S for time_s in times_s
                 ):
                     _refuse_call(operations[call.index], name)
-        for index, peer in set(map(_peer_of, window)) - checked:
+        used = set(sequence)
+        # Only messages have peers.
+        pairs = (
+            {(index, -1) for index in used}
+            if messages.isdisjoint(used)
+            else set(map(_peer_of, window))
+        )
+        for index, peer in pairs - checked:
             if index >= len(operations):
                 raise UsageError(f"{name}: the profile is damaged: a call has no operation")
             one = operations[index]
@@ -277,10 +298,8 @@ def _check_windows(
 
 
 def _are_possible(times: _Times) -> bool:
-    begin_s, time_s, end_s, beside_s = times
-    if not end_s:
-        return True
-    least_s, most_s = min(map(min, (begin_s, time_s))), max(end_s)
+    end_s, beside_s = times.end_s, times.beside_s
+    least_s, most_s = min(times.first_s, times.least_s), times.last_s
     if known := [] if beside_s.count(None) == len(beside_s) else [*filter(None, beside_s)]:
         least_s, most_s = min(least_s, *known), max(most_s, *known)
     # The sum finds what is not a number, which is neither smaller nor larger.
@@ -647,7 +666,7 @@ def _without_partial(
 
 
 def _all_of_original(profile: Profile, times: Sequence[_Times]) -> OriginalStep:
-    if not all(own.time_s and min(own.time_s) > 0 for own in times):
+    if not all(own.least_s > 0 for own in times):
         return OriginalStep()
     steps = [one.step_s for one in profile.processes if one.step_s is not None]
     step_s = tuple(steps) if _is_one_step(profile) and len(steps) == len(profile.window) else ()
@@ -661,7 +680,7 @@ def _all_of_original(profile: Profile, times: Sequence[_Times]) -> OriginalStep:
             tuple(known.communication_quartiles_s),
         )
     # From the first call to the end of the last one of the listed step.
-    span_s = tuple(max(own.end_s) - min(own.begin_s) for own in times)
+    span_s = tuple(own.last_s - own.first_s for own in times)
     own = OriginalStep(span_s, tuple(map(_communication, times)), step_s)
     if median_s := _earlier_medians(profile):
         number = min(one.steps for one in profile.processes)
@@ -677,7 +696,7 @@ def _is_one_step(profile: Profile) -> bool:
 
 def _communication(times: _Times) -> float:
     """How long at least one of the calls of a rank ran."""
-    begin_s, time_s, end_s, _ = times
+    begin_s, time_s, end_s, *_ = times
     if all(map(le, end_s, begin_s[1:])):
         return math.fsum(time_s)
     begins, ends = (map(round, map(_NS.__mul__, one)) for one in (begin_s, end_s))
