@@ -2,7 +2,8 @@
 
 python benchmarks/replay_ranks.py [RANKS:CALLS ...]
 
-The profile is simulated: all ranks call the same collectives on two streams, at their own times.
+The profile is simulated: all ranks call the same collectives on two streams, at their own times,
+once without and once with the times of other kernels beside each call.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import random
 import sys
 import time
 from collections.abc import Sequence
+from itertools import product
 
 from cclmark.kinds.replay import program_step
 from cclmark.plan.profiled import PLUG_IN, ProfiledOperation
@@ -29,8 +31,11 @@ _OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
 _USUAL = ("1000:1000", "2000:1000", "10000:1000")
 
 
-def profile_of(ranks: int, calls: int) -> Journal:
-    """A profile with a step of so many calls of each rank."""
+def profile_of(ranks: int, calls: int, *, with_others: bool) -> Journal:
+    """A profile with a step of so many calls of each rank.
+
+    ``with_others``: it has the times of other kernels.
+    """
     draw = random.Random(1)
     operations = [
         ProfiledOperation(name, "nccl", 0, ranks, "float32", 256, 1024, False)
@@ -41,7 +46,9 @@ def profile_of(ranks: int, calls: int) -> Journal:
         at_s, window = 0.0, []
         for call in range(calls):
             time_s = draw.uniform(10e-6, 50e-6)
-            window.append(ProfiledCall(call % len(operations), at_s, time_s, call % 2))
+            beside_s = 0.5 * time_s if with_others else None
+            place = call % len(operations)
+            window.append(ProfiledCall(place, at_s, time_s, call % 2, beside_s=beside_s))
             at_s += time_s + 5e-6
         windows.append(window)
     profile = Profile(
@@ -74,15 +81,18 @@ def main(sizes: Sequence[str]) -> None:
 
     program_step.are_in_step = timed
     gc.disable()  # as cclmark replay does
-    print("ranks  calls of each  whole step s  search for deadlocks s  µs per call")
-    for size in sizes or _USUAL:
+    print("ranks  calls of each  others known  whole step s  search for deadlocks s  µs per call")
+    for size, with_others in product(sizes or _USUAL, (False, True)):
         ranks, calls = map(int, size.split(":"))
-        journal = profile_of(ranks, calls)
+        journal = profile_of(ranks, calls, with_others=with_others)
         began_s = time.perf_counter()
         program_step.step_of(journal, "profile")
         whole_s = time.perf_counter() - began_s
         each_us = whole_s / (ranks * calls) * 1e6
-        print(f"{ranks:5d}  {calls:13d}  {whole_s:12.2f}  {spent_s:22.2f}  {each_us:11.2f}")
+        known = "yes" if with_others else "no"
+        figures = f"{whole_s:12.2f}  {spent_s:22.2f}  {each_us:11.2f}"
+        print(f"{ranks:5d}  {calls:13d}  {known:>12}  {figures}")
+        del journal
 
 
 if __name__ == "__main__":

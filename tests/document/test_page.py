@@ -184,7 +184,7 @@ SIZES = st.sampled_from((-8, 0, 1, 8, 1 << 62))
 
 @st.composite
 def absurd_results(draw):
-    """A result whose numbers nobody can have measured, as in a journal that somebody made."""
+    """A result with impossible numbers, as in a journal that was written by hand."""
     base = draw(st.sampled_from([one for one in SAMPLE.results if one.summary is not None]))
     names = ("time_s", "min_s", "p95_s", "p99_s", "max_s", "cv", "busbw_bytes_per_s")
     summary = replace(base.summary, **{name: draw(NUMBERS) for name in names})

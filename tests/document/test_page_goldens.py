@@ -1,4 +1,4 @@
-"""Charts and pages against stored outlines, in which every text and figure of theirs is."""
+"""Charts and pages against stored outlines that contain every text and figure."""
 
 from __future__ import annotations
 

@@ -404,7 +404,7 @@ def _beside_ns(call: ObservedCall, compute: Sequence[Interval]) -> int:
     return found
 
 
-_LEAST_WAIT_NS = 5_000  # a smaller difference between kernels is no sign of waiting
+_LEAST_WAIT_NS = 5_000  # smaller differences between kernels do not show that ranks wait
 
 
 @dataclass

@@ -211,7 +211,7 @@ class _Rank:
         self.beside_s = self.time_s
         if beside_s.count(None) < len(beside_s):
             self.beside_s = [
-                time_s if own_s is None else min(time_s, own_s)
+                time_s if own_s is None or own_s > time_s else own_s
                 for time_s, own_s in zip(self.time_s, beside_s, strict=True)
             ]
         #: Many ranks have it in common.
@@ -301,7 +301,8 @@ def _are_possible(times: _Times) -> bool:
     end_s, beside_s = times.end_s, times.beside_s
     least_s, most_s = min(times.first_s, times.least_s), times.last_s
     if known := [] if beside_s.count(None) == len(beside_s) else [*filter(None, beside_s)]:
-        least_s, most_s = min(least_s, *known), max(most_s, *known)
+        known_least_s, known_most_s = min(known), max(known)
+        least_s, most_s = min(least_s, known_least_s), max(most_s, known_most_s)
     # The sum finds what is not a number, which is neither smaller nor larger.
     return least_s >= 0 and most_s <= _MOST_STEP_S and math.isfinite(sum(end_s, sum(known)))
 

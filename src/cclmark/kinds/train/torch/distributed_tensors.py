@@ -41,7 +41,7 @@ def _filler(name: str, parameter: nn.Parameter) -> Filler | None:
 class Sharded(Trainer):
     """``fully_shard`` on each layer, on the ends of the model and on the rest of it.
 
-    As in torchtitan, the embedding is a unit of its own, and the last norm with the output head is
+    As in torchtitan, the embedding is a separate unit, and the last norm with the output head is
     one that stays gathered until its backward pass. An output head that is tied to the embedding
     requires these weights at both ends: the embedding, positions and norm are then the root unit,
     which is gathered once in a step. The other units are gathered in the forward pass and again in
