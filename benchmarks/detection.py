@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.registry import read_journal
 
 PATIENCE_S = 120.0

@@ -23,8 +23,8 @@ from pathlib import Path
 from statistics import median
 
 from cclmark.explain.nccl_log import operations_in
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
-from cclmark.results.journal import Journal
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 ALGORITHMS = ("Ring", "Tree", "PAT", "CollnetDirect", "CollnetChain")

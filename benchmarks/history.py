@@ -23,10 +23,10 @@ from pathlib import Path
 import msgspec
 
 from cclmark.history.store import History
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Footer, Header, Summary
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.cases import Case
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Footer, Header, Summary
+from cclmark.work.cases import Case
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "results" / "h200x4" / "runs" / "default-1.jsonl"

@@ -25,7 +25,7 @@ from typing import Any
 from cclmark.kinds.objects.result import ObjectResult
 from cclmark.kinds.pieces.result import PieceResult
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.sizes import parse_size
+from cclmark.work.sizes import parse_size
 
 _PLAIN = Path(__file__).parent / "torch" / "objects_plain.py"
 _PARTS = ("nccl", "gloo", "pieces")

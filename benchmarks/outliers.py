@@ -15,9 +15,9 @@ import sys
 from itertools import permutations
 
 from cclmark.analysis.transfer_results import deviations
-from cclmark.plan.transfers import Transfer
-from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import Relation, TransferSummary
+from cclmark.journal.item_results import TransferResult
+from cclmark.journal.schema import Relation, TransferSummary
+from cclmark.work.transfers import Transfer
 
 MATRICES = [
     (measure, direction, engine)

@@ -26,7 +26,7 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.kinds.overlap.figures import summaries_of
 from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.sizes import format_size, parse_size
+from cclmark.work.sizes import format_size, parse_size
 
 _USUAL_CTAS = 24  # on devices with NVLink
 _PLAIN = Path(__file__).parent / "torch" / "overlap_plain.py"

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 
 from cclmark.comparison.figures import Side, bands, compare
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
-from cclmark.results.item_results import CaseResult
-from cclmark.results.journal import Journal
 
 
 def slower(result: CaseResult, factor: float) -> CaseResult:

@@ -15,17 +15,17 @@ import time
 from collections.abc import Sequence
 from itertools import product
 
-from cclmark.kinds.replay import program_step
-from cclmark.plan.profiled import PLUG_IN, ProfiledOperation
-from cclmark.results.item_results import ProfileResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import (
+from cclmark.journal.item_results import ProfileResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import (
     Profile,
     ProfiledCall,
     ProfileFigures,
     ProfileGroup,
     ProfileProcess,
 )
+from cclmark.kinds.replay import program_step
+from cclmark.work.profiled import PLUG_IN, ProfiledOperation
 
 _OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
 _USUAL = ("1000:1000", "2000:1000", "10000:1000")

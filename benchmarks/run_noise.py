@@ -18,9 +18,9 @@ from statistics import median, stdev
 
 from cclmark.analysis.run_noise import run_noise
 from cclmark.comparison.figures import Side, compare
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.cases import Case
-from cclmark.results.journal import Journal
+from cclmark.work.cases import Case
 
 MOST_PAIRS = 300
 

@@ -32,11 +32,11 @@ from statistics import median
 
 from fidelity import mpirun
 
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.experiment.measured_trials import compared_time
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.variants import REGISTRATION, Variant
-from cclmark.results.journal import Journal
+from cclmark.work.variants import REGISTRATION, Variant
 
 
 def variables_of(path: Path) -> dict[str, str]:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from fidelity import run
 
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
-from cclmark.results.journal import Journal
 
 
 def measure(*flags: str) -> Journal:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Explanation, Footer, Summary
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.cases import Case
-from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Explanation, Footer, Summary
+from cclmark.work.cases import Case
+from cclmark.work.variants import CONTROL, DEFAULT, Assignment, Variant
 
 HEADER = read_journal(Path(__file__).parent / "golden" / "sample.jsonl").header
 CASES = [

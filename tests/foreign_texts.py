@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.importing.importers import TraceFile, import_text, import_traces, trace_format
 from cclmark.importing.run import Given, Origin
 

@@ -202,7 +202,7 @@ def import_all(modules: Sequence[str]) -> None:
                 importlib.import_module(found.name)
     for name in (*modules, "pynvml"):  # runs with simulated devices import NVML's binding
         importlib.import_module(name)
-    from cclmark.plan.libraries import shipped
+    from cclmark.work.libraries import shipped
 
     shipped()  # read from their files once
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cclmark.plan.libraries import shipped
+from cclmark.work.libraries import shipped
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 HOSTS = "hosts"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from cclmark import _engine as engine
 from cclmark.explain.algorithm_steps import Step, planned
 from cclmark.kinds.collective.trace import planned_steps
-from cclmark.plan.cases import Case
-from cclmark.run.engine_values import open_ccl, operation_of
+from cclmark.rank.engine_values import open_ccl, operation_of
+from cclmark.work.cases import Case
 
 _PATIENCE_S = 20.0
 

@@ -15,6 +15,9 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.explain.paths import Route
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Explanation, Paths, Relation, Ring, Tree
 from cclmark.kinds.collective.document import (
     PLACEMENTS,
     CaseView,
@@ -23,9 +26,6 @@ from cclmark.kinds.collective.document import (
 )
 from cclmark.kinds.registry import read_journal
 from cclmark.report.overview import headline, insights
-from cclmark.results.item_results import CaseResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Explanation, Paths, Relation, Ring, Tree
 
 _RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "h200x4"
 COLLECTIVES = read_journal(_RESULTS / "report" / "collectives.jsonl")

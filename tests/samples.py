@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from cclmark.rendezvous.keys import Access
-from cclmark.rendezvous.messages import Job, encoded_plan
-from cclmark.results.schema import (
+from cclmark.journal.schema import (
     DeviceDescription,
     Header,
     LibraryDescription,
     Machine,
     Settings,
 )
+from cclmark.rendezvous.keys import Access
+from cclmark.rendezvous.messages import Job, encoded_plan
 
 _USUAL = Settings(
     begin_bytes=8,

@@ -29,12 +29,12 @@ from statistics import median
 import psutil
 from peers import Fleet, placement
 
+from cclmark.journal.schema import Settings
 from cclmark.launch.coordinator import Coordinator, gather_processes
 from cclmark.launch.devices import DeviceChoice
-from cclmark.plan.cases import Case
-from cclmark.plan.items import COLLECTIVE
 from cclmark.rendezvous.messages import FromAny, Hello, Job, encoded_plan
-from cclmark.results.schema import Settings
+from cclmark.work.cases import Case
+from cclmark.work.items import COLLECTIVE
 
 POLL_S = 0.02
 TIMEOUT_S = 60.0

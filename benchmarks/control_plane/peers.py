@@ -19,6 +19,8 @@ import msgspec
 import zmq
 
 from cclmark import __version__
+from cclmark.journal.machine import describe_host
+from cclmark.journal.schema import DeviceDescription
 from cclmark.launch.meeting import find_meeting
 from cclmark.launch.placement import Placement
 from cclmark.rendezvous.client import Connection, Follower
@@ -41,8 +43,6 @@ from cclmark.rendezvous.messages import (
     Value,
     Want,
 )
-from cclmark.results.machine import describe_host
-from cclmark.results.schema import DeviceDescription
 
 TIMEOUT_S = 60.0
 _SOCKETS_PER_PEER = 4  # two connections, and both ends of the follower's monitor

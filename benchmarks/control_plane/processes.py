@@ -32,7 +32,7 @@ STARTS = {
     "one_rank_s": (*PROGRAM, *SWEEP, "-g", "1"),
     "python_start_s": (sys.executable, "-c", ""),
     "process_import_s": (sys.executable, "-c", "import cclmark.kinds.collective.request"),
-    "rank_import_s": (sys.executable, "-c", "import cclmark.run.worker"),
+    "rank_import_s": (sys.executable, "-c", "import cclmark.rank.worker"),
 }
 
 

@@ -24,7 +24,7 @@ from statistics import geometric_mean
 
 from cclmark import _engine as engine
 from cclmark.analysis.ratio import LEAST_RUNS, ratio_estimate
-from cclmark.results.host_processors import spread_over_cores
+from cclmark.journal.host_processors import spread_over_cores
 
 OPERATIONS = ("all_reduce", "all_gather", "alltoall", "broadcast")
 SIZES = [64 << (2 * i) for i in range(9)]

@@ -30,7 +30,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from cclmark import _engine as engine
-from cclmark.run.torch_ccl import TorchCommunicator
+from cclmark.rank.torch_ccl import TorchCommunicator
 
 OPERATIONS = 20  # of a batch
 SPARE_BYTES = 24 << 20  # of a buffer; cclmark's own depends on the processor's cache

@@ -13,7 +13,7 @@ import click
 
 from cclmark.cli.commands import COMMANDS, load_command
 from cclmark.document.finding_rules import FINDINGS
-from cclmark.plan.operations import COLLECTIVES
+from cclmark.work.operations import COLLECTIVES
 
 PAGE = Path(__file__).parent / "cli.md"
 FINDINGS_PAGE = Path(__file__).parent / "findings.md"

@@ -31,7 +31,7 @@ struct SimilarCcl {
   std::string identified_by;
 };
 
-/// The description of a library from a file of src/cclmark/libraries (see plan/libraries.py).
+/// The description of a library from a file of src/cclmark/libraries (see work/libraries.py).
 /// Fields that a shape does not use keep their defaults.
 struct CclDescription {
   std::string name;

@@ -4,12 +4,12 @@ The Python API: ``measure``, ``open``, ``compare``, ``session``, ``measure_optio
 the types of what they return, see ``api.py``.
 
 docs/architecture.md has the picture of the packages and their rules; the docstring of each package
-describes its modules. Every package may import the modules beside them: ``errors.py`` (exit
-codes), ``signals.py``, ``streams.py``, ``printable.py`` and ``files.py``. Entries are
-``__main__.py`` (commands) and ``rank_process.py`` (ranks).
+describes its modules. Entries are ``__main__.py`` (commands) and ``rank_process.py`` (ranks).
 """
 
 from typing import TYPE_CHECKING, Any
+
+from cclmark.base.errors import CclmarkError, MissingError, RankError, UsageError
 
 if TYPE_CHECKING:
     from cclmark.api import (
@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "CclmarkError",
+    "MissingError",
+    "RankError",
     "Run",
     "RunComparison",
     "Session",
+    "UsageError",
     "__version__",
     "compare",
     "measure",

@@ -6,8 +6,8 @@ takes a moment to import, and may open files.
 
 import sys
 
-from cclmark.signals import leave_at_once, on_ending_signals
-from cclmark.streams import open_missing_descriptors
+from cclmark.base.signals import leave_at_once, on_ending_signals
+from cclmark.base.streams import open_missing_descriptors
 
 
 def main() -> None:

@@ -20,6 +20,19 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cclmark.base.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_WRONG,
+    CclmarkError,
+    Followed,
+    MissingError,
+    OutputError,
+    RankError,
+    RefusedError,
+    UsageError,
+)
+from cclmark.base.signals import within_program
 from cclmark.comparison.figures import MARGIN, Compared, Side
 from cclmark.comparison.words import (
     Comparison,
@@ -33,27 +46,14 @@ from cclmark.document.exporters import formats_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
-from cclmark.errors import (
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    EXIT_WRONG,
-    CclmarkError,
-    Followed,
-    MissingError,
-    OutputError,
-    RankError,
-    RefusedError,
-    UsageError,
-)
+from cclmark.journal.item_results import Result
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.page_journals import stem_of
+from cclmark.journal.schema import Header
 from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.launch.placement import STEP_VARIABLE, find_placement
 from cclmark.report.exports import replayed
 from cclmark.report.overview import headline, insights, measured_words
-from cclmark.results.item_results import Result
-from cclmark.results.journal import Journal
-from cclmark.results.page_journals import stem_of
-from cclmark.results.schema import Header
-from cclmark.signals import within_program
 
 if TYPE_CHECKING:
     import pandas

@@ -26,7 +26,7 @@ def main() -> None:
     elif len(sys.argv) > 1:
         jobs = sys.argv[1]
     from cclmark.kinds.registry import KINDS
-    from cclmark.run.worker import run_rank
+    from cclmark.rank.worker import run_rank
 
     run_rank(jobs, loading, KINDS)
 

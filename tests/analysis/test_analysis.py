@@ -15,9 +15,9 @@ from cclmark.analysis.statistics import (
 )
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch, operations_per_graph
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor, summarise
-from cclmark.plan.cases import Case
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import HostDescription, Link, Machine, Samples
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import HostDescription, Link, Machine, Samples
+from cclmark.work.cases import Case
 from samples import usual_settings
 
 TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=60)

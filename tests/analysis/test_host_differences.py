@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from cclmark.analysis.hosts import differences_between, unlike_devices
-from cclmark.results.machine import kept_environment
-from cclmark.results.schema import DeviceDescription, HostDescription, Machine
+from cclmark.journal.machine import kept_environment
+from cclmark.journal.schema import DeviceDescription, HostDescription, Machine
 from places import TESTS
 
 MACHINE = Machine("a", "Debian", "6.1", "EPYC", 8, 1 << 30, vendor_driver="580.1")

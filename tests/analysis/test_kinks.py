@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from cclmark.analysis.irregularities import alternatives, kinks
 from cclmark.analysis.summary import summarise
 from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Samples
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.cases import Case
-from cclmark.plan.sizes import format_size
 from cclmark.references.reference_store import shipped_references
-from cclmark.results.item_results import CaseResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Samples
+from cclmark.work.cases import Case
+from cclmark.work.sizes import format_size
 from places import REPOSITORY
 from reports import insights_on
 from samples import usual_settings

@@ -8,10 +8,10 @@ import pytest
 from cclmark.analysis.links import path_warnings
 from cclmark.document.connection_words import connection_lines
 from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, RankPaths, Route
+from cclmark.journal.schema import DeviceDescription, Paths, Relation, Ring, Tree
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.rank_messages import paths_of
 from cclmark.rendezvous.messages import Connected
-from cclmark.results.schema import DeviceDescription, Paths, Relation, Ring, Tree
 from places import TESTS
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")

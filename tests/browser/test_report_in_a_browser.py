@@ -16,9 +16,9 @@ from cclmark.comparison.words import Comparison
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import PageTable, Rows, Section, render
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of
-from cclmark.results.journal import Journal
 from patience import scaled
 from reports import explained
 

@@ -27,7 +27,7 @@ def swapped(tmp_path):
 
 
 def listed(processors):
-    from cclmark.plan.binding import format_processors
+    from cclmark.work.binding import format_processors
 
     return format_processors(processors)
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
+from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
 
 SHORT = ("-n", "2", "-w", "1")
 ONCE = ("-n", "1", "-w", "0")

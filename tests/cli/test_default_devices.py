@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cclmark.journal.item_results import Result
 from cclmark.kinds.registry import read_journal
-from cclmark.results.item_results import Result
 from fake_libraries import fake_library
 
 TWO = ("nccl-tests", "pccl")  # formats that show both placements, or have none

@@ -298,8 +298,8 @@ class TestPairs:
 _RECORDS_IN_MEMORY = """
 import ctypes, resource, sys
 from cclmark.explain.plugin_log import plugin_path
-from cclmark.run.instruments import Instruments
-from cclmark.run.instruments import log_failure
+from cclmark.rank.instruments import Instruments
+from cclmark.rank.instruments import log_failure
 
 class Interface(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("init", ctypes.c_void_p)]

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from cclmark.explain.paths import FLAGCX_CLUSTERS, FLAGCX_SINGLE, Route
+from cclmark.journal.schema import Ring, Tree
 from cclmark.kinds.registry import read_journal
-from cclmark.results.schema import Ring, Tree
 
 # NVML of a machine whose devices are connected to a switch by 18 NVLinks each.
 NVML = """

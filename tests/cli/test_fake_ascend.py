@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
+from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
 from fake_libraries import fake_library
 from patience import deadline_s, waits
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cclmark.kinds.pieces.result import PieceResult
-from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
+from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
 from patience import deadline_s, waits
 
 SHORT = ("-n", "2", "-w", "1")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
+from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
 from fake_libraries import fake_library
 from patience import deadline_s, waits
 

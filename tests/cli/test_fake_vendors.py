@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.plan.operations import COLLECTIVES
+from cclmark.work.operations import COLLECTIVES
 from fake_libraries import fake_library
 from patience import scaled
 from places import TESTS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.plan.operations import COLLECTIVES
+from cclmark.work.operations import COLLECTIVES
 
 SHORT = ("-n", "2", "-w", "1")
 FLAGCX = ("--ccl", "flagcx", "-g", "3")

@@ -10,8 +10,8 @@ import subprocess
 
 import pytest
 
+from cclmark.base.printable import plain
 from cclmark.kinds.registry import read_journal
-from cclmark.printable import plain
 from commands import PROGRAM, environment
 from patience import scaled
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cclmark import __version__
-from cclmark.plan.operations import COLLECTIVES
+from cclmark.work.operations import COLLECTIVES
 from patience import scaled
 
 

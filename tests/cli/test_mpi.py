@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
+from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
 from patience import scaled, waits
 from places import REPOSITORY
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from cclmark.plan.operations import COLLECTIVES
+from cclmark.work.operations import COLLECTIVES
 from places import REPOSITORY
 
 LIBRARY = REPOSITORY / "build" / "oneccl" / "lib" / "libccl.so.2"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.recording import atomic
 from commands import wait_until
 from patience import scaled

@@ -14,7 +14,7 @@ import pytest
 
 import cclmark
 import cclmark as api  # beside the fixture of this name
-from cclmark.errors import MissingError, UsageError
+from cclmark.base.errors import MissingError, UsageError
 from patience import scaled
 from places import REPOSITORY
 from ports import free_port
@@ -216,7 +216,7 @@ with cclmark.session() as session:
     for wrong in ({"devices": "cuda:0"}, {"colour": 1}, other, unlike, {"placement": "x"}):
         try:
             session.measure("all_reduce", **wrong)
-        except cclmark.errors.CclmarkError as error:
+        except cclmark.CclmarkError as error:
             errors.append(f"{type(error).__name__}: {str(error).splitlines()[0]}")
 times = [[row.summary.time_s for row in run.rows] for run in runs]
 found = times, [run.header.run_id for run in runs]

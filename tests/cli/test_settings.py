@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from cclmark.plan.libraries import shipped
-from cclmark.plan.library_settings import settings_of
-from cclmark.plan.setting_fields import LibrarySetting
+from cclmark.work.libraries import shipped
+from cclmark.work.library_settings import settings_of
+from cclmark.work.setting_fields import LibrarySetting
 from places import REPOSITORY
 
 MPIS = REPOSITORY / "build" / "mpi"

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
 from cclmark.report.exports import replayed
+from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
 from fake_backends import find_fakes
 from patience import waits
 

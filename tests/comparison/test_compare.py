@@ -22,8 +22,8 @@ from cclmark.comparison.words import (
     comparison_markdown,
     noise_said,
 )
+from cclmark.journal.schema import Explanation, HostDescription, Imported
 from cclmark.kinds.registry import read_journal
-from cclmark.results.schema import Explanation, HostDescription, Imported
 from places import REPOSITORY
 
 RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"

@@ -29,8 +29,8 @@ from cclmark.comparison.words import (
     comparison_markdown,
     shown_of,
 )
+from cclmark.journal.schema import DeviceTime
 from cclmark.kinds.registry import read_journal
-from cclmark.results.schema import DeviceTime
 from places import REPOSITORY
 
 RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"

@@ -4,7 +4,7 @@ import os
 import sys
 
 from cclmark import _engine as engine
-from cclmark.run.locate import wheel_files
+from cclmark.rank.locate import wheel_files
 
 os.environ["CCLMARK_CACHE_DIR"] = ""  # compile, whatever an earlier run left
 os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(wheel_files("nvrtc")))

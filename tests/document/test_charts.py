@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from cclmark.base.errors import MissingError
 from cclmark.document.chart_model import (
     Boxes,
     Chart,
@@ -19,12 +20,11 @@ from cclmark.document.chart_model import (
 )
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun, groups_of
-from cclmark.errors import MissingError
 from cclmark.kinds.collective.charts import collective_charts
 from cclmark.kinds.registry import read_journal, report_kind
-from cclmark.plan.sizes import format_size
 from cclmark.report import pictures
 from cclmark.report.pictures import picture
+from cclmark.work.sizes import format_size
 from places import REPOSITORY
 
 RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"

@@ -22,13 +22,13 @@ from cclmark.document.openmetrics import Series, lines_of
 from cclmark.document.page.page import Encoder
 from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import RunLabels, View
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Profile, TracedStage
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.cases import Case
 from cclmark.report import overview
 from cclmark.report.embedded import plain_document
 from cclmark.report.run_page import sections_of
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Profile, TracedStage
+from cclmark.work.cases import Case
 from goldens import outline, require_golden
 from places import TESTS
 

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from cclmark.base.errors import MissingError
 from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
 from cclmark.document.page.drawings import DiagramLayout, DiagramLine, stage_bars
 from cclmark.document.page.page import for_script, render, shortened
-from cclmark.errors import MissingError
 from cclmark.explain.paths import Route
+from cclmark.journal.journal_file import Journal, JournalWriter
+from cclmark.journal.schema import DeviceDescription, Paths, Ring, Trace, TracedStage
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import diagrams_of, page_of
-from cclmark.results.journal import Journal, JournalWriter
-from cclmark.results.schema import DeviceDescription, Paths, Ring, Trace, TracedStage
 from examples import examples
 from places import TESTS
 from reports import COLLECTIVES, explained

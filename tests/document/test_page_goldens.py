@@ -16,12 +16,12 @@ from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun, group_titles, groups_of
 from cclmark.document.peaks import peaks_of
 from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.journal.schema import Explanation, Trace, TracedStage
 from cclmark.kinds.collective.charts import collective_charts
 from cclmark.kinds.experiment.plan import PROOF, SEARCH
 from cclmark.kinds.registry import read_journal, report_kind
-from cclmark.plan.variants import CONTROL, DEFAULT
 from cclmark.report.run_page import page_of
-from cclmark.results.schema import Explanation, Trace, TracedStage
+from cclmark.work.variants import CONTROL, DEFAULT
 from experiments import NOISY, QUIET, RULES, journal_of_trials, numbered
 from goldens import outline, require_golden
 from places import REPOSITORY, TESTS

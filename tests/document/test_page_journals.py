@@ -18,16 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cclmark
+from cclmark.base.errors import UsageError
 from cclmark.cli.main import app
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import Page, Rows, render
-from cclmark.errors import UsageError
-from cclmark.kinds.registry import parse_journal, read_journal, report_kind
-from cclmark.report.embedded import DOCUMENTS_ID, embedded, plain_document, without_samples
-from cclmark.report.run_page import page_of
-from cclmark.results import page_journals
-from cclmark.results.page_journals import (
+from cclmark.journal import page_journals
+from cclmark.journal.page_journals import (
     JOURNALS_ID,
     PAGE_VERSION,
     expanded,
@@ -39,6 +36,9 @@ from cclmark.results.page_journals import (
     stem_of,
     unpack,
 )
+from cclmark.kinds.registry import parse_journal, read_journal, report_kind
+from cclmark.report.embedded import DOCUMENTS_ID, embedded, plain_document, without_samples
+from cclmark.report.run_page import page_of
 from examples import examples
 from places import REPOSITORY, TESTS
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cclmark.base.printable import plain, printable
 from cclmark.document.exporters import exporter_of
 from cclmark.document.text import escape, token
+from cclmark.journal.schema import WrongOutput
 from cclmark.kinds.registry import KINDS, parse_journal, read_journal
-from cclmark.plan.items import COLLECTIVE
-from cclmark.printable import plain, printable
 from cclmark.report.exports import replayed
-from cclmark.results.schema import WrongOutput
+from cclmark.work.items import COLLECTIVE
 from examples import examples
 from places import REPOSITORY, TESTS
 from reports import case_text

@@ -7,10 +7,10 @@ from cclmark.analysis.findings import findings
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.remarks import staged_mark
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.operations import OPERATIONS
 from cclmark.report.run_page import page_of
-from cclmark.results.journal import Journal
+from cclmark.work.operations import OPERATIONS
 from places import REPOSITORY
 from reports import case_text
 

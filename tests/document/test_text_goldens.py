@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cclmark.base.printable import printable
 from cclmark.cli.rerun.rerunning import repeat_lines
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import (
@@ -23,23 +24,22 @@ from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi
 from cclmark.document.report_kind import View
 from cclmark.document.why import predictions
-from cclmark.kinds.collective.document import CaseView, table_of_cases
-from cclmark.kinds.experiment.kind import KIND as EXPERIMENT
-from cclmark.kinds.registry import KINDS, read_journal
-from cclmark.plan.items import COLLECTIVE, P2P
-from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
-from cclmark.printable import printable
-from cclmark.results.journal import Journal
-from cclmark.results.schema import (
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import (
     Condition,
     Explanation,
     Footer,
     Verification,
     WrongOutput,
 )
+from cclmark.kinds.collective.document import CaseView, table_of_cases
+from cclmark.kinds.experiment.kind import KIND as EXPERIMENT
+from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.suites.checks import Judgement, Verdict
 from cclmark.suites.suite import parse_suite
 from cclmark.suites.words import VerdictTable, describe_suite, junit_xml, verdict_markdown
+from cclmark.work.items import COLLECTIVE, P2P
+from cclmark.work.variants import CONTROL, DEFAULT, Assignment, Variant
 from experiments import NOISY, QUIET, journal_of_trials, numbered
 from goldens import outline, require_golden
 from places import REPOSITORY, TESTS

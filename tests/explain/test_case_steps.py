@@ -13,10 +13,10 @@ from cclmark.cli.trace.summary import step_lines
 from cclmark.explain.algorithm_steps import INPUT, OUTPUT
 from cclmark.explain.paths import RankPaths, Route
 from cclmark.explain.plugin_log import PluginEvent
-from cclmark.plan.cases import Case
 from cclmark.trace.case_steps import DERIVED, OBSERVED, UNKNOWN, steps_of
 from cclmark.trace.log_events import Channel, Task
 from cclmark.trace.rank_trace import RankTrace, StepSources
+from cclmark.work.cases import Case
 from step_simulation import Memory, by_chunk, execute
 
 AB = ([0, 1, 2, 3], [0, 2, 1, 3])

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from cclmark.explain.nccl_log import operations_in, paths_in
 from cclmark.launch.stacks import _Map, render
-from cclmark.plan.libraries import log_of, shipped
-from cclmark.plan.library_files import Log
-from cclmark.run.instruments import operations_of_log
+from cclmark.rank.instruments import operations_of_log
+from cclmark.work.libraries import log_of, shipped
+from cclmark.work.library_files import Log
 from foreign_texts import lines_of
 
 FILE = Path(__file__).parent / "log_lines.jsonl"
@@ -106,8 +106,8 @@ def run_program(program):
 def test_standard_output_of_c_is_read_by_case():
     run = run_program("""
 import ctypes, os, sys
-from cclmark.plan.libraries import log_of
-from cclmark.run.instruments import LibraryLog
+from cclmark.work.libraries import log_of
+from cclmark.rank.instruments import LibraryLog
 c = ctypes.CDLL(None)
 print("before")
 c.printf(b"before in C\\n")
@@ -125,7 +125,7 @@ for name in ("ring", "tree"):
 
 def test_standard_output_stays_without_a_library_that_logs():
     run = run_program("""
-from cclmark.run.instruments import LibraryLog
+from cclmark.rank.instruments import LibraryLog
 log = LibraryLog(["nccl", "unknown"])
 log.begin()
 print("after")
@@ -136,9 +136,9 @@ print("after")
 # Stacks
 
 PYTHON = """Current thread 0x00007f (most recent call first):
-  File "/opt/venv/lib/python3.11/site-packages/cclmark/run/measure.py", line 103 in _batch
-  File "/opt/venv/lib/python3.11/site-packages/cclmark/run/worker.py", line 210 in run
-  File "/opt/venv/lib/python3.11/site-packages/cclmark/run/worker.py", line 311 in run_rank
+  File "/opt/venv/lib/python3.11/site-packages/cclmark/rank/measure.py", line 103 in _batch
+  File "/opt/venv/lib/python3.11/site-packages/cclmark/rank/worker.py", line 210 in run
+  File "/opt/venv/lib/python3.11/site-packages/cclmark/rank/worker.py", line 311 in run_rank
   File "/opt/venv/lib/python3.11/site-packages/cclmark/rank_process.py", line 32 in main
   File "/opt/venv/lib/python3.11/site-packages/cclmark/rank_process.py", line 36 in <module>
   File "<frozen runpy>", line 88 in _run_code
@@ -163,7 +163,7 @@ def test_an_answer_that_ends_before_the_names_still_tells_the_modules():
     lines = render(f"begin\n{PYTHON}address {pc:#x}\naddress 0x10\n", memory)
     assert lines[0].startswith("libc.so.6+0x")
     assert lines[1] == "unknown code+0x10"
-    assert lines[2] == "python: _batch (cclmark/run/measure.py:103)"
+    assert lines[2] == "python: _batch (cclmark/rank/measure.py:103)"
 
 
 @given(st.text(alphabet=st.sampled_from('frame\taddress 0x1f\n("_ZN'), max_size=300))

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.base.errors import UsageError
 from cclmark.cli.plugin.run import call_lines, print_logs
-from cclmark.errors import UsageError
 from cclmark.explain import calls as log_calls
 from cclmark.explain.calls import CallCollector, operations_of
 from cclmark.explain.plugin_log import parse_plugin_log, read_plugin_log

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
-from cclmark.printable import plain
+from cclmark.base.printable import plain
 from commands import PROGRAM
 from patience import scaled
 from places import REPOSITORY, TESTS

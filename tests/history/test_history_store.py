@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 
 from cclmark.analysis.run_noise import BANDS, NoiseClass, RunNoise
-from cclmark.errors import MissingError, UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.history import measured_noise, migrations, tables
 from cclmark.history.database import HISTORY_VARIABLE, Database, default_path
 from cclmark.history.history_model import RunFilter, moment, stored_moment
@@ -33,8 +33,8 @@ from cclmark.history.migrations import migrate, version_of
 from cclmark.history.run_rows import devices_of, machine_of, method_of
 from cclmark.history.store import History, noise_of_machines
 from cclmark.history.tables import journals, runs, things
+from cclmark.journal.schema import HostDescription, LibraryDescription
 from cclmark.kinds.registry import read_journal
-from cclmark.results.schema import HostDescription, LibraryDescription
 from examples import examples
 from patience import scaled
 from places import REPOSITORY

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cclmark.base.errors import UsageError
 from cclmark.document.exporters import exporter_of
-from cclmark.errors import UsageError
 from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.importing.run import Given
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Condition, Footer, Summary, Verification
 from cclmark.kinds.collective.nccl_tests import fit
 from cclmark.kinds.registry import KINDS, read_journal
-from cclmark.plan.cases import Case
-from cclmark.plan.items import COLLECTIVE
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
 from cclmark.report.exports import replayed
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Condition, Footer, Summary, Verification
+from cclmark.work.cases import Case
+from cclmark.work.items import COLLECTIVE
+from cclmark.work.operations import DTYPE_BYTES, OPERATIONS, size_for_count
 from examples import examples
 from foreign_texts import LACKING, ORIGIN
 from patience import scaled

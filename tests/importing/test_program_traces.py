@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.importing import trace_events
 from cclmark.importing.execution_trace import is_execution_trace
 from cclmark.importing.importers import import_traces, trace_format

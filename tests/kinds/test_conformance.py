@@ -15,13 +15,13 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.importing.cclmark_output import read_cclmark_json
 from cclmark.importing.cleaned_text import Text
+from cclmark.journal.schema import Verification, WrongOutput
 from cclmark.kinds.objects.result import ObjectFinding
 from cclmark.kinds.registry import KINDS, parse_journal, report_kind
-from cclmark.plan.items import COLLECTIVE, P2P, PAIRS
 from cclmark.report.exports import replayed
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.report.run_page import page_of
-from cclmark.results.schema import Verification, WrongOutput
+from cclmark.work.items import COLLECTIVE, P2P, PAIRS
 from places import REPOSITORY, TESTS
 
 JOURNALS = TESTS / "journals"

@@ -16,14 +16,14 @@ from cclmark.kinds.pieces.plan import PIECES, Division, PieceCase
 from cclmark.kinds.registry import KINDS
 from cclmark.kinds.replay.plan import REPLAY, OriginalStep, Replay
 from cclmark.kinds.train.plan import TRAIN, Training
-from cclmark.plan.cases import Case
-from cclmark.plan.computations import Compute
-from cclmark.plan.items import COLLECTIVE, P2P, PAIRS, PROFILE, items_of
-from cclmark.plan.models import MODELS
-from cclmark.plan.profiled import ProfiledOperation
-from cclmark.plan.transfers import Transfer
-from cclmark.plan.variants import Assignment, Variant
 from cclmark.rendezvous.messages import Job, encoded_plan
+from cclmark.work.cases import Case
+from cclmark.work.computations import Compute
+from cclmark.work.items import COLLECTIVE, P2P, PAIRS, PROFILE, items_of
+from cclmark.work.models import MODELS
+from cclmark.work.profiled import ProfiledOperation
+from cclmark.work.transfers import Transfer
+from cclmark.work.variants import Assignment, Variant
 from samples import usual_job
 
 CASE = Case("broadcast", "shm", 2, "float32", 64, 16, False, root=0)
@@ -147,7 +147,7 @@ BRANCH = re.compile(
     r"|(journal|run|now|then)\.(transfers|profiled)\b"
 )
 OF_ONE_KIND = re.compile(
-    r"^(kinds/|plan/|results/(journal|item_results)\.py|profile/|references/copy_|run/measure"
+    r"^(kinds/|work/|journal/(journal_file|item_results)\.py|profile/|references/copy_|rank/measure"
     r"|cli/(trace|torch)/)"
 )
 MOST_BRANCHES = 11

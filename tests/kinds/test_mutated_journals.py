@@ -12,9 +12,9 @@ from io import StringIO
 import click
 import pytest
 
+from cclmark.base.errors import CclmarkError, UsageError
 from cclmark.cli.main import app
 from cclmark.document.exporters import formats_of
-from cclmark.errors import CclmarkError, UsageError
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.kinds.replay.program_step import ranks_of, step_of
 from cclmark.recording.resuming import Repetition

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cclmark.errors import MissingError
+from cclmark.base.errors import MissingError
 from cclmark.launch.placement import Placement
 from cclmark.options.chosen_libraries import libraries_of
 from cclmark.options.groups import CaseOptions

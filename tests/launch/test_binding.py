@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark import _engine as engine
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.document.head import binding_lines
-from cclmark.errors import MissingError, UsageError
+from cclmark.journal.method import is_of_method, unusual_method
+from cclmark.journal.resume import differing_settings
+from cclmark.journal.schema import DeviceDescription, Header, Machine
 from cclmark.launch.introduction import unbound_ranks
 from cclmark.launch.rank_start import ProcessorPlan, one_of_each, plan_processors
-from cclmark.plan.binding import Binding, mode_of
-from cclmark.plan.islands import Island
+from cclmark.rank import rank_binding
+from cclmark.rank.rank_binding import RankBinding
 from cclmark.rendezvous.messages import Hello
-from cclmark.results.method import is_of_method, unusual_method
-from cclmark.results.resume import differing_settings
-from cclmark.results.schema import DeviceDescription, Header, Machine
-from cclmark.run import rank_binding
-from cclmark.run.rank_binding import RankBinding
+from cclmark.work.binding import Binding, mode_of
+from cclmark.work.islands import Island
 from samples import header_of, usual_job, usual_settings
 
 PROCESSORS = st.sets(st.integers(0, 300), min_size=1, max_size=20).map(frozenset)

@@ -8,18 +8,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from cclmark.errors import MissingError, UnreadError, UsageError
+from cclmark.base.errors import MissingError, UnreadError, UsageError
 from cclmark.kinds.registry import KINDS
 from cclmark.launch.attempt import Attempt, ProcessWatch, RankWatch
 from cclmark.launch.coordinator import Coordinator, RankLayout, name_apart
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind, verdict
 from cclmark.launch.request import Request, ResultDelivery
-from cclmark.plan.cases import Case
-from cclmark.plan.items import COLLECTIVE
-from cclmark.plan.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES, parse_devices
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
 from cclmark.rendezvous.messages import Failed, Interrupted, RankStatus
+from cclmark.work.cases import Case
+from cclmark.work.items import COLLECTIVE
+from cclmark.work.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES, parse_devices
 from places import REPOSITORY
 
 ENGINE = REPOSITORY / "engine"

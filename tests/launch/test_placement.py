@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.errors import MissingError, UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.launch.devices import choose_own_devices
 from cclmark.launch.placement import (
     Placement,
@@ -17,7 +17,7 @@ from cclmark.launch.placement import (
     is_primary,
     notices_alone,
 )
-from cclmark.plan.runtimes import parse_devices
+from cclmark.work.runtimes import parse_devices
 from places import TESTS
 
 CAPTURED = json.loads((TESTS / "launchers" / "environments.json").read_text(encoding="utf-8"))

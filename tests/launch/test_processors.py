@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.plan.binding import MOST_PROCESSORS, format_processors, parse_processors
-from cclmark.results.host_processors import (
+from cclmark.journal.host_processors import (
     device_numa_node,
     far_processors,
     largest_cache_bytes,
@@ -15,6 +14,7 @@ from cclmark.results.host_processors import (
     share_of_nodes,
     spread_over_cores,
 )
+from cclmark.work.binding import MOST_PROCESSORS, format_processors, parse_processors
 
 LISTS = st.sets(st.integers(0, MOST_PROCESSORS - 1), max_size=60)
 BUS = "00000000:1A:00.0"

@@ -12,8 +12,8 @@ from cclmark import _engine as engine
 from cclmark import rank_process as entry
 from cclmark.kinds.registry import KINDS
 from cclmark.launch.ranks import _early_runtime
+from cclmark.rank import worker
 from cclmark.rendezvous.messages import Job
-from cclmark.run import worker
 
 REQUIRED = [one.name for one in msgspec.structs.fields(Job) if one.required]
 

@@ -29,8 +29,8 @@ from cclmark.kinds.train.memory import memory_of
 from cclmark.kinds.train.plan import Training, check_training
 from cclmark.kinds.train.torch.trainer import Setup
 from cclmark.kinds.train.torch.training_runner import token_batches, trainer_of
-from cclmark.plan.models import find_model
-from cclmark.plan.variants import DEFAULT
+from cclmark.work.models import find_model
+from cclmark.work.variants import DEFAULT
 
 RANKS, STEPS, LENGTH, SEED = 2, 4, 24, 3
 RATES = {"sgd": 0.5, "adamw": 3e-3}

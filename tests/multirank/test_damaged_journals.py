@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cclmark.base.errors import UsageError
 from cclmark.document.exporters import exporter_of, formats_of
-from cclmark.errors import UsageError
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import KINDS, parse_journal, read_journal
-from cclmark.plan.items import COLLECTIVE
-from cclmark.results.journal import Journal
+from cclmark.work.items import COLLECTIVE
 from examples import examples
 from reports import case_text
 

@@ -15,8 +15,8 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.rendezvous.board import PHASES
+from cclmark.work.operations import DTYPE_BYTES
 from commands import default_signals
 from holding import held
 from patience import deadline_s, scaled, waits

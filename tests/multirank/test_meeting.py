@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pods import SWEEP
 
-from cclmark.errors import MissingError, UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.launch.meeting import find_meeting, open_meeting
 from cclmark.launch.placement import Placement
 from commands import wait_until

@@ -16,7 +16,7 @@ import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cclmark.errors import RankError
+from cclmark.base.errors import RankError
 from cclmark.rendezvous import server as rendezvous_server
 from cclmark.rendezvous.client import Client, Connection
 from cclmark.rendezvous.keys import Keys

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from cclmark.errors import MissingError
+from cclmark.base.errors import MissingError
 from cclmark.launch.coordinator import gather_processes
 from cclmark.launch.devices import DeviceChoice
 from cclmark.rendezvous.messages import Hello

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from cclmark.base.signals import STACK_SIGNAL
 from cclmark.launch.diagnosis import RankState, diagnose
 from cclmark.launch.ranks import RankProcess, kill_ranks, start_rank
 from cclmark.launch.stacks import collect_stacks
-from cclmark.plan.cases import Case
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.messages import Job, encoded_plan
 from cclmark.rendezvous.server import Server
-from cclmark.signals import STACK_SIGNAL
+from cclmark.work.cases import Case
 from commands import environment, is_alive, wait_until
 from patience import scaled
 from samples import usual_settings
@@ -136,11 +136,13 @@ def test_ranks_that_hang_in_the_engine_say_where(hung):
         text = "\n".join(stacks[rank])
         assert "no stack" not in text
         assert re.search(r"^_engine\+0x", text, re.MULTILINE), f"the call is not named: {text}"
-        assert re.search(r"^python: _batch \((cclmark/)?run/measure\.py:\d+\)$", text, re.MULTILINE)
-        # As many of Python's frames as there is room for, and none of those that started the rank.
-        assert re.search(r"^python: run \((cclmark/)?run/measure\.py:\d+\)$", text, re.MULTILINE)
         assert re.search(
-            r"^python: (run \((cclmark/)?run/worker\.py:\d+\)|\.\.\. \d more)$",
+            r"^python: _batch \((cclmark/)?rank/measure\.py:\d+\)$", text, re.MULTILINE
+        )
+        # As many of Python's frames as there is room for, and none of those that started the rank.
+        assert re.search(r"^python: run \((cclmark/)?rank/measure\.py:\d+\)$", text, re.MULTILINE)
+        assert re.search(
+            r"^python: (run \((cclmark/)?rank/worker\.py:\d+\)|\.\.\. \d more)$",
             text.splitlines()[-1],
         )
         assert not re.search(r"^python: (main|<module>) ", text, re.MULTILINE)
@@ -162,7 +164,7 @@ def test_the_report_names_the_rank_that_did_not_enter_the_operation(hung):
     first, *others = text.splitlines()
     assert first.startswith(f"rank 1 (host:1, pid {hung.pids[1]}) did not get any further than")
     assert "rank 1 has not entered call 1; rank 0 waits in it" in text
-    assert any(re.search(r"_batch \((cclmark/)?run/measure\.py", line) for line in others)
+    assert any(re.search(r"_batch \((cclmark/)?rank/measure\.py", line) for line in others)
 
 
 def test_a_stopped_rank_is_told_by_the_kernel_and_does_not_die_of_it(hung):
@@ -189,7 +191,7 @@ def program(body: str, tag: str) -> Iterator[tuple[int, int]]:
     ready, told = os.pipe()
     text = (
         "import ctypes, os, signal, sys, threading, time\n"
-        "from cclmark.run.worker import _answer_with_stacks\n"
+        "from cclmark.rank.worker import _answer_with_stacks\n"
         "def here():\n"
         f"    os.write({told}, b'x')\n"
         f"    {body}\n"

@@ -20,8 +20,10 @@ import pytest
 import zmq
 from pods import SWEEP
 
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.machine import describe_host
+from cclmark.journal.schema import Condition, DeviceDescription, LibraryDescription, Link
 from cclmark.launch.meeting import given_secret
-from cclmark.plan.cases import Case
 from cclmark.rendezvous.client import Connection
 from cclmark.rendezvous.keys import Keys
 from cclmark.rendezvous.messages import (
@@ -42,9 +44,7 @@ from cclmark.rendezvous.messages import (
     Want,
 )
 from cclmark.rendezvous.server import Server
-from cclmark.results.item_results import CaseResult
-from cclmark.results.machine import describe_host
-from cclmark.results.schema import Condition, DeviceDescription, LibraryDescription, Link
+from cclmark.work.cases import Case
 from commands import wait_until
 from examples import examples
 from patience import deadline_s, scaled

@@ -17,8 +17,8 @@ from patience import scaled
 
 PROGRAM = """
 import sys
-from cclmark.signals import note, on_ending_signals
-from cclmark.streams import prepare_streams
+from cclmark.base.signals import note, on_ending_signals
+from cclmark.base.streams import prepare_streams
 on_ending_signals(note)
 prepare_streams()
 sys.stderr.write("begun\\n")

@@ -14,10 +14,10 @@ _WHOLE = 300  # characters of a help text
 _HEAVY = (
     *(
         "cclmark._engine",
-        "cclmark.results",
+        "cclmark.journal",
         "cclmark.launch",
         "cclmark.rendezvous",
-        "cclmark.run",
+        "cclmark.rank",
     ),
     *("cclmark.report", "cclmark.document", "cclmark.kinds.registry", "cclmark.suites"),
     *("cclmark.analysis", "cclmark.history", "cclmark.references", "cclmark.comparison"),
@@ -125,7 +125,7 @@ def test_a_rank_starts_without_what_only_commands_need():
         *("cclmark.cli", "cclmark.launch", "cclmark.recording", "cclmark.report"),
         *("cclmark.history", "cclmark.references"),
     )
-    code = "import cclmark.run.worker, cclmark.kinds.collective.run"
+    code = "import cclmark.rank.worker, cclmark.kinds.collective.run"
     assert loaded_by(code, unwanted) == "[]"
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.options.environment_file import read_shell, shell_text
 from examples import examples
 

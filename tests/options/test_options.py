@@ -6,8 +6,8 @@ from typing import ClassVar
 import click
 import pytest
 
+from cclmark.base.errors import UsageError
 from cclmark.cli.commands import COMMANDS, load_command
-from cclmark.errors import UsageError
 from cclmark.kinds.p2p import command as p2p
 from cclmark.kinds.tune.command import TuneFlags
 from cclmark.options import groups
@@ -31,7 +31,7 @@ from cclmark.options.types import (
     Size,
     WholeNumber,
 )
-from cclmark.plan import transfers
+from cclmark.work import transfers
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import time
 import msgspec
 import pytest
 
-from cclmark.plan.cases import Case
 from cclmark.recording.recorder import Progress, StatusLine
 from cclmark.rendezvous.messages import RankStatus
+from cclmark.work.cases import Case
 
 CASES = [Case("all_reduce", "shm", 2, "float32", 1024, 256, placed) for placed in (False, True)]
 OUTSIDE = RankStatus(0, 1, "communicator creation", -1, 0, 0.0, False, None, False)

@@ -6,14 +6,14 @@ import pytest
 from cclmark.analysis.findings import findings
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import DeviceTime, HostDescription
 from cclmark.kinds.registry import read_journal
 from cclmark.references.match import restrictions
 from cclmark.references.reference_files import parse_references
 from cclmark.references.reference_store import shipped_references
 from cclmark.references.reference_writing import references_text
 from cclmark.report.run_page import page_of
-from cclmark.results.journal import Journal
-from cclmark.results.schema import DeviceTime, HostDescription
 from places import REPOSITORY
 from reports import case_text, headline_of, insights_on
 

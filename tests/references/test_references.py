@@ -10,14 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cclmark.base.errors import UsageError
+from cclmark.base.printable import plain
 from cclmark.document.reference_notes import ReferenceNotes, verdict_of, verdict_text
-from cclmark.errors import UsageError
+from cclmark.journal.schema import HostDescription, Imported, Link
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.device_names import UNKNOWN, is_known, kind_of
-from cclmark.plan.islands import Island
-from cclmark.plan.items import P2P
-from cclmark.plan.operations import OPERATIONS
-from cclmark.printable import plain
 from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.match import bandwidth_of
 from cclmark.references.matching import References, multicast_of
@@ -25,7 +22,10 @@ from cclmark.references.reference import Reference, Source
 from cclmark.references.reference_files import parse_devices, parse_references
 from cclmark.references.reference_store import own_references, shipped_references
 from cclmark.references.reference_writing import references_text
-from cclmark.results.schema import HostDescription, Imported, Link
+from cclmark.work.device_names import UNKNOWN, is_known, kind_of
+from cclmark.work.islands import Island
+from cclmark.work.items import P2P
+from cclmark.work.operations import OPERATIONS
 from examples import examples
 from patience import scaled
 from places import REPOSITORY

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cclmark.base.printable import plain, printable
+from cclmark.journal.schema import Verification
 from cclmark.kinds.check.plan import Check
 from cclmark.kinds.check.result import CheckResult
 from cclmark.kinds.registry import read_journal
-from cclmark.printable import plain, printable
 from cclmark.report.exports import METRICS, prometheus, replaced_runs
-from cclmark.results.schema import Verification
 from examples import examples
 from places import TESTS
 

@@ -11,7 +11,7 @@ import sys
 import msgspec
 import pytest
 
-from cclmark.errors import MissingError, UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import export_content
 from goldens import GOLDEN, require_golden

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from cclmark.base.errors import UsageError
 from cclmark.document.chart_model import Lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.errors import UsageError
 from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.importing.run import Given, Origin
 from cclmark.kinds.registry import read_journal

@@ -100,7 +100,7 @@ def test_the_docstring_of_a_room_lists_the_rooms_that_it_imports(room):
 
 def test_ranks_alone_import_the_engine():
     users = {package for package, others in imports().items() if "_engine" in others}
-    assert users == {"run", "kinds"}
+    assert users == {"rank", "kinds"}
 
 
 def imported_at_once(module: str, found: set[str]) -> set[str]:
@@ -119,7 +119,7 @@ def imported_at_once(module: str, found: set[str]) -> set[str]:
     return found
 
 
-MEASURING = ("cclmark._engine", "cclmark.run", "cclmark.launch", "cclmark.rendezvous")
+MEASURING = ("cclmark._engine", "cclmark.rank", "cclmark.launch", "cclmark.rendezvous")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_standard_output_is_written_in_one_way():
     found = [
         f"{path.relative_to(SOURCE)}:{node.lineno}"
         for path in SOURCE.rglob("*.py")
-        if path.parent.name != "run"  # ranks, whose standard output is no user's
+        if path.parent.name != "rank"  # ranks, whose standard output is no user's
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.plan.libraries import shipped
+from cclmark.work.libraries import shipped
 from places import REPOSITORY
 
 DOCUMENTS = [
@@ -184,8 +184,8 @@ def is_defined(name: str) -> bool:
 
 
 def test_modules_that_comments_and_docstrings_name_exist():
-    """Those with dots, as in plan.items; what is in backquotes is code."""
-    assert is_defined("plan.items.Item")
+    """Those with dots, as in work.items; what is in backquotes is code."""
+    assert is_defined("work.items.Item")
     assert not is_defined("recording.tuning")
     found = [
         f"{path.relative_to(REPOSITORY)}: {name}"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark import _engine as engine
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS, info_of, moves_data
+from cclmark.work.cases import Case
+from cclmark.work.operations import OPERATIONS, PAIR_OPERATIONS, info_of, moves_data
 from places import REPOSITORY
 
 ENGINE = {row.name: row for row in engine.collectives()}

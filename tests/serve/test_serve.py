@@ -593,7 +593,7 @@ class TestHostileJournals:
 def test_the_room_knows_nothing_of_how_runs_are_made():
     rooms = (
         "cclmark.launch",
-        "cclmark.run.",
+        "cclmark.rank.",
         "cclmark.rendezvous",
         "cclmark._engine",
         "cclmark.cli",

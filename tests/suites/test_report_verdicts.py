@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.base.printable import printable
 from cclmark.document.json_format import encode
-from cclmark.printable import printable
 from cclmark.suites.checks import CommandVerdict, RunFinding, SuiteVerdict, Verdict
 from cclmark.suites.words import VerdictTable, junit_xml, quantity, verdict_markdown
 from verdicts import SUITE, held

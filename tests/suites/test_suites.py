@@ -7,17 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.base.errors import UsageError
 from cclmark.cli.suite.run import read_suite, shipped_suites
-from cclmark.errors import UsageError
+from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import SCHEMA_VERSION, Header, Machine
 from cclmark.kinds.collective.command import CollectivesFlags, OperationFlags
 from cclmark.kinds.p2p.command import TransferFlags
 from cclmark.kinds.pairs.command import PairFlags
 from cclmark.options.command import command
-from cclmark.plan.cases import Sweep, UnevenPattern
-from cclmark.plan.operations import COLLECTIVES, PAIR_OPERATIONS
-from cclmark.plan.pair_cases import PairCases
-from cclmark.plan.sizes import sweep
-from cclmark.plan.thresholds import (
+from cclmark.suites.checks import points_of
+from cclmark.suites.suite import chosen_commands, parse_suite, with_baselines
+from cclmark.work.cases import Sweep, UnevenPattern
+from cclmark.work.operations import COLLECTIVES, PAIR_OPERATIONS
+from cclmark.work.pair_cases import PairCases
+from cclmark.work.sizes import sweep
+from cclmark.work.thresholds import (
     BANDWIDTH_UNITS,
     TIME_UNITS,
     SizeRange,
@@ -25,12 +30,7 @@ from cclmark.plan.thresholds import (
     parse_bound,
     parse_time,
 )
-from cclmark.plan.transfers import TransferPlan
-from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import SCHEMA_VERSION, Header, Machine
-from cclmark.suites.checks import points_of
-from cclmark.suites.suite import chosen_commands, parse_suite, with_baselines
+from cclmark.work.transfers import TransferPlan
 
 GOOD = """
 title = "A title"

@@ -8,13 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.kinds.check.plan import Check
-from cclmark.kinds.check.result import CheckResult
-from cclmark.plan.cases import Case
-from cclmark.plan.transfers import Transfer
-from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import (
+from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import (
     SCHEMA_VERSION,
     DeviceTime,
     Footer,
@@ -28,6 +24,8 @@ from cclmark.results.schema import (
     Verification,
     WrongOutput,
 )
+from cclmark.kinds.check.plan import Check
+from cclmark.kinds.check.result import CheckResult
 from cclmark.suites.checks import (
     CommandRun,
     CommandVerdict,
@@ -36,6 +34,8 @@ from cclmark.suites.checks import (
     suite_exit_code,
 )
 from cclmark.suites.suite import parse_suite
+from cclmark.work.cases import Case
+from cclmark.work.transfers import Transfer
 from goldens import outline, require_golden
 from samples import usual_settings
 

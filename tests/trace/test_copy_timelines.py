@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.cli.trace.summary import copy_trace_summary
-from cclmark.plan.transfers import Transfer
 from cclmark.trace.copy_timeline import (
     assemble_copies,
     batch_copy_time,
@@ -15,6 +14,7 @@ from cclmark.trace.copy_timeline import (
     overlap_of,
 )
 from cclmark.trace.rank_trace import ClockPair, RankTrace, Stage, TracedFlow, pieces_of, trace_of
+from cclmark.work.transfers import Transfer
 
 MIB = 1 << 20
 REFERENCE_NS = 1_000_000

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.base.errors import RankError, UsageError
 from cclmark.cli.trace.summary import trace_problems, trace_summary
-from cclmark.errors import RankError, UsageError
-from cclmark.plan.cases import Case
 from cclmark.trace.rank_trace import ClockAhead, RankTrace, TracedBatch
 from cclmark.trace.slot_tracks import SlotAction, SlotEvent, most_slot_events, slot_events_of
 from cclmark.trace.timeline_assembly import assemble, skew_of
+from cclmark.work.cases import Case
 
 CASE = Case(
     operation="all_reduce",

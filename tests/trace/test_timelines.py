@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.base.errors import RankError
 from cclmark.cli.trace.summary import trace_problems, trace_summary
-from cclmark.errors import RankError
 from cclmark.explain.plugin_log import KernelCount
-from cclmark.plan.cases import Case
 from cclmark.trace.clocks import device_clock, event_clock, host_clock, resolution_ns
 from cclmark.trace.rank_trace import (
     ClockAhead,
@@ -34,6 +33,7 @@ from cclmark.trace.timeline_assembly import (
     slowest_channel,
 )
 from cclmark.trace.timeline_files import write_chrome, write_perfetto
+from cclmark.work.cases import Case
 from plugin_logs import (
     ALL_REDUCE,
     CALL,

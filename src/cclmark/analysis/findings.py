@@ -10,10 +10,10 @@ import msgspec
 
 from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import largest_launch_bound
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import info_of
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Summary
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Summary
+from cclmark.work.cases import Case
+from cclmark.work.operations import info_of
 
 
 @dataclass(frozen=True)

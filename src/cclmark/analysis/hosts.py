@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cclmark.plan.sizes import in_ranges
-from cclmark.results.schema import DeviceDescription, HostDescription
+from cclmark.journal.schema import DeviceDescription, HostDescription
+from cclmark.work.sizes import in_ranges
 
 _MOST_SKEW_S = 2.0
 _MOST_NAMED = 4

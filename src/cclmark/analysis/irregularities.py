@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import msgspec
 
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import info_of
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Explanation, Summary
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Explanation, Summary
+from cclmark.work.cases import Case
+from cclmark.work.operations import info_of
 
 _LEAST_DIP = 0.15  # of the bandwidth of a smaller message
 LEAST_DIP_BYTES = 256 << 10  # below, latency dominates and launches change their level

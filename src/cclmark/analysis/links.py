@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, Route
-from cclmark.results.schema import Header, HostDescription, Link, Paths, Relation
+from cclmark.journal.schema import Header, HostDescription, Link, Paths, Relation
 
 
 def link_limit(links: Sequence[Link], hosts: Sequence[HostDescription] = ()) -> float | None:

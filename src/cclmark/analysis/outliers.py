@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from cclmark.analysis.statistics import median, student_tails
-from cclmark.results.schema import Header
+from cclmark.journal.schema import Header
 
 # The end of the notice of a run whose ranks share processors. The launcher writes it.
 TIMES_MEAN_LITTLE = "they take turns, and their times are not meaningful"

@@ -9,10 +9,10 @@ from functools import cached_property
 
 from cclmark.analysis.outliers import looked_at, outliers, times_mean_little
 from cclmark.analysis.statistics import median
-from cclmark.plan.cases import Case
-from cclmark.plan.pair_cases import Pair
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Header, Relation, Summary
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Header, Relation, Summary
+from cclmark.work.cases import Case
+from cclmark.work.pair_cases import Pair
 
 MOST_DISTURBANCE = 0.02  # the share of a time by which simultaneous pairs may slow each other
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import info_of
-from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import Header
+from cclmark.journal.schema import Header
+from cclmark.work.cases import Case
+from cclmark.work.operations import info_of
+from cclmark.work.transfers import Transfer
 
 LAUNCH_SHARE = 0.2  # of a time that launches determine: measured up to 18 %, with torch 12 to 31 %
 LAUNCHES_UP_TO_S = 16e-6  # launches determine shorter times: operations follow no faster

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from cclmark.analysis.statistics import median, median_interval
-from cclmark.plan.profiled import PLUG_IN
-from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess
+from cclmark.journal.schema import ProcessTimeline, Profile, ProfileProcess
+from cclmark.work.profiled import PLUG_IN
 
 _KINETO, _EXECUTION_TRACE = "kineto", "execution-trace"
 _IMPORT_A_TRACE = "imported traces of torch.profiler contain all kernels"

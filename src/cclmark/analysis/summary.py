@@ -17,10 +17,10 @@ from cclmark.analysis.statistics import (
     median_half_width,
     quantile,
 )
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import OPERATIONS, info_of
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Samples, Settings, Summary
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Samples, Settings, Summary
+from cclmark.work.cases import Case
+from cclmark.work.operations import OPERATIONS, info_of
 
 ACROSS_RANKS: dict[str, Callable[[Sequence[float]], float]] = {
     "max": max,

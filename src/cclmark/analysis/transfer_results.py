@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from cclmark.analysis.outliers import LEAST_VALUES, looked_at, outliers, times_mean_little
 from cclmark.analysis.statistics import median, median_half_width
 from cclmark.analysis.summary import algorithm_bandwidth
-from cclmark.plan.transfers import Transfer
-from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import Header, Relation, TransferSamples, TransferSummary
+from cclmark.journal.item_results import TransferResult
+from cclmark.journal.schema import Header, Relation, TransferSamples, TransferSummary
+from cclmark.work.transfers import Transfer
 
 Pair = tuple[int, int]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from cclmark.plan.operations import COLLECTIVES, OPERATIONS
+from cclmark.work.operations import COLLECTIVES, OPERATIONS
 
 
 class Entry(NamedTuple):

@@ -11,8 +11,7 @@ import time
 import click
 
 from cclmark import __version__
-from cclmark.cli.commands import COMMANDS, load_command
-from cclmark.errors import (
+from cclmark.base.errors import (
     EXIT_INTERRUPTED,
     EXIT_MISSING,
     EXIT_UNREAD,
@@ -22,10 +21,11 @@ from cclmark.errors import (
     UnreadError,
     UsageError,
 )
+from cclmark.base.signals import interrupt, note, on_ending_signals
+from cclmark.base.streams import prepare_streams
+from cclmark.cli.commands import COMMANDS, load_command
 from cclmark.options.printed_help import SaysHelp
 from cclmark.recording.standard_output import say
-from cclmark.signals import interrupt, note, on_ending_signals
-from cclmark.streams import prepare_streams
 
 # The kernel's errors when a limit on files, processes, threads or memory is reached.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -175,7 +175,7 @@ def _run() -> None:
             _let_the_first_speak(error.exit_code)
         sys.exit(error.exit_code)
     except CclmarkError as error:
-        from cclmark.printable import plain_lines
+        from cclmark.base.printable import plain_lines
 
         # All processes detect an error of the command line, and one reports it.
         if isinstance(error, RankError) or _speaks():

@@ -1,6 +1,6 @@
 """Comparison of runs: two configurations, each with one or several runs.
 
-Imports: analysis, document, kinds, plan, results.
+Imports: analysis, base, document, journal, kinds, work.
 
 Start with ``figures.py``: it pairs the cases of both sides and separates differences from the noise
 of runs (``analysis/ratio.py``, ``analysis/run_noise.py``). ``words.py`` writes a comparison as

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark import __version__
+from cclmark.base.printable import plain
 from cclmark.comparison.figures import Compared, Side
 from cclmark.comparison.words import (
     Comparison,
@@ -20,11 +21,10 @@ from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines
 from cclmark.document.naming import NamedRun, group_titles, groups_of
 from cclmark.document.page.page import Page, PageTable, Rows, Section, shortened
 from cclmark.document.text import counted, format_time_us
+from cclmark.journal.page_journals import stem_of
 from cclmark.kinds.collective.charts import collective_charts
-from cclmark.plan.cases import Case
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
-from cclmark.results.page_journals import stem_of
+from cclmark.work.cases import Case
+from cclmark.work.sizes import format_size
 
 
 def ratio_charts(comparison: Comparison, mark: str = "") -> list[Lines]:

@@ -38,11 +38,11 @@ from cclmark.analysis.run_noise import (
     run_noise,
 )
 from cclmark.analysis.statistics import NORMAL_975, median
-from cclmark.plan.cases import Case
-from cclmark.plan.transfers import Transfer
-from cclmark.results.item_results import CaseResult, TransferResult, device_summary
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Summary, TransferSummary
+from cclmark.journal.item_results import CaseResult, TransferResult, device_summary
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Summary, TransferSummary
+from cclmark.work.cases import Case
+from cclmark.work.transfers import Transfer
 
 MARGIN = 0.05  # the default of the smallest difference that matters
 

@@ -13,6 +13,8 @@ import msgspec
 
 from cclmark.analysis.ratio import RatioVerdict
 from cclmark.analysis.run_noise import noise_in_words
+from cclmark.base.errors import UsageError, WrongDataError
+from cclmark.base.printable import plain
 from cclmark.comparison.figures import (
     MARGIN,
     Band,
@@ -27,13 +29,11 @@ from cclmark.document.insight_words import amount, listed
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import lacking
 from cclmark.document.text import counted, escape, format_time_us
-from cclmark.errors import UsageError, WrongDataError
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.resume import differing_settings
+from cclmark.journal.surroundings import differences_told, surroundings_changed
 from cclmark.kinds.registry import report_kind
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
-from cclmark.results.journal import Journal
-from cclmark.results.resume import differing_settings
-from cclmark.results.surroundings import differences_told, surroundings_changed
+from cclmark.work.sizes import format_size
 
 _MOST_LISTED = 4  # sizes; more are a range
 _MOST_LINES = 6

@@ -1,6 +1,6 @@
 """Documents: what runs say, as data, and the renderers that turn it into text and pages.
 
-Imports: analysis, explain, plan, references, results.
+Imports: analysis, base, explain, journal, references, work.
 
 A kind composes its document once (``kinds/*/document.py``) from ``blocks.py``; renderers know
 blocks only: ``document_text.py`` (terminal, Markdown) and ``page/`` (HTML).

@@ -9,7 +9,7 @@ from typing import Literal, NoReturn, TypeAlias
 
 from cclmark.document.chart_model import Chart
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.schema import Footer, Header, Paths, Profile, Trace, TracedStage
+from cclmark.journal.schema import Footer, Header, Paths, Profile, Trace, TracedStage
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.remarks import STAGED_NOTE, reason_text, staged_mark
 from cclmark.document.report_kind import RunLabels
 from cclmark.document.text import BYTES_PER_GB
-from cclmark.plan.cases import Case
-from cclmark.results.item_results import CaseResult
-from cclmark.results.method import unusual_method
-from cclmark.results.schema import Explanation, Header
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.method import unusual_method
+from cclmark.journal.schema import Explanation, Header
+from cclmark.work.cases import Case
 
 
 def case_labels(case: Case) -> list[tuple[str, str]]:

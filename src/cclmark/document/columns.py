@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from cclmark.printable import plain
-from cclmark.results.item_results import Result
-from cclmark.results.schema import Footer, Header, Profile
+from cclmark.base.printable import plain
+from cclmark.journal.item_results import Result
+from cclmark.journal.schema import Footer, Header, Profile
 
 Cell = str | int | float | None
 Row = Sequence[Cell]

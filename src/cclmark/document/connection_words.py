@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cclmark.analysis.links import path_warnings
+from cclmark.base.printable import plain
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import counted
 from cclmark.explain.paths import CHUNK_BYTES, FLAGCX_SINGLE, Route
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
-from cclmark.results.schema import Header, Paths, Ring, Tree
-from cclmark.results.topology import UNKNOWN_LINK
+from cclmark.journal.schema import Header, Paths, Ring, Tree
+from cclmark.journal.topology import UNKNOWN_LINK
+from cclmark.work.sizes import format_size
 
 _MOST_NAMED = 6  # pairs of one line
 _MOST_RANKS = 16  # of a ring or tree in full

@@ -9,8 +9,8 @@ from cclmark.analysis.transfer_results import Checks, Deviation
 from cclmark.document.insight_words import on_host_alone
 from cclmark.document.matrix import Matrix
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
-from cclmark.plan.transfers import Transfer
-from cclmark.results.journal import Journal
+from cclmark.journal.journal_file import Journal
+from cclmark.work.transfers import Transfer
 
 #: What is not there to compare figures of pairs with.
 TOO_FEW_PAIRS = f"no reference and no group of {LEAST_VALUES} or more pairs linked in the same way"

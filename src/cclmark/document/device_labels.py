@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from cclmark.plan.cases import Case
-from cclmark.results.schema import DeviceDescription
+from cclmark.journal.schema import DeviceDescription
+from cclmark.work.cases import Case
 
 
 def device_labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list[str]:

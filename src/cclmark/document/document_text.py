@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from cclmark.base.printable import plain
 from cclmark.document.blocks import (
     Bars,
     Block,
@@ -26,8 +27,7 @@ from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import ending_line
 from cclmark.document.report_kind import View
 from cclmark.document.text import escape, filled
-from cclmark.printable import plain
-from cclmark.results.schema import Explanation, Footer, Header, Paths, Profile
+from cclmark.journal.schema import Explanation, Footer, Header, Paths, Profile
 
 STYLES: Mapping[Severity, str] = {"bad": "red", "look": "yellow", "unknown": "yellow"}
 _GAP = "  "

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from cclmark.base.printable import plain
 from cclmark.document.blocks import Table
 from cclmark.document.text import counted
 from cclmark.explain.nccl_log import BY_CALL, BY_GRAPH, NOT_REGISTERED
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Explanation
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Explanation
+from cclmark.work.cases import Case
+from cclmark.work.operations import moves_data
+from cclmark.work.sizes import format_size
 
 RAN_NOTE = (
     "From a separate pass with new ranks after measuring: timed operations were not observed. "

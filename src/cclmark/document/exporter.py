@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar, runtime_checkable
 
-from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths, Profile
+from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths, Profile
 
 Result_contra = TypeVar("Result_contra", contravariant=True)
 

@@ -9,7 +9,7 @@ from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.exporter import Exporter
 from cclmark.document.json_format import JsonExporter
 from cclmark.document.report_kind import ReportKind, View
-from cclmark.results.kind import Kind
+from cclmark.journal.kind import Kind
 
 _OF_DOCUMENTS = {"table": DocumentText, "markdown": DocumentMarkdown}
 _WHILE_RUNNING = View()

@@ -11,7 +11,7 @@ from cclmark.document.columns import Cell, Column, ColumnKind, Layout
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.report_kind import RunLabels
-from cclmark.results.schema import Header, Profile
+from cclmark.journal.schema import Header, Profile
 
 # A value is in seconds; the end of the key is the unit of its column.
 _UNITS = {"ms": 1e3, "us": 1e6}

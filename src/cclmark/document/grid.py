@@ -7,12 +7,12 @@ import shutil
 import string
 from collections.abc import Mapping, Sequence
 
+from cclmark.base.printable import plain
 from cclmark.document.blocks import Table
 from cclmark.document.chart_model import Heat, Lines
 from cclmark.document.paint import HEAT_STEPS, Paint
 from cclmark.document.text import figure, filled
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
+from cclmark.work.sizes import format_size
 
 _LEAST_CELL = 9
 _BETWEEN = " " * 4  # maps side by side

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from cclmark.document.insight_words import listed
 from cclmark.document.paint import Paint
 from cclmark.document.text import counted, filled
-from cclmark.plan.binding import RANKS, mode_of
-from cclmark.plan.libraries import AUTO_MEMORY
-from cclmark.plan.sizes import format_size, in_ranges
-from cclmark.results.schema import DeviceDescription, Header, Imported, Link, Settings
+from cclmark.journal.schema import DeviceDescription, Header, Imported, Link, Settings
+from cclmark.work.binding import RANKS, mode_of
+from cclmark.work.libraries import AUTO_MEMORY
+from cclmark.work.sizes import format_size, in_ranges
 
 _MOST_HOSTS = 4
 _MOST_LINES = 8

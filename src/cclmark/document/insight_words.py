@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from cclmark.base.printable import plain
 from cclmark.document.text import BYTES_PER_GB
-from cclmark.plan.libraries import all_libraries
-from cclmark.plan.operations import OPERATIONS
-from cclmark.printable import plain
-from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Summary
+from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Summary
+from cclmark.work.libraries import all_libraries
+from cclmark.work.operations import OPERATIONS
 
 MOST_NAMED = 3
 

@@ -12,9 +12,9 @@ import msgspec
 from cclmark.document.blocks import SEVERITY_ORDER, Document, Finding, RunContent
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.soundness import of_completeness
-from cclmark.results.item_results import Result
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Condition, Footer, Header, Paths, Profile
+from cclmark.journal.item_results import Result
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Condition, Footer, Header, Paths, Profile
 
 
 class JsonExporter:

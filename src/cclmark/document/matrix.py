@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, wrong_flows
+from cclmark.base.printable import plain
 from cclmark.document.device_labels import device_labels, of_several_kinds
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, figure
-from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
-from cclmark.printable import plain
-from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import Header
+from cclmark.journal.item_results import TransferResult
+from cclmark.journal.schema import Header
+from cclmark.work.sizes import format_size
+from cclmark.work.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
 
 Pair = tuple[int, int]
 CellPlace = tuple[str, str]

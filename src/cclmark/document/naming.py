@@ -9,10 +9,10 @@ from typing import Any
 
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.plan.operations import moves_data
-from cclmark.results.item_results import CaseResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header
+from cclmark.work.operations import moves_data
 
 # The properties of a curve: the number of its run, its library, the number of ranks, whether it is
 # in place.

@@ -11,10 +11,10 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import share_text
 from cclmark.document.remarks import convergence_text, marks_text, staged_legend, staged_mark
 from cclmark.document.text import BYTES_PER_GB, format_time_us
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Header, Summary
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Header, Summary
+from cclmark.work.operations import moves_data
+from cclmark.work.sizes import format_size
 
 _MOST_NOTES = 12
 _MOST_RUNS = 12  # listed in a note

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import moves_data
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Summary
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Summary
+from cclmark.work.cases import Case
+from cclmark.work.operations import moves_data
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Sequence
 
 from cclmark.analysis.summary import judged_summary
 from cclmark.document.text import format_time_us
-from cclmark.plan.cases import Case
-from cclmark.plan.sizes import format_size
+from cclmark.journal.item_results import CaseResult, TransferResult, device_summary
+from cclmark.journal.schema import Header, Summary
 from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.match import LEAST_JUDGED_BYTES, LatencyVerdict, Match, latency_verdict
 from cclmark.references.matching import References, kinds_of
 from cclmark.references.reference import Reference
-from cclmark.results.item_results import CaseResult, TransferResult, device_summary
-from cclmark.results.schema import Header, Summary
+from cclmark.work.cases import Case
+from cclmark.work.sizes import format_size
 
 # A figure is normal within these shares of its reference.
 NORMAL_FROM = 0.9

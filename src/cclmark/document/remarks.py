@@ -8,14 +8,14 @@ from typing import Any
 
 from cclmark.analysis.findings import OperationFindings, is_staged
 from cclmark.analysis.summary import converged
+from cclmark.base.printable import plain
 from cclmark.document.placement_rows import PlacementRow
 from cclmark.document.text import counted, format_time_us, precision_text
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
-from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Footer, Header, Settings, WrongOutput
+from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Footer, Header, Settings, WrongOutput
+from cclmark.work.operations import moves_data
+from cclmark.work.sizes import format_size
 
 
 def all_launches_in_words(found: Sequence[OperationFindings]) -> str:

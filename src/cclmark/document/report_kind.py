@@ -11,8 +11,8 @@ from cclmark.document.exporter import Exporter
 from cclmark.document.openmetrics import Metric, Series
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header
 
 if TYPE_CHECKING:
     from cclmark.analysis.steps import StepRun

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from cclmark.document.case_fields import CaseRow, case_fields, known_of_cases
 from cclmark.document.columns import Cell, Layout, columns
 from cclmark.document.device_labels import device_labels
-from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.results.schema import Header
+from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.schema import Header
 
 _CASE = columns(
     (

@@ -12,6 +12,7 @@ from cclmark.analysis.irregularities import NOISY_CV, noisy
 from cclmark.analysis.links import path_warnings
 from cclmark.analysis.outliers import times_mean_little
 from cclmark.analysis.summary import converged
+from cclmark.base.errors import EXIT_INTERRUPTED
 from cclmark.document.blocks import Evidence, Finding, Severity
 from cclmark.document.insight_words import (
     MOST_NAMED,
@@ -22,10 +23,9 @@ from cclmark.document.insight_words import (
 )
 from cclmark.document.remarks import ending, left_out, planned_results, problems, unsettled_text
 from cclmark.document.text import precision_text
-from cclmark.errors import EXIT_INTERRUPTED
-from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header
+from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header
 
 
 def of_data(

@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import Any
 
 from cclmark.analysis.steps import StepFigures, StepRun
+from cclmark.base.printable import plain
 from cclmark.document.fields import Field
-from cclmark.printable import plain
 
 #: The time of a step.
 STEP = "step ms (95 %)"

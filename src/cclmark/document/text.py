@@ -6,8 +6,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from cclmark.plan.sizes import in_ranges
-from cclmark.printable import plain
+from cclmark.base.printable import plain
+from cclmark.work.sizes import in_ranges
 
 US_PER_S = 1e6
 #: A remark where a command measured in two rounds.

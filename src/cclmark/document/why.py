@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from cclmark.analysis.irregularities import choice_changes
 from cclmark.document.text import format_time_us
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Explanation
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Explanation
+from cclmark.work.operations import moves_data
+from cclmark.work.sizes import format_size
 
 _MOST_OFF = 0.20  # of a prediction, before it is reported
 

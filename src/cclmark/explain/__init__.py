@@ -1,6 +1,6 @@
 """What a library did: operations in the NCCL plug-in's log and in log lines, across ranks.
 
-Imports: plan.
+Imports: base, work.
 
 - ``plugin_log.py`` reads the log of the plug-in (engine/plugin/event_log.hpp); ``nccl_log.py``
   reads log lines of NCCL and FlagCX.
@@ -12,6 +12,6 @@ Imports: plan.
 
 How a run is explained (``--explain``): a second attempt follows the measurement
 (``launch/launching.py``), because NCCL reads the variables of its plug-ins only once in a
-process. Its ranks observe (``run/explaining.py``, ``run/instruments.py``), and
+process. Its ranks observe (``rank/explaining.py``, ``rank/instruments.py``), and
 ``launch/rank_messages.py`` combines their observations. Start with ``calls.py``.
 """

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cclmark.errors import MissingError
+from cclmark.base.errors import MissingError
+from cclmark.base.printable import plain
 from cclmark.explain.plugin_log import plugin_path
-from cclmark.plan.libraries import MPI
-from cclmark.printable import plain
+from cclmark.work.libraries import MPI
 
 #: The variable of the plug-in with the path of a tuner table.
 TABLE_VARIABLE = "CCLMARK_TUNER_TABLE"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from cclmark.base.printable import plain
 from cclmark.explain.operation import COPY_ENGINE, Operation
 from cclmark.explain.paths import (
     CHUNK_BYTES,
@@ -25,7 +26,6 @@ from cclmark.explain.paths import (
     Route,
 )
 from cclmark.explain.plugin_log import ALGORITHMS, PROTOCOLS
-from cclmark.printable import plain
 
 _NAMED = re.compile(
     r"NCCL INFO (?P<function>\w+): (?P<bytes>\d+) Bytes -> Algo (?P<algorithm>\w+) proto "

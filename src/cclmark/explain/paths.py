@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.plan.counts import Count
+from cclmark.work.counts import Count
 
 # Names of parameters that come from the log.
 COLLECTIVE_CHANNELS = "channels of collectives"

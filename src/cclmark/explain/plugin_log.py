@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
-from cclmark.errors import MissingError, UsageError
-from cclmark.printable import plain
+from cclmark.base.errors import MissingError, UsageError
+from cclmark.base.printable import plain
 
 _MAGIC = b"CCLMLOG1"
 _HEADER = struct.Struct("=8sII6qI64s")

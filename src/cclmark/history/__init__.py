@@ -1,6 +1,6 @@
 """Runs over time, in SQLite or PostgreSQL. Only this package contains SQL.
 
-Imports: analysis, document, kinds, plan, results.
+Imports: analysis, base, document, journal, kinds, work.
 
 ``cclmark.history.store.History`` opens a history. Importing it imports SQLAlchemy, which
 takes time: commands without a history must not import it.

@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from cclmark.errors import CclmarkError, MissingError, OutputError, UsageError
+from cclmark.base.errors import CclmarkError, MissingError, OutputError, UsageError
 
 BUSY_S = 5.0  # the limit of a wait for another process's transaction
 CONNECT_S = 5  # the limit for a server's answer

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Literal
 
 from cclmark.analysis.run_noise import RunNoise, is_measured_machine
-from cclmark.errors import UsageError
-from cclmark.plan.cases import Case
-from cclmark.plan.transfers import Transfer
-from cclmark.results.method import LIBRARY_BARRIER
+from cclmark.base.errors import UsageError
+from cclmark.journal.method import LIBRARY_BARRIER
+from cclmark.work.cases import Case
+from cclmark.work.transfers import Transfer
 
 
 def stored_moment(text: str) -> str:

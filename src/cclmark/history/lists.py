@@ -15,10 +15,10 @@ from cclmark.document.columns import csv_line
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import aligned, counted, escape, format_time_us
 from cclmark.history.history_model import Figure, SeriesKind, StoredRun, StoredSeries
-from cclmark.results.item_results import AUTO, THROUGHPUT
-from cclmark.results.resume import differing_settings
-from cclmark.results.schema import Header
-from cclmark.results.surroundings import surroundings_changed
+from cclmark.journal.item_results import AUTO, THROUGHPUT
+from cclmark.journal.resume import differing_settings
+from cclmark.journal.schema import Header
+from cclmark.journal.surroundings import surroundings_changed
 
 _WIDEST = 10.0  # the largest half-width that is used: larger ones are equally uncertain
 

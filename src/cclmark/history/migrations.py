@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, insert, inspect, select, text, update
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.history.tables import metadata, schema
 
 Migration = Callable[[Connection], None]

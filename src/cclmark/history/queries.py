@@ -12,7 +12,8 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Table, func, or_, select
 
 from cclmark.analysis.run_noise import OwnNoise, RunNoise, class_of
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.base.printable import printable
 from cclmark.history.history_model import (
     Figure,
     FilterValues,
@@ -25,10 +26,9 @@ from cclmark.history.history_model import (
 )
 from cclmark.history.measured_noise import noise_of
 from cclmark.history.tables import journals, labels, operations, results, runs, things
-from cclmark.plan.cases import Case
-from cclmark.plan.transfers import Transfer
-from cclmark.printable import printable
-from cclmark.results.item_results import AUTO, THROUGHPUT
+from cclmark.journal.item_results import AUTO, THROUGHPUT
+from cclmark.work.cases import Case
+from cclmark.work.transfers import Transfer
 
 SqlCondition = ColumnElement[bool]
 

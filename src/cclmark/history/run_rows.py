@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.history.history_model import Thing, stored_moment
-from cclmark.results.item_results import CaseResult, Result, TransferResult, device_summary
-from cclmark.results.journal import Journal
-from cclmark.results.method import is_timing, unusual_method
-from cclmark.results.schema import (
+from cclmark.journal.item_results import CaseResult, Result, TransferResult, device_summary
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.method import is_timing, unusual_method
+from cclmark.journal.schema import (
     DeviceDescription,
     Header,
     LibraryDescription,

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, inspect, select
 
 from cclmark.analysis.run_noise import OwnNoise, OwnNoiseOf
-from cclmark.errors import CclmarkError, MissingError, UsageError
+from cclmark.base.errors import CclmarkError, MissingError, UsageError
 from cclmark.history.database import (
     HISTORY_VARIABLE,
     Database,
@@ -40,9 +40,9 @@ from cclmark.history.queries import (
 )
 from cclmark.history.run_rows import DatabaseRow, JournalRows, machine_of, method_of, rows_of
 from cclmark.history.tables import journals, labels, operations, results, runs, things
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header
 from cclmark.kinds.registry import parse_journal
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header
 
 _PART_BYTES = 4 << 20
 _AT_ONCE = 500  # values in one list of a statement

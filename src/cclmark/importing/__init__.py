@@ -1,6 +1,6 @@
 """Outputs of other tools as journals. Values that a text lacks stay unknown, they are not guessed.
 
-Imports: analysis, kinds, plan, profile, results.
+Imports: analysis, base, journal, kinds, profile, work.
 
 ``importers.py`` lists the formats, a chapter for each tool or for tools of one kind, and those of
 programs' traces, whose files, one for each rank, are one journal. A reader of lines,

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.importing.cleaned_text import MOST_RANKS, PrintedFigure, Text
 from cclmark.importing.plausible import bus_factor, disagreement, is_derived, rank_counts, time_of
 from cclmark.importing.run import (
@@ -32,15 +32,9 @@ from cclmark.importing.run import (
     left_out,
     listed_device,
 )
-from cclmark.plan.cases import Case
-from cclmark.plan.items import Item
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
-from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
-from cclmark.profile.profile_assembly import unmeasured_settings
-from cclmark.results.item_results import CaseResult, Result, TransferResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import (
+from cclmark.journal.item_results import CaseResult, Result, TransferResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import (
     SCHEMA_VERSION,
     DeviceDescription,
     Footer,
@@ -53,6 +47,12 @@ from cclmark.results.schema import (
     TransferSummary,
     Verification,
 )
+from cclmark.profile.profile_assembly import unmeasured_settings
+from cclmark.work.cases import Case
+from cclmark.work.items import Item
+from cclmark.work.operations import DTYPE_BYTES, OPERATIONS
+from cclmark.work.sizes import format_size
+from cclmark.work.transfers import Transfer
 
 _UNCOUNTED = "the check of the tool failed, without the number of wrong elements"
 _Results = list[CaseResult] | list[TransferResult]

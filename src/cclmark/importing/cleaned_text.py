@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from cclmark.errors import UsageError
-from cclmark.plan.operations import OPERATIONS, parse_dtypes
+from cclmark.base.errors import UsageError
+from cclmark.work.operations import OPERATIONS, parse_dtypes
 
 # Colours and other terminal control sequences.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])")

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.importing.trace_calls import (
     NO_OPERATIONS,
     TorchCalls,
@@ -29,8 +29,8 @@ from cclmark.importing.trace_calls import (
     rank_in_name,
 )
 from cclmark.importing.trace_events import is_compressed, pieces_of
-from cclmark.plan.profiled import MOST_RANKS
 from cclmark.profile.observed import ObservedGroup, ObservedProcess
+from cclmark.work.profiled import MOST_RANKS
 
 _MOST_BYTES = 2 << 30
 _NCCL, _GLOO = "nccl", "gloo"

@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.importing.assemble import assemble, iso_time
 from cclmark.importing.cclmark_output import CCLMARK_JSON
 from cclmark.importing.cleaned_text import Text, decode
@@ -35,11 +35,8 @@ from cclmark.importing.pccl import PCCL
 from cclmark.importing.perftest import PERFTEST, PERFTEST_JSON
 from cclmark.importing.run import Given, Origin
 from cclmark.importing.transports import NIXLBENCH, UCX
-from cclmark.profile.observed import ObservedProcess
-from cclmark.profile.profile_assembly import assembled_profile, unmeasured_settings
-from cclmark.profile.profile_gaps import absent_of, differences_of
-from cclmark.results.journal import Journal
-from cclmark.results.schema import (
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import (
     SCHEMA_VERSION,
     DeviceDescription,
     Footer,
@@ -48,6 +45,9 @@ from cclmark.results.schema import (
     LibraryDescription,
     Machine,
 )
+from cclmark.profile.observed import ObservedProcess
+from cclmark.profile.profile_assembly import assembled_profile, unmeasured_settings
+from cclmark.profile.profile_gaps import absent_of, differences_of
 
 #: From so many bytes at its start the format of a trace is known.
 HEAD_BYTES = 1 << 16

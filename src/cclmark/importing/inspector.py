@@ -14,12 +14,12 @@ from typing import BinaryIO
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.base.printable import plain
 from cclmark.importing.trace_calls import ProcessCalls
-from cclmark.plan.operations import OPERATIONS
-from cclmark.plan.profiled import MOST_RANKS
-from cclmark.printable import plain
 from cclmark.profile.observed import NUMBER_LIMIT, ObservedCall, ObservedGroup, ObservedProcess
+from cclmark.work.operations import OPERATIONS
+from cclmark.work.profiled import MOST_RANKS
 
 _MARK = b'"inspector_output_format_version"'
 _HEAD_BYTES = 1 << 12

@@ -23,8 +23,8 @@ from cclmark.importing.cleaned_text import (
 )
 from cclmark.importing.line_reader import Importer, LineReader, importer
 from cclmark.importing.run import ImportedRow, RankCount, UsualSize, listed_device, message_transfer
-from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import DeviceDescription
+from cclmark.journal.schema import DeviceDescription
+from cclmark.work.transfers import Transfer
 
 
 class _JsonLineReader(LineReader):

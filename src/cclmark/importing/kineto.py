@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 from cclmark.analysis.steps import ON_DEVICE, is_communication, is_host_compute
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.base.printable import plain
 from cclmark.importing.trace_calls import (
     NO_OPERATIONS,
     TorchCalls,
@@ -29,7 +30,6 @@ from cclmark.importing.trace_calls import (
     rank_in_name,
 )
 from cclmark.importing.trace_events import TraceEvent, is_compressed, pieces_of, read_events
-from cclmark.printable import plain
 from cclmark.profile.intervals import Interval, union_of
 from cclmark.profile.observed import ObservedGroup, ObservedProcess
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
 from cclmark.importing.run import ForeignRun, RankCount, ToolSettings, left_out, measured
-from cclmark.plan.transfers import Transfer
-from cclmark.results.journal import Journal
+from cclmark.journal.journal_file import Journal
+from cclmark.work.transfers import Transfer
 
 MOST_DEVICES = 4096
 

@@ -22,7 +22,7 @@ from cclmark.importing.cleaned_text import (
 )
 from cclmark.importing.line_reader import LineReader, importer
 from cclmark.importing.run import ImportedRow, RankCount, listed_device
-from cclmark.results.schema import LibraryDescription
+from cclmark.journal.schema import LibraryDescription
 
 
 def _all_reduce(line: int, size_bytes: int, ranks: RankCount | None) -> ImportedRow:

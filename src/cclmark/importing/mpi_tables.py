@@ -23,7 +23,7 @@ from cclmark.importing.run import (
     listed_device,
     message_transfer,
 )
-from cclmark.plan.operations import OPERATIONS
+from cclmark.work.operations import OPERATIONS
 
 _MICROSECOND_S = 1e-6
 _DTYPES = {

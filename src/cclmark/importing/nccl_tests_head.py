@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from cclmark.importing.cleaned_text import Text
 from cclmark.importing.line_reader import LineReader
 from cclmark.importing.run import RankCount, ToolSettings, how, listed_device
-from cclmark.results.schema import DeviceDescription, LibraryDescription
+from cclmark.journal.schema import DeviceDescription, LibraryDescription
 
 FIGURE = "the mean of the tool's iterations"
 _DEVICE = re.compile(

@@ -28,10 +28,10 @@ from cclmark.importing.run import (
     left_out,
     listed_device,
 )
+from cclmark.journal.machine import kept_environment
+from cclmark.journal.schema import DeviceDescription, LibraryDescription
+from cclmark.journal.secrets import without_secrets
 from cclmark.profile.observed import nccl_version
-from cclmark.results.machine import kept_environment
-from cclmark.results.schema import DeviceDescription, LibraryDescription
-from cclmark.results.secrets import without_secrets
 
 _DIGIT = 0.5e-6  # half of the last digit that it writes of any figure
 _RESULTS = '"results":'

@@ -31,8 +31,8 @@ from cclmark.importing.nccl_tests_head import (
     read_layout,
 )
 from cclmark.importing.run import ImportedRow, RankCount
+from cclmark.journal.schema import DeviceDescription
 from cclmark.profile.observed import nccl_version
-from cclmark.results.schema import DeviceDescription
 
 _STAMP = re.compile(r"\s\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
 _BOX = "|│┃║"

@@ -25,7 +25,7 @@ from cclmark.importing.cleaned_text import (
 )
 from cclmark.importing.line_reader import LineReader, document_importer, importer
 from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
-from cclmark.plan.operations import DTYPE_BYTES
+from cclmark.work.operations import DTYPE_BYTES
 
 _MEDIAN = "the median of the tool's operations (time(us))"
 _MEAN = "the mean of the tool's operations (time:avg(us))"

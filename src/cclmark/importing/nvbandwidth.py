@@ -27,7 +27,7 @@ from cclmark.importing.line_reader import (
     placed,
 )
 from cclmark.importing.run import ForeignRun, ImportedTransfer, UsualSize, listed_device, measured
-from cclmark.plan.transfers import LATENCY_BYTES, Transfer
+from cclmark.work.transfers import LATENCY_BYTES, Transfer
 
 FIGURE = (
     "the size over the tool's bandwidth, the median of its samples of 16 copies after 4 warm-up "

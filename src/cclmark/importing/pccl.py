@@ -10,9 +10,9 @@ import msgspec
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine
 from cclmark.importing.line_reader import MatrixReader, PrintedMatrix, importer, placed
 from cclmark.importing.run import ImportedTransfer, listed_device, measured
-from cclmark.plan.transfers import CCL, DEFAULT_KERNEL, KERNELS, LATENCY_BYTES, Transfer
-from cclmark.results.schema import Relation
-from cclmark.results.topology import UNKNOWN_LINK
+from cclmark.journal.schema import Relation
+from cclmark.journal.topology import UNKNOWN_LINK
+from cclmark.work.transfers import CCL, DEFAULT_KERNEL, KERNELS, LATENCY_BYTES, Transfer
 
 _FIGURE = (
     "the size over the tool's bandwidth, of both directions together if it is bidirectional; or a "

@@ -14,7 +14,7 @@ from cclmark.importing.run import (
     measured,
     message_transfer,
 )
-from cclmark.plan.transfers import Transfer
+from cclmark.work.transfers import Transfer
 
 _BANDWIDTHS = (
     "the size over the tool's average bandwidth of a queue of messages (MiB of 2^20 bytes or Gb of "

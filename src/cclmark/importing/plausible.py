@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.importing.cleaned_text import MOST_RANKS, PrintedFigure, Text
 from cclmark.importing.run import Given, ImportedRow, RankCount
-from cclmark.plan.operations import OPERATIONS, info_of
+from cclmark.work.operations import OPERATIONS, info_of
 
 _POOR = 1e-3  # relative error above which a printed time is replaced
 _SLACK = 1.02  # of what rounding allows: a tool may have rounded twice

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cclmark.importing.cleaned_text import PrintedFigure
-from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import DeviceDescription, LibraryDescription, Relation, Settings
+from cclmark.journal.schema import DeviceDescription, LibraryDescription, Relation, Settings
+from cclmark.work.transfers import Transfer
 
 
 @dataclass(frozen=True)

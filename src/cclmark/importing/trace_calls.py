@@ -9,9 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
-from cclmark.plan.profiled import MOST_RANKS
-from cclmark.printable import plain
+from cclmark.base.printable import plain
 from cclmark.profile.observed import (
     MESSAGES,
     ObservedCall,
@@ -19,6 +17,8 @@ from cclmark.profile.observed import (
     ObservedOperation,
     ObservedProcess,
 )
+from cclmark.work.operations import DTYPE_BYTES, OPERATIONS
+from cclmark.work.profiled import MOST_RANKS
 
 _Decoded = TypeVar("_Decoded")
 #: Names that are recorded as calls, and move no data.

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 
 _GZIP = b"\x1f\x8b"
 _PIECE_BYTES = 8 << 20

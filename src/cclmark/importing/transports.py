@@ -17,8 +17,8 @@ from cclmark.importing.cleaned_text import (
 )
 from cclmark.importing.line_reader import LineReader, importer
 from cclmark.importing.run import listed_device, message_transfer
-from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
+from cclmark.work.sizes import format_size
+from cclmark.work.transfers import Transfer
 
 # ucx_perftest (openucx/ucx, src/tools/perf).
 

@@ -1,7 +1,7 @@
 """Rooms of kinds of work: everything about one kind is in one package.
 
-Imports: analysis, document, explain, launch, options, plan, profile, recording,
-references, rendezvous, results, run, trace.
+Imports: analysis, base, document, explain, journal, launch, options, profile, rank, recording,
+references, rendezvous, trace, work.
 
 A room has these files, as far as its kind needs them:
 
@@ -12,7 +12,7 @@ A room has these files, as far as its kind needs them:
   plan, result and record, they import nothing that measures.
 - ``command.py``: options, imported for help texts, so it imports little; ``request.py``: from
   options to a run.
-- ``kind.py``: the record (``results/kind.py``), which imports the work of a rank and the document
+- ``kind.py``: the record (``journal/kind.py``), which imports the work of a rank and the document
   on demand.
 
 ``registry.py`` lists the records and reads journals of any kind. Collectives, pairs and copies have

@@ -7,6 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cclmark.journal.journal_file import Journal, JournalReader, Line
+from cclmark.journal.kind import Kind
+from cclmark.journal.schema import Header
 from cclmark.kinds.check import kind as check
 from cclmark.kinds.collective import kind as collective
 from cclmark.kinds.experiment import kind as experiment
@@ -19,9 +22,6 @@ from cclmark.kinds.pieces import kind as pieces
 from cclmark.kinds.profile import kind as profile
 from cclmark.kinds.replay import kind as replay
 from cclmark.kinds.train import kind as train
-from cclmark.results.journal import Journal, JournalReader, Line
-from cclmark.results.kind import Kind
-from cclmark.results.schema import Header
 
 if TYPE_CHECKING:
     from cclmark.document.report_kind import ReportKind

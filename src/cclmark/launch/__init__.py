@@ -1,6 +1,6 @@
 """Starts ranks, supervises them until all have exited, and reports why a run ended.
 
-Imports: analysis, explain, plan, rendezvous, results, trace.
+Imports: analysis, base, explain, journal, rendezvous, trace, work.
 
 Before a run, ``placement.py`` detects the launcher, ``meeting.py`` and ``coordinator.py`` connect
 its processes, ``devices.py`` chooses devices. ``request.py`` has the request, the listener to its

@@ -10,14 +10,14 @@ from typing import Protocol
 
 import msgspec
 
+from cclmark.journal.machine import complete_from_nvml
+from cclmark.journal.schema import DeviceDescription, Machine
+from cclmark.journal.topology import relations_between
 from cclmark.launch.mpi import MpiRanks
 from cclmark.launch.ranks import RankProcess, end_ranks, kill_ranks, start_rank
 from cclmark.launch.stacks import collect_stacks
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.messages import Described, Job, RankStatus
-from cclmark.results.machine import complete_from_nvml
-from cclmark.results.schema import DeviceDescription, Machine
-from cclmark.results.topology import relations_between
 
 OVERTIME_S = 3.0  # a rank reports its own timeouts; after this time its supervisor does
 # A rank's stack is requested before its deadline, because afterwards the rank may have exited.

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from textwrap import indent
 
 from cclmark.analysis.hosts import differences_between
-from cclmark.errors import (
+from cclmark.base.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
     EXIT_MISSING,
@@ -24,6 +24,7 @@ from cclmark.errors import (
     RankError,
     UnreadError,
 )
+from cclmark.base.signals import ENDING, noted, raise_if_ended
 from cclmark.launch.coordinator import (
     Coordinator,
     RankLayout,
@@ -41,7 +42,6 @@ from cclmark.launch.ras import RasQuery
 from cclmark.launch.request import Listener, Outcome, Request, ResultDelivery
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import Failed, RankStatus
-from cclmark.signals import ENDING, noted, raise_if_ended
 
 _POLL_S = 0.02
 _GATHER_FAILURES_S = 1.5  # wait for the other ranks to report their state

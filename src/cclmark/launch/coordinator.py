@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from cclmark import __version__
-from cclmark.errors import (
+from cclmark.base.errors import (
     EXIT_DIED,
     EXIT_MISSING,
     EXIT_USAGE,
@@ -20,12 +20,15 @@ from cclmark.errors import (
     RankError,
     UsageError,
 )
+from cclmark.base.signals import deferred, raise_if_ended
+from cclmark.journal.host_processors import spread_over_cores
+from cclmark.journal.machine import describe_host
+from cclmark.journal.schema import HostDescription
 from cclmark.launch.agent import Agent, LocalAgent
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.follower import CUT_S, SILENCE_S, follow
 from cclmark.launch.meeting import SECRET_VARIABLE, Meeting, open_meeting
 from cclmark.launch.placement import Placement
-from cclmark.plan.sizes import in_ranges
 from cclmark.rendezvous.messages import (
     OF_PROCESSES,
     Abort,
@@ -41,10 +44,7 @@ from cclmark.rendezvous.messages import (
     Start,
 )
 from cclmark.rendezvous.server import Server
-from cclmark.results.host_processors import spread_over_cores
-from cclmark.results.machine import describe_host
-from cclmark.results.schema import HostDescription
-from cclmark.signals import deferred, raise_if_ended
+from cclmark.work.sizes import in_ranges
 
 _POLL_S = 0.02
 _PLACES = ("--journal", "--output", "-O")

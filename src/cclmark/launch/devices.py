@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cclmark.errors import MissingError, UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.launch.placement import Placement
-from cclmark.plan.runtimes import (
+from cclmark.work.runtimes import (
     ACCELERATOR_RUNTIMES,
     MOST_HOST_RANKS,
     AcceleratorRuntime,

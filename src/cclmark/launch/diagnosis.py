@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cclmark.launch.coordinator import Coordinator
-from cclmark.plan.items import Item
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import Failed
+from cclmark.work.items import Item
 
 _WITH_OPERATIONS = ("warm-up", "timing", "replaying", "verification", "explaining", "tracing")
 _AT_REST = "waiting for other pairs"

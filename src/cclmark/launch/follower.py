@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Mapping
 
-from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, RankError
+from cclmark.base.errors import EXIT_DIED, EXIT_INTERRUPTED, RankError
+from cclmark.base.signals import deferred, raise_if_ended
+from cclmark.journal.schema import Machine
 from cclmark.launch.agent import LocalAgent, describe_devices
 from cclmark.launch.meeting import ADDRESS_VARIABLE, SECRET_VARIABLE, find_meeting
 from cclmark.launch.placement import Placement
@@ -27,8 +29,6 @@ from cclmark.rendezvous.messages import (
     Start,
     ToProcess,
 )
-from cclmark.results.schema import Machine
-from cclmark.signals import deferred, raise_if_ended
 
 _POLL_S = 0.02
 _BEAT_S = 0.5

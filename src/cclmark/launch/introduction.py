@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cclmark.analysis.hosts import unlike_devices
-from cclmark.errors import MissingError
+from cclmark.base.errors import MissingError
+from cclmark.journal.schema import DeviceDescription, LibraryDescription, Link, Relation
+from cclmark.journal.topology import relations_across, relations_between
 from cclmark.launch.agent import describe_devices
 from cclmark.launch.coordinator import Coordinator, RankLayout
 from cclmark.launch.rank_messages import RankMessages
 from cclmark.launch.request import Request, ResultDelivery, Surroundings
-from cclmark.plan.sizes import in_ranges
 from cclmark.rendezvous.messages import Describe, Described, Hello
-from cclmark.results.schema import DeviceDescription, LibraryDescription, Link, Relation
-from cclmark.results.topology import relations_across, relations_between
+from cclmark.work.sizes import in_ranges
 
 
 def surroundings_of(

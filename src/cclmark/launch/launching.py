@@ -13,15 +13,15 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, EXIT_USAGE
+from cclmark.base.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, EXIT_USAGE
 from cclmark.explain.chaining import chaining_notices, without_second_process
+from cclmark.journal.item_results import Result
+from cclmark.journal.schema import Explanation, Paths
 from cclmark.launch.attempt import run_attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.plan.libraries import plug_ins_of
-from cclmark.plan.variants import LIBRARY, Assignment, Variant, Varied
 from cclmark.rendezvous.messages import Failed, RankStatus
-from cclmark.results.item_results import Result
-from cclmark.results.schema import Explanation, Paths
+from cclmark.work.libraries import plug_ins_of
+from cclmark.work.variants import LIBRARY, Assignment, Variant, Varied
 
 _STATUS = {"timeout": "timeout", "error": "died"}
 _MOST_IN_A_ROW = 3  # consecutive hangs, after which the next case would probably hang too

@@ -23,12 +23,12 @@ from pathlib import Path
 import msgspec
 import zmq
 
-from cclmark.errors import MissingError, RankError, UsageError
+from cclmark.base.errors import MissingError, RankError, UsageError
+from cclmark.base.signals import raise_if_ended
 from cclmark.launch.placement import HYDRA, Placement, launching_program
 from cclmark.rendezvous.interfaces import address_of, is_own
 from cclmark.rendezvous.keys import LEAST_SECRET_CHARACTERS, SECRET_BYTES, Keys
 from cclmark.rendezvous.server import Server
-from cclmark.signals import raise_if_ended
 
 SECRET_VARIABLE = "CCLMARK_SECRET"
 ADDRESS_VARIABLE = "CCLMARK_ADDRESS"

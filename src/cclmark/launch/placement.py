@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 
 LAUNCHER_VARIABLE = "CCLMARK_LAUNCHER"
 STEP_VARIABLE = "CCLMARK_STEP"

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cclmark.errors import UsageError
-from cclmark.printable import plain
+from cclmark.base.errors import UsageError
+from cclmark.base.printable import plain
 
 _PROC = Path("/proc")
 #: Libraries of collective communication, by the beginning of the file's name.

@@ -9,6 +9,8 @@ import msgspec
 
 from cclmark.explain.operation import MESSAGES, Operation
 from cclmark.explain.paths import Route, rings_by_channel, trees_by_channel
+from cclmark.journal.item_results import Result
+from cclmark.journal.schema import Explanation, Paths, Ring, Tree
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.diagnosis import StallWatch
 from cclmark.launch.request import Listener, Request, ResultDelivery
@@ -25,8 +27,6 @@ from cclmark.rendezvous.messages import (
     Observed,
     Traced,
 )
-from cclmark.results.item_results import Result
-from cclmark.results.schema import Explanation, Paths, Ring, Tree
 from cclmark.trace.rank_trace import trace_of
 
 _PLUG_IN = "plug-in"

@@ -7,13 +7,13 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
-from cclmark.errors import MissingError
+from cclmark.base.errors import MissingError
 from cclmark.launch.coordinator import Coordinator, RankLayout
 from cclmark.launch.request import Request
-from cclmark.plan.binding import Binding, format_processors
-from cclmark.plan.libraries import added_libraries
-from cclmark.plan.sizes import in_ranges
 from cclmark.rendezvous.messages import Job, encoded_plan
+from cclmark.work.binding import Binding, format_processors
+from cclmark.work.libraries import added_libraries
+from cclmark.work.sizes import in_ranges
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from cclmark.launch.coordinator import Coordinator
-from cclmark.launch.devices import DeviceChoice
-from cclmark.plan.items import Item
-from cclmark.plan.libraries import BRIDGE
-from cclmark.rendezvous.messages import Failed, RankStatus
-from cclmark.results.item_results import Result
-from cclmark.results.kind import Kind
-from cclmark.results.schema import (
+from cclmark.journal.item_results import Result
+from cclmark.journal.kind import Kind
+from cclmark.journal.schema import (
     Condition,
     DeviceDescription,
     Explanation,
@@ -26,7 +21,12 @@ from cclmark.results.schema import (
     Relation,
     Settings,
 )
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.devices import DeviceChoice
+from cclmark.rendezvous.messages import Failed, RankStatus
 from cclmark.trace.rank_trace import RankTrace
+from cclmark.work.items import Item
+from cclmark.work.libraries import BRIDGE
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cclmark.signals import STACK_SIGNAL
+from cclmark.base.signals import STACK_SIGNAL
 
 _POLL_S = 0.005
 _MOST_BYTES = 1 << 16
@@ -193,7 +193,7 @@ def _python(lines: Sequence[str]) -> list[str]:
 
 def _starts_a_rank(path: str, name: str) -> bool:
     entries = ("run_rank", "main", "<module>")
-    own = path.endswith(("cclmark/run/worker.py", "cclmark/rank_process.py")) and name in entries
+    own = path.endswith(("cclmark/rank/worker.py", "cclmark/rank_process.py")) and name in entries
     return own or path.startswith("<frozen")
 
 

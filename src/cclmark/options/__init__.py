@@ -1,6 +1,6 @@
 """Options that several commands have, and what becomes of them.
 
-Imports: analysis, launch, plan, references, results, run, recording.
+Imports: analysis, base, journal, launch, rank, recording, references, work.
 
 ``command.py`` makes a click command of groups of options, ``groups.py`` has the groups, and
 ``types.py`` the types, which parse and check a value where it enters; ``printed_help.py`` prints

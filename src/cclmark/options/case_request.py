@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.summary import usual_clock
-from cclmark.errors import MissingError, UsageError
+from cclmark.base.errors import MissingError, UsageError
+from cclmark.journal.journal_file import JournalReader
+from cclmark.journal.kind import Kind
+from cclmark.journal.schema import Settings
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.options import groups, like
@@ -20,11 +23,12 @@ from cclmark.options.chosen_libraries import (
 from cclmark.options.command import part
 from cclmark.options.groups import AUTO_PLACEMENT
 from cclmark.options.varied import check_config
-from cclmark.plan.binding import Binding
-from cclmark.plan.cases import Case, Sweep, UnevenPattern, rows_pattern
-from cclmark.plan.inject import Injection
-from cclmark.plan.islands import Island, parse_islands
-from cclmark.plan.libraries import (
+from cclmark.rank import locate
+from cclmark.work.binding import Binding
+from cclmark.work.cases import Case, Sweep, UnevenPattern, rows_pattern
+from cclmark.work.inject import Injection
+from cclmark.work.islands import Island, parse_islands
+from cclmark.work.libraries import (
     AUTO_MEMORY,
     BRIDGE,
     names_for,
@@ -32,12 +36,8 @@ from cclmark.plan.libraries import (
     require_torch_devices,
     torch_backend_of,
 )
-from cclmark.plan.operations import ALL_ROOTS, DTYPE_BYTES, OPERATIONS, moves_data
-from cclmark.plan.sizes import format_size, sweep
-from cclmark.results.journal import JournalReader
-from cclmark.results.kind import Kind
-from cclmark.results.schema import Settings
-from cclmark.run import locate
+from cclmark.work.operations import ALL_ROOTS, DTYPE_BYTES, OPERATIONS, moves_data
+from cclmark.work.sizes import format_size, sweep
 
 
 def check_faults(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from cclmark.errors import EXIT_OK, Followed, UsageError
+from cclmark.base.errors import EXIT_OK, Followed, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement, is_primary
 from cclmark.options.groups import CaseOptions, DeviceOptions
-from cclmark.plan.libraries import require_torch_devices, runtimes_of, usual_runtime
-from cclmark.plan.runtimes import NamedDevices, parse_devices
+from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices
-from cclmark.run import locate
+from cclmark.work.libraries import require_torch_devices, runtimes_of, usual_runtime
+from cclmark.work.runtimes import NamedDevices, parse_devices
 
 
 def devices_for(flags: CaseOptions) -> NamedDevices:

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cclmark.errors import MissingError, UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import SRUN, launching_program
 from cclmark.launch.request import Request
 from cclmark.options.command import part
 from cclmark.options.groups import CaseOptions, ModuleOptions
-from cclmark.plan.libraries import (
+from cclmark.rank import locate
+from cclmark.work.libraries import (
     BRIDGE,
     added_libraries,
     all_libraries,
@@ -28,7 +29,6 @@ from cclmark.plan.libraries import (
     torch_backend_of,
     usual_runtime,
 )
-from cclmark.run import locate
 
 PLAIN_SRUN = (
     "this srun started its tasks without an MPI plug-in: use srun --mpi=pmix for Open MPI or "
@@ -101,7 +101,7 @@ def _named_ccls(flags: CaseOptions, coordinator: Coordinator) -> list[str]:
         if flags.ccl_path and runtime == "host":
             raise UsageError("--ccl-path is not supported: the library of the host is built in")
         return [_native_ccl(flags, runtime)]
-    from cclmark.run.probe import count_devices
+    from cclmark.rank.probe import count_devices
 
     names = list(dict.fromkeys(meant_by(name, runtime) for name in flags.ccl))
     for name in names:

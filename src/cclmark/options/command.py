@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 from click.core import ParameterSource
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.options.printed_help import Example, SaysHelp
 
 if TYPE_CHECKING:

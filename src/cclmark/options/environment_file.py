@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _EXPORT = re.compile(r"export[ \t]+([^=\s]+)=(.*)")

@@ -39,9 +39,9 @@ from cclmark.options.types import (
     Size,
     WholeNumber,
 )
-from cclmark.plan.operations import COLLECTIVES, parse_dtypes, parse_reductions, parse_root
-from cclmark.plan.runtimes import NamedDevices, parse_devices
-from cclmark.plan.work_beside import MATMUL, TRIAD
+from cclmark.work.operations import COLLECTIVES, parse_dtypes, parse_reductions, parse_root
+from cclmark.work.runtimes import NamedDevices, parse_devices
+from cclmark.work.work_beside import MATMUL, TRIAD
 
 #: One or several operations, which are not all by a word.
 OPERATION_NAMES = Names(COLLECTIVES, "operation", every=False, exact=True)
@@ -134,7 +134,7 @@ class RootOptions:
 
 
 def _varied(text: str) -> tuple[str, list[str]]:
-    from cclmark.plan.variants import parse_vary
+    from cclmark.work.variants import parse_vary
 
     return parse_vary(text)
 
@@ -224,7 +224,7 @@ class LibraryDescriptionOptions:
 
     def add_ccl_files(self) -> None:
         """Registers the libraries of ``--ccl-file`` in this process. Raises UsageError."""
-        from cclmark.plan.libraries import add_library_files
+        from cclmark.work.libraries import add_library_files
 
         add_library_files([Path(file) for file in self.ccl_files])
 

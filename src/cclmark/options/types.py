@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from cclmark.errors import UsageError
-from cclmark.plan.sizes import parse_duration, parse_size, size_text
+from cclmark.base.errors import UsageError
+from cclmark.work.sizes import parse_duration, parse_size, size_text
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)", re.ASCII)
 _MOST_PERCENT = 1000.0  # more is a typing error, and a check that cannot fail

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection
 
-from cclmark.errors import UsageError
-from cclmark.printable import plain
+from cclmark.base.errors import UsageError
+from cclmark.base.printable import plain
 from cclmark.references.reference import Reference
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.journal.schema import Settings, settings_without_sweep
+from cclmark.journal.setting_values import read_configuration_files
 from cclmark.launch.coordinator import Coordinator
 from cclmark.options.command import part
 from cclmark.options.groups import (
@@ -15,11 +17,11 @@ from cclmark.options.groups import (
     ComputeOptions,
     StepOptions,
 )
-from cclmark.plan.binding import Binding
-from cclmark.plan.computations import Compute
-from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import MPI, torch_backend_of
-from cclmark.plan.library_settings import (
+from cclmark.work.binding import Binding
+from cclmark.work.computations import Compute
+from cclmark.work.inject import Injection
+from cclmark.work.libraries import MPI, torch_backend_of
+from cclmark.work.library_settings import (
     check_combination,
     check_value,
     configuration_files_of,
@@ -33,7 +35,7 @@ from cclmark.plan.library_settings import (
     unlisted_setting,
     variable_of_option,
 )
-from cclmark.plan.variants import (
+from cclmark.work.variants import (
     COMMUNICATOR,
     DEFAULT,
     LIBRARY,
@@ -46,9 +48,7 @@ from cclmark.plan.variants import (
     Variant,
     variants_of,
 )
-from cclmark.plan.work_beside import MATMUL, TRIAD
-from cclmark.results.schema import Settings, settings_without_sweep
-from cclmark.results.setting_values import read_configuration_files
+from cclmark.work.work_beside import MATMUL, TRIAD
 
 _UNKNOWN_VERSION = ""
 

@@ -1,6 +1,6 @@
 """What programs communicate: the observations of processes, and the profile made of them.
 
-Imports: explain, plan, results.
+Imports: base, explain, journal, work.
 
 Sources are logs of the plug-in that count calls (``profile_log.py``; engine/plugin/call_profile.cpp
 counts in place in a mapped file, so logs stay small and those of killed processes are readable) and

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cclmark.plan.operations import OPERATIONS
-from cclmark.plan.profiled import MOST_RANKS
+from cclmark.work.operations import OPERATIONS
+from cclmark.work.profiled import MOST_RANKS
 
 #: The operations in which every rank needs data of all others, because all do the same work: their
 #: kernels end together, so that the rank that arrives last has the shortest kernel.

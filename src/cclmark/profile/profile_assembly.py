@@ -14,8 +14,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
-from cclmark.errors import UsageError
-from cclmark.plan.profiled import ProfiledOperation
+from cclmark.base.errors import UsageError
+from cclmark.journal.item_results import ProfileResult
+from cclmark.journal.schema import (
+    ProcessTimeline,
+    Profile,
+    ProfiledCall,
+    ProfiledChoice,
+    ProfileFigures,
+    ProfileGroup,
+    ProfileProcess,
+    Settings,
+)
 from cclmark.profile.intervals import Interval, length_of, lengths_within, union_of, without
 from cclmark.profile.observed import (
     MESSAGES,
@@ -32,17 +42,7 @@ from cclmark.profile.repetitions import (
     moments_of,
     period_of,
 )
-from cclmark.results.item_results import ProfileResult
-from cclmark.results.schema import (
-    ProcessTimeline,
-    Profile,
-    ProfiledCall,
-    ProfiledChoice,
-    ProfileFigures,
-    ProfileGroup,
-    ProfileProcess,
-    Settings,
-)
+from cclmark.work.profiled import ProfiledOperation
 
 _NS = 1e-9
 _MOST_OF_WINDOW = 4096  # calls of a process

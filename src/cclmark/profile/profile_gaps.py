@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cclmark.plan.operations import OPERATIONS
-from cclmark.plan.sizes import format_size
+from cclmark.journal.item_results import ProfileResult
+from cclmark.journal.schema import Profile, ProfileGroup
 from cclmark.profile.observed import MESSAGES
 from cclmark.profile.profile_log import ProfileLog
-from cclmark.results.item_results import ProfileResult
-from cclmark.results.schema import Profile, ProfileGroup
+from cclmark.work.operations import OPERATIONS
+from cclmark.work.sizes import format_size
 
 _MOST_DIFFERENCES = 8
 #: Operations that only some ranks of a group call, or that ranks call in different numbers or with

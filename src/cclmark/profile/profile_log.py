@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.explain.operation import COPY_ENGINE, MESSAGES, dtype_of
 from cclmark.explain.plugin_log import RECORD, PluginLog, open_plugin_log, text_of
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.profile.observed import (
     ObservedCall,
     ObservedGroup,
@@ -23,6 +22,7 @@ from cclmark.profile.observed import (
     ObservedProcess,
     nccl_version,
 )
+from cclmark.work.operations import DTYPE_BYTES, OPERATIONS
 
 _TIMES = struct.Struct("=4x4xQ5Q72x")  # the kernel times of an operation
 _COMMUNICATOR, _CALLED, _OPERATION, _KERNEL_TIMES, _CALL, _PROCESS = 1, 16, 17, 18, 19, 20

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median, quantiles
 
+from cclmark.journal.schema import ProfileRepetitions
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.profile.observed import MESSAGES, SEND, ObservedCall, ObservedProcess
-from cclmark.results.schema import ProfileRepetitions
 
 _MOST_CALLS = 100_000  # that are searched, from each end
 _LEAST_REPEATS = 3

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from cclmark.errors import OutputError, UnreadError, UsageError
-from cclmark.printable import plain
-from cclmark.results.page_journals import file_of
+from cclmark.base.errors import OutputError, UnreadError, UsageError
+from cclmark.base.printable import plain
+from cclmark.journal.page_journals import file_of
 
 STANDARD_OUTPUT = Path("-")  # as users write it
 _READER_S = 10.0  # limit of the wait for the reader of a named pipe

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from cclmark.errors import EXIT_OK, CclmarkError, Followed, UsageError
+from cclmark.base.errors import EXIT_OK, CclmarkError, Followed, UsageError
 from cclmark.launch.coordinator import (
     Coordinator,
     coordinator_of_one,
@@ -24,7 +24,7 @@ from cclmark.launch.devices import (
     quick_cuda_count,
 )
 from cclmark.launch.placement import STEP_VARIABLE, Placement, find_placement, notices_alone
-from cclmark.plan.runtimes import NamedDevices
+from cclmark.work.runtimes import NamedDevices
 
 
 @contextmanager
@@ -178,7 +178,7 @@ def devices_here(runtime: str) -> int:
     quick = quick_cuda_count() if runtime == "cuda" else None
     if quick is not None:
         return quick
-    from cclmark.run.probe import count_devices
+    from cclmark.rank.probe import count_devices
 
     with libraries_on_standard_error():
         return count_devices(runtime)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
 
-from cclmark.errors import OutputError, UsageError
+from cclmark.base.errors import OutputError, UsageError
+from cclmark.base.streams import patient_text
 from cclmark.recording.atomic import (
     STANDARD_OUTPUT,
     fault_of,
@@ -19,7 +20,6 @@ from cclmark.recording.atomic import (
     write_whole,
 )
 from cclmark.recording.standard_output import StandardOutput
-from cclmark.streams import patient_text
 
 
 class Output(StandardOutput):

@@ -19,12 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TextIO
 
 from cclmark import __version__
-from cclmark.document.exporter import Connects, Explains, Exporter, HasNotices, Observer
-from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
-from cclmark.document.report_kind import View
-from cclmark.document.text import clock_text, counted
-from cclmark.errors import (
+from cclmark.base.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
     EXIT_MISSING,
@@ -32,20 +27,17 @@ from cclmark.errors import (
     EXIT_WRONG,
     UnreadError,
 )
-from cclmark.launch.launching import explain_items, launch_items
-from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.plan.items import Item
-from cclmark.plan.outline import outline_of
-from cclmark.printable import plain, plain_lines, printable
-from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import Output
-from cclmark.recording.resuming import InPlan, Repetition, Resumed
-from cclmark.recording.run_files import new_journal
-from cclmark.rendezvous.messages import RankStatus
-from cclmark.results.item_results import Result
-from cclmark.results.journal import JournalWriter
-from cclmark.results.machine import kept_environment, readable
-from cclmark.results.schema import (
+from cclmark.base.printable import plain, plain_lines, printable
+from cclmark.base.signals import deferred
+from cclmark.document.exporter import Connects, Explains, Exporter, HasNotices, Observer
+from cclmark.document.exporters import exporter_of
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
+from cclmark.document.text import clock_text, counted
+from cclmark.journal.item_results import Result
+from cclmark.journal.journal_file import JournalWriter
+from cclmark.journal.machine import kept_environment, readable
+from cclmark.journal.schema import (
     SCHEMA_VERSION,
     Condition,
     Explanation,
@@ -55,8 +47,16 @@ from cclmark.results.schema import (
     Predecessor,
     Trace,
 )
-from cclmark.results.surroundings import surroundings_changed
-from cclmark.signals import deferred
+from cclmark.journal.surroundings import surroundings_changed
+from cclmark.launch.launching import explain_items, launch_items
+from cclmark.launch.request import Listener, Outcome, Request, Surroundings
+from cclmark.recording.atomic import refuse_to_lose
+from cclmark.recording.output import Output
+from cclmark.recording.resuming import InPlan, Repetition, Resumed
+from cclmark.recording.run_files import new_journal
+from cclmark.rendezvous.messages import RankStatus
+from cclmark.work.items import Item
+from cclmark.work.outline import outline_of
 
 _NO_VIEW = View()
 _ERASE = "\r\x1b[K"

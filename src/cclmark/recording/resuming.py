@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.base.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.journal.item_results import Result
+from cclmark.journal.journal_file import JournalReader
+from cclmark.journal.resume import Remainder, place_of, remainder_of
+from cclmark.journal.schema import Footer, Header, Predecessor
 from cclmark.launch.request import Request
-from cclmark.plan.outline import outline_of
-from cclmark.results.item_results import Result
-from cclmark.results.journal import JournalReader
-from cclmark.results.resume import Remainder, place_of, remainder_of
-from cclmark.results.schema import Footer, Header, Predecessor
+from cclmark.work.outline import outline_of
 
 
 @dataclass

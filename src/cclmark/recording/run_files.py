@@ -8,7 +8,7 @@ import os
 from datetime import datetime, timezone
 from pathlib import Path
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 
 _DIRECTORY = Path("cclmark-runs")
 

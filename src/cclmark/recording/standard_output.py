@@ -7,7 +7,7 @@ import select
 import sys
 from typing import TextIO
 
-from cclmark.errors import OutputError, UnreadError
+from cclmark.base.errors import OutputError, UnreadError
 
 
 class StandardOutput:

@@ -1,6 +1,6 @@
 """Published figures and figures of the user's own machines, for comparison with results.
 
-Imports: analysis, plan, results.
+Imports: analysis, base, journal, work.
 
 ``reference_store.py`` finds the files: shipped ones (``data/``), in the user's data home and in
 CCLMARK_REFERENCES. ``reference_files.py`` parses them to references (``reference.py``),

@@ -8,15 +8,15 @@ from dataclasses import replace
 import msgspec
 
 from cclmark.analysis.statistics import median
-from cclmark.plan.device_names import is_known, kind_of
-from cclmark.plan.items import P2P
-from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
+from cclmark.journal.item_results import TransferResult
+from cclmark.journal.schema import Header, Relation, TransferSummary
 from cclmark.references.match import Match, tool_difference
 from cclmark.references.reference import Reference
 from cclmark.references.reference_curves import SATURATED_BYTES
-from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import Header, Relation, TransferSummary
+from cclmark.work.device_names import is_known, kind_of
+from cclmark.work.items import P2P
+from cclmark.work.sizes import format_size
+from cclmark.work.transfers import Transfer
 
 _HOSTS = "whether the two devices are on one host is unknown"
 _SAME_LIMIT = 0.05  # of a link's specified rate, which sources round

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cclmark.plan.libraries import title_of
-from cclmark.plan.library_settings import settings_of
-from cclmark.plan.operations import OPERATIONS
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Header
 from cclmark.references.reference import Reference, devices_text
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Header
+from cclmark.work.libraries import title_of
+from cclmark.work.library_settings import settings_of
+from cclmark.work.operations import OPERATIONS
 
 # Below this size a reference depends on processors as much as on devices: it decides nothing.
 LEAST_JUDGED_BYTES = 1 << 20

@@ -11,16 +11,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cclmark.plan.cases import Case
-from cclmark.plan.device_names import is_known, kind_of
-from cclmark.plan.libraries import title_of
-from cclmark.plan.operations import OPERATIONS, info_of
-from cclmark.plan.setting_checks import allows
+from cclmark.journal.method import is_of_method, unusual_method
+from cclmark.journal.schema import Header, Summary
 from cclmark.references.match import LEAST_JUDGED_BYTES, Match, tool_difference
 from cclmark.references.reference import Reference
 from cclmark.references.reference_curves import SATURATED_BYTES, CurveGroup, groups_of
-from cclmark.results.method import is_of_method, unusual_method
-from cclmark.results.schema import Header, Summary
+from cclmark.work.cases import Case
+from cclmark.work.device_names import is_known, kind_of
+from cclmark.work.libraries import title_of
+from cclmark.work.operations import OPERATIONS, info_of
+from cclmark.work.setting_checks import allows
 
 # Below this size the time depends on the processors that launch an operation.
 _LAUNCH_BOUND_BYTES = 1 << 20

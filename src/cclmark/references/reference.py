@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cclmark.plan.items import P2P
-from cclmark.plan.operations import OPERATIONS, moves_data
-from cclmark.plan.sizes import format_size
+from cclmark.work.items import P2P
+from cclmark.work.operations import OPERATIONS, moves_data
+from cclmark.work.sizes import format_size
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.summary import judged_summary
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
+from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.references.match import LEAST_JUDGED_BYTES, Match
-from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.work.cases import Case
+from cclmark.work.operations import moves_data
+from cclmark.work.sizes import format_size
+from cclmark.work.transfers import Transfer
 
 _BAD = ("wrong", "timeout", "died")
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cclmark.plan.sizes import format_size
 from cclmark.references.match import bandwidth_of, device_bandwidth_of
 from cclmark.references.reference import Reference
+from cclmark.work.sizes import format_size
 
 # From this size on a larger message is hardly faster. Beyond the ends of a curve, and with another
 # number of devices of one host, only figures of this size or more are compared.

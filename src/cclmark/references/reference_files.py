@@ -10,15 +10,15 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.errors import UsageError
-from cclmark.plan.device_names import kind_of
-from cclmark.plan.items import P2P
-from cclmark.plan.operations import REDUCTIONS, parse_dtypes
-from cclmark.plan.sizes import parse_size
-from cclmark.plan.thresholds import meant
-from cclmark.plan.transfers import DIRECTIONS, ENGINES, KERNELS, LATENCY_METHODS, MEASURES
-from cclmark.printable import plain, printable
+from cclmark.base.errors import UsageError
+from cclmark.base.printable import plain, printable
 from cclmark.references.reference import COPIES, SUBJECTS, Reference, Source
+from cclmark.work.device_names import kind_of
+from cclmark.work.items import P2P
+from cclmark.work.operations import REDUCTIONS, parse_dtypes
+from cclmark.work.sizes import parse_size
+from cclmark.work.thresholds import meant
+from cclmark.work.transfers import DIRECTIONS, ENGINES, KERNELS, LATENCY_METHODS, MEASURES
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,2})?", re.ASCII)
 _NOTHING = ("-", "x")  # in a cell: unknown, or no such pair

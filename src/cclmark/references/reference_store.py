@@ -6,8 +6,8 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from cclmark.errors import UsageError
-from cclmark.files import shipped_toml_files
+from cclmark.base.errors import UsageError
+from cclmark.base.files import shipped_toml_files
 from cclmark.references.reference import Reference
 from cclmark.references.reference_files import parse_references
 

@@ -10,15 +10,15 @@ import msgspec
 
 from cclmark.analysis.irregularities import NOISY_CV
 from cclmark.analysis.statistics import coefficient_of_variation
-from cclmark.errors import UsageError
-from cclmark.plan.device_names import is_known, kind_of
-from cclmark.plan.items import P2P
-from cclmark.plan.operations import moves_data
-from cclmark.plan.transfers import Transfer
-from cclmark.results.item_results import CaseResult, TransferResult, device_summary
-from cclmark.results.journal import Journal
-from cclmark.results.method import unusual_method
-from cclmark.results.schema import DeviceTime, Header
+from cclmark.base.errors import UsageError
+from cclmark.journal.item_results import CaseResult, TransferResult, device_summary
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.method import unusual_method
+from cclmark.journal.schema import DeviceTime, Header
+from cclmark.work.device_names import is_known, kind_of
+from cclmark.work.items import P2P
+from cclmark.work.operations import moves_data
+from cclmark.work.transfers import Transfer
 
 # Why a result is not good enough to be a reference, to follow a number of figures.
 UNSETTLED = "did not converge"

@@ -1,6 +1,6 @@
 """Messages between the processes of a run, and the memory that they share.
 
-Imports: explain, plan, results.
+Imports: base, explain, journal, work.
 
 Sockets (ZeroMQ) are encrypted and authenticated by CURVE keys and a one-time token, which
 ``keys.py`` derives from the secret of the run, on loopback and between hosts. ``server.py`` belongs

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 import zmq
 
-from cclmark.errors import RankError
+from cclmark.base.errors import RankError
 from cclmark.rendezvous.keys import Access, Keys
 from cclmark.rendezvous.messages import (
     Clocked,

@@ -9,10 +9,7 @@ import msgspec
 
 from cclmark.explain.operation import Operation
 from cclmark.explain.paths import RankPaths
-from cclmark.plan.items import Item
-from cclmark.plan.library_files import Library
-from cclmark.rendezvous.keys import Access
-from cclmark.results.schema import (
+from cclmark.journal.schema import (
     Condition,
     DeviceDescription,
     HostDescription,
@@ -21,6 +18,9 @@ from cclmark.results.schema import (
     Relation,
     Settings,
 )
+from cclmark.rendezvous.keys import Access
+from cclmark.work.items import Item
+from cclmark.work.library_files import Library
 
 
 class Job(msgspec.Struct):
@@ -29,7 +29,7 @@ class Job(msgspec.Struct):
     ``parent_pid`` and the descriptors refer to the supervising process. ``hosts``: a number for the
     host of every rank, empty for a single host. ``mpi``: the rank was started below an mpirun.
 
-    ``kind``: its name, see results.kind.Kind. ``plan``: its items, encoded. A rank has one device,
+    ``kind``: its name, see journal.kind.Kind. ``plan``: its items, encoded. A rank has one device,
     or all.
     ``modules``: modules to import before a backend of torch is looked up. ``pending``: the indices
     of the items to measure, empty for all; each cycle continues the numbering of the one before.

@@ -14,20 +14,20 @@ from typing import Any
 
 import msgspec
 
+from cclmark.base.printable import plain, printable
 from cclmark.document.blocks import Document
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import left_out
-from cclmark.kinds.registry import report_kind
-from cclmark.printable import plain, printable
-from cclmark.results.journal import HEADER_BEGIN, Journal, with_checksum, without_checksum
-from cclmark.results.page_journals import (
+from cclmark.journal.journal_file import HEADER_BEGIN, Journal, with_checksum, without_checksum
+from cclmark.journal.page_journals import (
     JOURNALS_ID,
     MOST_BYTES,
     PAGE_VERSION,
     PackedJournals,
     pack,
 )
+from cclmark.kinds.registry import report_kind
 
 DOCUMENTS_ID = "cclmark-documents"
 DOCUMENT_VERSION = 1

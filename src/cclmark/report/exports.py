@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from itertools import islice
 from typing import Any
 
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.document.columns import Cell, Column, Layout, Row, columns, csv_line
 from cclmark.document.device_labels import device_labels
 from cclmark.document.exporter import Connects, Exporter, HasNotices, Observer, Profiles
@@ -20,11 +21,10 @@ from cclmark.document.reference_notes import Load, ReferenceNotes, no_references
 from cclmark.document.report_kind import RunLabels, View
 from cclmark.document.step_words import STEP_RUN_FIELDS
 from cclmark.document.text import counted
-from cclmark.errors import MissingError, UsageError
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header, Settings
 from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.kinds.registry import KINDS, report_kind
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header, Settings
 
 
 def replayed(

@@ -18,11 +18,11 @@ from cclmark.document.head import (
 from cclmark.document.insight_words import MOST_NAMED, amount, listed, sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.soundness import of_completeness
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.resume import differing_settings
+from cclmark.journal.schema import Header
+from cclmark.journal.surroundings import differing_memory, told_by_both
 from cclmark.kinds.registry import report_kind
-from cclmark.results.journal import Journal
-from cclmark.results.resume import differing_settings
-from cclmark.results.schema import Header
-from cclmark.results.surroundings import differing_memory, told_by_both
 
 Group = tuple[str, list[Finding]]
 # Settings that change the meaning of a time, not only its precision.

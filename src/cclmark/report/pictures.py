@@ -8,9 +8,9 @@ import textwrap
 import warnings
 from typing import Any
 
+from cclmark.base.errors import MissingError
 from cclmark.document.chart_model import Boxes, BoxSeries, Chart, ChartCurve, Heat, Lines
-from cclmark.errors import MissingError
-from cclmark.plan.sizes import format_size
+from cclmark.work.sizes import format_size
 
 # As on the page: Okabe and Ito's colours, distinguishable with any colour vision.
 _COLOURS = (

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from cclmark import __version__
+from cclmark.base.printable import plain
 from cclmark.document.blocks import Bars, Facts, Listing, Stages, Table, unhandled
 from cclmark.document.chart_model import Chart, Heat, key_of, marked
 from cclmark.document.columns import Cell
@@ -34,12 +35,12 @@ from cclmark.document.step_words import (
 )
 from cclmark.document.text import counted
 from cclmark.document.why import predictions
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Explanation, Header, Paths, Trace, TracedStage
 from cclmark.kinds.experiment.document import size_text, variant_name
 from cclmark.kinds.experiment.figures import experiment_of
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import KINDS, report_kind
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
 from cclmark.report.embedded import embedded
 from cclmark.report.overview import (
     headline,
@@ -49,8 +50,7 @@ from cclmark.report.overview import (
     of_methods,
     together,
 )
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Explanation, Header, Paths, Trace, TracedStage
+from cclmark.work.sizes import format_size
 
 _MOST_COLUMNS = 32
 

@@ -1,6 +1,6 @@
 """The history in a browser: its runs, their reports, overlays, comparisons and trends.
 
-Imports: analysis, comparison, document, history, report, results.
+Imports: analysis, base, comparison, document, history, journal, report.
 
 All access is read only. The package depends on the history, the analysis and the reports, not on
 the code that runs measurements. ``from cclmark.serve.app import make_app`` needs Starlette.

@@ -14,8 +14,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from cclmark.base.errors import CclmarkError
 from cclmark.document.reference_notes import Load
-from cclmark.errors import CclmarkError
 from cclmark.history.history_model import RunFilter, UnknownRunError
 from cclmark.history.lists import SHORT_ID
 from cclmark.history.store import History

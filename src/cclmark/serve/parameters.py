@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.history.history_model import RunFilter, filter_of
 
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from cclmark.analysis.run_noise import OwnNoiseOf
+from cclmark.base.errors import UsageError
+from cclmark.base.printable import plain
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side
 from cclmark.comparison.words import comparison_of, require_figures
@@ -16,7 +18,6 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import Page, PageFacts, Section
 from cclmark.document.reference_notes import Load, ReferenceNotes
 from cclmark.document.text import format_time_us
-from cclmark.errors import UsageError
 from cclmark.history.history_model import StoredRun
 from cclmark.history.lists import (
     MOST_LINES,
@@ -36,11 +37,10 @@ from cclmark.history.lists import (
     verdict_of,
 )
 from cclmark.history.store import History
-from cclmark.printable import plain
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.page_journals import stem_of
 from cclmark.report.exports import export_content
 from cclmark.report.run_page import page_of
-from cclmark.results.journal import Journal
-from cclmark.results.page_journals import stem_of
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import MOST_TOGETHER, RefusalError, address, filter_by
 

@@ -13,7 +13,7 @@ from cclmark.analysis.pair_results import places_of
 from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import judged_summary
 from cclmark.analysis.transfer_results import LinkLimits, allowed_bytes_per_s, figures
-from cclmark.errors import (
+from cclmark.base.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
     EXIT_MISSING,
@@ -21,16 +21,16 @@ from cclmark.errors import (
     EXIT_USAGE,
     EXIT_WRONG,
 )
+from cclmark.journal.item_results import AUTO, CaseResult, Result, TransferResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import WrongOutput
 from cclmark.kinds.registry import KINDS
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import moves_data
-from cclmark.plan.pair_cases import Pair
-from cclmark.plan.thresholds import Threshold
-from cclmark.plan.transfers import Transfer
-from cclmark.results.item_results import AUTO, CaseResult, Result, TransferResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import WrongOutput
 from cclmark.suites.suite import SuiteCommand
+from cclmark.work.cases import Case
+from cclmark.work.operations import moves_data
+from cclmark.work.pair_cases import Pair
+from cclmark.work.thresholds import Threshold
+from cclmark.work.transfers import Transfer
 
 
 @dataclass(frozen=True)

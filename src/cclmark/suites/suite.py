@@ -11,10 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.errors import UsageError
-from cclmark.plan.operations import COLLECTIVES
-from cclmark.plan.sizes import parse_duration
-from cclmark.plan.thresholds import (
+from cclmark.base.errors import UsageError
+from cclmark.base.printable import plain_lines, printable
+from cclmark.work.operations import COLLECTIVES
+from cclmark.work.sizes import parse_duration
+from cclmark.work.thresholds import (
     Threshold,
     Words,
     WrittenThreshold,
@@ -22,7 +23,6 @@ from cclmark.plan.thresholds import (
     meant,
     parse_threshold,
 )
-from cclmark.printable import plain_lines, printable
 
 ACCELERATORS = "accelerators"  # of any vendor
 _MOST_REPEATS = 1000

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 from cclmark import __version__
+from cclmark.base.printable import plain
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import BYTES_PER_GB, escape, format_time_us
-from cclmark.printable import plain
 from cclmark.suites.checks import (
     ERROR,
     FAIL,

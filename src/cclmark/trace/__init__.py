@@ -1,6 +1,6 @@
 """Timelines of runs: what ranks recorded, on one clock, as files for a trace viewer.
 
-Imports: explain, plan.
+Imports: base, explain, work.
 
 ``rank_trace.py`` is what a rank records and sends; ``slot_tracks.py`` makes tracks of the
 engine's records of slots (engine/ccl/slot_recorder.hpp), which ``shm`` and ``bridge`` have only

@@ -33,11 +33,11 @@ from cclmark.explain.calls import kernel_of
 from cclmark.explain.operation import dtype_of
 from cclmark.explain.paths import rings_by_channel, trees_by_channel
 from cclmark.explain.plugin_log import PluginEvent
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.plan.sizes import in_ranges
 from cclmark.trace.log_events import Task
 from cclmark.trace.rank_trace import RankTrace
+from cclmark.work.cases import Case
+from cclmark.work.operations import DTYPE_BYTES
+from cclmark.work.sizes import in_ranges
 
 PLANNED = "planned"
 OBSERVED = "observed"

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
 from cclmark.trace.clocks import add_stages, event_clock, host_clock
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedFlow
 from cclmark.trace.timeline import Argument, BatchTime, Counter, RankTracks, Slice, Span, Timeline
+from cclmark.work.sizes import format_size
+from cclmark.work.transfers import Transfer
 
 
 @dataclass

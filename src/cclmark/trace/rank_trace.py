@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cclmark.errors import RankError
+from cclmark.base.errors import RankError
 from cclmark.explain.algorithm_steps import PlannedStep
 from cclmark.explain.paths import RankPaths
 

@@ -12,11 +12,11 @@ from enum import IntEnum
 from itertools import count
 from typing import NamedTuple
 
-from cclmark.errors import RankError, UsageError
-from cclmark.plan.sizes import format_size
+from cclmark.base.errors import RankError, UsageError
 from cclmark.trace.clocks import host_clock
 from cclmark.trace.rank_trace import RankTrace
 from cclmark.trace.timeline import Argument, Counter, RankTracks, Slice
+from cclmark.work.sizes import format_size
 
 _LAYOUT = struct.Struct("=qqQQiHBx")
 _MOST_EVENTS = 1 << 20

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.explain.plugin_log import PluginLog, parse_plugin_log
 from cclmark.trace.clocks import Clock, add_stages, device_clock, event_clock, host_clock
 from cclmark.trace.log_events import LogEvents, Task, add_log

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import IO, Any
 
-from cclmark.errors import MissingError
+from cclmark.base.errors import MissingError
 from cclmark.trace.timeline import RankTracks, Slice, Timeline, Track
 
 _NS_PER_US = 1e3

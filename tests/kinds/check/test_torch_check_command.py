@@ -62,7 +62,7 @@ class TestWithoutTorch:
         ],
     )
     def test_what_a_backend_cannot_do_is_told_from_what_went_wrong(self, text, expected):
-        from cclmark.run.torch_backend import cannot
+        from cclmark.rank.torch_backend import cannot
 
         assert cannot(RuntimeError(text)) is expected
         assert cannot(NotImplementedError(text))

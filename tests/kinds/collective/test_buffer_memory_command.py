@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cclmark.journal.method import unusual_method
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.results.method import unusual_method
 
 TWO = ("-g", "2", "-b", "64", "-e", "1K", "-f", "16", "-n", "1", "-w", "0")
 

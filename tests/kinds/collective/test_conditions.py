@@ -3,7 +3,7 @@
 import pynvml
 import pytest
 
-from cclmark.errors import MissingError
+from cclmark.base.errors import MissingError
 from cclmark.kinds.collective.run import HostReader, NvmlReader, reader_for
 
 

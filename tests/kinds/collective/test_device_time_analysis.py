@@ -22,11 +22,11 @@ from cclmark.analysis.summary import (
 from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import convergence_text, launches_in_words, unsettled_text
 from cclmark.document.text import half_width_text
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import DeviceTime, Samples, Settings
 from cclmark.kinds.collective.document import FIELDS
-from cclmark.plan.cases import Case
-from cclmark.results.item_results import CaseResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import DeviceTime, Samples, Settings
+from cclmark.work.cases import Case
 from samples import header_of
 
 SETTINGS = Settings(

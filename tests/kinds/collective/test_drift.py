@@ -9,10 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cclmark.analysis.statistics import median, median_half_width, median_interval
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.journal.schema import Condition
 from cclmark.kinds.collective.soak import DeviceConditions, drift_of
-from cclmark.plan.sizes import parse_duration
-from cclmark.results.schema import Condition
+from cclmark.work.sizes import parse_duration
 
 times = st.lists(st.floats(1e-7, 10), min_size=1, max_size=80)
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import pytest
 
-from cclmark.results.schema import SCHEMA_VERSION
+from cclmark.journal.schema import SCHEMA_VERSION
 
 ARGUMENTS = (
     *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "256"),

@@ -10,12 +10,12 @@ from cclmark.document.blocks import Finding
 from cclmark.document.insight_words import sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Explanation, Footer, Imported, Trace, Verification, WrongOutput
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.overview import measured_words, of_methods, together
 from cclmark.report.run_page import page_of
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Explanation, Footer, Imported, Trace, Verification, WrongOutput
 from places import REPOSITORY
 from reports import headline_of, insights_on
 

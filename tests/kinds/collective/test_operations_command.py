@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from cclmark.analysis.summary import summarise
-from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS, REDUCTIONS
+from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS, REDUCTIONS
 from commands import REPOSITORY
 
 RANKS = 3

@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.errors import UsageError
-from cclmark.plan.cases import Sweep, UnevenPattern
-from cclmark.plan.outline import differences, outline_of
-from cclmark.plan.pair_cases import PairCases
-from cclmark.plan.transfers import TransferPlan
-from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.results.journal import Journal
-from cclmark.results.resume import remainder_of
-from cclmark.results.schema import Header, Machine
-from cclmark.results.surroundings import surroundings_changed
+from cclmark.base.errors import UsageError
+from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.resume import remainder_of
+from cclmark.journal.schema import Header, Machine
+from cclmark.journal.surroundings import surroundings_changed
+from cclmark.work.cases import Sweep, UnevenPattern
+from cclmark.work.outline import differences, outline_of
+from cclmark.work.pair_cases import PairCases
+from cclmark.work.transfers import TransferPlan
 from samples import usual_settings
 
 SETTINGS = usual_settings(begin_bytes=64, end_bytes=256, cycles=3)

@@ -23,13 +23,8 @@ from cclmark.document.head import device_lines, method_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.placement_rows import RowCollector
 from cclmark.document.report_kind import View
-from cclmark.kinds.collective.document import CaseView, table_of_cases
-from cclmark.kinds.collective.nccl_tests import fit
-from cclmark.kinds.registry import KINDS, read_journal, report_kind
-from cclmark.plan.items import COLLECTIVE, P2P, PAIRS
-from cclmark.plan.transfers import Transfer
-from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.results.schema import (
+from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.schema import (
     DeviceDescription,
     Footer,
     Header,
@@ -37,6 +32,11 @@ from cclmark.results.schema import (
     TransferSummary,
     Verification,
 )
+from cclmark.kinds.collective.document import CaseView, table_of_cases
+from cclmark.kinds.collective.nccl_tests import fit
+from cclmark.kinds.registry import KINDS, read_journal, report_kind
+from cclmark.work.items import COLLECTIVE, P2P, PAIRS
+from cclmark.work.transfers import Transfer
 from goldens import GOLDEN, require_golden
 from places import REPOSITORY
 from reports import case_text

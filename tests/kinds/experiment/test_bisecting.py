@@ -9,7 +9,8 @@ import re
 import msgspec
 import pytest
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.bisection import (
     LEAST_ROUNDS_TO_DECIDE,
     NEIGHBOURS,
@@ -21,9 +22,8 @@ from cclmark.kinds.experiment.measured_trials import EndedError
 from cclmark.kinds.experiment.plan import parse_bisect
 from cclmark.kinds.experiment.request import run_bisection
 from cclmark.launch.request import Outcome
-from cclmark.plan.cases import Case
-from cclmark.plan.variants import PROCESS
-from cclmark.results.schema import Explanation
+from cclmark.work.cases import Case
+from cclmark.work.variants import PROCESS
 from examples import examples
 
 replace = msgspec.structs.replace

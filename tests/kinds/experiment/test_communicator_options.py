@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.journal.method import is_of_method, unusual_method
+from cclmark.journal.schema import Explanation, Settings
 from cclmark.kinds.experiment.figures import without_effect
 from cclmark.options.groups import CommunicatorOptions
 from cclmark.options.varied import (
@@ -18,11 +20,9 @@ from cclmark.options.varied import (
     check_settings,
     scope_of,
 )
-from cclmark.plan.cases import Case
-from cclmark.plan.library_settings import find_setting, options_of, settings_of, unknown_option
-from cclmark.plan.variants import COMMUNICATOR, Assignment, Variant, parse_vary
-from cclmark.results.method import is_of_method, unusual_method
-from cclmark.results.schema import Explanation, Settings
+from cclmark.work.cases import Case
+from cclmark.work.library_settings import find_setting, options_of, settings_of, unknown_option
+from cclmark.work.variants import COMMUNICATOR, Assignment, Variant, parse_vary
 from samples import header_of
 
 NCCL_OPTIONS = {

@@ -11,7 +11,7 @@ import pytest
 
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.variants import CONTROL, DEFAULT
+from cclmark.work.variants import CONTROL, DEFAULT
 
 SMALL = ("-b", "1K", "-e", "64K", "-f", "64", "--rounds", "2", "-n", "2", "-w", "1")
 UNKNOWN = "--allow-unknown-settings"

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.plan.library_settings import settings_of
+from cclmark.work.library_settings import settings_of
 
 KIB, MIB = 1 << 10, 1 << 20
 SHORT = ("-n", "1", "-w", "0")

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.figures import without_effect
-from cclmark.plan.cases import Case
-from cclmark.plan.variants import Assignment, Variant
-from cclmark.results.schema import Explanation
+from cclmark.work.cases import Case
+from cclmark.work.variants import Assignment, Variant
 
 NAME = "OMPI_MCA_coll_tuned_allreduce_algorithm"
 CASE = Case("all_reduce", "mpi", 2, "float32", 1024, 256, False, reduction="sum")

@@ -5,15 +5,15 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.journal.journal_file import JournalWriter
 from cclmark.kinds.experiment.measured_trials import EarlierTrials
 from cclmark.kinds.experiment.plan import SEARCH, Trial, trials_of
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
-from cclmark.plan.cases import Case
-from cclmark.plan.outline import outline_of
-from cclmark.plan.variants import DEFAULT
-from cclmark.results.journal import JournalWriter
+from cclmark.work.cases import Case
+from cclmark.work.outline import outline_of
+from cclmark.work.variants import DEFAULT
 from places import TESTS
 
 HEADER = read_journal(TESTS / "golden" / "sample.jsonl").header

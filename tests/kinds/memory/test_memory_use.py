@@ -9,6 +9,12 @@ import pytest
 
 import samples
 from cclmark.document.exporters import exporter_of
+from cclmark.journal.schema import (
+    Footer,
+    LibraryDescription,
+    Verification,
+    WrongOutput,
+)
 from cclmark.kinds.memory.document import memory_sentences
 from cclmark.kinds.memory.figures import (
     alike,
@@ -28,14 +34,8 @@ from cclmark.kinds.memory.result import (
 )
 from cclmark.kinds.memory.run import channels_in, memory_in, process_memory
 from cclmark.kinds.registry import KINDS
-from cclmark.plan.cases import Case
-from cclmark.plan.outline import differences, outline_of
-from cclmark.results.schema import (
-    Footer,
-    LibraryDescription,
-    Verification,
-    WrongOutput,
-)
+from cclmark.work.cases import Case
+from cclmark.work.outline import differences, outline_of
 
 MIB = 1 << 20
 CASE = Case("all_reduce", "nccl", 4, "float32", MIB, MIB // 4, False, reduction="sum")

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from cclmark import _engine as engine
+from cclmark.journal.schema import Verification, WrongOutput
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.overlap.document import (
@@ -38,10 +39,9 @@ from cclmark.kinds.overlap.plan import Overlap, overlaps_of
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult, OverlapTimes
 from cclmark.kinds.overlap.run import OverlapRunner
 from cclmark.kinds.registry import KINDS
-from cclmark.plan.cases import Case
-from cclmark.plan.computations import Compute
-from cclmark.plan.variants import DEFAULT, PLACEMENT, Assignment, Variant
-from cclmark.results.schema import Verification, WrongOutput
+from cclmark.work.cases import Case
+from cclmark.work.computations import Compute
+from cclmark.work.variants import DEFAULT, PLACEMENT, Assignment, Variant
 
 SMALL = Case("all_reduce", "nccl", 2, "float32", 1 << 20, 1 << 18, False, reduction="sum")
 LARGE = Case("all_reduce", "nccl", 2, "float32", 1 << 30, 1 << 28, False, reduction="sum")

@@ -17,16 +17,16 @@ from cclmark.document.exporters import exporter_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import DeviceDescription, Verification, WrongOutput
 from cclmark.kinds.p2p.document import document_of_transfers
 from cclmark.kinds.p2p.formats import TransferPccl
 from cclmark.kinds.registry import KINDS, read_journal
-from cclmark.plan.items import P2P
-from cclmark.plan.transfers import Transfer
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
 from cclmark.report.run_page import page_of
-from cclmark.results.journal import Journal
-from cclmark.results.schema import DeviceDescription, Verification, WrongOutput
+from cclmark.work.items import P2P
+from cclmark.work.transfers import Transfer
 from places import REPOSITORY
 from reports import insights_on
 

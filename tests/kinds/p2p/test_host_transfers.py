@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from cclmark.journal.item_results import TransferResult
 from cclmark.kinds.p2p import run as host_transfers
 from cclmark.kinds.p2p.run import HostTransfers, open_transfers
-from cclmark.plan.transfers import TransferPlan
+from cclmark.rank.reserved_buffers import free_on_all
 from cclmark.rendezvous.messages import Job
-from cclmark.results.item_results import TransferResult
-from cclmark.run.reserved_buffers import free_on_all
+from cclmark.work.transfers import TransferPlan
 
 HOSTS = [7, 7, 3, 3]  # by rank; the host with the smaller number has the later ranks
 

@@ -12,14 +12,14 @@ from cclmark.analysis.stopping import operations_per_batch
 from cclmark.analysis.transfer_results import checks_of
 from cclmark.document.blocks import RunContent
 from cclmark.document.matrix import MatrixCollector
+from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Relation, TransferSummary, Verification, WrongOutput
 from cclmark.kinds.p2p.document import document_of_transfers
 from cclmark.kinds.p2p.run import MessageCases
-from cclmark.plan.transfers import MEASURES, TransferPlan
+from cclmark.rank.measure import CaseRunner, batches_of, least_batch_s
 from cclmark.rendezvous.messages import Job
-from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Relation, TransferSummary, Verification, WrongOutput
-from cclmark.run.measure import CaseRunner, batches_of, least_batch_s
+from cclmark.work.transfers import MEASURES, TransferPlan
 from reports import insights_on
 
 TRANSFERS = list(

@@ -13,19 +13,19 @@ from cclmark.analysis.transfer_results import (
     summarise_copies,
     utilisation,
 )
+from cclmark.base.errors import UsageError
 from cclmark.document.matrix import note_of_flow
-from cclmark.errors import UsageError
-from cclmark.plan.inject import Injection
-from cclmark.plan.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
-from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import (
+from cclmark.journal.item_results import TransferResult
+from cclmark.journal.schema import (
     Relation,
     TransferSamples,
     TransferSummary,
     Verification,
     WrongOutput,
 )
-from cclmark.results.topology import with_hops
+from cclmark.journal.topology import with_hops
+from cclmark.work.inject import Injection
+from cclmark.work.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
 
 
 def transfer(**changes):

@@ -33,15 +33,9 @@ from cclmark.document.grid import curves, grid_lines, hidden_line, visible_width
 from cclmark.document.naming import NamedRun
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
-from cclmark.kinds.pairs.document import document_of_pairs, names_of
-from cclmark.kinds.registry import KINDS
-from cclmark.plan.cases import Case, Sweep, UnevenPattern
-from cclmark.plan.items import PAIRS
-from cclmark.plan.operations import PAIR_OPERATIONS
-from cclmark.plan.pair_cases import PairCases, pair_rounds, probe_of
-from cclmark.results.item_results import CaseResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import (
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import (
     Explanation,
     LibraryDescription,
     Relation,
@@ -50,6 +44,12 @@ from cclmark.results.schema import (
     Verification,
     WrongOutput,
 )
+from cclmark.kinds.pairs.document import document_of_pairs, names_of
+from cclmark.kinds.registry import KINDS
+from cclmark.work.cases import Case, Sweep, UnevenPattern
+from cclmark.work.items import PAIRS
+from cclmark.work.operations import PAIR_OPERATIONS
+from cclmark.work.pair_cases import PairCases, pair_rounds, probe_of
 from patience import scaled
 from places import REPOSITORY
 from samples import header_of, usual_settings

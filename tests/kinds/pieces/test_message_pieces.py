@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cclmark.base.errors import UsageError
 from cclmark.document.exporters import exporter_of
-from cclmark.errors import UsageError
+from cclmark.journal.schema import Samples, Verification, WrongOutput
 from cclmark.kinds.pieces.document import remarks_of, sentences_of, wrong_lines
 from cclmark.kinds.pieces.figures import row_of
 from cclmark.kinds.pieces.plan import (
@@ -27,9 +28,8 @@ from cclmark.kinds.pieces.plan import (
 )
 from cclmark.kinds.pieces.result import PieceResult
 from cclmark.kinds.registry import KINDS, read_journal
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
-from cclmark.results.schema import Samples, Verification, WrongOutput
+from cclmark.work.cases import Case
+from cclmark.work.operations import DTYPE_BYTES, OPERATIONS
 from places import TESTS
 from samples import usual_job
 

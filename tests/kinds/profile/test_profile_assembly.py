@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from cclmark.document.blocks import Bars, Facts, RunContent, Stages, Table
 from cclmark.document.naming import NamedRun
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Footer
 from cclmark.kinds.profile.document import (
     FIELDS,
     document_of_profile,
@@ -30,8 +32,6 @@ from cclmark.profile.observed import (
 from cclmark.profile.profile_assembly import assembled_profile, waits_of
 from cclmark.profile.profile_gaps import absent_of, differences_of
 from cclmark.profile.repetitions import Period, period_of
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Footer
 from places import TESTS
 
 US = 1000

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.profile.profile_gaps import losses_of, uncounted_of, unlisted_of
 from cclmark.profile.profile_log import is_of, number_by_process, read_profile_log, runs_of
 from plugin_logs import ALL_REDUCE, COLLECTIVE, COMMUNICATOR, log, record

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from cclmark.journal.schema import ProfiledCall
 from cclmark.kinds.replay import deadlocks
 from cclmark.kinds.replay.deadlocks import Launch, are_in_step, join_deadlocked
-from cclmark.plan.profiled import ProfiledOperation
-from cclmark.results.schema import ProfiledCall
+from cclmark.work.profiled import ProfiledOperation
 from examples import examples
 
 KINDS = ("all_reduce", "send", "recv")

@@ -7,21 +7,21 @@ import dataclasses
 import msgspec
 import pytest
 
-from cclmark.errors import UsageError
-from cclmark.kinds.replay.deadlocks import Launch, join_deadlocked
-from cclmark.kinds.replay.document import change_text, ms, ratio_text
-from cclmark.kinds.replay.plan import EXCHANGE
-from cclmark.kinds.replay.program_step import step_of
-from cclmark.plan.profiled import ProfiledOperation
-from cclmark.results.item_results import ProfileResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import (
+from cclmark.base.errors import UsageError
+from cclmark.journal.item_results import ProfileResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import (
     Profile,
     ProfiledCall,
     ProfileFigures,
     ProfileGroup,
     ProfileProcess,
 )
+from cclmark.kinds.replay.deadlocks import Launch, join_deadlocked
+from cclmark.kinds.replay.document import change_text, ms, ratio_text
+from cclmark.kinds.replay.plan import EXCHANGE
+from cclmark.kinds.replay.program_step import step_of
+from cclmark.work.profiled import ProfiledOperation
 
 US = 1e-6
 

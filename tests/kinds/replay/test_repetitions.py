@@ -8,15 +8,16 @@ from collections import Counter
 import msgspec
 import pytest
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.importing.importers import TraceFile, import_traces
 from cclmark.importing.run import Origin
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Profile
 from cclmark.kinds.replay.document import error_lines, table_of_replays
 from cclmark.kinds.replay.figures import summaries_of_replays
 from cclmark.kinds.replay.plan import OriginalStep, Replay
 from cclmark.kinds.replay.program_step import step_of
 from cclmark.kinds.replay.result import ReplayResult
-from cclmark.plan.variants import DEFAULT
 from cclmark.profile.observed import (
     ObservedCall,
     ObservedGroup,
@@ -24,8 +25,7 @@ from cclmark.profile.observed import (
     ObservedProcess,
 )
 from cclmark.profile.profile_assembly import assembled_profile
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Profile
+from cclmark.work.variants import DEFAULT
 
 US = 1000
 STEP_US = 1000

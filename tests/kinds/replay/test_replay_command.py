@@ -404,11 +404,13 @@ def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
 
 
 def test_a_late_rank_makes_the_others_wait(cclmark, fake_cuda, profiled):
-    late = cclmark("replay", profiled, *FAST, "--inject", "delay:rank=1,ms=30", env=fake_cuda.env())
+    late = cclmark(
+        "replay", profiled, *FAST, "--inject", "delay:rank=1,ms=400", env=fake_cuda.env()
+    )
     (result,) = results_of(late)
-    # In a step in which the machine keeps the other rank back as well, nothing is waited for.
+    # In a step in which the machine keeps the other rank back as well, less is waited for.
     waiting, other = (median(values) for values in result.communication_s)
-    assert waiting >= 0.025
+    assert waiting >= 0.2
     assert other < waiting
 
 

@@ -14,10 +14,10 @@ from cclmark.kinds.replay.plan import OriginalStep, Replay
 from cclmark.kinds.replay.request import chosen_of, computes_for, fit_plan, others_of
 from cclmark.kinds.replay.result import ReplayedOperation
 from cclmark.kinds.replay.run import TrafficFit
-from cclmark.plan.computations import Compute
-from cclmark.plan.profiled import ProfiledOperation
-from cclmark.plan.variants import DEFAULT
 from cclmark.references.reference import Reference, Source
+from cclmark.work.computations import Compute
+from cclmark.work.profiled import ProfiledOperation
+from cclmark.work.variants import DEFAULT
 from places import REPOSITORY
 
 SMALL, LARGE = Compute("matmul", "bfloat16", 1024), Compute("matmul", "bfloat16", 4096)

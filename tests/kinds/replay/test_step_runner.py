@@ -14,9 +14,9 @@ from cclmark.kinds.replay import run as step_runner
 from cclmark.kinds.replay.choices import DROP, FIXED, KEEP, steps_of_round
 from cclmark.kinds.replay.plan import RankStep, Replay, ReplayedCall
 from cclmark.kinds.replay.run import StepRunner, corrected_s
-from cclmark.plan.computations import Compute
-from cclmark.plan.profiled import ProfiledOperation
-from cclmark.plan.variants import DEFAULT
+from cclmark.work.computations import Compute
+from cclmark.work.profiled import ProfiledOperation
+from cclmark.work.variants import DEFAULT
 
 US = 1e-6
 OWN_S = 10 * US

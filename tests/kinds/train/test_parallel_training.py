@@ -6,7 +6,7 @@ import pytest
 
 from cclmark.kinds.train.choices import PARALLELISMS
 from cclmark.kinds.train.result import ReplicaDifference
-from cclmark.plan.models import MODELS
+from cclmark.work.models import MODELS
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -113,7 +113,7 @@ def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit():
     from cclmark import _engine as engine
     from cclmark.kinds.train.plan import Training
     from cclmark.kinds.train.torch.training_runner import within_memory
-    from cclmark.plan.variants import DEFAULT
+    from cclmark.work.variants import DEFAULT
 
     training = Training(
         *(DEFAULT, 0, "torch:nccl", MODELS["gpt2-xl"], "ddp", 2, 64, 1024),

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.analysis.steps import length, merged, outside
+from cclmark.base.errors import UsageError
 from cclmark.document.naming import NamedRun
-from cclmark.errors import UsageError
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import DeviceDescription, Header, Machine
 from cclmark.kinds.train.choices import PARALLELISMS
 from cclmark.kinds.train.command import MODEL_NAMES
 from cclmark.kinds.train.document import (
@@ -29,13 +31,11 @@ from cclmark.kinds.train.figures import figures_of, peak_of, summaries_of, total
 from cclmark.kinds.train.memory import memory_of, shortage, what_fits
 from cclmark.kinds.train.plan import Training, check_training, dtype_called, trainings_of
 from cclmark.kinds.train.result import ReplicaCheck, StepTimeline, TrainingResult
-from cclmark.plan.models import MODELS, find_model
-from cclmark.plan.outline import outline_of
-from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
 from cclmark.report.exports import replayed
 from cclmark.report.run_page import sections_of
-from cclmark.results.journal import Journal
-from cclmark.results.schema import DeviceDescription, Header, Machine
+from cclmark.work.models import MODELS, find_model
+from cclmark.work.outline import outline_of
+from cclmark.work.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
 from samples import usual_settings
 
 GIB = 1 << 30

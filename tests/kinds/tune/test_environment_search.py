@@ -18,8 +18,8 @@ from cclmark.kinds.tune.environment_search import (
     difference,
 )
 from cclmark.kinds.tune.prove import Trio, prove_environment
-from cclmark.plan.library_settings import find_setting
-from cclmark.plan.setting_fields import LibrarySetting
+from cclmark.work.library_settings import find_setting
+from cclmark.work.setting_fields import LibrarySetting
 
 LADDER = Axis("LADDER", ("1", "2", "4", "8", "16"), (0, 4), usual=2, ordered=True)
 SWITCH = Axis("SWITCH", ("0", "1"), (1,), usual=0)

@@ -10,7 +10,8 @@ import subprocess
 import msgspec
 import pytest
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.journal.schema import Explanation, Summary
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialCosts, TrialTimes
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
@@ -19,9 +20,8 @@ from cclmark.kinds.tune.tune_lines import tune_lines
 from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, EnvironmentTuning, TuneRequest
 from cclmark.launch.launching import Starts, starts_of
 from cclmark.launch.request import Outcome
-from cclmark.plan.cases import Case
-from cclmark.plan.variants import COMMUNICATOR, DEFAULT, PROCESS
-from cclmark.results.schema import Explanation, Summary
+from cclmark.work.cases import Case
+from cclmark.work.variants import COMMUNICATOR, DEFAULT, PROCESS
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [KIB << (2 * step) for step in range(10)]  # 1 KiB to 256 MiB

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cclmark.errors import MissingError, UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
 from cclmark.kinds.tune.mpich_selection import (
     MOST_SIZE_BYTES,
@@ -24,7 +24,7 @@ from cclmark.kinds.tune.mpich_selection import (
     resolved,
     selection,
 )
-from cclmark.plan.library_settings import find_setting
+from cclmark.work.library_settings import find_setting
 from examples import examples
 
 COLLECTIVES = {

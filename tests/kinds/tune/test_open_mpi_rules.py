@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
 from cclmark.kinds.tune.open_mpi_rules import algorithms_of, read, written
 from cclmark.kinds.tune.table_file import MOST_BYTES, MOST_RANKS

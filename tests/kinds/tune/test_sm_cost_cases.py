@@ -10,10 +10,10 @@ from cclmark.kinds.tune.sm_cost import measure_sm_cost
 from cclmark.kinds.tune.target import Choice
 from cclmark.kinds.tune.tune_result import OperationResult, RulesResult
 from cclmark.launch.request import Outcome
-from cclmark.plan.cases import Case
-from cclmark.plan.computations import Compute
-from cclmark.plan.variants import DEFAULT
-from cclmark.plan.work_beside import MATMUL
+from cclmark.work.cases import Case
+from cclmark.work.computations import Compute
+from cclmark.work.variants import DEFAULT
+from cclmark.work.work_beside import MATMUL
 
 SIZE = 1 << 20
 

@@ -19,13 +19,13 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.options.case_request import request_of
 from cclmark.kinds.experiment.kind import KIND
 from cclmark.kinds.tune.command import TuneFlags
-from cclmark.plan.cases import Case
-from cclmark.plan.items import items_of
-from cclmark.plan.runtimes import parse_devices
+from cclmark.work.cases import Case
+from cclmark.work.items import items_of
+from cclmark.work.runtimes import parse_devices
 from cclmark.recording.joining import WantedDevices, joined
 from cclmark.kinds.tune.sm_cost import measure_sm_cost
 from cclmark.kinds.tune.sm_cost import sm_cost_lines
-from cclmark.results.schema import Explanation
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.tune.target import Choice
 from cclmark.kinds.tune.prove import Proof, Proven
 from cclmark.kinds.tune.search import Rule

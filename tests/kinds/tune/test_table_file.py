@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.explain.plugin_log import plugin_path
 from cclmark.kinds.tune.table_file import (
     ALGORITHMS,

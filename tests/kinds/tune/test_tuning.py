@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialTimes
 from cclmark.kinds.tune import open_mpi_rules, table_file
 from cclmark.kinds.tune.mpi_target import RULES_FILE, OpenMpiTarget
@@ -28,9 +29,8 @@ from cclmark.kinds.tune.tuning import (
     check_directory,
 )
 from cclmark.launch.request import Outcome
-from cclmark.plan.cases import Case
-from cclmark.plan.variants import REGISTRATION, Assignment
-from cclmark.results.schema import Explanation
+from cclmark.work.cases import Case
+from cclmark.work.variants import REGISTRATION, Assignment
 
 _read_table = cache(table_file.read)  # most trials have the same one
 

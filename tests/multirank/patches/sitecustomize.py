@@ -8,8 +8,8 @@ import os
 import runpy
 from pathlib import Path
 
-from cclmark import signals
-from cclmark.run import worker
+from cclmark.base import signals
+from cclmark.rank import worker
 
 _run_module, _rank = runpy.run_module, worker.run_rank
 

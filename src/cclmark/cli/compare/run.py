@@ -9,6 +9,8 @@ from pathlib import Path
 
 from cclmark.analysis.ratio import MOST_RUNS
 from cclmark.analysis.run_noise import OwnNoiseOf
+from cclmark.base.errors import EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.base.printable import plain
 from cclmark.cli.compare.command import CompareFlags
 from cclmark.comparison.figures import MARGIN, Side
 from cclmark.comparison.gate import GateOutcome, judge
@@ -22,16 +24,14 @@ from cclmark.comparison.words import (
 )
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.remarks import lacking
-from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.history.store import noise_of_machines
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.page_journals import expanded
+from cclmark.journal.resume import differing_settings
+from cclmark.journal.surroundings import differing_memory, environment_changed
 from cclmark.kinds.registry import KINDS, read_journal
-from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import Output, print_out
-from cclmark.results.journal import Journal
-from cclmark.results.page_journals import expanded
-from cclmark.results.resume import differing_settings
-from cclmark.results.surroundings import differing_memory, environment_changed
 
 _MANY_RUNS = 20  # more than a user will start: another timing needs fewer
 

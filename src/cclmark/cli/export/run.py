@@ -6,16 +6,16 @@ import gc
 import sys
 from pathlib import Path
 
+from cclmark.base.errors import EXIT_OK, UsageError
+from cclmark.base.printable import plain
 from cclmark.cli.export.command import ExportFlags
 from cclmark.document.remarks import lacking
-from cclmark.errors import EXIT_OK, UsageError
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.page_journals import expanded
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.options.usual_references import usual_references
-from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.report.exports import TABULAR, export_content, replaced_runs, unshown
-from cclmark.results.journal import Journal
-from cclmark.results.page_journals import expanded
 
 
 def export_journals(flags: ExportFlags) -> int:

@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD
+from cclmark.base.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG, OutputError, UsageError
+from cclmark.base.printable import plain
 from cclmark.cli.history.command import (
     AddRunsFlags,
     ExportRunFlags,
@@ -24,7 +26,6 @@ from cclmark.cli.history.command import (
 )
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.text import counted
-from cclmark.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG, OutputError, UsageError
 from cclmark.history.database import default_path
 from cclmark.history.history_model import StoredRun, filter_of, moment
 from cclmark.history.lists import (
@@ -40,15 +41,14 @@ from cclmark.history.lists import (
     trends_of,
 )
 from cclmark.history.store import History
+from cclmark.journal.page_journals import expanded, read_lines
 from cclmark.options.command import part
 from cclmark.options.groups import HistoryOptions
 from cclmark.options.usual_references import usual_references
-from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.recording.output import Output, print_out
 from cclmark.recording.standard_output import say
 from cclmark.report.exports import replayed, unshown
-from cclmark.results.page_journals import expanded, read_lines
 
 # The filters by names: the field that each selects, and whether the name must be complete.
 _NAMES = {

@@ -18,7 +18,7 @@ from cclmark.options.command import (
     option,
 )
 from cclmark.options.types import Size, WholeNumber
-from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
+from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
 
 _FORMATS = (
     *("auto", "nccl-tests", "nccl-tests-json", "flagcx", "hccl", "ml-engineering"),

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cclmark import __version__
+from cclmark.base.errors import EXIT_OK, OutputError, UsageError
+from cclmark.base.printable import plain
 from cclmark.cli.imports.command import ImportFlags
 from cclmark.document.remarks import left_out
 from cclmark.document.text import counted
-from cclmark.errors import EXIT_OK, OutputError, UsageError
 from cclmark.importing.assemble import merged
 from cclmark.importing.importers import (
     HEAD_BYTES,
@@ -26,11 +27,9 @@ from cclmark.importing.importers import (
     trace_format,
 )
 from cclmark.importing.run import Given, Origin
-from cclmark.kinds.registry import parse_journal, report_kind
-from cclmark.printable import plain
-from cclmark.results.journal import Journal, JournalWriter
-from cclmark.results.machine import readable
-from cclmark.results.page_journals import (
+from cclmark.journal.journal_file import Journal, JournalWriter
+from cclmark.journal.machine import readable
+from cclmark.journal.page_journals import (
     file_of,
     is_page,
     packed_in,
@@ -38,6 +37,7 @@ from cclmark.results.page_journals import (
     stem_of,
     unpack,
 )
+from cclmark.kinds.registry import parse_journal, report_kind
 
 _DIRECTORY = Path("cclmark-runs")
 _PAGE = "cclmark-page"

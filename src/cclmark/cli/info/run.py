@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from cclmark.base.errors import MissingError
+from cclmark.base.printable import plain
 from cclmark.cli.info.command import InfoFlags
-from cclmark.errors import MissingError
+from cclmark.journal.schema import CclReport, DeviceDescription, LibraryDescription, Link, Machine
 from cclmark.options.chosen_devices import leave_it_to_the_first
-from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
 from cclmark.recording.joining import libraries_on_standard_error
 from cclmark.recording.standard_output import say
-from cclmark.results.schema import CclReport, DeviceDescription, LibraryDescription, Link, Machine
+from cclmark.work.operations import DTYPE_BYTES
+from cclmark.work.sizes import format_size
 
 
 def inventory_text(
@@ -181,7 +181,7 @@ def print_info(flags: InfoFlags) -> None:
     leave_it_to_the_first()
     flags.add_ccl_files()
     if flags.ccls:
-        from cclmark.run.probe import report_ccls
+        from cclmark.rank.probe import report_ccls
 
         with libraries_on_standard_error():
             reports = report_ccls(flags.ccl_path)
@@ -189,8 +189,8 @@ def print_info(flags: InfoFlags) -> None:
         reasons = {report.name: report.reason for report in reports}
         _require_given_file(flags.ccl_path, reasons)
         return
-    from cclmark.results.machine import complete_from_nvml, describe_machine
-    from cclmark.run.probe import take_inventory
+    from cclmark.journal.machine import complete_from_nvml, describe_machine
+    from cclmark.rank.probe import take_inventory
 
     machine = describe_machine()
     with libraries_on_standard_error():

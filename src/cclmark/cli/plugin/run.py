@@ -6,15 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cclmark.base.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
 from cclmark.cli.plugin.command import PluginFlags
 from cclmark.document.text import aligned, counted
-from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
 from cclmark.explain.calls import CallCollector, CommunicatorCalls, LogCalls, RuleCalls, RuleUse
 from cclmark.explain.operation import Operation, dtype_of
 from cclmark.explain.plugin_log import plugin_path
-from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.plan.sizes import format_size
 from cclmark.recording.standard_output import say
+from cclmark.work.operations import DTYPE_BYTES
+from cclmark.work.sizes import format_size
 
 _HEADS = ("calls", "operation", "type", "count", "size", "kernel", "protocol", "channels")
 _SIDES = "><<>><<>"

@@ -14,10 +14,10 @@ from cclmark.document.columns import Cell, csv_line
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, escape, format_time_us
-from cclmark.plan.sizes import format_size
 from cclmark.references.match import reference_name
 from cclmark.references.reference import Reference, Source, devices_text
 from cclmark.references.reference_checks import Checked, below
+from cclmark.work.sizes import format_size
 
 _MOST_REASONS = 6
 _COLUMNS = (

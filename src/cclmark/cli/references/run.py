@@ -12,6 +12,8 @@ from pathlib import Path
 
 import tomllib
 
+from cclmark.base.errors import EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.base.printable import plain
 from cclmark.cli.references.command import (
     AddReferencesFlags,
     CheckReferencesFlags,
@@ -34,13 +36,9 @@ from cclmark.cli.references.lists import (
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.reference_notes import ReferenceNotes, share_text
 from cclmark.document.remarks import lacking
-from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal, report_kind
-from cclmark.plan.device_names import kind_of
-from cclmark.plan.items import P2P
-from cclmark.plan.operations import OPERATIONS
-from cclmark.plan.thresholds import meant
-from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import print_out
 from cclmark.recording.standard_output import say
@@ -55,8 +53,10 @@ from cclmark.references.reference_store import (
     shipped_references,
 )
 from cclmark.references.reference_writing import references_text, weaknesses
-from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.results.journal import Journal
+from cclmark.work.device_names import kind_of
+from cclmark.work.items import P2P
+from cclmark.work.operations import OPERATIONS
+from cclmark.work.thresholds import meant
 
 
 def check_references(flags: CheckReferencesFlags) -> int:

@@ -7,19 +7,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cclmark.base.errors import EXIT_OK, UsageError
+from cclmark.base.printable import plain
 from cclmark.cli.report.command import ReportFlags
 from cclmark.document.chart_model import key_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
-from cclmark.errors import EXIT_OK, UsageError
+from cclmark.journal.page_journals import expanded, file_of, read_lines, stem_of
 from cclmark.kinds.registry import parse_journal
 from cclmark.options.usual_references import usual_references
-from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
 from cclmark.report.run_page import chart_sections, page_of
-from cclmark.results.page_journals import expanded, file_of, read_lines, stem_of
 
 
 def report_journals(flags: ReportFlags) -> int:

@@ -18,24 +18,24 @@ from typing import Any
 import click
 
 from cclmark.analysis.statistics import median
+from cclmark.base.errors import EXIT_DIED, MissingError, UsageError
+from cclmark.base.printable import plain
 from cclmark.cli.rerun.command import RerunFlags
 from cclmark.comparison.figures import MARGIN, Compared, Side, compare
 from cclmark.document.text import counted
-from cclmark.errors import EXIT_DIED, MissingError, UsageError
 from cclmark.history.run_rows import devices_of
 from cclmark.history.store import noise_of_machines
+from cclmark.journal.machine import kept_environment
+from cclmark.journal.schema import Header
+from cclmark.journal.secrets import HIDDEN
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.launch.placement import find_placement, is_primary
-from cclmark.plan.binding import NONE, NUMA, RANKS, mode_of
-from cclmark.plan.cases import Case, rows_pattern
-from cclmark.plan.transfers import Transfer
-from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.joining import devices_here
 from cclmark.recording.resuming import Repetition
-from cclmark.results.machine import kept_environment
-from cclmark.results.schema import Header
-from cclmark.results.secrets import HIDDEN
+from cclmark.work.binding import NONE, NUMA, RANKS, mode_of
+from cclmark.work.cases import Case, rows_pattern
+from cclmark.work.transfers import Transfer
 
 _MOST_LINES = 40  # of more cases, only those that differ are shown
 

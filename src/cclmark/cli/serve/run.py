@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
+from cclmark.base.errors import MissingError, UsageError
+from cclmark.base.printable import plain
+from cclmark.base.signals import on_ending_signals
 from cclmark.cli.serve.command import ServeFlags
-from cclmark.errors import MissingError, UsageError
 from cclmark.history.database import default_path
 from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
 from cclmark.options.usual_references import usual_references
-from cclmark.printable import plain
 from cclmark.recording.standard_output import say
 from cclmark.references.reference import Reference
-from cclmark.signals import on_ending_signals
 
 if TYPE_CHECKING:
     import uvicorn

@@ -1,6 +1,6 @@
 """``cclmark settings``: the settings of a library.
 
 ``command.py`` has the options. ``run.py`` lists the settings of the library's file
-(``cclmark.plan.library_settings``) with the values that a new process would use and their origin
-(``cclmark.run.effective_settings``).
+(``cclmark.work.library_settings``) with the values that a new process would use and their origin
+(``cclmark.rank.effective_settings``).
 """

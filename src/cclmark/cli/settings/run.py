@@ -10,13 +10,19 @@ from collections.abc import Sequence
 
 import msgspec
 
+from cclmark.base.errors import MissingError, UsageError
+from cclmark.base.printable import plain
 from cclmark.cli.settings.command import SettingsFlags
 from cclmark.document.paint import Paint, ansi, unpainted
-from cclmark.errors import MissingError, UsageError
+from cclmark.journal.setting_values import DEFAULT, SettingValue
 from cclmark.launch.devices import choose_devices
 from cclmark.options.chosen_devices import leave_it_to_the_first
 from cclmark.options.chosen_libraries import unknown_library
-from cclmark.plan.libraries import (
+from cclmark.rank.effective_settings import effective_values, find_library, read_mpi
+from cclmark.rank.probe import count_devices
+from cclmark.recording.joining import libraries_on_standard_error
+from cclmark.recording.output import print_out
+from cclmark.work.libraries import (
     BRIDGE,
     MPI,
     all_libraries,
@@ -27,15 +33,9 @@ from cclmark.plan.libraries import (
     title_of,
     torch_backend_of,
 )
-from cclmark.plan.library_settings import allowed_values
-from cclmark.plan.runtimes import NamedDevices
-from cclmark.plan.setting_fields import LibrarySetting
-from cclmark.printable import plain
-from cclmark.recording.joining import libraries_on_standard_error
-from cclmark.recording.output import print_out
-from cclmark.results.setting_values import DEFAULT, SettingValue
-from cclmark.run.effective_settings import effective_values, find_library, read_mpi
-from cclmark.run.probe import count_devices
+from cclmark.work.library_settings import allowed_values
+from cclmark.work.runtimes import NamedDevices
+from cclmark.work.setting_fields import LibrarySetting
 
 _HEAD = ("setting", "value", "from", "takes effect", "costs", "set by")
 _SCOPES = {

@@ -20,13 +20,7 @@ from typing import IO, TextIO
 
 import click
 
-from cclmark.cli.commands import load_command
-from cclmark.cli.suite.command import SuiteFlags
-from cclmark.document.json_format import encode
-from cclmark.document.naming import NamedRun
-from cclmark.document.paint import ansi, unpainted
-from cclmark.document.text import clock_text
-from cclmark.errors import (
+from cclmark.base.errors import (
     EXIT_INTERRUPTED,
     EXIT_MISSING,
     EXIT_OK,
@@ -37,24 +31,27 @@ from cclmark.errors import (
     UnreadError,
     UsageError,
 )
-from cclmark.files import shipped_toml_files
+from cclmark.base.files import shipped_toml_files
+from cclmark.base.printable import printable
+from cclmark.base.signals import note, noted, on_ending_signals
+from cclmark.cli.commands import load_command
+from cclmark.cli.suite.command import SuiteFlags
+from cclmark.document.json_format import encode
+from cclmark.document.naming import NamedRun
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.text import clock_text
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.pairs import request as pairing
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import is_primary
-from cclmark.plan.runtimes import RUNTIMES, parse_devices
-from cclmark.plan.sizes import format_size, sweep
-from cclmark.plan.thresholds import SizeRange, meant
-from cclmark.printable import printable
+from cclmark.rank.probe import count_devices
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import StatusLine
 from cclmark.recording.run_files import new_path
 from cclmark.recording.standard_output import say
 from cclmark.report.overview import insights
-from cclmark.results.journal import Journal
-from cclmark.run.probe import count_devices
-from cclmark.signals import note, noted, on_ending_signals
 from cclmark.suites.checks import (
     CommandRun,
     CommandVerdict,
@@ -78,6 +75,9 @@ from cclmark.suites.words import (
     junit_xml,
     verdict_markdown,
 )
+from cclmark.work.runtimes import RUNTIMES, parse_devices
+from cclmark.work.sizes import format_size, sweep
+from cclmark.work.thresholds import SizeRange, meant
 
 _LOOK_S = 0.1
 _GRACE_S = 30.0  # for a command to end its ranks and to store its results

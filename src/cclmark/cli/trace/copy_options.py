@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.p2p.command import DIRECTIONS, ENGINES, KERNELS, SCOPES, CopyOptions
 from cclmark.options.command import METHOD, OPERATION, changed, option
 from cclmark.options.types import Names, Parsed, WholeNumber
 
 if TYPE_CHECKING:
-    from cclmark.plan.transfers import Transfer
+    from cclmark.work.transfers import Transfer
 
 _HOST = "host"
 

@@ -13,6 +13,8 @@ from typing import IO
 
 import msgspec
 
+from cclmark.base.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, UsageError
+from cclmark.base.printable import plain
 from cclmark.cli.trace.command import TraceFlags
 from cclmark.cli.trace.copy_options import CopyPair, TraceCopiesFlags
 from cclmark.cli.trace.summary import (
@@ -22,7 +24,9 @@ from cclmark.cli.trace.summary import (
     trace_problems,
     trace_summary,
 )
-from cclmark.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, UsageError
+from cclmark.journal.item_results import CaseResult, Result, TransferResult
+from cclmark.journal.schema import Trace, TracedStage
+from cclmark.journal.topology import relations_between
 from cclmark.kinds.collective import kind as collective
 from cclmark.kinds.p2p.kind import KIND
 from cclmark.kinds.p2p.request import devices_of, is_together, plans_of, settings_of
@@ -32,20 +36,11 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.options.case_request import request_of, stem_of
 from cclmark.options.chosen_devices import wanted_of
-from cclmark.plan.binding import Binding
-from cclmark.plan.cases import Case
-from cclmark.plan.items import P2P
-from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
-from cclmark.printable import plain
+from cclmark.rank import locate
 from cclmark.recording.joining import first_of, joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import Recorder, Silent, recording
 from cclmark.recording.run_files import new_file, new_journal
-from cclmark.results.item_results import CaseResult, Result, TransferResult
-from cclmark.results.schema import Trace, TracedStage
-from cclmark.results.topology import relations_between
-from cclmark.run import locate
 from cclmark.trace.case_steps import steps_of
 from cclmark.trace.copy_timeline import assemble_copies
 from cclmark.trace.rank_trace import RankTrace, Stage
@@ -53,6 +48,11 @@ from cclmark.trace.slot_tracks import most_slot_events
 from cclmark.trace.timeline import Timeline
 from cclmark.trace.timeline_assembly import CaseTimeline, assemble
 from cclmark.trace.timeline_files import write_chrome, write_perfetto
+from cclmark.work.binding import Binding
+from cclmark.work.cases import Case
+from cclmark.work.items import P2P
+from cclmark.work.sizes import format_size
+from cclmark.work.transfers import Transfer
 
 
 def file_for(output: Path | None, name: str, suffix: str) -> Path:

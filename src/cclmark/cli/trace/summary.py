@@ -14,10 +14,8 @@ from cclmark.document.text import BYTES_PER_GB, aligned, counted, format_time_us
 from cclmark.explain.algorithm_steps import Place, Step
 from cclmark.explain.calls import CommunicatorCalls, operations_of
 from cclmark.explain.operation import MESSAGES, Operation
-from cclmark.plan.cases import Case
-from cclmark.plan.sizes import format_size
-from cclmark.results.schema import Ring, Tree
-from cclmark.results.topology import UNKNOWN_LINK
+from cclmark.journal.schema import Ring, Tree
+from cclmark.journal.topology import UNKNOWN_LINK
 from cclmark.trace.case_steps import DERIVED, OBSERVED, PLANNED, SELECTED, UNKNOWN, CaseSteps
 from cclmark.trace.copy_timeline import (
     FlowFindings,
@@ -38,6 +36,8 @@ from cclmark.trace.timeline_assembly import (
     skew_of,
     slowest_channel,
 )
+from cclmark.work.cases import Case
+from cclmark.work.sizes import format_size
 
 
 def batch_text(batch: BatchTime, untraced_s: float | None, text: Callable[[float], str]) -> str:

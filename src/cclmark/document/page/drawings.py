@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cclmark.document.text import counted
-from cclmark.plan.sizes import format_size
-from cclmark.results.schema import TracedStage
+from cclmark.journal.schema import TracedStage
+from cclmark.work.sizes import format_size
 
 _NODE = 13.0  # radius of a rank
 _GAP = 14.0  # between hosts, and around them

@@ -20,10 +20,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from cclmark import __version__
+from cclmark.base.errors import MissingError
 from cclmark.document.blocks import Finding
 from cclmark.document.chart_model import Chart
 from cclmark.document.page.drawings import Diagram, StageBars
-from cclmark.errors import MissingError
 
 if TYPE_CHECKING:
     import jinja2

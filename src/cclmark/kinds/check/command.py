@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import click
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.options import groups
 from cclmark.options.command import OPERATION, OUTPUT, Action, command, option
 from cclmark.options.types import Parsed

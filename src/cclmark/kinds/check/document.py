@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import cast
 
+from cclmark.base.printable import plain, plain_lines
 from cclmark.document.blocks import Document, Finding, RunContent, Severity, Table
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import MOST_NAMED, amount, listed
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.remarks import planned_results
 from cclmark.document.report_kind import ReportKind, RunLabels
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header
 from cclmark.kinds.check.plan import CHECKS
 from cclmark.kinds.check.result import CheckedValue, CheckResult
-from cclmark.printable import plain, plain_lines
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header
 
 _WORDS = {"ok": "pass", "unsupported": "unsupported", "failed": "FAIL"}
 _HEAD = ("verdict", "check", "operation", "reason")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.plan.items import OfBackend, names_selected
+from cclmark.work.items import OfBackend, names_selected
 
 CHECK = "check"
 
@@ -79,7 +79,7 @@ class Check(msgspec.Struct, OfBackend, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The kind of work, see plan.items."""
+        """The kind of work, see work.items."""
         return CHECK
 
     @property

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.journal.schema import settings_without_sweep
 from cclmark.kinds.check.command import TorchFlags
 from cclmark.kinds.check.kind import KIND
 from cclmark.kinds.check.plan import chosen_checks
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.options.chosen_devices import checked_backend, devices_of_backend
-from cclmark.plan.binding import Binding
-from cclmark.plan.inject import Injection
 from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
-from cclmark.results.schema import settings_without_sweep
+from cclmark.work.binding import Binding
+from cclmark.work.inject import Injection
 
 _USUAL_RANKS = 4
 

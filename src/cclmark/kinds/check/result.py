@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
+from cclmark.journal.item_results import ItemResult
 from cclmark.kinds.check.plan import Check
-from cclmark.plan.counts import Count
-from cclmark.plan.items import Status
-from cclmark.results.item_results import ItemResult
+from cclmark.work.counts import Count
+from cclmark.work.items import Status
 
-# Enumerations for msgspec, texts for the type checker: see plan.items.
+# Enumerations for msgspec, texts for the type checker: see work.items.
 if TYPE_CHECKING:
     Moment: TypeAlias = str
 else:

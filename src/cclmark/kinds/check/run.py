@@ -11,11 +11,11 @@ import msgspec
 from cclmark.kinds.check.plan import Check
 from cclmark.kinds.check.result import CheckedValue, CheckResult
 from cclmark.kinds.check.torch_checks import FUNCTIONS, NotThereError, ValueRecorder, World
-from cclmark.plan.inject import RankFaults
-from cclmark.plan.items import items_of
-from cclmark.run.context import RankContext
-from cclmark.run.torch_backend import ProcessGroup, cannot, one_line
-from cclmark.run.torch_loop import TorchLoop
+from cclmark.rank.context import RankContext
+from cclmark.rank.torch_backend import ProcessGroup, cannot, one_line
+from cclmark.rank.torch_loop import TorchLoop
+from cclmark.work.inject import RankFaults
+from cclmark.work.items import items_of
 
 _PASS, _UNSUPPORTED, _FAILED = 0.0, 1.0, 2.0
 

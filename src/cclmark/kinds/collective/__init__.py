@@ -1,7 +1,7 @@
 """Collectives between all ranks: ``cclmark all_reduce``, ``collectives``, ``explain``.
 
-Items and results are in ``plan/cases.py`` and ``results/item_results.py``, because other kinds use
-them too; ``run/measure.py`` measures a case. ``run.py`` runs all cases, in cycles during a soak,
+Items and results are in ``work/cases.py`` and ``journal/item_results.py``, because other kinds use
+them too; ``rank/measure.py`` measures a case. ``run.py`` runs all cases, in cycles during a soak,
 and reads the conditions of devices; ``trace.py`` records one case for ``cclmark trace``.
 
 ``document.py`` composes what a run says and has the record for reports, ``findings.py`` what stands

@@ -38,10 +38,10 @@ from cclmark.document.naming import (
 from cclmark.document.page.page import Section
 from cclmark.document.remarks import STAGED_NOTE, staged_mark
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
-from cclmark.plan.operations import OPERATIONS, moves_data
-from cclmark.plan.sizes import format_size
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Header, Summary
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Header, Summary
+from cclmark.work.operations import OPERATIONS, moves_data
+from cclmark.work.sizes import format_size
 
 _MOST_RANK_ROWS = 48
 _MOST_REFERENCES = 2

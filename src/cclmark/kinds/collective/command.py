@@ -23,7 +23,7 @@ from cclmark.options.command import (
 from cclmark.options.groups import one_operation, operations_in_help
 from cclmark.options.printed_help import Example
 from cclmark.options.types import Names, Parsed
-from cclmark.plan.operations import COLLECTIVES
+from cclmark.work.operations import COLLECTIVES
 
 _WITH_REFERENCES = ("table", "markdown")
 _WITH_PIECES = ("table", "json", "csv", "markdown")

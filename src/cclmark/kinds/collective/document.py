@@ -12,6 +12,7 @@ import msgspec
 
 from cclmark.analysis.findings import LibraryComparison, OperationFindings, comparisons
 from cclmark.analysis.links import link_limit
+from cclmark.base.printable import plain
 from cclmark.document.blocks import (
     Block,
     Document,
@@ -58,15 +59,14 @@ from cclmark.document.report_kind import ReportKind, View
 from cclmark.document.sample_columns import CASE_SAMPLES
 from cclmark.document.text import format_time_us
 from cclmark.document.why import predictions
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header, Summary
 from cclmark.kinds.collective.findings import findings_on_collectives, headline_of_collectives
 from cclmark.kinds.collective.formats import CASE_FORMATS
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
-from cclmark.results.item_results import CaseResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header, Summary
+from cclmark.work.cases import Case
+from cclmark.work.operations import moves_data
+from cclmark.work.sizes import format_size
 
 if TYPE_CHECKING:
     from cclmark.document.page.page import Section

@@ -37,13 +37,13 @@ from cclmark.document.soundness import (
     of_what_ran,
 )
 from cclmark.document.text import BYTES_PER_GB, format_time_us
-from cclmark.plan.libraries import title_of
-from cclmark.plan.library_settings import algorithm_settings
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.journal_file import Journal
 from cclmark.references.match import LEAST_JUDGED_BYTES, LatencyVerdict, restrictions
-from cclmark.results.item_results import CaseResult
-from cclmark.results.journal import Journal
+from cclmark.work.libraries import title_of
+from cclmark.work.library_settings import algorithm_settings
+from cclmark.work.operations import moves_data
+from cclmark.work.sizes import format_size
 
 _LOW_SHARE = 0.6  # of the link limit, at the best size of a large sweep
 _HIGH_SHARE = 1.05  # more than links can carry

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cclmark.document.exporter import Exporter
-    from cclmark.results.item_results import CaseResult
+    from cclmark.journal.item_results import CaseResult
 
 
 def _nccl_tests() -> Exporter[CaseResult]:

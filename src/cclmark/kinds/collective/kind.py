@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cclmark.plan.cases import Case
-from cclmark.plan.items import COLLECTIVE
-from cclmark.results.item_results import CaseResult
-from cclmark.results.kind import Kind
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.kind import Kind
+from cclmark.work.cases import Case
+from cclmark.work.items import COLLECTIVE
 
 if TYPE_CHECKING:
     from cclmark.document.report_kind import ReportKind
-    from cclmark.run.context import RankContext
+    from cclmark.rank.context import RankContext
 
 
 def _report() -> ReportKind:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cclmark.base.printable import plain
 from cclmark.document.placement_rows import PlacementRow, RowCollector
 from cclmark.document.remarks import closing, problem_lines, series
 from cclmark.document.text import BYTES_PER_GB, US_PER_S
-from cclmark.plan.cases import Case
-from cclmark.printable import plain
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Footer, Header, Summary
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Footer, Header, Summary
+from cclmark.work.cases import Case
 
 
 class FlagcxExporter:

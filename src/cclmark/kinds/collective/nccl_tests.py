@@ -19,8 +19,8 @@ from cclmark.document.head import buffer_lines
 from cclmark.document.placement_rows import PlacementRow, RowCollector
 from cclmark.document.remarks import closing, comment_lines, problem_lines
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, token
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import DeviceDescription, Footer, Header
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import DeviceDescription, Footer, Header
 
 _DTYPES = {
     "float16": "half",

@@ -9,16 +9,16 @@ from typing import Any
 
 import click
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.collective.command import OF_TERMINAL, MeasureOptions, OperationFlags
 from cclmark.options import like
 from cclmark.options.chosen_devices import device_count
 from cclmark.options.command import check_together, default_of, parameters_of
 from cclmark.options.types import Size
-from cclmark.plan.operations import ALL_ROOTS, COLLECTIVES
-from cclmark.plan.runtimes import NamedDevices
-from cclmark.plan.sizes import size_text
-from cclmark.plan.thresholds import meant
+from cclmark.work.operations import ALL_ROOTS, COLLECTIVES
+from cclmark.work.runtimes import NamedDevices
+from cclmark.work.sizes import size_text
+from cclmark.work.thresholds import meant
 
 OF_SIZES = ("begin", "end", "factor")
 _FORMS = "write SIZE, BEGIN:END or BEGIN:END:FACTOR; an empty END is the default"

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import msgspec
 
+from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
-from cclmark.errors import EXIT_OK, UsageError
+from cclmark.journal.item_results import CaseResult
 from cclmark.kinds.collective.command import CollectiveOptions, MeasureOptions
 from cclmark.kinds.collective.document import (
     PLACEMENTS,
@@ -32,9 +33,12 @@ from cclmark.options.chosen_libraries import libraries_of
 from cclmark.options.command import part
 from cclmark.options.groups import CaseOptions, ExplainOptions, SoakOptions
 from cclmark.options.usual_references import usual_references
-from cclmark.plan.cases import Case, Sweep
-from cclmark.plan.items import items_of
-from cclmark.plan.libraries import (
+from cclmark.recording.joining import joined
+from cclmark.recording.recorder import Recorded, record
+from cclmark.recording.standard_output import say
+from cclmark.work.cases import Case, Sweep
+from cclmark.work.items import items_of
+from cclmark.work.libraries import (
     BRIDGE,
     MPI,
     engine_libraries,
@@ -44,10 +48,6 @@ from cclmark.plan.libraries import (
     owners_of,
     torch_backend_of,
 )
-from cclmark.recording.joining import joined
-from cclmark.recording.recorder import Recorded, record
-from cclmark.recording.standard_output import say
-from cclmark.results.item_results import CaseResult
 
 _SHM = "shm"  # of the ranks of one host
 _UNDER_MPI = (

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cclmark import _engine as engine
-from cclmark.errors import MissingError
-from cclmark.plan.cases import Case
-from cclmark.plan.inject import RankFaults
-from cclmark.plan.items import items_of
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Condition
-from cclmark.run.context import RankContext
-from cclmark.run.item_loop import CaseLoop, Measure
-from cclmark.run.measure import CaseRunner, batches_of
-from cclmark.run.rank import Rank
-from cclmark.run.reserved_buffers import room_for
+from cclmark.base.errors import MissingError
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Condition
+from cclmark.rank.context import RankContext
+from cclmark.rank.item_loop import CaseLoop, Measure
+from cclmark.rank.measure import CaseRunner, batches_of
+from cclmark.rank.rank import Rank
+from cclmark.rank.reserved_buffers import room_for
+from cclmark.work.cases import Case
+from cclmark.work.inject import RankFaults
+from cclmark.work.items import items_of
 
 if TYPE_CHECKING:
     from cclmark.kinds.collective.trace import CaseTracer

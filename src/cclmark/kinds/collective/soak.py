@@ -16,9 +16,9 @@ from cclmark.document.exporter import Exporter
 from cclmark.document.paint import Paint
 from cclmark.document.remarks import problems
 from cclmark.document.text import clock_text, format_time_us
-from cclmark.plan.cases import Case
-from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths
+from cclmark.work.cases import Case
 
 _LEAST_IN_PART = 6  # fewer have no 95 % interval of their median
 

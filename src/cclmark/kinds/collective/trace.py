@@ -9,16 +9,14 @@ from functools import partial
 
 from cclmark import _engine as engine
 from cclmark.explain.algorithm_steps import Place, PlannedStep
-from cclmark.plan.cases import Case
-from cclmark.plan.libraries import MPI, plug_ins_of
+from cclmark.rank.all_or_none import in_step
+from cclmark.rank.engine_values import operation_of
+from cclmark.rank.explaining import connections_of, selected_in_mpi
+from cclmark.rank.instruments import Instruments
+from cclmark.rank.rank import Rank
+from cclmark.rank.reserved_buffers import room_for
+from cclmark.rank.tracing import PHASE, more_batches, read_clock
 from cclmark.rendezvous.messages import Job, Traced
-from cclmark.run.all_or_none import in_step
-from cclmark.run.engine_values import operation_of
-from cclmark.run.explaining import connections_of, selected_in_mpi
-from cclmark.run.instruments import Instruments
-from cclmark.run.rank import Rank
-from cclmark.run.reserved_buffers import room_for
-from cclmark.run.tracing import PHASE, more_batches, read_clock
 from cclmark.trace.rank_trace import (
     ClockAhead,
     ClockPair,
@@ -28,6 +26,8 @@ from cclmark.trace.rank_trace import (
     pieces_of,
 )
 from cclmark.trace.slot_tracks import most_slot_events
+from cclmark.work.cases import Case
+from cclmark.work.libraries import MPI, plug_ins_of
 
 
 def step_sources_of(

@@ -1,9 +1,9 @@
 """Experiments: settings compared with the default, round after round.
 
-An item, a trial, is a case with a variant and a round (``plan.py``, ``plan/variants.py``).
+An item, a trial, is a case with a variant and a round (``plan.py``, ``work/variants.py``).
 ``launch/launching.py`` runs several attempts: in each round one for every set of variables
 with which ranks must be started, each round beginning with another one. Variants that differ only
-in a communicator share an attempt; ``run/item_loop.py`` creates a communicator for each. The
+in a communicator share an attempt; ``rank/item_loop.py`` creates a communicator for each. The
 recorder receives all attempts as one run. A variant whose attempt fails is recorded and not
 measured again; a failure of the default ends the run.
 

@@ -38,8 +38,8 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median
 from cclmark.document.grid import grid_lines, usual_width
 from cclmark.document.paint import Paint, unpainted
-from cclmark.plan.cases import Case
-from cclmark.plan.sizes import format_size
+from cclmark.work.cases import Case
+from cclmark.work.sizes import format_size
 
 _EFFICIENCY = 0.37  # of the median of absolute deviations as an estimate of a standard deviation
 # The largest variance of a mean without a fifth of the values at each end, in variances of the

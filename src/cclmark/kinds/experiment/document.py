@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import cast
 
 from cclmark.analysis.paired import noise_floor
+from cclmark.base.printable import plain
 from cclmark.document.blocks import (
     Block,
     Document,
@@ -33,15 +34,14 @@ from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import conclusion_lines, ending_line
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import counted, format_time_us
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Footer, Header
 from cclmark.kinds.experiment.figures import Experiment, VariantResult, experiment_of
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
-from cclmark.plan.variants import Variant
-from cclmark.printable import plain
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Footer, Header
+from cclmark.work.cases import Case
+from cclmark.work.operations import moves_data
+from cclmark.work.sizes import format_size
+from cclmark.work.variants import Variant
 
 _ON_PAGE = (
     *("variant", "round", "operation", "ccl", "ranks", "dtype", "reduction", "root", "placement"),

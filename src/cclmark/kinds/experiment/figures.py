@@ -13,13 +13,13 @@ import msgspec
 from cclmark.analysis.paired import Rounds, at_least_as_uncertain, noise_floor
 from cclmark.analysis.ratio import RatioEstimate, geometric_mean
 from cclmark.analysis.statistics import median
+from cclmark.journal.item_results import AUTO
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.plan import PROOF
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.plan.cases import Case
-from cclmark.plan.library_settings import find_setting, foreign_setting, is_listed
-from cclmark.plan.variants import LIBRARY, PLACEMENT, Assignment, Variant
-from cclmark.results.item_results import AUTO
-from cclmark.results.schema import Explanation
+from cclmark.work.cases import Case
+from cclmark.work.library_settings import find_setting, foreign_setting, is_listed
+from cclmark.work.variants import LIBRARY, PLACEMENT, Assignment, Variant
 
 MARGIN = 0.02  # a smaller difference does not matter
 MOST_NOISE = 0.25  # above: settings that are worth using would not be found

@@ -13,30 +13,30 @@ import msgspec
 
 from cclmark.analysis.paired import Batch, Times
 from cclmark.analysis.statistics import median
+from cclmark.base.errors import EXIT_OK, MissingError, UsageError
 from cclmark.document.paint import Paint, ansi, unpainted
 from cclmark.document.text import counted
-from cclmark.errors import EXIT_OK, MissingError, UsageError
-from cclmark.kinds.experiment.document import SearchTable
-from cclmark.kinds.experiment.plan import Trial
-from cclmark.kinds.experiment.result import TrialResult
-from cclmark.kinds.registry import read_journal
-from cclmark.launch.launching import FAILED_BEFORE, ExperimentLaunch, Starts, starts_of
-from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.plan.cases import Case
-from cclmark.plan.outline import SIDES, differences, outline_of
-from cclmark.plan.variants import Variant
-from cclmark.recording.output import Output
-from cclmark.recording.recorder import Recorder, recording
-from cclmark.rendezvous.messages import RankStatus
-from cclmark.results.item_results import Result
-from cclmark.results.resume import MEASURED, differing_settings
-from cclmark.results.schema import (
+from cclmark.journal.item_results import Result
+from cclmark.journal.resume import MEASURED, differing_settings
+from cclmark.journal.schema import (
     Explanation,
     Header,
     LibraryDescription,
     Paths,
     Predecessor,
 )
+from cclmark.kinds.experiment.document import SearchTable
+from cclmark.kinds.experiment.plan import Trial
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.registry import read_journal
+from cclmark.launch.launching import FAILED_BEFORE, ExperimentLaunch, Starts, starts_of
+from cclmark.launch.request import Listener, Outcome, Request, Surroundings
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import Recorder, recording
+from cclmark.rendezvous.messages import RankStatus
+from cclmark.work.cases import Case
+from cclmark.work.outline import SIDES, differences, outline_of
+from cclmark.work.variants import Variant
 
 
 class TrialCosts:

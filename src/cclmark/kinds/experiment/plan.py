@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from cclmark.errors import UsageError
-from cclmark.plan.cases import Case, OfCase
-from cclmark.plan.counts import Count
-from cclmark.plan.items import Item, Value
-from cclmark.plan.sizes import parse_size
-from cclmark.plan.variants import Assignment, Variant
+from cclmark.base.errors import UsageError
+from cclmark.work.cases import Case, OfCase
+from cclmark.work.counts import Count
+from cclmark.work.items import Item, Value
+from cclmark.work.sizes import parse_size
+from cclmark.work.variants import Assignment, Variant
 
 EXPERIMENT = "experiment"
 
@@ -31,12 +31,12 @@ class Trial(msgspec.Struct, OfCase, frozen=True, omit_defaults=True):
     stage: str = ""
 
     def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
-        """See plan.items.Outlined."""
+        """See work.items.Outlined."""
         return self.case, {"variant": [self.variant.describe()]}
 
     @property
     def kind(self) -> str:
-        """The kind of work, see plan.items."""
+        """The kind of work, see work.items."""
         return EXPERIMENT
 
     def describe(self) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.errors import EXIT_OK, UsageError
+from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.kinds.experiment.bisection import (
     LEAST_ROUNDS_TO_DECIDE,
     Bisected,
@@ -42,15 +42,15 @@ from cclmark.options.chosen_devices import wanted_of
 from cclmark.options.chosen_libraries import with_mpirun
 from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
 from cclmark.options.varied import check_settings, checked_variants, require_option, scope_of
-from cclmark.plan.cases import Case
-from cclmark.plan.items import items_of
-from cclmark.plan.libraries import MPI, all_libraries, in_place_only, library_called
-from cclmark.plan.library_fields import parse_version
-from cclmark.plan.library_settings import find_setting, foreign_setting
-from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, OPTION, Assignment, Variant
 from cclmark.recording.joining import joined
 from cclmark.recording.recorder import Recorder, record
 from cclmark.recording.run_files import new_journal
+from cclmark.work.cases import Case
+from cclmark.work.items import items_of
+from cclmark.work.libraries import MPI, all_libraries, in_place_only, library_called
+from cclmark.work.library_fields import parse_version
+from cclmark.work.library_settings import find_setting, foreign_setting
+from cclmark.work.variants import CONTROL, DEFAULT, LIBRARY, OPTION, Assignment, Variant
 
 _TIMEOUT_S = 60.0
 

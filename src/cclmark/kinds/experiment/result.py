@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from cclmark.journal.item_results import ExplainedResult, are_of_ranks
+from cclmark.journal.schema import DeviceTime, Explanation, Samples, Summary, Verification
 from cclmark.kinds.experiment.plan import Trial
-from cclmark.plan.counts import Count
-from cclmark.plan.items import Status
-from cclmark.results.item_results import ExplainedResult, are_of_ranks
-from cclmark.results.schema import DeviceTime, Explanation, Samples, Summary, Verification
+from cclmark.work.counts import Count
+from cclmark.work.items import Status
 
 
 class TrialResult(ExplainedResult[Trial], tag="trial", omit_defaults=True):

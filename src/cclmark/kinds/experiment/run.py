@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cclmark import _engine as engine
+from cclmark.journal.item_results import CaseResult
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.plan.inject import RankFaults
-from cclmark.plan.items import items_of
-from cclmark.results.item_results import CaseResult
-from cclmark.run.context import RankContext
-from cclmark.run.item_loop import CaseLoop, Measure
-from cclmark.run.measure import CaseRunner, batches_of
+from cclmark.rank.context import RankContext
+from cclmark.rank.item_loop import CaseLoop, Measure
+from cclmark.rank.measure import CaseRunner, batches_of
+from cclmark.work.inject import RankFaults
+from cclmark.work.items import items_of
 
 
 def run(context: RankContext) -> None:

@@ -8,6 +8,7 @@ from itertools import compress
 from operator import attrgetter
 from typing import cast
 
+from cclmark.base.printable import plain
 from cclmark.document.blocks import Document, Finding, RunContent, Table
 from cclmark.document.case_fields import case_fields, case_labels
 from cclmark.document.columns import Cell
@@ -18,6 +19,8 @@ from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.remarks import ending, reason_text
 from cclmark.document.report_kind import ReportKind, RunLabels
 from cclmark.document.text import counted, ranks_text
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header
 from cclmark.kinds.memory.figures import (
     ALLOCATED,
     GIVEN_BACK,
@@ -35,12 +38,9 @@ from cclmark.kinds.memory.figures import (
     taken_in,
 )
 from cclmark.kinds.memory.result import MemoryBuffer, MemoryResult, MemoryStage
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.plan.sizes import format_size, in_ranges
-from cclmark.printable import plain
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header
+from cclmark.work.cases import Case
+from cclmark.work.operations import DTYPE_BYTES
+from cclmark.work.sizes import format_size, in_ranges
 
 _PAGES_NOTE = (
     "Host memory of a process: RSS counts every resident page in full, PSS divides a page by the "

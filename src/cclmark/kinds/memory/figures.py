@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cclmark.journal.schema import DeviceDescription
 from cclmark.kinds.memory.result import MemoryBuffer, MemoryResult, MemoryStage
-from cclmark.plan.library_settings import find_setting
-from cclmark.results.schema import DeviceDescription
+from cclmark.work.library_settings import find_setting
 
 GIVEN_BACK = "communicator destroyed"
 ALLOCATED = "buffers allocated"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from cclmark.journal.kind import Kind
 from cclmark.kinds.memory.plan import MEMORY, RankMemories
 from cclmark.kinds.memory.result import MemoryResult
-from cclmark.plan.cases import Case
-from cclmark.plan.items import Item
-from cclmark.results.kind import Kind
+from cclmark.work.cases import Case
+from cclmark.work.items import Item
 
 if TYPE_CHECKING:
     from cclmark.document.report_kind import ReportKind
-    from cclmark.run.context import RankContext
+    from cclmark.rank.context import RankContext
 
 
 def _of_every_rank(planned: Sequence[Item], processes: int) -> Sequence[Item]:

@@ -7,8 +7,8 @@ from typing import overload
 
 import msgspec
 
-from cclmark.plan.cases import Case, OfCase
-from cclmark.plan.counts import Count
+from cclmark.work.cases import Case, OfCase
+from cclmark.work.counts import Count
 
 MEMORY = "memory"
 
@@ -21,7 +21,7 @@ class RankMemory(msgspec.Struct, OfCase, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The kind of work, see plan.items."""
+        """The kind of work, see work.items."""
         return MEMORY
 
     @property

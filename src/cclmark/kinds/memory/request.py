@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.memory.command import MemoryFlags
 from cclmark.kinds.memory.kind import KIND
 from cclmark.launch.coordinator import Coordinator

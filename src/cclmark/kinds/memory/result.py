@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
+from cclmark.journal.item_results import ItemResult
+from cclmark.journal.schema import Verification
 from cclmark.kinds.memory.plan import RankMemory
-from cclmark.plan.counts import Count
-from cclmark.plan.items import Status
-from cclmark.results.item_results import ItemResult
-from cclmark.results.schema import Verification
+from cclmark.work.counts import Count
+from cclmark.work.items import Status
 
-# Enumerations for msgspec, texts for the type checker: see plan.items.
+# Enumerations for msgspec, texts for the type checker: see work.items.
 if TYPE_CHECKING:
     Owner: TypeAlias = str
 else:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from cclmark import _engine as engine
 from cclmark.explain.nccl_log import paths_in
 from cclmark.explain.paths import COLLECTIVE_CHANNELS, MESSAGE_CHANNELS, MESSAGE_CHANNELS_PER_PEER
+from cclmark.journal.schema import Verification
 from cclmark.kinds.memory.plan import RankMemory
 from cclmark.kinds.memory.result import (
     LibraryChannels,
@@ -21,16 +22,15 @@ from cclmark.kinds.memory.result import (
     MemoryResult,
     MemoryStage,
 )
-from cclmark.plan.cases import Case
-from cclmark.plan.items import items_of
-from cclmark.results.schema import Verification
-from cclmark.run.all_or_none import GRACE_S, in_step
-from cclmark.run.context import RankContext
-from cclmark.run.engine_values import operation_of
-from cclmark.run.item_loop import measure_each
-from cclmark.run.measure import verification_of
-from cclmark.run.opening import OpenLibrary
-from cclmark.run.reserved_buffers import buffer_kind_of, free_on_all, reserve_for
+from cclmark.rank.all_or_none import GRACE_S, in_step
+from cclmark.rank.context import RankContext
+from cclmark.rank.engine_values import operation_of
+from cclmark.rank.item_loop import measure_each
+from cclmark.rank.measure import verification_of
+from cclmark.rank.opening import OpenLibrary
+from cclmark.rank.reserved_buffers import buffer_kind_of, free_on_all, reserve_for
+from cclmark.work.cases import Case
+from cclmark.work.items import items_of
 
 _LINE = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
+from cclmark.base.printable import plain
 from cclmark.document.blocks import Document, Finding, RunContent, Table
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
@@ -16,11 +17,10 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.soundness import of_checked
 from cclmark.document.text import US_PER_S, format_time_us, half_width_text
+from cclmark.journal.schema import Header
 from cclmark.kinds.objects.plan import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
 from cclmark.kinds.objects.result import ObjectFigures, ObjectResult
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
-from cclmark.results.schema import Header
+from cclmark.work.sizes import format_size
 
 _HEAD = ("size", "objects µs", "±%", "tensors µs", "±%", "ratio (95 %)", "pickling µs", "share")
 _WIDTHS = (10, 11, 5, 11, 5, 26, 11, 6)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from cclmark.errors import UsageError
-from cclmark.plan.counts import AtLeastOne, Count
-from cclmark.plan.items import OfBackend, names_selected
-from cclmark.plan.sizes import format_size
+from cclmark.base.errors import UsageError
+from cclmark.work.counts import AtLeastOne, Count
+from cclmark.work.items import OfBackend, names_selected
+from cclmark.work.sizes import format_size
 
 OBJECTS = "objects"
 
@@ -55,7 +55,7 @@ OBJECT_CALLS: dict[str, ObjectCallInfo] = {
     ),
 }
 
-# Enumerations for msgspec, texts for the type checker: see plan.items.
+# Enumerations for msgspec, texts for the type checker: see work.items.
 if TYPE_CHECKING:
     Operation: TypeAlias = str
     Content: TypeAlias = str
@@ -87,7 +87,7 @@ class ObjectCall(msgspec.Struct, OfBackend, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The kind of work, see plan.items."""
+        """The kind of work, see work.items."""
         return OBJECTS
 
     @property

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 
+from cclmark.journal.schema import Settings, settings_without_sweep
 from cclmark.kinds.objects.command import USUAL_END_BYTES, USUAL_FACTOR, ObjectFlags
 from cclmark.kinds.objects.kind import KIND
 from cclmark.kinds.objects.plan import OBJECT_CALLS, calls_of
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.options.chosen_devices import checked_backend, devices_of_backend
-from cclmark.plan.binding import Binding
-from cclmark.plan.inject import Injection
-from cclmark.plan.sizes import sweep
 from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
-from cclmark.results.schema import Settings, settings_without_sweep
+from cclmark.work.binding import Binding
+from cclmark.work.inject import Injection
+from cclmark.work.sizes import sweep
 
 _MOST_USUAL_RANKS = 4  # of the host
 

@@ -15,16 +15,16 @@ from cclmark.analysis.stopping import operations_per_batch, precision_of_rounds
 from cclmark.kinds.objects.figures import figures_of
 from cclmark.kinds.objects.plan import FLAG_CALL, ObjectCall, object_of
 from cclmark.kinds.objects.result import ObjectFinding, ObjectResult, ObjectTimes
-from cclmark.plan.inject import RankFaults
-from cclmark.plan.items import items_of
-from cclmark.plan.sizes import format_size
-from cclmark.run.all_or_none import GRACE_S, in_step
-from cclmark.run.context import RankContext
-from cclmark.run.measure import hang, least_batch_s, measure_rounds, rounded_s, warm_up
-from cclmark.run.rank import Rank
-from cclmark.run.reserved_buffers import free_on_all
-from cclmark.run.torch_backend import ProcessGroup, cannot, one_line
-from cclmark.run.torch_loop import TorchLoop
+from cclmark.rank.all_or_none import GRACE_S, in_step
+from cclmark.rank.context import RankContext
+from cclmark.rank.measure import hang, least_batch_s, measure_rounds, rounded_s, warm_up
+from cclmark.rank.rank import Rank
+from cclmark.rank.reserved_buffers import free_on_all
+from cclmark.rank.torch_backend import ProcessGroup, cannot, one_line
+from cclmark.rank.torch_loop import TorchLoop
+from cclmark.work.inject import RankFaults
+from cclmark.work.items import items_of
+from cclmark.work.sizes import format_size
 
 RunOnce = Callable[[], None]
 

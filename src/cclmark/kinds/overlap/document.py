@@ -7,6 +7,7 @@ from typing import cast
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
+from cclmark.base.printable import plain
 from cclmark.document.blocks import Block, Document, Facts, Finding, RunContent, Table
 from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fields
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
@@ -16,15 +17,14 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import elements_text, reason_text
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import BYTES_PER_GB, counted, format_time_us
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header
 from cclmark.kinds.overlap.figures import OverlapSummary, SlowDown, summaries_of
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
-from cclmark.plan.work_beside import MATMUL
-from cclmark.printable import plain
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header
+from cclmark.work.cases import Case
+from cclmark.work.operations import moves_data
+from cclmark.work.sizes import format_size
+from cclmark.work.work_beside import MATMUL
 
 
 def size_text(case: Case) -> str:

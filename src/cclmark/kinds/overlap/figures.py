@@ -19,11 +19,11 @@ from cclmark.analysis.paired import Rounds, ratio_of_rounds
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult, OverlapTimes
-from cclmark.plan.cases import Case
-from cclmark.plan.computations import Compute
-from cclmark.plan.variants import DEFAULT, Variant
-from cclmark.results.schema import Explanation
+from cclmark.work.cases import Case
+from cclmark.work.computations import Compute
+from cclmark.work.variants import DEFAULT, Variant
 
 
 @dataclass(frozen=True)

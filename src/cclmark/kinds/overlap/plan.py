@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from cclmark.plan.cases import Case, OfCase
-from cclmark.plan.computations import Compute
-from cclmark.plan.counts import Count
-from cclmark.plan.items import Item, Value
-from cclmark.plan.variants import Variant
+from cclmark.work.cases import Case, OfCase
+from cclmark.work.computations import Compute
+from cclmark.work.counts import Count
+from cclmark.work.items import Item, Value
+from cclmark.work.variants import Variant
 
 OVERLAP = "overlap"
 
@@ -27,7 +27,7 @@ class Overlap(msgspec.Struct, OfCase, frozen=True):
     compute: Compute
 
     def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
-        """See plan.items.Outlined."""
+        """See work.items.Outlined."""
         return self.case, {
             "variant": [self.variant.describe()],
             "compute": [self.compute.describe()],
@@ -35,7 +35,7 @@ class Overlap(msgspec.Struct, OfCase, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The kind of work, see plan.items."""
+        """The kind of work, see work.items."""
         return OVERLAP
 
     def describe(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.overlap.command import USUAL_FACTOR, OverlapFlags
 from cclmark.kinds.overlap.kind import KIND
 from cclmark.kinds.overlap.plan import overlaps_of
@@ -13,11 +13,11 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.options.case_request import request_of, stem_of
 from cclmark.options.chosen_devices import wanted_of
 from cclmark.options.varied import check_settings, checked_variants, compute_of
-from cclmark.plan.cases import Case
-from cclmark.plan.items import items_of
-from cclmark.plan.variants import DEFAULT, Variant
 from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import record
+from cclmark.work.cases import Case
+from cclmark.work.items import items_of
+from cclmark.work.variants import DEFAULT, Variant
 
 # By runtime; the other ones are accelerators.
 _ROWS, _USUAL_ROWS = {"host": 256}, 8192

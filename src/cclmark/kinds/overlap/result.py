@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from cclmark.journal.item_results import ExplainedResult, are_of_ranks
+from cclmark.journal.schema import Explanation, Verification, WrongOutput
 from cclmark.kinds.overlap.plan import Overlap
-from cclmark.plan.counts import Count, Duration
-from cclmark.plan.items import Status
-from cclmark.results.item_results import ExplainedResult, are_of_ranks
-from cclmark.results.schema import Explanation, Verification, WrongOutput
+from cclmark.work.counts import Count, Duration
+from cclmark.work.items import Status
 
 
 class OverlapTimes(msgspec.Struct):

@@ -8,6 +8,7 @@ from functools import partial
 
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import WarmUp
+from cclmark.journal.schema import Settings, Verification, WrongOutput
 from cclmark.kinds.overlap.figures import (
     Lengths,
     balanced,
@@ -20,15 +21,14 @@ from cclmark.kinds.overlap.figures import (
 )
 from cclmark.kinds.overlap.plan import Overlap
 from cclmark.kinds.overlap.result import OverlapResult, OverlapTimes
-from cclmark.plan.items import items_of
-from cclmark.results.schema import Settings, Verification, WrongOutput
-from cclmark.run.all_or_none import GRACE_S, in_step
-from cclmark.run.context import RankContext
-from cclmark.run.engine_values import operation_of
-from cclmark.run.item_loop import CaseLoop, Measure
-from cclmark.run.measure import rounded_s, verification_of
-from cclmark.run.rank import Rank
-from cclmark.run.reserved_buffers import open_compute
+from cclmark.rank.all_or_none import GRACE_S, in_step
+from cclmark.rank.context import RankContext
+from cclmark.rank.engine_values import operation_of
+from cclmark.rank.item_loop import CaseLoop, Measure
+from cclmark.rank.measure import rounded_s, verification_of
+from cclmark.rank.rank import Rank
+from cclmark.rank.reserved_buffers import open_compute
+from cclmark.work.items import items_of
 
 _DURATION_S = 0.04  # of a phase, if operations are short
 _PROBE_S = 0.004

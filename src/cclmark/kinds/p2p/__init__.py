@@ -1,6 +1,6 @@
 """Copies and messages between devices: ``cclmark p2p``.
 
-Items and results are ``plan/transfers.py`` and ``results/item_results.py``. One rank holds all
+Items and results are ``work/transfers.py`` and ``journal/item_results.py``. One rank holds all
 devices of an accelerator, unless ``--is-multi-proc`` or the host ask for one each. ``transfer.py``
 times copies behind a gate until the median converges and verifies them, with engine/transfer;
 between hosts a library moves the messages. ``run.py`` is the rank, ``trace.py`` records one

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import click
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.options import groups
 from cclmark.options.command import (
     METHOD,
@@ -23,9 +23,9 @@ from cclmark.options.command import (
     option,
 )
 from cclmark.options.types import FACTOR, Names, Parsed, Size, WholeNumber
-from cclmark.plan.runtimes import NamedDevices, parse_devices
+from cclmark.work.runtimes import NamedDevices, parse_devices
 
-# Those of cclmark.plan.transfers, which help texts must not wait for.
+# Those of cclmark.work.transfers, which help texts must not wait for.
 PERFORMANCES = ("uniBw", "biBw", "latency")
 ENGINES = ("CE", "SM")
 KERNELS = ("cacheCopy", "ncCopy", "bulkCopy")

@@ -61,15 +61,15 @@ from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import TRANSFER_SAMPLES
 from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure, precision_text
-from cclmark.plan.pair_cases import Pair
-from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
+from cclmark.journal.item_results import TransferResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header, Relation, Settings, TransferSummary
+from cclmark.journal.topology import LEGEND, UNKNOWN_LINK
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.references.match import Match
-from cclmark.results.item_results import TransferResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header, Relation, Settings, TransferSummary
-from cclmark.results.topology import LEGEND, UNKNOWN_LINK
+from cclmark.work.pair_cases import Pair
+from cclmark.work.sizes import format_size
+from cclmark.work.transfers import Transfer
 
 _MOST_NAMED = 10
 # Half widths of medians: of most medians, and of a single one, that deserve attention.

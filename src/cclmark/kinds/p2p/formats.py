@@ -17,9 +17,9 @@ from cclmark.document.matrix import (
 from cclmark.document.paint import unpainted
 from cclmark.document.remarks import comment_lines
 from cclmark.document.text import counted, figure
-from cclmark.plan.transfers import DEFAULT_KERNEL, Transfer
-from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import Footer, Header
+from cclmark.journal.item_results import TransferResult
+from cclmark.journal.schema import Footer, Header
+from cclmark.work.transfers import DEFAULT_KERNEL, Transfer
 
 _WIDTH = 10
 

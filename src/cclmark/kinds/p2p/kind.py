@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cclmark.plan.items import P2P, Item
-from cclmark.plan.pair_cases import falls_with_message
-from cclmark.plan.transfers import Transfer
-from cclmark.results.item_results import TransferResult
-from cclmark.results.kind import Kind
+from cclmark.journal.item_results import TransferResult
+from cclmark.journal.kind import Kind
+from cclmark.work.items import P2P, Item
+from cclmark.work.pair_cases import falls_with_message
+from cclmark.work.transfers import Transfer
 
 if TYPE_CHECKING:
     from cclmark.document.report_kind import ReportKind
-    from cclmark.run.context import RankContext
+    from cclmark.rank.context import RankContext
 
 
 def _is_message(item: Item) -> bool:

@@ -8,10 +8,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cclmark.base.errors import UsageError
 from cclmark.document.exporter import Exporter
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
-from cclmark.errors import UsageError
+from cclmark.journal.item_results import TransferResult
+from cclmark.journal.schema import Settings, settings_without_sweep
 from cclmark.kinds.collective.request import instead_of_mpi, libraries_of_pairs, on_each_host
 from cclmark.kinds.p2p.command import CopyOptions, PcclFlags, TransferFlags, TransferRangeOptions
 from cclmark.kinds.p2p.formats import TransferPccl
@@ -24,11 +26,14 @@ from cclmark.options.chosen_libraries import with_mpirun
 from cclmark.options.command import part
 from cclmark.options.groups import CaseOptions, FaultOptions, SamplingOptions
 from cclmark.options.usual_references import usual_references
-from cclmark.plan.binding import Binding
-from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import MPI
-from cclmark.plan.sizes import sweep
-from cclmark.plan.transfers import (
+from cclmark.rank import locate
+from cclmark.recording.joining import WantedDevices, first_of, pick_devices, run_joined
+from cclmark.recording.recorder import record
+from cclmark.work.binding import Binding
+from cclmark.work.inject import Injection
+from cclmark.work.libraries import MPI
+from cclmark.work.sizes import sweep
+from cclmark.work.transfers import (
     DIRECTIONS,
     ELEMENT_BYTES,
     ENGINES,
@@ -40,11 +45,6 @@ from cclmark.plan.transfers import (
     TransferPlan,
     random_sizes,
 )
-from cclmark.recording.joining import WantedDevices, first_of, pick_devices, run_joined
-from cclmark.recording.recorder import record
-from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import Settings, settings_without_sweep
-from cclmark.run import locate
 
 _DEFAULT_BYTES = {"host": 16 << 20}
 _DEFAULT_BYTES_OF_ACCELERATORS = 512 << 20

@@ -13,22 +13,22 @@ from cclmark import _engine as engine
 from cclmark.analysis.stopping import LEAST_BATCH_BETWEEN_HOSTS_S
 from cclmark.analysis.summary import chosen_times, combine
 from cclmark.analysis.transfer_results import summarise_copies
+from cclmark.journal.host_processors import largest_cache_bytes
+from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.schema import Settings, TransferSamples, WrongOutput
 from cclmark.kinds.p2p.transfer import TransferRunner
 from cclmark.kinds.pairs.run import PairsRunner
-from cclmark.plan.cases import Case
-from cclmark.plan.inject import Injection
-from cclmark.plan.items import items_of
-from cclmark.plan.operations import OPERATIONS
-from cclmark.plan.pair_cases import Pair
-from cclmark.plan.transfers import ELEMENT_BYTES, MEASURES_MEMORY, Transfer
+from cclmark.rank.context import RankContext
+from cclmark.rank.item_loop import measure_items
+from cclmark.rank.measure import Batches
+from cclmark.rank.opening import NativeLibrary, open_libraries
 from cclmark.rendezvous.messages import Job
-from cclmark.results.host_processors import largest_cache_bytes
-from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.results.schema import Settings, TransferSamples, WrongOutput
-from cclmark.run.context import RankContext
-from cclmark.run.item_loop import measure_items
-from cclmark.run.measure import Batches
-from cclmark.run.opening import NativeLibrary, open_libraries
+from cclmark.work.cases import Case
+from cclmark.work.inject import Injection
+from cclmark.work.items import items_of
+from cclmark.work.operations import OPERATIONS
+from cclmark.work.pair_cases import Pair
+from cclmark.work.transfers import ELEMENT_BYTES, MEASURES_MEMORY, Transfer
 
 _SAMPLES = 5
 _TIMES_THE_CACHE = 4  # as STREAM requires, so that copies go to memory

@@ -6,13 +6,13 @@ import platform
 from collections.abc import Iterator, Sequence
 
 from cclmark import _engine as engine
+from cclmark.journal.item_results import TransferResult
 from cclmark.kinds.p2p.transfer import TransferRunner
-from cclmark.plan.transfers import Transfer
+from cclmark.rank.rank import Rank
+from cclmark.rank.tracing import PHASE, more_batches, read_clock
 from cclmark.rendezvous.messages import Traced
-from cclmark.results.item_results import TransferResult
-from cclmark.run.rank import Rank
-from cclmark.run.tracing import PHASE, more_batches, read_clock
 from cclmark.trace.rank_trace import RankTrace, TracedFlow, pieces_of
+from cclmark.work.transfers import Transfer
 
 _WARMUP = 5
 # All copies wait behind the gate, each with two events, and the queue of a stream is limited.

@@ -11,18 +11,18 @@ from cclmark import _engine as engine
 from cclmark.analysis.statistics import median
 from cclmark.analysis.stopping import Precision
 from cclmark.analysis.transfer_results import summarise_copies
-from cclmark.plan.inject import Injection
-from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
-from cclmark.results.host_processors import far_processors, processors_near
-from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import (
+from cclmark.journal.host_processors import far_processors, processors_near
+from cclmark.journal.item_results import TransferResult
+from cclmark.journal.schema import (
     Settings,
     TransferSamples,
     TransferSummary,
     Verification,
     WrongOutput,
 )
+from cclmark.work.inject import Injection
+from cclmark.work.sizes import format_size
+from cclmark.work.transfers import Transfer
 
 _ENGINES = {
     "": engine.Engine.copy_engine,

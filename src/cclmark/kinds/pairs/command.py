@@ -10,8 +10,8 @@ from cclmark.options import groups
 from cclmark.options.command import METHOD, OPERATION, OUTPUT, Action, changed, command, option
 from cclmark.options.groups import placement_option
 from cclmark.options.types import Names, WholeNumber
-from cclmark.plan.operations import PAIR_OPERATIONS
-from cclmark.plan.runtimes import NamedDevices
+from cclmark.work.operations import PAIR_OPERATIONS
+from cclmark.work.runtimes import NamedDevices
 
 _EXAMPLES = [
     ("cclmark pairs", "All operations between every two accelerators, as heat maps."),

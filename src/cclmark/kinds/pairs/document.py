@@ -16,6 +16,7 @@ from cclmark.analysis.pair_results import (
     pair_outliers,
     sweeps,
 )
+from cclmark.base.printable import plain
 from cclmark.document.blocks import (
     Block,
     Comparison,
@@ -65,13 +66,12 @@ from cclmark.document.soundness import (
     of_what_ran,
 )
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
-from cclmark.plan.cases import Case
-from cclmark.plan.pair_cases import Pair
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
-from cclmark.results.item_results import CaseResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header, Summary
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header, Summary
+from cclmark.work.cases import Case
+from cclmark.work.pair_cases import Pair
+from cclmark.work.sizes import format_size
 
 _ROOTED = {
     "broadcast": "the row's device is the root and sends to the column's",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from cclmark.plan.cases import Case
-from cclmark.plan.items import PAIRS, Item
-from cclmark.plan.pair_cases import PairCases, falls_with_pair
-from cclmark.results.item_results import CaseResult
-from cclmark.results.kind import Kind
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.kind import Kind
+from cclmark.work.cases import Case
+from cclmark.work.items import PAIRS, Item
+from cclmark.work.pair_cases import PairCases, falls_with_pair
 
 if TYPE_CHECKING:
     from cclmark.document.report_kind import ReportKind
-    from cclmark.run.context import RankContext
+    from cclmark.rank.context import RankContext
 
 
 def _of_every_pair(planned: Sequence[Item], processes: int) -> Sequence[Item]:

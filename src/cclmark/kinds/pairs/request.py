@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from cclmark.base.errors import UsageError
 from cclmark.document.report_kind import View
-from cclmark.errors import UsageError
 from cclmark.kinds.collective.request import instead_of_mpi, libraries_of_pairs
 from cclmark.kinds.pairs.command import PairFlags
 from cclmark.kinds.pairs.kind import KIND
@@ -18,13 +18,13 @@ from cclmark.options.case_request import check_faults, rounding_of, settings_of,
 from cclmark.options.chosen_devices import wanted_of
 from cclmark.options.chosen_libraries import require_added_to_be_used, warnings_of, with_mpirun
 from cclmark.options.varied import check_config
-from cclmark.plan.binding import Binding
-from cclmark.plan.inject import Injection
-from cclmark.plan.libraries import MPI
-from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
+from cclmark.rank import locate
 from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import record
-from cclmark.run import locate
+from cclmark.work.binding import Binding
+from cclmark.work.inject import Injection
+from cclmark.work.libraries import MPI
+from cclmark.work.operations import OPERATIONS, PAIR_OPERATIONS
 
 USUAL_FACTOR = 4.0  # sizes of a sweep: it is measured for every pair
 

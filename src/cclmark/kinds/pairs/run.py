@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Protocol
 
 from cclmark import _engine as engine
 from cclmark.analysis.pair_results import disturbance
-from cclmark.plan.cases import Case
-from cclmark.plan.inject import Injection, RankFaults
-from cclmark.plan.items import items_of
-from cclmark.plan.operations import OPERATIONS
-from cclmark.plan.pair_cases import Pair, PairCases, pair_rounds, probe_of
+from cclmark.journal.item_results import CaseResult, Result
+from cclmark.journal.schema import Settings
+from cclmark.rank.context import MeasuredCases, RankContext
+from cclmark.rank.item_loop import measure_each
+from cclmark.rank.measure import Batches, CaseRunner, least_batch_s
+from cclmark.rank.opening import NativeLibrary, OpenLibrary, join_with_id
+from cclmark.rank.rank import Rank
+from cclmark.rank.reserved_buffers import buffer_kind, free_on_all, reserve_for
 from cclmark.rendezvous.messages import Job
-from cclmark.results.item_results import CaseResult, Result
-from cclmark.results.schema import Settings
-from cclmark.run.context import MeasuredCases, RankContext
-from cclmark.run.item_loop import measure_each
-from cclmark.run.measure import Batches, CaseRunner, least_batch_s
-from cclmark.run.opening import NativeLibrary, OpenLibrary, join_with_id
-from cclmark.run.rank import Rank
-from cclmark.run.reserved_buffers import buffer_kind, free_on_all, reserve_for
+from cclmark.work.cases import Case
+from cclmark.work.inject import Injection, RankFaults
+from cclmark.work.items import items_of
+from cclmark.work.operations import OPERATIONS
+from cclmark.work.pair_cases import Pair, PairCases, pair_rounds, probe_of
 
 if TYPE_CHECKING:
-    from cclmark.run.instruments import Instruments
+    from cclmark.rank.instruments import Instruments
 
 
 _PHASES_OF_A_CASE = 5  # each with the timeout of one phase
@@ -145,7 +145,7 @@ class PairsRunner:
         self, pairs: Sequence[Pair], bench: _Bench | None, instruments: Instruments
     ) -> None:
         """Observes the cases of all pairs instead of measuring them."""
-        from cclmark.run.explaining import CaseExplainer  # not imported by ranks that measure
+        from cclmark.rank.explaining import CaseExplainer  # not imported by ranks that measure
 
         if bench is not None:
             assert self._rank.subgroup_agreement is not None

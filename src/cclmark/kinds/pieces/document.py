@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
+from cclmark.base.printable import plain
 from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
 from cclmark.document.case_fields import (
     case_fields,
@@ -22,13 +23,12 @@ from cclmark.document.remarks import elements_text, reason_text
 from cclmark.document.report_kind import ReportKind, RunLabels
 from cclmark.document.soundness import of_checked
 from cclmark.document.text import BYTES_PER_GB, format_time_us, half_width_text
+from cclmark.journal.schema import Header
 from cclmark.kinds.pieces.plan import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
 from cclmark.kinds.pieces.result import PieceResult, PieceRow
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.plan.sizes import format_size
-from cclmark.printable import plain
-from cclmark.results.schema import Header
+from cclmark.work.cases import Case
+from cclmark.work.operations import DTYPE_BYTES
+from cclmark.work.sizes import format_size
 
 _HEAD = ("pieces", "as", "each", "time µs", "±%", "algbw", "busbw", "ratio (95 %)", "wrong")
 _SIDES = "><>>>>>>>"

@@ -7,10 +7,10 @@ import math
 from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
+from cclmark.journal.schema import Samples, Settings
 from cclmark.kinds.pieces.plan import GROUPED, Division
 from cclmark.kinds.pieces.result import PieceRow
-from cclmark.plan.cases import Case
-from cclmark.results.schema import Samples, Settings
+from cclmark.work.cases import Case
 
 _LAUNCH_BOUND = 0.85  # a larger share of the time that passes until the last call has returned
 # Launches that a CUDA device keeps pending. Further ones wait for the device, so that the host's

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from cclmark.journal.kind import Kind
 from cclmark.kinds.pieces.plan import PIECES, PieceCase
 from cclmark.kinds.pieces.result import PieceResult
-from cclmark.results.kind import Kind
 
 if TYPE_CHECKING:
     from cclmark.document.report_kind import ReportKind
-    from cclmark.run.context import RankContext
+    from cclmark.rank.context import RankContext
 
 
 def _report() -> ReportKind:

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from cclmark.errors import UsageError
-from cclmark.plan.cases import Case, OfCase
-from cclmark.plan.counts import AtLeastOne
-from cclmark.plan.items import Item, Value
-from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS
-from cclmark.plan.sizes import format_size
+from cclmark.base.errors import UsageError
+from cclmark.work.cases import Case, OfCase
+from cclmark.work.counts import AtLeastOne
+from cclmark.work.items import Item, Value
+from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS
+from cclmark.work.sizes import format_size
 
 PIECES = "pieces"
 
 ONE, SEPARATE, GROUPED, BUCKETS = "one", "separate", "grouped", "buckets"
 
-# Enumerations for msgspec, texts for the type checker: see plan.items.
+# Enumerations for msgspec, texts for the type checker: see work.items.
 if TYPE_CHECKING:
     Form: TypeAlias = str
 else:
@@ -69,12 +69,12 @@ class PieceCase(msgspec.Struct, OfCase, frozen=True):
     divisions: tuple[Division, ...]
 
     def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
-        """See plan.items.Outlined."""
+        """See work.items.Outlined."""
         return self.case, {"pieces": [part.describe() for part in self.divisions]}
 
     @property
     def kind(self) -> str:
-        """The kind of work, see plan.items."""
+        """The kind of work, see work.items."""
         return PIECES
 
     def describe(self) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from cclmark.journal.item_results import ItemResult, are_of_ranks
+from cclmark.journal.schema import Samples, Summary, Verification
 from cclmark.kinds.pieces.plan import Division, PieceCase
-from cclmark.plan.counts import Count
-from cclmark.plan.items import Status
-from cclmark.results.item_results import ItemResult, are_of_ranks
-from cclmark.results.schema import Samples, Summary, Verification
+from cclmark.work.counts import Count
+from cclmark.work.items import Status
 
 
 class PieceRow(msgspec.Struct, omit_defaults=True):

@@ -10,17 +10,15 @@ from functools import partial
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import LEAST_BATCH_S, operations_per_batch, precision_of_rounds
 from cclmark.analysis.summary import chosen_times, clock_of, combine
+from cclmark.journal.schema import Samples, Verification
 from cclmark.kinds.pieces.figures import row_of
 from cclmark.kinds.pieces.plan import GROUPED, Division, PieceCase, piece_counts
 from cclmark.kinds.pieces.result import PieceResult, PieceRow
-from cclmark.plan.inject import RankFaults
-from cclmark.plan.items import items_of
-from cclmark.results.schema import Samples, Verification
-from cclmark.run.all_or_none import GRACE_S, in_step
-from cclmark.run.context import RankContext
-from cclmark.run.engine_values import operation_of
-from cclmark.run.item_loop import CaseLoop, Measure
-from cclmark.run.measure import (
+from cclmark.rank.all_or_none import GRACE_S, in_step
+from cclmark.rank.context import RankContext
+from cclmark.rank.engine_values import operation_of
+from cclmark.rank.item_loop import CaseLoop, Measure
+from cclmark.rank.measure import (
     hang,
     least_batch_s,
     measure_rounds,
@@ -28,7 +26,9 @@ from cclmark.run.measure import (
     verification_of,
     warm_up,
 )
-from cclmark.run.rank import Rank
+from cclmark.rank.rank import Rank
+from cclmark.work.inject import RankFaults
+from cclmark.work.items import items_of
 
 
 @dataclass

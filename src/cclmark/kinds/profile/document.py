@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import cast
 
 from cclmark.analysis.steps import StepRun, steps_of_profile
+from cclmark.base.printable import plain
 from cclmark.document.blocks import (
     Bars,
     Block,
@@ -33,6 +34,17 @@ from cclmark.document.step_words import (
     step_notes,
 )
 from cclmark.document.text import US_PER_S, counted, format_time_us
+from cclmark.journal.item_results import ProfileResult
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import (
+    Footer,
+    Header,
+    Profile,
+    ProfiledChoice,
+    ProfileFigures,
+    ProfileProcess,
+    TracedStage,
+)
 from cclmark.kinds.profile.figures import (
     OperationSum,
     ProcessWait,
@@ -43,19 +55,7 @@ from cclmark.kinds.profile.figures import (
     sums_of,
     waits_of_processes,
 )
-from cclmark.plan.sizes import format_size, in_ranges
-from cclmark.printable import plain
-from cclmark.results.item_results import ProfileResult
-from cclmark.results.journal import Journal
-from cclmark.results.schema import (
-    Footer,
-    Header,
-    Profile,
-    ProfiledChoice,
-    ProfileFigures,
-    ProfileProcess,
-    TracedStage,
-)
+from cclmark.work.sizes import format_size, in_ranges
 
 _OPERATION_HEAD = (
     *("group", "ranks", "operation", "type", "ran with", "size", "calls", "bytes", "total ms"),

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cclmark.plan.profiled import ProfiledOperation
-from cclmark.results.item_results import ProfileResult
-from cclmark.results.schema import Profile, ProfiledChoice, ProfileFigures, ProfileProcess
+from cclmark.journal.item_results import ProfileResult
+from cclmark.journal.schema import Profile, ProfiledChoice, ProfileFigures, ProfileProcess
+from cclmark.work.profiled import ProfiledOperation
 
 
 @dataclass

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cclmark.plan.items import PROFILE
-from cclmark.plan.profiled import ProfiledOperation
-from cclmark.results.item_results import ProfileResult
-from cclmark.results.kind import Kind
+from cclmark.journal.item_results import ProfileResult
+from cclmark.journal.kind import Kind
+from cclmark.work.items import PROFILE
+from cclmark.work.profiled import ProfiledOperation
 
 if TYPE_CHECKING:
     from cclmark.document.report_kind import ReportKind

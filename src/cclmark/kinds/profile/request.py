@@ -17,19 +17,27 @@ from pathlib import Path
 from typing import IO, Any
 
 from cclmark import __version__
+from cclmark.base.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, UsageError
+from cclmark.base.printable import plain, plain_lines, printable
 from cclmark.document.exporter import Exporter, Profiles
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
-from cclmark.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, UsageError
 from cclmark.explain.chaining import VARIABLES, chained
 from cclmark.explain.plugin_log import open_plugin_log, plugin_path
+from cclmark.journal.journal_file import JournalWriter, Line
+from cclmark.journal.machine import describe_machine, kept_environment, readable
+from cclmark.journal.schema import (
+    SCHEMA_VERSION,
+    DeviceDescription,
+    Footer,
+    Header,
+    LibraryDescription,
+)
 from cclmark.kinds.profile.command import ProfileFlags
 from cclmark.kinds.profile.kind import KIND
 from cclmark.kinds.registry import is_readable
 from cclmark.launch.program import Descendants, ProgramEnd, SeenProcess, run_program
-from cclmark.plan.profiled import PLUG_IN
-from cclmark.printable import plain, plain_lines, printable
 from cclmark.profile.profile_assembly import Assembled, assembled_profile, unmeasured_settings
 from cclmark.profile.profile_gaps import (
     absent_of,
@@ -48,15 +56,7 @@ from cclmark.profile.profile_log import (
 )
 from cclmark.recording.output import Output
 from cclmark.recording.run_files import new_journal
-from cclmark.results.journal import JournalWriter, Line
-from cclmark.results.machine import describe_machine, kept_environment, readable
-from cclmark.results.schema import (
-    SCHEMA_VERSION,
-    DeviceDescription,
-    Footer,
-    Header,
-    LibraryDescription,
-)
+from cclmark.work.profiled import PLUG_IN
 
 _RESERVED = 3 << 13  # records of the plug-in that are not calls, see engine/plugin/call_profile.hpp
 _PROFILER = VARIABLES[0]

@@ -22,7 +22,7 @@ TRAFFIC_ROUNDS = 1 + len(TRAFFIC_LEVELS) + TRAFFIC_REFINEMENTS
 # Of a round in which a replay is adapted to the program, and of all such rounds.
 _ROUND_STEPS, _ROUNDS_S = 4, 20.0
 
-# Enumerations for msgspec, texts for the type checker: see plan.items.
+# Enumerations for msgspec, texts for the type checker: see work.items.
 if TYPE_CHECKING:
     Gaps: TypeAlias = str
     Fit: TypeAlias = str

@@ -19,7 +19,7 @@ from cclmark.options.command import (
     command,
     option,
 )
-from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
+from cclmark.work.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
 
 _EXAMPLES = [
     ("cclmark replay job.jsonl", "The profile's communication on as many devices of this machine."),

@@ -22,9 +22,9 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 
-from cclmark.plan.profiled import ProfiledOperation
+from cclmark.journal.schema import ProfiledCall
 from cclmark.profile.observed import MESSAGES, SEND
-from cclmark.results.schema import ProfiledCall
+from cclmark.work.profiled import ProfiledOperation
 
 _MESSAGE = -1  # in place of the group of a collective
 _calls_of = attrgetter("calls")

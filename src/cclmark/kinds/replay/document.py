@@ -11,6 +11,7 @@ import msgspec
 from cclmark.analysis.ratio import LEAST_RUNS
 from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import slowest_of
+from cclmark.base.printable import plain
 from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
@@ -18,6 +19,8 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import TWO_ROUNDS, counted
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header, Summary
 from cclmark.kinds.replay.choices import DROP, FITTED, FIXED, KEEP, LARGE_ERROR, NEAREST
 from cclmark.kinds.replay.figures import (
     ReplaySummary,
@@ -29,14 +32,11 @@ from cclmark.kinds.replay.figures import (
 )
 from cclmark.kinds.replay.plan import OriginalStep, Replay
 from cclmark.kinds.replay.result import ReplayedOperation, ReplayResult
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import OPERATIONS, info_of
-from cclmark.plan.sizes import format_size
-from cclmark.plan.variants import LIBRARY
-from cclmark.printable import plain
 from cclmark.references.match import Match
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Header, Summary
+from cclmark.work.cases import Case
+from cclmark.work.operations import OPERATIONS, info_of
+from cclmark.work.sizes import format_size
+from cclmark.work.variants import LIBRARY
 
 _MS_PER_S = 1e3
 _MOST_NAMES = 2

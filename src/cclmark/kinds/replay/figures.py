@@ -12,8 +12,8 @@ from cclmark.analysis.steps import slowest_of
 from cclmark.kinds.replay.choices import DROP
 from cclmark.kinds.replay.plan import Replay
 from cclmark.kinds.replay.result import ReplayedOperation, ReplayResult
-from cclmark.plan.computations import Compute
-from cclmark.plan.variants import Variant
+from cclmark.work.computations import Compute
+from cclmark.work.variants import Variant
 
 # Of a step, in which the host enqueues calls. A device begins up to 20 ms after the host.
 _HOST_BOUND, _HOST_AHEAD_S = 0.5, 0.02

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cclmark.kinds.replay.choices import Fit, Gaps
-from cclmark.plan.computations import Compute
-from cclmark.plan.counts import AtLeastOne, Count
-from cclmark.plan.items import Item, Value
-from cclmark.plan.profiled import ProfiledOperation
-from cclmark.plan.variants import LIBRARY, Variant
+from cclmark.work.computations import Compute
+from cclmark.work.counts import AtLeastOne, Count
+from cclmark.work.items import Item, Value
+from cclmark.work.profiled import ProfiledOperation
+from cclmark.work.variants import LIBRARY, Variant
 
 REPLAY = "replay"
 
@@ -148,7 +148,7 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     traffic: bool = False
 
     def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
-        """See plan.items.Outlined."""
+        """See work.items.Outlined."""
         return self.without_variant(), {
             "variant": [self.variant.describe()],
             "step": [self.digest],
@@ -160,7 +160,7 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def kind(self) -> str:
-        """The kind of work, see plan.items."""
+        """The kind of work, see work.items."""
         return REPLAY
 
     @property

@@ -18,15 +18,15 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Profile, ProfiledCall
 from cclmark.kinds.replay.deadlocks import Launch, are_in_step, join_deadlocked
 from cclmark.kinds.replay.plan import EXCHANGE, OriginalStep, ProgramStep, ReplayedCall
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
-from cclmark.plan.profiled import PLUG_IN, ProfiledOperation
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.profile.observed import MESSAGES, SEND, SYNCHRONIZING
-from cclmark.results.journal import Journal
-from cclmark.results.schema import Profile, ProfiledCall
+from cclmark.work.operations import DTYPE_BYTES, OPERATIONS
+from cclmark.work.profiled import PLUG_IN, ProfiledOperation
 
 _NS = 1e9
 _LEAST_LAUNCH_S = 1e-6  # between two kernels; messages of one kernel may follow each other sooner

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from cclmark.base.errors import EXIT_MISSING, EXIT_OK, CclmarkError, MissingError, UsageError
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.document.text import clock_text
-from cclmark.errors import EXIT_MISSING, EXIT_OK, CclmarkError, MissingError, UsageError
 from cclmark.kinds.registry import read_journal
 from cclmark.kinds.replay.choices import (
     DROP,
@@ -43,8 +43,12 @@ from cclmark.launch.request import Outcome, Request
 from cclmark.options.chosen_libraries import unknown_library
 from cclmark.options.usual_references import usual_references
 from cclmark.options.varied import compute_of, faults_of, rounds_of, step_settings, step_variants
-from cclmark.plan.computations import Compute
-from cclmark.plan.libraries import (
+from cclmark.rank import locate
+from cclmark.recording.joining import WantedDevices, devices_here, run_joined
+from cclmark.recording.recorder import record, unused
+from cclmark.recording.run_files import new_journal
+from cclmark.work.computations import Compute
+from cclmark.work.libraries import (
     BRIDGE,
     MPI,
     meant_by,
@@ -53,13 +57,9 @@ from cclmark.plan.libraries import (
     runtimes_of,
     torch_backend_of,
 )
-from cclmark.plan.runtimes import NamedDevices
-from cclmark.plan.variants import DEFAULT
-from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
-from cclmark.recording.joining import WantedDevices, devices_here, run_joined
-from cclmark.recording.recorder import record, unused
-from cclmark.recording.run_files import new_journal
-from cclmark.run import locate
+from cclmark.work.runtimes import NamedDevices
+from cclmark.work.variants import DEFAULT
+from cclmark.work.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
 
 # All candidates are measured in turn, several times: what drifts affects all alike.
 _PASSES = 3

@@ -6,12 +6,12 @@ from itertools import chain
 
 import msgspec
 
+from cclmark.journal.item_results import ItemResult, are_equally_long, are_of_ranks
+from cclmark.journal.schema import Verification
 from cclmark.kinds.replay.plan import Replay
-from cclmark.plan.counts import Count, Elapsed
-from cclmark.plan.items import Status
-from cclmark.plan.profiled import ProfiledOperation
-from cclmark.results.item_results import ItemResult, are_equally_long, are_of_ranks
-from cclmark.results.schema import Verification
+from cclmark.work.counts import Count, Elapsed
+from cclmark.work.items import Status
+from cclmark.work.profiled import ProfiledOperation
 
 
 class ReplayedOperation(msgspec.Struct):

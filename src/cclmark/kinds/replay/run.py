@@ -15,6 +15,7 @@ import msgspec
 
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import Precision, WarmUp
+from cclmark.journal.schema import Verification, WrongOutput
 from cclmark.kinds.replay.choices import (
     DROP,
     FIXED,
@@ -27,17 +28,16 @@ from cclmark.kinds.replay.choices import (
 )
 from cclmark.kinds.replay.plan import RankStep, Replay, ReplayedCall, ReplayWay
 from cclmark.kinds.replay.result import ReplayedOperation, ReplayResult
-from cclmark.plan.inject import RankFaults
-from cclmark.plan.items import items_of
 from cclmark.profile.intervals import length_of, union_of
-from cclmark.results.schema import Verification, WrongOutput
-from cclmark.run.all_or_none import GRACE_S, in_step
-from cclmark.run.context import RankContext
-from cclmark.run.item_loop import measure_each, measure_items
-from cclmark.run.measure import measure_rounds
-from cclmark.run.opening import NativeLibrary, OpenLibrary, join_with_id
-from cclmark.run.rank import Rank
-from cclmark.run.reserved_buffers import open_compute
+from cclmark.rank.all_or_none import GRACE_S, in_step
+from cclmark.rank.context import RankContext
+from cclmark.rank.item_loop import measure_each, measure_items
+from cclmark.rank.measure import measure_rounds
+from cclmark.rank.opening import NativeLibrary, OpenLibrary, join_with_id
+from cclmark.rank.rank import Rank
+from cclmark.rank.reserved_buffers import open_compute
+from cclmark.work.inject import RankFaults
+from cclmark.work.items import items_of
 
 #: A call is slowed down in the program if it takes longer there by more than this share.
 _CLEAR = 0.03

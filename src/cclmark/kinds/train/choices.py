@@ -39,7 +39,7 @@ DTYPE_ALIASES = {"bf16": "bfloat16", "fp32": "float32"}
 ADAMW, SGD = "adamw", "sgd"
 LEARNING_RATES = {ADAMW: 3e-4, SGD: 0.1}
 
-# Enumerations for msgspec, texts for the type checker: see plan.items.
+# Enumerations for msgspec, texts for the type checker: see work.items.
 if TYPE_CHECKING:
     Parallelism: TypeAlias = str
     TrainingType: TypeAlias = str

@@ -7,6 +7,7 @@ from typing import cast
 
 from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import StepRun, slowest_of
+from cclmark.base.printable import plain
 from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
 from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.fields import Field, Fields
@@ -15,6 +16,8 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.step_words import PARTS, STEP, interval_text, ms_text, part_texts
 from cclmark.document.text import TWO_ROUNDS
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import DeviceDescription, Header
 from cclmark.kinds.train.choices import (
     COMPILABLE,
     DDP,
@@ -27,11 +30,8 @@ from cclmark.kinds.train.choices import (
 from cclmark.kinds.train.figures import RoundFigures, TrainingSummary, figures_of, summaries_of
 from cclmark.kinds.train.plan import Training
 from cclmark.kinds.train.result import TrainingResult
-from cclmark.plan.sizes import format_size
-from cclmark.plan.variants import LIBRARY
-from cclmark.printable import plain
-from cclmark.results.journal import Journal
-from cclmark.results.schema import DeviceDescription, Header
+from cclmark.work.sizes import format_size
+from cclmark.work.variants import LIBRARY
 
 _LONGEST_NAME = 48
 # What is compared after a training. Others hold no parameter on several ranks that must be equal.

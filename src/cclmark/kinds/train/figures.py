@@ -9,11 +9,11 @@ from cclmark.analysis.paired import LEAST_COMPARED_ROUNDS, Rounds
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 from cclmark.analysis.statistics import median
 from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
+from cclmark.journal.schema import DeviceDescription
 from cclmark.kinds.train.choices import PRODUCT_BYTES
 from cclmark.kinds.train.plan import Training
 from cclmark.kinds.train.result import TrainingResult
-from cclmark.plan.variants import Variant
-from cclmark.results.schema import DeviceDescription
+from cclmark.work.variants import Variant
 
 _TERA = 1e12
 

@@ -15,7 +15,7 @@ from functools import partial
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.train.choices import (
     ADAMW,
     DDP,
@@ -30,8 +30,8 @@ from cclmark.kinds.train.choices import (
     ZERO1,
 )
 from cclmark.kinds.train.plan import Training, check_training
-from cclmark.plan.models import GPT, Model
-from cclmark.plan.sizes import format_size
+from cclmark.work.models import GPT, Model
+from cclmark.work.sizes import format_size
 
 _FLOAT_BYTES = 4
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.train.choices import (
     COMPILABLE,
     DTYPE_ALIASES,
@@ -23,11 +23,11 @@ from cclmark.kinds.train.choices import (
     Parallelism,
     TrainingType,
 )
-from cclmark.plan.counts import AtLeastOne, Count
-from cclmark.plan.items import Item, Value
-from cclmark.plan.libraries import torch_backend_of
-from cclmark.plan.models import Model
-from cclmark.plan.variants import LIBRARY, Variant
+from cclmark.work.counts import AtLeastOne, Count
+from cclmark.work.items import Item, Value
+from cclmark.work.libraries import torch_backend_of
+from cclmark.work.models import Model
+from cclmark.work.variants import LIBRARY, Variant
 
 TRAIN = "train"
 
@@ -59,7 +59,7 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
     peak_flops: float = 0.0
 
     def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
-        """See plan.items.Outlined."""
+        """See work.items.Outlined."""
         return self.without_variant(), {
             "variant": [self.variant.describe()],
             "model": [self.model.describe()],
@@ -68,7 +68,7 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def kind(self) -> str:
-        """The kind of work, see plan.items."""
+        """The kind of work, see work.items."""
         return TRAIN
 
     @property

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.train.choices import DDP, LEARNING_RATES, NONE, PIPELINE
 from cclmark.kinds.train.command import USUAL_BALANCE_WEIGHT, USUAL_SEQUENCE, TrainFlags
 from cclmark.kinds.train.kind import KIND
@@ -16,13 +16,13 @@ from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
 from cclmark.options.environment_file import read_shell
 from cclmark.options.varied import faults_of, rounds_of, step_settings, step_variants
-from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
-from cclmark.plan.models import Model, find_model
-from cclmark.plan.runtimes import NamedDevices, parse_devices
-from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
+from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
-from cclmark.run import locate
+from cclmark.work.libraries import require_torch_devices, torch_backend_of, usual_runtime
+from cclmark.work.models import Model, find_model
+from cclmark.work.runtimes import NamedDevices, parse_devices
+from cclmark.work.variants import DEFAULT, PROCESS, Assignment, Variant
 
 _USUAL_HOST_RANKS = 2
 _USUAL_BACKENDS = {"cuda": "torch:nccl", "host": "torch:gloo"}

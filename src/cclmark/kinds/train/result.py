@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from cclmark.journal.item_results import ItemResult, are_equally_long, have_length
 from cclmark.kinds.train.plan import Training
-from cclmark.plan.counts import Count, Duration
-from cclmark.plan.items import Status
-from cclmark.results.item_results import ItemResult, are_equally_long, have_length
+from cclmark.work.counts import Count, Duration
+from cclmark.work.items import Status
 
 
 class StepTimeline(msgspec.Struct, omit_defaults=True):

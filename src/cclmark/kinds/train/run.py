@@ -8,11 +8,11 @@ from typing import Any
 
 from cclmark.kinds.train.plan import Training
 from cclmark.kinds.train.result import TrainingResult
-from cclmark.plan.items import items_of
-from cclmark.plan.libraries import torch_backend_of
-from cclmark.run.context import RankContext
-from cclmark.run.torch_backend import ProcessGroup
-from cclmark.run.torch_loop import TorchLoop
+from cclmark.rank.context import RankContext
+from cclmark.rank.torch_backend import ProcessGroup
+from cclmark.rank.torch_loop import TorchLoop
+from cclmark.work.items import items_of
+from cclmark.work.libraries import torch_backend_of
 
 _NO_LOG = "10"  # above the levels of messages that torch's profiler prints
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.tune.table_file import MOST_BYTES, MOST_RANKS
-from cclmark.plan.library_settings import check_value, find_setting
+from cclmark.work.library_settings import check_value, find_setting
 
 
 @dataclass(frozen=True)

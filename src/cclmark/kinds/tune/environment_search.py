@@ -42,10 +42,10 @@ from cclmark.analysis.paired import (
     typical,
 )
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.tune.search import LARGEST_LOSS, LEAST_COST, is_loss
-from cclmark.plan.libraries import library_called, listed_settings
-from cclmark.plan.library_settings import (
+from cclmark.work.libraries import library_called, listed_settings
+from cclmark.work.library_settings import (
     LibrarySetting,
     absence_of,
     check_value,

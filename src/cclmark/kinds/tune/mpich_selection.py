@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from cclmark.errors import MissingError, UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule, check_algorithm, groups_of
 
 Tree = dict[str, "Tree"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from cclmark.kinds.tune.search import Space
 from cclmark.kinds.tune.table_file import MOST_BYTES, Rule, RuleTable, written
 from cclmark.kinds.tune.target import Artifact, Candidates, Choice, OperationPlan, assigned_options
-from cclmark.plan.library_fields import find_version, parse_version
+from cclmark.work.library_fields import find_version, parse_version
 
 #: The operations for which NCCL asks a tuner.
 TUNED_OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")

@@ -22,11 +22,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NoReturn
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule, check_algorithm, groups_of
 from cclmark.kinds.tune.table_file import MOST_BYTES, MOST_RANKS
-from cclmark.plan.library_fields import find_version
-from cclmark.plan.library_settings import find_setting
+from cclmark.work.library_fields import find_version
+from cclmark.work.library_settings import find_setting
 
 VARIABLES = {
     "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",

@@ -35,7 +35,7 @@ from cclmark.analysis.paired import (
 )
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.kinds.tune.search import LARGEST_LOSS, Rule, is_loss
-from cclmark.plan.sizes import format_size
+from cclmark.work.sizes import format_size
 
 FALSE_SHARE = 0.01  # at most so many proofs contain a rule that is no gain
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.document.paint import Paint
-from cclmark.errors import MissingError, UsageError
 from cclmark.explain.plugin_log import plugin_path
 from cclmark.kinds.experiment.kind import KIND
 from cclmark.kinds.experiment.measured_trials import (
@@ -56,20 +56,20 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome
 from cclmark.options.case_request import request_of
 from cclmark.options.chosen_devices import wanted_of
-from cclmark.plan.cases import Case
-from cclmark.plan.items import items_of
-from cclmark.plan.libraries import MPI, title_of, torch_backend_of
-from cclmark.plan.library_settings import (
+from cclmark.recording.joining import joined
+from cclmark.recording.recorder import Recorder
+from cclmark.recording.run_files import new_journal
+from cclmark.work.cases import Case
+from cclmark.work.items import items_of
+from cclmark.work.libraries import MPI, title_of, torch_backend_of
+from cclmark.work.library_settings import (
     check_value,
     find_setting,
     settings_of,
     unknown_setting_refusal,
 )
-from cclmark.plan.operations import count_for_size, size_for_count
-from cclmark.plan.variants import DEFAULT
-from cclmark.recording.joining import joined
-from cclmark.recording.recorder import Recorder
-from cclmark.recording.run_files import new_journal
+from cclmark.work.operations import count_for_size, size_for_count
+from cclmark.work.variants import DEFAULT
 
 _UNKNOWN_VERSION = ""
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cclmark.base.errors import EXIT_OK
+from cclmark.base.printable import plain
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import counted
-from cclmark.errors import EXIT_OK
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.overlap.document import size_text, slow_down_text
 from cclmark.kinds.overlap.figures import OverlapSummary, summaries_of
 from cclmark.kinds.overlap.kind import KIND
@@ -17,13 +19,11 @@ from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.kinds.tune.target import assigned_options
 from cclmark.kinds.tune.tune_result import OperationResult, RulesResult
 from cclmark.launch.request import Outcome, Request
-from cclmark.plan.cases import Case
-from cclmark.plan.computations import Compute
-from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
-from cclmark.plan.work_beside import MATMUL
-from cclmark.printable import plain
 from cclmark.recording.recorder import record, unused
-from cclmark.results.schema import Explanation
+from cclmark.work.cases import Case
+from cclmark.work.computations import Compute
+from cclmark.work.variants import DEFAULT, PROCESS, Assignment, Variant
+from cclmark.work.work_beside import MATMUL
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
 
 FORMAT = "cclmark-tuner-table"
 VERSION = 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cclmark.kinds.tune.search import Rule, Space
-from cclmark.plan.variants import COMMUNICATOR, MEMORY, OPTION, PROCESS, REGISTRATION, Assignment
+from cclmark.work.variants import COMMUNICATOR, MEMORY, OPTION, PROCESS, REGISTRATION, Assignment
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.ratio import RatioEstimate
+from cclmark.base.printable import plain
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import aligned, counted
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.tune.environment_search import in_words
 from cclmark.kinds.tune.nccl_target import MIN_CTAS
 from cclmark.kinds.tune.prove import Dropped, EnvironmentProof, Place, Proof, Proven, change
@@ -18,12 +20,10 @@ from cclmark.kinds.tune.tune_result import (
     RulesResult,
     TuneResult,
 )
-from cclmark.plan.cases import Case
-from cclmark.plan.setting_fields import LibrarySetting
-from cclmark.plan.sizes import format_size
-from cclmark.plan.variants import MEMORY, REGISTRATION, Assignment
-from cclmark.printable import plain
-from cclmark.results.schema import Explanation
+from cclmark.work.cases import Case
+from cclmark.work.setting_fields import LibrarySetting
+from cclmark.work.sizes import format_size
+from cclmark.work.variants import MEMORY, REGISTRATION, Assignment
 
 # The fields of torch.distributed.ProcessGroupNCCL.NCCLConfig (torch/_C/_distributed_c10d.pyi).
 _TORCH_OPTIONS = {"minCTAs": "min_ctas", "maxCTAs": "max_ctas"}

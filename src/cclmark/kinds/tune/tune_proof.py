@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
-from cclmark.errors import UsageError
+from cclmark.base.errors import UsageError
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import Measuring, TrialTimes
 from cclmark.kinds.experiment.plan import PROOF, Trial
 from cclmark.kinds.tune.prove import (
@@ -27,11 +28,10 @@ from cclmark.kinds.tune.prove import (
 from cclmark.kinds.tune.search import Rule, joined_rules
 from cclmark.kinds.tune.target import Choice, OperationPlan, Target
 from cclmark.kinds.tune.tune_result import OperationResult
-from cclmark.plan.cases import Case
-from cclmark.plan.sizes import format_size
-from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
 from cclmark.recording.atomic import write_whole
-from cclmark.results.schema import Explanation
+from cclmark.work.cases import Case
+from cclmark.work.sizes import format_size
+from cclmark.work.variants import CONTROL, DEFAULT, Assignment, Variant
 
 _MOST_PROOFS = 4  # of what is left of the rules
 

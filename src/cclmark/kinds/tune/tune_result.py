@@ -11,6 +11,7 @@ from cclmark.analysis.paired import (
     chance_of_gain,
 )
 from cclmark.analysis.ratio import RatioEstimate
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.tune.environment_search import EnvironmentFound
 from cclmark.kinds.tune.prove import (
     FALSE_SHARE,
@@ -20,9 +21,8 @@ from cclmark.kinds.tune.prove import (
 )
 from cclmark.kinds.tune.search import LARGEST_LOSS, Found, Rule
 from cclmark.kinds.tune.target import Choice
-from cclmark.plan.cases import Case
-from cclmark.plan.setting_fields import LibrarySetting
-from cclmark.results.schema import Explanation
+from cclmark.work.cases import Case
+from cclmark.work.setting_fields import LibrarySetting
 
 
 @dataclass

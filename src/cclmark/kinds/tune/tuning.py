@@ -15,7 +15,8 @@ from cclmark.analysis.paired import CONTROL as CONTROL_NUMBER
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.analysis.paired import Batch, Cell, Times
 from cclmark.analysis.statistics import median
-from cclmark.errors import EXIT_OK, UsageError
+from cclmark.base.errors import EXIT_OK, UsageError
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import EndedError, Measuring, ended
 from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
 from cclmark.kinds.tune.environment_search import EnvironmentSearch, EnvironmentTarget, in_words
@@ -40,10 +41,9 @@ from cclmark.kinds.tune.tune_result import (
 )
 from cclmark.launch.request import Outcome, Request
 from cclmark.options.environment_file import shell_text
-from cclmark.plan.cases import Case
-from cclmark.plan.library_settings import find_setting, requires_new_processes
-from cclmark.plan.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
-from cclmark.results.schema import Explanation
+from cclmark.work.cases import Case
+from cclmark.work.library_settings import find_setting, requires_new_processes
+from cclmark.work.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
 
 # Of the budget for the search, as long as nothing is known about the time of a trial.
 _USUAL_SHARE = 0.62

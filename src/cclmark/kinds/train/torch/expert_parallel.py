@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from cclmark.kinds.train.torch.trainer import Filler, Setup, Trainer
 from cclmark.kinds.train.torch.transformer import Experts, Mixture, Transformer
-from cclmark.plan.models import Model
+from cclmark.work.models import Model
 
 _EXPERTS = ".experts."
 

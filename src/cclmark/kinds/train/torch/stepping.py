@@ -28,7 +28,7 @@ from cclmark.analysis.steps import (
 )
 from cclmark.analysis.stopping import Precision, WarmUp
 from cclmark.kinds.train.torch.trainer import StepFunction
-from cclmark.run.rank import Rank
+from cclmark.rank.rank import Rank
 
 
 class StepClock(Protocol):

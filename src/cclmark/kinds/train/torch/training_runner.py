@@ -25,16 +25,16 @@ from torch import Tensor
 
 from cclmark import _engine as engine
 from cclmark.analysis.statistics import median
-from cclmark.errors import RefusedError
+from cclmark.base.errors import RefusedError
 from cclmark.kinds.train.choices import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
 from cclmark.kinds.train.memory import memory_of, shortage
 from cclmark.kinds.train.plan import Training
 from cclmark.kinds.train.result import ReplicaCheck, ReplicaDifference, StepTimeline, TrainingResult
 from cclmark.kinds.train.torch.stepping import Profiler, Sampled, Stepper, clock_of
 from cclmark.kinds.train.torch.trainer import Setup, StepFunction, Trainer
-from cclmark.plan.inject import RankFaults
-from cclmark.run.rank import Rank
-from cclmark.run.reserved_buffers import free_on_all
+from cclmark.rank.rank import Rank
+from cclmark.rank.reserved_buffers import free_on_all
+from cclmark.work.inject import RankFaults
 
 # Modules below this package: each imports parts of torch that the others do not need.
 _TRAINERS = {

@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812 - as torch's users call it
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
-from cclmark.plan.models import GPT, Model
+from cclmark.work.models import GPT, Model
 
 _DEVIATION = (
     0.02  # of weights (Radford et al., Language Models are Unsupervised Multitask Learners)

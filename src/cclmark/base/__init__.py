@@ -1,0 +1,10 @@
+"""The lowest layer: exit codes, files, printable text, signals and standard output.
+
+- ``errors.py``: the errors of the program and their exit codes.
+- ``signals.py``: signals are recorded, and interrupt where nothing is lost by it.
+- ``streams.py``: standard output, which may be full, closed, or a pipe that is not read.
+- ``printable.py``: texts from outside, with control characters visible.
+- ``files.py``: files that are written.
+
+Imports: nothing.
+"""

@@ -1,0 +1,36 @@
+"""Files of users, read with a bounded size and without blocking, and those of the package."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def read_regular(path: Path, most_bytes: int) -> bytes:
+    """The content of a regular file of at most ``most_bytes``.
+
+    Raises OSError with ``strerror`` set for a file that cannot be read, for a FIFO, socket, device
+    or directory, and for a larger file. The size is checked during the read, because files in /proc
+    and /sys report a size of 0.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "not a regular file", str(path))
+        content = bytearray()
+        while piece := file.read(most_bytes + 1 - len(content)):
+            content += piece
+            if len(content) > most_bytes:
+                raise OSError(0, f"larger than {most_bytes} bytes", str(path))
+    return bytes(content)
+
+
+# The engine is a shared library, so the package is a directory and never an archive;
+# importlib.resources supports archives, and takes as long to import as everything else here.
+_PACKAGE = Path(__file__).parent.parent
+
+
+def shipped_toml_files(folder: str) -> list[Path]:
+    """The TOML files in a folder of the package, sorted by name."""
+    return sorted((_PACKAGE / folder).glob("*.toml"))

@@ -1,0 +1,277 @@
+"""torch.distributed as a library: the calls of a training program, timed like other libraries.
+
+Tensors use the engine's buffers, so the same kernels fill and check them. Each call is bound to its
+tensors on the first use of an address in the buffers. The timed region contains torch's call and
+one dictionary look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from cclmark import _engine as engine
+from cclmark.rank.rank import Rank
+from cclmark.rank.torch_backend import (
+    ProcessGroup,
+    cannot,
+    describe_backend,
+    load_torch,
+    one_line,
+    tensor_device,
+)
+from cclmark.work.operations import DTYPE_BYTES
+
+_DTYPES = {"fp8e4m3": "float8_e4m3fn", "fp8e5m2": "float8_e5m2"}  # others are called the same
+_REDUCTIONS = {"sum": "SUM", "prod": "PRODUCT", "min": "MIN", "max": "MAX", "avg": "AVG"}
+_PATIENCE_S = 60.0  # torch's timeout exceeds the deadline of a phase by this time
+_IN_PLACE_ONLY = "torch.distributed supports {0} in place only: use --placement in-place"
+_ROUTES = {
+    "all_gather": "all_gather_into_tensor",
+    "reduce_scatter": "reduce_scatter_tensor",
+    "alltoall": "all_to_all_single",
+    "alltoallv": "all_to_all_single",
+    "sendrecv": "batch_isend_irecv",
+}
+
+RunOperation = Callable[[], Any]
+Prepare = Callable[[int, int], RunOperation]
+
+
+def route_of(operation: str) -> str:
+    """The torch function that an operation calls, ``native`` if it has the same name."""
+    return _ROUTES.get(operation, "native")
+
+
+class TorchLibrary:
+    """torch with one backend, loaded."""
+
+    def __init__(self, backend: str, modules: Sequence[str]) -> None:
+        """Raises MissingError with a remedy if torch or the backend is missing."""
+        self._backend = backend
+        self._torch = load_torch(backend, modules)
+        self.descriptions = [describe_backend(self._torch, backend)]
+
+    def join(
+        self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
+    ) -> engine.Communicator:
+        """Creates the default process group over all ranks. Raises MissingError on any error."""
+        place = tensor_device(self._torch, device.info.runtime, device.info.index)
+        # Longer than the deadline, so that the launcher finds waiting ranks still in the operation.
+        timeout_s = rank.job.settings.timeout_s + _PATIENCE_S
+        group = ProcessGroup(rank, self._torch, self._backend, place, timeout_s)
+        try:
+            group.make()
+        except Exception as error:  # any exception means that the backend is unavailable
+            raise engine.MissingError(
+                f"torch cannot create a process group with backend {self._backend}: "
+                f"{one_line(error)}"
+            ) from None
+        return engine.adapt(TorchCommunicator(rank, self._torch, group, device))
+
+
+class TorchCommunicator:
+    """The engine's communicator interface: binds calls to an operation, then to addresses."""
+
+    def __init__(self, rank: Rank, torch: Any, group: ProcessGroup, device: engine.Device) -> None:
+        self._rank = rank.job.rank
+        self._ranks = rank.job.ranks
+        self._torch = torch
+        self._dist = torch.distributed
+        self._group = group
+        self._device = device
+        self._place = tensor_device(torch, device.info.runtime, device.info.index)
+        self._bound = ""  # the operation that was bound last
+        self._coalescing: Any = None
+
+    def __del__(self) -> None:
+        """Destroys the process group."""
+        self._group.close()
+
+    def route(self, operation: str) -> str:
+        """See route_of."""
+        return route_of(operation)
+
+    def begin_group(self) -> None:
+        """Begins to coalesce calls of the bound operation. Raises UnsupportedError.
+
+        all_reduce has a coalesced form in every backend; other operations are grouped by a backend
+        of devices between its own start and end.
+        """
+        manager = getattr(self._dist, "_coalescing_manager", None)
+        if manager is None:
+            raise engine.UnsupportedError(
+                f"torch {self._torch.__version__} has no function that coalesces calls"
+            )
+        is_direct = self._bound == "all_reduce"
+        if not is_direct and (self._device.info.runtime != "cuda" or self._bound == "sendrecv"):
+            raise engine.UnsupportedError(
+                f"torch.distributed does not support groups of operations of {self._bound} with "
+                "this backend"
+            )
+        self._coalescing = manager(device=None if is_direct else self._place)
+        self._coalescing.__enter__()
+
+    def end_group(self) -> None:
+        """Launches the calls since ``begin_group`` as one. Raises UnsupportedError, EngineError."""
+        manager, self._coalescing = self._coalescing, None
+        try:
+            manager.__exit__(None, None, None)
+        except Exception as error:  # torch and its plug-ins may raise any exception
+            text = f"{self._bound}, coalesced: {one_line(error)}"
+            if cannot(error):
+                raise engine.UnsupportedError(text) from None
+            raise engine.EngineError(f"torch.distributed {text}") from None
+
+    def bind(
+        self, operation: engine.Operation, stream: int
+    ) -> tuple[Callable[[int, int], None], Callable[[int, int], None]]:
+        """Two functions of the input and output addresses: for preparation and for each call.
+
+        This function and both results may raise UnsupportedError, but only until the operation has
+        succeeded once, so that all ranks detect it at the same point.
+        """
+        name, dtype = operation.collective, operation.dtype
+        self._bound = name
+        kind = getattr(self._torch, _DTYPES.get(dtype, dtype), None)
+        if kind is None:
+            raise engine.UnsupportedError(f"torch {self._torch.__version__} has no {dtype}")
+        if self._device.info.runtime == "cuda":
+            self._torch.cuda.set_stream(
+                self._torch.cuda.ExternalStream(stream, device=self._device.info.index)
+            )
+        binding = _Binding(
+            self._torch, self._device, kind, DTYPE_BYTES[dtype], self._rank, self._ranks
+        )
+        binding.count, binding.root = operation.count, operation.root
+        binding.matrix = operation.matrix
+        binding.reduction = getattr(self._dist.ReduceOp, _REDUCTIONS[operation.reduction])
+        bound: Prepare | None = getattr(binding, name, None)
+        if bound is None:
+            raise engine.UnsupportedError(f"no function of torch is known for {name}")
+        prepared: dict[tuple[int, int], RunOperation] = {}
+        done = False
+
+        def fail(error: Exception) -> None:
+            text = f"{name}: {one_line(error)}"
+            if cannot(error) and not done:
+                raise engine.UnsupportedError(text) from None
+            raise engine.EngineError(f"torch.distributed {text}") from None
+
+        def prepare(send: int, receive: int) -> None:
+            try:
+                prepared[send, receive] = bound(send, receive)
+            except engine.EngineError:
+                raise
+            except Exception as error:  # torch and its plug-ins may raise any exception
+                fail(error)
+
+        def enqueue(send: int, receive: int) -> None:
+            nonlocal done
+            try:
+                prepared[send, receive]()
+                done = True
+            except Exception as error:
+                fail(error)
+
+        return prepare, enqueue
+
+
+class _Binding:
+    """An operation without its buffers. Each method returns the call for two addresses.
+
+    ``count`` and ``matrix``: see Operation in engine/core/operation.hpp.
+    """
+
+    count: int
+    root: int
+    matrix: Sequence[int]
+    reduction: Any
+
+    def __init__(
+        self, torch: Any, device: engine.Device, dtype: Any, width: int, rank: int, ranks: int
+    ) -> None:
+        self._dist = torch.distributed
+        self._device = device
+        self._dtype = dtype
+        self._width = width
+        self._rank = rank
+        self._ranks = ranks
+
+    def all_reduce(self, send: int, receive: int) -> RunOperation:
+        return partial(
+            self._dist.all_reduce, self._in_place("all_reduce", send, receive), self.reduction
+        )
+
+    def broadcast(self, send: int, receive: int) -> RunOperation:
+        return partial(self._dist.broadcast, self._in_place("broadcast", send, receive), self.root)
+
+    def reduce(self, send: int, receive: int) -> RunOperation:
+        return partial(
+            self._dist.reduce, self._in_place("reduce", send, receive), self.root, self.reduction
+        )
+
+    def all_gather(self, send: int, receive: int) -> RunOperation:
+        whole = self._tensor(receive, self.count * self._ranks)
+        return partial(self._dist.all_gather_into_tensor, whole, self._tensor(send, self.count))
+
+    def reduce_scatter(self, send: int, receive: int) -> RunOperation:
+        whole = self._tensor(send, self.count * self._ranks)
+        own = self._tensor(receive, self.count)
+        return partial(self._dist.reduce_scatter_tensor, own, whole, self.reduction)
+
+    def alltoall(self, send: int, receive: int) -> RunOperation:
+        total = self.count * self._ranks
+        return partial(
+            self._dist.all_to_all_single, self._tensor(receive, total), self._tensor(send, total)
+        )
+
+    def alltoallv(self, send: int, receive: int) -> RunOperation:
+        n = self._ranks
+        sent = list(self.matrix[self._rank * n : (self._rank + 1) * n])
+        received = list(self.matrix[self._rank :: n])
+        return partial(
+            self._dist.all_to_all_single,
+            self._tensor(receive, sum(received)),
+            self._tensor(send, sum(sent)),
+            received,
+            sent,
+        )
+
+    def gather(self, send: int, receive: int) -> RunOperation:
+        parts = self._parts(receive) if self._rank == self.root else None
+        return partial(self._dist.gather, self._tensor(send, self.count), parts, self.root)
+
+    def scatter(self, send: int, receive: int) -> RunOperation:
+        parts = self._parts(send) if self._rank == self.root else None
+        return partial(self._dist.scatter, self._tensor(receive, self.count), parts, self.root)
+
+    def sendrecv(self, send: int, receive: int) -> RunOperation:
+        dist = self._dist
+        right, left = (self._rank + 1) % self._ranks, (self._rank - 1) % self._ranks
+        pair = [
+            dist.P2POp(dist.isend, self._tensor(send, self.count), right),
+            dist.P2POp(dist.irecv, self._tensor(receive, self.count), left),
+        ]
+
+        def run() -> None:
+            for work in dist.batch_isend_irecv(pair):
+                work.wait()
+
+        return run
+
+    def barrier(self, send: int, receive: int) -> RunOperation:
+        barrier: RunOperation = self._dist.barrier
+        return barrier
+
+    def _tensor(self, address: int, count: int) -> Any:
+        return engine.tensor_at(address, count * self._width, self._device).view(self._dtype)
+
+    def _parts(self, address: int) -> list[Any]:
+        return list(self._tensor(address, self.count * self._ranks).split(self.count))
+
+    def _in_place(self, name: str, send: int, receive: int) -> Any:
+        if send != receive:
+            raise engine.UnsupportedError(_IN_PLACE_ONLY.format(name))
+        return self._tensor(receive, self.count)

@@ -1,0 +1,117 @@
+"""Items: the units of work that a run measures, whatever their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+
+from cclmark.base.errors import UsageError
+
+#: The kinds of cases, of transfers, and of programs. The others are named in their rooms.
+COLLECTIVE, PAIRS, P2P, PROFILE = "collective", "pairs", "p2p", "profile"
+
+#: Enumerations of the schema are texts for the type checker, and Literal where msgspec decodes a
+#: file. A file of a newer version may have other words: its lines are left out with a notice, see
+#: results.journal.
+if TYPE_CHECKING:
+    Status: TypeAlias = str
+else:
+    Status = Literal["ok", "wrong", "skipped", "unsupported", "failed", "error", "timeout", "died"]
+
+Value = str | int | float | bool | None  # of a field of an item
+
+
+@runtime_checkable
+class Outlined(Protocol):
+    """An item that contains another one, or has values that are no field."""
+
+    def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
+        """The item whose fields describe it, and other values by name, see plan.outline."""
+
+
+class Item(Protocol):
+    """Common interface of all items.
+
+    Items are frozen structs: equal items describe the same measurement.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The name of the kind in kinds.registry.KINDS."""
+
+    @property
+    def work(self) -> str:
+        """The operation, or the command that performs the work."""
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+
+    @property
+    def ccl(self) -> str:
+        """The CCL that performs it, empty for none."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The size to which the figures refer, 0 for an item without one."""
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks that take part, 0 where every rank of the run does."""
+
+    def describe(self) -> str:
+        """The item in words, for messages."""
+
+    def is_within(self, devices: int) -> bool:
+        """Whether the numbers of its devices are below ``devices``."""
+
+    def series(self) -> Self:
+        """The key that the items of one curve or matrix share, for example without the size."""
+
+
+class OfBackend:
+    """An item that a backend of torch.distributed performs with all ranks."""
+
+    backend: str
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+        return self.backend
+
+    @property
+    def ccl(self) -> str:
+        """Empty: a backend of torch.distributed performs it."""
+        return ""
+
+    def is_within(self, devices: int) -> bool:
+        """True: all ranks take part."""
+        return True
+
+
+def names_selected(text: str, known: Collection[str], noun: str) -> list[str]:
+    """The known names that ``text`` selects, separated by commas; none if it is empty.
+
+    A word that is no name selects all names that begin with it. Raises UsageError for another one.
+    ``noun``: a name in messages.
+    """
+    found: set[str] = set()
+    for word in (one.strip().replace("-", "_") for one in text.split(",") if one.strip()):
+        meant = {word} if word in known else {one for one in known if one.startswith(word)}
+        if not meant:
+            raise UsageError(f"unknown {noun} {word!r}: choose from {', '.join(known)}")
+        found |= meant
+    return [one for one in known if one in found]
+
+
+Some = TypeVar("Some")
+
+
+def items_of(planned: Sequence[Item], kind: type[Some]) -> list[Some]:
+    """``planned`` as a list of one type. Raises TypeError for an item of another type."""
+    found: list[Some] = []
+    for one in planned:
+        if not isinstance(one, kind):
+            raise TypeError(f"{one} is not a {kind.__name__}")
+        found.append(one)
+    return found

@@ -1,0 +1,97 @@
+"""What ranks do together or not at all, where some of them are on another host."""
+
+from __future__ import annotations
+
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from cclmark import _engine as engine
+from cclmark.kinds.registry import KINDS
+from cclmark.rank.all_or_none import in_step
+from cclmark.rank.rank import Rank
+from cclmark.rendezvous.messages import Arrived
+from cclmark.work.cases import Sweep, UnevenPattern
+from patience import scaled
+
+
+class LonelyClient:
+    """A way to a first process at which nobody else arrives."""
+
+    def __init__(self, job):
+        self.sent = []
+
+    def send(self, message):
+        self.sent.append(message)
+
+    def gather(self, key, part, parts, value, waiting):
+        while True:
+            waiting()
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def lonely_rank():
+    """A rank whose only peer is on another host and does something else."""
+    files = {name: os.memfd_create(name) for name in ("rank_group_fd", "board_fd")}
+    for file in files.values():
+        os.truncate(file, 1 << 20)
+    settings = SimpleNamespace(timeout_s=30.0)
+    job = SimpleNamespace(
+        rank=0,
+        ranks=2,
+        hosts=[0, 1],
+        oversubscribed=True,
+        kind="collective",
+        traced_operations=0,
+        planned=lambda item: [],
+        token=b"",
+        settings=settings,
+        **files,
+    )
+    rank = Rank(job, LonelyClient(job), KINDS["collective"])
+    assert rank.client.sent == [Arrived(0, b"")], "a rank is_primary as soon as it has a connection"
+    yield rank
+    rank.rank_group = rank.agreement = None  # which hold it in turn
+    for file in files.values():
+        os.close(file)
+
+
+def test_what_one_host_alone_refuses_is_its_failure_soon(lonely_rank):
+    lonely_rank.enter("preparing")
+
+    def refuse():
+        raise engine.UnsupportedError("there is no such thing")
+
+    begin_s = time.monotonic()
+    with pytest.raises(engine.EngineError, match="there is no such thing") as caught:
+        in_step(lonely_rank.agreement, refuse, grace_s=0.3)
+    assert not isinstance(caught.value, engine.UnsupportedError)
+    assert time.monotonic() - begin_s < scaled(10)
+
+
+def cases_of(operation):
+    pattern = UnevenPattern.parse("rows:1,3;0,4")
+    roots = [0, 1]
+    sweep = Sweep([operation], ["x"], 2, [64], ["float32"], ["sum"], roots, [False], pattern)
+    return list(sweep.cases())
+
+
+@pytest.mark.parametrize(
+    ("operation", "elements"),
+    [
+        ("all_reduce", [[16, 16]]),
+        ("all_gather", [[16, 16]]),
+        ("reduce_scatter", [[8, 8]]),
+        ("scatter", [[8, 8], [8, 8]]),
+        ("reduce", [[16, 0], [0, 16]]),
+        ("gather", [[16, 0], [0, 16]]),
+        ("alltoallv", [[4, 28]]),
+        ("barrier", [[0, 0]]),
+    ],
+)
+def test_how_much_of_an_output_each_rank_has(operation, elements):
+    found = [[case.output_elements(rank) for rank in (0, 1)] for case in cases_of(operation)]
+    assert found == elements
