@@ -131,7 +131,7 @@ tsan-test: tsan-build
 	$(CTEST) -j 2 --test-dir build/tsan -R engine
 
 # Shows that the kernels compile for real devices, by NVRTC's wheel: no device is needed.
-kernels: $(VENV)/tools
+kernels: $(VENV)/installed $(VENV)/tools
 	$(BIN)/pip install --quiet --disable-pip-version-check nvidia-cuda-nvrtc
 	$(BIN)/python tests/device/compile_kernels.py 80 90 100
 
@@ -172,7 +172,7 @@ clean:
 # Lines and files of each package and room.
 .PHONY: lines
 lines:
-	@for room in src/cclmark src/cclmark/*/ src/cclmark/kinds/*/ src/cclmark/cli/*/; do \
+	@for room in src/cclmark src/cclmark_importers src/cclmark_training src/cclmark/*/ src/cclmark/kinds/*/ src/cclmark/cli/*/; do \
 	  case $$room in */kinds/ | */cli/) depth="-maxdepth 1";; *) depth="";; esac; \
 	  files=$$(find $$room $$depth -name '*.py'); \
 	  [ -z "$$files" ] || echo "$$(cat $$files | wc -l) $$(echo $$files | wc -w) $${room#src/}"; \

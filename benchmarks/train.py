@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 
 from cclmark.kinds.registry import read_journal
-from cclmark.kinds.train.figures import figures_of, summaries_of
+from cclmark_training.figures import figures_of, summaries_of
 
 _PLAIN = Path(__file__).parent / "torch" / "train_plain.py"
 _NAMES = {"default": "default", "p2p": "NCCL_P2P_DISABLE=1", "sockets": "P2P and SHM off"}

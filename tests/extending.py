@@ -34,10 +34,12 @@ def copy_of_package(root: Path) -> Path:
     """Copies the package below ``root``, which is returned."""
     from cclmark import _engine
 
-    source, copy = Path(cclmark.__file__).parent, root / "cclmark"
-    # What was compiled serves the copy too: files keep their times.
-    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("_engine*.so"))
-    (copy / Path(_engine.__file__).name).symlink_to(_engine.__file__)
+    source = Path(cclmark.__file__).parent.parent
+    for package in ("cclmark", "cclmark_importers", "cclmark_training"):
+        # What was compiled serves the copy too: files keep their times.
+        ignored = shutil.ignore_patterns("_engine*.so")
+        shutil.copytree(source / package, root / package, ignore=ignored)
+    (root / "cclmark" / Path(_engine.__file__).name).symlink_to(_engine.__file__)
     (root / "sitecustomize.py").write_text(_SITE)
     return root
 

@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
@@ -194,9 +195,14 @@ class Sources:
 def import_all(modules: Sequence[str]) -> None:
     """Every module of the program but its entry, where what it needs is installed, and others."""
     import cclmark
+    import cclmark_importers
+    import cclmark_training
 
-    for found in pkgutil.walk_packages(cclmark.__path__, "cclmark."):
-        needs_torch = found.name.startswith("cclmark.kinds.train.torch.")
+    packages = (cclmark, cclmark_importers, cclmark_training)
+    for found in chain.from_iterable(
+        pkgutil.walk_packages(one.__path__, f"{one.__name__}.") for one in packages
+    ):
+        needs_torch = found.name.startswith("cclmark_training.torch.")
         if not found.name.endswith("__main__") and (modules or not needs_torch):
             with suppress(ImportError):
                 importlib.import_module(found.name)

@@ -16,19 +16,19 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.step_words import PARTS, STEP, STEP_FIELDS, STEPS_HEAD
 from cclmark.importing.importers import TraceFile, import_traces
-from cclmark.importing.kineto import read_kineto
 from cclmark.importing.run import Origin
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import ProcessTimeline, Profile, ProfileProcess
 from cclmark.kinds.profile.document import FIELDS as PROFILE_FIELDS
 from cclmark.kinds.profile.document import program_of
-from cclmark.kinds.train.document import FIELDS, head_of
-from cclmark.kinds.train.plan import Training
-from cclmark.kinds.train.result import StepTimeline, TrainingResult
 from cclmark.report.exports import export_content, replayed
 from cclmark.report.run_page import page_of
 from cclmark.work.models import MODELS
 from cclmark.work.variants import DEFAULT
+from cclmark_importers.kineto import read_kineto
+from cclmark_training.document import FIELDS, head_of
+from cclmark_training.plan import Training
+from cclmark_training.result import StepTimeline, TrainingResult
 from kineto_events import collective, kernel, trace
 
 MS = 1000  # microseconds

@@ -36,7 +36,7 @@ def findings_of(journal):
 def test_the_list_has_every_rule_and_no_other():
     texts: set[str] = set()
     first: set[str] = set()
-    for path in Path(cclmark.__file__).parent.rglob("*.py"):
+    for path in Path(cclmark.__file__).parent.parent.glob("cclmark*/**/*.py"):
         tree = ast.parse(path.read_text())
         if path.name == "finding_rules.py":
             tree.body = [one for one in tree.body if "FINDINGS" not in ast.unparse(one)[:30]]

@@ -2,7 +2,7 @@
 
 import os
 
-from cclmark.kinds.train.torch import training_runner
+from cclmark_training.torch import training_runner
 
 _measured = training_runner.free_on_all
 

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
-from cclmark.importing import trace_events
-from cclmark.importing.execution_trace import is_execution_trace
 from cclmark.importing.importers import import_traces, trace_format
-from cclmark.importing.inspector import read_inspector
-from cclmark.importing.kineto import read_kineto
-from cclmark.importing.trace_events import read_events
+from cclmark_importers import trace_events
+from cclmark_importers.execution_trace import is_execution_trace
+from cclmark_importers.inspector import read_inspector
+from cclmark_importers.kineto import read_kineto
+from cclmark_importers.trace_events import read_events
 from examples import examples
 from foreign_texts import TRACE_CASES, TRACES, trace_file, trace_outcome
 from kineto_events import collective, trace

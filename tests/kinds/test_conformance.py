@@ -13,7 +13,6 @@ from cclmark.document.blocks import SEVERITY_ORDER
 from cclmark.document.exporters import formats_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
-from cclmark.importing.cclmark_output import read_cclmark_json
 from cclmark.importing.cleaned_text import Text
 from cclmark.journal.schema import Verification, WrongOutput
 from cclmark.kinds.objects.result import ObjectFinding
@@ -22,10 +21,14 @@ from cclmark.report.exports import replayed
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.report.run_page import page_of
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS
+from cclmark_importers.cclmark_output import read_cclmark_json
 from places import REPOSITORY, TESTS
 
 JOURNALS = TESTS / "journals"
-ROOMS = REPOSITORY / "src" / "cclmark" / "kinds"
+SOURCE = REPOSITORY / "src"
+ROOMS = {name: SOURCE / "cclmark" / "kinds" / name for name in KINDS} | {
+    "train": SOURCE / "cclmark_training"
+}
 
 
 def lines_of(kind):
@@ -92,10 +95,10 @@ by_kind = pytest.mark.parametrize("kind", KINDS)
 @by_kind
 def test_a_room_has_the_files_of_all_rooms(kind):
     for name in ("__init__", "kind", "document"):
-        assert (ROOMS / kind / f"{name}.py").exists(), name
-    assert (ROOMS / kind / "__init__.py").read_text().startswith('"""')
+        assert (ROOMS[kind] / f"{name}.py").exists(), name
+    assert (ROOMS[kind] / "__init__.py").read_text().startswith('"""')
     if KINDS[kind].runner is not None:
-        assert (ROOMS / kind / "run.py").exists()
+        assert (ROOMS[kind] / "run.py").exists()
 
 
 @by_kind

@@ -15,7 +15,6 @@ from cclmark.kinds.overlap.plan import OVERLAP, Overlap
 from cclmark.kinds.pieces.plan import PIECES, Division, PieceCase
 from cclmark.kinds.registry import KINDS
 from cclmark.kinds.replay.plan import REPLAY, OriginalStep, Replay
-from cclmark.kinds.train.plan import TRAIN, Training
 from cclmark.rendezvous.messages import Job, encoded_plan
 from cclmark.work.cases import Case
 from cclmark.work.computations import Compute
@@ -24,6 +23,7 @@ from cclmark.work.models import MODELS
 from cclmark.work.profiled import ProfiledOperation
 from cclmark.work.transfers import Transfer
 from cclmark.work.variants import Assignment, Variant
+from cclmark_training.plan import TRAIN, Training
 from samples import usual_job
 
 CASE = Case("broadcast", "shm", 2, "float32", 64, 16, False, root=0)

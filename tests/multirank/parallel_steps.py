@@ -24,13 +24,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
-from cclmark.kinds.train.choices import NONE, SAME_DATA
-from cclmark.kinds.train.memory import memory_of
-from cclmark.kinds.train.plan import Training, check_training
-from cclmark.kinds.train.torch.trainer import Setup
-from cclmark.kinds.train.torch.training_runner import token_batches, trainer_of
 from cclmark.work.models import find_model
 from cclmark.work.variants import DEFAULT
+from cclmark_training.choices import NONE, SAME_DATA
+from cclmark_training.memory import memory_of
+from cclmark_training.plan import Training, check_training
+from cclmark_training.torch.trainer import Setup
+from cclmark_training.torch.training_runner import token_batches, trainer_of
 
 RANKS, STEPS, LENGTH, SEED = 2, 4, 24, 3
 RATES = {"sgd": 0.5, "adamw": 3e-3}

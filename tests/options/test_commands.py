@@ -78,7 +78,7 @@ def test_the_commands_of_a_group_are_listed_in_order(name, commands):
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",)])
 def test_the_list_of_commands_imports_no_command(arguments):
-    packages = {f"cclmark.{entry.package}" for entry in COMMANDS.values()}
+    packages = {entry.package for entry in COMMANDS.values()}
     unwanted = (*_HEAVY, *_OF_OPTIONS, *sorted(packages), "pathlib")
     assert loaded_by(called(*arguments), unwanted) == "[]"
 
@@ -105,8 +105,8 @@ def _like_all_reduce(name):
     ],
 )
 def test_the_help_of_a_command_imports_no_more_than_its_options(name, inner):
-    others = {f"cclmark.{entry.package}" for entry in COMMANDS.values()}
-    own = {f"cclmark.{COMMANDS[name].package}"}
+    others = {entry.package for entry in COMMANDS.values()}
+    own = {COMMANDS[name].package}
     own |= {"cclmark.kinds.collective"} if name == "export" else set()  # the names of its formats
     unwanted = (*_HEAVY, *sorted(others - own))
     assert loaded_by(called(name, *inner, "--help"), unwanted) == "[]"

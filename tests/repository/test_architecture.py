@@ -98,6 +98,36 @@ def test_the_docstring_of_a_room_lists_the_rooms_that_it_imports(room):
     assert listed_in(f"kinds/{room}", "Rooms imported") == rooms_imported_by(room)
 
 
+PARTS = {
+    "cclmark_importers": {"importing/importers.py", "cli/imports/run.py"},
+    "cclmark_training": {"kinds/registry.py"},
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_core_imports_a_part_only_where_it_is_listed(part):
+    places = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        for module in modules_of(ast.parse(path.read_text()))
+        if module.split(".")[0] == part
+    }
+    assert places == PARTS[part]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_imports_no_commands_and_no_other_part_or_room(part):
+    found = {
+        module
+        for path in (SOURCE.parent / part).rglob("*.py")
+        for module in modules_of(ast.parse(path.read_text()))
+        if module.startswith("cclmark")
+    }
+    refused = ("cclmark.cli", "cclmark.kinds.", *(f"{other}." for other in {*PARTS} - {part}))
+    found.discard("cclmark.kinds.registry")  # which reads journals of any kind
+    assert [module for module in sorted(found) if module.startswith(refused)] == []
+
+
 def test_ranks_alone_import_the_engine():
     users = {package for package, others in imports().items() if "_engine" in others}
     assert users == {"rank", "kinds"}

@@ -101,9 +101,10 @@ CODE_FILES = [
 ]
 # Of other programs: their sources and tests.
 _FOREIGN = re.compile(
-    r"^src/(?!cclmark/)|^tests/elastic/"  # NCCL's, nccl-tests', MPICH's and DeepEP's
+    r"^src/(?!cclmark)|^tests/elastic/"  # NCCL's, nccl-tests', MPICH's and DeepEP's
 )
-_FIRST = "|".join([*PACKAGES, *_GONE, "engine", "tests", "benchmarks", "docs", "src"])
+PARTS = ("cclmark_importers", "cclmark_training")
+_FIRST = "|".join([*PACKAGES, *_GONE, *PARTS, "engine", "tests", "benchmarks", "docs", "src"])
 PATH = re.compile(
     rf"(?<![\w./<*{{-])((?:{_FIRST})/(?:[\w.-]+/)*(?:\w[\w-]*(?:\.\w+)+|(?=[`\s,;.)])))"
 )
@@ -117,7 +118,14 @@ CREATED = re.compile(r"^## \d\. .*?`(src/[^`]+)`$", re.MULTILINE)
 
 def is_file(name: str, place: Path) -> bool:
     """Whether a path that ``place`` names exists, as written or below a root of sources."""
-    roots = (REPOSITORY, SOURCE, REPOSITORY / "engine", REPOSITORY / "docs", place.parent)
+    roots = (
+        REPOSITORY,
+        SOURCE,
+        SOURCE.parent,
+        REPOSITORY / "engine",
+        REPOSITORY / "docs",
+        place.parent,
+    )
     return any((root / name).exists() for root in roots)
 
 

@@ -1,16 +1,10 @@
 """Outputs of other tools as journals. Values that a text lacks stay unknown, they are not guessed.
 
-Imports: analysis, base, journal, kinds, profile, work.
+Imports: base, journal, profile, work.
 
-``importers.py`` lists the formats, a chapter for each tool or for tools of one kind, and those of
-programs' traces, whose files, one for each rank, are one journal. A reader of lines,
-tables or matrices (``line_reader.py``) returns a ``ForeignRun`` (``run.py``): rows as they were
-printed, and the information around them. ``assemble.py`` creates the journal for all formats, with
+The readers of formats are a package of their own, ``cclmark_importers``, whose list
+``importers.py`` uses: it finds the format of a text, or of a program's traces, whose files, one
+for each rank, are one journal. ``line_reader.py`` has what readers share; they return a
+``ForeignRun`` (``run.py``). ``assemble.py`` creates the journal for all formats, with
 ``plausible.py``, and merges several texts of one run; ``cleaned_text.py`` reads numbers and names.
-
-Traces of torch.profiler (``kineto.py``) arrive piece by piece (``trace_events.py``) and become the
-same ``ObservedProcess`` values as the plug-in's logs, see ``cclmark.profile``.
-
-Texts may come from anywhere: the time of a pattern must be proportional to the length of the text.
-How to add a format: docs/extend/add-an-importer.md.
 """

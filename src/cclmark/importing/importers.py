@@ -1,4 +1,4 @@
-"""The formats that can be imported. To add one: a file with its reader, and a line here.
+"""What texts and traces become: the format is found, read, and made a journal.
 
 Of traces of programs several files, one for each rank, are one journal.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -15,26 +15,8 @@ from typing import BinaryIO
 
 from cclmark.base.errors import UsageError
 from cclmark.importing.assemble import assemble, iso_time
-from cclmark.importing.cclmark_output import CCLMARK_JSON
 from cclmark.importing.cleaned_text import Text, decode
-from cclmark.importing.cuda_p2p import CUDA_SAMPLES
-from cclmark.importing.deepep import DEEPEP
-from cclmark.importing.execution_trace import is_execution_trace, read_execution_trace
-from cclmark.importing.hccl_flagcx import FLAGCX, HCCL
-from cclmark.importing.inspector import is_inspector, read_inspector
-from cclmark.importing.json_lines import MSCCLPP, SUPERBENCH, SUPERBENCH_COPIES
-from cclmark.importing.kineto import is_kineto, read_kineto
-from cclmark.importing.line_reader import Importer
-from cclmark.importing.ml_engineering import ALL_GATHER_OBJECT, ALL_REDUCE_BENCH, ALL_REDUCE_LATENCY
-from cclmark.importing.mpi_tables import IMB, OSU, UCC
-from cclmark.importing.nccl_tests_json import NCCL_TESTS_JSON
-from cclmark.importing.nccl_tests_text import NCCL_TESTS
-from cclmark.importing.nccom import NCCOM, NCCOM_JSON
-from cclmark.importing.nvbandwidth import NVBANDWIDTH, NVBANDWIDTH_JSON
-from cclmark.importing.pccl import PCCL
-from cclmark.importing.perftest import PERFTEST, PERFTEST_JSON
 from cclmark.importing.run import Given, Origin
-from cclmark.importing.transports import NIXLBENCH, UCX
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
     SCHEMA_VERSION,
@@ -48,47 +30,7 @@ from cclmark.journal.schema import (
 from cclmark.profile.observed import ObservedProcess
 from cclmark.profile.profile_assembly import assembled_profile, unmeasured_settings
 from cclmark.profile.profile_gaps import absent_of, differences_of
-
-#: From so many bytes at its start the format of a trace is known.
-HEAD_BYTES = 1 << 16
-
-
-@dataclass(frozen=True)
-class TraceImporter:
-    """A format of traces. ``fits``: whether a file has it.
-
-    ``fits`` requires the start of a file: ``HEAD_BYTES``, or all of it. ``read``: the ranks of
-    a file, usually one, from the open file, the name for messages, and the number of the file.
-    Raises UsageError.
-    """
-
-    tool: str
-    figure: str
-    fits: Callable[[bytes], bool]
-    read: Callable[[BinaryIO, str, int], Sequence[ObservedProcess]]
-
-
-#: The formats that ``cclmark import`` detects. To add one: a file with its reader, and a line here.
-TRACE_IMPORTERS = {
-    "kineto": TraceImporter(
-        "torch.profiler",
-        "the time of kernels by the device's clock; for gloo, of calls by the host's",
-        is_kineto,
-        lambda file, name, number: [read_kineto(file, name, number)],
-    ),
-    "execution-trace": TraceImporter(
-        "ExecutionTraceObserver",
-        "none: execution traces have no times",
-        is_execution_trace,
-        lambda file, name, number: [read_execution_trace(file, name, number)],
-    ),
-    "nccl-inspector": TraceImporter(
-        "NCCL Inspector",
-        "the time of the slowest channel's kernel by the device's clock, in whole microseconds",
-        is_inspector,
-        read_inspector,
-    ),
-}
+from cclmark_importers.formats import IMPORTERS, TRACE_IMPORTERS
 
 
 @dataclass(frozen=True)
@@ -202,35 +144,6 @@ def _header(
 _JOURNAL = b'{"type":"header"'
 _HEAD_LINES = 5  # one of which contains the version in cclmark's own table
 _OWN = re.compile(r"cclmark \d")
-
-
-IMPORTERS: dict[str, Importer] = {
-    "cclmark-json": CCLMARK_JSON,
-    "nccl-tests-json": NCCL_TESTS_JSON,
-    "nvbandwidth-json": NVBANDWIDTH_JSON,
-    "nccom-test-json": NCCOM_JSON,
-    "perftest-json": PERFTEST_JSON,
-    "nccl-tests": NCCL_TESTS,
-    "flagcx": FLAGCX,
-    "hccl": HCCL,
-    "ml-engineering": ALL_REDUCE_BENCH,
-    "all-reduce-latency-comp": ALL_REDUCE_LATENCY,
-    "all-gather-object": ALL_GATHER_OBJECT,
-    "nvbandwidth": NVBANDWIDTH,
-    "cuda-samples": CUDA_SAMPLES,
-    "pccl": PCCL,
-    "osu": OSU,
-    "imb": IMB,
-    "perftest": PERFTEST,
-    "nccom-test": NCCOM,
-    "mscclpp": MSCCLPP,
-    "ucc": UCC,
-    "ucx": UCX,
-    "nixlbench": NIXLBENCH,
-    "deepep": DEEPEP,
-    "superbench": SUPERBENCH,
-    "superbench-copies": SUPERBENCH_COPIES,
-}
 
 
 def import_text(

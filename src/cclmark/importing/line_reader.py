@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from cclmark.base.errors import UsageError
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
 from cclmark.importing.run import ForeignRun, RankCount, ToolSettings, left_out, measured
 from cclmark.journal.journal_file import Journal
+from cclmark.profile.observed import ObservedProcess
 from cclmark.work.transfers import Transfer
 
 MOST_DEVICES = 4096
@@ -27,6 +28,25 @@ class Importer:
 
     finds: Callable[[Text, list[TextLine]], int | None]
     read: Callable[[Text], ForeignRun | Journal]
+
+
+#: From so many bytes at its start the format of a trace is known.
+HEAD_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class TraceImporter:
+    """A format of traces. ``fits``: whether a file has it.
+
+    ``fits`` requires the start of a file: ``HEAD_BYTES``, or all of it. ``read``: the ranks of
+    a file, usually one, from the open file, the name for messages, and the number of the file.
+    Raises UsageError.
+    """
+
+    tool: str
+    figure: str
+    fits: Callable[[bytes], bool]
+    read: Callable[[BinaryIO, str, int], Sequence[ObservedProcess]]
 
 
 def first_line(*tests: Callable[[str], object]) -> Callable[[Text, list[TextLine]], int | None]:

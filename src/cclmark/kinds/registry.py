@@ -21,7 +21,7 @@ from cclmark.kinds.pairs import kind as pairs
 from cclmark.kinds.pieces import kind as pieces
 from cclmark.kinds.profile import kind as profile
 from cclmark.kinds.replay import kind as replay
-from cclmark.kinds.train import kind as train
+from cclmark_training import kind as train
 
 if TYPE_CHECKING:
     from cclmark.document.report_kind import ReportKind

@@ -291,11 +291,11 @@ class GroupedOption(click.Option):
 
 
 def imported(path: str) -> Action:
-    """The function ``path`` below cclmark, whose module is imported when it is called."""
+    """The function ``path``, whose module is imported when it is called."""
     module, _, name = path.rpartition(".")
 
     def run(*arguments: Any) -> int | None:
-        found: Action = getattr(import_module(f"cclmark.{module}"), name)
+        found: Action = getattr(import_module(module), name)
         return found(*arguments)
 
     return run

@@ -237,6 +237,6 @@ def history_commands(name: str, summary: str) -> click.Group:
         elsewhere={},
     )
     for own_name, (text, flags_type) in _COMMANDS.items():
-        run = imported(f"cli.history.run.{own_name}_runs")
+        run = imported(f"cclmark.cli.history.run.{own_name}_runs")
         group.add_command(command(own_name, text, flags_type, run))
     return group

@@ -18,14 +18,8 @@ from cclmark.cli.imports.command import ImportFlags
 from cclmark.document.remarks import left_out
 from cclmark.document.text import counted
 from cclmark.importing.assemble import merged
-from cclmark.importing.importers import (
-    HEAD_BYTES,
-    TRACE_IMPORTERS,
-    TraceFile,
-    import_text,
-    import_traces,
-    trace_format,
-)
+from cclmark.importing.importers import TraceFile, import_text, import_traces, trace_format
+from cclmark.importing.line_reader import HEAD_BYTES
 from cclmark.importing.run import Given, Origin
 from cclmark.journal.journal_file import Journal, JournalWriter
 from cclmark.journal.machine import readable
@@ -38,6 +32,7 @@ from cclmark.journal.page_journals import (
     unpack,
 )
 from cclmark.kinds.registry import parse_journal, report_kind
+from cclmark_importers.formats import TRACE_IMPORTERS
 
 _DIRECTORY = Path("cclmark-runs")
 _PAGE = "cclmark-page"

@@ -143,7 +143,7 @@ _COMMANDS = {
 def references_command(name: str, summary: str) -> click.Group:
     """Returns the group with its commands, which lists references without one."""
     listing = command(
-        name, summary, ListReferencesFlags, imported("cli.references.run.list_references")
+        name, summary, ListReferencesFlags, imported("cclmark.cli.references.run.list_references")
     )
 
     @click.pass_context
@@ -163,6 +163,6 @@ def references_command(name: str, summary: str) -> click.Group:
         help=f"{summary} With one of the first three options, list their figures.",
     )
     for own_name, (text, flags_type) in _COMMANDS.items():
-        run_command = imported(f"cli.references.run.{own_name}_references")
+        run_command = imported(f"cclmark.cli.references.run.{own_name}_references")
         group.add_command(command(own_name, text, flags_type, run_command))
     return group

@@ -17,7 +17,9 @@ from typing import Any, BinaryIO
 import msgspec
 
 from cclmark.base.errors import UsageError
-from cclmark.importing.trace_calls import (
+from cclmark.profile.observed import ObservedGroup, ObservedProcess
+from cclmark.work.profiled import MOST_RANKS
+from cclmark_importers.trace_calls import (
     NO_OPERATIONS,
     TorchCalls,
     decoded,
@@ -28,9 +30,7 @@ from cclmark.importing.trace_calls import (
     number_of,
     rank_in_name,
 )
-from cclmark.importing.trace_events import is_compressed, pieces_of
-from cclmark.profile.observed import ObservedGroup, ObservedProcess
-from cclmark.work.profiled import MOST_RANKS
+from cclmark_importers.trace_events import is_compressed, pieces_of
 
 _MOST_BYTES = 2 << 30
 _NCCL, _GLOO = "nccl", "gloo"

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.nn.parallel import DistributedDataParallel
 
-from cclmark.kinds.train.torch.trainer import Filler, Setup, Trainer
-from cclmark.kinds.train.torch.transformer import Experts, Mixture, Transformer
 from cclmark.work.models import Model
+from cclmark_training.torch.trainer import Filler, Setup, Trainer
+from cclmark_training.torch.transformer import Experts, Mixture, Transformer
 
 _EXPERTS = ".experts."
 

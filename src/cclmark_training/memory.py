@@ -16,7 +16,9 @@ from functools import partial
 import msgspec
 
 from cclmark.base.errors import UsageError
-from cclmark.kinds.train.choices import (
+from cclmark.work.models import GPT, Model
+from cclmark.work.sizes import format_size
+from cclmark_training.choices import (
     ADAMW,
     DDP,
     DTYPES,
@@ -29,9 +31,7 @@ from cclmark.kinds.train.choices import (
     TENSOR,
     ZERO1,
 )
-from cclmark.kinds.train.plan import Training, check_training
-from cclmark.work.models import GPT, Model
-from cclmark.work.sizes import format_size
+from cclmark_training.plan import Training, check_training
 
 _FLOAT_BYTES = 4
 
@@ -103,7 +103,7 @@ def _moments(one: Training) -> list[MemoryNeed]:
 
 def _moments_of_shards(one: Training) -> list[MemoryNeed]:
     """Of FSDP, whose units are the layers, the embedding and the output head with the last norm; a
-    tied output head makes one unit of both ends, see kinds/train/torch/distributed_tensors.py.
+    tied output head makes one unit of both ends, see cclmark_training/torch/distributed_tensors.py.
     """
     model, tokens = one.model, one.batch * one.sequence
     product_bytes = PRODUCT_BYTES[one.dtype]

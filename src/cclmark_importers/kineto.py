@@ -19,7 +19,9 @@ import msgspec
 from cclmark.analysis.steps import ON_DEVICE, is_communication, is_host_compute
 from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
-from cclmark.importing.trace_calls import (
+from cclmark.profile.intervals import Interval, union_of
+from cclmark.profile.observed import ObservedGroup, ObservedProcess
+from cclmark_importers.trace_calls import (
     NO_OPERATIONS,
     TorchCalls,
     decoded,
@@ -29,9 +31,7 @@ from cclmark.importing.trace_calls import (
     number_of,
     rank_in_name,
 )
-from cclmark.importing.trace_events import TraceEvent, is_compressed, pieces_of, read_events
-from cclmark.profile.intervals import Interval, union_of
-from cclmark.profile.observed import ObservedGroup, ObservedProcess
+from cclmark_importers.trace_events import TraceEvent, is_compressed, pieces_of, read_events
 
 _FIRST_UNION = 1 << 18  # intervals of kernels, which may overlap
 _STEP = "ProfilerStep#"

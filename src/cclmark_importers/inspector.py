@@ -16,10 +16,10 @@ import msgspec
 
 from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
-from cclmark.importing.trace_calls import ProcessCalls
 from cclmark.profile.observed import NUMBER_LIMIT, ObservedCall, ObservedGroup, ObservedProcess
 from cclmark.work.operations import OPERATIONS
 from cclmark.work.profiled import MOST_RANKS
+from cclmark_importers.trace_calls import ProcessCalls
 
 _MARK = b'"inspector_output_format_version"'
 _HEAD_BYTES = 1 << 12

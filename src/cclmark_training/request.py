@@ -7,10 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.base.errors import UsageError
-from cclmark.kinds.train.choices import DDP, LEARNING_RATES, NONE, PIPELINE
-from cclmark.kinds.train.command import USUAL_BALANCE_WEIGHT, USUAL_SEQUENCE, TrainFlags
-from cclmark.kinds.train.kind import KIND
-from cclmark.kinds.train.plan import Training, check_training, dtype_called, trainings_of
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
@@ -23,6 +19,10 @@ from cclmark.work.libraries import require_torch_devices, torch_backend_of, usua
 from cclmark.work.models import Model, find_model
 from cclmark.work.runtimes import NamedDevices, parse_devices
 from cclmark.work.variants import DEFAULT, PROCESS, Assignment, Variant
+from cclmark_training.choices import DDP, LEARNING_RATES, NONE, PIPELINE
+from cclmark_training.command import USUAL_BALANCE_WEIGHT, USUAL_SEQUENCE, TrainFlags
+from cclmark_training.kind import KIND
+from cclmark_training.plan import Training, check_training, dtype_called, trainings_of
 
 _USUAL_HOST_RANKS = 2
 _USUAL_BACKENDS = {"cuda": "torch:nccl", "host": "torch:gloo"}

@@ -10,9 +10,9 @@ import math
 import pytest
 
 from cclmark.analysis.statistics import median
-from cclmark.kinds.train.figures import figures_of
-from cclmark.kinds.train.result import TrainingResult
 from cclmark.report.exports import replayed
+from cclmark_training.figures import figures_of
+from cclmark_training.result import TrainingResult
 from fake_backends import find_fakes
 from patience import waits
 from places import TESTS

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-from cclmark.kinds.train.choices import ADAMW, MIXED, ZERO1
-from cclmark.kinds.train.plan import Training
-from cclmark.kinds.train.torch.transformer import Mixture, Transformer, initial_value, loss_of
+from cclmark_training.choices import ADAMW, MIXED, ZERO1
+from cclmark_training.plan import Training
+from cclmark_training.torch.transformer import Mixture, Transformer, initial_value, loss_of
 
 _BETAS = (0.9, 0.95)  # Brown et al., Language Models are Few-Shot Learners, appendix B
 _WEIGHT_DECAY = 0.1

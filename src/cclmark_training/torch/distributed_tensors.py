@@ -17,8 +17,8 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
-from cclmark.kinds.train.torch.trainer import Filler, Setup, Trainer
-from cclmark.kinds.train.torch.transformer import Gated, Transformer
+from cclmark_training.torch.trainer import Filler, Setup, Trainer
+from cclmark_training.torch.transformer import Gated, Transformer
 
 
 def fill_distributed(setup: Setup, model: Transformer) -> None:

@@ -26,15 +26,15 @@ from torch import Tensor
 from cclmark import _engine as engine
 from cclmark.analysis.statistics import median
 from cclmark.base.errors import RefusedError
-from cclmark.kinds.train.choices import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
-from cclmark.kinds.train.memory import memory_of, shortage
-from cclmark.kinds.train.plan import Training
-from cclmark.kinds.train.result import ReplicaCheck, ReplicaDifference, StepTimeline, TrainingResult
-from cclmark.kinds.train.torch.stepping import Profiler, Sampled, Stepper, clock_of
-from cclmark.kinds.train.torch.trainer import Setup, StepFunction, Trainer
 from cclmark.rank.rank import Rank
 from cclmark.rank.reserved_buffers import free_on_all
 from cclmark.work.inject import RankFaults
+from cclmark_training.choices import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
+from cclmark_training.memory import memory_of, shortage
+from cclmark_training.plan import Training
+from cclmark_training.result import ReplicaCheck, ReplicaDifference, StepTimeline, TrainingResult
+from cclmark_training.torch.stepping import Profiler, Sampled, Stepper, clock_of
+from cclmark_training.torch.trainer import Setup, StepFunction, Trainer
 
 # Modules below this package: each imports parts of torch that the others do not need.
 _TRAINERS = {
@@ -128,7 +128,7 @@ def trainer_of(setup: Setup) -> Trainer:
     """Creates the model, distributes it and returns its trainer; a collective call."""
     module, name = _TRAINERS[setup.training.parallel]
     create: Callable[[Setup], Trainer]
-    create = getattr(import_module(f"cclmark.kinds.train.torch.{module}"), name)
+    create = getattr(import_module(f"cclmark_training.torch.{module}"), name)
     return create(setup)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cclmark.kinds.train.choices import PARALLELISMS
-from cclmark.kinds.train.result import ReplicaDifference
 from cclmark.work.models import MODELS
+from cclmark_training.choices import PARALLELISMS
+from cclmark_training.result import ReplicaDifference
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -33,7 +33,7 @@ PUBLISHED = {
 def test_the_model_has_as_many_parameters_as_published(name):
     import torch
 
-    from cclmark.kinds.train.torch.transformer import Transformer
+    from cclmark_training.torch.transformer import Transformer
 
     shape = MODELS[name]
     if shape.layers > 32:  # layers are alike, and creating one takes a millisecond
@@ -58,7 +58,7 @@ def test_the_model_has_as_many_parameters_as_published(name):
 def test_initial_values_depend_on_the_name_and_the_seed_alone():
     import torch
 
-    from cclmark.kinds.train.torch.transformer import initial_value
+    from cclmark_training.torch.transformer import initial_value
 
     shape, like = MODELS["tiny"], torch.empty(0)
 
@@ -77,7 +77,7 @@ def test_initial_values_depend_on_the_name_and_the_seed_alone():
 def test_tokens_of_a_sequence_do_not_depend_on_the_rank_that_trains_with_it():
     import torch
 
-    from cclmark.kinds.train.torch.training_runner import BATCHES, token_batches
+    from cclmark_training.torch.training_runner import BATCHES, token_batches
 
     host = torch.device("cpu")
     whole = token_batches(1, 512, range(4), 100, host)
@@ -95,7 +95,7 @@ def test_tokens_of_a_sequence_do_not_depend_on_the_rank_that_trains_with_it():
 def test_a_changed_or_moved_element_changes_the_checksum():
     import torch
 
-    from cclmark.kinds.train.torch.training_runner import checksum
+    from cclmark_training.torch.training_runner import checksum
 
     for dtype in (torch.float32, torch.bfloat16):
         tensor = torch.arange(1, 101).to(dtype).view(10, 10)
@@ -111,9 +111,9 @@ def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit():
     import torch
 
     from cclmark import _engine as engine
-    from cclmark.kinds.train.plan import Training
-    from cclmark.kinds.train.torch.training_runner import within_memory
     from cclmark.work.variants import DEFAULT
+    from cclmark_training.plan import Training
+    from cclmark_training.torch.training_runner import within_memory
 
     training = Training(
         *(DEFAULT, 0, "torch:nccl", MODELS["gpt2-xl"], "ddp", 2, 64, 1024),
@@ -149,7 +149,7 @@ class TestOlderTorch:
     @staticmethod
     def reason(parallel):
         from cclmark import _engine as engine
-        from cclmark.kinds.train.torch.training_runner import require_features
+        from cclmark_training.torch.training_runner import require_features
 
         with pytest.raises(engine.MissingError) as failure:
             require_features(parallel)
@@ -157,7 +157,7 @@ class TestOlderTorch:
 
     @pytest.mark.parametrize("parallel", PARALLELISMS)
     def test_this_one_has_all(self, parallel):
-        from cclmark.kinds.train.torch.training_runner import require_features
+        from cclmark_training.torch.training_runner import require_features
 
         require_features(parallel)
 
@@ -197,7 +197,7 @@ class TestBalanceOfExperts:
     def test_equal_use_is_one_and_a_single_expert_their_number(self):
         import torch
 
-        from cclmark.kinds.train.torch.transformer import imbalance
+        from cclmark_training.torch.transformer import imbalance
 
         equal = torch.full((8, 4), 0.25)
         assert float(imbalance(equal, torch.tensor([4, 4, 4, 4]))) == pytest.approx(1)
@@ -211,7 +211,7 @@ class TestBalanceOfExperts:
     def test_its_gradient_reaches_the_router_alone_and_the_loss_is_unchanged(self):
         import torch
 
-        from cclmark.kinds.train.torch.transformer import Mixture
+        from cclmark_training.torch.transformer import Mixture
 
         torch.manual_seed(3)
         mixture = Mixture(MODELS["tiny-moe"])
@@ -240,7 +240,7 @@ class TestBalanceOfExperts:
     def test_training_with_it_uses_the_experts_more_equally(self):
         import torch
 
-        from cclmark.kinds.train.torch.transformer import Mixture, imbalance
+        from cclmark_training.torch.transformer import Mixture, imbalance
 
         torch.manual_seed(3)
         mixture = Mixture(MODELS["tiny-moe"])
@@ -300,7 +300,7 @@ class TestDeadlines:
     def phases_of(self, run):
         import torch
 
-        from cclmark.kinds.train.torch.stepping import Stepper
+        from cclmark_training.torch.stepping import Stepper
 
         rank = self.Alone()
 
@@ -330,7 +330,7 @@ class TestTimeline:
 
     @staticmethod
     def found(*more, on_host=False):
-        from cclmark.kinds.train.torch.stepping import ProfilerEvent, busy_in
+        from cclmark_training.torch.stepping import ProfilerEvent, busy_in
 
         ends = [
             ("user_annotation", "cclmark end of a step", 9, 1)
@@ -368,14 +368,14 @@ class TestTimeline:
         assert (busy.compute_s, busy.exposed_s) == pytest.approx((30e-6, 30e-6))
 
     def test_a_trace_without_steps_or_work_is_unknown(self):
-        from cclmark.kinds.train.torch.stepping import busy_in
+        from cclmark_training.torch.stepping import busy_in
 
         assert self.found() is None
         assert busy_in([], "nccl", on_host=False) is None
 
 
 def test_differing_ranks_are_found_by_majority():
-    from cclmark.kinds.train.torch.training_runner import differences_of
+    from cclmark_training.torch.training_runner import differences_of
 
     same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
     assert differences_of(["a", "b"], [same, same, same]) == []
@@ -384,7 +384,7 @@ def test_differing_ranks_are_found_by_majority():
 
 
 def test_without_a_majority_no_rank_is_blamed_alone():
-    from cclmark.kinds.train.torch.training_runner import differences_of
+    from cclmark_training.torch.training_runner import differences_of
 
     same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
     both = [ReplicaDifference(0, 1, "b"), ReplicaDifference(1, 1, "b")]

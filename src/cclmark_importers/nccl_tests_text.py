@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from cclmark.importing.cclmark_output import of_cclmark, read_ending, read_problem, with_problem
 from cclmark.importing.cleaned_text import (
     PrintedFigure,
     Text,
@@ -20,7 +19,11 @@ from cclmark.importing.cleaned_text import (
     reduction_of,
 )
 from cclmark.importing.line_reader import LineReader, importer
-from cclmark.importing.nccl_tests_head import (
+from cclmark.importing.run import ImportedRow, RankCount
+from cclmark.journal.schema import DeviceDescription
+from cclmark.profile.observed import nccl_version
+from cclmark_importers.cclmark_output import of_cclmark, read_ending, read_problem, with_problem
+from cclmark_importers.nccl_tests_head import (
     FIGURE,
     NcclTestsLayout,
     Preamble,
@@ -30,9 +33,6 @@ from cclmark.importing.nccl_tests_head import (
     read_facts,
     read_layout,
 )
-from cclmark.importing.run import ImportedRow, RankCount
-from cclmark.journal.schema import DeviceDescription
-from cclmark.profile.observed import nccl_version
 
 _STAMP = re.compile(r"\s\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
 _BOX = "|│┃║"

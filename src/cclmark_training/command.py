@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import click
 
-from cclmark.kinds.train.choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
 from cclmark.options import groups
 from cclmark.options.command import METHOD, OPERATION, Action, changed, command, option
 from cclmark.options.types import Parsed, RealNumber, WholeNumber
+from cclmark_training.choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
 
 USUAL_SEQUENCE = 1024
 _EXAMPLES = [
@@ -113,7 +113,7 @@ class TrainingOptions:
 
 
 def _backends(text: str) -> list[str]:
-    from cclmark.kinds.train.plan import named_backends
+    from cclmark_training.plan import named_backends
 
     return named_backends(text)
 

@@ -10,10 +10,10 @@ from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 from cclmark.analysis.statistics import median
 from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
 from cclmark.journal.schema import DeviceDescription
-from cclmark.kinds.train.choices import PRODUCT_BYTES
-from cclmark.kinds.train.plan import Training
-from cclmark.kinds.train.result import TrainingResult
 from cclmark.work.variants import Variant
+from cclmark_training.choices import PRODUCT_BYTES
+from cclmark_training.plan import Training
+from cclmark_training.result import TrainingResult
 
 _TERA = 1e12
 

@@ -10,8 +10,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
-from cclmark.kinds.train.torch.trainer import Setup, Trainer, halves
-from cclmark.kinds.train.torch.transformer import loss_of
+from cclmark_training.torch.trainer import Setup, Trainer, halves
+from cclmark_training.torch.transformer import loss_of
 
 
 class Pipeline(Trainer):

@@ -27,8 +27,8 @@ from cclmark.analysis.steps import (
     outside,
 )
 from cclmark.analysis.stopping import Precision, WarmUp
-from cclmark.kinds.train.torch.trainer import StepFunction
 from cclmark.rank.rank import Rank
+from cclmark_training.torch.trainer import StepFunction
 
 
 class StepClock(Protocol):

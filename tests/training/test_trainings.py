@@ -14,9 +14,14 @@ from cclmark.base.errors import UsageError
 from cclmark.document.naming import NamedRun
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceDescription, Header, Machine
-from cclmark.kinds.train.choices import PARALLELISMS
-from cclmark.kinds.train.command import MODEL_NAMES
-from cclmark.kinds.train.document import (
+from cclmark.report.exports import replayed
+from cclmark.report.run_page import sections_of
+from cclmark.work.models import MODELS, find_model
+from cclmark.work.outline import outline_of
+from cclmark.work.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
+from cclmark_training.choices import PARALLELISMS
+from cclmark_training.command import MODEL_NAMES
+from cclmark_training.document import (
     cells_of,
     device_lines,
     document_of_trainings,
@@ -27,15 +32,10 @@ from cclmark.kinds.train.document import (
     remarks_of,
     title_of_training,
 )
-from cclmark.kinds.train.figures import figures_of, peak_of, summaries_of, total_peak
-from cclmark.kinds.train.memory import memory_of, shortage, what_fits
-from cclmark.kinds.train.plan import Training, check_training, dtype_called, trainings_of
-from cclmark.kinds.train.result import ReplicaCheck, StepTimeline, TrainingResult
-from cclmark.report.exports import replayed
-from cclmark.report.run_page import sections_of
-from cclmark.work.models import MODELS, find_model
-from cclmark.work.outline import outline_of
-from cclmark.work.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
+from cclmark_training.figures import figures_of, peak_of, summaries_of, total_peak
+from cclmark_training.memory import memory_of, shortage, what_fits
+from cclmark_training.plan import Training, check_training, dtype_called, trainings_of
+from cclmark_training.result import ReplicaCheck, StepTimeline, TrainingResult
 from samples import usual_settings
 
 GIB = 1 << 30

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from cclmark.journal.item_results import ItemResult, are_equally_long, have_length
-from cclmark.kinds.train.plan import Training
 from cclmark.work.counts import Count, Duration
 from cclmark.work.items import Status
+from cclmark_training.plan import Training
 
 
 class StepTimeline(msgspec.Struct, omit_defaults=True):
@@ -57,7 +57,7 @@ class TrainingResult(ItemResult[Training], tag="training", omit_defaults=True):
     training and half after it; empty if the parallelism has no such step. ``timeline``: None if it
     is unknown, for ``timeline_reason``. ``peak_allocated_bytes``, ``peak_reserved_bytes``: the
     memory of torch's allocator by rank, empty on the host. ``estimated_bytes``: see
-    kinds.train.memory; ``free_bytes``: the free memory of the rank that has least.
+    cclmark_training.memory; ``free_bytes``: the free memory of the rank that has least.
     ``check``: None if no parameters have to be equal.
     """
 

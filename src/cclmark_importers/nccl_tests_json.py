@@ -18,7 +18,6 @@ from cclmark.importing.cleaned_text import (
     reduction_of,
 )
 from cclmark.importing.line_reader import Importer
-from cclmark.importing.nccl_tests_head import FIGURE
 from cclmark.importing.run import (
     ForeignRun,
     ImportedRow,
@@ -32,6 +31,7 @@ from cclmark.journal.machine import kept_environment
 from cclmark.journal.schema import DeviceDescription, LibraryDescription
 from cclmark.journal.secrets import without_secrets
 from cclmark.profile.observed import nccl_version
+from cclmark_importers.nccl_tests_head import FIGURE
 
 _DIGIT = 0.5e-6  # half of the last digit that it writes of any figure
 _RESULTS = '"results":'

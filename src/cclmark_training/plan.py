@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cclmark.base.errors import UsageError
-from cclmark.kinds.train.choices import (
+from cclmark.work.counts import AtLeastOne, Count
+from cclmark.work.items import Item, Value
+from cclmark.work.libraries import torch_backend_of
+from cclmark.work.models import Model
+from cclmark.work.variants import LIBRARY, Variant
+from cclmark_training.choices import (
     COMPILABLE,
     DTYPE_ALIASES,
     DTYPES,
@@ -23,11 +28,6 @@ from cclmark.kinds.train.choices import (
     Parallelism,
     TrainingType,
 )
-from cclmark.work.counts import AtLeastOne, Count
-from cclmark.work.items import Item, Value
-from cclmark.work.libraries import torch_backend_of
-from cclmark.work.models import Model
-from cclmark.work.variants import LIBRARY, Variant
 
 TRAIN = "train"
 

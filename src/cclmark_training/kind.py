@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cclmark.journal.kind import Kind
-from cclmark.kinds.train.plan import TRAIN, Training
-from cclmark.kinds.train.result import TrainingResult
+from cclmark_training.plan import TRAIN, Training
+from cclmark_training.result import TrainingResult
 
 if TYPE_CHECKING:
     from cclmark.document.report_kind import ReportKind
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def _report() -> ReportKind:
-    from cclmark.kinds.train.document import REPORT
+    from cclmark_training.document import REPORT
 
     return REPORT
 
 
 def _runner() -> Callable[[RankContext], None]:
-    from cclmark.kinds.train.run import run
+    from cclmark_training.run import run
 
     return run
 

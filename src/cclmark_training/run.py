@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from cclmark.kinds.train.plan import Training
-from cclmark.kinds.train.result import TrainingResult
 from cclmark.rank.context import RankContext
 from cclmark.rank.torch_backend import ProcessGroup
 from cclmark.rank.torch_loop import TorchLoop
 from cclmark.work.items import items_of
 from cclmark.work.libraries import torch_backend_of
+from cclmark_training.plan import Training
+from cclmark_training.result import TrainingResult
 
 _NO_LOG = "10"  # above the levels of messages that torch's profiler prints
 
@@ -32,7 +32,7 @@ class _TrainingLoop(TorchLoop):
 
     def require(self, torch: Any) -> None:
         """See TorchLoop."""
-        from cclmark.kinds.train.torch.training_runner import TrainingRunner  # imports torch
+        from cclmark_training.torch.training_runner import TrainingRunner  # imports torch
 
         self._runner_type = TrainingRunner
 

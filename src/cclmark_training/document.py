@@ -18,7 +18,9 @@ from cclmark.document.step_words import PARTS, STEP, interval_text, ms_text, par
 from cclmark.document.text import TWO_ROUNDS
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceDescription, Header
-from cclmark.kinds.train.choices import (
+from cclmark.work.sizes import format_size
+from cclmark.work.variants import LIBRARY
+from cclmark_training.choices import (
     COMPILABLE,
     DDP,
     EXPERT,
@@ -27,11 +29,9 @@ from cclmark.kinds.train.choices import (
     PIPELINE,
     ZERO1,
 )
-from cclmark.kinds.train.figures import RoundFigures, TrainingSummary, figures_of, summaries_of
-from cclmark.kinds.train.plan import Training
-from cclmark.kinds.train.result import TrainingResult
-from cclmark.work.sizes import format_size
-from cclmark.work.variants import LIBRARY
+from cclmark_training.figures import RoundFigures, TrainingSummary, figures_of, summaries_of
+from cclmark_training.plan import Training
+from cclmark_training.result import TrainingResult
 
 _LONGEST_NAME = 48
 # What is compared after a training. Others hold no parameter on several ranks that must be equal.
