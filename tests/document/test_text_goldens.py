@@ -23,7 +23,7 @@ from cclmark.document.explained import explained_lines
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi
 from cclmark.document.report_kind import View
-from cclmark.document.why import predictions
+from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
     Condition,
@@ -201,7 +201,7 @@ EXPLAINED = {
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_what_ran_beside_predictions(name):
     results = EXPLAINED[name]
-    parts = [outline([predictions(results), explained_lines(results)])]
+    parts = [outline([prediction_tables(results), explained_lines(results)])]
     for shown in ({"why": True}, {"why": True, "markdown": True}, {}):
         text = exported(case_text(**shown), Journal(SAMPLE.header, results, footer=SAMPLE.footer))
         parts.append(below_head(text) if shown or name == "predicted" else "")

@@ -16,10 +16,10 @@ from cclmark.comparison.words import (
     shown_of,
     tally,
 )
-from cclmark.document.blocks import Evidence, Finding, Severity
+from cclmark.document.blocks import Evidence, Finding, Severity, Table
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines
 from cclmark.document.naming import NamedRun, group_titles, groups_of
-from cclmark.document.page.page import Page, PageTable, Rows, Section, shortened
+from cclmark.document.page.page import Page, Rows, Section, shortened
 from cclmark.document.text import counted, format_time_us
 from cclmark.journal.page_journals import stem_of
 from cclmark.kinds.collective.charts import collective_charts
@@ -239,7 +239,7 @@ def _changes(comparison: Comparison) -> list[str]:
     ]
 
 
-def _means(comparison: Comparison) -> list[PageTable]:
+def _means(comparison: Comparison) -> list[Table]:
     if not comparison.bands:
         return []
     rows = [
@@ -254,7 +254,7 @@ def _means(comparison: Comparison) -> list[PageTable]:
         for band in comparison.bands
     ]
     head = ["sizes", "verdict", "cases", "time after / before", "low", "high"]
-    return [PageTable("Cases of like sizes together", head, rows, 4)]
+    return [Table("Cases of like sizes together", head, rows, "<<>>>>")]
 
 
 def _overlays(runs: Sequence[NamedRun]) -> list[Section]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NoReturn, TypeAlias
 
 from cclmark.document.chart_model import Chart
@@ -100,20 +101,23 @@ class Table:
                 head[column] = f"{name} {head[column]}"
         return head
 
-    def single_lines(self) -> list[Sequence[str]]:
-        """The rows; further lines of a last cell are in rows that are empty but for them."""
+    def single_lines(self) -> Iterator[tuple[int, Sequence[str]]]:
+        """The rows with their places; further lines of a last cell have rows of their own."""
         width = len(self.head)
-        full = [
-            [*cells[:-1], *[""] * (width - len(cells)), cells[-1]] if len(cells) < width else cells
-            for cells in self.rows
-        ]
-        if not self.is_last_below:
-            return full
-        return [
-            [*(cells[:-1] if number == 0 else [""] * (width - 1)), line]
-            for cells in full
-            for number, line in enumerate(cells[-1].split("\n"))
-        ]
+        for place, cells in enumerate(self.rows):
+            *lead, last = cells
+            lead += [""] * (width - len(cells))
+            for line in last.split("\n") if self.is_last_below else (last,):
+                yield place, [*lead, line]
+                lead = [""] * len(lead)
+
+    def look_of(self, row: int, column: int) -> Severity | Literal[""]:
+        """Why a cell stands out; empty if it does not."""
+        return self._looks.get((row, column), "")
+
+    @cached_property
+    def _looks(self) -> Mapping[tuple[int, int], Severity]:
+        return {(row, column): look for row, column, look in self.looks}
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,6 @@ class _Layout:
     def __init__(self, table: Table, paint: Paint, width: int | None) -> None:
         self._table = table
         self._paint = paint
-        self._looks = {(row, column): look for row, column, look in table.looks}
         self._count = len(table.head) - table.is_last_below
         self._widths = self._widths_of_columns(table.rows)
         # Parts that continue a table have the columns of the first one, whatever their cells are.
@@ -147,13 +146,13 @@ class _Layout:
             f"{texts[column]:{'<' if column == _NAME else sides[column]}{widths[column]}}"
             for column in columns
         ]
-        if self._looks:
+        if self._table.looks:
             found = [self._painted(row, *one) for one in zip(columns, found, strict=True)]
         return f"{_GAP}{_GAP.join(found)}".rstrip()
 
     def _painted(self, row: int | None, column: int, text: str) -> str:
-        look = None if row is None else self._looks.get((row, column))
-        style = "" if look is None else STYLES.get(look, "")
+        look = "" if row is None else self._table.look_of(row, column)
+        style = "green" if look == "good" else STYLES.get(look, "") if look else ""
         return self._paint(text, style) if style else text
 
 
@@ -410,7 +409,7 @@ class DocumentMarkdown(DocumentText):
                 case Table():
                     if not self._continues(block):
                         found += ["", f"## {escape(block.title)}", "", *_head_of(block)]
-                    found += map(_row, block.single_lines())
+                    found += _rows(block)
                 case Facts():
                     found += ["", *(self._line(f"{label}: {text}") for label, text in block.rows)]
                 case Heat():
@@ -437,7 +436,7 @@ class DocumentMarkdown(DocumentText):
             table = Table(heat.title, head, rows, "<" + ">" * len(heat.columns))
             found += ["", f"**{escape(heat.caption)}**"] if heat.group else []
             if heat.columns:
-                found += ["", *_head_of(table), *map(_row, table.single_lines())]
+                found += ["", *_head_of(table), *_rows(table)]
             found += ["", *map(self._line, heat.reasons)] if heat.reasons else []
         return found
 
@@ -446,13 +445,16 @@ class DocumentMarkdown(DocumentText):
 
 
 def _lines_of_table(table: Table) -> list[str]:
-    rows = map(_row, table.single_lines())
-    return ["", f"## {escape(table.title)}", "", *_head_of(table), *rows]
+    return ["", f"## {escape(table.title)}", "", *_head_of(table), *_rows(table)]
 
 
 def _head_of(table: Table) -> Iterator[str]:
     yield _row(table.full_head())
     yield f"|{'|'.join('---:' if side == '>' else '---' for side in table.sides)}|"
+
+
+def _rows(table: Table) -> Iterator[str]:
+    return (_row(cells) for _, cells in table.single_lines())
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -13,9 +13,9 @@ from cclmark.document.chart_model import Chart, Heat, key_of, marked
 from cclmark.document.columns import Cell
 from cclmark.document.connection_words import connections_of, ring_text, transport_groups, tree_text
 from cclmark.document.document_text import Compose, document_of
-from cclmark.document.explained import RAN_NOTE, what_ran
+from cclmark.document.explained import RAN_NOTE, ran_tables
 from cclmark.document.head import binding_lines, buffer_lines, device_lines, link_lines, origin_of
-from cclmark.document.insight_words import amount, capitalised, listed, sentence
+from cclmark.document.insight_words import amount, capitalised, listed, of_all_ranks, sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.drawings import (
     Diagram,
@@ -24,17 +24,16 @@ from cclmark.document.page.drawings import (
     StageBars,
     stage_bars,
 )
-from cclmark.document.page.page import Page, PageFacts, PageTable, Rows, Section, shortened
+from cclmark.document.page.page import Page, PageFacts, Rows, Section, shortened
 from cclmark.document.peaks import peaks_of
 from cclmark.document.step_words import (
     STEPS_HEAD,
-    STEPS_NUMERIC,
     STEPS_TITLE,
     notes_of_steps,
     steps_row,
 )
 from cclmark.document.text import counted
-from cclmark.document.why import predictions
+from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Explanation, Header, Paths, Trace, TracedStage
 from cclmark.kinds.experiment.document import size_text, variant_name
@@ -68,7 +67,7 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
     keys: set[str] = set()
     for run, mark, name in _marked(runs):
         document = document_of(compose, run)
-        tables: list[PageTable] = []
+        tables: list[Table] = []
         bars: list[StageBars] = []
         charts: list[Chart] = []
         facts: list[tuple[str, str]] = []
@@ -76,7 +75,7 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
             match block:
                 case Table():
                     if block.on_page:
-                        tables.append(page_table(block))
+                        tables.append(block)
                 case Bars():
                     bars.append(_bars(block))
                 case Stages():
@@ -110,22 +109,15 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
     return found
 
 
-def _add_heat(heat: Heat, charts: list[Chart], tables: list[PageTable]) -> None:
+def _add_heat(heat: Heat, charts: list[Chart], tables: list[Table]) -> None:
     """Adds a chart; of devices without any value a table, unless it has too many columns."""
     notes = [*heat.meaning, *heat.notes, *heat.reasons]
     if not heat.of_devices or any(value is not None for row in heat.values for value in row):
         charts.append(replace(heat, notes=notes))
     elif not heat.is_detail and 0 < len(heat.columns) <= _MOST_COLUMNS:
         rows = [[name, *texts] for name, texts in zip(heat.rows, heat.texts, strict=True)]
-        tables.append(PageTable(heat.title, [heat.column_title, *heat.columns], rows, notes=notes))
-
-
-def page_table(table: Table) -> PageTable:
-    """Returns the table as pages have it."""
-    numeric = len(table.sides) - len(table.sides.rstrip(">"))
-    return PageTable(
-        capitalised(table.title), table.full_head(), table.single_lines(), numeric, table.notes
-    )
+        head = [heat.column_title, *heat.columns]
+        tables.append(Table(heat.title, head, rows, "<" * len(head), notes))
 
 
 def _bars(bars: Bars) -> StageBars:
@@ -280,13 +272,9 @@ def steps_sections(runs: Sequence[NamedRun]) -> list[Section]:
             named += [(run.name, one) for one in step_runs(run.journal)]
     if len({name for name, _ in named}) < 2:
         return []
-    table = PageTable(
-        STEPS_TITLE.capitalize(),
-        STEPS_HEAD,
-        [steps_row(name, one) for name, one in named],
-        STEPS_NUMERIC,
-        notes_of_steps(named),
-    )
+    rows = [steps_row(name, one) for name, one in named]
+    sides = "<<" + ">" * (len(STEPS_HEAD) - 2)
+    table = Table(STEPS_TITLE, STEPS_HEAD, rows, sides, notes_of_steps(named))
     return [Section("steps", "Steps", tables=[table])]
 
 
@@ -331,7 +319,6 @@ def _timeline_place(trace: Trace) -> str:
 _MOST_RANKS = 64  # in a drawing
 _MOST_SHAPES = 4  # rings, and trees, that are drawn
 _MOST_TRANSPORTS = 6
-_SIZES = ("size", "what ran")
 _UNKNOWN = "unknown"
 
 
@@ -339,11 +326,8 @@ def ran_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section for each run in which something was explained."""
     sections = []
     for run, mark, name in _marked(runs):
-        tables = [
-            *_choice_tables(run.journal),
-            *_variant_tables(run.journal),
-            *_prediction_tables(run.journal),
-        ]
+        cases = of_all_ranks(run.journal)
+        tables = [*ran_tables(cases), *_variant_tables(run.journal), *prediction_tables(cases)]
         facts, diagrams = _connections(run.journal)
         if tables or facts:
             sections.append(
@@ -359,14 +343,7 @@ def ran_sections(runs: Sequence[NamedRun]) -> list[Section]:
     return sections
 
 
-def _choice_tables(journal: Journal) -> list[PageTable]:
-    return [
-        PageTable(one.head, _SIZES, one.choices.rows, notes=one.choices.remarks)
-        for one in what_ran(case for case in journal.cases if case.case.pair is None)
-    ]
-
-
-def _variant_tables(journal: Journal) -> list[PageTable]:
+def _variant_tables(journal: Journal) -> list[Table]:
     """What ran with each variant at each size, a table for each operation; none if unknown."""
     experiment = experiment_of(journal.of(TrialResult), journal.header.settings.timing)
     tables = []
@@ -381,19 +358,13 @@ def _variant_tables(journal: Journal) -> list[PageTable]:
             rows.append([variant_name(variant), *ran])
         if any(cell not in ("", _UNKNOWN) for row in rows for cell in row[1:]):
             head = ["variant", *map(size_text, cases)]
-            tables.append(PageTable(cases[0].series().group_words(), head, rows))
+            title = cases[0].series().group_words()
+            tables.append(Table(title, head, rows, "<" * len(head)))
     return tables
 
 
 def _ran(explanation: Explanation | None) -> str:
     return "" if explanation is None else explanation.choice_with_channels or _UNKNOWN
-
-
-def _prediction_tables(journal: Journal) -> list[PageTable]:
-    return [
-        PageTable(one.title, one.head, one.rows, len(one.head), one.remarks)
-        for one in predictions(case for case in journal.cases if case.case.pair is None)
-    ]
 
 
 def _connections(journal: Journal) -> tuple[list[PageFacts], list[Diagram]]:
@@ -482,7 +453,7 @@ def page_of(runs: Sequence[NamedRun], title: str = "", *, embeds: bool = True) -
             *machine_sections(runs),
         ],
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
-        peaks=None if (peaks := peaks_of(runs)) is None else page_table(peaks),
+        peaks=peaks_of(runs),
         made_by=f"{_made_by(runs)} {note}".rstrip(),
         embedded=texts,
     )

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 
 from cclmark import __version__
 from cclmark.base.errors import MissingError
-from cclmark.document.blocks import Finding
+from cclmark.document.blocks import Finding, Table
 from cclmark.document.chart_model import Chart
+from cclmark.document.insight_words import capitalised
 from cclmark.document.page.drawings import Diagram, StageBars
 
 if TYPE_CHECKING:
@@ -123,20 +124,6 @@ class PageFacts:
 
 
 @dataclass(frozen=True)
-class PageTable:
-    """A small table. ``numeric``: the number of numeric columns, from the right.
-
-    A verdict in the second column sets the colour of its row.
-    """
-
-    title: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numeric: int = 0
-    notes: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class Section:
     """A part with a heading, texts and charts. ``key`` is its anchor in the page.
 
@@ -147,7 +134,7 @@ class Section:
     title: str
     words: Sequence[str] = ()
     charts: Sequence[Chart] = ()
-    tables: Sequence[PageTable] = ()
+    tables: Sequence[Table] = ()
     facts: Sequence[PageFacts] = ()
     diagrams: Sequence[Diagram] = ()
     bars: Sequence[StageBars] = ()
@@ -182,7 +169,7 @@ class Page:
     insights: Sequence[tuple[str, Sequence[Finding]]]
     sections: Sequence[Section]
     rows: Rows
-    peaks: PageTable | None = None
+    peaks: Table | None = None
     made_by: str = ""
     links: Sequence[tuple[str, str]] = field(default=())
     embedded: Mapping[str, str] = field(default_factory=dict)
@@ -239,7 +226,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["coded"] = _coded
+    environment.filters.update(coded=_coded, capitalised=capitalised)
     return environment
 
 
