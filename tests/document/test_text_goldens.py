@@ -16,8 +16,6 @@ from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import (
     Comparison,
     comparison_json,
-    comparison_lines,
-    comparison_markdown,
 )
 from cclmark.document.explained import explained_lines
 from cclmark.document.exporters import exporter_of
@@ -43,7 +41,7 @@ from cclmark.work.variants import CONTROL, DEFAULT, Assignment, Variant
 from experiments import NOISY, QUIET, journal_of_trials, numbered
 from goldens import outline, require_golden
 from places import REPOSITORY, TESTS
-from reports import case_text, exported
+from reports import case_text, comparison_text, exported
 from verdicts import SLOW, SUITE, held
 
 RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
@@ -217,7 +215,7 @@ def test_a_comparison_says_where_something_else_ran():
     text = ""
     for before, after in ((SMALL, other), (SMALL, same), (replace(SMALL, explanation=None), other)):
         shown = compared(before, after)
-        text += "\n".join([*comparison_lines(shown), comparison_markdown(shown), ""])
+        text += comparison_text(shown) + comparison_text(shown, markdown=True)
         text += "".join(re.findall(r'.*"ran_.*\n', comparison_json([shown])))
     require_golden("texts/comparison-ran.txt", text)
 

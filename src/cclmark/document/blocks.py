@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from cclmark.document.chart_model import Chart
 from cclmark.document.reference_notes import ReferenceNotes
@@ -69,7 +69,7 @@ class Table:
     each group of a row has its own line.
     ``optional``: columns before the groups that narrow texts leave out, the first one first.
     ``looks``: cells that stand out, each with its row and column. ``on_page``: False if pages have
-    the same figures elsewhere.
+    the same figures elsewhere. ``is_detail``: Markdown has it at the end, folded.
     """
 
     title: str
@@ -86,6 +86,7 @@ class Table:
     optional: Sequence[int] = ()
     looks: Sequence[Look] = ()
     on_page: bool = True
+    is_detail: bool = False
 
     @property
     def lead(self) -> int:
@@ -118,6 +119,37 @@ class Table:
     @cached_property
     def _looks(self) -> Mapping[tuple[int, int], Severity]:
         return {(row, column): look for row, column, look in self.looks}
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of a table: the cell of each row, and why it stands out, if it does."""
+
+    head: str
+    cell: Callable[[Any], str]
+    side: Literal["<", ">"] = "<"
+    look: Callable[[Any], Severity | Literal[""]] = lambda row: ""
+
+
+def table_of(
+    title: str, columns: Sequence[TableColumn], rows: Sequence[Any], **properties: Any
+) -> Table:
+    """Returns the table of ``rows`` without the columns that are empty in all of them."""
+    cells = [[column.cell(row) for row in rows] for column in columns]
+    used = [place for place, texts in enumerate(cells) if any(texts)]
+    return Table(
+        title,
+        [columns[place].head for place in used],
+        [*zip(*(cells[place] for place in used), strict=True)],
+        "".join(columns[place].side for place in used),
+        looks=[
+            (number, column, look)
+            for column, place in enumerate(used)
+            for number, row in enumerate(rows)
+            if (look := columns[place].look(row))
+        ],
+        **properties,
+    )
 
 
 @dataclass(frozen=True)
@@ -256,3 +288,8 @@ class Document:
     figures: Sequence[str] = ()
     opening: Sequence[Block] = ()
     in_parts: bool = True
+
+    @property
+    def all_blocks(self) -> list[Block]:
+        """The blocks in their order."""
+        return [*self.opening, *self.blocks, *self.closing]

@@ -11,6 +11,8 @@ from typing import TextIO
 
 from cclmark.base.errors import OutputError, UsageError
 from cclmark.base.streams import patient_text
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
 from cclmark.recording.atomic import (
     STANDARD_OUTPUT,
     fault_of,
@@ -62,6 +64,12 @@ class Output(StandardOutput):
         if not self.is_terminal:
             return None
         return shutil.get_terminal_size(fallback=(0, 0)).columns or None
+
+    @property
+    def view(self) -> View:
+        """How texts are written here."""
+        paint = ansi if self.takes_colours else unpainted
+        return View(paint=paint, columns=self.terminal_columns)
 
     def write_whole(self, text: str) -> None:
         """Writes the complete output: a file then holds all of it, or its old content.

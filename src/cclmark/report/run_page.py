@@ -71,7 +71,7 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
         bars: list[StageBars] = []
         charts: list[Chart] = []
         facts: list[tuple[str, str]] = []
-        for block in (*document.opening, *document.blocks, *document.closing):
+        for block in document.all_blocks:
             match block:
                 case Table():
                     if block.on_page:

@@ -57,7 +57,7 @@ from cclmark.document.remarks import (
 )
 from cclmark.document.report_kind import ReportKind, View
 from cclmark.document.sample_columns import CASE_SAMPLES
-from cclmark.document.text import format_time_us
+from cclmark.document.text import format_time_us, us_text
 from cclmark.document.why import prediction_tables
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
@@ -343,9 +343,9 @@ def _beside(found: LibraryComparison) -> Table:
 
 def _times(times_s: Sequence[float | None]) -> Iterator[str]:
     first_s, *others_s = times_s
-    yield "-" if first_s is None else format_time_us(first_s)
+    yield us_text(first_s)
     for time_s in others_s:
-        yield "-" if time_s is None else format_time_us(time_s)
+        yield us_text(time_s)
         ratio = time_s / first_s if first_s and time_s is not None else None
         yield "-" if ratio is None else f"{ratio:.3f}" if ratio < 100 else f"{ratio:.0f}"
 
