@@ -11,10 +11,11 @@ import hashlib
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
-from operator import add, attrgetter, le, sub
-from typing import NamedTuple, NoReturn
+from operator import add, attrgetter, le
+from typing import Any, NamedTuple, NoReturn, cast
 
 import msgspec
 
@@ -140,15 +141,18 @@ def step_of(journal: Journal, name: str) -> FoundStep:
 
 
 class _Times(NamedTuple):
-    """The times of the calls of a rank, as columns. ``beside_s``: None where it is unknown.
+    """The times of the calls of a rank, as columns.
 
-    ``least_s``: the shortest time; ``first_s`` and ``last_s``: the first begin and the last end.
+    ``beside_s``: None where it is unknown. ``is_beside_usual``: it is known of all calls, and at
+    most their time. ``least_s``: the shortest time; ``first_s`` and ``last_s``: the first begin and
+    the last end.
     """
 
     begin_s: list[float]
     time_s: list[float]
     end_s: list[float]
     beside_s: list[float | None]
+    is_beside_usual: bool
     least_s: float
     first_s: float
     last_s: float
@@ -158,8 +162,12 @@ def _times_of(window: Sequence[ProfiledCall]) -> _Times:
     begin_s, time_s = [*map(_begin_of, window)], [*map(_time_of, window)]
     end_s = [*map(add, begin_s, time_s)]
     least_s, first_s = min(time_s, default=0.0), min(begin_s, default=0.0)
-    beside_s = [*map(_beside_of, window)]
-    return _Times(begin_s, time_s, end_s, beside_s, least_s, first_s, max(end_s, default=0.0))
+    last_s = max(end_s, default=0.0)
+    beside_s: list[Any] = [*map(_beside_of, window)]
+    is_usual = False
+    with suppress(TypeError):  # None cannot be compared
+        is_usual = min(beside_s, default=0.0) >= 0 and all(map(le, beside_s, time_s))
+    return _Times(begin_s, time_s, end_s, beside_s, is_usual, least_s, first_s, last_s)
 
 
 #: The numbers of the operations and of the streams of a rank's launches.
@@ -190,7 +198,7 @@ class _Rank:
         if launches:
             calls = [one.calls[0] for one in launches]
             times, indices = _times_of(calls), [*map(_index_of, calls)]
-        self.begin_s, _, end_s, beside_s, *_ = times
+        self.begin_s, self.time_s, end_s, beside_s, *_ = times
         #: Those of messages, by number.
         self.messages: dict[int, Launch] = {}
         for place, launch in enumerate(launches):
@@ -203,13 +211,15 @@ class _Rank:
                 indices[place] = next(sends, launch.calls[0]).index
                 self.begin_s[place] = min(map(_begin_of, launch.calls))
                 end_s[place] = max(one.begin_s + one.time_s for one in launch.calls)
+                self.time_s[place] = end_s[place] - self.begin_s[place]
                 known = [one.beside_s for one in launch.calls if one.beside_s is not None]
                 beside_s[place] = max(known, default=None)
         self.end_s = end_s
-        self.time_s = list(map(sub, end_s, self.begin_s))
         #: How long other kernels ran beside each, at most: if they are unknown, all the time.
         self.beside_s = self.time_s
-        if beside_s.count(None) < len(beside_s):
+        if times.is_beside_usual and not launches:
+            self.beside_s = cast(list[float], beside_s)
+        elif beside_s.count(None) < len(beside_s):
             self.beside_s = [
                 time_s if own_s is None or own_s > time_s else own_s
                 for time_s, own_s in zip(self.time_s, beside_s, strict=True)
@@ -300,9 +310,10 @@ def _check_windows(
 def _are_possible(times: _Times) -> bool:
     end_s, beside_s = times.end_s, times.beside_s
     least_s, most_s = min(times.first_s, times.least_s), times.last_s
-    if known := [] if beside_s.count(None) == len(beside_s) else [*filter(None, beside_s)]:
-        known_least_s, known_most_s = min(known), max(known)
-        least_s, most_s = min(least_s, known_least_s), max(most_s, known_most_s)
+    known: list[float] = []
+    if not times.is_beside_usual and beside_s.count(None) < len(beside_s):
+        known = [one for one in beside_s if one is not None]
+        least_s, most_s = min(least_s, *known), max(most_s, *known)
     # The sum finds what is not a number, which is neither smaller nor larger.
     return least_s >= 0 and most_s <= _MOST_STEP_S and math.isfinite(sum(end_s, sum(known)))
 
@@ -604,8 +615,8 @@ def _shared(
         (messages and is_message and group in pairs) or own.operation in SYNCHRONIZING
         for (group, is_message), own in zip(keys, operations, strict=True)
     ]
-    # By what is shared: its ranks, the shortest time of a rank, and the longest time beside one.
-    found: dict[_Shared, tuple[int, float, float]] = {}
+    # By what is shared: its ranks, the shortest time of a rank, and whether others ran beside one.
+    found: dict[_Shared, tuple[int, float, bool]] = {}
     keys_of: dict[_Pattern, list[_Shared | None]] = {}
     for pattern, ranks in alike.items():
         counts = dict.fromkeys(keys, 0)
@@ -615,18 +626,23 @@ def _shared(
             own.append((*keys[index], counts[keys[index]]) if is_shared[index] else None)
         # The first rank twice: of one value there is no minimum.
         least_s = map(min, ranks[0].time_s, *(one.time_s for one in ranks))
-        beside_s = map(max, ranks[0].beside_s, *(one.beside_s for one in ranks))
+        alone = {place for place, key in enumerate(own) if key is not None}
+        for one in ranks:
+            alone = {place for place in alone if one.beside_s[place] <= 0}
+            if not alone:
+                break
         timed = sum(one.is_timed for one in ranks)
-        for key, shortest_s, longest_s in zip(own, least_s, beside_s, strict=True):
+        for place, (key, shortest_s) in enumerate(zip(own, least_s, strict=True)):
             if key is not None:
-                known, time_s, other_s = found.get(key, (0, math.inf, 0.0))
-                found[key] = known + timed, min(time_s, shortest_s), max(other_s, longest_s)
+                known, time_s, is_beside = found.get(key, (0, math.inf, False))
+                is_beside = is_beside or place not in alone
+                found[key] = known + timed, min(time_s, shortest_s), is_beside
     whole = {key: one for key, one in found.items() if one[0] == len(groups[key[0]])}
     numbers: dict[_Shared | None, int] = {key: number for number, key in enumerate(whole)}
     of_patterns = {
         pattern: [numbers.get(key, -1) for key in own] for pattern, own in keys_of.items()
     }
-    own_s = (time_s if beside_s > 0 else 0.0 for _, time_s, beside_s in whole.values())
+    own_s = (time_s if is_beside else 0.0 for _, time_s, is_beside in whole.values())
     return of_patterns, tuple(own_s)
 
 
