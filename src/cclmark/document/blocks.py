@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -135,20 +135,37 @@ def table_of(
     title: str, columns: Sequence[TableColumn], rows: Sequence[Any], **properties: Any
 ) -> Table:
     """Returns the table of ``rows`` without the columns that are empty in all of them."""
-    cells = [[column.cell(row) for row in rows] for column in columns]
-    used = [place for place, texts in enumerate(cells) if any(texts)]
-    return Table(
-        title,
-        [columns[place].head for place in used],
-        [*zip(*(cells[place] for place in used), strict=True)],
-        "".join(columns[place].side for place in used),
-        looks=[
-            (number, column, look)
-            for column, place in enumerate(used)
-            for number, row in enumerate(rows)
-            if (look := columns[place].look(row))
-        ],
-        **properties,
+    looks = [
+        (number, place, look)
+        for place, column in enumerate(columns)
+        for number, row in enumerate(rows)
+        if (look := column.look(row))
+    ]
+    return without_empty_columns(
+        Table(
+            title,
+            [column.head for column in columns],
+            [[column.cell(row) for column in columns] for row in rows],
+            "".join(column.side for column in columns),
+            looks=looks,
+            **properties,
+        )
+    )
+
+
+def without_empty_columns(table: Table) -> Table:
+    """Returns the table without the columns that are empty in all of its rows."""
+    used = [place for place, cells in enumerate(zip(*table.rows, strict=True)) if any(cells)]
+
+    def kept(cells: Sequence[str]) -> list[str]:
+        return [cells[place] for place in used]
+
+    return replace(
+        table,
+        head=kept(table.head),
+        rows=[*map(kept, table.rows)],
+        sides="".join(kept(table.sides)),
+        looks=[(row, used.index(place), why) for row, place, why in table.looks if place in used],
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from cclmark.document.columns import Cell, Column, ColumnKind, Layout
+from cclmark.document.columns import Cell, Column, ColumnKind, Layout, csv_line
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.report_kind import RunLabels
@@ -78,6 +78,13 @@ class Field:
             return value * factor if isinstance(value, float) else value
 
         return scaled
+
+
+def csv_of(fields: Sequence[Field], rows: Iterable[Any]) -> str:
+    """Returns the fields of ``rows`` as CSV with a head."""
+    lines = [csv_line([one.key for one in fields])]
+    lines += [csv_line([one.cell(row) for one in fields]) for row in rows]
+    return "".join(lines)
 
 
 def _gauge_unit(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,10 +21,9 @@ from cclmark.history.history_model import StoredRun
 from cclmark.history.lists import (
     MOST_LINES,
     SHORT_ID,
-    Trend,
     case_of,
-    context_of,
     course_of,
+    heading_of,
     in_order,
     interval_of,
     measured_by,
@@ -105,11 +103,8 @@ def trend_page(history: History, fields: Mapping[str, str], everything: bool) ->
         choices=history.choices(),
         told=title_of(found),
         tally=tally_of(found),
-        steps=[
-            (step, sorted(step.changed, key=lambda one: -abs(math.log(one[1].ratio))))
-            for step in reversed(found.steps)
-        ],
-        blocks=[(head, list(own)) for head, own in groupby(in_order(shown), key=_heading)],
+        steps=found.steps[::-1],
+        blocks=[(head, list(own)) for head, own in groupby(in_order(shown), key=heading_of)],
         runs=found.runs,
         case_of=case_of,
         course_of=course_of,
@@ -120,11 +115,6 @@ def trend_page(history: History, fields: Mapping[str, str], everything: bool) ->
         hidden=len(found.trends) - len(shown),
         all=address("/trend", *fields.items(), ("all", "1")),
     )
-
-
-def _heading(trend: Trend) -> tuple[str, str]:
-    """The machine and the operation of a series, which has a table together with others."""
-    return context_of(trend), trend.series.thing.group_words()
 
 
 Stored = tuple[StoredRun, Journal]

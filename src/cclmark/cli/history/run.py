@@ -24,6 +24,7 @@ from cclmark.cli.history.command import (
     ShowRunFlags,
     TrendFlags,
 )
+from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.text import counted
 from cclmark.history.database import default_path
@@ -35,9 +36,8 @@ from cclmark.history.lists import (
     runs_csv,
     runs_json,
     runs_table,
+    trend_document,
     trend_json,
-    trend_markdown,
-    trend_table,
     trends_of,
 )
 from cclmark.history.store import History
@@ -77,10 +77,8 @@ def trend_runs(flags: TrendFlags) -> int:
     def text(written: Output) -> Sequence[str]:
         if flags.format == "json":
             return [trend_json(shown)]
-        if flags.format == "markdown":
-            return [trend_markdown(shown)]
-        paint = ansi if written.takes_colours else unpainted
-        return [trend_table(shown, everything=flags.everything, paint=paint)]
+        lines = (MarkdownLines if flags.format == "markdown" else TextLines)(written.view)
+        return [lines.whole(trend_document(shown, everything=flags.everything))]
 
     _print(flags, text, history)
     allowed = flags.fail_if_slower

@@ -23,9 +23,8 @@ from cclmark.cli.references.command import (
 from cclmark.cli.references.lists import (
     ReferenceCheck,
     check_csv,
+    check_document,
     check_json,
-    check_lines,
-    check_markdown,
     figure_lines,
     percent,
     references_csv,
@@ -33,9 +32,11 @@ from cclmark.cli.references.lists import (
     references_markdown,
     source_lines,
 )
-from cclmark.document.paint import ansi, unpainted
+from cclmark.document.document_text import MarkdownLines, TextLines
+from cclmark.document.paint import Paint
 from cclmark.document.reference_notes import ReferenceNotes, share_text
 from cclmark.document.remarks import lacking
+from cclmark.document.report_kind import View
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal, report_kind
@@ -90,7 +91,7 @@ def check_references(flags: CheckReferencesFlags) -> int:
             "references add makes the journal of a trusted machine a reference"
         )
     check = ReferenceCheck(journal, found, notes, least_share)
-    print_out(output, lambda to: [_printed(check, flags.format, colours=to.takes_colours)])
+    print_out(output, lambda to: [_printed(check, flags.format, to.view)])
     if least_share is None:
         return EXIT_OK
     low = below(found, least_share)
@@ -121,14 +122,13 @@ def _devices(run: Journal) -> str:
     return plain(", ".join(kinds_of(run.header))) or "its devices"
 
 
-def _printed(check: ReferenceCheck, format: str, *, colours: bool) -> str:
+def _printed(check: ReferenceCheck, format: str, view: View) -> str:
     if format == "json":
         return check_json(check)
     if format == "csv":
         return check_csv(check)
-    if format == "markdown":
-        return check_markdown(check)
-    return "\n".join(check_lines(check, ansi if colours else unpainted)) + "\n"
+    lines = (MarkdownLines if format == "markdown" else TextLines)(view)
+    return lines.whole(check_document(check))
 
 
 _ODD = re.compile(r"[^\w.]+")
@@ -161,7 +161,7 @@ def list_references(flags: ListReferencesFlags) -> int:
         found = _chosen("--source", source, found, lambda one: [one.source.name])
     print_out(
         flags.output,
-        lambda to: [_written(found, flags.format, asked=asked, colours=to.takes_colours)],
+        lambda to: [_written(found, flags.format, to.view.paint, asked=asked)],
     )
     return EXIT_OK
 
@@ -340,13 +340,12 @@ def _chosen(
     return found
 
 
-def _written(found: Sequence[Reference], format: str, *, asked: bool, colours: bool) -> str:
+def _written(found: Sequence[Reference], format: str, paint: Paint, *, asked: bool) -> str:
     if format == "json":
         return references_json(found)
     if format == "csv":
         return references_csv(found)
     if format == "markdown":
         return references_markdown(found)
-    paint = ansi if colours else unpainted
     lines = figure_lines(found, paint) if asked else source_lines(found, paint)
     return "\n".join(lines) + "\n"
