@@ -48,12 +48,12 @@ class TestListing:
 
     def test_figures_of_a_device(self, refs):
         told = refs("references", "--device", "NVIDIA A800-SXM4-80GB").out
-        assert "1 GiB      7598.0    141.313    141.313" in told
+        assert re.search("1 GiB +7598.0 +141.313 +141.313", told)
         assert told.count("2 × A800, FlagCX test_allreduce") == 1
         assert "2 × C550, FlagCX" not in told
         told = refs("references", "--operation", "p2p", "--device", "ppu").out
         assert told.count("2 GiB ·") == 28
-        assert "median 94.275 GB/s, from 90.1 to 96.31: 24 pairs, paths of 2" in told
+        assert re.search(" 2 +24 +94.275 GB/s +90.1 +96.31", told)
 
     def test_exports(self, refs, tmp_path):
         told = refs("references", "--source", "h200x8-nccl", "--format", "csv").out
@@ -73,7 +73,7 @@ class TestListing:
             one["name"] for one in document["sources"]
         }
         told = refs("references", "--device", "MI300X", "--format", "markdown").out
-        assert "| 4 GiB | - | - | 312.91 |" in told
+        assert "| 4 GiB | 312.91 |" in told
 
     def test_what_there_is_not(self, refs):
         message = refs("references", "--device", "H300", code=2).message

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 import msgspec
@@ -15,13 +16,14 @@ from cclmark.document.blocks import Document, Severity, TableColumn, table_of
 from cclmark.document.fields import Field, csv_of
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
-from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, escape, us_text
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, us_text
 from cclmark.references.match import reference_name
 from cclmark.references.reference import Reference, Source, devices_text
 from cclmark.references.reference_checks import Checked, below
 from cclmark.work.sizes import format_size
 
 _MOST_REASONS = 6
+_FEW_PAIRS = 4  # which are listed
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ def source_lines(references: Sequence[Reference], paint: Paint = unpainted) -> l
     for source, own in _by_source(references):
         devices = dict.fromkeys(devices_text(one.devices) for one in own)
         operations = dict.fromkeys(one.operation for one in own)
-        lines.append(_source_title(source, paint))
+        lines.append(paint(_source_title(source), "bold"))
         what = f"{', '.join(devices)}: {', '.join(operations)}; {len(own)} figures"
         lines.append(f"  {what}")
         lines += [f"  {text}" for text in (source.note, source.url, _file(source)) if text]
@@ -224,22 +226,25 @@ def source_lines(references: Sequence[Reference], paint: Paint = unpainted) -> l
     return lines
 
 
-def figure_lines(references: Sequence[Reference], paint: Paint = unpainted) -> list[str]:
-    """Returns a table for each series of a source; for pairs the median and the extremes."""
-    lines: list[str] = []
+def source_documents(
+    references: Sequence[Reference], *, lists_pairs: bool = False
+) -> Iterator[Document]:
+    """Composes a document for each source with a table for each series.
+
+    Of many pairs the median and the extremes are shown unless ``lists_pairs``.
+    """
     for source, own in _by_source(references):
-        lines.append(_source_title(source, paint))
-        lines += [f"  {text}" for text in (source.note, source.url) if text]
         series: dict[Reference, list[Reference]] = {}
         for one in own:
             series.setdefault(_series(one), []).append(one)
+        tables = []
         for common, points in series.items():
-            lines += ["", f"  {paint(_series_title(common), 'bold')}"]
-            if common.conditions:
-                lines.append(f"  {common.conditions}")
-            lines += _pairs(points) if common.subject.by_pair else _points(points, paint)
-        lines.append("")
-    return lines[:-1]
+            is_short = common.subject.by_pair and len(points) > _FEW_PAIRS and not lists_pairs
+            columns, rows = (_OF_PAIRS, [*_pairs(points)]) if is_short else (_OF_FIGURE, points)
+            notes = [common.conditions] if common.conditions else []
+            tables.append(table_of(_series_title(common), columns, rows, notes=notes))
+        notes = [*filter(None, (source.note, source.url))]
+        yield Document(_source_title(source), "", tables, notes=notes)
 
 
 def references_csv(references: Iterable[Reference]) -> str:
@@ -261,24 +266,6 @@ def references_json(references: Sequence[Reference]) -> str:
     return json.dumps({"sources": sources, "figures": figures}, indent=1) + "\n"
 
 
-def references_markdown(references: Sequence[Reference]) -> str:
-    """Returns a section for each source, with a table."""
-    parts = []
-    for source, own in _by_source(references):
-        head = [f"## {escape(source.title)}"]
-        head += [escape(text) for text in (source.published, source.note, source.url) if text]
-        lines = [
-            "| what | size | time us | algbw GB/s | busbw GB/s | device us |",
-            "| :--- | ---: | ---: | ---: | ---: | ---: |",
-        ]
-        for one in own:
-            pair = "" if one.pair is None else f", {one.pair[0]} to {one.pair[1]}"
-            what = escape(_series_title(one) + pair)
-            lines.append(f"| {what} | {_size(one)} | {' | '.join(_figures(one))} |")
-        parts.append("\n\n".join([*head, "\n".join(lines)]))
-    return "\n\n".join(parts) + "\n"
-
-
 def _by_source(references: Iterable[Reference]) -> list[tuple[Source, list[Reference]]]:
     found: dict[Source, list[Reference]] = {}
     for one in references:
@@ -286,9 +273,9 @@ def _by_source(references: Iterable[Reference]) -> list[tuple[Source, list[Refer
     return list(found.items())
 
 
-def _source_title(source: Source, paint: Paint) -> str:
+def _source_title(source: Source) -> str:
     published = f" ({source.published})" if source.published else ""
-    return f"{paint(source.name, 'bold')}: {source.title}{published}"
+    return f"{source.name}: {source.title}{published}"
 
 
 def _file(source: Source) -> str:
@@ -307,48 +294,41 @@ def _series_title(one: Reference) -> str:
     return f"{' '.join(filter(None, words))} · {name}{launch}"
 
 
-def _points(points: Sequence[Reference], paint: Paint) -> list[str]:
-    apart = any(one.device_s is not None for one in points)
-    head = f"{'size':>10} {'time µs':>11} {'algbw':>10} {'busbw':>10}"
-    if apart:
-        head = f"{head} {'device µs':>11}"
-    lines = [f"  {paint(head, 'dim')}"]
-    for one in points:
-        time, algbw, busbw, device = _figures(one)
-        line = f"  {_size(one):>10} {time:>11} {algbw:>10} {busbw:>10}"
-        lines.append(f"{line} {device:>11}" if apart else line)
-    return lines
+def _rate(name: str) -> Callable[[Reference], str]:
+    rate_of = attrgetter(name)
+    return lambda one: "" if rate_of(one) is None else f"{rate_of(one) / BYTES_PER_GB:.6g}"
 
 
-def _pairs(points: Sequence[Reference]) -> list[str]:
-    """Returns the median and the extremes of pairs, by length of the path."""
+_OF_FIGURE = (
+    TableColumn("size", lambda one: format_size(one.size_bytes) if one.size_bytes else "-", ">"),
+    TableColumn("between", lambda one: " to ".join(map(str, one.pair or ()))),
+    TableColumn("paths of", lambda one: str(one.hops or ""), ">"),
+    TableColumn("time µs", lambda one: "" if one.time_s is None else us_text(one.time_s), ">"),
+    TableColumn("algbw GB/s", _rate("algbw_bytes_per_s"), ">"),
+    TableColumn("busbw GB/s", _rate("busbw_bytes_per_s"), ">"),
+    TableColumn(
+        "device µs", lambda one: "" if one.device_s is None else us_text(one.device_s), ">"
+    ),
+)
+# Of pairs with paths of one length: that length, the unit, and the sorted figures.
+_Pairs = tuple[int | None, str, Sequence[float]]
+_OF_PAIRS = (
+    TableColumn("paths of", lambda one: "" if one[0] is None else str(one[0]), ">"),
+    TableColumn("pairs", lambda one: str(len(one[2])), ">"),
+    TableColumn("median", lambda one: f"{median(one[2]):g} {one[1]}", ">"),
+    TableColumn("least", lambda one: f"{one[2][0]:g}", ">"),
+    TableColumn("most", lambda one: f"{one[2][-1]:g}", ">"),
+)
+
+
+def _pairs(points: Sequence[Reference]) -> Iterator[_Pairs]:
+    """Yields the times and the rates of pairs, by length of the path."""
     by_hops: dict[int | None, list[Reference]] = {}
     for one in points:
         by_hops.setdefault(one.hops, []).append(one)
-    lines = []
     for hops, own in sorted(by_hops.items(), key=lambda entry: entry[0] or 0):
         times = sorted(one.time_s * US_PER_S for one in own if one.time_s is not None)
         rates = sorted(
             one.busbw_bytes_per_s / BYTES_PER_GB for one in own if one.busbw_bytes_per_s is not None
         )
-        paths = "" if hops is None else f", paths of {hops}"
-        for values, unit in ((times, "µs"), (rates, "GB/s")):
-            if len(values) == 1:
-                lines.append(f"  {values[0]:g} {unit}{paths}")
-            elif values:
-                ends = f"from {values[0]:g} to {values[-1]:g}"
-                lines.append(
-                    f"  median {median(values):g} {unit}, {ends}: {len(values)} pairs{paths}"
-                )
-    return lines
-
-
-def _size(one: Reference) -> str:
-    return format_size(one.size_bytes) if one.size_bytes else "-"
-
-
-def _figures(one: Reference) -> list[str]:
-    """Returns the time in microseconds, both bandwidths, and the devices' time, as published."""
-    rates = (one.algbw_bytes_per_s, one.busbw_bytes_per_s)
-    texts = ["-" if rate is None else f"{rate / BYTES_PER_GB:.6g}" for rate in rates]
-    return [us_text(one.time_s), *texts, us_text(one.device_s)]
+        yield from ((hops, unit, some) for some, unit in ((times, "µs"), (rates, "GB/s")) if some)

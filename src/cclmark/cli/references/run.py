@@ -25,15 +25,13 @@ from cclmark.cli.references.lists import (
     check_csv,
     check_document,
     check_json,
-    figure_lines,
     percent,
     references_csv,
     references_json,
-    references_markdown,
+    source_documents,
     source_lines,
 )
 from cclmark.document.document_text import MarkdownLines, TextLines
-from cclmark.document.paint import Paint
 from cclmark.document.reference_notes import ReferenceNotes, share_text
 from cclmark.document.remarks import lacking
 from cclmark.document.report_kind import View
@@ -161,7 +159,7 @@ def list_references(flags: ListReferencesFlags) -> int:
         found = _chosen("--source", source, found, lambda one: [one.source.name])
     print_out(
         flags.output,
-        lambda to: [_written(found, flags.format, to.view.paint, asked=asked)],
+        lambda to: [_written(found, flags.format, to.view, asked=asked)],
     )
     return EXIT_OK
 
@@ -340,12 +338,13 @@ def _chosen(
     return found
 
 
-def _written(found: Sequence[Reference], format: str, paint: Paint, *, asked: bool) -> str:
+def _written(found: Sequence[Reference], format: str, view: View, *, asked: bool) -> str:
     if format == "json":
         return references_json(found)
     if format == "csv":
         return references_csv(found)
-    if format == "markdown":
-        return references_markdown(found)
-    lines = figure_lines(found, paint) if asked else source_lines(found, paint)
-    return "\n".join(lines) + "\n"
+    if format == "table" and not asked:
+        return "\n".join(source_lines(found, view.paint)) + "\n"
+    is_markdown = format == "markdown"
+    lines = (MarkdownLines if is_markdown else TextLines)(view)
+    return "\n".join(map(lines.whole, source_documents(found, lists_pairs=is_markdown)))
