@@ -195,9 +195,13 @@ class Stages:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what is known of each, for example ``compute`` and what computes."""
+    """Names and what is known of each, for example ``compute`` and what computes.
+
+    ``title``: on pages, empty for that of the section.
+    """
 
     rows: Sequence[tuple[str, str]]
+    title: str = ""
 
 
 @dataclass(frozen=True)

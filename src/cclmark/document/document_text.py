@@ -241,8 +241,7 @@ class TextLines:
                         heads = [self._paint(head, "dim") for head in heads]
                         found += ["", self._paint(title, "bold"), *heads, *rows]
                 case Facts():
-                    for label, text in block.rows:
-                        found += labelled(label, [text])
+                    found += labelled(block.rows)
                 case Heat():
                     found += self._heats(self._group_of(blocks, block))
                 case Lines() if block.in_texts:

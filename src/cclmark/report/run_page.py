@@ -14,7 +14,7 @@ from cclmark.document.columns import Cell
 from cclmark.document.connection_words import connections_of, ring_text, transport_groups, tree_text
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.explained import RAN_NOTE, ran_tables
-from cclmark.document.head import binding_lines, buffer_lines, device_lines, link_lines, origin_of
+from cclmark.document.head import head_facts, origin_of
 from cclmark.document.insight_words import amount, capitalised, listed, of_all_ranks, sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.drawings import (
@@ -24,7 +24,7 @@ from cclmark.document.page.drawings import (
     StageBars,
     stage_bars,
 )
-from cclmark.document.page.page import Page, PageFacts, Rows, Section, shortened
+from cclmark.document.page.page import Page, Rows, Section, shortened
 from cclmark.document.peaks import peaks_of
 from cclmark.document.step_words import (
     STEPS_HEAD,
@@ -102,7 +102,7 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
                     [*document.notes, *([sentence(document.outcome)] if document.outcome else [])],
                     charts=marked(charts, mark),
                     tables=tables,
-                    facts=[PageFacts("", facts)] if facts else [],
+                    facts=[Facts(facts)] if facts else [],
                     bars=bars,
                 )
             )
@@ -158,12 +158,8 @@ def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
             ("memory", format_size(machine.memory_bytes)),
         ]
         if header.imported is not None:  # another tool reports few of these fields
-            rows = [("imported", origin_of(header.imported))]
-        rows += [("devices", line) for line in device_lines(header.devices, machine.vendor_driver)]
-        rows += [("binding", line) for line in binding_lines(header)]
-        rows += [("links", line) for line in link_lines(header.links) if line]
-        rows += [(f"library {one.name}", f"{one.version}  {one.path}") for one in header.libraries]
-        rows += [("buffers", line) for line in buffer_lines(header)]
+            rows = []
+        rows += head_facts(header)
         rows += [
             (
                 "another host",
@@ -172,15 +168,15 @@ def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
             for one in header.hosts[1:]
         ]
         rows += [("notice", text) for text in header.notices]
-        facts.append(PageFacts(f"Machine and libraries{name}", rows))
+        facts.append(Facts(rows, f"Machine and libraries{name}"))
         if header.environment:
             environment.append(
-                PageFacts(
-                    run.name if len(runs) > 1 else "",
+                Facts(
                     [(key, _cut(value)) for key, value in sorted(header.environment.items())],
+                    run.name if len(runs) > 1 else "",
                 )
             )
-        method.append(PageFacts(run.name if len(runs) > 1 else "", _method_rows(run)))
+        method.append(Facts(_method_rows(run), run.name if len(runs) > 1 else ""))
     sections = [Section("machine", "Machine", facts=facts)]
     if environment:
         sections.append(Section("environment", "Environment", facts=environment))
@@ -367,7 +363,7 @@ def _ran(explanation: Explanation | None) -> str:
     return "" if explanation is None else explanation.choice_with_channels or _UNKNOWN
 
 
-def _connections(journal: Journal) -> tuple[list[PageFacts], list[Diagram]]:
+def _connections(journal: Journal) -> tuple[list[Facts], list[Diagram]]:
     facts, diagrams = [], []
     for paths in journal.paths:
         found = connections_of(journal.header, paths)
@@ -375,7 +371,7 @@ def _connections(journal: Journal) -> tuple[list[PageFacts], list[Diagram]]:
         rows = [("unknown", found.reason)] if found.reason else list(found.parts)
         rows += [("warning", text) for text in found.warnings]
         if rows:
-            facts.append(PageFacts(title, rows))
+            facts.append(Facts(rows, title))
         if not found.reason:
             diagrams += diagrams_of(journal.header, paths)
     return facts, diagrams

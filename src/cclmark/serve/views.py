@@ -13,8 +13,9 @@ from cclmark.base.printable import plain
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side
 from cclmark.comparison.words import comparison_of, require_figures
+from cclmark.document.blocks import Facts
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import Page, PageFacts, Section
+from cclmark.document.page.page import Page, Section
 from cclmark.document.reference_notes import Load, ReferenceNotes
 from cclmark.document.text import format_time_us
 from cclmark.history.history_model import StoredRun
@@ -141,7 +142,7 @@ def run_page(one: Stored, load: Load) -> Page:
             for format in EXPORTED
         ),
     ]
-    known = Section("history", "History", facts=[PageFacts("In the history", _known(run))])
+    known = Section("history", "History", facts=[Facts(_known(run), "In the history")])
     return replace(page, sections=[*page.sections, known], links=links)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from cclmark import __version__
 from cclmark.base.errors import MissingError
-from cclmark.document.blocks import Finding, Table
+from cclmark.document.blocks import Facts, Finding, Table
 from cclmark.document.chart_model import Chart
 from cclmark.document.insight_words import capitalised
 from cclmark.document.page.drawings import Diagram, StageBars
@@ -116,14 +116,6 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True)
-class PageFacts:
-    """A list of names and their descriptions. ``title``: empty for the title of the section."""
-
-    title: str
-    rows: Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True)
 class Section:
     """A part with a heading, texts and charts. ``key`` is its anchor in the page.
 
@@ -135,7 +127,7 @@ class Section:
     words: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
-    facts: Sequence[PageFacts] = ()
+    facts: Sequence[Facts] = ()
     diagrams: Sequence[Diagram] = ()
     bars: Sequence[StageBars] = ()
     listing: str = ""
