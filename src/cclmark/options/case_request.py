@@ -20,7 +20,6 @@ from cclmark.options.chosen_libraries import (
     require_one_file,
     warnings_of,
 )
-from cclmark.options.command import part
 from cclmark.options.groups import AUTO_PLACEMENT
 from cclmark.options.varied import check_config
 from cclmark.rank import locate
@@ -94,10 +93,9 @@ def sweep_of(
 
 def _pattern_text(flags: groups.CaseOptions) -> str:
     """Returns ``--pattern``; with ``--resume``, the journal's weights for the same file."""
-    resume = part(flags, groups.ResumeOptions).resume
-    if resume is None or not flags.pattern.startswith("matrix:"):
+    if flags.resume is None or not flags.pattern.startswith("matrix:"):
         return flags.pattern
-    then = JournalReader([]).read(resume, as_written=True).header.settings
+    then = JournalReader([]).read(flags.resume, as_written=True).header.settings
     return (
         rows_pattern(then.weights)
         if then.pattern == flags.pattern and then.weights
@@ -151,9 +149,8 @@ def islands_of(
 ) -> list[Island]:
     """Returns the islands that bridge connects, none without bridge. Raises UsageError."""
     devices = coordinator.devices
-    asked = part(flags, groups.IslandOptions)
     if BRIDGE not in ccls:
-        for given, name in ((asked.islands, "--islands"), (asked.through_host, "--through-host")):
+        for given, name in ((flags.islands, "--islands"), (flags.through_host, "--through-host")):
             if given:
                 raise UsageError(f"{name} requires --ccl bridge")
         if devices.mixed:
@@ -167,7 +164,7 @@ def islands_of(
     libraries = {runtime: _libraries_of(runtime) for runtime in dict.fromkeys(devices.runtimes)}
     natural = {runtime: native_library(runtime) is not None for runtime in libraries}
     islands = parse_islands(
-        asked.islands, devices.runtimes, libraries, natural, coordinator.host_of_rank
+        flags.islands, devices.runtimes, libraries, natural, coordinator.host_of_rank
     )
     inner = inner_libraries(islands)
     for name in inner:
@@ -208,46 +205,35 @@ def settings_of(
         raise UsageError(f"--memory {flags.memory}: buffers of the host are plain memory")
     if flags.memory == "torch":
         require_torch_devices(runtime)
-    method, soak, counts = (
-        part(flags, groups.TimingOptions),
-        part(flags, groups.SoakOptions),
-        part(flags, groups.CountOptions),
-    )
-    communicator, sampling = (
-        part(flags, groups.CommunicatorOptions),
-        part(flags, groups.SamplingOptions),
-    )
-    timing = _timing(method, usual_timing, runtime)
-    begin_bytes, end_bytes, step_bytes, factor = sizes_of(
-        part(flags, groups.SizeOptions), runtime, usual_factor, part(flags, groups.LikeOptions).like
-    )
+    timing = _timing(flags, usual_timing, runtime)
+    begin_bytes, end_bytes, step_bytes, factor = sizes_of(flags, runtime, usual_factor, flags.like)
     return Settings(
         begin_bytes=begin_bytes,
         end_bytes=end_bytes,
         step_bytes=step_bytes,
         factor=factor,
         timing=timing,
-        across_ranks=method.across,
-        precision=sampling.precision_percent / 100,
-        max_time_s=sampling.max_time_s,
+        across_ranks=flags.across,
+        precision=flags.precision_percent / 100,
+        max_time_s=flags.max_time_s,
         timeout_s=flags.timeout_s,
-        iterations=counts.iterations,
-        warmup=counts.warmup,
-        group=method.group,
-        graph_launches=method.graph or 1,
-        check=part(flags, groups.CheckOptions).check,
-        cycles=0 if soak.duration else soak.cycles,
-        duration_s=soak.duration,
-        registration=_registration(communicator, runtime),
+        iterations=flags.iterations,
+        warmup=flags.warmup,
+        group=flags.group,
+        graph_launches=flags.graph or 1,
+        check=flags.check,
+        cycles=0 if flags.duration else flags.cycles,
+        duration_s=flags.duration,
+        registration=_registration(flags, runtime),
         memory="" if runtime == "host" else flags.memory or AUTO_MEMORY,
-        cache=method.cache,
-        barrier=method.barrier,
+        cache=flags.cache,
+        barrier=flags.barrier,
         # The host has one clock.
-        clock="auto" if runtime == "host" or method.clock == usual_clock(timing) else method.clock,
+        clock="auto" if runtime == "host" or flags.clock == usual_clock(timing) else flags.clock,
         seed=flags.seed,
-        inject=list(part(flags, groups.FaultOptions).inject),
+        inject=list(flags.inject),
         pattern=flags.pattern,
-        config=dict(communicator.config),
+        config=dict(flags.config),
     )
 
 
@@ -316,13 +302,12 @@ def request_of(
     devices = coordinator.devices
     settings = settings_of(flags, devices.runtime)
     ranks = len(devices.indices)
-    root = part(flags, groups.RootOptions).root
-    roots = roots_of(root, ranks)
-    without_effect = root_without_effect(operations, root)
+    roots = roots_of(flags.root, ranks)
+    without_effect = root_without_effect(operations, flags.root)
     plan = sweep_of(operations, flags, libraries_of(flags, coordinator), settings, ranks, roots)
     settings.weights = [list(row) for row in plan.uneven.weights]
     settings.islands = islands_of(flags, plan.ccls, coordinator)
-    settings.through_host = part(flags, groups.IslandOptions).through_host
+    settings.through_host = flags.through_host
     settings.bind = str(Binding.parse(flags.bind, ranks))
     loaded = [*plan.ccls, *inner_libraries(settings.islands)]
     require_added_to_be_used(loaded)
@@ -331,7 +316,7 @@ def request_of(
     if not cases:
         raise UsageError(
             f"no size of the sweep has an element of {' or '.join(flags.dtype)} for each of "
-            f"{plan.ranks} ranks: raise {'-e' if isinstance(flags, groups.SizeOptions) else '-b'}"
+            f"{plan.ranks} ranks: raise {'-b' if groups.SizeOptions in flags.without else '-e'}"
         )
     check_faults({text: Injection.parse(text, ranks) for text in settings.inject}, settings, cases)
     mpirun = None
@@ -353,7 +338,7 @@ def request_of(
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, *_BESIDE_CCLS)}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
-        modules=part(flags, groups.ModuleOptions).modules,
+        modules=flags.modules,
         warnings=[*warnings_of(loaded), *rounding_of(plan), *without_effect],
         mpirun=mpirun.path if mpirun is not None and coordinator.placement is None else "",
         absent=absent,

@@ -11,8 +11,7 @@ from cclmark.base.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import SRUN, launching_program
 from cclmark.launch.request import Request
-from cclmark.options.command import part
-from cclmark.options.groups import CaseOptions, ModuleOptions
+from cclmark.options.groups import CaseOptions
 from cclmark.rank import locate
 from cclmark.work.libraries import (
     BRIDGE,
@@ -136,9 +135,7 @@ def _check_files(flags: CaseOptions, names: Sequence[str]) -> None:
             "--ccl-path is not supported: shm is built in, and torch has its own libraries"
         )
     require_one_file(flags, loaded)
-    if part(flags, ModuleOptions).modules and not any(
-        torch_backend_of(name) is not None for name in names
-    ):
+    if flags.modules and not any(torch_backend_of(name) is not None for name in names):
         raise UsageError("--import requires a backend of torch: use --ccl torch:BACKEND")
 
 

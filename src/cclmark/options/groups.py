@@ -739,6 +739,7 @@ _DEVICE_IMPLEMENTATION = (
 
 @dataclass
 class CaseOptions(
+    SizeOptions,
     ElementOptions,
     LibraryFileOptions,
     LibraryDescriptionOptions,
@@ -749,12 +750,29 @@ class CaseOptions(
     TimeoutOptions,
     SeedOptions,
     FileOptions,
+    RootOptions,
+    IslandOptions,
+    ModuleOptions,
+    CommunicatorOptions,
+    TimingOptions,
+    LikeOptions,
+    CountOptions,
+    SamplingOptions,
+    CheckOptions,
+    FaultOptions,
+    FormatOptions,
+    ReferenceOptions,
+    ResumeOptions,
+    SoakOptions,
+    ExplainOptions,
 ):
-    """What all commands that measure cases of collectives have.
+    """The options of commands that measure cases of collectives.
 
-    ``elsewhere``: the replacements for flags that only other tools have.
+    ``without``: the groups that a command lacks. ``elsewhere``: the replacements for flags that
+    only other tools have.
     """
 
+    without: ClassVar[tuple[type[Any], ...]] = ()
     elsewhere: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("-t", "--nthreads"), _THREADS),
         **dict.fromkeys(("-a", "--average"), _AVERAGE),

@@ -9,11 +9,9 @@ from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Settings, settings_without_sweep
 from cclmark.journal.setting_values import read_configuration_files
 from cclmark.launch.coordinator import Coordinator
-from cclmark.options.command import part
 from cclmark.options.groups import (
     USUAL_ROUNDS,
     CaseOptions,
-    CommunicatorOptions,
     ComputeOptions,
     StepOptions,
 )
@@ -125,14 +123,13 @@ def checked_variants(
     possible.
     """
     names = [name for name, _ in varied]
-    communicator = part(flags, CommunicatorOptions)
-    is_registered = communicator.register or communicator.register_number is not None
+    is_registered = flags.register or flags.register_number is not None
     if REGISTRATION in names and is_registered:
         raise UsageError("-R and --register exclude --vary registration")
     if MEMORY in names and flags.memory:
         raise UsageError("--memory excludes --vary memory")
     found = variants_of(varied, lambda name: scope_of(ccl, name), one_at_a_time=one_at_a_time)
-    check_options_of(found, ccl, dict(communicator.config))
+    check_options_of(found, ccl, dict(flags.config))
     return possible_variants(found, ccl, version)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -42,7 +42,7 @@ from cclmark.history.lists import (
 )
 from cclmark.history.store import History
 from cclmark.journal.page_journals import expanded, read_lines
-from cclmark.options.command import part
+from cclmark.options.command import options_of
 from cclmark.options.groups import HistoryOptions
 from cclmark.options.usual_references import usual_references
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
@@ -88,8 +88,9 @@ def trend_runs(flags: TrendFlags) -> int:
 
 
 def _filters(flags: NameOptions) -> dict[str, str]:
-    """The filters by name, empty texts for those that the command lacks."""
-    return asdict(part(flags, FilterOptions))
+    """The filters by name, those that the command has."""
+    known = options_of(FilterOptions)
+    return {name: value for name, value in vars(flags).items() if name in known}
 
 
 def _threshold(percent: float | None, allowed_percent: float | None) -> float:

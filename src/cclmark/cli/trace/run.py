@@ -115,7 +115,8 @@ def trace(flags: TraceFlags) -> int:
 
 def _trace(flags: TraceFlags, coordinator: Coordinator, began_s: float) -> int:
     operations = flags.iterations
-    request, plan = request_of(collective.KIND, [flags.operation], flags, coordinator)
+    one_size = replace(flags, end=flags.begin)
+    request, plan = request_of(collective.KIND, [flags.operation], one_size, coordinator)
     if len(request.planned) != 1:
         raise UsageError(
             f"these options describe {len(request.planned)} cases: a trace contains one. Choose "

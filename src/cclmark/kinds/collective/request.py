@@ -30,8 +30,7 @@ from cclmark.options import like
 from cclmark.options.case_request import request_of, stem_of
 from cclmark.options.chosen_devices import wanted_of
 from cclmark.options.chosen_libraries import libraries_of
-from cclmark.options.command import part
-from cclmark.options.groups import CaseOptions, ExplainOptions, SoakOptions
+from cclmark.options.groups import CaseOptions
 from cclmark.options.usual_references import usual_references
 from cclmark.recording.joining import joined
 from cclmark.recording.recorder import Recorded, record
@@ -153,7 +152,7 @@ def measured(
                 stem_of(name, plan),
                 view=View(references=_reference_notes(are_asked=flags.references)),
                 exporter_for=lambda view: _exporter(flags, plan, view),
-                explain=flags.why or part(flags, ExplainOptions).explain,
+                explain=flags.why or flags.explain,
                 is_silent=is_silent,
             )
         coordinator.exit_code = recorded.exit_code
@@ -191,7 +190,6 @@ def _exporter(flags: CollectiveOptions, plan: Sweep, view: View) -> Exporter[Cas
     shown = CaseView(names, flags.references, like.shows_gbps(flags.like), flags.why)
     if flags.format == "markdown":
         return text_of_cases(view, shown, markdown=True)
-    soak = part(flags, SoakOptions)
     return table_of_cases(
-        view, shown, is_soak=bool(soak.duration), summary_every_s=soak.summary_every
+        view, shown, is_soak=bool(flags.duration), summary_every_s=flags.summary_every
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import click
 
@@ -31,20 +32,19 @@ _EXAMPLES = [
 
 
 @dataclass
-class OverlapFlags(
-    groups.SizeOptions,
-    groups.CaseOptions,
-    groups.RootOptions,
-    groups.ModuleOptions,
-    groups.CommunicatorOptions,
-    groups.ComputeOptions,
-    groups.VariedOptions,
-    groups.CheckOptions,
-    groups.ExplainOptions,
-    groups.FormatOptions,
-    groups.ResumeOptions,
-):
+class OverlapFlags(groups.CaseOptions, groups.ComputeOptions, groups.VariedOptions):
     """The options of ``cclmark overlap``, which measures round by round."""
+
+    without: ClassVar = (
+        groups.IslandOptions,
+        groups.TimingOptions,
+        groups.LikeOptions,
+        groups.CountOptions,
+        groups.SamplingOptions,
+        groups.FaultOptions,
+        groups.ReferenceOptions,
+        groups.SoakOptions,
+    )
 
     operations: list[str] = several_operations(is_optional=True)
     begin: int = changed(groups.SizeOptions, "begin", 1 << 20, shown="1M")
