@@ -45,8 +45,14 @@ from cclmark.journal.page_journals import expanded, read_lines
 from cclmark.options.command import options_of
 from cclmark.options.groups import HistoryOptions
 from cclmark.options.usual_references import usual_references
-from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
-from cclmark.recording.output import Output, print_out
+from cclmark.recording.output import (
+    STANDARD_OUTPUT,
+    Output,
+    print_out,
+    refuse_to_lose,
+    tell_written,
+    write_whole,
+)
 from cclmark.recording.standard_output import say
 from cclmark.report.exports import replayed, unshown
 

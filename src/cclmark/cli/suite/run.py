@@ -46,8 +46,7 @@ from cclmark.kinds.registry import read_journal
 from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import is_primary
 from cclmark.rank.probe import count_devices
-from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import Output
+from cclmark.recording.output import Output, made_directory, refuse_to_lose
 from cclmark.recording.recorder import StatusLine
 from cclmark.recording.run_files import new_path
 from cclmark.recording.standard_output import say
@@ -251,13 +250,7 @@ class SuiteDirectory:
             path = new_path(_slug(suite.name))
         self.path = path
         self._numbers = {command.name: number for number, command in enumerate(suite.commands, 1)}
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"cannot create the directory {path}: {error.strerror}. Choose another with "
-                "--journal-dir DIR."
-            ) from None
+        made_directory(path, "Choose another with --journal-dir DIR")
         for command in suite.commands:
             for run in range(command.repeats):
                 for file in self.files_of(command, run):
