@@ -49,9 +49,10 @@ OPERATION_NAMES = Names(COLLECTIVES, "operation", every=False, exact=True)
 
 @dataclass
 class SizeOptions:
-    """The sizes of a sweep."""
+    """The sizes of a sweep. ``usual_factor``: the default of ``-f``."""
 
     title: ClassVar[str] = SIZES
+    usual_factor: ClassVar[float] = 2.0
     rules: ClassVar[OptionRules] = (Excludes("step", "factor"),)
 
     begin: int = option(
@@ -448,7 +449,7 @@ class LikeOptions:
 
     title: ClassVar[str] = METHOD
 
-    like: str | None = option(
+    like: like.Program | None = option(
         "--like",
         type=click.Choice(list(like.PROGRAMS)),
         is_eager=True,

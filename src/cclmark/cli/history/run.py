@@ -25,6 +25,7 @@ from cclmark.cli.history.command import (
     TrendFlags,
 )
 from cclmark.document.paint import ansi, unpainted
+from cclmark.document.reference_notes import usual_references
 from cclmark.document.text import counted
 from cclmark.history.database import default_path
 from cclmark.history.history_model import StoredRun, filter_of, moment
@@ -44,7 +45,6 @@ from cclmark.history.store import History
 from cclmark.journal.page_journals import expanded, read_lines
 from cclmark.options.command import options_of
 from cclmark.options.groups import HistoryOptions
-from cclmark.options.usual_references import usual_references
 from cclmark.recording.output import (
     STANDARD_OUTPUT,
     Output,

@@ -41,10 +41,11 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.text import clock_text
 from cclmark.journal.journal_file import Journal
-from cclmark.kinds.pairs import request as pairing
+from cclmark.kinds.pairs.command import PairFlags
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import is_primary
+from cclmark.options.groups import SizeOptions
 from cclmark.rank.probe import count_devices
 from cclmark.recording.output import Output, made_directory, refuse_to_lose
 from cclmark.recording.recorder import StatusLine
@@ -321,7 +322,7 @@ def _read_by_a_pager() -> bool:
     return False
 
 
-_USUAL_FACTORS = {"collective": 2.0, "pairs": pairing.USUAL_FACTOR}
+_USUAL_FACTORS = {"collective": SizeOptions.usual_factor, "pairs": PairFlags.usual_factor}
 
 
 def require_devices(suite: Suite) -> None:

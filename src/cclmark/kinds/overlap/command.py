@@ -17,7 +17,6 @@ from cclmark.options.groups import (
 )
 
 USUAL_ROUNDS = 7
-USUAL_FACTOR = 4.0
 _EXAMPLES = [
     ("cclmark overlap", "all_reduce beside a matrix product, 1 MiB to 128 MiB."),
     (
@@ -35,6 +34,7 @@ _EXAMPLES = [
 class OverlapFlags(groups.CaseOptions, groups.ComputeOptions, groups.VariedOptions):
     """The options of ``cclmark overlap``, which measures round by round."""
 
+    usual_factor: ClassVar = 4.0
     without: ClassVar = (
         groups.IslandOptions,
         groups.TimingOptions,
@@ -48,7 +48,7 @@ class OverlapFlags(groups.CaseOptions, groups.ComputeOptions, groups.VariedOptio
 
     operations: list[str] = several_operations(is_optional=True)
     begin: int = changed(groups.SizeOptions, "begin", 1 << 20, shown="1M")
-    factor: float | None = changed(groups.SizeOptions, "factor", shown=f"{USUAL_FACTOR:g}")
+    factor: float | None = changed(groups.SizeOptions, "factor", shown="4")
     vary: list[tuple[str, list[str]]] = changed(
         groups.VariedOptions,
         "vary",

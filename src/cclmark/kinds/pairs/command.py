@@ -27,6 +27,7 @@ _EXAMPLES = [
 class PairFlags(groups.CaseOptions):
     """The options of ``cclmark pairs``, which measures both roots, and every case once."""
 
+    usual_factor: ClassVar = 4.0
     without: ClassVar = (
         groups.RootOptions,
         groups.IslandOptions,

@@ -53,8 +53,7 @@ from cclmark.kinds.tune.tuning import (
 )
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome
-from cclmark.options.case_request import request_of
-from cclmark.options.chosen_devices import wanted_of
+from cclmark.options.case_request import request_of, wanted_of
 from cclmark.recording.joining import joined
 from cclmark.recording.output import write_files
 from cclmark.recording.recorder import Recorder
