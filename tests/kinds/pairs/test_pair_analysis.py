@@ -354,6 +354,16 @@ class TestReport:
         assert row[:5] == ["DEV2", "1.05", "1.05", "x", "1.04"]
         assert "time [µs] at 1 KiB" in "\n".join(lines)
 
+    def test_times_that_did_not_converge_are_marked(self):
+        results = self.results()
+        assert "~" not in table(results)
+        results[1] = result(results[1].case, 1e-3, converged=False)
+        lines = table(results).splitlines()
+        begin = lines.index("  all_reduce · nccl")
+        assert lines[begin + 2].startswith("  ~ not converged")
+        assert lines[begin + 5].split()[:3] == ["DEV0", "x", "~1.05"]
+        assert lines[begin + 6].split()[:3] == ["DEV1", "~1.05", "x"]
+
     def test_matrices_stand_beside_each_other_only_where_there_is_room(self):
         wide, narrow = table(self.results(), width=200), table(self.results(), width=60)
         assert re.search(r"algbw .* time .* time ", wide)
