@@ -22,7 +22,7 @@ from typing import IO, Any
 from cclmark import __version__
 from cclmark.base.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, UsageError
 from cclmark.base.printable import plain, plain_lines, printable
-from cclmark.document.exporter import Exporter, Profiles
+from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
@@ -642,8 +642,7 @@ def _device_names() -> list[str]:
 
 def _text_of(header: Header, assembled: Assembled, footer: Footer, exporter: Exporter[Any]) -> str:
     """The result in the exporter's format."""
-    if isinstance(exporter, Profiles):
-        exporter.profile(printable(assembled.profile))
+    exporter.profile(printable(assembled.profile))
     pieces = [exporter.begin(printable(header))]
     pieces += [exporter.add(printable(result)) for result in assembled.results]
     return "".join([*pieces, exporter.end(printable(footer))])
