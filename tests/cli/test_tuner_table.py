@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from test_explain import BY_SIZE, EAGER, VERSIONS, choices, sampled
-from test_fake_vendors import RCCL, env_of  # noqa: F401 - a fixture
+from vendors import RCCL
 
 from cclmark.explain.plugin_log import plugin_path, read_plugin_log
 from cclmark.kinds.tune.table_file import Rule, RuleTable, written
@@ -364,12 +364,12 @@ def test_a_copy_of_the_plug_in_applies_the_table(bench, tmp_path):
 
 
 @pytest.mark.parametrize("library", ["rccl", "nccl"])
-def test_rccl_has_tables_of_its_own(cclmark, env_of, tmp_path, library):  # noqa: F811
+def test_rccl_has_tables_of_its_own(cclmark, tmp_path, library):
     path = tmp_path / "table"
     path.write_text(written(RuleTable(library, "2.28.3", "CCLMark Fake MI", None, [RING])))
     names = {"NCCL_TUNER_PLUGIN": str(plugin_path()), "CCLMARK_TUNER_TABLE": str(path)}
     run = cclmark(
         *("all_reduce", *EAGER, "--explain", "--devices", "hip:0-1", "--ccl", "rccl"),
-        env=env_of(RCCL, **names),
+        env=RCCL.env(**names),
     )
     assert kernels(run) == (expected() if library == "rccl" else BY_SIZE)
