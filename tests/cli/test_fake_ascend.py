@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from vendors import Vendor
 
-from cclmark.kinds.experiment.result import TrialResult
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
 from patience import deadline_s, waits
 
@@ -224,17 +223,6 @@ def test_pairs_are_measured_with_send_and_recv(cclmark):
     placements = {(it.case.operation, it.case.in_place) for it in run.journal.results}
     assert {operation for operation, in_place in placements if in_place} == {"broadcast"}
     assert "\n  broadcast in-place · hccl\n" in run.out
-
-
-def test_variants_of_broadcast_are_compared_in_place(cclmark):
-    run = cclmark(
-        *("experiment", "broadcast", "--devices", "acl:0,1", "-b", "4K", "-e", "4K", "-n", "2"),
-        *("-w", "1", "--rounds", "2", "--allow-unknown-settings", "--vary", "SOME_NUMBER=1"),
-        env=HCCL.env(),
-    )
-    assert {it.status for it in run.journal.of(TrialResult)} == {"ok"}
-    assert {it.trial.case.in_place for it in run.journal.of(TrialResult)} == {True}
-    assert "broadcast float32 root 0 in-place" in run.out
 
 
 def test_islands(cclmark):
