@@ -11,6 +11,7 @@ from cclmark.comparison.figures import Side
 from cclmark.comparison.words import Comparison, shown_of
 from cclmark.document.blocks import Table
 from cclmark.document.chart_model import Chart, marked
+from cclmark.document.fields import Field
 from cclmark.document.insight_words import in_sentences, sentence
 from cclmark.document.naming import NamedRun, group_titles, groups_of
 from cclmark.document.page.page import Page, Rows, Section, shortened
@@ -18,9 +19,15 @@ from cclmark.document.text import counted
 from cclmark.journal.page_journals import stem_of
 from cclmark.kinds.collective.charts import collective_charts
 
-_COLUMNS = (
-    *("comparison", "case", "ccl", "size_bytes", "figure", "before_us", "after_us"),
-    *("ratio", "low", "high", "verdict", "reason"),
+_FIELDS = (
+    Field("case", lambda one: one.thing.describe()),
+    Field("ccl", "thing.ccl"),
+    Field("size_bytes", "size_bytes"),
+    Field("figure", lambda one: "device time" if one.by_device else "time"),
+    Field("before_us", "before_s"),
+    Field("after_us", "after_s"),
+    *(Field(name, name) for name in ("ratio", "low", "high", "verdict")),
+    Field("reason", lambda one: plain(one.reason)),
 )
 
 
@@ -101,18 +108,8 @@ def _rows(comparisons: Sequence[Comparison], names: Sequence[str]) -> Rows:
         shown = shown_of(comparison)
         shown += [one for one in comparison.found if one.ratio is None]
         for one in sorted(shown, key=lambda one: one.verdict != "slower"):
-            times = [None if time is None else time * 1e6 for time in (one.before_s, one.after_s)]
-            figures = [*times, one.ratio, one.low, one.high]
-            lines.append(
-                [
-                    *([name] if several else []),
-                    one.thing.describe(),
-                    one.thing.ccl,
-                    one.size_bytes,
-                    "device time" if one.by_device else "time",
-                    *(None if value is None else shortened(value) for value in figures),
-                    one.verdict,
-                    plain(one.reason),
-                ]
-            )
-    return Rows(_COLUMNS if several else _COLUMNS[1:], lines, "comparison.csv")
+            cells = (field.cell(one) for field in _FIELDS)
+            short = [shortened(cell) if isinstance(cell, float) else cell for cell in cells]
+            lines.append([name, *short] if several else short)
+    columns = [field.key for field in _FIELDS]
+    return Rows(["comparison", *columns] if several else columns, lines, "comparison.csv")

@@ -376,4 +376,4 @@ def tally(found: Sequence[Compared]) -> str:
     """Counts the cases by verdict."""
     counts = Counter(one.verdict for one in found)
     words = [f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict]]
-    return f"{len(found)} cases: {', '.join(words)}"
+    return f"{counted(len(found), 'case')}: {', '.join(words)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -80,11 +80,11 @@ class Field:
         return scaled
 
 
-def csv_of(fields: Sequence[Field], rows: Iterable[Any]) -> str:
-    """Returns the fields of ``rows`` as CSV with a head."""
-    lines = [csv_line([one.key for one in fields])]
-    lines += [csv_line([one.cell(row) for one in fields]) for row in rows]
-    return "".join(lines)
+def csv_lines(fields: Sequence[Field], rows: Iterable[Any]) -> Iterator[str]:
+    """Yields the lines of a CSV file: the head, then the fields of each of ``rows``."""
+    yield csv_line([one.key for one in fields])
+    for row in rows:
+        yield csv_line([one.cell(row) for one in fields])
 
 
 def _gauge_unit(name: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from cclmark.analysis.statistics import median
 from cclmark.document.blocks import Document, Severity, TableColumn, table_of
-from cclmark.document.fields import Field, csv_of
+from cclmark.document.fields import Field, csv_lines
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, us_text
@@ -130,7 +130,7 @@ _CHECK = (
 
 def check_csv(check: ReferenceCheck) -> str:
     """Returns a line for each case; GB/s are 10^9 bytes per second, a share is a fraction of 1."""
-    return csv_of(_CHECK, check.found)
+    return "".join(csv_lines(_CHECK, check.found))
 
 
 def check_json(check: ReferenceCheck) -> str:
@@ -249,7 +249,7 @@ def source_documents(
 
 def references_csv(references: Iterable[Reference]) -> str:
     """Returns a line for each figure; GB/s are 10^9 bytes per second. Empty means unknown."""
-    return csv_of(_REFERENCE, references)
+    return "".join(csv_lines(_REFERENCE, references))
 
 
 def references_json(references: Sequence[Reference]) -> str:
