@@ -123,7 +123,7 @@ class Run:
             raise UsageError(
                 f"{self.name} has no format {format!r}: choose from {', '.join(self.formats)}"
             )
-        return "".join(replayed(self.journal, format, columns=columns))
+        return "".join(replayed(self.journal, format, View(columns=columns)))
 
     def html(self, title: str = "") -> str:
         """The page of ``cclmark report``: one file without external resources.

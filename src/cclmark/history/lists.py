@@ -432,22 +432,21 @@ def runs_csv(runs: Sequence[StoredRun]) -> str:
     return "".join(lines)
 
 
-def run_lines(run: StoredRun) -> list[str]:
-    """Returns the lines above a run's table: the fields that only the history contains."""
+def run_facts(run: StoredRun) -> list[tuple[str, str]]:
+    """Returns what the history knows of a run besides its figures."""
     end = "journal without an end" if run.exit_code is None else f"exit code {run.exit_code}"
-    lines = [f"run        {run.run_id}"]
-    if run.labels:
-        lines.append(f"labels     {', '.join(run.labels)}")
-    lines += [
-        f"started    {run.started_at}",
-        f"ended      {end}",
-        f"command    {run.command}",
-        f"journal    {run.source}",
-        f"added      {run.added_at}",
+    damaged = f"{counted(run.damaged_lines, 'line')} of the journal, left out"
+    return [
+        ("run", run.run_id),
+        ("labels", ", ".join(run.labels) or "none"),
+        ("started", run.started_at),
+        ("ended", end),
+        ("command", run.command),
+        ("journal", run.source),
+        ("added", run.added_at),
+        *([("continues", run.continues)] if run.continues else []),
+        *([("damaged", damaged)] if run.damaged_lines else []),
     ]
-    if run.damaged_lines:
-        lines.append(f"damaged    {counted(run.damaged_lines, 'line')} of the journal, left out")
-    return lines
 
 
 def started_of(run: StoredRun) -> str:

@@ -38,6 +38,7 @@ from cclmark.history.lists import (
     interval_of,
     measured_by,
     name_of,
+    run_facts,
     started_of,
     tally_of,
     title_of,
@@ -160,7 +161,7 @@ def run_page(one: Stored, load: Load) -> Page:
             for format in EXPORTED
         ),
     ]
-    known = Section("history", "History", facts=[Facts(_known(run), "In the history")])
+    known = Section("history", "History", facts=[Facts(run_facts(run), "In the history")])
     return replace(page, sections=[*page.sections, known], links=links)
 
 
@@ -236,20 +237,6 @@ def _links(runs: Sequence[Stored], names: Sequence[str]) -> list[tuple[str, str]
         (name, address("/run", ("run", run.run_id)))
         for name, (run, _) in zip(names, runs, strict=True)
     ]
-
-
-def _known(run: StoredRun) -> list[tuple[str, str]]:
-    rows = [
-        ("run", run.run_id),
-        ("labels", " ".join(run.labels) or "none"),
-        ("journal", run.source),
-        ("added", f"{run.added_at[:19].replace('T', ' ')} UTC"),
-    ]
-    if run.continues:
-        rows.append(("continues", run.continues))
-    if run.damaged_lines:
-        rows.append(("damaged lines", str(run.damaged_lines)))
-    return rows
 
 
 def _require_results(one: Stored) -> None:
