@@ -15,7 +15,6 @@ from cclmark.base.errors import UsageError
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.step_words import PARTS, STEP, STEP_FIELDS, STEPS_HEAD
-from cclmark.importing.importers import TraceFile, import_traces
 from cclmark.importing.run import Origin
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import ProcessTimeline, Profile, ProfileProcess
@@ -25,6 +24,7 @@ from cclmark.report.exports import export_content, replayed
 from cclmark.report.run_page import page_of
 from cclmark.work.models import MODELS
 from cclmark.work.variants import DEFAULT
+from cclmark_importers.importers import TraceFile, import_traces
 from cclmark_importers.kineto import read_kineto
 from cclmark_training.document import FIELDS, head_of
 from cclmark_training.plan import Training

@@ -12,11 +12,11 @@ from cclmark.document.chart_model import Lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.importing.run import Given, Origin
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.run_page import page_of
+from cclmark_importers.importers import IMPORTERS, import_text
 from foreign_texts import LACKING, TEXTS
 from places import REPOSITORY
 

@@ -376,6 +376,12 @@ def test_a_kernel_of_messages_lasts_from_the_first_begin_to_the_last_end(beside_
     assert call.beside_s == pytest.approx(most_s)
 
 
+def test_a_call_that_ends_after_more_than_an_hour_is_refused():
+    windows = [[(0, 3000.0, 1000.0, 0)]] * 2
+    with pytest.raises(UsageError, match="its step is longer than an hour"):
+        step_of(journal_of([operation("all_reduce")], windows), "p")
+
+
 @pytest.mark.parametrize("beside_s", [-1.0, float("nan"), 1e9])
 def test_impossible_times_of_other_kernels_are_refused(beside_s):
     windows = [[(0, 0.0, 100 * US, 0, -1, beside_s)]] * 2

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from cclmark.base.errors import UsageError
-from cclmark.importing.importers import TraceFile, import_traces
 from cclmark.importing.run import Origin
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Profile
@@ -26,6 +25,7 @@ from cclmark.profile.observed import (
 )
 from cclmark.profile.profile_assembly import assembled_profile
 from cclmark.work.variants import DEFAULT
+from cclmark_importers.importers import TraceFile, import_traces
 
 US = 1000
 STEP_US = 1000
