@@ -633,11 +633,21 @@ class FormatOptions:
     )
 
 
+_PLAN = (
+    "--print-plan prints a call of cclmark.measure, which measures collectives only: it is an "
+    "option of cclmark collectives and of the commands of single collectives."
+)
+
+
 @dataclass
 class FileOptions:
-    """Where the output and the journal are written."""
+    """Where the output and the journal are written.
+
+    ``elsewhere``: the replacements for flags that only other commands have.
+    """
 
     title: ClassVar[str] = OUTPUT
+    elsewhere: ClassVar[Mapping[str, str]] = {"--print-plan": _PLAN}
 
     output: Path | None = option(
         "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
