@@ -83,6 +83,21 @@ def test_config_is_parsed():
     assert parse_vary("config.minCTAs=8,16") == ("config.minCTAs", ["8", "16"])
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A", "write NAME=VALUE,VALUE"),
+        ("A=1,,2", "a value is empty"),
+        ("A=1,1", "occurs twice"),
+        ("placement=both", "unknown value 'both'"),
+        (f"A={','.join(map(str, range(65)))}", "at most 64"),
+    ],
+)
+def test_texts_that_vary_nothing(text, message):
+    with pytest.raises(UsageError, match=message):
+        parse_vary(text)
+
+
 @pytest.mark.parametrize("text", ["minCTAs", "config.minCTAs=8", "=8", "minCTAs="])
 def test_texts_that_are_no_option(text):
     with pytest.raises(click.BadParameter) as refused:

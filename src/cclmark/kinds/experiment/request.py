@@ -28,8 +28,8 @@ from cclmark.kinds.experiment.kind import KIND
 from cclmark.kinds.experiment.measured_trials import (
     EarlierTrials,
     EndedError,
+    Measuring,
     ResultLines,
-    TrialMeasuring,
     ended,
     record_search,
 )
@@ -120,7 +120,7 @@ class BisectionResult:
 
 
 def run_bisection(
-    measuring: TrialMeasuring,
+    measuring: Measuring,
     cases: Sequence[Case],
     name: str,
     scope: str,
@@ -184,7 +184,7 @@ def _duration_text(values: int, round_s: float) -> str:
 
 
 def _without_effect(
-    measuring: TrialMeasuring, cases: Sequence[Case], measured: Mapping[int, Sequence[Trial]]
+    measuring: Measuring, cases: Sequence[Case], measured: Mapping[int, Sequence[Trial]]
 ) -> dict[int, str]:
     """Observes the measured trials; returns the values without effect, with the reason.
 
@@ -204,7 +204,7 @@ def _without_effect(
     return found
 
 
-def _judged(found: Bisected, measuring: TrialMeasuring) -> Outcome:
+def _judged(found: Bisected, measuring: Measuring) -> Outcome:
     """The outcome of a complete bisection: a failure if no value could be measured."""
     if found.curve or not found.failed:
         return Outcome(EXIT_OK)
@@ -295,7 +295,7 @@ def _bisect(
         earlier = EarlierTrials.read(flags.resume, request, command, fits, repeats_failures=True)
     journal = flags.journal or new_journal(f"experiment-bisect-{ccl}")
 
-    def search(measuring: TrialMeasuring, recorder: Recorder) -> tuple[ResultLines, Outcome]:
+    def search(measuring: Measuring, recorder: Recorder) -> tuple[ResultLines, Outcome]:
         notice = recorder.notice
         result, outcome = run_bisection(measuring, cases, name, scope, values, keep, notice)
         if result.found is None:

@@ -22,7 +22,6 @@ from cclmark.kinds.experiment.measured_trials import (
     EarlierTrials,
     Measuring,
     ResultLines,
-    TrialMeasuring,
     record_search,
 )
 from cclmark.kinds.experiment.plan import trials_of
@@ -172,7 +171,7 @@ def check_directory(directory: Path, *, resumes: bool) -> None:
 
 
 def _search(
-    tune: TuneRequest, start: Start, measuring: TrialMeasuring, _: Recorder
+    tune: TuneRequest, start: Start, measuring: Measuring, _: Recorder
 ) -> tuple[ResultLines, Outcome]:
     """Searches, proves, and prices the result."""
     result: RulesResult | EnvironmentResult
