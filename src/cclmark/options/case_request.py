@@ -561,20 +561,12 @@ def roots_of(root: int | None, ranks: int) -> list[int]:
     return [root or 0]
 
 
-def cases_of(plan: Sweep, flags: CaseOptions, loaded: Sequence[str]) -> list[Case]:
-    """Returns the cases of the sweep. Raises UsageError if there are none.
-
-    ``loaded``: its libraries, also those of islands, whose options are checked.
-    """
-    require_added_to_be_used(loaded)
-    check_config(dict(flags.config), plan.ccls)
-    cases = list(plan.cases())
-    if not cases:
-        raise UsageError(
-            f"no size of the sweep has an element of {' or '.join(flags.dtype)} for each of "
-            f"{plan.ranks} ranks: raise {'-b' if groups.SizeOptions in flags.without else '-e'}"
-        )
-    return cases
+def no_cases(flags: CaseOptions, ranks: int) -> UsageError:
+    """Returns the error for a sweep without cases."""
+    return UsageError(
+        f"no size of the sweep has an element of {' or '.join(flags.dtype)} for each of "
+        f"{ranks} ranks: raise {'-b' if groups.SizeOptions in flags.without else '-e'}"
+    )
 
 
 def check_faults(
@@ -620,7 +612,11 @@ def request_of(
     settings.through_host = flags.through_host
     settings.bind = str(Binding.parse(flags.bind, ranks))
     loaded = [*plan.ccls, *inner_libraries(settings.islands)]
-    cases = cases_of(plan, flags, loaded)
+    require_added_to_be_used(loaded)
+    check_config(settings.config, plan.ccls)
+    cases = list(plan.cases())
+    if not cases:
+        raise no_cases(flags, ranks)
     check_faults({text: Injection.parse(text, ranks) for text in settings.inject}, settings, cases)
     mpirun = None
     absent: dict[str, str] = {}

@@ -15,8 +15,10 @@ from cclmark.kinds.pairs.kind import KIND
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.options.case_request import (
-    cases_of,
+    check_config,
     check_faults,
+    no_cases,
+    require_added_to_be_used,
     rounding_of,
     settings_of,
     sweep_of,
@@ -59,7 +61,11 @@ def _measure(flags: PairFlags, coordinator: Coordinator) -> int:
     ccls = libraries_of_pairs(flags, coordinator, "pairs are measured with")
     sweep = sweep_of(operations, flags, ccls, settings, 2, [0, 1])
     settings.weights = [list(row) for row in sweep.uneven.weights]
-    cases = cases_of(sweep, flags, sweep.ccls)
+    require_added_to_be_used(sweep.ccls)
+    check_config(settings.config, sweep.ccls)
+    cases = list(sweep.cases())
+    if not cases:
+        raise no_cases(flags, sweep.ranks)
     faults = {text: Injection.parse_for_pairs(text, number) for text in flags.inject}
     for text, fault in faults.items():
         if fault.pair is not None and fault.pair[0] == fault.pair[1]:
