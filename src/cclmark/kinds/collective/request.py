@@ -137,15 +137,14 @@ def measured(
     wanted = replace(wanted_of(flags, mixed=True), is_quiet=is_silent)
     with joined(wanted, arguments=command, step=step) as coordinator:
         request, plan = request_of(KIND, operations, flags, coordinator, command)
-        name = operations[0] if len(operations) == 1 else "collectives"
         if pieces:
-            stem = stem_of(f"{name}-pieces", plan)
+            stem = stem_of(plan, behind="-pieces")
             recorded = record(_in_pieces(request, pieces), flags, stem, is_silent=is_silent)
         else:
             recorded = record(
                 request,
                 flags,
-                stem_of(name, plan),
+                stem_of(plan),
                 view=View(references=_reference_notes(are_asked=flags.references)),
                 exporter_for=lambda view: _exporter(flags, plan, view),
                 explain=flags.why or flags.explain,
