@@ -405,7 +405,7 @@ class TestOneBadFlowAmongOthers:
 
     def test_a_flow_that_hangs(self, cclmark, fake_cuda):
         environment = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1")
-        run = cclmark(*self.ROUND, "--devices", "cuda:0-3", *waits(8), env=environment, code=4)
+        run = cclmark(*self.ROUND, "--devices", "cuda:0-3", *waits(4), env=environment, code=4)
         hung = [result for result in run.journal.transfers if result.status == "timeout"]
         assert [[one.transfer.flows[k] for k in one.hung] for one in hung] == [[(0, 1)]]
         row = next(line for line in run.out.splitlines() if line.split()[:2] == ["DEV0", "x"])

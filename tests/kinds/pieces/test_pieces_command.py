@@ -120,7 +120,7 @@ class TestShm:
         assert "pieces (--pieces)" in other.err
 
     def test_a_rank_that_hangs_is_named(self, cclmark):
-        sizes = ("-b", "64", "-e", "64", *waits(3))
+        sizes = ("-b", "64", "-e", "64", *waits(1.5))
         fault = ("--inject", "hang:rank=1,case=1")
         run = cclmark("all_reduce", *HOST, "--pieces", "4", *sizes, *fault, code=4)
         assert [one.index for one in run.journal.of(PieceResult)] == [0]
