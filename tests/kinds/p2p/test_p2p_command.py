@@ -447,13 +447,3 @@ def test_a_latency_of_host_devices_by_copy_is_described_as_calls_in_a_row(cclmar
     assert "by the device's clock" not in table.out
     assert told not in table.err
     assert f"latency: {told}" in cclmark("p2p", *latency, "--format", "pccl").err
-
-
-def test_a_latency_of_accelerators_by_copy_is_by_their_clock(cclmark, fake_cuda):
-    run = cclmark(
-        *("p2p", "-g", "2", "-p", "latency", "-t", "CE", "--format", "markdown"),
-        *("--max-time", "0.01"),
-        env=fake_cuda.env(),
-    )
-    assert "by the device's clock" in run.out
-    assert "calls in a row" not in run.out + run.err
