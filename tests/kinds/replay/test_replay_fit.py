@@ -129,7 +129,7 @@ def test_long_steps_are_repeated_less_often(step_s, of_waits):
 
 
 def test_steps_that_adapt_a_replay_are_announced(capsys):
-    """A step connects, one is checked, one is timed, and of two in each of five rounds the waits."""
+    """A step connects, one is checked, one is timed, and the waits are of two in five rounds."""
     call = SimpleNamespace(begin_s=0.0, time_s=100.0)
     found = SimpleNamespace(step=SimpleNamespace(calls=[[call]], own_s=(1.0,)))
     flags = SimpleNamespace(gaps="keep", steps=1, warmup=0, check=1)
