@@ -38,8 +38,6 @@ def pipe(tmp_path):
     [
         (("all_reduce", *HOST), "all_reduce"),
         (("compare", *TWO), "8 slower"),
-        (("export", TWO[0], "--format", "csv"), "run_id"),
-        (("references",), "nccl"),
     ],
 )
 def test_one_reader_gets_all_of_it(cclmark, pipe, arguments, words):

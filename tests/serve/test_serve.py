@@ -24,10 +24,9 @@ from starlette.testclient import TestClient
 from cclmark.document.reference_notes import no_references
 from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
-from cclmark.serve.app import make_app
+from cclmark.serve.app import make_app, names_of
 from cclmark.serve.guard import AccessRules
 from cclmark.serve.parameters import MOST_TOGETHER
-from cclmark.serve.views import names_of
 from examples import examples
 from patience import scaled
 from samples import edited, with_header
@@ -584,7 +583,7 @@ class TestHostileJournals:
         def fails(runs, **options):
             raise ZeroDivisionError("a journal from anywhere")
 
-        monkeypatch.setattr("cclmark.serve.views.page_of", fails)
+        monkeypatch.setattr("cclmark.serve.app.page_of", fails)
         answer = client.get(f"/run?run={run}")
         assert answer.status_code == 422
         assert "its content is inconsistent (ZeroDivisionError" in text_of(answer)

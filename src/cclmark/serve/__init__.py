@@ -5,9 +5,9 @@ Imports: analysis, base, comparison, document, history, journal, report.
 All access is read only. The package depends on the history, the analysis and the reports, not on
 the code that runs measurements. ``from cclmark.serve.app import make_app`` needs Starlette.
 
-``app.py`` has the routes, ``guard.py`` the checks of every request, the time for it to arrive and
-the headers of every response, ``parameters.py`` the parameters of a URL, all of which may be
-invalid. ``views.py`` creates reports and comparisons from stored journals, and the other pages with
-``pages.py`` and ``templates/``, which have neither scripts nor external resources. Start with
+``app.py`` has the routes, and creates reports and comparisons from stored journals, and the other
+pages with ``pages.py`` and ``templates/``, which have neither scripts nor external resources.
+``guard.py`` has the checks of every request, the time for it to arrive and the headers of every
+response, ``parameters.py`` the parameters of a URL, all of which may be invalid. Start with
 ``app.py``.
 """

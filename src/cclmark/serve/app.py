@@ -1,9 +1,12 @@
-"""The routes of the site."""
+"""The routes of the site, and its pages from journals of the history."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -14,24 +17,272 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from cclmark.base.errors import CclmarkError
-from cclmark.document.reference_notes import Load
-from cclmark.history.history_model import RunFilter, UnknownRunError
-from cclmark.history.lists import SHORT_ID
-from cclmark.history.store import History
-from cclmark.serve.guard import AccessRules, Guard
-from cclmark.serve.pages import file_response, message_response, report_response
-from cclmark.serve.parameters import RefusalError, chosen, fields_of, page_number
-from cclmark.serve.views import (
-    EXPORTED,
-    compared_page,
-    exported,
-    list_page,
-    run_page,
-    stored,
-    together_page,
-    trend_page,
+from cclmark.analysis.run_noise import OwnNoiseOf
+from cclmark.base.errors import CclmarkError, UsageError
+from cclmark.base.printable import plain
+from cclmark.comparison.comparison_page import comparison_page
+from cclmark.comparison.figures import Side
+from cclmark.comparison.words import comparison_of, require_figures
+from cclmark.document.naming import NamedRun
+from cclmark.document.page.page import Page, PageFacts, Section
+from cclmark.document.reference_notes import Load, ReferenceNotes
+from cclmark.document.text import format_time_us
+from cclmark.history.history_model import RunFilter, StoredRun, UnknownRunError
+from cclmark.history.lists import (
+    MOST_LINES,
+    SHORT_ID,
+    Trend,
+    case_of,
+    context_of,
+    course_of,
+    in_order,
+    interval_of,
+    measured_by,
+    name_of,
+    started_of,
+    tally_of,
+    title_of,
+    trends_of,
+    verdict_of,
 )
+from cclmark.history.store import History
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.page_journals import stem_of
+from cclmark.report.exports import export_content
+from cclmark.report.run_page import page_of
+from cclmark.serve.guard import AccessRules, Guard
+from cclmark.serve.pages import file_response, html, message_response, report_response
+from cclmark.serve.parameters import (
+    MOST_TOGETHER,
+    RefusalError,
+    address,
+    chosen,
+    fields_of,
+    filter_by,
+    page_number,
+)
+
+PER_PAGE = 50
+
+
+def list_page(history: History, fields: Mapping[str, str], page: int) -> str:
+    """Renders the runs that the filter selects, newest first. Raises RefusalError, MissingError."""
+    found, total = history.runs(filter_by(fields), PER_PAGE, (page - 1) * PER_PAGE)
+    pages = max(1, -(-total // PER_PAGE))
+    first = (page - 1) * PER_PAGE + 1
+
+    def page_address(number: int) -> str:
+        return address("/", *fields.items(), ("page", str(number) if number > 1 else ""))
+
+    return html(
+        "list",
+        title="Runs",
+        here="/",
+        place=plain(history.name),
+        fields=fields,
+        choices=history.choices(),
+        runs=found,
+        measured_by=measured_by,
+        started_of=started_of,
+        state_of=_state,
+        short=SHORT_ID,
+        total=total,
+        first=first,
+        last=first + len(found) - 1,
+        page=page,
+        pages=pages,
+        newer=page_address(min(page - 1, pages)) if page > 1 else "",
+        older=page_address(page + 1) if page < pages else "",
+        most=MOST_TOGETHER,
+        trend=address("/trend", *fields.items()),
+    )
+
+
+def _state(run: StoredRun) -> tuple[str, bool]:
+    """Returns how the run ended, in words, and whether that is an error."""
+    if run.not_ok:
+        return f"{run.not_ok} not ok", True
+    if run.exit_code is None:
+        return "cut short", True
+    return ("ok", False) if run.exit_code == 0 else (f"exit code {run.exit_code}", True)
+
+
+def trend_page(history: History, fields: Mapping[str, str], everything: bool) -> str:
+    """Renders the changes first, then the series. Raises RefusalError, MissingError."""
+    which = filter_by(fields)
+    found = trends_of(*history.series(which), history.headers)
+    shown = list(found.trends)
+    if len(shown) > MOST_LINES and not everything:
+        shown = [trend for trend in shown if trend.changes]
+    return html(
+        "trend",
+        title="Trend",
+        here="/trend",
+        place=plain(history.name),
+        fields=fields,
+        choices=history.choices(),
+        told=title_of(found),
+        tally=tally_of(found),
+        steps=[
+            (step, sorted(step.changed, key=lambda one: -abs(math.log(one[1].ratio))))
+            for step in reversed(found.steps)
+        ],
+        blocks=[(head, list(own)) for head, own in groupby(in_order(shown), key=_heading)],
+        runs=found.runs,
+        case_of=case_of,
+        course_of=course_of,
+        interval_of=interval_of,
+        name_of=name_of,
+        time_us=format_time_us,
+        verdict_of=verdict_of,
+        hidden=len(found.trends) - len(shown),
+        all=address("/trend", *fields.items(), ("all", "1")),
+    )
+
+
+def _heading(trend: Trend) -> tuple[str, str]:
+    """The machine and the operation of a series, which has a table together with others."""
+    return context_of(trend), trend.series.thing.group_words()
+
+
+Stored = tuple[StoredRun, Journal]
+EXPORTED = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+
+
+def stored(history: History, ids: Sequence[str]) -> list[Stored]:
+    """Returns the runs with these ids, each once. Raises UnknownRunError, MissingError."""
+    runs = {run.number: run for run in map(history.run, ids)}
+    return [(run, history.journal(run.run_id)) for run in runs.values()]
+
+
+def run_page(one: Stored, load: Load) -> Page:
+    """Returns the report of one run, with data that only the history holds. Raises RefusalError."""
+    run, journal = one
+    _require_results(one)
+    with _fitting(run):
+        page = page_of([NamedRun(_stem(run), journal, ReferenceNotes(load))], embeds=False)
+    links = [
+        ("All runs", "/"),
+        ("Journal", address("/journal", ("run", run.run_id))),
+        *(
+            (format.upper(), address("/export", ("run", run.run_id), ("format", format)))
+            for format in EXPORTED
+        ),
+    ]
+    known = Section("history", "History", facts=[PageFacts("In the history", _known(run))])
+    return replace(page, sections=[*page.sections, known], links=links)
+
+
+def together_page(runs: Sequence[Stored], load: Load) -> Page:
+    """Returns a page with all of ``runs`` on the same axes. Raises RefusalError."""
+    for one in runs:
+        _require_results(one)
+    names = names_of([run for run, _ in runs])
+    with _fitting(*(run for run, _ in runs)):
+        page = page_of(
+            [
+                NamedRun(name, journal, ReferenceNotes(load))
+                for name, (_, journal) in zip(names, runs, strict=True)
+            ],
+            embeds=False,
+        )
+    return replace(page, links=[("All runs", "/"), *_links(runs, names)])
+
+
+def compared_page(runs: Sequence[Stored], own_noise: OwnNoiseOf) -> Page:
+    """Returns the comparison of each other run with the first. Raises RefusalError."""
+    if len(runs) < 2:
+        raise RefusalError(400, "choose two different runs to compare")
+    names = names_of([run for run, _ in runs])
+    try:
+        for name, (_, journal) in zip(names, runs, strict=True):
+            require_figures(journal, name)
+        sides = [
+            # As for a file: pages show a side's name without the suffix.
+            Side(f"{name}.jsonl", [journal], own_noise=own_noise)
+            for name, (_, journal) in zip(names, runs, strict=True)
+        ]
+        with _fitting(*(run for run, _ in runs)):
+            page = comparison_page([comparison_of(sides[0], side) for side in sides[1:]])
+    except UsageError as error:
+        raise RefusalError(400, f"not comparable: {error}") from None
+    links = [("All runs", "/"), *_links(runs, names)]
+    if len(runs) == 2:
+        around = address("/compare", *(("run", run.run_id) for run, _ in reversed(runs)))
+        links.append(("Swap the sides", around))
+    return replace(page, links=links)
+
+
+def exported(one: Stored, format: str) -> bytes:
+    """Returns a run in one of the formats EXPORTED. Raises RefusalError."""
+    run, journal = one
+    _require_results(one)
+    try:
+        with _fitting(run):
+            return export_content([(f"run {run.run_id}", journal)], format)
+    except UsageError as error:
+        raise RefusalError(400, str(error)) from None
+
+
+def names_of(runs: Sequence[StoredRun]) -> list[str]:
+    """Returns a name for each run: its file's name, with its id if ambiguous."""
+    stems = [_stem(run) for run in runs]
+    names = [
+        stem if stems.count(stem) == 1 else f"{stem} {run.run_id[:SHORT_ID]}"
+        for stem, run in zip(stems, runs, strict=True)
+    ]
+    if len(set(names)) == len(names):
+        return names
+    return [run.run_id for run in runs]
+
+
+def _stem(run: StoredRun) -> str:
+    return plain(stem_of(run.source)) or run.run_id
+
+
+def _links(runs: Sequence[Stored], names: Sequence[str]) -> list[tuple[str, str]]:
+    return [
+        (name, address("/run", ("run", run.run_id)))
+        for name, (run, _) in zip(names, runs, strict=True)
+    ]
+
+
+def _known(run: StoredRun) -> list[tuple[str, str]]:
+    rows = [
+        ("run", run.run_id),
+        ("labels", " ".join(run.labels) or "none"),
+        ("journal", run.source),
+        ("added", f"{run.added_at[:19].replace('T', ' ')} UTC"),
+    ]
+    if run.continues:
+        rows.append(("continues", run.continues))
+    if run.damaged_lines:
+        rows.append(("damaged lines", str(run.damaged_lines)))
+    return rows
+
+
+def _require_results(one: Stored) -> None:
+    """Raises RefusalError for a run without results."""
+    run, journal = one
+    if not journal.results:
+        raise RefusalError(
+            422, f"run {run.run_id} contains no results: only its journal can be shown"
+        )
+
+
+@contextmanager
+def _fitting(*runs: StoredRun) -> Iterator[None]:
+    """Raises RefusalError for an invalid journal, which may come from an untrusted source."""
+    try:
+        yield
+    except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
+        which = ", ".join(run.run_id for run in runs)
+        raise RefusalError(
+            422,
+            f"the journal of {which} cannot be shown: its content is inconsistent "
+            f"({type(error).__name__}: {error})",
+        ) from None
+
 
 # A report has five megabytes, nine tenths of them one script: this level reduces it to a third in
 # 0.1 s; higher levels are slower for 4 % less.

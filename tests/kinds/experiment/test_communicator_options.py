@@ -13,9 +13,9 @@ from cclmark.base.errors import UsageError
 from cclmark.journal.method import is_of_method, unusual_method
 from cclmark.journal.schema import Explanation, Settings
 from cclmark.kinds.experiment.figures import without_effect
+from cclmark.options.case_request import check_config
 from cclmark.options.groups import CommunicatorOptions
 from cclmark.options.varied import (
-    check_config,
     check_options_of,
     check_settings,
     scope_of,

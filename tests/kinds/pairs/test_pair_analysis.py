@@ -360,6 +360,7 @@ TEXTS = {
         [result(case(pair), **UNMEASURED, reason=f"{pair}") for pair in pairs_of(8)],
         *(8, {}),
     ),
+    "not-converged": ([result(case(), converged=False), result(case((1, 2)))], 3, {}),
     "one-size": ([result(case(pair)) for pair in pairs_of(3)], 3, {}),
     "one-pair": ([result(case())], 2, {}),
     "all-wrong": ([result(case(), **ALL_WRONG)], 2, {}),
