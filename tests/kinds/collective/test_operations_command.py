@@ -323,7 +323,7 @@ class TestInjection:
     def test_a_late_rank_is_named(self, cclmark):
         run = cclmark(
             *("all_reduce", "--devices", "host:3", "-b", "64", "-e", "64", "-w", "1"),
-            *("--max-time", "0.5", "--inject", "delay:rank=2,ms=30"),
+            *("--max-time", "0.6", "--inject", "delay:rank=2,ms=100"),
         )
         assert [result.summary.late_rank for result in run.journal.results] == [2, 2]
         footer = run.out.splitlines()[-8:]

@@ -327,6 +327,14 @@ class TestCuda:
         first = next(line for line in run.out.splitlines() if "usual for" in line)
         assert first.strip().startswith("DEV2 → DEV3")
 
+    def test_a_corrupted_copy_is_caught(self, cclmark, fake_cuda):
+        run = cclmark(
+            "p2p", "-g", "2", *SHORT, "-p", "biBw", "--inject", "corrupt:pair=1-0,index=0",
+            env=fake_cuda.env(), code=1,
+        )  # fmt: skip
+        wrong = [one for one in run.journal.transfers if one.status == "wrong"]
+        assert {one.transfer.flows[0] for one in wrong} == {(0, 1), (1, 0)}
+
 
 PCCL = [
     *(

@@ -302,7 +302,7 @@ class TestWhatGoesWrongOnAccelerators:
     def test_the_late_rank_is_one_of_the_run(self, cclmark):
         run = cclmark(
             *("pairs", "--devices", "host:3", "-b", "64", "-e", "64", "--only", "all_reduce"),
-            *("--inject", "delay:pair=2-1,ms=20", "--max-time", "0.3"),
+            *("--inject", "delay:pair=2-1,ms=100", "--max-time", "0.6"),
         )
         late = {result.case.pair: result.summary.late_rank for result in run.journal.results}
         assert late[1, 2] == 2
