@@ -90,9 +90,9 @@ def test_pairs_are_measured_at_once_where_that_disturbs_none(cclmark):
     spans = {}
     for result in beside:
         assert result.beside == 1
-        assert result.case.size_bytes != 128, "the probe is measured alone"
         spans.setdefault(result.case.size_bytes, []).append(result)
         if result.status == "ok":
+            assert result.case.size_bytes != 128, "the probe is measured alone"
             assert result.at_once_ratio <= 1.02
             assert result.verification.wrong == 0
     assert any(result.status == "ok" for result in beside), "nothing was measured at once"

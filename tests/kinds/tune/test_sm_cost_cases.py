@@ -55,7 +55,10 @@ def test_each_operation_is_measured_with_the_default_and_as_it_is_deployed(tmp_p
 
 def test_without_a_product_the_reason_is_reported(tmp_path, monkeypatch):
     reason = "rank 0 failed: cuBLASLt, which multiplies matrices, is missing"
-    measure = lambda *_: ([], Outcome(3, reason))  # noqa: E731
+
+    def measure(*_):
+        return [], Outcome(3, reason)
+
     monkeypatch.setattr("cclmark.kinds.tune.sm_cost.measure_beside", measure)
     one = tuned("all_reduce", Choice("ring", "simple", 2))
     cost = measure_sm_cost(
