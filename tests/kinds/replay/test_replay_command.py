@@ -255,8 +255,6 @@ class TestFit:
         fit = ("replay", traced, *ONCE, "--compute", "fit")
         refused = cclmark(*fit, "--resume", str(plain), code=2)
         assert "was measured without --compute fit: omit it" in refused.err
-        refused = cclmark(*fit, "--journal", str(plain), code=2)
-        assert "exists. Choose another place with --journal FILE" in refused.err
 
 
 def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
@@ -414,6 +412,7 @@ def test_a_rank_that_is_killed_ends_the_run(background, traced, no_leaks):
     ("arguments", "says"),
     [
         ((), "the profile is missing"),
+        ((TESTS / "golden" / "sample.jsonl",), "is no profile"),
         (("no-such-file.jsonl",), "no-such-file.jsonl"),
         (("PROFILE", "--ccl", "mpi"), "which mpi does not support: use --ccl shm"),
         (("PROFILE", "--ccl", "unheard"), "unheard"),
@@ -434,12 +433,6 @@ def test_bad_input_is_told(cclmark, traced, arguments, says):
     words = [traced if one == "PROFILE" else one for one in arguments]
     run = cclmark("replay", *words, code=2)
     assert says in run.err
-
-
-def test_a_journal_that_is_no_profile(cclmark):
-    measured = cclmark("all_reduce", "-b", "1K", "-e", "1K", "--devices", "host:2", "-n", "1")
-    run = cclmark("replay", str(measured.journal_path), code=2)
-    assert "is no profile" in run.err
 
 
 def test_a_wrong_number_of_devices_is_reported_before_the_step_is_examined(
