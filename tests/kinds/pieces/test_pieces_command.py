@@ -22,11 +22,7 @@ def rows_of(run):
     ("command", "message"),
     [
         (("all_gather", "--pieces", "4"), "all_gather cannot be divided"),
-        (("barrier", "--pieces", "4"), "barrier cannot be divided"),
-        (("all_reduce", "--pieces", "0"), "write numbers from 1 to 100000"),
-        (("all_reduce", "--pieces", "4", "-e", "8"), "no message of 8 B or less"),
         (("all_reduce", "--pieces", "4", "-n", "5"), "--pieces excludes -n"),
-        (("all_reduce", "--pieces", "4", "-m", "2"), "--pieces excludes -m"),
         (
             ("all_reduce", "--pieces", "4", "-N", "2"),
             "--pieces excludes -N (--cycles): rounds alternate",
