@@ -13,9 +13,10 @@ from browsing import require_accessible
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
+from cclmark.document.blocks import Table
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import PageTable, Rows, Section, render
+from cclmark.document.page.page import Rows, Section, render
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of
@@ -468,9 +469,8 @@ def _wide_page():
     """A page with tables that are wider than a sheet, however small their type."""
     page = page_of([NamedRun("run", COPIES)])
     words = "unidirectional bandwidth of a pair"
-    table = PageTable(
-        "Wide", [f"column {n}" for n in range(20)], [[words] * 10 + ["12345678901"] * 10], 10
-    )
+    row = [words] * 10 + ["12345678901"] * 10
+    table = Table("Wide", [f"column {n}" for n in range(20)], [row], "<" * 10 + ">" * 10)
     rows = Rows(
         [f"column_{n}" for n in range(40)],
         [[f"{words} {row}"] * 20 + [12345678901 + row] * 20 for row in range(3)],
