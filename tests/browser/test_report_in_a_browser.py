@@ -15,7 +15,7 @@ from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import PageTable, Rows, Section, render
+from cclmark.document.page.page import Section, render
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of
@@ -291,19 +291,6 @@ def test_a_band_is_drawn_where_there_is_one(drawn):
     assert [bars[place] > 0 for place in range(6)] == [True, False, True, False, False, False]
 
 
-def test_points_in_place_are_seen_over_those_out_of_place(drawn):
-    page = drawn("collectives").page
-    plot = page.locator("figure .plot").first
-    looks = plot.evaluate(
-        "(plot) => plot._fullData.filter((one) => one.mode === 'lines+markers')"
-        ".map((one) => [one.name, one.marker.size, one.marker.color])"
-    )
-    (below, large, colour), (above, small, inside) = looks
-    assert (below, above) == ("out-of-place", "in-place")
-    assert large > small
-    assert inside != colour
-
-
 def test_a_cell_of_a_heat_map_tells_its_link(drawn):
     seen = drawn("copies")
     figure = seen.page.locator("figure[data-chart=p2p-unidirectional-bandwidth-write-ce-512-mib]")
@@ -464,41 +451,6 @@ def test_on_paper_the_table_is_as_wide_as_a_sheet_and_breaks_no_number(seen, pag
     assert not page.locator("#alike").is_visible()
 
 
-def _wide_page():
-    """A page with tables that are wider than a sheet, however small their type."""
-    page = page_of([NamedRun("run", COPIES)])
-    words = "unidirectional bandwidth of a pair"
-    table = PageTable(
-        "Wide", [f"column {n}" for n in range(20)], [[words] * 10 + ["12345678901"] * 10], 10
-    )
-    rows = Rows(
-        [f"column_{n}" for n in range(40)],
-        [[f"{words} {row}"] * 20 + [12345678901 + row] * 20 for row in range(3)],
-        "cases.csv",
-    )
-    listing = Section("listing", "Listing", listing="a long line of words " * 30)
-    return dataclasses.replace(page, peaks=table, rows=rows, sections=[listing])
-
-
-def test_on_paper_no_table_is_wider_than_a_sheet(seen, tmp_path):
-    (tmp_path / "wide.html").write_text(render(_wide_page()))
-    page = seen.open(tmp_path / "wide.html").page
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print")
-    assert page.evaluate(
-        "[...document.querySelectorAll('.scroll > table, .scroll > pre')].map((one) => "
-        "Math.max(one.offsetWidth, one.scrollWidth) <= 1010)"
-    ) == [True, True, True]
-    numbers = page.locator("td.number").evaluate_all(
-        "(cells) => cells.map((cell) => getComputedStyle(cell).whiteSpace)"
-    )
-    assert set(numbers) == {"nowrap"}
-    page.emulate_media(media="screen")
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.locator(".wrapped").count() == 0
-    assert page.locator(".scroll > [style*=font-size]").count() == 0
-
-
 def test_on_paper_each_kind_of_work_has_a_table_with_its_own_columns(seen, tmp_path):
     whole = page_of([NamedRun("copies", COPIES), NamedRun("cases", COLLECTIVES)])
     (tmp_path / "two.html").write_text(render(dataclasses.replace(whole, sections=[])))
@@ -540,32 +492,6 @@ def test_slower_cases_come_first_and_are_red(drawn):
     assert rows.first.evaluate(colour) == page.locator("body").evaluate(colour), red
     page.evaluate("document.body.style.color = ''")
     assert page.locator("#ratios tr.slower").count() == 1
-
-
-def test_on_paper_a_chart_alone_fills_the_sheets_width(seen, pages):
-    page = seen.open(pages["comparison"]).page
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print")
-    page.wait_for_function("() => !document.querySelector('figure:not([data-drawn=yes])')")
-    widths = [
-        one.bounding_box()["width"] for one in page.locator(".plot .main-svg:nth-child(1)").all()
-    ]
-    assert widths[0] > 950
-    assert all(450 < width < 505 for width in widths[1:])
-
-
-def test_the_axis_of_boxes_ends_where_it_is_said(drawn):
-    page = drawn("collectives").page
-    key = "all_reduce-float32-sum-spread"
-    figure = page.locator(f"figure[data-chart={key}]")
-    low, high = figure.locator(".plot").evaluate("(plot) => plot._fullLayout.yaxis.range")
-    assert -10 < low < 0 < high < 20
-    assert (
-        f"the axis ends at {low:+.1f} and {high:+.1f} %" in figure.locator(".note").text_content()
-    )
-    assert "+177 % (out-of-place, 512 B)" in figure.locator(".note").text_content()
-    barrier = page.locator("figure[data-chart=barrier-spread]")
-    assert "undefined" not in barrier.text_content()
 
 
 def test_strings_of_a_journal_do_not_run(seen, tmp_path):

@@ -313,13 +313,6 @@ def killed_while(begun, hosts, condition, what):
     return run
 
 
-def test_a_rank_that_is_killed_in_copies_ends_all(started, hosts):
-    begun = started("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "0.5", "-t", "CE")
-    run = killed_while(begun, hosts, lambda journal: journal.transfers, "a copy is measured")
-    assert run.code == 4
-    assert "was killed by" in run.err
-
-
 @pytest.mark.parametrize(
     "started", [pytest.param("openmpi", marks=pytest.mark.exhaustive), "mpich"], indirect=True
 )
