@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import struct
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from in_process import run_here
 from places import TESTS
 
 USAGE, MISSING = 2, 3
@@ -133,8 +135,9 @@ def keep(request, tmp_path):
     ],
     ids=lambda value: " ".join(word[:24] for word in value) if isinstance(value, tuple) else "",
 )
-def test_refuses_flags_that_make_no_sense(cclmark, arguments, words):
-    assert words in refused(cclmark, "all_reduce", *HOST, *TINY, *arguments, timeout_s=10)
+def test_refuses_flags_that_make_no_sense(tag, tmp_path, arguments, words):
+    here = partial(run_here, tag, tmp_path)
+    assert words in refused(here, "all_reduce", *HOST, *TINY, *arguments)
 
 
 @pytest.mark.parametrize("command", ["sendrecv", "all_reduce"])
