@@ -33,6 +33,12 @@ def refused(cclmark, *arguments, code=USAGE, env=None, **options):
     return error
 
 
+@pytest.fixture
+def here(tag, tmp_path):
+    """Runs what is refused before a rank starts in the process of the tests."""
+    return partial(run_here, tag, tmp_path)
+
+
 @pytest.fixture(autouse=True)
 def nothing_written(tmp_path, request):
     """Whatever is refused leaves no journal and no empty output."""
@@ -135,8 +141,7 @@ def keep(request, tmp_path):
     ],
     ids=lambda value: " ".join(word[:24] for word in value) if isinstance(value, tuple) else "",
 )
-def test_refuses_flags_that_make_no_sense(tag, tmp_path, arguments, words):
-    here = partial(run_here, tag, tmp_path)
+def test_refuses_flags_that_make_no_sense(here, arguments, words):
     assert words in refused(here, "all_reduce", *HOST, *TINY, *arguments)
 
 
@@ -172,8 +177,8 @@ def test_sizes_that_are_no_whole_elements_are_rounded_with_one_notice(cclmark, r
 
 
 @pytest.mark.parametrize("flag", ["--begin", "--end", "--buffer-offset"])
-def test_a_size_of_transfers_that_makes_no_sense_is_refused_with_its_flag(cclmark, flag):
-    error = refused(cclmark, "p2p", *HOST, flag, "8X")
+def test_a_size_of_transfers_that_makes_no_sense_is_refused_with_its_flag(here, flag):
+    error = refused(here, "p2p", *HOST, flag, "8X")
     assert error.startswith("Error: Invalid value for ")
     assert f"'{flag}'" in error
 
@@ -194,9 +199,9 @@ def test_a_size_of_transfers_that_makes_no_sense_is_refused_with_its_flag(cclmar
         (("-u", "1"), "cclmark p2p --buffer-offset"),
     ],
 )
-def test_flags_of_nccl_tests_are_refused_with_what_to_use_instead(cclmark, flag, instead):
+def test_flags_of_nccl_tests_are_refused_with_what_to_use_instead(here, flag, instead):
     command = "collectives" if flag[0] == "-u" else "all_reduce"  # which have the same list
-    error = refused(cclmark, command, *HOST, *TINY, *flag)
+    error = refused(here, command, *HOST, *TINY, *flag)
     assert instead in error
     assert flag[0].split("=")[0][:2] in error
 
@@ -229,13 +234,13 @@ def test_a_library_without_named_devices_says_what_is_missing(cclmark, ccl, word
         ("hypercube", ""),
     ],
 )
-def test_an_unknown_command_is_refused_with_the_most_similar_one(cclmark, typed, meant):
-    error = refused(cclmark, typed, *HOST)
+def test_an_unknown_command_is_refused_with_the_most_similar_one(here, typed, meant):
+    error = refused(here, typed, *HOST)
     assert error.endswith(f"'{typed}': did you mean {meant}?" if meant else f"'{typed}'.")
 
 
-def test_refuses_an_unknown_operation_among_the_collectives(cclmark):
-    error = refused(cclmark, "collectives", *HOST, "--only", "all_reduce,all_redoce")
+def test_refuses_an_unknown_operation_among_the_collectives(here):
+    error = refused(here, "collectives", *HOST, "--only", "all_reduce,all_redoce")
     assert "all_redoce" in error
     assert "all_gather" in error, "the message does not say what there is"
 
@@ -333,11 +338,11 @@ class TestMissing:
 class TestFiles:
     @pytest.mark.parametrize("option", ["-O", "--journal"])
     @pytest.mark.parametrize("place", ["absent/out", ".", "plain/out", "plain/deeper/out"])
-    def test_a_file_that_cannot_be_created(self, cclmark, keep, tmp_path, option, place):
+    def test_a_file_that_cannot_be_created(self, here, keep, tmp_path, option, place):
         keep("plain", b"file")
         if (option, place) == ("--journal", "absent/out"):
             return  # its directory is created
-        error = refused(cclmark, "barrier", *HOST, *TINY, option, tmp_path / place)
+        error = refused(here, "barrier", *HOST, *TINY, option, tmp_path / place)
         assert str(tmp_path / place) in error
 
     def test_no_place_for_the_journal_of_no_name(self, cclmark, keep):
@@ -437,9 +442,9 @@ class TestMatrix:
         ],
         ids=lambda value: repr(value)[:24] if isinstance(value, bytes) else "",
     )
-    def test_refuses_what_is_no_matrix_for_these_ranks(self, cclmark, keep, content, words):
+    def test_refuses_what_is_no_matrix_for_these_ranks(self, here, keep, content, words):
         path = keep("shares.txt", content)
-        error = refused(cclmark, "alltoallv", *HOST, *TINY, "--pattern", f"matrix:{path}")
+        error = refused(here, "alltoallv", *HOST, *TINY, "--pattern", f"matrix:{path}")
         assert words in error
 
     @pytest.mark.parametrize(
@@ -450,6 +455,6 @@ class TestMatrix:
             "random",
         ],
     )
-    def test_refuses_what_is_no_pattern(self, cclmark, pattern):
-        error = refused(cclmark, "alltoallv", *HOST, *TINY, "--pattern", pattern)
+    def test_refuses_what_is_no_pattern(self, here, pattern):
+        error = refused(here, "alltoallv", *HOST, *TINY, "--pattern", pattern)
         assert pattern.split(":")[-1] in error
