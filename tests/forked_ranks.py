@@ -48,7 +48,7 @@ def fork_ranks_of_this_program() -> None:
         _serve(theirs)
     theirs.close()
 
-    from cclmark.launch import rank_start, ranks
+    from cclmark.launch import attempt, ranks
     from cclmark.rendezvous.messages import Job
 
     def start(
@@ -70,7 +70,7 @@ def fork_ranks_of_this_program() -> None:
         # host has more ranks than processors, instead of polling as long as they wait.
         return Job(**{**fields, "oversubscribed": True})
 
-    rank_start.Job = patient_job
+    attempt.Job = patient_job
     ranks.subprocess = types.SimpleNamespace(Popen=start, TimeoutExpired=subprocess.TimeoutExpired)
 
 

@@ -96,7 +96,7 @@ def test_the_page_follows_the_rules_of_the_code(package):
 
 
 def test_the_new_kind_measures_and_is_reported(extended, tmp_path):
-    assert "Time of a barrier between ranks." in extended("--help")
+    assert "Time of a barrier of all ranks." in extended("--help")
     shown = extended("arrival", "--devices", "host:2", "--rounds", "50", "--journal", "a.jsonl")
     assert re.search(r"^ +50 +[\d.]+$", shown, re.MULTILINE), shown
     lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]

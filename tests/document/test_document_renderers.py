@@ -25,8 +25,7 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Profile, TracedStage
 from cclmark.kinds.registry import read_journal
 from cclmark.report import overview
-from cclmark.report.embedded import plain_document
-from cclmark.report.run_page import sections_of
+from cclmark.report.run_page import plain_document, sections_of
 from goldens import outline, require_golden
 from places import TESTS
 

@@ -37,8 +37,7 @@ from cclmark.journal.page_journals import (
     unpack,
 )
 from cclmark.kinds.registry import parse_journal, read_journal, report_kind
-from cclmark.report.embedded import DOCUMENTS_ID, embedded, plain_document, without_samples
-from cclmark.report.run_page import page_of
+from cclmark.report.run_page import DOCUMENTS_ID, embedded, page_of, plain_document, without_samples
 from examples import examples
 from places import REPOSITORY, TESTS
 
@@ -172,7 +171,7 @@ class TestPages:
             assert first.read_bytes() == again.read_bytes()
 
     def test_samples_of_large_journals_are_left_out_with_notices(self, monkeypatch):
-        monkeypatch.setattr("cclmark.report.embedded.MOST_WITH_SAMPLES_BYTES", 1000)
+        monkeypatch.setattr("cclmark.report.run_page.MOST_WITH_SAMPLES_BYTES", 1000)
         whole = page_of([NamedRun("run", read_journal(RUNS[0]), content=RUNS[0].read_bytes())])
         assert "Raw samples are left out" in whole.made_by
         (found,) = packed_in(script(whole.embedded[JOURNALS_ID]), "page")
@@ -183,8 +182,8 @@ class TestPages:
         assert "no raw samples" in journal.header.notices[-1]
 
     def test_journals_without_samples_that_are_too_large_are_left_out(self, monkeypatch):
-        monkeypatch.setattr("cclmark.report.embedded.MOST_WITH_SAMPLES_BYTES", 1000)
-        monkeypatch.setattr("cclmark.report.embedded.MOST_BYTES", 1000)
+        monkeypatch.setattr("cclmark.report.run_page.MOST_WITH_SAMPLES_BYTES", 1000)
+        monkeypatch.setattr("cclmark.report.run_page.MOST_BYTES", 1000)
         whole = page_of([NamedRun("run", read_journal(RUNS[0]))])
         assert JOURNALS_ID not in whole.embedded
         assert whole.made_by.endswith("too large for this file: keep them.")

@@ -22,14 +22,13 @@ from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 
 from cclmark.analysis.run_noise import BANDS, NoiseClass, RunNoise
 from cclmark.base.errors import MissingError, UsageError
-from cclmark.history import measured_noise, migrations, tables
+from cclmark.history import measured_noise, tables
 from cclmark.history.database import HISTORY_VARIABLE, Database, default_path
 from cclmark.history.history_model import RunFilter, moment, stored_moment
 from cclmark.history.lists import context_of, trend_markdown, trends, trends_of
-from cclmark.history.migrations import migrate, version_of
 from cclmark.history.run_rows import devices_of, machine_of, method_of
 from cclmark.history.store import History, noise_of_machines
-from cclmark.history.tables import journals, runs, things
+from cclmark.history.tables import journals, migrate, runs, things, version_of
 from cclmark.journal.schema import HostDescription, LibraryDescription
 from cclmark.kinds.registry import read_journal
 from patience import scaled
@@ -728,8 +727,8 @@ class TestVersions:
         with database.writing() as connection:
             assert version_of(connection) == 0
             assert migrate(connection, "x") == 0
-            assert version_of(connection) == len(migrations.MIGRATIONS)
-            assert migrate(connection, "x") == len(migrations.MIGRATIONS)
+            assert version_of(connection) == len(tables.MIGRATIONS)
+            assert migrate(connection, "x") == len(tables.MIGRATIONS)
 
     def test_version_1_knew_no_device_times(self, history_place):
         """Its runs stay, its tables become the newest, and one with both figures can be added."""
@@ -763,10 +762,10 @@ class TestVersions:
         def with_notes(connection: Connection) -> None:
             connection.execute(text("ALTER TABLE cclmark_runs ADD COLUMN note TEXT"))
 
-        steps = (*migrations.MIGRATIONS, with_notes)
+        steps = (*tables.MIGRATIONS, with_notes)
         monkeypatch.setattr("cclmark.history.store.MIGRATIONS", steps)
         monkeypatch.setattr(migrate, "__defaults__", (steps,))
-        monkeypatch.setattr(migrations.refuse_newer, "__defaults__", (len(steps),))
+        monkeypatch.setattr(tables.refuse_newer, "__defaults__", (len(steps),))
         with pytest.raises(MissingError, match=f"older schema {len(steps) - 1}"):
             History(history_place, read_only=True).runs(EVERYTHING)
         for _ in range(2):
@@ -785,10 +784,10 @@ class TestVersions:
 
         database = Database(history_place)
         with pytest.raises(RuntimeError), database.writing() as connection:
-            migrate(connection, "x", (*migrations.MIGRATIONS, broken))
+            migrate(connection, "x", (*tables.MIGRATIONS, broken))
         assert len(History(history_place).series(EVERYTHING)[0]) == 26
         with database.reading() as connection:
-            assert version_of(connection) == len(migrations.MIGRATIONS)
+            assert version_of(connection) == len(tables.MIGRATIONS)
             names = connection.execute(text("SELECT * FROM cclmark_runs")).keys()
             assert "note" not in names
 

@@ -10,7 +10,8 @@ SEND = Operation("Send", "Float32", 64, 1, "send/recv", "", "", 2)
 
 def part(rank, *operations, source="plug-in", reason="", is_silent=False):
     return Explained(
-        *(rank, b"", 3, source, reason, list(operations), {"RING LL": 7e-6}), is_silent=is_silent
+        *(source, reason, list(operations), {"RING LL": 7e-6}),
+        **{"rank": rank, "token": b"", "index": 3, "is_silent": is_silent},
     )
 
 

@@ -34,6 +34,7 @@ from cclmark.suites.checks import (
     suite_exit_code,
 )
 from cclmark.suites.suite import parse_suite
+from cclmark.suites.words import details
 from cclmark.work.cases import Case
 from cclmark.work.transfers import Transfer
 from goldens import outline, require_golden
@@ -293,6 +294,45 @@ def test_the_median_decides_and_the_worst_is_told(values, bound):
     assert judgement.worst == ordered[0]
     assert judgement.passed == (judgement.value >= bound)
     assert (verdict.status == "pass") == judgement.passed
+
+
+@pytest.mark.parametrize(
+    ("runs", "passed", "decided"),
+    [
+        ([(100e9, 0.02)], True, True),
+        ([(91e9, 0.02)], True, False),
+        ([(89e9, 0.02)], False, False),
+        ([(88e9, 0.02)], False, True),
+        ([(100e9, None)], True, False),  # too few samples for an interval
+        ([(100e9, 0.02), (96e9, 0.01), (89e9, 0.0)], True, False),  # of several runs one misses it
+        ([(100e9, 0.02), (96e9, 0.01), (93e9, 0.03)], True, True),
+    ],
+)
+def test_a_bound_within_the_interval_of_a_median_is_not_certain(runs, passed, decided):
+    journals = []
+    for busbw, half_width in runs:
+        result = measured(busbw)
+        result.summary.half_width = half_width
+        journals.append(journal(result))
+    *_, verdict = judged('busbw_at_least = "90 GB/s"', *journals)
+    (judgement,) = verdict.judgements
+    assert (judgement.passed, judgement.decided) == (passed, decided)
+    assert (verdict.status == "pass") == passed  # the median decides nevertheless
+    assert [line.startswith("not certain: ") for line in details(verdict)] == [
+        False,
+        *[True] * (not decided),
+    ]
+
+
+def test_a_time_within_its_interval_of_the_bound_is_named():
+    results = [measured(case=CASE, time_s=1e-3), measured(case=IN_PLACE, time_s=0.5e-3)]
+    for result in results:
+        result.summary.half_width = 0.031
+    *_, verdict = judged('time_at_most = "1020 us"', journal(*results))
+    assert details(verdict)[1] == (
+        "not certain: 1 of them is nearer to the bound than the median is known, as all_reduce "
+        "1 MiB float32 sum out-of-place, nccl (±3.1 %): measure longer (--max-time), or repeat"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from cclmark.base.printable import plain
+from cclmark.document.exporter import Exporter
 from cclmark.journal.item_results import Result
-from cclmark.journal.schema import Footer, Header, Profile
+from cclmark.journal.schema import Header, Profile
 
 Cell = str | int | float | None
 Row = Sequence[Cell]
@@ -61,7 +62,7 @@ def columns(names: str, *, texts: str = "", whole: str = "") -> list[Column]:
 _FORMULA_STARTS = ("=", "+", "-", "@")
 
 
-class CsvExporter:
+class CsvExporter(Exporter[Result]):
     """The rows of results of any kind. Bandwidths (``gbps``) are in GB/s: 10^9 bytes per second.
 
     A cell without a value is empty: a skipped case has no figures, an unchecked one no ``wrong``,
@@ -84,10 +85,6 @@ class CsvExporter:
     def add(self, result: Result) -> str:
         """Returns the lines of one result."""
         return "".join(csv_line(row, exact=self._layout.exact) for row in self._rows_of(result))
-
-    def end(self, footer: Footer | None) -> str:
-        """Returns an empty text."""
-        return ""
 
 
 def csv_line(cells: Sequence[Cell], *, exact: bool = False) -> str:

@@ -19,6 +19,7 @@ from cclmark.document.blocks import (
     unhandled,
 )
 from cclmark.document.chart_model import Chart, Heat, Lines
+from cclmark.document.exporter import Exporter
 from cclmark.document.grid import curve_lines, curve_table, heat_lines, usual_width
 from cclmark.document.head import host_lines, labelled, opening_lines
 from cclmark.document.json_format import without_samples
@@ -176,12 +177,14 @@ def document_of(compose: Compose, run: NamedRun) -> Document:
     return document
 
 
-class DocumentText:
+class DocumentText(Exporter[Any]):
     """Writes the head, then the blocks of each part that is complete, then the rest at the end.
 
     ``part``, ``in_order``: as those of ReportKind. A document without parts is written at the end.
     Without ``keeps_samples``, raw samples are not held in memory: results may be many.
     """
+
+    explains_at_end = True
 
     def __init__(
         self,

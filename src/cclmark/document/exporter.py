@@ -6,69 +6,43 @@ starts; results of a journal are passed in the same way. It returns text and has
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Generic, TypeVar
 
 from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths, Profile
 
-Result_contra = TypeVar("Result_contra", contravariant=True)
+ResultT = TypeVar("ResultT")
 
 
-class Exporter(Protocol[Result_contra]):
-    """Converts results of one kind to one format. Each method returns text, possibly empty."""
+class Exporter(Generic[ResultT]):
+    """Converts results of one kind to one format. What a format does not show is ignored."""
+
+    #: Whether explanations are shown after all results; otherwise each is shown with its result.
+    explains_at_end = False
 
     def begin(self, header: Header) -> str:
         """Returns the text before the first result."""
-        ...
+        return ""
 
-    def add(self, result: Result_contra) -> str:
+    def add(self, result: ResultT) -> str:
         """Returns the text for one more result. Cases of one size are adjacent."""
-        ...
+        return ""
 
     def end(self, footer: Footer | None) -> str:
         """Returns the end of the text; ``footer`` is None if the run's end is missing."""
-        ...
+        return ""
 
-
-@runtime_checkable
-class Explains(Protocol):
-    """An exporter that shows explanations after all results; the others show them with a result."""
+    def notices(self) -> list[str]:
+        """Returns, after the end, the findings for which the text has no place."""
+        return []
 
     def explain(self, explanation: Explanation) -> None:
         """Receives the explanation of the results of a case."""
-        ...
-
-
-@runtime_checkable
-class Connects(Protocol):
-    """An exporter that shows how libraries connect the ranks."""
 
     def connect(self, paths: Paths) -> None:
-        """Receives the paths of a library."""
-        ...
-
-
-@runtime_checkable
-class Observer(Protocol):
-    """An exporter that uses the conditions of devices."""
+        """Receives how a library connects the ranks."""
 
     def observe(self, condition: Condition) -> None:
         """Receives the condition of a device after a case."""
-        ...
-
-
-@runtime_checkable
-class HasNotices(Protocol):
-    """An exporter whose text has no place for some findings: they are printed as notices."""
-
-    def notices(self) -> list[str]:
-        """Returns these findings after the end of the text."""
-        ...
-
-
-@runtime_checkable
-class Profiles(Protocol):
-    """An exporter that shows what a profile contains besides its operations."""
 
     def profile(self, profile: Profile) -> None:
-        """Receives it before the text begins."""
-        ...
+        """Receives, before the text begins, what a profile contains besides its operations."""

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cclmark.document.blocks import SEVERITY_ORDER, Document, Finding, RunContent
+from cclmark.document.exporter import Exporter
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.soundness import of_completeness
 from cclmark.journal.item_results import Result
@@ -17,7 +18,7 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Condition, Footer, Header, Paths, Profile
 
 
-class JsonExporter:
+class JsonExporter(Exporter[Result]):
     """``{"header": …, "cases": […], "footer": …}`` in base units, with the names of the schema.
 
     Every field is present, even with its default value. NaN and infinities, which JSON does not

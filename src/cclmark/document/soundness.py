@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -23,7 +22,7 @@ from cclmark.document.insight_words import (
 )
 from cclmark.document.remarks import ending, left_out, planned_results, problems, unsettled_text
 from cclmark.document.text import precision_text
-from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.item_results import CaseResult, Result, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 
@@ -74,19 +73,7 @@ def of_data(
         )
 
 
-class Checkable(Protocol):
-    """A result with an output that can be checked."""
-
-    @property
-    def status(self) -> str:
-        """See Result."""
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether its output was checked."""
-
-
-def of_checked(results: Sequence[Checkable], sentence: str) -> Finding:
+def of_checked(results: Sequence[Result], sentence: str) -> Finding:
     """Returns ``sentence``, good only if every result that was not skipped was checked."""
     missing = sum(not one.is_checked and one.status != "skipped" for one in results)
     if not missing:

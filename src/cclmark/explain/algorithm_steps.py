@@ -347,17 +347,10 @@ def _message(source: int, destination: int, size_bytes: int) -> Step:
 
 
 class PlannedStep(msgspec.Struct, frozen=True):
-    """A step with ``order`` instead of a stage: the stages of all ranks are sorted by it."""
+    """A step without its stage: the stages of all ranks are sorted by ``order``."""
 
     order: list[int]
-    phase: str
-    source: int | None
-    destination: int
-    size_bytes: int
-    reads: Place
-    writes: Place
-    combines: Place | None
-    medium: str
+    step: Step
 
 
 def planned(by_rank: Sequence[Sequence[PlannedStep]]) -> list[Step]:
@@ -367,18 +360,5 @@ def planned(by_rank: Sequence[Sequence[PlannedStep]]) -> list[Step]:
         order: stage
         for stage, order in enumerate(sorted({tuple(one.order) for one in every}), start=1)
     }
-    steps = [
-        Step(
-            stages[tuple(one.order)],
-            one.phase,
-            one.source,
-            one.destination,
-            one.size_bytes,
-            reads=one.reads,
-            writes=one.writes,
-            combines=one.combines,
-            medium=one.medium,
-        )
-        for one in every
-    ]
+    steps = [msgspec.structs.replace(one.step, stage=stages[tuple(one.order)]) for one in every]
     return sorted(steps, key=lambda step: step.stage)

@@ -5,7 +5,7 @@ Imports: analysis, base, document, journal, kinds, work.
 ``cclmark.history.store.History`` opens a history. Importing it imports SQLAlchemy, which
 takes time: commands without a history must not import it.
 
-- ``tables.py`` and ``migrations.py``: every change of a table requires a migration.
+- ``tables.py``: the tables, and their migrations: every change of a table requires one.
 - ``run_rows.py`` converts a journal to rows, which are a copy for queries; the journal itself is
   stored byte by byte.
 - ``queries.py`` reads; text of a user is always a parameter of a statement.

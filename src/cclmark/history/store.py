@@ -29,7 +29,6 @@ from cclmark.history.history_model import (
     now,
 )
 from cclmark.history.measured_noise import measure_noise, noise_of
-from cclmark.history.migrations import MIGRATIONS, migrate, refuse_newer, version_of
 from cclmark.history.queries import (
     choices_of,
     content_of,
@@ -39,7 +38,18 @@ from cclmark.history.queries import (
     series_of,
 )
 from cclmark.history.run_rows import DatabaseRow, JournalRows, machine_of, method_of, rows_of
-from cclmark.history.tables import journals, labels, operations, results, runs, things
+from cclmark.history.tables import (
+    MIGRATIONS,
+    journals,
+    labels,
+    migrate,
+    operations,
+    refuse_newer,
+    results,
+    runs,
+    things,
+    version_of,
+)
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.registry import parse_journal

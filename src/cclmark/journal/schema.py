@@ -535,7 +535,7 @@ class ProfileProcess(msgspec.Struct, omit_defaults=True):
     timeline: ProcessTimeline | None = None
 
 
-class ProfiledCall(msgspec.Struct, omit_defaults=True):
+class ProfiledCall(msgspec.Struct, omit_defaults=True, gc=False):
     """A call in the order of a process: the number of its result, then times in seconds.
 
     ``begin_s``: after the first call of the window; ``time_s``: of its kernel, 0 if unknown.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,10 +17,10 @@ from cclmark.explain.operation import Operation
 from cclmark.explain.paths import RankPaths, Route
 from cclmark.rank.all_or_none import in_step
 from cclmark.rank.engine_values import operation_of
-from cclmark.rank.instruments import Instruments, Observation, OpenMpiLog
+from cclmark.rank.instruments import Instruments, OpenMpiLog
 from cclmark.rank.mpi_variables import MpiVariables, selected_for
 from cclmark.rank.rank import Rank
-from cclmark.rendezvous.messages import Connected, Explained, Job
+from cclmark.rendezvous.messages import Connected, Explained, Job, Observation
 from cclmark.work.cases import Case
 from cclmark.work.libraries import MPI, log_of, plug_ins_of
 from cclmark.work.library_settings import algorithm_settings
@@ -66,8 +65,7 @@ class CaseExplainer:
             observation = self._observation(case)
             if from_graph or self._registration != "none":
                 is_logged = self._instruments.has_registered()
-                words = registered(observation, self._registration, is_logged)
-                observation = replace(observation, registered=words)
+                observation.registered = registered(observation, self._registration, is_logged)
         except engine.UnsupportedError as error:
             observation = Observation("unknown", str(error), [], {})
         send_explained(self._rank, index, observation)
@@ -123,21 +121,8 @@ def known_after_measuring(case: Case, kernel: str) -> Observation:
 def send_explained(rank: Rank, index: int, found: Observation) -> None:
     """Sends what a rank observed of a case."""
     job = rank.job
-    rank.client.send(
-        Explained(
-            rank=job.rank,
-            token=job.token,
-            index=index,
-            source=found.source,
-            reason=found.reason,
-            operations=found.operations,
-            predicted_s=found.predicted_s,
-            rule=found.rule,
-            is_silent=found.is_silent,
-            ignored=found.ignored,
-            registered=found.registered,
-        )
-    )
+    observed = msgspec.structs.asdict(found)
+    rank.client.send(Explained(**observed, rank=job.rank, token=job.token, index=index))
 
 
 def _without_log(case: Case, kernel: str, open_mpi_log: OpenMpiLog | None) -> Observation:

@@ -11,7 +11,6 @@ import re
 import sys
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
 
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.base.printable import plain
@@ -33,6 +32,7 @@ from cclmark.explain.plugin_log import (
     plugin_path,
     read_open_log,
 )
+from cclmark.rendezvous.messages import Observation
 from cclmark.work.libraries import MPI, log_of
 from cclmark.work.library_files import Log
 
@@ -154,24 +154,6 @@ _MOST_STEPS = 1 << 23  # 1 GiB: 10,000 operations on 32 channels; only what is u
 _SETTLED_S = 0.002  # without an event: the library's threads have reported all
 _MOST_LOGGED_BYTES = 1 << 22  # of one case
 _MOST_CONNECTING_BYTES = 1 << 26  # of one library: with many ranks, each channel is a line
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What this process observed of one operation. See schema.Explanation.
-
-    ``is_silent``: the plug-in was loaded, and nothing about the operation reached it. ``ignored``:
-    see schema.Explanation.
-    """
-
-    source: str
-    reason: str
-    operations: list[Operation]
-    predicted_s: dict[str, float]
-    rule: str = ""
-    is_silent: bool = False
-    ignored: dict[str, str] = field(default_factory=dict)
-    registered: str = ""
 
 
 class Instruments:

@@ -29,7 +29,7 @@ from cclmark.base.errors import (
 )
 from cclmark.base.printable import plain, plain_lines, printable
 from cclmark.base.signals import deferred
-from cclmark.document.exporter import Connects, Explains, Exporter, HasNotices, Observer
+from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
@@ -50,8 +50,7 @@ from cclmark.journal.schema import (
 from cclmark.journal.surroundings import surroundings_changed
 from cclmark.launch.launching import explain_items, launch_items
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import Output
+from cclmark.recording.output import Output, refuse_to_lose
 from cclmark.recording.resuming import InPlan, Repetition, Resumed
 from cclmark.recording.run_files import new_journal
 from cclmark.rendezvous.messages import RankStatus
@@ -192,7 +191,7 @@ class Recorder(Listener):
         self._earlier = earlier
         self._explains = explain
         self._explanations: dict[int, Explanation] = {}
-        self._shows_later = explain and not isinstance(exporter, Explains)
+        self._shows_later = explain and not exporter.explains_at_end
         self._to_show: list[Result] = []
         self._repetition = repetition
         self._journal = journal
@@ -291,14 +290,12 @@ class Recorder(Listener):
         """Writes what the library did for a case."""
         self._journal.write(explanation)
         self._explanations[explanation.index] = explanation
-        if isinstance(self._exporter, Explains):
-            self._exporter.explain(printable(explanation))
+        self._exporter.explain(printable(explanation))
 
     def paths(self, paths: Paths) -> None:
         """Writes how a library connects the ranks."""
         self._journal.write(paths)
-        if isinstance(self._exporter, Connects):
-            self._exporter.connect(printable(paths))
+        self._exporter.connect(printable(paths))
 
     def trace(self, trace: Trace) -> None:
         """Writes what was traced."""
@@ -323,8 +320,7 @@ class Recorder(Listener):
     def condition(self, condition: Condition) -> None:
         """Writes the state of a device."""
         self._journal.write(condition)
-        if isinstance(self._exporter, Observer):
-            self._exporter.observe(printable(condition))
+        self._exporter.observe(printable(condition))
 
     def notice(self, text: str) -> None:
         """Keeps the notice for the header, or prints it at once after the header.
@@ -422,7 +418,7 @@ class Recorder(Listener):
         printed = [*self._hung, *(self._reasons if not self.measured else [])]
         return [
             text
-            for text in _notices_of(self._exporter)
+            for text in self._exporter.notices()
             if not any(reason and reason in text for reason in printed)
         ]
 
@@ -435,11 +431,6 @@ class Recorder(Listener):
         if text:
             self._progress.clear()
             self._output.write(text)
-
-
-def _notices_of(exporter: Exporter[Any]) -> list[str]:
-    """Returns the findings for which the printed text has no place."""
-    return exporter.notices() if isinstance(exporter, HasNotices) else []
 
 
 def _now() -> str:
@@ -569,7 +560,7 @@ def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> i
     for result in resumed.in_plan().rest():
         output.write(exporter.add(printable(result)))
     output.write(exporter.end(printable(resumed.footer)))
-    for text in _notices_of(exporter):
+    for text in exporter.notices():
         print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
     print(f"cclmark: {resumed.path} is already complete; nothing to measure", file=sys.stderr)
     return EXIT_MISSING if output.failure else resumed.exit_code()
@@ -581,21 +572,13 @@ def unused(directory: Path, stem: str) -> Path:
     return next(path for name in names if not (path := directory / name).exists())
 
 
-class Silent:
+class Silent(Exporter[Result]):
     """A format without text, which keeps the results."""
 
     def __init__(self) -> None:
         self.results: list[Result] = []
 
-    def begin(self, header: Header) -> str:
-        """Returns nothing."""
-        return ""
-
     def add(self, result: Result) -> str:
         """Keeps the result."""
         self.results.append(result)
-        return ""
-
-    def end(self, footer: Footer | None) -> str:
-        """Returns nothing."""
         return ""

@@ -171,7 +171,7 @@ class Observed(msgspec.Struct, tag="observed"):
     condition: Condition
 
 
-class Explained(msgspec.Struct, tag="explained"):
+class Observation(msgspec.Struct):
     """What one rank observed of a case, after the library has run it.
 
     ``operations``: those of one run of the case. ``source``, ``reason``, ``rule``, ``ignored`` and
@@ -180,9 +180,6 @@ class Explained(msgspec.Struct, tag="explained"):
     although it reports operations.
     """
 
-    rank: int
-    token: bytes
-    index: int
     source: str
     reason: str
     operations: list[Operation]
@@ -191,6 +188,14 @@ class Explained(msgspec.Struct, tag="explained"):
     is_silent: bool = False
     ignored: dict[str, str] = {}
     registered: str = ""
+
+
+class Explained(Observation, tag="explained", kw_only=True):
+    """An observation of the case with this index."""
+
+    rank: int
+    token: bytes
+    index: int
 
 
 class Connected(msgspec.Struct, tag="connected"):

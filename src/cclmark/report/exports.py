@@ -13,7 +13,7 @@ from typing import Any
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.document.columns import Cell, Column, Layout, Row, columns, csv_line
 from cclmark.document.device_labels import device_labels
-from cclmark.document.exporter import Connects, Exporter, HasNotices, Observer, Profiles
+from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of, formats_of
 from cclmark.document.openmetrics import Metric, Series, labels_of, lines_of
 from cclmark.document.paint import Paint, unpainted
@@ -52,24 +52,21 @@ def replayed(
 
 def unshown(journal: Journal, format: str) -> list[str]:
     """Returns the findings for which the text in ``format`` has no place."""
-    if format in ("json", "csv") or format not in formats_of(KINDS[journal.kind]):
+    documents = ("table", "markdown", "json", "csv")
+    if format in documents or format not in formats_of(KINDS[journal.kind]):
         return []
     exporter = exporter_of(KINDS[journal.kind], format, View(journal))
-    if not isinstance(exporter, HasNotices):
-        return []
     for _ in _pieces(journal, exporter):
         pass
     return exporter.notices()
 
 
 def _pieces(journal: Journal, exporter: Exporter[Any]) -> Iterator[str]:
-    if isinstance(exporter, Observer):
-        for condition in journal.conditions:
-            exporter.observe(condition)
-    if isinstance(exporter, Connects):
-        for paths in journal.paths:
-            exporter.connect(paths)
-    if isinstance(exporter, Profiles) and journal.profile is not None:
+    for condition in journal.conditions:
+        exporter.observe(condition)
+    for paths in journal.paths:
+        exporter.connect(paths)
+    if journal.profile is not None:
         exporter.profile(journal.profile)
     yield exporter.begin(journal.header)
     for result in journal.results:

@@ -39,7 +39,8 @@ class Point:
 
     Two points of the same case or flow have the same ``key``. ``figures`` contains all metrics that
     apply, with None if they were not measured or if data was wrong. ``limit_bytes_per_s``: the
-    limit of its links, None if unknown.
+    limit of its links, None if unknown. ``half_width``: of the 95 % interval of the medians, as a
+    share of them, None if unknown.
     """
 
     key: Hashable
@@ -50,6 +51,7 @@ class Point:
     reason: str = ""
     figures: dict[str, float | None] = field(default_factory=dict)
     limit_bytes_per_s: float | None = None
+    half_width: float | None = None
 
     def fits(self, threshold: Threshold) -> bool:
         """Whether the threshold applies to this point."""
@@ -101,6 +103,7 @@ def _of_case(result: CaseResult, journal: Journal, limits: LinkLimits, device_ti
         reason=result.reason,
         figures=values,
         limit_bytes_per_s=own or link_limit(journal.header.links, journal.header.hosts),
+        half_width=summary.half_width if summary is not None else None,
     )
 
 
@@ -122,6 +125,7 @@ def _of_transfer(result: TransferResult, limits: LinkLimits) -> Iterator[Point]:
             reason=result.reason,
             figures={metric: known.get(flow)},
             limit_bytes_per_s=allowed_bytes_per_s(transfer, flows, limits),
+            half_width=result.summary.half_width if result.summary is not None else None,
         )
 
 
@@ -158,7 +162,9 @@ class Judgement(msgspec.Struct, frozen=True):
 
     ``values``: one for each run. ``value`` is their median, which decides, ``worst`` the value
     furthest on the wrong side. ``margin``: the distance of the median from ``bound``, as a share of
-    ``bound``; negative if the median misses it.
+    ``bound``; negative if the median misses it. ``half_width``: of the 95 % interval of the least
+    precise median, as a share of it; None if one is unknown. ``decided``: whether all intervals are
+    on the same side of the bound.
     """
 
     case: str
@@ -168,6 +174,8 @@ class Judgement(msgspec.Struct, frozen=True):
     bound: float
     margin: float
     passed: bool
+    half_width: float | None = None
+    decided: bool = True
 
 
 class Verdict(msgspec.Struct):
@@ -188,6 +196,12 @@ class Verdict(msgspec.Struct):
     def missed(self) -> list[Judgement]:
         """The judgements that miss the bound, the furthest first."""
         return sorted((one for one in self.judgements if not one.passed), key=order_of)
+
+    @property
+    def undecided(self) -> list[Judgement]:
+        """The judgements whose bound is within the interval of a median, the nearest first."""
+        found = (one for one in self.judgements if not one.decided)
+        return sorted(found, key=lambda one: abs(one.margin))
 
     @property
     def tightest(self) -> Judgement | None:
@@ -365,7 +379,10 @@ def _judge(
         return _nothing_fits(verdict, absent, ran)
     if not values:
         return _nothing_measured(verdict, list(chosen.values()))
-    known = {key: median(found) for key, found in _values(threshold, [reference]).items()}
+    known = {
+        key: median([value for value, _ in found])
+        for key, found in _values(threshold, [reference]).items()
+    }
     for key, found in values.items():
         bound = _bound(threshold, chosen[key], known)
         if bound is None:
@@ -381,14 +398,20 @@ def _judge(
     return verdict
 
 
-def _values(threshold: Threshold, by_run: Sequence[Sequence[Point]]) -> dict[Hashable, list[float]]:
+#: A figure, and the half width of its interval, see Point.
+_Value = tuple[float, float | None]
+
+
+def _values(
+    threshold: Threshold, by_run: Sequence[Sequence[Point]]
+) -> dict[Hashable, list[_Value]]:
     """The bounded figure of each case, from every run that has it."""
-    values: dict[Hashable, list[float]] = {}
+    values: dict[Hashable, list[_Value]] = {}
     for points in by_run:
         for point in points:
             value = point.figures.get(threshold.metric.name)
             if value is not None:
-                values.setdefault(point.key, []).append(value)
+                values.setdefault(point.key, []).append((value, point.half_width))
     return values
 
 
@@ -453,22 +476,35 @@ def _without_bound(verdict: Verdict, threshold: Threshold, point: Point) -> Verd
 
 
 def _held_against(
-    words: str, values: Sequence[float], bound: float, threshold: Threshold
+    words: str, found: Sequence[_Value], bound: float, threshold: Threshold
 ) -> Judgement:
     at_least = threshold.metric.at_least
+    values = [value for value, _ in found]
     # A journal may contain negative or infinite values, which are invalid. NaN never passes.
     sound = [value if 0 <= value < math.inf else math.nan for value in values]
     value = math.nan if any(map(math.isnan, sound)) else median(sound)
     margin = (value / bound - 1) if at_least else (1 - value / bound)
+    passed = value >= bound if at_least else value <= bound
+    widths = [width for _, width in found if width is not None]
     return Judgement(
         case=words,
-        values=list(values),
+        values=values,
         value=value,
         worst=value if math.isnan(value) else (min(sound) if at_least else max(sound)),
         bound=bound,
         margin=margin,
-        passed=value >= bound if at_least else value <= bound,
+        passed=passed,
+        half_width=max(widths) if len(widths) == len(found) else None,
+        decided=math.isnan(value) or _are_beyond(bound, found, upward=passed == at_least),
     )
+
+
+def _are_beyond(bound: float, found: Sequence[_Value], *, upward: bool) -> bool:
+    """Whether all intervals are above the bound (``upward``), or below it."""
+    if any(width is None for _, width in found):
+        return False
+    ends = [value * (1 + (-1 if upward else 1) * (width or 0.0)) for value, width in found]
+    return min(ends) >= bound if upward else max(ends) <= bound
 
 
 def order_of(judgement: Judgement) -> float:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from cclmark import __version__
 from cclmark.base.printable import plain
 from cclmark.document.paint import Paint, unpainted
-from cclmark.document.text import BYTES_PER_GB, escape, format_time_us
+from cclmark.document.text import BYTES_PER_GB, escape, format_time_us, precision_text
 from cclmark.suites.checks import (
     ERROR,
     FAIL,
@@ -108,6 +108,8 @@ def details(verdict: Verdict, most: int | None = None) -> list[str]:
     elif tightest is not None:
         count = f"{len(verdict.judgements)} cases, tightest " if len(verdict.judgements) > 1 else ""
         lines.append(count + _held(tightest, verdict.figure))
+    if undecided := verdict.undecided:
+        lines.append(_undecided(undecided, len(verdict.judgements)))
     if verdict.reason:
         lines.append(verdict.reason)
     return lines
@@ -126,6 +128,9 @@ def summary(verdict: SuiteVerdict) -> list[str]:
         if entries:
             command, one, held = min(entries, key=lambda entry: order_of(entry[2]))
             lines.append(f"{label}: {command.name}, {_held(held, one.figure)}")
+    if uncertain := sum(not held.decided for _, _, held in judged):
+        cases = "1 case is" if uncertain == 1 else f"{uncertain} cases are"
+        lines.append(f"not certain: {cases} nearer to the bound than the median is known")
     if verdict.interrupted:
         lines.append("interrupted: skipped commands were not completed")
     return lines
@@ -144,6 +149,18 @@ def verdict_markdown(verdict: SuiteVerdict) -> str:
             lines.append("| " + " | ".join(map(escape, cells)) + " |")
     lines += ["", *(f"- {escape(line)}" for line in summary(verdict))]
     return "\n".join(lines) + "\n"
+
+
+def _undecided(found: Sequence[Judgement], number: int) -> str:
+    """Names the judgements that another run could reverse, with the nearest one."""
+    nearest = found[0]
+    width = nearest.half_width
+    known = "too few samples" if width is None else precision_text(width, 2)
+    what = f"nearer to the bound than its median is known ({known})"
+    if number > 1:
+        are = "1 of them is" if len(found) == 1 else f"{len(found)} of them are"
+        what = f"{are} nearer to the bound than the median is known, as {nearest.case} ({known})"
+    return f"not certain: {what}: measure longer (--max-time), or repeat"
 
 
 def _held(held: Judgement, figure: str) -> str:

@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from cclmark.kinds.profile import request as profiling
-from cclmark.launch.program import ProgramEnd, SeenProcess
+from cclmark.kinds.profile.request import ProgramEnd, SeenProcess
 
 WRITES_A_LOG = 'touch "$CCLMARK_PLUGIN_LOG-1.cclmlog"'
 ENDS = """
-from cclmark.launch.program import run_program
+from cclmark.kinds.profile.request import run_program
 end = run_program(["sh", "-c", "trap '' 0; exit 7"], {"PATH": "/usr/bin:/bin"}, lambda _: 1.0)
 print(end.code)
 """

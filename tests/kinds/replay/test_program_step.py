@@ -336,10 +336,12 @@ def test_calls_that_ranks_share_have_the_time_of_the_rank_that_waits_least():
     assert (alone.communication_s, alone.span_s) == ((), pytest.approx((20 * US, 30 * US)))
 
 
-def test_a_call_beside_which_nothing_runs_is_not_slowed_down():
+@pytest.mark.parametrize("stream", [0, 1])
+def test_a_call_beside_which_nothing_runs_is_not_slowed_down(stream):
+    """On other streams than those of rank 0, too, the work beside its call is known."""
     windows = [
         [(0, 0.0, 100 * US, 0, -1, 0.0), (0, 200 * US, 100 * US, 0, -1, 40 * US)],
-        [(0, 0.0, 100 * US, 0, -1, 0.0), (0, 200 * US, 100 * US, 0, -1, 0.0)],
+        [(0, 0.0, 100 * US, 0, -1, 0.0), (0, 200 * US, 100 * US, stream, -1, 0.0)],
     ]
     step = step_of(journal_of([operation("all_reduce")], windows), "p").step
     assert step.own_s == pytest.approx((0.0, 100 * US))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cclmark.base.printable import plain
+from cclmark.document.exporter import Exporter
 from cclmark.document.placement_rows import PlacementRow, RowCollector
 from cclmark.document.remarks import closing, problem_lines, series
 from cclmark.document.text import BYTES_PER_GB, US_PER_S
@@ -13,7 +14,7 @@ from cclmark.journal.schema import Footer, Header, Summary
 from cclmark.work.cases import Case
 
 
-class FlagcxExporter:
+class FlagcxExporter(Exporter[CaseResult]):
     """A line for each size: out-of-place, or in-place if only that was measured.
 
     Seconds, and GB/s of 10^9 bytes. FlagCX runs one operation and checks nothing, so its lines do

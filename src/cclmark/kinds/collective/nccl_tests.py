@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from cclmark.document.exporter import Exporter
 from cclmark.document.head import buffer_lines
 from cclmark.document.placement_rows import PlacementRow, RowCollector
 from cclmark.document.remarks import closing, comment_lines, problem_lines
@@ -52,7 +53,7 @@ class _Block:
     notes: list[str] = field(default_factory=list)
 
 
-class NcclTestsExporter:
+class NcclTestsExporter(Exporter[CaseResult]):
     """Microseconds, and GB/s of 10^9 bytes."""
 
     def __init__(self) -> None:

@@ -131,8 +131,10 @@ class _Times:
     at_first_s: float = 0.0
 
 
-class SoakTable:
+class SoakTable(Exporter[CaseResult]):
     """Prints a soak; requires only a few bytes of memory for each result."""
+
+    explains_at_end = True
 
     def __init__(
         self, make_table: Callable[[], Exporter[CaseResult]], paint: Paint, every_s: float

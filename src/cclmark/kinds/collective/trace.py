@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cclmark import _engine as engine
-from cclmark.explain.algorithm_steps import Place, PlannedStep
+from cclmark.explain.algorithm_steps import Place, PlannedStep, Step
 from cclmark.rank.all_or_none import in_step
 from cclmark.rank.engine_values import operation_of
 from cclmark.rank.explaining import connections_of, selected_in_mpi
@@ -54,17 +54,14 @@ def planned_steps(session: engine.Session) -> list[PlannedStep]:
 
 
 def _planned(step: engine.PlannedStep) -> PlannedStep:
-    return PlannedStep(
-        step.order,
-        step.phase,
-        step.source,
-        step.destination,
-        step.size_bytes,
+    found = Step(
+        *(0, step.phase, step.source, step.destination, step.size_bytes),
         reads=_place(step.reads),
         writes=_place(step.writes),
         combines=None if step.combines is None else _place(step.combines),
         medium=step.medium,
     )
+    return PlannedStep(step.order, found)
 
 
 def _place(place: engine.Place) -> Place:

@@ -26,6 +26,7 @@ from cclmark.document.case_fields import (
     summary_fields,
 )
 from cclmark.document.chart_model import Heat, key_of
+from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Field, Fields
 from cclmark.document.head import method_of, opening_lines
 from cclmark.document.insight_words import amount, sentence
@@ -365,7 +366,7 @@ def _numbers(experiment: Experiment) -> str:
     return ", ".join(counted(number, noun) for noun, number in numbers.items())
 
 
-class SearchTable:
+class SearchTable(Exporter[TrialResult]):
     """The head of a run that searches, and at its end the lines of ``result``, set before."""
 
     def __init__(self, *, paint: Paint = unpainted) -> None:
@@ -375,10 +376,6 @@ class SearchTable:
     def begin(self, header: Header) -> str:
         """Returns the devices, their links, the library and the method."""
         return "\n".join(opening_lines(header, "rank", method_of(header), self._paint)) + "\n"
-
-    def add(self, result: TrialResult) -> str:
-        """Returns nothing: the result of the search follows from all trials."""
-        return ""
 
     def end(self, footer: Footer | None) -> str:
         """Returns the result."""

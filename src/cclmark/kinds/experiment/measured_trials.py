@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -125,40 +125,6 @@ class TrialTimes:
     device_s: float | None = None
 
 
-class Measuring(Protocol):
-    """Measures trials for a tuning run."""
-
-    @property
-    def number(self) -> int:
-        """The number of trials with a result."""
-
-    @property
-    def usual_channels(self) -> int:
-        """The channels of a communicator by default, 0 if unknown. Known after ``observe``."""
-
-    def library(self, name: str) -> LibraryDescription:
-        """The library of this name, as the ranks have loaded it."""
-
-    def conditions(self, library: str) -> tuple[str, str, int | None]:
-        """The library's version, the device's name and its NVLinks, None if unknown."""
-
-    @property
-    def device_names(self) -> list[str]:
-        """The name of each kind of device. Known after ``observe``."""
-
-    def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
-        """The compared time of each trial in seconds, None if it failed. Raises EndedError."""
-
-    def expected_s(self, trials: Sequence[Trial]) -> float | None:
-        """The estimated seconds to measure trials; None before any was measured."""
-
-    def figures(self, trial: Trial) -> TrialTimes | None:
-        """The times of a measured trial, None if it failed."""
-
-    def observe(self, trials: Sequence[Trial]) -> dict[Trial, Explanation]:
-        """What the library runs in each trial. Raises EndedError."""
-
-
 Found = TypeVar("Found")
 
 
@@ -180,8 +146,8 @@ class EndedError(Exception):
         self.outcome = outcome
 
 
-class TrialMeasuring:
-    """Measures trials that have no result yet, and keeps all results: see Measuring.
+class Measuring:
+    """Measures trials that have no result yet, and keeps all results.
 
     ``earlier``: the results of an interrupted run, which count again.
     """
@@ -207,12 +173,12 @@ class TrialMeasuring:
 
     @property
     def usual_channels(self) -> int:
-        """The channels of a communicator by default, 0 if unknown."""
+        """The channels of a communicator by default, 0 if unknown. Known after ``observe``."""
         text = self._listener.parameters.get(_USUAL_CHANNELS, "")
         return int(text) if text.isdecimal() else 0
 
     def library(self, name: str) -> LibraryDescription:
-        """See Measuring. Raises MissingError if no rank has it."""
+        """The library of this name as the ranks have loaded it. Raises MissingError without it."""
         surroundings = self._listener.surroundings
         assert surroundings is not None
         for one in surroundings.libraries:
@@ -221,7 +187,10 @@ class TrialMeasuring:
         raise MissingError(f"the ranks report no library {name}")
 
     def conditions(self, library: str) -> tuple[str, str, int | None]:
-        """See Measuring. Raises MissingError if the devices differ."""
+        """The library's version, the device's name and its NVLinks, None if unknown.
+
+        Raises MissingError if the devices differ.
+        """
         surroundings = self._listener.surroundings
         assert surroundings is not None
         version = self.library(library).version
@@ -244,13 +213,13 @@ class TrialMeasuring:
 
     @property
     def device_names(self) -> list[str]:
-        """See Measuring."""
+        """The name of each kind of device. Known after ``observe``."""
         surroundings = self._listener.surroundings
         assert surroundings is not None
         return list(dict.fromkeys(device.name for device in surroundings.devices))
 
     def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
-        """See Measuring."""
+        """The compared time of each trial in seconds, None if it failed. Raises EndedError."""
         missing = [one for one in trials if one not in self._results]
         if missing:
             begin_s = time.monotonic()
@@ -265,15 +234,15 @@ class TrialMeasuring:
         return {one: compared_time(self._results.get(one)) for one in trials}
 
     def expected_s(self, trials: Sequence[Trial]) -> float | None:
-        """See Measuring."""
+        """The estimated seconds to measure trials; None before any was measured."""
         return self._costs.expected_s([one.case for one in trials], starts_of(trials))
 
     def figures(self, trial: Trial) -> TrialTimes | None:
-        """See Measuring."""
+        """The times of a measured trial, None if it failed."""
         return figures_of(self._results.get(trial))
 
     def observe(self, trials: Sequence[Trial]) -> dict[Trial, Explanation]:
-        """See Measuring."""
+        """What the library runs in each trial. Raises EndedError."""
         launch = self._launch(trials)
         self._listener.explanations.clear()
         outcome = launch.observe(range(len(trials)))
@@ -430,7 +399,7 @@ def record_search(
     earlier: EarlierTrials | None,
     journal: Path,
     began_s: float,
-    search: Callable[[TrialMeasuring, Recorder], tuple[ResultLines, Outcome]],
+    search: Callable[[Measuring, Recorder], tuple[ResultLines, Outcome]],
 ) -> int:
     """Runs a search and records its trials and its result in the new file ``journal``.
 
@@ -442,7 +411,7 @@ def record_search(
         table = SearchTable(paint=paint)
         with recording(journal, printed, table, request, began_s, earlier=earlier) as recorder:
             known = () if earlier is None else earlier.results
-            lines, outcome = search(TrialMeasuring(request, recorder, known), recorder)
+            lines, outcome = search(Measuring(request, recorder, known), recorder)
             table.result = lines(paint, printed.terminal_columns)
             outcome = replace(outcome, conclusion=lines(unpainted, None))
             return recorder.finish(outcome, can_resume=True)

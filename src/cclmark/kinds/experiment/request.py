@@ -28,8 +28,8 @@ from cclmark.kinds.experiment.kind import KIND
 from cclmark.kinds.experiment.measured_trials import (
     EarlierTrials,
     EndedError,
+    Measuring,
     ResultLines,
-    TrialMeasuring,
     ended,
     record_search,
 )
@@ -37,11 +37,9 @@ from cclmark.kinds.experiment.plan import Trial, trials_of
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.launching import worst_of
 from cclmark.launch.request import Outcome, Request
-from cclmark.options.case_request import request_of, stem_of
-from cclmark.options.chosen_devices import wanted_of
-from cclmark.options.chosen_libraries import with_mpirun
+from cclmark.options.case_request import request_of, require_option, stem_of, wanted_of, with_mpirun
 from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
-from cclmark.options.varied import check_settings, checked_variants, require_option, scope_of
+from cclmark.options.varied import check_settings, checked_variants, scope_of
 from cclmark.recording.joining import joined
 from cclmark.recording.recorder import Recorder, record
 from cclmark.recording.run_files import new_journal
@@ -115,7 +113,7 @@ class BisectionResult:
 
 
 def run_bisection(
-    measuring: TrialMeasuring,
+    measuring: Measuring,
     cases: Sequence[Case],
     name: str,
     scope: str,
@@ -179,7 +177,7 @@ def _duration_text(values: int, round_s: float) -> str:
 
 
 def _without_effect(
-    measuring: TrialMeasuring, cases: Sequence[Case], measured: Mapping[int, Sequence[Trial]]
+    measuring: Measuring, cases: Sequence[Case], measured: Mapping[int, Sequence[Trial]]
 ) -> dict[int, str]:
     """Observes the measured trials; returns the values without effect, with the reason.
 
@@ -199,7 +197,7 @@ def _without_effect(
     return found
 
 
-def _judged(found: Bisected, measuring: TrialMeasuring) -> Outcome:
+def _judged(found: Bisected, measuring: Measuring) -> Outcome:
     """The outcome of a complete bisection: a failure if no value could be measured."""
     if found.curve or not found.failed:
         return Outcome(EXIT_OK)
@@ -300,7 +298,7 @@ def _bisect(
         earlier = EarlierTrials.read(flags.resume, request, command, fits, repeats_failures=True)
     journal = flags.journal or new_journal(f"experiment-bisect-{ccl}")
 
-    def search(measuring: TrialMeasuring, recorder: Recorder) -> tuple[ResultLines, Outcome]:
+    def search(measuring: Measuring, recorder: Recorder) -> tuple[ResultLines, Outcome]:
         notice = recorder.notice
         result, outcome = run_bisection(measuring, cases, name, scope, values, keep, notice)
         if result.found is None:

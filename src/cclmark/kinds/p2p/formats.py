@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cclmark.document.device_labels import device_labels
+from cclmark.document.exporter import Exporter
 from cclmark.document.grid import hidden_line
 from cclmark.document.matrix import (
     LATENCY_OF_HOST_COPIES,
@@ -24,7 +25,7 @@ from cclmark.work.transfers import DEFAULT_KERNEL, Transfer
 _WIDTH = 10
 
 
-class TransferPccl:
+class TransferPccl(Exporter[TransferResult]):
     """Matrix by matrix, for programs that parse it."""
 
     def __init__(self, *, shares: bool, hosts: bool = False, most_devices: int = 32) -> None:

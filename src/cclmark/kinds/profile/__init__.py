@@ -1,8 +1,8 @@
 """What programs communicate: ``cclmark profile``.
 
-Runs a program of the user (``launch/program.py``) whose processes load the plug-in by variables of
-the environment. No rank of cclmark takes part, so the kind has no runner. ``request.py`` starts
-it, reads the logs and writes the journal; ``cclmark.profile`` has everything between logs and
+Runs a program of the user whose processes load the plug-in by variables of the environment. No
+rank of cclmark takes part, so the kind has no runner. ``request.py`` starts the program, reads the
+logs and writes the journal; ``cclmark.profile`` has everything between logs and
 results. Contexts of communicators in the plug-in (engine/plugin/contexts.hpp) are never freed,
 because NCCL's proxy thread may report events of a communicator that is finalized.
 

@@ -20,7 +20,7 @@ REPLAY = "replay"
 EXCHANGE = "alltoallv"
 
 
-class ReplayedCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class ReplayedCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A call of one rank in a step.
 
     ``group``, ``stream`` and ``operation``: their numbers in the step. ``collective``, ``dtype``,

@@ -11,10 +11,11 @@ import hashlib
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
-from operator import add, attrgetter, le, sub
-from typing import NamedTuple, NoReturn
+from operator import add, attrgetter, le
+from typing import Any, NamedTuple, NoReturn, cast
 
 import msgspec
 
@@ -97,7 +98,12 @@ def step_of(journal: Journal, name: str) -> FoundStep:
     operations = tuple(result.profiled for result in journal.profiled)
     windows = profile.window
     times = [*map(_times_of, windows)]
-    sequences = [tuple(map(_index_of, window)) for window in windows]
+    # Many ranks have the same sequence, which is kept once.
+    known_sequences: dict[tuple[int, ...], tuple[int, ...]] = {}
+    sequences = [
+        known_sequences.setdefault(own, own)
+        for own in (tuple(map(_index_of, window)) for window in windows)
+    ]
     _check_windows(profile, sequences, times, operations, name)
     ranks = len(windows)
     callers: dict[int, list[int]] = {}
@@ -140,26 +146,57 @@ def step_of(journal: Journal, name: str) -> FoundStep:
 
 
 class _Times(NamedTuple):
-    """The times of the calls of a rank, as columns. ``beside_s``: None where it is unknown.
+    """The times of the calls of a rank, as columns.
 
-    ``least_s``: the shortest time; ``first_s`` and ``last_s``: the first begin and the last end.
+    ``beside_s``: None where it is unknown. ``is_beside_usual``: it is known of all calls, and at
+    most their time. ``least_s``: the shortest time. ``span_s``: from the first begin to the last
+    end. ``communication_s``: how long at least one of the calls ran; 0 if that is unknown, or if
+    not ``are_possible``.
     """
 
     begin_s: list[float]
     time_s: list[float]
-    end_s: list[float]
     beside_s: list[float | None]
+    is_beside_usual: bool
     least_s: float
-    first_s: float
-    last_s: float
+    span_s: float
+    communication_s: float
+    are_possible: bool
 
 
 def _times_of(window: Sequence[ProfiledCall]) -> _Times:
     begin_s, time_s = [*map(_begin_of, window)], [*map(_time_of, window)]
+    # Not kept: of a large step it is the memory that takes the time.
     end_s = [*map(add, begin_s, time_s)]
     least_s, first_s = min(time_s, default=0.0), min(begin_s, default=0.0)
-    beside_s = [*map(_beside_of, window)]
-    return _Times(begin_s, time_s, end_s, beside_s, least_s, first_s, max(end_s, default=0.0))
+    last_s = max(end_s, default=0.0)
+    are_possible = _are_possible(min(first_s, least_s), last_s, sum(end_s))
+    is_timed = are_possible and least_s > 0
+    communication_s = _communication(begin_s, time_s, end_s) if is_timed else 0.0
+    beside_s: list[Any] = [*map(_beside_of, window)]
+    is_usual = False
+    with suppress(TypeError):  # None cannot be compared
+        is_usual = min(beside_s, default=0.0) >= 0 and all(map(le, beside_s, time_s))
+    if not is_usual and (known := [one for one in beside_s if one is not None]):
+        are_possible = are_possible and _are_possible(min(known), max(known), sum(known))
+    return _Times(
+        *(begin_s, time_s, beside_s, is_usual),
+        *(least_s, last_s - first_s, communication_s, are_possible),
+    )
+
+
+def _are_possible(least_s: float, most_s: float, sum_s: float) -> bool:
+    # The sum finds what is not a number, which is neither smaller nor larger.
+    return least_s >= 0 and most_s <= _MOST_STEP_S and math.isfinite(sum_s)
+
+
+def _communication(
+    begin_s: Sequence[float], time_s: Sequence[float], end_s: Sequence[float]
+) -> float:
+    if all(map(le, end_s, begin_s[1:])):
+        return math.fsum(time_s)
+    begins, ends = (map(round, map(_NS.__mul__, one)) for one in (begin_s, end_s))
+    return length_of(union_of(zip(begins, ends, strict=True))) / _NS
 
 
 #: The numbers of the operations and of the streams of a rank's launches.
@@ -190,7 +227,7 @@ class _Rank:
         if launches:
             calls = [one.calls[0] for one in launches]
             times, indices = _times_of(calls), [*map(_index_of, calls)]
-        self.begin_s, _, end_s, beside_s, *_ = times
+        self.begin_s, self.time_s, beside_s, *_ = times
         #: Those of messages, by number.
         self.messages: dict[int, Launch] = {}
         for place, launch in enumerate(launches):
@@ -202,14 +239,15 @@ class _Rank:
                 sends = (one for one in launch.calls if operations[one.index].operation == SEND)
                 indices[place] = next(sends, launch.calls[0]).index
                 self.begin_s[place] = min(map(_begin_of, launch.calls))
-                end_s[place] = max(one.begin_s + one.time_s for one in launch.calls)
+                end_s = max(one.begin_s + one.time_s for one in launch.calls)
+                self.time_s[place] = end_s - self.begin_s[place]
                 known = [one.beside_s for one in launch.calls if one.beside_s is not None]
                 beside_s[place] = max(known, default=None)
-        self.end_s = end_s
-        self.time_s = list(map(sub, end_s, self.begin_s))
         #: How long other kernels ran beside each, at most: if they are unknown, all the time.
         self.beside_s = self.time_s
-        if beside_s.count(None) < len(beside_s):
+        if times.is_beside_usual and not launches:
+            self.beside_s = cast(list[float], beside_s)
+        elif beside_s.count(None) < len(beside_s):
             self.beside_s = [
                 time_s if own_s is None or own_s > time_s else own_s
                 for time_s, own_s in zip(self.time_s, beside_s, strict=True)
@@ -271,7 +309,7 @@ def _check_windows(
     checked: set[tuple[int, int]] = set()
     messages = {index for index, one in enumerate(operations) if one.operation in MESSAGES}
     for window, sequence, own in zip(profile.window, sequences, times, strict=True):
-        if not _are_possible(own):
+        if not own.are_possible:
             for call in window:
                 times_s = (call.begin_s, call.time_s, call.beside_s)
                 if call.index < len(operations) and not all(
@@ -295,16 +333,6 @@ def _check_windows(
                 raise UsageError(f"{name}: the profile is damaged: an operation has no group")
             _check_operation(one, peer, len(profile.groups[one.group].ranks), name)
             checked.add((index, peer))
-
-
-def _are_possible(times: _Times) -> bool:
-    end_s, beside_s = times.end_s, times.beside_s
-    least_s, most_s = min(times.first_s, times.least_s), times.last_s
-    if known := [] if beside_s.count(None) == len(beside_s) else [*filter(None, beside_s)]:
-        known_least_s, known_most_s = min(known), max(known)
-        least_s, most_s = min(least_s, known_least_s), max(most_s, known_most_s)
-    # The sum finds what is not a number, which is neither smaller nor larger.
-    return least_s >= 0 and most_s <= _MOST_STEP_S and math.isfinite(sum(end_s, sum(known)))
 
 
 def _refuse_call(one: ProfiledOperation, name: str) -> NoReturn:
@@ -431,8 +459,8 @@ def _shifts(
     ends_s: list[float | None] = []
     for one in steps:
         found = (
-            end_s
-            for index, end_s in zip(one.pattern[0], one.end_s, strict=True)
+            begin_s + time_s
+            for index, begin_s, time_s in zip(one.pattern[0], one.begin_s, one.time_s, strict=True)
             if group is not None and common.get(index) == group
         )
         ends_s.append(next(found, None) if one.is_timed else None)
@@ -604,8 +632,8 @@ def _shared(
         (messages and is_message and group in pairs) or own.operation in SYNCHRONIZING
         for (group, is_message), own in zip(keys, operations, strict=True)
     ]
-    # By what is shared: its ranks, the shortest time of a rank, and the longest time beside one.
-    found: dict[_Shared, tuple[int, float, float]] = {}
+    # By what is shared: its ranks, the shortest time of a rank, and whether others ran beside one.
+    found: dict[_Shared, tuple[int, float, bool]] = {}
     keys_of: dict[_Pattern, list[_Shared | None]] = {}
     for pattern, ranks in alike.items():
         counts = dict.fromkeys(keys, 0)
@@ -615,18 +643,23 @@ def _shared(
             own.append((*keys[index], counts[keys[index]]) if is_shared[index] else None)
         # The first rank twice: of one value there is no minimum.
         least_s = map(min, ranks[0].time_s, *(one.time_s for one in ranks))
-        beside_s = map(max, ranks[0].beside_s, *(one.beside_s for one in ranks))
+        alone = {place for place, key in enumerate(own) if key is not None}
+        for one in ranks:
+            alone = {place for place in alone if one.beside_s[place] <= 0}
+            if not alone:
+                break
         timed = sum(one.is_timed for one in ranks)
-        for key, shortest_s, longest_s in zip(own, least_s, beside_s, strict=True):
+        for place, (key, shortest_s) in enumerate(zip(own, least_s, strict=True)):
             if key is not None:
-                known, time_s, other_s = found.get(key, (0, math.inf, 0.0))
-                found[key] = known + timed, min(time_s, shortest_s), max(other_s, longest_s)
+                known, time_s, is_beside = found.get(key, (0, math.inf, False))
+                is_beside = is_beside or place not in alone
+                found[key] = known + timed, min(time_s, shortest_s), is_beside
     whole = {key: one for key, one in found.items() if one[0] == len(groups[key[0]])}
     numbers: dict[_Shared | None, int] = {key: number for number, key in enumerate(whole)}
     of_patterns = {
         pattern: [numbers.get(key, -1) for key in own] for pattern, own in keys_of.items()
     }
-    own_s = (time_s if beside_s > 0 else 0.0 for _, time_s, beside_s in whole.values())
+    own_s = (time_s if is_beside else 0.0 for _, time_s, is_beside in whole.values())
     return of_patterns, tuple(own_s)
 
 
@@ -653,7 +686,8 @@ def _without_partial(
     if not any(collectives):
         return msgspec.structs.replace(found, communication_s=(), quartiles_s=())
     whole_s, own_s = (
-        [*map(_communication, map(_times_of, windows))] for windows in (profile.window, collectives)
+        [_times_of(window).communication_s for window in windows]
+        for windows in (profile.window, collectives)
     )
     shares = [own / whole for own, whole in zip(own_s, whole_s, strict=True)]
     share = sum(own_s) / sum(whole_s)
@@ -680,9 +714,8 @@ def _all_of_original(profile: Profile, times: Sequence[_Times]) -> OriginalStep:
             known.compared,
             tuple(known.communication_quartiles_s),
         )
-    # From the first call to the end of the last one of the listed step.
-    span_s = tuple(own.last_s - own.first_s for own in times)
-    own = OriginalStep(span_s, tuple(map(_communication, times)), step_s)
+    span_s = tuple(own.span_s for own in times)
+    own = OriginalStep(span_s, tuple(own.communication_s for own in times), step_s)
     if median_s := _earlier_medians(profile):
         number = min(one.steps for one in profile.processes)
         return msgspec.structs.replace(own, communication_s=median_s, steps=number)
@@ -693,15 +726,6 @@ def _is_one_step(profile: Profile) -> bool:
     """Whether the listed calls are known to be one step of the program."""
     pairs = zip(profile.processes, profile.window, strict=True)
     return all(one.step_calls == len(window) for one, window in pairs)
-
-
-def _communication(times: _Times) -> float:
-    """How long at least one of the calls of a rank ran."""
-    begin_s, time_s, end_s, *_ = times
-    if all(map(le, end_s, begin_s[1:])):
-        return math.fsum(time_s)
-    begins, ends = (map(round, map(_NS.__mul__, one)) for one in (begin_s, end_s))
-    return length_of(union_of(zip(begins, ends, strict=True))) / _NS
 
 
 def _earlier_medians(profile: Profile) -> tuple[float, ...]:
@@ -734,7 +758,7 @@ def _untypical(profile: Profile, original: OriginalStep) -> Iterator[str]:
         "the profile does not contain the first to last of all steps: that of the program is of "
         "the replayed step. Profile or import again to have it"
     )
-    own_s = map(_communication, map(_times_of, profile.window))
+    own_s = [_times_of(window).communication_s for window in profile.window]
     pairs = zip(own_s, original.communication_s, strict=True)
     deviation = sum(abs(own - usual) for own, usual in pairs) / sum(original.communication_s)
     is_longer = max(original.span_s) > (1 + _LARGE_DEVIATION) * max(original.step_s, default=0.0)
