@@ -540,7 +540,7 @@ def test_strings_of_a_journal_do_not_run(seen, tmp_path):
         ),
     ],
 )
-def test_nothing_serious_for_those_who_see_or_hear_it_otherwise(seen, pages, name):
+def test_pages_have_no_serious_accessibility_problem(seen, pages, name):
     page = seen.open(pages[name]).page  # one chart is enough: each has thousands of elements
     page.locator("figure").first.scroll_into_view_if_needed()  # charts are drawn when they are seen
     page.wait_for_selector("figure[data-drawn=yes]")

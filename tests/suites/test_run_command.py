@@ -339,7 +339,7 @@ def test_the_shipped_suite_of_the_host_passes(cclmark, chosen):
     assert any(name.startswith("cclmark-runs/") for name in ended.written())
 
 
-def test_with_v_the_commands_are_heard_and_standard_output_is_the_verdict(run):
+def test_with_v_the_output_of_commands_is_on_standard_error(run):
     suite = suite_of((f'run = "all_reduce {ONE_RANK}"',))
     ended = run(suite, "-v", "--format", "json")
     assert json.loads(ended.out)["exit_code"] == 0
