@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
+from cclmark.comparison.comparison_document import comparison_document
 from cclmark.document.blocks import Finding
-from cclmark.document.document_text import DocumentMarkdown, DocumentText
+from cclmark.document.document_text import DocumentMarkdown, DocumentText, MarkdownLines, TextLines
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
@@ -92,3 +93,9 @@ def explained(transport: str = "SHM/direct/direct", text: str = "", **more: Any)
     links = [Relation(a, b, "NV18", 1) for a in range(4) for b in range(4) if a != b]
     header = replace(COLLECTIVES.header, relations=links)
     return dataclasses.replace(COLLECTIVES, header=header, results=results, paths=[paths])
+
+
+def comparison_text(comparison, *, markdown=False, **view):
+    """What ``cclmark compare`` prints."""
+    lines = MarkdownLines if markdown else TextLines
+    return lines(View(**view)).whole(comparison_document(comparison))

@@ -33,19 +33,20 @@ from cclmark.base.errors import (
     UsageError,
 )
 from cclmark.base.signals import within_program
+from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.figures import MARGIN, Compared, Side
 from cclmark.comparison.words import (
     Comparison,
-    comparison_lines,
-    comparison_markdown,
     comparison_of,
     require_figures,
 )
 from cclmark.document.blocks import Finding
+from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.exporters import formats_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
+from cclmark.document.report_kind import View
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.page_journals import stem_of
@@ -122,7 +123,7 @@ class Run:
             raise UsageError(
                 f"{self.name} has no format {format!r}: choose from {', '.join(self.formats)}"
             )
-        return "".join(replayed(self.journal, format, columns=columns))
+        return "".join(replayed(self.journal, format, View(columns=columns)))
 
     def html(self, title: str = "") -> str:
         """The page of ``cclmark report``: one file without external resources.
@@ -205,11 +206,11 @@ class RunComparison:
 
     def text(self) -> str:
         """What ``cclmark compare`` prints."""
-        return "\n".join(comparison_lines(self.comparison)) + "\n"
+        return TextLines(View()).whole(comparison_document(self.comparison))
 
     def markdown(self) -> str:
         """The same as Markdown."""
-        return comparison_markdown(self.comparison)
+        return MarkdownLines(View()).whole(comparison_document(self.comparison))
 
     def __repr__(self) -> str:
         """The same as ``text``."""

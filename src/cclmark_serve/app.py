@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,22 +22,23 @@ from cclmark.base.printable import plain
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side
 from cclmark.comparison.words import comparison_of, require_figures
+from cclmark.document.blocks import Facts
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import Page, PageFacts, Section
+from cclmark.document.page.page import Page, Section
 from cclmark.document.reference_notes import Load, ReferenceNotes
 from cclmark.document.text import format_time_us
 from cclmark.history.history_model import RunFilter, StoredRun, UnknownRunError
 from cclmark.history.lists import (
     MOST_LINES,
     SHORT_ID,
-    Trend,
     case_of,
-    context_of,
     course_of,
+    heading_of,
     in_order,
     interval_of,
     measured_by,
     name_of,
+    run_facts,
     started_of,
     tally_of,
     title_of,
@@ -123,11 +123,8 @@ def trend_page(history: History, fields: Mapping[str, str], everything: bool) ->
         choices=history.choices(),
         told=title_of(found),
         tally=tally_of(found),
-        steps=[
-            (step, sorted(step.changed, key=lambda one: -abs(math.log(one[1].ratio))))
-            for step in reversed(found.steps)
-        ],
-        blocks=[(head, list(own)) for head, own in groupby(in_order(shown), key=_heading)],
+        steps=found.steps[::-1],
+        blocks=[(head, list(own)) for head, own in groupby(in_order(shown), key=heading_of)],
         runs=found.runs,
         case_of=case_of,
         course_of=course_of,
@@ -138,11 +135,6 @@ def trend_page(history: History, fields: Mapping[str, str], everything: bool) ->
         hidden=len(found.trends) - len(shown),
         all=address("/trend", *fields.items(), ("all", "1")),
     )
-
-
-def _heading(trend: Trend) -> tuple[str, str]:
-    """The machine and the operation of a series, which has a table together with others."""
-    return context_of(trend), trend.series.thing.group_words()
 
 
 Stored = tuple[StoredRun, Journal]
@@ -169,7 +161,7 @@ def run_page(one: Stored, load: Load) -> Page:
             for format in EXPORTED
         ),
     ]
-    known = Section("history", "History", facts=[PageFacts("In the history", _known(run))])
+    known = Section("history", "History", facts=[Facts(run_facts(run), "In the history")])
     return replace(page, sections=[*page.sections, known], links=links)
 
 
@@ -245,20 +237,6 @@ def _links(runs: Sequence[Stored], names: Sequence[str]) -> list[tuple[str, str]
         (name, address("/run", ("run", run.run_id)))
         for name, (run, _) in zip(names, runs, strict=True)
     ]
-
-
-def _known(run: StoredRun) -> list[tuple[str, str]]:
-    rows = [
-        ("run", run.run_id),
-        ("labels", " ".join(run.labels) or "none"),
-        ("journal", run.source),
-        ("added", f"{run.added_at[:19].replace('T', ' ')} UTC"),
-    ]
-    if run.continues:
-        rows.append(("continues", run.continues))
-    if run.damaged_lines:
-        rows.append(("damaged lines", str(run.damaged_lines)))
-    return rows
 
 
 def _require_results(one: Stored) -> None:

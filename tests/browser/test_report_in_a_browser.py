@@ -13,9 +13,10 @@ from browsing import require_accessible
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
+from cclmark.document.blocks import Table
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import Section, render
+from cclmark.document.page.page import Rows, Section, render
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of
@@ -449,6 +450,40 @@ def test_on_paper_the_table_is_as_wide_as_a_sheet_and_breaks_no_number(seen, pag
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("#cases thead th:visible").all_text_contents() == heads
     assert not page.locator("#alike").is_visible()
+
+
+def _wide_page():
+    """A page with tables that are wider than a sheet, however small their type."""
+    page = page_of([NamedRun("run", COPIES)])
+    words = "unidirectional bandwidth of a pair"
+    row = [words] * 10 + ["12345678901"] * 10
+    table = Table("Wide", [f"column {n}" for n in range(20)], [row], "<" * 10 + ">" * 10)
+    rows = Rows(
+        [f"column_{n}" for n in range(40)],
+        [[f"{words} {row}"] * 20 + [12345678901 + row] * 20 for row in range(3)],
+        "cases.csv",
+    )
+    listing = Section("listing", "Listing", listing="a long line of words " * 30)
+    return dataclasses.replace(page, peaks=table, rows=rows, sections=[listing])
+
+
+def test_on_paper_no_table_is_wider_than_a_sheet(seen, tmp_path):
+    (tmp_path / "wide.html").write_text(render(_wide_page()))
+    page = seen.open(tmp_path / "wide.html").page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.evaluate(
+        "[...document.querySelectorAll('.scroll > table, .scroll > pre')].map((one) => "
+        "Math.max(one.offsetWidth, one.scrollWidth) <= 1010)"
+    ) == [True, True, True]
+    numbers = page.locator("td.number").evaluate_all(
+        "(cells) => cells.map((cell) => getComputedStyle(cell).whiteSpace)"
+    )
+    assert set(numbers) == {"nowrap"}
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator(".wrapped").count() == 0
+    assert page.locator(".scroll > [style*=font-size]").count() == 0
 
 
 def test_on_paper_each_kind_of_work_has_a_table_with_its_own_columns(seen, tmp_path):

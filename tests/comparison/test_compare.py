@@ -18,13 +18,12 @@ from cclmark.comparison.gate import judge
 from cclmark.comparison.words import (
     Comparison,
     comparison_json,
-    comparison_lines,
-    comparison_markdown,
     noise_said,
 )
 from cclmark.journal.schema import Explanation, HostDescription, Imported
 from cclmark.kinds.registry import read_journal
 from places import REPOSITORY
+from reports import comparison_text
 
 RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
 NOISE = RunNoise(0.006, short_share=0.2, short_up_to_s=16e-6)
@@ -175,11 +174,11 @@ def test_unknown_noise_is_stated_with_the_least_interval():
     journal = renamed(read_journal(RUNS / "default-1.jsonl"))
     before, after = Side("a", times_of(journal, 10e-6)), Side("b", times_of(journal, 20e-6))
     comparison = Comparison(before, after, [], compare(before, after))
-    text = "\n".join(comparison_lines(comparison))
+    text = comparison_text(comparison)
     assert (
-        "  noise      unknown for this machine: intervals 'or wider' contain the noise of" in text
+        "  noise from run to run is unknown for this machine: intervals 'or wider' contain" in text
     )
-    assert text.count(" or wider noise unknown") == len(journal.results)
+    assert text.count(" or wider  noise unknown") == len(journal.results)
     assert "26 not judged: the noise between runs is unknown for this machine: 2 more" in text
     entry = json.loads(comparison_json([comparison]))[0]["cases"][0]
     assert entry["noise"] == "unknown"
@@ -498,8 +497,8 @@ class TestRunsThatMeasuredDifferentCases:
         (band,) = comparison.bands
         assert (band.count, band.all_count) == (7, 8)
         assert band.estimate.freedom == 4
-        assert any("7 of 8" in line for line in comparison_lines(comparison))
-        assert "| 7 of 8 |" in comparison_markdown(comparison)
+        assert " 7 of 8 " in comparison_text(comparison)
+        assert "| 7 of 8 |" in comparison_text(comparison, markdown=True)
 
     def test_cases_of_different_runs_are_compared_by_the_runs_that_they_share(self):
         before, after = self.large(1, 2, 3), self.large(4, 5, 6, ratio=1.5)

@@ -25,13 +25,12 @@ from cclmark.comparison.gate import FALSE_SHARE, judge
 from cclmark.comparison.words import (
     Comparison,
     comparison_json,
-    comparison_lines,
-    comparison_markdown,
     shown_of,
 )
 from cclmark.journal.schema import DeviceTime
 from cclmark.kinds.registry import read_journal
 from places import REPOSITORY
+from reports import comparison_text
 
 RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
 DEVICE = RunNoise(SHARE_OF_DEVICE_TIMES)
@@ -269,22 +268,22 @@ class TestDeviceTimes:
         cost = launch_cost(found)
         assert (cost.count, cost.device) == (16, "no difference")
         assert cost.estimate.ratio == pytest.approx(1.5, rel=0.05)
-        text = "\n".join(comparison_lines(Comparison(*sides, [], found)))
+        text = comparison_text(Comparison(*sides, [], found))
         costs = [f"{time_s * 1e6:.2f}" for time_s in (cost.after_s, cost.before_s)]
-        assert f"launches   calls cost {costs[0]} µs against {costs[1]} in 16 cases" in text
+        assert f"calls cost {costs[0]} µs against {costs[1]} in 16 cases" in text
         assert "device time unchanged" in text
         assert "Rows marked 'device time' compare the device's times of these cases" in text
         marked = [line for line in text.splitlines() if line.endswith(" device time")]
         assert len(marked) == cost.count
-        document = comparison_markdown(Comparison(*sides, [], found))
+        document = comparison_text(Comparison(*sides, [], found), markdown=True)
         assert document.count("| device time |") == cost.count
-        assert document.index("Launches: ") < document.index("| case |")
+        assert document.index("- calls cost") < document.index("| size |")
         (written,) = json.loads(comparison_json([Comparison(*sides, [], found)]))
         figures = [one["figure"] for one in written["cases"]]
         assert (figures.count("device"), figures.count("time")) == (cost.count, 10)
         assert "within the variation between processes" in text
         slow = Side("c", [journal("default-2", call=2.0)])
-        text = "\n".join(comparison_lines(Comparison(sides[0], slow, [], compare(sides[0], slow))))
+        text = comparison_text(Comparison(sides[0], slow, [], compare(sides[0], slow)))
         assert "the process after launches more slowly; device time unchanged" in text
 
     def test_a_device_that_is_slower_is_found_by_one_run_of_each(self):
@@ -331,7 +330,5 @@ def test_what_is_slower_comes_first():
     assert count == 8
     assert {one.verdict for one in shown[:count]} == {"slower"}
     assert {one.thing.placement for one in shown[:13]} == {"in-place"}
-    lines = comparison_lines(comparison, lambda text, style: f"<{style}>{text}")
-    painted = [line for line in lines if line.startswith("<red>")]
-    assert len(painted) >= count
-    assert all("slower" in line for line in painted)
+    text = comparison_text(comparison, paint=lambda text, style: f"<{style}>{text}")
+    assert text.count("<red>slower") == text.count("<red>") > count

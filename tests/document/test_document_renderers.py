@@ -11,9 +11,19 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark.document.blocks import Bars, Document, Facts, Finding, Listing, Stages, Table
+from cclmark.document.blocks import (
+    Bars,
+    Document,
+    Facts,
+    Finding,
+    Listing,
+    Stages,
+    Table,
+    TableColumn,
+    table_of,
+)
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
-from cclmark.document.document_text import DocumentMarkdown, DocumentText
+from cclmark.document.document_text import DocumentMarkdown, DocumentText, MarkdownLines, TextLines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.json_format import JsonExporter
 from cclmark.document.naming import NamedRun
@@ -274,6 +284,37 @@ def test_nothing_follows_what_there_is(renderer, document, body):
             body.count("\n"), "\n## t\n\n| a |\n|---|\n| b |\n"
         )
     assert text == body
+
+
+COLUMNS = (
+    TableColumn("size", lambda one: str(one[0]), ">"),
+    TableColumn("nothing", lambda one: ""),
+    TableColumn("verdict", lambda one: one[1], look=lambda one: "good" if one[1] else ""),
+)
+LIKE = table_of("like", COLUMNS, [(8, ""), (16, "")], is_detail=True)
+UNLIKE = table_of("unlike", COLUMNS, [(8, ""), (16, "faster")], notes=["a note"])
+OF_SEVERAL = Document("b & a", "", [LIKE, UNLIKE], [Finding("faster", "good", "1 faster")])
+
+
+def test_columns_that_are_empty_are_left_out():
+    assert (LIKE.head, UNLIKE.head, UNLIKE.sides) == (["size"], ["size", "verdict"], "><")
+    assert UNLIKE.looks == [(1, 1, "good")]
+
+
+def test_a_document_of_several_runs():
+    """A terminal has sentences below tables, Markdown above them, and details at the end."""
+    assert TextLines(View(paint=painted)).whole(OF_SEVERAL) == (
+        "<bold>b & a</bold>\n"
+        "\n<bold>  like</bold>\n<dim>  size</dim>\n     8\n    16\n"
+        "\n<bold>  unlike</bold>\n<dim>  size  verdict</dim>\n     8\n"
+        "    16  <green>faster </green>\n  a note\n"
+        "\n  1 faster\n"
+    )
+    assert MarkdownLines(View()).whole(OF_SEVERAL) == (
+        "# b &#38; a\n\n- 1 faster\n"
+        "\n## unlike\n\n| size | verdict |\n|---:|---|\n| 8 |  |\n| 16 | faster |\n\n- a note\n"
+        "\n<details><summary>like</summary>\n\n| size |\n|---:|\n| 8 |\n| 16 |\n\n</details>\n"
+    )
 
 
 FIELDS = Fields(

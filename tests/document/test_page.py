@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cclmark.base.errors import MissingError
+from cclmark.document.blocks import Table
 from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
 from cclmark.document.page.drawings import DiagramLayout, DiagramLine, stage_bars
@@ -214,6 +215,19 @@ def test_without_plotly_it_is_said_what_to_install(monkeypatch):
     with pytest.raises(MissingError, match="pip install 'plotly"):
         page_module.plotly_script()
     page_module.plotly_script.cache_clear()
+
+
+def test_cells_that_stand_out_have_a_class():
+    table = Table("ratios", ("a", "b"), [("1", "slower\n2"), ("3", "")], "<>", is_last_below=True)
+    table = dataclasses.replace(table, looks=[(0, 1, "bad")])
+    page = render(dataclasses.replace(page_of([NamedRun("", SAMPLE)]), peaks=table))
+    rows = re.findall("<tr>(<th scope=.row.*)</tr>", page)
+    assert rows[:3] == [
+        '<th scope="row">1</th><td class="number bad">slower</td>',
+        '<th scope="row"></th><td class="number bad">2</td>',
+        '<th scope="row">3</th><td class="number"></td>',
+    ]
+    assert "<span>Ratios</span>" in page
 
 
 def test_commands_in_advice_are_code_and_nothing_else_is_html():

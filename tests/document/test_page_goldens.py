@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark.comparison.comparison_page import comparison_page, ratio_charts
+from cclmark.comparison.comparison_document import ratio_charts
+from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
 from cclmark.document.chart_model import Chart

@@ -16,14 +16,12 @@ from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import (
     Comparison,
     comparison_json,
-    comparison_lines,
-    comparison_markdown,
 )
 from cclmark.document.explained import explained_lines
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi
 from cclmark.document.report_kind import View
-from cclmark.document.why import predictions
+from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
     Condition,
@@ -43,7 +41,7 @@ from cclmark.work.variants import CONTROL, DEFAULT, Assignment, Variant
 from experiments import NOISY, QUIET, journal_of_trials, numbered
 from goldens import outline, require_golden
 from places import REPOSITORY, TESTS
-from reports import case_text, exported
+from reports import case_text, comparison_text, exported
 from verdicts import SLOW, SUITE, held
 
 RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
@@ -201,7 +199,7 @@ EXPLAINED = {
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_what_ran_beside_predictions(name):
     results = EXPLAINED[name]
-    parts = [outline([predictions(results), explained_lines(results)])]
+    parts = [outline([prediction_tables(results), explained_lines(results)])]
     for shown in ({"why": True}, {"why": True, "markdown": True}, {}):
         text = exported(case_text(**shown), Journal(SAMPLE.header, results, footer=SAMPLE.footer))
         parts.append(below_head(text) if shown or name == "predicted" else "")
@@ -217,7 +215,7 @@ def test_a_comparison_says_where_something_else_ran():
     text = ""
     for before, after in ((SMALL, other), (SMALL, same), (replace(SMALL, explanation=None), other)):
         shown = compared(before, after)
-        text += "\n".join([*comparison_lines(shown), comparison_markdown(shown), ""])
+        text += comparison_text(shown) + comparison_text(shown, markdown=True)
         text += "".join(re.findall(r'.*"ran_.*\n', comparison_json([shown])))
     require_golden("texts/comparison-ran.txt", text)
 

@@ -252,7 +252,7 @@ class TestTrends:
         history("add", *slower_from(6, 1.05, tmp_path))
         told = history("trend", "--fail-if-slower", "3%", code=1)
         ends = (f"{night(number)[:12]} (2026-11-0{number + 1} 02:00:00)" for number in (5, 6))
-        assert "Between runs " + " and ".join(ends) in told.out
+        assert "between runs " + " and ".join(ends) in told.out
         assert "4 slower, most of all all_reduce float32 sum" in told.out
         assert "driver: 580.159.04 before, 590.1 after" in told.out
         assert "4 of 26 series changed by 2 % or more: 4 slower, 0 faster" in told.out

@@ -25,7 +25,7 @@ from cclmark.base.errors import MissingError, UsageError
 from cclmark.history import measured_noise, tables
 from cclmark.history.database import HISTORY_VARIABLE, Database, default_path
 from cclmark.history.history_model import RunFilter, moment, stored_moment
-from cclmark.history.lists import context_of, trend_markdown, trends, trends_of
+from cclmark.history.lists import context_of, trend_document, trends, trends_of
 from cclmark.history.run_rows import devices_of, machine_of, method_of
 from cclmark.history.store import History, noise_of_machines
 from cclmark.history.tables import journals, migrate, runs, things, version_of
@@ -670,8 +670,9 @@ class TestDeviceTimes:
         assert min(calls.times_s) > 6e-6
         assert context_of(calls).endswith(" · cost of a call, set by launches")
         assert context_of(changed).endswith(" · device time, of cases that launches set")
-        text = trend_markdown(trends_of(*history.series(EVERYTHING), history.headers))
-        assert text.count(" (device time) |") == 1
+        document = trend_document(trends_of(*history.series(EVERYTHING), history.headers))
+        *_, (row,) = (table.rows for table in document.blocks)
+        assert row[0].endswith(" (device time)")
         others = [trend for trend in found if trend.series.kind == "time"]
         assert len(others) == 25
         assert all(trend.series.of_device for trend in others)

@@ -13,6 +13,7 @@ from cclmark.document.blocks import SEVERITY_ORDER
 from cclmark.document.exporters import formats_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
+from cclmark.document.report_kind import View
 from cclmark.importing.cleaned_text import Text
 from cclmark.journal.schema import Verification, WrongOutput
 from cclmark.kinds.objects.result import ObjectFinding
@@ -173,7 +174,7 @@ def test_every_state_is_written_in_every_format(kind, state):
     journal = journal_of(state(lines_of(kind)))
     assert not journal.damaged_lines
     for format in formats_of(KINDS[journal.kind]):  # of collectives where there is no result
-        text = "".join(replayed(journal, format, columns=100))
+        text = "".join(replayed(journal, format, View(columns=100)))
         silent = state is empty and format in ("flagcx", "hccl")  # as the programs without cases
         assert text.endswith("\n") or silent
         assert "object at 0x" not in text

@@ -48,12 +48,12 @@ class TestListing:
 
     def test_figures_of_a_device(self, refs):
         told = refs("references", "--device", "NVIDIA A800-SXM4-80GB").out
-        assert "1 GiB      7598.0    141.313    141.313" in told
+        assert re.search("1 GiB +7598.0 +141.313 +141.313", told)
         assert told.count("2 × A800, FlagCX test_allreduce") == 1
         assert "2 × C550, FlagCX" not in told
         told = refs("references", "--operation", "p2p", "--device", "ppu").out
         assert told.count("2 GiB ·") == 28
-        assert "median 94.275 GB/s, from 90.1 to 96.31: 24 pairs, paths of 2" in told
+        assert re.search(" 2 +24 +94.275 GB/s +90.1 +96.31", told)
 
     def test_exports(self, refs, tmp_path):
         told = refs("references", "--source", "h200x8-nccl", "--format", "csv").out
@@ -73,7 +73,7 @@ class TestListing:
             one["name"] for one in document["sources"]
         }
         told = refs("references", "--device", "MI300X", "--format", "markdown").out
-        assert "| 4 GiB | - | - | 312.91 |" in told
+        assert "| 4 GiB | 312.91 |" in told
 
     def test_what_there_is_not(self, refs):
         message = refs("references", "--device", "H300", code=2).message
@@ -125,6 +125,9 @@ class TestChecking:
         assert "10 below 90% of their reference, the worst all_reduce 2 MiB" in told.err
         assert told.out.count("  low") == 10
         assert refs("references", "check", slow).out.count("  low") == 10
+        told = refs("references", "check", slow, "--format", "markdown").out
+        assert told.count("| low |") == 10
+        assert "<details>" not in told
         told = refs("references", "check", slow, "--fail-below", "90%", "-b", "8", code=1)
         assert "28 below 90%" in told.err
 
@@ -155,7 +158,7 @@ class TestChecking:
         assert len(rows) == 144
         assert {row["judged"] for row in rows} == {"0", "1"}
         told = refs("references", "check", SWEEP, "--format", "markdown").out
-        assert "<summary>All 28</summary>" in told
+        assert told.count("<details><summary>all_reduce float32 sum") == 2
 
     def test_wrong_data_fails(self, refs, tmp_path):
         wrong = changed(
@@ -240,7 +243,7 @@ class TestOnesOwn:
         assert "busbw_gbps    device_us" in own_file(tmp_path).read_text()
         assert "device µs" in refs("references", "--source", "own").out
         told = refs("references", "check", str(own), "--fail-below", "99.9%").out
-        assert "       8 B        5.77      0.00     5.774 µs  100.0% a\n" in told
+        assert re.search(r"(?m)^ +8 B +5\.77 +0\.00 +5\.774 µs +100\.0% a$", told)
         assert "30 judged, 0 of them below 99.9%; shares from 100% to 100%" in told
         assert "  30 by the time of the device, without launches" in told
 
@@ -269,7 +272,7 @@ class TestOnesOwn:
         text = re.sub(r"(?m)^( *\d+ +[\d.]+ +[\d.]+) +[\d.]+$", r"\1", file.read_text())
         file.write_text(text.replace("    device_us", ""))
         told = refs("references", "check", str(own), "-b", "8").out
-        assert "       8 B        8.66      0.00     8.659 µs  100.0% a\n" in told
+        assert re.search(r"(?m)^ +8 B +8\.66 +0\.00 +8\.659 µs +100\.0% a$", told)
         assert "30 judged, 0 of them below 90%; shares from 100% to 100%" in told
         assert "by the time of the device" not in told
 

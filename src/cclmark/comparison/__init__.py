@@ -3,7 +3,8 @@
 Imports: analysis, base, document, journal, kinds, work.
 
 Start with ``figures.py``: it pairs the cases of both sides and separates differences from the noise
-of runs (``analysis/ratio.py``, ``analysis/run_noise.py``). ``words.py`` writes a comparison as
-text, Markdown and JSON, ``comparison_page.py`` as a page. ``gate.py`` decides whether it passes,
-for CI. Only results with times are compared (``Journal.timed``).
+of runs (``analysis/ratio.py``, ``analysis/run_noise.py``). ``words.py`` has the comparison as a
+value, and its JSON; ``comparison_document.py`` composes its document, from which terminal, Markdown
+and ``comparison_page.py`` follow. ``gate.py`` decides whether it passes, for CI. Only results with
+times are compared (``Journal.timed``).
 """

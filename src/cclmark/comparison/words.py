@@ -14,7 +14,6 @@ import msgspec
 from cclmark.analysis.ratio import RatioVerdict
 from cclmark.analysis.run_noise import noise_in_words
 from cclmark.base.errors import UsageError, WrongDataError
-from cclmark.base.printable import plain
 from cclmark.comparison.figures import (
     MARGIN,
     Band,
@@ -26,9 +25,8 @@ from cclmark.comparison.figures import (
     launch_cost,
 )
 from cclmark.document.insight_words import amount, listed
-from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import lacking
-from cclmark.document.text import counted, escape, format_time_us
+from cclmark.document.text import counted
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.resume import differing_settings
 from cclmark.journal.surroundings import differences_told, surroundings_changed
@@ -191,18 +189,9 @@ def _kinds(side: Side) -> set[str]:
     return {report_kind(run.kind).title for run in side.runs if run.results}
 
 
-_STYLES: dict[RatioVerdict, str] = {
-    "slower": "red",
-    "faster": "green",
-    "inconclusive": "yellow",
-    "noise unknown": "yellow",
-    "not comparable": "yellow",
-}
 _ORDER: tuple[RatioVerdict, ...] = (
     *("slower", "faster", "no difference", "inconclusive", "noise unknown", "not comparable"),
 )
-_MOST_REASONS = 5
-_DEVICE = "device time"  # in the remark of a row
 
 
 @dataclass(frozen=True)
@@ -218,10 +207,24 @@ class Comparison:
     found: Sequence[Compared]
     margin: float = MARGIN
 
+    @property
+    def title(self) -> str:
+        """Names both sides, with the numbers of their runs."""
+        names = [
+            f"{side.name} ({len(side.runs)} runs)" if len(side.runs) > 1 else side.name
+            for side in (self.after, self.before)
+        ]
+        return " against ".join(names)
+
+    @property
+    def incomplete(self) -> list[str]:
+        """Describes missing parts of the journals of both sides."""
+        return list(dict.fromkeys([*self.before.incomplete, *self.after.incomplete]))
+
     @cached_property
     def bands(self) -> list[Band]:
         """The cases of similar sizes judged together, slower bands first."""
-        return sorted(bands(self.found, self.margin), key=lambda band: _rank(band.verdict))
+        return sorted(bands(self.found, self.margin), key=lambda band: _ORDER.index(band.verdict))
 
     @cached_property
     def launches(self) -> LaunchCost | None:
@@ -251,85 +254,12 @@ def libraries_of(before: Side, after: Side) -> tuple[str, str] | None:
     return names[0].pop(), names[1].pop()
 
 
-def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[str]:
-    """Returns the bands, a table for each operation, the counts, and why verdicts are missing."""
-    lines = [_title(comparison)]
-    lines += [f"  differs    {text}" for text in comparison.differences]
-    if not comparison.differences:
-        lines.append("  differs    nothing that the journals record")
-    lines += [f"  incomplete {text}" for text in _incomplete(comparison)]
-    if noise := noise_said(comparison):
-        lines.append(f"  noise      {noise}")
-    if any(one.judged for one in comparison.found):
-        lines.append(f"  margin     {margin_in_words(comparison.margin)}")
-    if launches := launches_in_words(comparison):
-        lines.append(f"  launches   {launches}")
-    lines += _band_lines(comparison, paint)
-    group = ""
-    for one in shown_of(comparison):
-        name = comparison.group_of(one)
-        if name != group:
-            group = name
-            head = f"{'size':>10} {'before µs':>11} {'after µs':>11} {'ratio':>7}  95 % interval"
-            lines += ["", paint(name, "bold"), paint(head, "dim")]
-        lines.append(_row(one, paint))
-    lines += ["", f"  {tally(comparison.found)}"]
-    lines += [f"  {text}" for text, _ in reasons_said(comparison.found)]
-    return lines
-
-
-def _band_lines(comparison: Comparison, paint: Paint) -> list[str]:
-    """Returns a line for each band: the time after over the time before."""
-    if not comparison.bands:
-        return []
-    names = [f"{band.operation}, {band.name}" for band in comparison.bands]
-    width = max(map(len, names))
-    head = f"{'cases of like sizes together':<{width}}  {'cases':>8} {'ratio':>7}  95 % interval"
-    lines = ["", paint(f"  {head}", "dim")]
-    for name, band in zip(names, comparison.bands, strict=True):
-        figures = f"{band.count_in_words:>8} {band.ratio:>7.3f}  {_interval(band):<14}"
-        text = f"  {name:<{width}}  {figures}"
-        lines.append(_painted(f"{text} {_word(band.verdict)}".rstrip(), band.verdict, paint))
-    return lines
-
-
-def comparison_markdown(comparison: Comparison) -> str:
-    """Returns the verdict, the significant differences, and all results in a folded section."""
-    differences = [f"- {escape(text)}" for text in comparison.differences]
-    differences += [f"- incomplete: {escape(text)}" for text in _incomplete(comparison)]
-    shown = shown_of(comparison)
-    apart = [one for one in shown if one.differs]
-    parts = [f"**{escape(_title(comparison))}**: {escape(tally(comparison.found))}."]
-    if differences:
-        parts.append("\n".join(differences))
-    if launches := launches_in_words(comparison):
-        parts.append(escape(f"Launches: {launches}."))
-    if comparison.bands:
-        head = (
-            "| sizes | cases | ratio | 95 % interval | |\n| :--- | ---: | ---: | :---: | :--- |\n"
-        )
-        rows = [
-            f"| {escape(band.operation)}, {band.name} | {band.count_in_words} | {band.ratio:.3f} | "
-            f"{_interval(band)} | {_word(band.verdict)} |"
-            for band in comparison.bands
-        ]
-        parts.append(head + "\n".join(rows))
-    if apart:
-        parts.append(_markdown_table(comparison, apart))
-    if len(apart) < len(shown):
-        table = _markdown_table(comparison, shown)
-        parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
-    parts += [f"- {escape(text)}" for text, _ in reasons_said(comparison.found)]
-    if noise := noise_said(comparison):
-        parts.append(escape(f"Noise: {noise}."))
-    if any(one.judged for one in comparison.found):
-        parts.append(escape(f"Margin: {margin_in_words(comparison.margin)}."))
-    return "\n\n".join(parts) + "\n"
-
-
 def comparison_json(comparisons: Sequence[Comparison]) -> str:
     """Returns the complete comparisons, times in seconds, one object for each second side."""
     return json.dumps([_object(one) for one in comparisons], indent=1, ensure_ascii=False) + "\n"
+
+
+_OF_BAND = ("operation", "name", "ratio", "low", "high", "verdict", "count", "all_count")
 
 
 def _object(comparison: Comparison) -> dict[str, object]:
@@ -339,22 +269,10 @@ def _object(comparison: Comparison) -> dict[str, object]:
         "runs": [len(comparison.before.runs), len(comparison.after.runs)],
         "ccls": comparison.libraries,
         "differences": list(comparison.differences),
-        "incomplete": _incomplete(comparison),
+        "incomplete": comparison.incomplete,
         "margin": comparison.margin,
         "launches": _launches_object(comparison.launches),
-        "bands": [
-            {
-                "operation": band.operation,
-                "name": band.name,
-                "ratio": band.ratio,
-                "low": band.low,
-                "high": band.high,
-                "verdict": band.verdict,
-                "count": band.count,
-                "all_count": band.all_count,
-            }
-            for band in comparison.bands
-        ],
+        "bands": [{name: getattr(band, name) for name in _OF_BAND} for band in comparison.bands],
         "cases": [
             {
                 "what": one.thing.describe(),
@@ -396,50 +314,6 @@ def _launches_object(found: LaunchCost | None) -> dict[str, object] | None:
         "verdict": found.verdict,
         "device_verdict": found.device,
     }
-
-
-def margin_in_words(margin: float) -> str:
-    """Explains the verdicts at that margin."""
-    return (
-        f"{margin * 100:.3g} %: no difference where the interval is within it, inconclusive where "
-        "it contains 1 and reaches beyond; slower and faster where it does not contain 1"
-    )
-
-
-def launches_in_words(comparison: Comparison) -> str:
-    """Describes the cost of launch-bound calls and the device's time; empty if there are none."""
-    found = comparison.launches
-    if found is None:
-        return ""
-    reading = {
-        "slower": "the process after launches more slowly",
-        "faster": "the process after launches faster",
-    }.get(found.verdict, "within the variation between processes")
-    device = {
-        "no difference": "unchanged",
-        "inconclusive": "not precise enough",
-    }.get(found.device, found.device)
-    estimate = found.estimate
-    return (
-        f"calls cost {format_time_us(found.after_s)} µs against {format_time_us(found.before_s)} "
-        f"in {counted(found.count, 'case')} set by launches (ratio {estimate.ratio:.3f}, "
-        f"{estimate.low:.3f} - {estimate.high:.3f}): {reading}; device time {device}. "
-        f"Rows marked '{_DEVICE}' compare the device's times of these cases"
-    )
-
-
-def _incomplete(comparison: Comparison) -> list[str]:
-    """Describes missing parts of the journals of both sides."""
-    sides = (comparison.before, comparison.after)
-    return list(dict.fromkeys(text for side in sides for text in side.incomplete))
-
-
-def _title(comparison: Comparison) -> str:
-    sides = []
-    for side in (comparison.before, comparison.after):
-        runs = f" ({len(side.runs)} runs)" if len(side.runs) > 1 else ""
-        sides.append(side.name + runs)
-    return f"{sides[1]} against {sides[0]}"
 
 
 def noise_said(comparison: Comparison) -> str:
@@ -498,79 +372,8 @@ def _rank(verdict: RatioVerdict) -> int:
     return _ORDER.index(verdict)
 
 
-def _word(verdict: RatioVerdict) -> str:
-    return "" if verdict == "no difference" else verdict
-
-
-def _remark(one: Compared) -> str:
-    """Returns the verdict, whether the times are the device's, and a change of what ran."""
-    ran = " → ".join(map(plain, one.ran)) if one.ran_differently else ""
-    return ", ".join(filter(None, (_word(one.verdict), _DEVICE if one.by_device else "", ran)))
-
-
-def _painted(text: str, verdict: RatioVerdict, paint: Paint) -> str:
-    style = _STYLES.get(verdict)
-    return text if style is None else paint(text, style)
-
-
-def _row(one: Compared, paint: Paint) -> str:
-    assert one.before_s is not None
-    assert one.after_s is not None
-    times = f"{format_time_us(one.before_s):>11} {format_time_us(one.after_s):>11}"
-    what = f"  {flows}" if (flows := one.thing.flow_words()) else ""
-    figures = f"{times} {one.ratio:>7.3f}  {_interval(one):<14}"
-    row = f"{one.thing.size_words():>10} {figures} {_remark(one)}{what}".rstrip()
-    return _painted(row, one.verdict, paint)
-
-
-def _interval(one: Compared | Band) -> str:
-    least = one.least if isinstance(one, Compared) else None
-    if least is not None:
-        return f"{least.low:.3f} - {least.high:.3f} or wider"
-    if one.low is None or one.high is None:
-        return ""
-    return f"{one.low:.3f} - {one.high:.3f}"
-
-
-def _markdown_table(comparison: Comparison, found: Sequence[Compared]) -> str:
-    lines = [
-        "| case | size | before µs | after µs | ratio | 95 % interval | |",
-        "| :--- | ---: | ---: | ---: | ---: | :---: | :--- |",
-    ]
-    for one in found:
-        assert one.before_s is not None
-        assert one.after_s is not None
-        what = f"{comparison.group_of(one)} {one.thing.flow_words()}".rstrip()
-        cells = [
-            *(escape(what), one.thing.size_words()),
-            *(format_time_us(one.before_s), format_time_us(one.after_s)),
-            *(f"{one.ratio:.3f}", _interval(one)),
-            escape(_remark(one)),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def tally(found: Sequence[Compared]) -> str:
     """Counts the cases by verdict."""
     counts = Counter(one.verdict for one in found)
     words = [f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict]]
-    return f"{len(found)} cases: {', '.join(words)}"
-
-
-def reasons_said(found: Sequence[Compared]) -> list[tuple[str, bool]]:
-    """Counts the reasons why cases have no verdict, the most frequent first.
-
-    With each reason, whether it is that the noise is unknown.
-    """
-    words = {"noise unknown": "not judged", "not comparable": "not comparable"}
-    counts = Counter((one.verdict, plain(one.reason)) for one in found if one.verdict in words)
-    lines = [
-        (f"{count} {words[verdict]}: {reason}", verdict == "noise unknown")
-        for (verdict, reason), count in counts.most_common()
-    ]
-    more = len(lines) - _MOST_REASONS
-    if more > 0:
-        text, is_unknown = lines[_MOST_REASONS - 1]
-        lines[_MOST_REASONS - 1] = (f"{text}; {more} more reasons", is_unknown)
-    return lines[:_MOST_REASONS]
+    return f"{counted(len(found), 'case')}: {', '.join(words)}"

@@ -2,8 +2,9 @@
 
 Imports: analysis, base, explain, journal, references, work.
 
-A kind composes its document once (``kinds/*/document.py``) from ``blocks.py``; renderers know
-blocks only: ``document_text.py`` (terminal, Markdown) and ``page/`` (HTML).
+A kind composes its document once (``kinds/*/document.py``) from ``blocks.py``, as do comparisons,
+trends of a history and checks against references; renderers know blocks only: ``document_text.py``
+(terminal, Markdown) and ``page/`` (HTML).
 ``fields.py`` has the fields of a kind's results, from which CSV, Parquet, Prometheus and the table
 of a page follow. ``report_kind.py`` is the definition of a kind for reports.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NoReturn, TypeAlias
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from cclmark.document.chart_model import Chart
 from cclmark.document.reference_notes import ReferenceNotes
@@ -68,7 +69,7 @@ class Table:
     each group of a row has its own line.
     ``optional``: columns before the groups that narrow texts leave out, the first one first.
     ``looks``: cells that stand out, each with its row and column. ``on_page``: False if pages have
-    the same figures elsewhere.
+    the same figures elsewhere. ``is_detail``: Markdown has it at the end, folded.
     """
 
     title: str
@@ -85,6 +86,7 @@ class Table:
     optional: Sequence[int] = ()
     looks: Sequence[Look] = ()
     on_page: bool = True
+    is_detail: bool = False
 
     @property
     def lead(self) -> int:
@@ -100,20 +102,71 @@ class Table:
                 head[column] = f"{name} {head[column]}"
         return head
 
-    def single_lines(self) -> list[Sequence[str]]:
-        """The rows; further lines of a last cell are in rows that are empty but for them."""
+    def single_lines(self) -> Iterator[tuple[int, Sequence[str]]]:
+        """The rows with their places; further lines of a last cell have rows of their own."""
         width = len(self.head)
-        full = [
-            [*cells[:-1], *[""] * (width - len(cells)), cells[-1]] if len(cells) < width else cells
-            for cells in self.rows
-        ]
-        if not self.is_last_below:
-            return full
-        return [
-            [*(cells[:-1] if number == 0 else [""] * (width - 1)), line]
-            for cells in full
-            for number, line in enumerate(cells[-1].split("\n"))
-        ]
+        for place, cells in enumerate(self.rows):
+            *lead, last = cells
+            lead += [""] * (width - len(cells))
+            for line in last.split("\n") if self.is_last_below else (last,):
+                yield place, [*lead, line]
+                lead = [""] * len(lead)
+
+    def look_of(self, row: int, column: int) -> Severity | Literal[""]:
+        """Why a cell stands out; empty if it does not."""
+        return self._looks.get((row, column), "")
+
+    @cached_property
+    def _looks(self) -> Mapping[tuple[int, int], Severity]:
+        return {(row, column): look for row, column, look in self.looks}
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of a table: the cell of each row, and why it stands out, if it does."""
+
+    head: str
+    cell: Callable[[Any], str]
+    side: Literal["<", ">"] = "<"
+    look: Callable[[Any], Severity | Literal[""]] = lambda row: ""
+
+
+def table_of(
+    title: str, columns: Sequence[TableColumn], rows: Sequence[Any], **properties: Any
+) -> Table:
+    """Returns the table of ``rows`` without the columns that are empty in all of them."""
+    looks = [
+        (number, place, look)
+        for place, column in enumerate(columns)
+        for number, row in enumerate(rows)
+        if (look := column.look(row))
+    ]
+    return without_empty_columns(
+        Table(
+            title,
+            [column.head for column in columns],
+            [[column.cell(row) for column in columns] for row in rows],
+            "".join(column.side for column in columns),
+            looks=looks,
+            **properties,
+        )
+    )
+
+
+def without_empty_columns(table: Table) -> Table:
+    """Returns the table without the columns that are empty in all of its rows."""
+    used = [place for place, cells in enumerate(zip(*table.rows, strict=True)) if any(cells)]
+
+    def kept(cells: Sequence[str]) -> list[str]:
+        return [cells[place] for place in used]
+
+    return replace(
+        table,
+        head=kept(table.head),
+        rows=[*map(kept, table.rows)],
+        sides="".join(kept(table.sides)),
+        looks=[(row, used.index(place), why) for row, place, why in table.looks if place in used],
+    )
 
 
 @dataclass(frozen=True)
@@ -142,9 +195,13 @@ class Stages:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what is known of each, for example ``compute`` and what computes."""
+    """Names and what is known of each, for example ``compute`` and what computes.
+
+    ``title``: on pages, empty for that of the section.
+    """
 
     rows: Sequence[tuple[str, str]]
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -252,3 +309,8 @@ class Document:
     figures: Sequence[str] = ()
     opening: Sequence[Block] = ()
     in_parts: bool = True
+
+    @property
+    def all_blocks(self) -> list[Block]:
+        """The blocks in their order."""
+        return [*self.opening, *self.blocks, *self.closing]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
@@ -51,7 +51,6 @@ class _Layout:
     def __init__(self, table: Table, paint: Paint, width: int | None) -> None:
         self._table = table
         self._paint = paint
-        self._looks = {(row, column): look for row, column, look in table.looks}
         self._count = len(table.head) - table.is_last_below
         self._widths = self._widths_of_columns(table.rows)
         # Parts that continue a table have the columns of the first one, whatever their cells are.
@@ -148,147 +147,49 @@ class _Layout:
             f"{texts[column]:{'<' if column == _NAME else sides[column]}{widths[column]}}"
             for column in columns
         ]
-        if self._looks:
+        if self._table.looks:
             found = [self._painted(row, *one) for one in zip(columns, found, strict=True)]
         return f"{_GAP}{_GAP.join(found)}".rstrip()
 
     def _painted(self, row: int | None, column: int, text: str) -> str:
-        look = None if row is None else self._looks.get((row, column))
-        style = "" if look is None else STYLES.get(look, "")
+        look = "" if row is None else self._table.look_of(row, column)
+        style = "green" if look == "good" else STYLES.get(look, "") if look else ""
         return self._paint(text, style) if style else text
 
 
-Compose = Callable[[RunContent], Document]
-Part = Callable[[Any], tuple[Hashable, int]]
+class TextLines:
+    """The lines of a document, as ``view`` requests."""
 
-
-def document_of(compose: Compose, run: NamedRun) -> Document:
-    """Returns the document of a run, composed once."""
-    if compose not in run.documents:
-        journal = run.journal
-        run.documents[compose] = compose(
-            RunContent(
-                *(journal.header, journal.results, journal.footer, run.notes, journal.profile),
-                paths=journal.paths,
-                traces=journal.traces,
-            )
-        )
-    document: Document = run.documents[compose]
-    return document
-
-
-class DocumentText(Exporter[Any]):
-    """Writes the head, then the blocks of each part that is complete, then the rest at the end.
-
-    ``part``, ``in_order``: as those of ReportKind. A document without parts is written at the end.
-    Without ``keeps_samples``, raw samples are not held in memory: results may be many.
-    """
-
-    explains_at_end = True
-
-    def __init__(
-        self,
-        compose: Compose,
-        view: View,
-        part: Part | None = None,
-        *,
-        in_order: bool = False,
-        keeps_samples: bool = True,
-    ) -> None:
-        self._compose = compose
+    def __init__(self, view: View) -> None:
         self._view = view
-        self._part = part
-        self._in_order = in_order
-        self._keeps_samples = keeps_samples
-        self._header: Header | None = None
-        self._profile: Profile | None = None
-        self._paths: list[Paths] = []
-        self._explanations: dict[int, Explanation] = {}
-        self._results: list[Any] = []
-        self._unwritten: dict[Hashable, list[Any]] = {}
         self._continued = ""
 
-    def profile(self, profile: Profile) -> None:
-        """Receives what a profile contains besides its operations."""
-        self._profile = profile
-
-    def connect(self, paths: Paths) -> None:
-        """Receives the paths of a library for the end."""
-        self._paths.append(paths)
-
-    def begin(self, header: Header) -> str:
-        """Returns the head: devices, links, libraries, the method; and the opening blocks."""
-        self._header = header
-        document = self._document([], None)
-        if not document.in_parts:
-            self._part = None
-        lines = opening_lines(header, document.noun, document.method, self._paint, self._columns)
-        lines = [*self._head(document, lines), *self._blocks(document.opening)]
-        return "".join(f"{line}\n" for line in lines)
-
-    def add(self, result: Any) -> str:
-        """Returns the blocks of parts that the result completes; empty if it completes none."""
-        if not self._keeps_samples:
-            result = without_samples(result)
-        self._results.append(result)
-        if self._part is None:
-            return ""
-        key, number = self._part(result)
-        text = ""
-        if self._in_order and key not in self._unwritten:
-            text = "".join(map(self._written, self._unwritten.values()))
-            self._unwritten.clear()
-        own = self._unwritten.setdefault(key, [])
-        own.append(result)
-        return text if len(own) < number else text + self._written(self._unwritten.pop(key))
-
-    def _written(self, part: Sequence[Any]) -> str:
-        document = self._document(part, None, is_whole=False)
-        lines = (*self._blocks(document.blocks), *self._notes(document))
-        return "".join(f"{line}\n" for line in lines)
-
-    def explain(self, explanation: Explanation) -> None:
-        """Receives what ran for the results of an item, for the end."""
-        self._explanations[explanation.index] = explanation
-
-    def end(self, footer: Footer | None) -> str:
-        """Returns the rest of the document."""
-        for result in self._results if self._explanations else ():
-            if (explanation := self._explanations.get(result.index)) is not None:
-                result.explain(explanation)
-        whole = self._document(self._results, footer)
-        unwritten = [one for part in self._unwritten.values() for one in part]
-        rest = whole
-        if self._part is not None and len(unwritten) < len(self._results):
-            rest = self._document(unwritten, footer, is_whole=False)
-        lines = self._blocks(rest.blocks)
-        for block in whole.closing:
-            lines += self._blocks([block])
-            if isinstance(block, Table) and block.notes:
-                lines += self._below(map(self._line, block.notes))
-        if last := [*self._notes(rest), *self._statements(whole)]:
+    def whole(self, document: Document) -> str:
+        """Returns a document that is not of one run, with the notes of each table below it."""
+        lines = [self._paint(plain(document.title), "bold")]
+        for block in document.all_blocks:
+            lines += self.block_with_notes(block)
+        if last := [*self.statements(document)]:
             lines += ["", *last]
-        if (footer is None or footer.message) and not whole.states_end:
-            lines += self._early(ending_line(footer))
         return "".join(f"{line}\n" for line in lines)
 
-    def _document(
-        self, results: Sequence[Any], footer: Footer | None, *, is_whole: bool = True
-    ) -> Document:
-        assert self._header is not None
-        content = RunContent(
-            *(self._header, results, footer, self._view.references, self._profile),
-            paths=self._paths,
-            is_whole=is_whole,
-        )
-        return self._compose(content)
+    def block_with_notes(self, block: Block) -> list[str]:
+        """Returns the lines of a block; the notes of a table are below it."""
+        notes = map(self._line, block.notes) if isinstance(block, Table) and block.notes else ()
+        return [*self.blocks([block]), *self._below(notes)]
 
-    def _notes(self, document: Document) -> Iterator[str]:
+    def head(self, header: Header, document: Document) -> list[str]:
+        """Returns the lines before the results of a run: devices, links, libraries, the method."""
+        return opening_lines(header, document.noun, document.method, self._paint, self._columns)
+
+    def notes(self, document: Document) -> Iterator[str]:
+        """Yields the notes of all tables."""
         for block in document.blocks:
             if isinstance(block, Table):
                 yield from map(self._line, block.notes)
 
-    def _statements(self, document: Document) -> Iterator[str]:
+    def statements(self, document: Document) -> Iterator[str]:
+        """Yields figures, findings, notes and the outcome."""
         yield from map(self._line, document.figures)
         subject = ""
         for one in document.findings:
@@ -325,10 +226,8 @@ class DocumentText(Exporter[Any]):
     def _columns(self) -> int | None:
         return self._view.columns
 
-    def _head(self, document: Document, lines: list[str]) -> list[str]:
-        return lines
-
-    def _blocks(self, blocks: Sequence[Block]) -> list[str]:
+    def blocks(self, blocks: Sequence[Block]) -> list[str]:
+        """Returns the lines of blocks."""
         found: list[str] = []
         for block in blocks:
             match block:
@@ -343,8 +242,7 @@ class DocumentText(Exporter[Any]):
                         heads = [self._paint(head, "dim") for head in heads]
                         found += ["", self._paint(title, "bold"), *heads, *rows]
                 case Facts():
-                    for label, text in block.rows:
-                        found += labelled(label, [text])
+                    found += labelled(block.rows)
                 case Heat():
                     found += self._heats(self._group_of(blocks, block))
                 case Lines() if block.in_texts:
@@ -380,12 +278,25 @@ class DocumentText(Exporter[Any]):
         before, self._continued = self._continued, series
         return bool(before) and before == self._continued
 
-    def _early(self, reason: str) -> list[str]:
+    def early(self, reason: str) -> list[str]:
+        """Returns why the run ended early."""
         return [self._paint(f"  ended early: {reason}", "red")]
 
 
-class DocumentMarkdown(DocumentText):
+class MarkdownLines(TextLines):
     """The same as Markdown."""
+
+    def whole(self, document: Document) -> str:
+        """Returns a document that is not of one run, its statements first and details last."""
+        lines = [f"# {escape(document.title)}", "", *self.statements(document)]
+        for block in sorted(document.all_blocks, key=_is_detail):
+            lines += self.block_with_notes(block)
+        return "".join(f"{line}\n" for line in lines)
+
+    def head(self, header: Header, document: Document) -> list[str]:
+        """Returns the same as a block of text, and the host."""
+        lines = [*super().head(header, document), *host_lines(header)]
+        return [f"# {document.title}", "", "```text", *lines, "```"]
 
     @property
     def _paint(self) -> Paint:
@@ -395,25 +306,26 @@ class DocumentMarkdown(DocumentText):
     def _columns(self) -> int | None:
         return None
 
-    def _head(self, document: Document, lines: list[str]) -> list[str]:
-        assert self._header is not None
-        lines = [*lines, *host_lines(self._header)]
-        return [f"# {document.title}", "", "```text", *lines, "```"]
-
     def _below(self, notes: Iterable[str]) -> list[str]:
-        return ["", *notes]
+        found = [*notes]
+        return ["", *found] if found else []
 
     def _line(self, text: str, style: str = "", depth: int = 0) -> str:
         return f"{'  ' * depth}- {escape(text)}"
 
-    def _blocks(self, blocks: Sequence[Block]) -> list[str]:
+    def blocks(self, blocks: Sequence[Block]) -> list[str]:
+        """Returns the lines of blocks."""
         found: list[str] = []
         for block in blocks:
             match block:
+                case Table() if block.is_detail:
+                    summary = f"<details><summary>{escape(block.title)}</summary>"
+                    table = (*_head_of(block), *_rows(block))
+                    found += ["", summary, "", *table, "", "</details>"]
                 case Table():
                     if not self._continues(block):
                         found += ["", f"## {escape(block.title)}", "", *_head_of(block)]
-                    found += map(_row, block.single_lines())
+                    found += _rows(block)
                 case Facts():
                     found += ["", *(self._line(f"{label}: {text}") for label, text in block.rows)]
                 case Heat():
@@ -440,17 +352,21 @@ class DocumentMarkdown(DocumentText):
             table = Table(heat.title, head, rows, "<" + ">" * len(heat.columns))
             found += ["", f"**{escape(heat.caption)}**"] if heat.group else []
             if heat.columns:
-                found += ["", *_head_of(table), *map(_row, table.single_lines())]
+                found += ["", *_head_of(table), *_rows(table)]
             found += ["", *map(self._line, heat.reasons)] if heat.reasons else []
         return found
 
-    def _early(self, reason: str) -> list[str]:
+    def early(self, reason: str) -> list[str]:
+        """Returns why the run ended early."""
         return ["", f"Ended early: {escape(reason)}"]
 
 
 def _lines_of_table(table: Table) -> list[str]:
-    rows = map(_row, table.single_lines())
-    return ["", f"## {escape(table.title)}", "", *_head_of(table), *rows]
+    return ["", f"## {escape(table.title)}", "", *_head_of(table), *_rows(table)]
+
+
+def _is_detail(block: Block) -> bool:
+    return isinstance(block, Table) and block.is_detail
 
 
 def _head_of(table: Table) -> Iterator[str]:
@@ -458,5 +374,139 @@ def _head_of(table: Table) -> Iterator[str]:
     yield f"|{'|'.join('---:' if side == '>' else '---' for side in table.sides)}|"
 
 
+def _rows(table: Table) -> Iterator[str]:
+    return (_row(cells) for _, cells in table.single_lines())
+
+
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(map(escape, cells))} |"
+
+
+Compose = Callable[[RunContent], Document]
+Part = Callable[[Any], tuple[Hashable, int]]
+
+
+def document_of(compose: Compose, run: NamedRun) -> Document:
+    """Returns the document of a run, composed once."""
+    if compose not in run.documents:
+        journal = run.journal
+        run.documents[compose] = compose(
+            RunContent(
+                *(journal.header, journal.results, journal.footer, run.notes, journal.profile),
+                paths=journal.paths,
+                traces=journal.traces,
+            )
+        )
+    document: Document = run.documents[compose]
+    return document
+
+
+class DocumentText(Exporter[Any]):
+    """Writes the head, then the blocks of each part that is complete, then the rest at the end.
+
+    ``part``, ``in_order``: as those of ReportKind. A document without parts is written at the end.
+    Without ``keeps_samples``, raw samples are not held in memory: results may be many.
+    """
+
+    explains_at_end = True
+    renderer: ClassVar[type[TextLines]] = TextLines
+
+    def __init__(
+        self,
+        compose: Compose,
+        view: View,
+        part: Part | None = None,
+        *,
+        in_order: bool = False,
+        keeps_samples: bool = True,
+    ) -> None:
+        self._compose = compose
+        self._view = view
+        self._lines = self.renderer(view)
+        self._part = part
+        self._in_order = in_order
+        self._keeps_samples = keeps_samples
+        self._header: Header | None = None
+        self._profile: Profile | None = None
+        self._paths: list[Paths] = []
+        self._explanations: dict[int, Explanation] = {}
+        self._results: list[Any] = []
+        self._unwritten: dict[Hashable, list[Any]] = {}
+
+    def profile(self, profile: Profile) -> None:
+        """Receives what a profile contains besides its operations."""
+        self._profile = profile
+
+    def connect(self, paths: Paths) -> None:
+        """Receives the paths of a library for the end."""
+        self._paths.append(paths)
+
+    def begin(self, header: Header) -> str:
+        """Returns the head: devices, links, libraries, the method; and the opening blocks."""
+        self._header = header
+        document = self._document([], None)
+        if not document.in_parts:
+            self._part = None
+        lines = [*self._lines.head(header, document), *self._lines.blocks(document.opening)]
+        return "".join(f"{line}\n" for line in lines)
+
+    def add(self, result: Any) -> str:
+        """Returns the blocks of parts that the result completes; empty if it completes none."""
+        if not self._keeps_samples:
+            result = without_samples(result)
+        self._results.append(result)
+        if self._part is None:
+            return ""
+        key, number = self._part(result)
+        text = ""
+        if self._in_order and key not in self._unwritten:
+            text = "".join(map(self._written, self._unwritten.values()))
+            self._unwritten.clear()
+        own = self._unwritten.setdefault(key, [])
+        own.append(result)
+        return text if len(own) < number else text + self._written(self._unwritten.pop(key))
+
+    def _written(self, part: Sequence[Any]) -> str:
+        document = self._document(part, None, is_whole=False)
+        lines = (*self._lines.blocks(document.blocks), *self._lines.notes(document))
+        return "".join(f"{line}\n" for line in lines)
+
+    def explain(self, explanation: Explanation) -> None:
+        """Receives what ran for the results of an item, for the end."""
+        self._explanations[explanation.index] = explanation
+
+    def end(self, footer: Footer | None) -> str:
+        """Returns the rest of the document."""
+        for result in self._results if self._explanations else ():
+            if (explanation := self._explanations.get(result.index)) is not None:
+                result.explain(explanation)
+        whole = self._document(self._results, footer)
+        unwritten = [one for part in self._unwritten.values() for one in part]
+        rest = whole
+        if self._part is not None and len(unwritten) < len(self._results):
+            rest = self._document(unwritten, footer, is_whole=False)
+        lines = self._lines.blocks(rest.blocks)
+        for block in whole.closing:
+            lines += self._lines.block_with_notes(block)
+        if last := [*self._lines.notes(rest), *self._lines.statements(whole)]:
+            lines += ["", *last]
+        if (footer is None or footer.message) and not whole.states_end:
+            lines += self._lines.early(ending_line(footer))
+        return "".join(f"{line}\n" for line in lines)
+
+    def _document(
+        self, results: Sequence[Any], footer: Footer | None, *, is_whole: bool = True
+    ) -> Document:
+        assert self._header is not None
+        content = RunContent(
+            *(self._header, results, footer, self._view.references, self._profile),
+            paths=self._paths,
+            is_whole=is_whole,
+        )
+        return self._compose(content)
+
+
+class DocumentMarkdown(DocumentText):
+    """The same as Markdown."""
+
+    renderer = MarkdownLines

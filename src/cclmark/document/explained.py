@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from cclmark.base.printable import plain
@@ -53,30 +53,24 @@ class Choices:
         return [*rows, *(indent + remark for remark in self.remarks)]
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What ran for one operation. ``sources``: of this information, empty if it is unknown."""
-
-    title: str
-    sources: str
-    choices: Choices
-
-    @property
-    def head(self) -> str:
-        """The title with the sources."""
-        return head_of(self.title, self.sources)
-
-
 def explained_lines(results: Iterable[CaseResult]) -> list[str]:
     """Returns a block of lines for each operation; empty if no result has an explanation."""
     lines: list[str] = []
-    for one in what_ran(results):
-        lines += [f"  {one.head}", *one.choices.lines("    ")]
+    for title, choices in _what_ran(results):
+        lines += [f"  {title}", *choices.lines("    ")]
     return lines
 
 
-def what_ran(results: Iterable[CaseResult]) -> list[Ran]:
-    """Returns what ran for each operation of the results with an explanation."""
+def ran_tables(results: Iterable[CaseResult]) -> list[Table]:
+    """Returns a table for each operation, which pages have in a section of their own."""
+    return [
+        Table(title, ("sizes", "what ran"), found.rows, "><", found.remarks, on_page=False)
+        for title, found in _what_ran(results)
+    ]
+
+
+def _what_ran(results: Iterable[CaseResult]) -> Iterator[tuple[str, Choices]]:
+    """The title and what ran for each operation of the results with an explanation."""
     sections: dict[tuple[object, ...], Entries] = {}
     for result in results:
         if result.explanation is not None and result.cycle == 0:
@@ -84,11 +78,8 @@ def what_ran(results: Iterable[CaseResult]) -> list[Ran]:
             sizes = sections.setdefault(_section(case), {})
             _, placed = sizes.setdefault(case.size_bytes, (case, {}))
             placed[case.placement] = result.explanation
-    found = []
     for sizes in sections.values():
-        title, sources = title_and_sources(list(sizes.values()))
-        found.append(Ran(title, sources, choices_of(sizes)))
-    return found
+        yield head_of(*title_and_sources(list(sizes.values()))), choices_of(sizes)
 
 
 def _section(case: Case) -> tuple[object, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from cclmark.document.columns import Cell, Column, ColumnKind, Layout
+from cclmark.document.columns import Cell, Column, ColumnKind, Layout, csv_line
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.report_kind import RunLabels
@@ -78,6 +78,13 @@ class Field:
             return value * factor if isinstance(value, float) else value
 
         return scaled
+
+
+def csv_lines(fields: Sequence[Field], rows: Iterable[Any]) -> Iterator[str]:
+    """Yields the lines of a CSV file: the head, then the fields of each of ``rows``."""
+    yield csv_line([one.key for one in fields])
+    for row in rows:
+        yield csv_line([one.cell(row) for one in fields])
 
 
 def _gauge_unit(name: str) -> str:

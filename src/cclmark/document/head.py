@@ -38,21 +38,7 @@ def opening_lines(
     title = f"cclmark {header.cclmark_version}"
     what = [counted(number, noun)] if number else []
     what += [f"on {where}"] if (where := _where(header)) else []
-    lines: list[str] = []
-    if header.imported is not None:
-        lines += labelled("imported", [origin_of(header.imported)])
-    lines += labelled("devices", device_lines(header.devices, header.machine.vendor_driver))
-    lines += labelled("binding", binding_lines(header))
-    lines += labelled("links", link_lines(header.links))
-    lines += labelled(
-        "library",
-        [
-            f"{library.name} {library.version}  {library.path}".rstrip()
-            for library in header.libraries
-        ],
-    )
-    lines += labelled("buffers", buffer_lines(header))
-    lines += labelled("method", [method])
+    lines = labelled([*head_facts(header), ("method", method)])
     notices = [f"  notice     {text}" for text in header.notices]
     if width is not None:
         lines, notices = (
@@ -72,13 +58,27 @@ def _where(header: Header) -> str:
     return f"{len(names)} hosts ({', '.join(names[:_MOST_HOSTS])}{more}){started}"
 
 
-def labelled(label: str, texts: Sequence[str]) -> list[str]:
-    """Returns lines with ``label`` before the first one; the others are indented by its width."""
-    return [
-        f"  {label if number == 0 else '':<{_LABEL - 2}}  {text}"
-        for number, text in enumerate(texts)
-        if text
-    ]
+def head_facts(header: Header) -> list[tuple[str, str]]:
+    """Returns the origin of imported results, devices, binding, links, libraries and buffers."""
+    texts = {
+        "imported": [] if header.imported is None else [origin_of(header.imported)],
+        "devices": device_lines(header.devices, header.machine.vendor_driver),
+        "binding": binding_lines(header),
+        "links": link_lines(header.links),
+        "library": [f"{one.name} {one.version}  {one.path}".rstrip() for one in header.libraries],
+        "buffers": buffer_lines(header),
+    }
+    return [(label, text) for label, own in texts.items() for text in own]
+
+
+def labelled(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Returns a line for each row with a text; equal labels that follow each other appear once."""
+    lines, before = [], ""
+    for label, text in rows:
+        if text:
+            lines.append(f"  {'' if label == before else label:<{_LABEL - 2}}  {text}")
+            before = label
+    return lines
 
 
 def host_lines(header: Header) -> list[str]:
@@ -91,7 +91,7 @@ def host_lines(header: Header) -> list[str]:
         f"{machine.system}, kernel {machine.kernel}" if machine.kernel else "",
         f"started {header.started_at}" if header.started_at else "",
     ]
-    return labelled("host", ["; ".join(filter(None, texts))])
+    return labelled([("host", "; ".join(filter(None, texts)))])
 
 
 def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]:

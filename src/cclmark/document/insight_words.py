@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from cclmark.base.printable import plain
+from cclmark.document.blocks import Finding
 from cclmark.document.text import BYTES_PER_GB
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
@@ -85,6 +87,13 @@ def sentence(text: str) -> str:
 def ended(text: str) -> str:
     """Returns the text with a full stop."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def in_sentences(one: Finding) -> Finding:
+    """Returns the finding with its subject and advice in sentences, as pages have it."""
+    text = f"{one.subject}: {one.sentence}" if one.subject else one.sentence
+    advice = sentence(one.advice) if one.advice else ""
+    return replace(one, sentence=sentence(text), subject="", advice=advice, is_outcome=False)
 
 
 def first_line(text: str) -> str:

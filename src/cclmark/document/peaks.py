@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.links import link_limit
-from cclmark.document.blocks import Table
+from cclmark.document.blocks import Table, without_empty_columns
 from cclmark.document.head import definitions_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import share_text
@@ -18,7 +18,6 @@ from cclmark.work.sizes import format_size
 
 _MOST_NOTES = 12
 _MOST_RUNS = 12  # listed in a note
-_SHARES = ("link limit", "reference")
 _DEVICE = "device µs"
 
 
@@ -29,7 +28,6 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
     """
     rows = []
     named: list[CaseResult] = []
-    shown = dict.fromkeys(("link limit", "reference", _DEVICE), False)
     limits: dict[str, None] = {}
     references: dict[str, dict[str, list[str]]] = {}
     for run in runs:
@@ -45,7 +43,6 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
             cells = [f"{run.name}: {name}" if len(runs) > 1 else name]
             own = found.latency.device
             device = "" if own is None else format_time_us(own.summary.time_s)
-            shown[_DEVICE] |= bool(device)
             if not moves_data(found.operation):
                 cells += ["", "", "", "", "", format_time_us(latency.time_s), device, ""]
             else:
@@ -53,8 +50,6 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
                 assert peak is not None
                 share = f"{peak.busbw_bytes_per_s / limit:.0%}" if limit else ""
                 match = run.notes.match(found.peak, header)
-                shown["link limit"] |= bool(share)
-                shown["reference"] |= match is not None
                 if match is not None:
                     users = references.setdefault(match.name_and_differences, {})
                     users.setdefault(name, []).append(run.name)
@@ -71,23 +66,23 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
             rows.append(cells)
     if not rows:
         return None
-    heads = (
-        *("operation", "peak busbw GB/s", "at", "link limit", "reference"),
+    head = (
+        *("operation", "peak busbw GB/s", "at", "of link limit", "of reference"),
         *("half of peak from", "smallest message µs", _DEVICE, "size"),
     )
-    kept = [place for place, name in enumerate(heads) if shown.get(name, True)]
-    return Table(
+    has_limit, has_device = any(row[3] for row in rows), any(row[-2] for row in rows)
+    table = Table(
         "Peak bus bandwidth and time of the smallest message",
-        [f"of {heads[place]}" if heads[place] in _SHARES else heads[place] for place in kept],
-        [[row[place] for place in kept] for row in rows],
-        "<" + ">" * (len(kept) - 1),
+        head,
+        rows,
+        "<" + ">" * (len(head) - 1),
         [
             *staged_legend(named),
             *_mixed_peaks([run.journal.header for run in runs if run.findings]),
-            *([f"Link limit: {' or '.join(limits)} GB/s."] if shown["link limit"] else []),
+            *([f"Link limit: {' or '.join(limits)} GB/s."] if has_limit else []),
             *(
                 ["device µs: the time of the device alone, where launches set the cost of a call."]
-                if shown[_DEVICE]
+                if has_device
                 else []
             ),
             *(
@@ -96,6 +91,7 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
             ),
         ],
     )
+    return without_empty_columns(table)
 
 
 def _mixed_peaks(headers: Sequence[Header]) -> list[str]:

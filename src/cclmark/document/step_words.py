@@ -16,7 +16,6 @@ STEP = "step ms (95 %)"
 PARTS = ("compute", "exposed", "idle", "hidden", "communication")
 STEPS_TITLE = "steps, parts in ms"
 STEPS_HEAD = ("run", "program or model", "ranks", STEP, *PARTS)
-STEPS_NUMERIC = len(STEPS_HEAD) - 2
 _MS_PER_S = 1e3
 _LARGE_DIFFERENCE = 0.05  # of the mean step to the median one
 

@@ -41,6 +41,11 @@ def format_time_us(time_s: float) -> str:
     return f"{time_us:.1f}" if time_us < 1e6 else f"{time_us:.0f}"
 
 
+def us_text(time_s: float | None) -> str:
+    """The time in microseconds; ``-`` if it is unknown."""
+    return "-" if time_s is None else format_time_us(time_s)
+
+
 def figure(value: float) -> str:
     """Formats two decimals, or three significant digits for values below 1."""
     return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"

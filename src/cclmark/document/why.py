@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from cclmark.analysis.irregularities import choice_changes
+from cclmark.document.blocks import Table
 from cclmark.document.text import format_time_us
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Explanation
@@ -15,28 +15,13 @@ from cclmark.work.sizes import format_size
 _MOST_OFF = 0.20  # of a prediction, before it is reported
 
 
-@dataclass(frozen=True)
-class Why:
-    """The predictions for one operation and placement.
+def prediction_tables(results: Iterable[CaseResult]) -> list[Table]:
+    """Returns a table for each operation and placement that has predictions.
 
-    ``rows``: cells of ``head`` for each size: size, measured time, its difference from the
-    prediction of the chosen algorithm, and the predictions in microseconds, the chosen one with an
-    asterisk. ``off``: whether that difference is reported, by row. ``remarks``: changes of the
-    choice, and the number of predictions that are off.
-    """
-
-    title: str
-    head: list[str]
-    rows: list[list[str]]
-    off: list[bool]
-    remarks: list[str]
-
-
-def predictions(results: Iterable[CaseResult]) -> list[Why]:
-    """Returns the predictions for the results that have them.
-
-    The measured time is the device's where launches determine the time of a call, since predictions
-    do not include launches.
+    A row has the size, the measured time, its difference from the prediction of the chosen
+    algorithm, and all predictions, the chosen one with an asterisk. The measured time is the
+    device's where launches determine the time of a call, since predictions do not include launches.
+    Pages have these tables in a section of their own.
     """
     sections: dict[tuple[object, ...], list[CaseResult]] = {}
     for result in results:
@@ -53,20 +38,24 @@ def predictions(results: Iterable[CaseResult]) -> list[Why]:
             )
             sections.setdefault(where, []).append(result)
     return [
-        _why(sorted(section, key=lambda one: one.case.size_bytes)) for section in sections.values()
+        _table(sorted(section, key=lambda one: one.case.size_bytes))
+        for section in sections.values()
     ]
 
 
-def _why(results: Sequence[CaseResult]) -> Why:
+def _table(results: Sequence[CaseResult]) -> Table:
     case = results[0].case
     title = " ".join(filter(None, (case.operation, case.dtype, case.reduction, case.placement)))
     names = list(dict.fromkeys(name for one in results for name in _explained(one).predicted_s))
-    return Why(
+    head = ("size", "measured", "off", *names)
+    return Table(
         f"{title} · {case.ccl}: predictions in µs (* chosen) beside the measured time",
-        ["size", "measured", "off", *names],
+        head,
         [_row(one, names) for one in results],
-        [_is_off(one) for one in results],
+        ">" * len(head),
         [*_changes(results), _summary(results)],
+        looks=[(row, 2, "look") for row, one in enumerate(results) if _is_off(one)],
+        on_page=False,
     )
 
 

@@ -11,7 +11,7 @@ takes time: commands without a history must not import it.
 - ``queries.py`` reads; text of a user is always a parameter of a statement.
 - ``history_model.py``: the values that are stored and returned, without SQL.
 - ``measured_noise.py``: the noise of a machine.
-- ``lists.py``: changes over time, and runs as a table, JSON and CSV.
+- ``lists.py``: changes over time as a document, and runs as a table, JSON and CSV.
 
 Start with ``store.py``. Users' view: docs/reference/history.md.
 """

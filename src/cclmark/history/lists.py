@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change, changes
 from cclmark.analysis.ratio import RunMedian
 from cclmark.analysis.run_noise import LAUNCHES, RunNoise, run_noise
 from cclmark.analysis.statistics import NORMAL_975, median
+from cclmark.document.blocks import Document, Finding, Severity, Table, TableColumn, table_of
 from cclmark.document.columns import csv_line
 from cclmark.document.paint import Paint, unpainted
-from cclmark.document.text import aligned, counted, escape, format_time_us
+from cclmark.document.text import aligned, counted, format_time_us
 from cclmark.history.history_model import Figure, SeriesKind, StoredRun, StoredSeries
 from cclmark.journal.item_results import AUTO, THROUGHPUT
 from cclmark.journal.resume import differing_settings
@@ -107,6 +109,11 @@ class TrendStep:
     changed: Sequence[tuple[Trend, Change]]
     differences: Sequence[str]
 
+    @property
+    def largest_first(self) -> list[tuple[Trend, Change]]:
+        """The changes in the order of their size."""
+        return sorted(self.changed, key=lambda one: -abs(math.log(one[1].ratio)))
+
 
 @dataclass(frozen=True)
 class Trends:
@@ -121,50 +128,71 @@ class Trends:
     threshold: float = THRESHOLD
 
 
-def trend_table(found: Trends, *, everything: bool, paint: Paint = unpainted) -> str:
-    """Returns a line for each series (only changed ones if series are many), and the changes."""
+def trend_document(found: Trends, *, everything: bool = True) -> Document:
+    """Composes the series (only changed ones if series are many), and the changes between runs."""
     shown = list(found.trends)
     if len(shown) > MOST_LINES and not everything:
         shown = [trend for trend in shown if trend.changes]
-    lines = [title_of(found)]
-    heading = group = ""
-    for trend in in_order(shown):
-        above = context_of(trend)
-        if above != heading:
-            heading, group = above, ""
-            lines += ["", paint(above, "bold")]
-        name = trend.series.thing.group_words()
-        if name != group:
-            group = name
-            head = f"{'size':>10} {'runs':>5} {'first µs':>11} {'last µs':>11}  course"
-            lines += [f"{name}", paint(head, "dim")]
-        lines.append(_row(trend, found.runs, paint))
-    for step in found.steps:
-        lines += ["", *_step_lines(step, paint)]
-    lines += ["", f"  {tally_of(found)}"]
-    if len(shown) < len(found.trends):
-        hidden = len(found.trends) - len(shown)
-        lines.append(f"  {hidden} series without a change are not shown: --all shows them")
-    return "\n".join(lines) + "\n"
+    hidden = len(found.trends) - len(shown)
+    rest = f"{hidden} series without a change are not shown: --all shows them"
+    return Document(
+        title_of(found),
+        "",
+        blocks=[*_tables(shown, found.steps)],
+        findings=[one for step in found.steps for one in _of_step(step)],
+        notes=[rest] if hidden else [],
+        outcome=tally_of(found),
+    )
 
 
-def trend_markdown(found: Trends) -> str:
-    """Returns the changes and the runs around them; series without a change are only counted."""
-    parts = [f"**{escape(title_of(found))}**: {escape(tally_of(found))}."]
-    for step in found.steps:
-        parts.append(f"### {escape(_between(step))}")
-        parts += ["\n".join(f"- {escape(text)}" for text in step.differences or _NOTHING)]
-        rows = [
-            "| case | size | before µs | after µs | ratio | 95 % interval | |",
-            "| :--- | ---: | ---: | ---: | ---: | :---: | :--- |",
-        ]
-        for trend, change in step.changed:
-            times = (format_time_us(change.before_s), format_time_us(change.after_s))
-            cells = [escape(case_of(trend)), trend.series.thing.size_words(), *times]
-            cells += [f"{change.ratio:.3f}", interval_of(change), verdict_of(change)]
-            rows.append(f"| {' | '.join(cells)} |")
-        parts.append("\n".join(rows))
-    return "\n\n".join(parts) + "\n"
+def _look_of(change: Change) -> Severity:
+    return "bad" if change.ratio > 1 else "good"
+
+
+_OF_SERIES = (
+    TableColumn("size", lambda trend: trend.series.thing.size_words(), ">"),
+    TableColumn("between", lambda trend: trend.series.thing.flow_words()),
+    TableColumn("runs", lambda trend: str(len(trend.runs)), ">"),
+    TableColumn("first µs", lambda trend: format_time_us(trend.times_s[0]), ">"),
+    TableColumn("last µs", lambda trend: format_time_us(trend.times_s[-1]), ">"),
+    TableColumn(
+        "course",
+        lambda trend: course_of(trend.times_s),
+        look=lambda trend: _look_of(trend.changes[-1]) if trend.changes else "",
+    ),
+)
+_OF_CHANGE = (
+    TableColumn("case", lambda one: case_of(one[0])),
+    TableColumn("size", lambda one: one[0].series.thing.size_words(), ">"),
+    TableColumn("before µs", lambda one: format_time_us(one[1].before_s), ">"),
+    TableColumn("after µs", lambda one: format_time_us(one[1].after_s), ">"),
+    TableColumn("after / before", lambda one: f"{one[1].ratio:.3f}", ">"),
+    TableColumn("95 % interval", lambda one: interval_of(one[1])),
+    TableColumn("verdict", lambda one: verdict_of(one[1]), look=lambda one: _look_of(one[1])),
+)
+
+
+def _tables(shown: Sequence[Trend], steps: Sequence[TrendStep]) -> Iterator[Table]:
+    """The series of each operation and machine, then the changes between runs."""
+    for (context, name), own in groupby(in_order(shown), heading_of):
+        yield table_of(f"{name} on {context}", _OF_SERIES, [*own], is_detail=True)
+    for step in steps:
+        yield table_of(_between(step), _OF_CHANGE, step.largest_first)
+
+
+def _of_step(step: TrendStep) -> Iterator[Finding]:
+    """The largest changes between two runs, and the other differences between these runs."""
+    where = _between(step)
+    kinds: tuple[tuple[str, Severity], ...] = (("slower", "look"), ("faster", "good"))
+    for word, severity in kinds:
+        if found := [one for one in step.largest_first if verdict_of(one[1]) == word]:
+            trend, change = found[0]
+            thing = trend.series.thing
+            most = f"{thing.group_words()}, {thing.size_words()}{mark_of(trend)}"
+            text = f"{len(found)} {word}, most of all {most}: {change.ratio:.3f} times as long"
+            yield Finding(word, severity, text, subject=where)
+    for text in step.differences or ("nothing that the journals record",):
+        yield Finding("differences", "note", f"differs: {text}", subject=where)
 
 
 def trend_json(found: Trends) -> str:
@@ -184,9 +212,6 @@ def trend_json(found: Trends) -> str:
         ],
     }
     return json.dumps(document, ensure_ascii=True) + "\n"
-
-
-_NOTHING = ("nothing that the journals record",)
 
 
 _FIGURES: dict[SeriesKind, str] = {"time": "time", "device": "device", "calls": "call"}
@@ -280,23 +305,14 @@ def context_of(trend: Trend) -> str:
     return f"{series.machine}{method}{clock}{_KINDS[series.kind]}"
 
 
+def heading_of(trend: Trend) -> tuple[str, str]:
+    """Returns what the series of a table share: the machine and method, and the operation."""
+    return context_of(trend), trend.series.thing.group_words()
+
+
 def mark_of(trend: Trend) -> str:
     """Returns which figure a series has, for a separate line; empty for the default figure."""
     return {"time": "", "device": " (device time)", "calls": " (cost of a call)"}[trend.series.kind]
-
-
-def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:
-    times = f"{format_time_us(trend.times_s[0]):>11} {format_time_us(trend.times_s[-1]):>11}"
-    row = f"{trend.series.thing.size_words():>10} {len(trend.runs):>5} {times}  "
-    row += course_of(trend.times_s)
-    if flows := trend.series.thing.flow_words():
-        row += f"  {flows}"
-    for change in trend.changes:
-        word = verdict_of(change)
-        since = started_of(runs[trend.ends_of(change)[1]])
-        text = f"{word} {change.ratio:.3f} ({interval_of(change)}) since {since}"
-        row += "  " + paint(text, "red" if change.ratio > 1 else "green")
-    return row
 
 
 def course_of(times_s: Sequence[float]) -> str:
@@ -308,22 +324,8 @@ def course_of(times_s: Sequence[float]) -> str:
     return "".join(_BLOCKS[round(((log - middle) / span + 0.5) * steps)] for log in logs)
 
 
-def _step_lines(step: TrendStep, paint: Paint) -> list[str]:
-    slower = [one for one in step.changed if one[1].ratio > 1]
-    faster = [one for one in step.changed if one[1].ratio <= 1]
-    lines = [paint(_between(step), "bold")]
-    for found, word, style in ((slower, "slower", "red"), (faster, "faster", "green")):
-        if found:
-            trend, change = max(found, key=lambda one: abs(math.log(one[1].ratio)))
-            thing = trend.series.thing
-            most = f"{thing.group_words()}, {thing.size_words()}{mark_of(trend)}"
-            text = f"{len(found)} {word}, most of all {most}: {change.ratio:.3f} times as long"
-            lines.append("  " + paint(text, style))
-    return lines + [f"  differs    {text}" for text in step.differences or _NOTHING]
-
-
 def _between(step: TrendStep) -> str:
-    return f"Between runs {name_of(step.before)} and {name_of(step.after)}"
+    return f"between runs {name_of(step.before)} and {name_of(step.after)}"
 
 
 def name_of(run: StoredRun) -> str:
@@ -430,22 +432,21 @@ def runs_csv(runs: Sequence[StoredRun]) -> str:
     return "".join(lines)
 
 
-def run_lines(run: StoredRun) -> list[str]:
-    """Returns the lines above a run's table: the fields that only the history contains."""
+def run_facts(run: StoredRun) -> list[tuple[str, str]]:
+    """Returns what the history knows of a run besides its figures."""
     end = "journal without an end" if run.exit_code is None else f"exit code {run.exit_code}"
-    lines = [f"run        {run.run_id}"]
-    if run.labels:
-        lines.append(f"labels     {', '.join(run.labels)}")
-    lines += [
-        f"started    {run.started_at}",
-        f"ended      {end}",
-        f"command    {run.command}",
-        f"journal    {run.source}",
-        f"added      {run.added_at}",
+    damaged = f"{counted(run.damaged_lines, 'line')} of the journal, left out"
+    return [
+        ("run", run.run_id),
+        ("labels", ", ".join(run.labels) or "none"),
+        ("started", run.started_at),
+        ("ended", end),
+        ("command", run.command),
+        ("journal", run.source),
+        ("added", run.added_at),
+        *([("continues", run.continues)] if run.continues else []),
+        *([("damaged", damaged)] if run.damaged_lines else []),
     ]
-    if run.damaged_lines:
-        lines.append(f"damaged    {counted(run.damaged_lines, 'line')} of the journal, left out")
-    return lines
 
 
 def started_of(run: StoredRun) -> str:

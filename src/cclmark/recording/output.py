@@ -19,6 +19,8 @@ from typing import TextIO
 from cclmark.base.errors import OutputError, UnreadError, UsageError
 from cclmark.base.printable import plain
 from cclmark.base.streams import patient_text
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
 from cclmark.journal.page_journals import file_of
 from cclmark.recording.standard_output import StandardOutput
 
@@ -67,6 +69,12 @@ class Output(StandardOutput):
         if not self.is_terminal:
             return None
         return shutil.get_terminal_size(fallback=(0, 0)).columns or None
+
+    @property
+    def view(self) -> View:
+        """How texts are written here."""
+        paint = ansi if self.takes_colours else unpainted
+        return View(paint=paint, columns=self.terminal_columns)
 
     def write_whole(self, text: str) -> None:
         """Writes the complete output: a file then holds all of it, or its old content.

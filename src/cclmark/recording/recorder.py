@@ -31,7 +31,6 @@ from cclmark.base.printable import plain, plain_lines, printable
 from cclmark.base.signals import deferred
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
 from cclmark.document.text import clock_text, counted
 from cclmark.journal.item_results import Result
@@ -499,9 +498,9 @@ def record(
     resumed = Resumed.read(resume, request) if resume is not None else None
     refuse_to_lose(output, [resume] if resume is not None else [])
     printed = Output(output)
-    paint = ansi if printed.takes_colours else unpainted
+    terminal = printed.view
     try:
-        exporter = exporter_of_run(replace(view, paint=paint, columns=printed.terminal_columns))
+        exporter = exporter_of_run(replace(view, paint=terminal.paint, columns=terminal.columns))
         if resumed is not None:
             if not resumed.remainder.pending:
                 code = _print_again(resumed, exporter, printed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import islice
 from typing import Any
@@ -16,7 +16,6 @@ from cclmark.document.device_labels import device_labels
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of, formats_of
 from cclmark.document.openmetrics import Metric, Series, labels_of, lines_of
-from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import Load, ReferenceNotes, no_references
 from cclmark.document.report_kind import RunLabels, View
 from cclmark.document.step_words import STEP_RUN_FIELDS
@@ -26,22 +25,19 @@ from cclmark.journal.schema import Header, Settings
 from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.kinds.registry import KINDS, report_kind
 
+_UNVIEWED = View()
+
 
 def replayed(
-    journal: Journal,
-    format: str,
-    *,
-    paint: Paint = unpainted,
-    columns: int | None = None,
-    references: Load = no_references,
+    journal: Journal, format: str, view: View = _UNVIEWED, references: Load = no_references
 ) -> Iterator[str]:
     """Yields the text in ``format``, one of formats_of the journal's kind, piece by piece.
 
-    ``columns``: the width of the terminal, None without one. ``references`` loads the references
-    compared with the peaks of tables. Raises UsageError for an inconsistent journal.
+    ``references`` loads the references compared with the peaks of tables. Raises UsageError for an
+    inconsistent journal.
     """
+    view = replace(view, journal=journal, references=ReferenceNotes(references))
     try:
-        view = View(journal, paint, columns, ReferenceNotes(references))
         yield from _pieces(journal, exporter_of(KINDS[journal.kind], format, view))
     except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
         raise UsageError(

@@ -15,7 +15,7 @@ from cclmark.document.head import (
     definitions_of,
     origin_of,
 )
-from cclmark.document.insight_words import MOST_NAMED, amount, listed, sentence
+from cclmark.document.insight_words import MOST_NAMED, amount, in_sentences, listed
 from cclmark.document.naming import NamedRun
 from cclmark.document.soundness import of_completeness
 from cclmark.journal.journal_file import Journal
@@ -144,13 +144,7 @@ def _of_document(compose: Compose, run: NamedRun) -> Iterator[Finding]:
     """Yields the findings of a document, and what is missing."""
     document = document_of(compose, run)
     missing = of_completeness(run.journal, [], with_end=not document.states_end)
-    yield from map(_in_sentences, [*document.findings, *missing])
-
-
-def _in_sentences(one: Finding) -> Finding:
-    text = f"{one.subject}: {one.sentence}" if one.subject else one.sentence
-    advice = sentence(one.advice) if one.advice else ""
-    return replace(one, sentence=sentence(text), subject="", advice=advice, is_outcome=False)
+    yield from map(in_sentences, [*document.findings, *missing])
 
 
 def headline(run: NamedRun) -> str:

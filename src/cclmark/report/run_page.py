@@ -17,9 +17,9 @@ from cclmark.document.chart_model import Chart, Heat, key_of, marked
 from cclmark.document.columns import Cell
 from cclmark.document.connection_words import connections_of, ring_text, transport_groups, tree_text
 from cclmark.document.document_text import Compose, document_of
-from cclmark.document.explained import RAN_NOTE, what_ran
-from cclmark.document.head import binding_lines, buffer_lines, device_lines, link_lines, origin_of
-from cclmark.document.insight_words import amount, capitalised, listed, sentence
+from cclmark.document.explained import RAN_NOTE, ran_tables
+from cclmark.document.head import head_facts, origin_of
+from cclmark.document.insight_words import amount, capitalised, listed, of_all_ranks, sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.drawings import (
     Diagram,
@@ -28,18 +28,17 @@ from cclmark.document.page.drawings import (
     StageBars,
     stage_bars,
 )
-from cclmark.document.page.page import Page, PageFacts, PageTable, Rows, Section, shortened
+from cclmark.document.page.page import Page, Rows, Section, shortened
 from cclmark.document.peaks import peaks_of
 from cclmark.document.remarks import left_out
 from cclmark.document.step_words import (
     STEPS_HEAD,
-    STEPS_NUMERIC,
     STEPS_TITLE,
     notes_of_steps,
     steps_row,
 )
 from cclmark.document.text import counted
-from cclmark.document.why import predictions
+from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import HEADER_BEGIN, Journal, with_checksum, without_checksum
 from cclmark.journal.page_journals import (
     JOURNALS_ID,
@@ -192,15 +191,15 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
     keys: set[str] = set()
     for run, mark, name in _marked(runs):
         document = document_of(compose, run)
-        tables: list[PageTable] = []
+        tables: list[Table] = []
         bars: list[StageBars] = []
         charts: list[Chart] = []
         facts: list[tuple[str, str]] = []
-        for block in (*document.opening, *document.blocks, *document.closing):
+        for block in document.all_blocks:
             match block:
                 case Table():
                     if block.on_page:
-                        tables.append(page_table(block))
+                        tables.append(block)
                 case Bars():
                     bars.append(_bars(block))
                 case Stages():
@@ -227,29 +226,22 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
                     [*document.notes, *([sentence(document.outcome)] if document.outcome else [])],
                     charts=marked(charts, mark),
                     tables=tables,
-                    facts=[PageFacts("", facts)] if facts else [],
+                    facts=[Facts(facts)] if facts else [],
                     bars=bars,
                 )
             )
     return found
 
 
-def _add_heat(heat: Heat, charts: list[Chart], tables: list[PageTable]) -> None:
+def _add_heat(heat: Heat, charts: list[Chart], tables: list[Table]) -> None:
     """Adds a chart; of devices without any value a table, unless it has too many columns."""
     notes = [*heat.meaning, *heat.notes, *heat.reasons]
     if not heat.of_devices or any(value is not None for row in heat.values for value in row):
         charts.append(replace(heat, notes=notes))
     elif not heat.is_detail and 0 < len(heat.columns) <= _MOST_COLUMNS:
         rows = [[name, *texts] for name, texts in zip(heat.rows, heat.texts, strict=True)]
-        tables.append(PageTable(heat.title, [heat.column_title, *heat.columns], rows, notes=notes))
-
-
-def page_table(table: Table) -> PageTable:
-    """Returns the table as pages have it."""
-    numeric = len(table.sides) - len(table.sides.rstrip(">"))
-    return PageTable(
-        capitalised(table.title), table.full_head(), table.single_lines(), numeric, table.notes
-    )
+        head = [heat.column_title, *heat.columns]
+        tables.append(Table(heat.title, head, rows, "<" * len(head), notes))
 
 
 def _bars(bars: Bars) -> StageBars:
@@ -290,12 +282,8 @@ def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
             ("memory", format_size(machine.memory_bytes)),
         ]
         if header.imported is not None:  # another tool reports few of these fields
-            rows = [("imported", origin_of(header.imported))]
-        rows += [("devices", line) for line in device_lines(header.devices, machine.vendor_driver)]
-        rows += [("binding", line) for line in binding_lines(header)]
-        rows += [("links", line) for line in link_lines(header.links) if line]
-        rows += [(f"library {one.name}", f"{one.version}  {one.path}") for one in header.libraries]
-        rows += [("buffers", line) for line in buffer_lines(header)]
+            rows = []
+        rows += head_facts(header)
         rows += [
             (
                 "another host",
@@ -304,15 +292,15 @@ def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
             for one in header.hosts[1:]
         ]
         rows += [("notice", text) for text in header.notices]
-        facts.append(PageFacts(f"Machine and libraries{name}", rows))
+        facts.append(Facts(rows, f"Machine and libraries{name}"))
         if header.environment:
             environment.append(
-                PageFacts(
-                    run.name if len(runs) > 1 else "",
+                Facts(
                     [(key, _cut(value)) for key, value in sorted(header.environment.items())],
+                    run.name if len(runs) > 1 else "",
                 )
             )
-        method.append(PageFacts(run.name if len(runs) > 1 else "", _method_rows(run)))
+        method.append(Facts(_method_rows(run), run.name if len(runs) > 1 else ""))
     sections = [Section("machine", "Machine", facts=facts)]
     if environment:
         sections.append(Section("environment", "Environment", facts=environment))
@@ -404,13 +392,9 @@ def steps_sections(runs: Sequence[NamedRun]) -> list[Section]:
             named += [(run.name, one) for one in step_runs(run.journal)]
     if len({name for name, _ in named}) < 2:
         return []
-    table = PageTable(
-        STEPS_TITLE.capitalize(),
-        STEPS_HEAD,
-        [steps_row(name, one) for name, one in named],
-        STEPS_NUMERIC,
-        notes_of_steps(named),
-    )
+    rows = [steps_row(name, one) for name, one in named]
+    sides = "<<" + ">" * (len(STEPS_HEAD) - 2)
+    table = Table(STEPS_TITLE, STEPS_HEAD, rows, sides, notes_of_steps(named))
     return [Section("steps", "Steps", tables=[table])]
 
 
@@ -455,7 +439,6 @@ def _timeline_place(trace: Trace) -> str:
 _MOST_RANKS = 64  # in a drawing
 _MOST_SHAPES = 4  # rings, and trees, that are drawn
 _MOST_TRANSPORTS = 6
-_SIZES = ("size", "what ran")
 _UNKNOWN = "unknown"
 
 
@@ -463,11 +446,8 @@ def ran_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section for each run in which something was explained."""
     sections = []
     for run, mark, name in _marked(runs):
-        tables = [
-            *_choice_tables(run.journal),
-            *_variant_tables(run.journal),
-            *_prediction_tables(run.journal),
-        ]
+        cases = of_all_ranks(run.journal)
+        tables = [*ran_tables(cases), *_variant_tables(run.journal), *prediction_tables(cases)]
         facts, diagrams = _connections(run.journal)
         if tables or facts:
             sections.append(
@@ -483,14 +463,7 @@ def ran_sections(runs: Sequence[NamedRun]) -> list[Section]:
     return sections
 
 
-def _choice_tables(journal: Journal) -> list[PageTable]:
-    return [
-        PageTable(one.head, _SIZES, one.choices.rows, notes=one.choices.remarks)
-        for one in what_ran(case for case in journal.cases if case.case.pair is None)
-    ]
-
-
-def _variant_tables(journal: Journal) -> list[PageTable]:
+def _variant_tables(journal: Journal) -> list[Table]:
     """What ran with each variant at each size, a table for each operation; none if unknown."""
     experiment = experiment_of(journal.of(TrialResult), journal.header.settings.timing)
     tables = []
@@ -505,7 +478,8 @@ def _variant_tables(journal: Journal) -> list[PageTable]:
             rows.append([variant_name(variant), *ran])
         if any(cell not in ("", _UNKNOWN) for row in rows for cell in row[1:]):
             head = ["variant", *map(size_text, cases)]
-            tables.append(PageTable(cases[0].series().group_words(), head, rows))
+            title = cases[0].series().group_words()
+            tables.append(Table(title, head, rows, "<" * len(head)))
     return tables
 
 
@@ -513,14 +487,7 @@ def _ran(explanation: Explanation | None) -> str:
     return "" if explanation is None else explanation.choice_with_channels or _UNKNOWN
 
 
-def _prediction_tables(journal: Journal) -> list[PageTable]:
-    return [
-        PageTable(one.title, one.head, one.rows, len(one.head), one.remarks)
-        for one in predictions(case for case in journal.cases if case.case.pair is None)
-    ]
-
-
-def _connections(journal: Journal) -> tuple[list[PageFacts], list[Diagram]]:
+def _connections(journal: Journal) -> tuple[list[Facts], list[Diagram]]:
     facts, diagrams = [], []
     for paths in journal.paths:
         found = connections_of(journal.header, paths)
@@ -528,7 +495,7 @@ def _connections(journal: Journal) -> tuple[list[PageFacts], list[Diagram]]:
         rows = [("unknown", found.reason)] if found.reason else list(found.parts)
         rows += [("warning", text) for text in found.warnings]
         if rows:
-            facts.append(PageFacts(title, rows))
+            facts.append(Facts(rows, title))
         if not found.reason:
             diagrams += diagrams_of(journal.header, paths)
     return facts, diagrams
@@ -606,7 +573,7 @@ def page_of(runs: Sequence[NamedRun], title: str = "", *, embeds: bool = True) -
             *machine_sections(runs),
         ],
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
-        peaks=None if (peaks := peaks_of(runs)) is None else page_table(peaks),
+        peaks=peaks_of(runs),
         made_by=f"{_made_by(runs)} {note}".rstrip(),
         embedded=texts,
     )

@@ -12,18 +12,18 @@ from cclmark.analysis.run_noise import OwnNoiseOf
 from cclmark.base.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.base.printable import plain
 from cclmark.cli.compare.command import CompareFlags
+from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.figures import MARGIN, Side
 from cclmark.comparison.gate import GateOutcome, judge
 from cclmark.comparison.words import (
     Comparison,
     comparison_json,
-    comparison_lines,
-    comparison_markdown,
     comparison_of,
     require_figures,
 )
-from cclmark.document.paint import ansi, unpainted
+from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.remarks import lacking
+from cclmark.document.report_kind import View
 from cclmark.history.store import noise_of_machines
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.page_journals import expanded
@@ -152,7 +152,7 @@ def compare_journals(flags: CompareFlags) -> int:
     def printed(to: Output) -> Sequence[str]:
         if flags.format == "html" and to.is_terminal:
             raise UsageError("--format html writes a page: set its file with -O FILE.html")
-        return [_printed(comparisons, flags.format, colours=to.takes_colours)]
+        return [_printed(comparisons, flags.format, to.view)]
 
     print_out(output, printed)
     if flags.fail_if_slower is None:
@@ -235,7 +235,7 @@ def _id_of(run: Journal) -> str:
     return f" ({run.header.run_id})" if run.header.run_id else ""
 
 
-def _printed(comparisons: Sequence[Comparison], format: str, *, colours: bool) -> str:
+def _printed(comparisons: Sequence[Comparison], format: str, view: View) -> str:
     if format == "json":
         return comparison_json(comparisons)
     if format == "html":
@@ -243,8 +243,5 @@ def _printed(comparisons: Sequence[Comparison], format: str, *, colours: bool) -
         from cclmark.document.page.page import render
 
         return render(comparison_page(comparisons))
-    if format == "markdown":
-        return "\n".join(comparison_markdown(one) for one in comparisons)
-    paint = ansi if colours else unpainted
-    blocks = ["\n".join(comparison_lines(one, paint)) for one in comparisons]
-    return "\n\n".join(blocks) + "\n"
+    lines = (MarkdownLines if format == "markdown" else TextLines)(view)
+    return "\n".join(lines.whole(comparison_document(one)) for one in comparisons)

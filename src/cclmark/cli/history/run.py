@@ -24,7 +24,8 @@ from cclmark.cli.history.command import (
     ShowRunFlags,
     TrendFlags,
 )
-from cclmark.document.paint import ansi, unpainted
+from cclmark.document.document_text import MarkdownLines, TextLines
+from cclmark.document.head import labelled
 from cclmark.document.reference_notes import usual_references
 from cclmark.document.text import counted
 from cclmark.history.database import default_path
@@ -32,13 +33,12 @@ from cclmark.history.history_model import StoredRun, filter_of, moment
 from cclmark.history.lists import (
     Trend,
     Trends,
-    run_lines,
+    run_facts,
     runs_csv,
     runs_json,
     runs_table,
+    trend_document,
     trend_json,
-    trend_markdown,
-    trend_table,
     trends_of,
 )
 from cclmark.history.store import History
@@ -83,10 +83,8 @@ def trend_runs(flags: TrendFlags) -> int:
     def text(written: Output) -> Sequence[str]:
         if flags.format == "json":
             return [trend_json(shown)]
-        if flags.format == "markdown":
-            return [trend_markdown(shown)]
-        paint = ansi if written.takes_colours else unpainted
-        return [trend_table(shown, everything=flags.everything, paint=paint)]
+        lines = (MarkdownLines if flags.format == "markdown" else TextLines)(written.view)
+        return [lines.whole(trend_document(shown, everything=flags.everything))]
 
     _print(flags, text, history)
     allowed = flags.fail_if_slower
@@ -251,7 +249,7 @@ def list_runs(flags: ListRunsFlags) -> int:
             return [runs_json(found, total)]
         if flags.format == "csv":
             return [runs_csv(found)]
-        return [runs_table(found, total, ansi if written.takes_colours else unpainted)]
+        return [runs_table(found, total, written.view.paint)]
 
     _print(flags, text, history)
     return EXIT_OK
@@ -264,11 +262,9 @@ def show_runs(flags: ShowRunFlags) -> int:
     journal = history.journal(stored.run_id)
 
     def text(written: Output) -> Sequence[str]:
-        paint = ansi if written.takes_colours else unpainted
-        columns = written.terminal_columns
-        head = ["\n".join(run_lines(stored)) + "\n\n"] if format == "table" else []
-        again = replayed(journal, format, paint=paint, columns=columns, references=usual_references)
-        return [*head, *again]
+        lines = [*labelled(run_facts(stored)), ""] if format == "table" else []
+        found = replayed(journal, format, written.view, usual_references)
+        return [*(f"{line}\n" for line in lines), *found]
 
     _print(flags, text, history)
     for finding in unshown(journal, format):

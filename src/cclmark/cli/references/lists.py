@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Literal
 
 import msgspec
 
 from cclmark.analysis.statistics import median
-from cclmark.document.columns import Cell, csv_line
+from cclmark.document.blocks import Document, Severity, TableColumn, table_of
+from cclmark.document.fields import Field, csv_lines
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
-from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, escape, format_time_us
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, us_text
 from cclmark.references.match import reference_name
 from cclmark.references.reference import Reference, Source, devices_text
 from cclmark.references.reference_checks import Checked, below
 from cclmark.work.sizes import format_size
 
 _MOST_REASONS = 6
-_COLUMNS = (
-    *("case", "size_bytes", "time_us", "gbps", "reference", "reference_gbps", "reference_us"),
-    *("share", "exact", "judged", "remark", "by_device"),
-)
+_FEW_PAIRS = 4  # which are listed
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,50 @@ class ReferenceCheck:
     notes: ReferenceNotes
     least_share: float | None = None
 
+    @property
+    def least(self) -> float:
+        """The share below which a result is low."""
+        return NORMAL_FROM if self.least_share is None else self.least_share
 
-def check_lines(check: ReferenceCheck, paint: Paint = unpainted) -> list[str]:
-    """Returns a table for each operation, the legend of the references, and the counts."""
-    lines = [f"{check.name} against references"]
-    for name, group in _in_groups(check.found).items():
-        head = f"{'size':>10} {'time µs':>11} {'GB/s':>9} {'reference':>12} {'share':>9}"
-        lines += ["", paint(name, "bold"), paint(head, "dim")]
-        lines += [_row(check, one, paint) for one in group]
-    lines.append("")
-    lines += [paint(f"  {line}", "dim") for line in check.notes.legend()]
-    lines.append(f"  {tally(check)}")
-    lines += [f"  {text}" for text in (*_of_devices(check), *_reasons(check))]
-    return lines
+
+def check_document(check: ReferenceCheck) -> Document:
+    """Composes a table for each operation, the legend of the references, and the counts."""
+    least = check.least
+
+    def look(one: Checked) -> Severity | Literal[""]:
+        if one.bad or (below([one], least) and check.least_share is not None):
+            return "bad"
+        return "look" if below([one], least) else ""
+
+    def remark(one: Checked) -> str:
+        low = "low" if below([one], least) else ""
+        return one.bad or low or ("" if one.judged else "not judged")
+
+    columns = (
+        TableColumn("size", lambda one: one.thing.size_words(), ">"),
+        TableColumn("between", lambda one: one.thing.flow_words()),
+        TableColumn("time µs", lambda one: us_text(one.time_s), ">"),
+        TableColumn("GB/s", lambda one: f"{_gbps(one):.2f}" if one.bandwidth else "-", ">"),
+        TableColumn("reference", lambda one: "-" if one.match is None else one.match.figure, ">"),
+        TableColumn("share", lambda one: check.notes.cell(one.match), ">", look),
+        TableColumn("remark", remark, look=look),
+    )
+    tables = [
+        table_of(name, columns, group, is_detail=not any(map(look, group)))
+        for name, group in _in_groups(check.found).items()
+    ]
+    return Document(
+        f"{check.name} against references",
+        "",
+        tables,
+        notes=[*check.notes.legend(), *_of_devices(check), *_reasons(check)],
+        outcome=tally(check),
+        is_wrong=check.least_share is not None and any(map(look, check.found)),
+    )
+
+
+def _gbps(one: Checked) -> float | None:
+    return None if one.bandwidth is None else one.bandwidth / BYTES_PER_GB
 
 
 def _in_groups(found: Sequence[Checked]) -> dict[str, list[Checked]]:
@@ -61,7 +92,7 @@ def _in_groups(found: Sequence[Checked]) -> dict[str, list[Checked]]:
 
 def tally(check: ReferenceCheck) -> str:
     """Counts results with a reference and judged results, and describes the range of shares."""
-    least = NORMAL_FROM if check.least_share is None else check.least_share
+    least = check.least
     judged = [one.match for one in check.found if one.judged and one.match is not None]
     held = sum(one.match is not None for one in check.found)
     text = f"{counted(len(check.found), 'case')}: {held} with a reference, {len(judged)} judged"
@@ -78,46 +109,28 @@ def percent(share: float) -> str:
     return f"{share * 100:.4g}%"
 
 
-def check_markdown(check: ReferenceCheck) -> str:
-    """Returns the counts, the low results, and all results in a folded section."""
-    least = NORMAL_FROM if check.least_share is None else check.least_share
-    low = below(check.found, least)
-    shown = [one for group in _in_groups(check.found).values() for one in group]
-    table, legend = _markdown_table(check, shown), check.notes.legend()
-    parts = [f"**{escape(check.name)} against references**: {escape(tally(check))}."]
-    parts += [_markdown_table(check, low)] if low else []
-    parts.append(
-        "\n".join(f"- {escape(line)}" for line in [*legend, *_of_devices(check), *_reasons(check)])
-    )
-    if shown:
-        parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
-    return "\n\n".join(part for part in parts if part) + "\n"
+_CHECK = (
+    Field("case", lambda one: one.thing.describe(), "text"),
+    Field("size_bytes", "thing.size_bytes", "int"),
+    Field("time_us", "time_s"),
+    Field("gbps", _gbps),
+    Field("reference", "match.words", "text"),
+    Field(
+        "reference_gbps",
+        lambda one: (one.match.bandwidth / BYTES_PER_GB or None) if one.match else None,
+    ),
+    Field("reference_us", "match.time_s"),
+    Field("share", "match.share"),
+    Field("exact", "match.exact", "int"),
+    Field("judged", "judged", "int"),
+    Field("remark", lambda one: one.bad or one.unjudged, "text"),
+    Field("by_device", "by_device", "int"),
+)
 
 
 def check_csv(check: ReferenceCheck) -> str:
     """Returns a line for each case; GB/s are 10^9 bytes per second, a share is a fraction of 1."""
-    lines = [csv_line(_COLUMNS)]
-    for one in check.found:
-        match = one.match
-        lines.append(
-            csv_line(
-                [
-                    one.thing.describe(),
-                    one.thing.size_bytes,
-                    None if one.time_s is None else one.time_s * US_PER_S,
-                    None if one.bandwidth is None else one.bandwidth / BYTES_PER_GB,
-                    None if match is None else match.words,
-                    None if match is None else (match.bandwidth / BYTES_PER_GB or None),
-                    None if match is None else match.time_s * US_PER_S,
-                    None if match is None else match.share,
-                    None if match is None else int(match.exact),
-                    int(one.judged),
-                    one.bad or one.unjudged,
-                    int(one.by_device),
-                ]
-            )
-        )
-    return "".join(lines)
+    return "".join(csv_lines(_CHECK, check.found))
 
 
 def check_json(check: ReferenceCheck) -> str:
@@ -152,47 +165,6 @@ def check_json(check: ReferenceCheck) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _row(check: ReferenceCheck, one: Checked, paint: Paint) -> str:
-    size, time, rate, reference, share = _cells(check, one)
-    text = f"{size:>10} {time:>11} {rate:>9} {reference:>12} {share:>9}{_flows(one)}"
-    least = NORMAL_FROM if check.least_share is None else check.least_share
-    style = "yellow" if check.least_share is None else "red"
-    if one.bad:
-        text, style = f"{text}  {one.bad}", "red"
-    elif not below([one], least):
-        return text if one.judged else f"{text}  not judged"
-    else:
-        text += "  low"
-    return paint(text, style)
-
-
-def _cells(check: ReferenceCheck, one: Checked) -> list[str]:
-    return [
-        one.thing.size_words(),
-        "-" if one.time_s is None else format_time_us(one.time_s),
-        "-" if not one.bandwidth else f"{one.bandwidth / BYTES_PER_GB:.2f}",
-        "-" if one.match is None else one.match.figure,
-        check.notes.cell(one.match),
-    ]
-
-
-def _flows(one: Checked) -> str:
-    words = one.thing.flow_words()
-    return f"  {words}" if words else ""
-
-
-def _markdown_table(check: ReferenceCheck, found: Sequence[Checked]) -> str:
-    lines = [
-        "| case | size | time us | GB/s | reference | share | |",
-        "| :--- | ---: | ---: | ---: | ---: | ---: | :--- |",
-    ]
-    for one in found:
-        remark = one.bad or ("" if one.judged else "not judged")
-        cells = [escape(f"{one.thing.group_words()}{_flows(one)}"), *_cells(check, one), remark]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def _of_devices(check: ReferenceCheck) -> list[str]:
     """Says how many figures are times of the devices, which need no launches."""
     count = sum(one.by_device for one in check.found)
@@ -207,24 +179,34 @@ def _reasons(check: ReferenceCheck) -> list[str]:
     return lines[:_MOST_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])
 
 
-_REFERENCE_COLUMNS = (
-    *("source", "devices", "hosts", "operation", "library", "version", "tool", "dtype"),
-    *("reduction", "placement", "multicast", "launch", "kind", "approximate", "size_bytes"),
-    *(
-        "time_us",
-        "device_us",
-        "algbw_gbps",
-        "busbw_gbps",
-        "measure",
-        "direction",
-        "engine",
-        "kernel",
-        "method",
-    ),
-    *("from", "to", "hops", "root", "conditions", "title", "published", "url"),
+def _texts(*names: str) -> list[Field]:
+    return [Field(name, name, "text") for name in names]
+
+
+_IN_PLACE = {True: "in-place", False: "out-of-place", None: ""}
+_MULTICAST = {True: "on", False: "off", None: ""}
+_REFERENCE = (
+    Field("source", "source.name", "text"),
+    Field("devices", lambda one: devices_text(one.devices).replace("×", "x"), "text"),
+    Field("hosts", lambda one: one.hosts or None, "int"),
+    *_texts("operation", "library", "version", "tool", "dtype", "reduction"),
+    Field("placement", lambda one: _IN_PLACE[one.in_place], "text"),
+    Field("multicast", lambda one: _MULTICAST[one.multicast], "text"),
+    *_texts("launch", "kind"),
+    Field("approximate", "approximate", "int"),
+    Field("size_bytes", lambda one: one.size_bytes or None, "int"),
+    Field("time_us", "time_s"),
+    Field("device_us", "device_s"),
+    Field("algbw_gbps", lambda one: one.algbw_bytes_per_s and one.algbw_bytes_per_s / BYTES_PER_GB),
+    Field("busbw_gbps", lambda one: one.busbw_bytes_per_s and one.busbw_bytes_per_s / BYTES_PER_GB),
+    *_texts("measure", "direction", "engine", "kernel", "method"),
+    Field("from", lambda one: None if one.pair is None else one.pair[0], "int"),
+    Field("to", lambda one: None if one.pair is None else one.pair[1], "int"),
+    Field("hops", "hops", "int"),
+    Field("root", "root", "int"),
+    Field("conditions", "conditions", "text"),
+    *(Field(name, f"source.{name}", "text") for name in ("title", "published", "url")),
 )
-
-
 _UNTOLD_IF_0 = ("hosts", "size_bytes", "limit_bytes_per_s")
 _LAUNCHES = {"one thread": ", one thread for all", "thread": ", a thread each"}
 
@@ -235,7 +217,7 @@ def source_lines(references: Sequence[Reference], paint: Paint = unpainted) -> l
     for source, own in _by_source(references):
         devices = dict.fromkeys(devices_text(one.devices) for one in own)
         operations = dict.fromkeys(one.operation for one in own)
-        lines.append(_source_title(source, paint))
+        lines.append(paint(_source_title(source), "bold"))
         what = f"{', '.join(devices)}: {', '.join(operations)}; {len(own)} figures"
         lines.append(f"  {what}")
         lines += [f"  {text}" for text in (source.note, source.url, _file(source)) if text]
@@ -244,29 +226,30 @@ def source_lines(references: Sequence[Reference], paint: Paint = unpainted) -> l
     return lines
 
 
-def figure_lines(references: Sequence[Reference], paint: Paint = unpainted) -> list[str]:
-    """Returns a table for each series of a source; for pairs the median and the extremes."""
-    lines: list[str] = []
+def source_documents(
+    references: Sequence[Reference], *, lists_pairs: bool = False
+) -> Iterator[Document]:
+    """Composes a document for each source with a table for each series.
+
+    Of many pairs the median and the extremes are shown unless ``lists_pairs``.
+    """
     for source, own in _by_source(references):
-        lines.append(_source_title(source, paint))
-        lines += [f"  {text}" for text in (source.note, source.url) if text]
         series: dict[Reference, list[Reference]] = {}
         for one in own:
             series.setdefault(_series(one), []).append(one)
+        tables = []
         for common, points in series.items():
-            lines += ["", f"  {paint(_series_title(common), 'bold')}"]
-            if common.conditions:
-                lines.append(f"  {common.conditions}")
-            lines += _pairs(points) if common.subject.by_pair else _points(points, paint)
-        lines.append("")
-    return lines[:-1]
+            is_short = common.subject.by_pair and len(points) > _FEW_PAIRS and not lists_pairs
+            columns, rows = (_OF_PAIRS, [*_pairs(points)]) if is_short else (_OF_FIGURE, points)
+            notes = [common.conditions] if common.conditions else []
+            tables.append(table_of(_series_title(common), columns, rows, notes=notes))
+        notes = [*filter(None, (source.note, source.url))]
+        yield Document(_source_title(source), "", tables, notes=notes)
 
 
 def references_csv(references: Iterable[Reference]) -> str:
     """Returns a line for each figure; GB/s are 10^9 bytes per second. Empty means unknown."""
-    return csv_line(_REFERENCE_COLUMNS) + "".join(
-        csv_line(_reference_cells(one)) for one in references
-    )
+    return "".join(csv_lines(_REFERENCE, references))
 
 
 def references_json(references: Sequence[Reference]) -> str:
@@ -283,24 +266,6 @@ def references_json(references: Sequence[Reference]) -> str:
     return json.dumps({"sources": sources, "figures": figures}, indent=1) + "\n"
 
 
-def references_markdown(references: Sequence[Reference]) -> str:
-    """Returns a section for each source, with a table."""
-    parts = []
-    for source, own in _by_source(references):
-        head = [f"## {escape(source.title)}"]
-        head += [escape(text) for text in (source.published, source.note, source.url) if text]
-        lines = [
-            "| what | size | time us | algbw GB/s | busbw GB/s | device us |",
-            "| :--- | ---: | ---: | ---: | ---: | ---: |",
-        ]
-        for one in own:
-            pair = "" if one.pair is None else f", {one.pair[0]} to {one.pair[1]}"
-            what = escape(_series_title(one) + pair)
-            lines.append(f"| {what} | {_size(one)} | {' | '.join(_figures(one))} |")
-        parts.append("\n\n".join([*head, "\n".join(lines)]))
-    return "\n\n".join(parts) + "\n"
-
-
 def _by_source(references: Iterable[Reference]) -> list[tuple[Source, list[Reference]]]:
     found: dict[Source, list[Reference]] = {}
     for one in references:
@@ -308,9 +273,9 @@ def _by_source(references: Iterable[Reference]) -> list[tuple[Source, list[Refer
     return list(found.items())
 
 
-def _source_title(source: Source, paint: Paint) -> str:
+def _source_title(source: Source) -> str:
     published = f" ({source.published})" if source.published else ""
-    return f"{paint(source.name, 'bold')}: {source.title}{published}"
+    return f"{source.name}: {source.title}{published}"
 
 
 def _file(source: Source) -> str:
@@ -329,81 +294,41 @@ def _series_title(one: Reference) -> str:
     return f"{' '.join(filter(None, words))} · {name}{launch}"
 
 
-def _points(points: Sequence[Reference], paint: Paint) -> list[str]:
-    apart = any(one.device_s is not None for one in points)
-    head = f"{'size':>10} {'time µs':>11} {'algbw':>10} {'busbw':>10}"
-    if apart:
-        head = f"{head} {'device µs':>11}"
-    lines = [f"  {paint(head, 'dim')}"]
-    for one in points:
-        time, algbw, busbw, device = _figures(one)
-        line = f"  {_size(one):>10} {time:>11} {algbw:>10} {busbw:>10}"
-        lines.append(f"{line} {device:>11}" if apart else line)
-    return lines
+def _rate(name: str) -> Callable[[Reference], str]:
+    rate_of = attrgetter(name)
+    return lambda one: "" if rate_of(one) is None else f"{rate_of(one) / BYTES_PER_GB:.6g}"
 
 
-def _pairs(points: Sequence[Reference]) -> list[str]:
-    """Returns the median and the extremes of pairs, by length of the path."""
+_OF_FIGURE = (
+    TableColumn("size", lambda one: format_size(one.size_bytes) if one.size_bytes else "-", ">"),
+    TableColumn("between", lambda one: " to ".join(map(str, one.pair or ()))),
+    TableColumn("paths of", lambda one: str(one.hops or ""), ">"),
+    TableColumn("time µs", lambda one: "" if one.time_s is None else us_text(one.time_s), ">"),
+    TableColumn("algbw GB/s", _rate("algbw_bytes_per_s"), ">"),
+    TableColumn("busbw GB/s", _rate("busbw_bytes_per_s"), ">"),
+    TableColumn(
+        "device µs", lambda one: "" if one.device_s is None else us_text(one.device_s), ">"
+    ),
+)
+# Of pairs with paths of one length: that length, the unit, and the sorted figures.
+_Pairs = tuple[int | None, str, Sequence[float]]
+_OF_PAIRS = (
+    TableColumn("paths of", lambda one: "" if one[0] is None else str(one[0]), ">"),
+    TableColumn("pairs", lambda one: str(len(one[2])), ">"),
+    TableColumn("median", lambda one: f"{median(one[2]):g} {one[1]}", ">"),
+    TableColumn("least", lambda one: f"{one[2][0]:g}", ">"),
+    TableColumn("most", lambda one: f"{one[2][-1]:g}", ">"),
+)
+
+
+def _pairs(points: Sequence[Reference]) -> Iterator[_Pairs]:
+    """Yields the times and the rates of pairs, by length of the path."""
     by_hops: dict[int | None, list[Reference]] = {}
     for one in points:
         by_hops.setdefault(one.hops, []).append(one)
-    lines = []
     for hops, own in sorted(by_hops.items(), key=lambda entry: entry[0] or 0):
         times = sorted(one.time_s * US_PER_S for one in own if one.time_s is not None)
         rates = sorted(
             one.busbw_bytes_per_s / BYTES_PER_GB for one in own if one.busbw_bytes_per_s is not None
         )
-        paths = "" if hops is None else f", paths of {hops}"
-        for values, unit in ((times, "µs"), (rates, "GB/s")):
-            if len(values) == 1:
-                lines.append(f"  {values[0]:g} {unit}{paths}")
-            elif values:
-                ends = f"from {values[0]:g} to {values[-1]:g}"
-                lines.append(
-                    f"  median {median(values):g} {unit}, {ends}: {len(values)} pairs{paths}"
-                )
-    return lines
-
-
-def _size(one: Reference) -> str:
-    return format_size(one.size_bytes) if one.size_bytes else "-"
-
-
-def _figures(one: Reference) -> list[str]:
-    """Returns the time in microseconds, both bandwidths, and the devices' time, as published."""
-    time, device = (
-        "-" if time_s is None else format_time_us(time_s) for time_s in (one.time_s, one.device_s)
-    )
-    rates = (one.algbw_bytes_per_s, one.busbw_bytes_per_s)
-    texts = ["-" if rate is None else f"{rate / BYTES_PER_GB:.6g}" for rate in rates]
-    return [time, *texts, device]
-
-
-def _reference_cells(one: Reference) -> list[Cell]:
-    scaled = [
-        None if value is None else value * unit
-        for value, unit in (
-            (one.time_s, US_PER_S),
-            (one.device_s, US_PER_S),
-            (one.algbw_bytes_per_s, 1 / BYTES_PER_GB),
-            (one.busbw_bytes_per_s, 1 / BYTES_PER_GB),
-        )
-    ]
-    return [
-        *(one.source.name, devices_text(one.devices).replace("×", "x"), one.hosts or None),
-        *(one.operation, one.library, one.version, one.tool, one.dtype, one.reduction),
-        {True: "in-place", False: "out-of-place", None: ""}[one.in_place],
-        {True: "on", False: "off", None: ""}[one.multicast],
-        *(one.launch, one.kind, int(one.approximate), one.size_bytes or None),
-        *scaled,
-        *(one.measure, one.direction, one.engine, one.kernel, one.method),
-        *(one.pair or (None, None)),
-        *(
-            one.hops,
-            one.root,
-            one.conditions,
-            one.source.title,
-            one.source.published,
-            one.source.url,
-        ),
-    ]
+        yield from ((hops, unit, some) for some, unit in ((times, "µs"), (rates, "GB/s")) if some)

@@ -23,19 +23,18 @@ from cclmark.cli.references.command import (
 from cclmark.cli.references.lists import (
     ReferenceCheck,
     check_csv,
+    check_document,
     check_json,
-    check_lines,
-    check_markdown,
-    figure_lines,
     percent,
     references_csv,
     references_json,
-    references_markdown,
+    source_documents,
     source_lines,
 )
-from cclmark.document.paint import ansi, unpainted
+from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.reference_notes import ReferenceNotes, share_text
 from cclmark.document.remarks import lacking
+from cclmark.document.report_kind import View
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal, report_kind
@@ -89,7 +88,7 @@ def check_references(flags: CheckReferencesFlags) -> int:
             "references add makes the journal of a trusted machine a reference"
         )
     check = ReferenceCheck(journal, found, notes, least_share)
-    print_out(output, lambda to: [_printed(check, flags.format, colours=to.takes_colours)])
+    print_out(output, lambda to: [_printed(check, flags.format, to.view)])
     if least_share is None:
         return EXIT_OK
     low = below(found, least_share)
@@ -120,14 +119,13 @@ def _devices(run: Journal) -> str:
     return plain(", ".join(kinds_of(run.header))) or "its devices"
 
 
-def _printed(check: ReferenceCheck, format: str, *, colours: bool) -> str:
+def _printed(check: ReferenceCheck, format: str, view: View) -> str:
     if format == "json":
         return check_json(check)
     if format == "csv":
         return check_csv(check)
-    if format == "markdown":
-        return check_markdown(check)
-    return "\n".join(check_lines(check, ansi if colours else unpainted)) + "\n"
+    lines = (MarkdownLines if format == "markdown" else TextLines)(view)
+    return lines.whole(check_document(check))
 
 
 _ODD = re.compile(r"[^\w.]+")
@@ -160,7 +158,7 @@ def list_references(flags: ListReferencesFlags) -> int:
         found = _chosen("--source", source, found, lambda one: [one.source.name])
     print_out(
         flags.output,
-        lambda to: [_written(found, flags.format, asked=asked, colours=to.takes_colours)],
+        lambda to: [_written(found, flags.format, to.view, asked=asked)],
     )
     return EXIT_OK
 
@@ -336,13 +334,13 @@ def _chosen(
     return found
 
 
-def _written(found: Sequence[Reference], format: str, *, asked: bool, colours: bool) -> str:
+def _written(found: Sequence[Reference], format: str, view: View, *, asked: bool) -> str:
     if format == "json":
         return references_json(found)
     if format == "csv":
         return references_csv(found)
-    if format == "markdown":
-        return references_markdown(found)
-    paint = ansi if colours else unpainted
-    lines = figure_lines(found, paint) if asked else source_lines(found, paint)
-    return "\n".join(lines) + "\n"
+    if format == "table" and not asked:
+        return "\n".join(source_lines(found, view.paint)) + "\n"
+    is_markdown = format == "markdown"
+    lines = (MarkdownLines if is_markdown else TextLines)(view)
+    return "\n".join(map(lines.whole, source_documents(found, lists_pairs=is_markdown)))

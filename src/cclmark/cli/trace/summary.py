@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
-from cclmark.document.columns import csv_line
 from cclmark.document.connection_words import ring_lines, tree_lines
+from cclmark.document.fields import Field, csv_lines
 from cclmark.document.text import BYTES_PER_GB, aligned, counted, format_time_us, ranks_text
-from cclmark.explain.algorithm_steps import Place, Step
+from cclmark.explain.algorithm_steps import Step
 from cclmark.explain.calls import CommunicatorCalls, operations_of
 from cclmark.explain.operation import MESSAGES, Operation
 from cclmark.journal.schema import Ring, Tree
@@ -562,30 +562,20 @@ def _aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     ]
 
 
-_COLUMNS = (
-    *("stage", "phase", "source", "destination", "size_bytes", "action", "chunk", "path"),
-    *("transport", "relation", "reads", "reads_offset_bytes", "writes", "writes_offset_bytes"),
-    *("combines", "combines_offset_bytes", "origin"),
-)
-
-
 def step_file(found: CaseSteps, relations: Relations) -> Iterator[str]:
     """Yields the lines of the file."""
-    yield csv_line(_COLUMNS)
     links = Links(found.transports, relations)
-    for step in found.steps:
-        yield csv_line(
-            [
-                *(step.stage, step.phase, step.source, step.destination, step.size_bytes),
-                *(step.action, step.chunk, step.path or None),
-                *(links.transport(step), links.relation(step)),
-                *_place(step.reads),
-                *_place(step.writes),
-                *_place(step.combines),
-                found.origin,
-            ]
-        )
-
-
-def _place(place: Place | None) -> tuple[str | None, int | None]:
-    return (None, None) if place is None else (place.buffer, place.offset_bytes)
+    of_step = ("stage", "phase", "source", "destination", "size_bytes", "action", "chunk")
+    fields = (
+        *(Field(name, name) for name in of_step),
+        Field("path", lambda step: step.path or None),
+        Field("transport", links.transport),
+        Field("relation", links.relation),
+        *(
+            Field(f"{place}{end}", f"{place}.{name}")
+            for place in ("reads", "writes", "combines")
+            for end, name in (("", "buffer"), ("_offset_bytes", "offset_bytes"))
+        ),
+        Field("origin", lambda step: found.origin),
+    )
+    return csv_lines(fields, found.steps)

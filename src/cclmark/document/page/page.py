@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 
 from cclmark import __version__
 from cclmark.base.errors import MissingError
-from cclmark.document.blocks import Finding
+from cclmark.document.blocks import Facts, Finding, Table
 from cclmark.document.chart_model import Chart
+from cclmark.document.insight_words import capitalised
 from cclmark.document.page.drawings import Diagram, StageBars
 
 if TYPE_CHECKING:
@@ -115,28 +116,6 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True)
-class PageFacts:
-    """A list of names and their descriptions. ``title``: empty for the title of the section."""
-
-    title: str
-    rows: Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class PageTable:
-    """A small table. ``numeric``: the number of numeric columns, from the right.
-
-    A verdict in the second column sets the colour of its row.
-    """
-
-    title: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numeric: int = 0
-    notes: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class Section:
     """A part with a heading, texts and charts. ``key`` is its anchor in the page.
 
@@ -147,8 +126,8 @@ class Section:
     title: str
     words: Sequence[str] = ()
     charts: Sequence[Chart] = ()
-    tables: Sequence[PageTable] = ()
-    facts: Sequence[PageFacts] = ()
+    tables: Sequence[Table] = ()
+    facts: Sequence[Facts] = ()
     diagrams: Sequence[Diagram] = ()
     bars: Sequence[StageBars] = ()
     listing: str = ""
@@ -182,7 +161,7 @@ class Page:
     insights: Sequence[tuple[str, Sequence[Finding]]]
     sections: Sequence[Section]
     rows: Rows
-    peaks: PageTable | None = None
+    peaks: Table | None = None
     made_by: str = ""
     links: Sequence[tuple[str, str]] = field(default=())
     embedded: Mapping[str, str] = field(default_factory=dict)
@@ -239,7 +218,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["coded"] = _coded
+    environment.filters.update(coded=_coded, capitalised=capitalised)
     return environment
 
 

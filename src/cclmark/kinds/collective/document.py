@@ -37,7 +37,7 @@ from cclmark.document.case_fields import (
 )
 from cclmark.document.connection_words import connection_lines
 from cclmark.document.document_text import DocumentMarkdown, DocumentText
-from cclmark.document.explained import what_ran
+from cclmark.document.explained import ran_tables
 from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Fields
 from cclmark.document.head import method_of
@@ -57,8 +57,8 @@ from cclmark.document.remarks import (
 )
 from cclmark.document.report_kind import ReportKind, View
 from cclmark.document.sample_columns import CASE_SAMPLES
-from cclmark.document.text import UNSETTLED, UNSETTLED_NOTE, format_time_us
-from cclmark.document.why import predictions
+from cclmark.document.text import UNSETTLED, UNSETTLED_NOTE, format_time_us, us_text
+from cclmark.document.why import prediction_tables
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Summary
@@ -308,32 +308,14 @@ def _remarks_below(row: PlacementRow) -> tuple[list[str], Severity]:
 def _closing(run: RunContent, results: Sequence[CaseResult], view: CaseView) -> Iterator[Block]:
     """Libraries side by side, what ran, how the ranks are connected, and predictions."""
     yield from map(_beside, comparisons(results))
-    for ran in what_ran(results):
-        yield Table(
-            ran.head,
-            ("sizes", "what ran"),
-            ran.choices.rows,
-            "><",
-            ran.choices.remarks,
-            on_page=False,
-        )
+    yield from ran_tables(results)
     for paths in run.paths:
         title, *lines = connection_lines(run.header, [paths], warnings=False)  # findings
         yield Listing(title.strip(), [line[2:] for line in lines])
     if not view.why:
         return
-    known = predictions(results)
-    for one in known:
-        looks: list[Look] = [(row, 2, "look") for row, is_off in enumerate(one.off) if is_off]
-        yield Table(
-            one.title,
-            one.head,
-            one.rows,
-            ">" * len(one.head),
-            one.remarks,
-            looks=looks,
-            on_page=False,
-        )
+    known = prediction_tables(results)
+    yield from known
     if not known and any(one.explanation is not None for one in results):
         yield Listing(
             "predictions", ["none: only libraries with NCCL's tuner interface report them"]
@@ -359,9 +341,9 @@ def _beside(found: LibraryComparison) -> Table:
 
 def _times(times_s: Sequence[float | None]) -> Iterator[str]:
     first_s, *others_s = times_s
-    yield "-" if first_s is None else format_time_us(first_s)
+    yield us_text(first_s)
     for time_s in others_s:
-        yield "-" if time_s is None else format_time_us(time_s)
+        yield us_text(time_s)
         ratio = time_s / first_s if first_s and time_s is not None else None
         yield "-" if ratio is None else f"{ratio:.3f}" if ratio < 100 else f"{ratio:.0f}"
 

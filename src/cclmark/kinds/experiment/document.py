@@ -34,7 +34,7 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import conclusion_lines, ending_line
 from cclmark.document.report_kind import ReportKind
-from cclmark.document.text import counted, format_time_us
+from cclmark.document.text import counted, format_time_us, us_text
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Footer, Header
 from cclmark.kinds.experiment.figures import Experiment, VariantResult, experiment_of
@@ -327,8 +327,7 @@ def _default_time_text(experiment: Experiment, case: Case) -> str:
         if result is not None and result.default_times_s:
             times = sorted(result.default_times_s)
             return format_time_us(times[len(times) // 2])
-    time_s = experiment.defaults_s.get(case)
-    return "-" if time_s is None else format_time_us(time_s)
+    return us_text(experiment.defaults_s.get(case))
 
 
 def _details(one: VariantResult | None, noise: str) -> str:

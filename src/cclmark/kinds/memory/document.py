@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from operator import attrgetter
 from typing import cast
 
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Document, Finding, RunContent, Table
+from cclmark.document.blocks import Document, Finding, RunContent, Table, without_empty_columns
 from cclmark.document.case_fields import case_fields, case_labels
 from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
@@ -249,10 +248,7 @@ def _tables(results: Sequence[MemoryResult], header: Header) -> Iterator[Table]:
 def _table(
     title: str, columns: Mapping[str, str], rows: Sequence[Sequence[str]], notes: Sequence[str]
 ) -> Table:
-    """A table of the columns with any content."""
-    shown = [any(cells) for cells in zip(*rows, strict=True)]
-    head, *rows = ([*compress(row, shown)] for row in ([*columns], *rows))
-    return Table(title, head, rows, "".join(compress(columns.values(), shown)), notes)
+    return without_empty_columns(Table(title, [*columns], rows, "".join(columns.values()), notes))
 
 
 def _stage_rows(group: Sequence[MemoryResult], header: Header) -> list[list[str]]:

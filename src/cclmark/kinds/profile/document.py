@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from operator import attrgetter
 from typing import cast
 
@@ -19,6 +18,7 @@ from cclmark.document.blocks import (
     RunContent,
     Stages,
     Table,
+    without_empty_columns,
 )
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
@@ -306,9 +306,8 @@ def _table(
     notes: Sequence[str],
 ) -> Table:
     """A table of the columns with any content."""
-    shown = [any(cells) for cells in zip(*rows, strict=True)]
-    head, *rows = ([*map(plain, compress(row, shown))] for row in (head, *rows))
-    return Table(title, head, rows, "".join(compress(sides, shown)), notes)
+    printable = [[*map(plain, row)] for row in rows]
+    return without_empty_columns(Table(title, head, printable, sides, notes))
 
 
 def drawn_numbers(profile: Profile) -> tuple[str, Sequence[int]]:

@@ -1,0 +1,25 @@
+"""Words on the steps of programs."""
+
+from __future__ import annotations
+
+from cclmark.analysis.steps import StepFigures, StepRun
+from cclmark.document.step_words import notes_of_steps
+from cclmark.kinds.pairs.document import FIELDS
+
+
+def steps(reason="", variant=""):
+    return StepRun(variant, "program", "nccl", 2, "ok", StepFigures(reason=reason))
+
+
+def test_notes_of_several_runs_name_them_and_those_of_one_do_not():
+    unknown = steps("the profile lists no steps")
+    assert notes_of_steps([("a", unknown)]) == ["The profile lists no steps."]
+    assert notes_of_steps([("a", unknown), ("b", steps())]) == ["a: the profile lists no steps."]
+    both = notes_of_steps([("a", unknown), ("b", steps(unknown.figures.reason, "with all"))])
+    assert both == ["a, b: with all: the profile lists no steps."]
+
+
+def test_pages_of_pairs_have_no_columns_of_what_ran_beside():
+    columns = FIELDS.page_columns()
+    assert {"first", "second"} <= {*columns}
+    assert not {"beside", "at_once_ratio"} & {*columns}
