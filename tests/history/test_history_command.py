@@ -514,7 +514,7 @@ class TestServers:
         )
 
     @pytest.mark.parametrize("listens", [False, True])
-    def test_nobody_answers(self, cclmark, listens):
+    def test_a_server_that_does_not_answer(self, cclmark, listens):
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             if listens:
