@@ -10,7 +10,7 @@ import msgspec
 from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
-from cclmark.document.reference_notes import ReferenceNotes, usual_references
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import CaseResult
 from cclmark.kinds.collective.command import CollectiveOptions, MeasureOptions
@@ -29,6 +29,7 @@ from cclmark.launch.request import Request
 from cclmark.options.case_request import libraries_of, request_of, stem_of, wanted_of
 from cclmark.options.groups import CaseOptions
 from cclmark.recording.joining import joined
+from cclmark.recording.output import usual_references
 from cclmark.recording.recorder import Recorded, record
 from cclmark.recording.standard_output import say
 from cclmark.work.cases import Case, Sweep
