@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median, quantiles
 
+from cclmark.base.grouping import by_key
 from cclmark.journal.schema import ProfileRepetitions
-from cclmark.profile.intervals import length_of, union_of
 from cclmark.profile.observed import MESSAGES, SEND, ObservedCall, ObservedProcess
+from cclmark.work.intervals import length_of, union_of
 
 _MOST_CALLS = 100_000  # that are searched, from each end
 _LEAST_REPEATS = 3
@@ -311,10 +312,7 @@ def _offsets(own: dict[int, tuple[ObservedProcess, Period]]) -> dict[int, int]:
     that shares none is taken to begin with the first one.
     """
     groups = {number: _groups(*own[number]) for number in own}
-    callers: dict[str, list[int]] = {}
-    for number, called in groups.items():
-        for group in called:
-            callers.setdefault(group, []).append(number)
+    callers = by_key((group, number) for number, called in groups.items() for group in called)
     offsets: dict[int, int] = {}
     known: dict[_Key, int] = {}
     for first in own:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cclmark.base.errors import MissingError
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.cli.info.command import InfoFlags
 from cclmark.journal.schema import CclReport, DeviceDescription, LibraryDescription, Link, Machine
@@ -144,9 +145,7 @@ def _lines(report: CclReport) -> list[str]:
         lines += [f"              {other.strip()}" for other in others]
         return [*lines, *_verified(report)]
     lines = [f"{head}: {plain(report.version)}", f"  path        {plain(report.path)}"]
-    by_route: dict[str, list[str]] = {}
-    for operation, route in report.routes.items():
-        by_route.setdefault(route, []).append(operation)
+    by_route = by_key((route, operation) for operation, route in report.routes.items())
     for number, (route, operations) in enumerate(by_route.items()):
         label = "operations" if number == 0 else ""
         lines.append(f"  {label:10}  {plain(route)}: {' '.join(map(plain, operations))}")

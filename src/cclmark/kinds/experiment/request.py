@@ -42,7 +42,7 @@ from cclmark.options.chosen_devices import wanted_of
 from cclmark.options.chosen_libraries import with_mpirun
 from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
 from cclmark.options.varied import check_settings, checked_variants, require_option, scope_of
-from cclmark.recording.joining import joined
+from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import Recorder, record
 from cclmark.recording.run_files import new_journal
 from cclmark.work.cases import Case
@@ -217,15 +217,11 @@ def measure_experiment(flags: ExperimentFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
+    return run_joined(wanted_of(flags), lambda coordinator: _measure(flags, coordinator, began_s))
+
+
+def _measure(flags: ExperimentFlags, coordinator: Coordinator, began_s: float) -> int:
     operations = flags.operations
-    with joined(wanted_of(flags)) as coordinator:
-        coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
-        return coordinator.exit_code
-
-
-def _measure(
-    operations: list[str], flags: ExperimentFlags, coordinator: Coordinator, began_s: float
-) -> int:
     if coordinator.placement is not None:
         raise UsageError(
             f"experiment starts its ranks itself, several times: run it without "

@@ -34,6 +34,7 @@ from cclmark.analysis.paired import (
     paired_ratio,
 )
 from cclmark.analysis.ratio import RatioEstimate
+from cclmark.base.grouping import by_key
 from cclmark.kinds.tune.search import LARGEST_LOSS, Rule, is_loss
 from cclmark.work.sizes import format_size
 
@@ -311,11 +312,12 @@ def joint_ratio(rounds: Sequence[Mapping[K, Trio]]) -> tuple[K, RatioEstimate] |
 
 def _logs(rounds: Sequence[Mapping[K, Trio]]) -> dict[K, list[float]]:
     """The logarithms of the ratios of tuned and default times, if there are enough."""
-    found: dict[K, list[float]] = {}
-    for each in rounds:
-        for at, trio in sorted(each.items()):
-            if trio.tuned_s and trio.default_s:
-                found.setdefault(at, []).append(math.log(trio.tuned_s / trio.default_s))
+    found = by_key(
+        (at, math.log(trio.tuned_s / trio.default_s))
+        for each in rounds
+        for at, trio in sorted(each.items())
+        if trio.tuned_s and trio.default_s
+    )
     return {at: logs for at, logs in sorted(found.items()) if len(logs) >= LEAST_COMPARED_ROUNDS}
 
 

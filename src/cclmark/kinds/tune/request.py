@@ -45,17 +45,12 @@ from cclmark.kinds.tune.table_file import LIBRARIES
 from cclmark.kinds.tune.target import Target
 from cclmark.kinds.tune.tune_lines import tune_lines
 from cclmark.kinds.tune.tune_result import EnvironmentResult, RulesResult
-from cclmark.kinds.tune.tuning import (
-    EnvironmentTuning,
-    RulesTuning,
-    TuneRequest,
-    check_directory,
-)
+from cclmark.kinds.tune.tuning import EnvironmentTuning, RulesTuning, TuneRequest, check_directory
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome
 from cclmark.options.case_request import request_of
 from cclmark.options.chosen_devices import wanted_of
-from cclmark.recording.joining import joined
+from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import Recorder
 from cclmark.recording.run_files import new_journal
 from cclmark.work.cases import Case
@@ -142,13 +137,11 @@ def tune(flags: TuneFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    with joined(wanted_of(flags)) as coordinator:
-        request, start = _request(flags, coordinator)
-        coordinator.exit_code = _tune(request, start, began_s)
-        return coordinator.exit_code
+    return run_joined(wanted_of(flags), lambda coordinator: _tune(flags, coordinator, began_s))
 
 
-def _tune(tune: TuneRequest, start: Start, began_s: float) -> int:
+def _tune(flags: TuneFlags, coordinator: Coordinator, began_s: float) -> int:
+    tune, start = _request(flags, coordinator)
     earlier = None
     if tune.resume is not None:
         earlier = EarlierTrials.read(

@@ -465,21 +465,15 @@ def _is_choice(explanation: Explanation, choice: Choice) -> bool:
 
 def write_files(directory: Path, files: Mapping[str, str]) -> list[Path]:
     """Writes the files, creating the directory. Raises UsageError, OutputError."""
-    made_directory(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot create {directory}: {error.strerror}") from None
     found = []
     for name, text in files.items():
         write_whole(directory / name, text.encode())
         found.append(directory / name)
     return found
-
-
-def made_directory(directory: Path) -> Path:
-    """Creates a directory if it is missing. Raises UsageError."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot create {directory}: {error.strerror}") from None
-    return directory
 
 
 def remove_if_empty(directory: Path) -> None:
