@@ -73,14 +73,17 @@ def keep(request, tmp_path):
         (("-f", "nan"), "-f"),
         (("-f", "inf"), "-f"),
         (("-f", "two"), "two"),
-        (("-b", "0"), "0"),
+        (("-b", "0"), "Error: Invalid value for '-b' / "),
         (("-b", "-8"), "-8"),
-        (("-b", "8X"), "8X"),
-        (("-b", "1.3"), "1.3"),
+        (("-b", "8X"), "Error: Invalid value for '-b' / "),
+        (("-b", "1.3"), "Error: Invalid value for '-b' / "),
         (("-b", "nan"), "nan"),
         (("-b", "1", "-e", "9999999T"), "9999999T"),
         (("-b", "9" * 400), "size"),
         (("-e", "999999999999999999999999"), "too large"),
+        (("--minbytes", "8X"), "Error: Invalid value for '-b' / "),
+        (("-e", "0"), "Error: Invalid value for '-e' / "),
+        (("-i", "1.3"), "Error: Invalid value for '-i' / "),
         (("-i", "0"), "0"),
         (("-i", "-4"), "-4"),
         (("-i", "4", "-f", "2"), "-i"),
@@ -125,6 +128,8 @@ def keep(request, tmp_path):
         (("--devices", "gpu:0"), "'--devices': unknown runtime 'gpu'"),
         (("--ccl=",), "'--ccl': the value is empty"),
         (("-e", ""), "'-e' / '--end'"),
+        (("--ccl", "nccl"), "cuda"),
+        (("--ccl-path", "/nonexistent/libshm.so"), "--ccl-path"),
     ],
     ids=lambda value: " ".join(word[:24] for word in value) if isinstance(value, tuple) else "",
 )
@@ -161,19 +166,6 @@ def test_sizes_that_are_no_whole_elements_are_rounded_with_one_notice(cclmark, r
     whole = cclmark("all_reduce", *HOST, "-n", "1", "-w", "0", "-b", "6", "-e", "6", "-d", "int8")
     request.node.kept_files |= set(whole.written())
     assert "rounded" not in whole.out
-
-
-@pytest.mark.parametrize(
-    ("flag", "short", "text"),
-    [
-        *(("-b", "-b", text) for text in ("8X", "0", "1.3", "9999999T")),
-        *(("--minbytes", "-b", "8X"), ("-e", "-e", "0"), ("-i", "-i", "1.3")),
-    ],
-)
-def test_a_size_that_makes_no_sense_is_refused_with_its_flag(cclmark, flag, short, text):
-    error = refused(cclmark, "all_reduce", *HOST, *TINY, flag, text)
-    assert error.startswith(f"Error: Invalid value for '{short}' / ")
-    assert f"'{text}'" in error
 
 
 @pytest.mark.parametrize("flag", ["--begin", "--end", "--buffer-offset"])
@@ -213,16 +205,10 @@ def test_flags_of_nccl_tests_are_refused_with_what_to_use_instead(cclmark, flag,
         ("rccl", "AMD's runtime (libamdhip64) was not found"),
     ],
 )
-def test_a_library_whose_devices_nobody_named_says_what_is_missing(cclmark, ccl, words):
+def test_a_library_without_named_devices_says_what_is_missing(cclmark, ccl, words):
     assert words in refused(cclmark, "all_reduce", "--ccl", ccl, code=MISSING)
     named = refused(cclmark, "all_reduce", "--ccl", ccl, *HOST)
     assert "devices, not host devices: see --devices" in named
-
-
-def test_refuses_an_unknown_command(cclmark):
-    error = refused(cclmark, "hypercube", *HOST)
-    assert "'hypercube'" in error
-    assert "did you mean" not in error
 
 
 @pytest.mark.parametrize(
@@ -237,11 +223,12 @@ def test_refuses_an_unknown_command(cclmark):
         ("reducescatter", "reduce_scatter"),
         ("all2all", "alltoall"),
         ("collective", "collectives"),
+        ("hypercube", ""),
     ],
 )
-def test_a_command_spelt_in_another_way_is_refused_with_the_right_name(cclmark, typed, meant):
+def test_an_unknown_command_is_refused_with_the_most_similar_one(cclmark, typed, meant):
     error = refused(cclmark, typed, *HOST)
-    assert error.endswith(f"'{typed}': did you mean {meant}?")
+    assert error.endswith(f"'{typed}': did you mean {meant}?" if meant else f"'{typed}'.")
 
 
 def test_refuses_an_unknown_operation_among_the_collectives(cclmark):
@@ -257,6 +244,15 @@ def test_devices_and_count_of_the_host_agree_or_are_refused(cclmark, request):
     assert len(run.journal.header.devices) == 2
 
 
+def _elf(elf_class, machine):
+    """The beginning of a library for another machine."""
+    ident = b"\x7fELF" + bytes([elf_class, 1, 1, 0]) + bytes(8)
+    layout = "<HHIIIIIHHHHHH" if elf_class == 1 else "<HHIQQQIHHHHHH"
+    sizes = (52, 32, 0, 0, 0, 0) if elf_class == 1 else (64, 56, 0, 0, 0, 0)
+    content = ident + struct.pack(layout, 3, machine, 1, 0, 0, 0, 0, *sizes)
+    return content.ljust(4096, b"\0")
+
+
 class TestMissing:
     def test_more_devices_than_there_are(self, cclmark, fake_cuda):
         error = refused(cclmark, "all_reduce", *TINY, "-g", "5", code=MISSING, env=fake_cuda.env())
@@ -267,12 +263,6 @@ class TestMissing:
         arguments = ("all_reduce", *TINY, "--devices", "cuda:3,4")
         error = refused(cclmark, *arguments, code=MISSING, env=fake_cuda.env())
         assert "device 4" in error
-
-    def test_no_driver(self, cclmark):
-        arguments = ("all_reduce", *TINY, "--devices", "cuda")
-        env = {"CCLMARK_CUDA_LIBRARY": "/nonexistent/libcuda.so.1"}
-        error = refused(cclmark, *arguments, code=MISSING, env=env)
-        assert "/nonexistent/libcuda.so.1" in error
 
     @pytest.mark.parametrize("number", [(), ("-g", "2")])
     def test_no_driver_for_devices_that_are_not_named(self, cclmark, number):
@@ -293,35 +283,29 @@ class TestMissing:
         assert "\n\n" not in run.err.strip()
         return run.err
 
-    def test_no_library_at_the_path(self, cclmark, fake_cuda):
-        self.refused_library(cclmark, fake_cuda, "/nonexistent/libnccl.so.2")
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            (b"GROUP ( /usr/lib/libnccl.so.2.28 )\n" * 100, "ELF"),
+            (b"", ""),
+            # 32-bit x86, and 64-bit for processors that are none of ours.
+            *((_elf(*one), "") for one in ((1, 3), (2, 21), (2, 8))),
+        ],
+    )
+    def test_a_file_that_is_no_library(self, cclmark, fake_cuda, keep, content, words):
+        path = keep("libnccl.so.2", content)
+        assert words in self.refused_library(cclmark, fake_cuda, path)
 
-    def test_a_text_file(self, cclmark, fake_cuda, keep):
-        path = keep("libnccl.so.2", b"GROUP ( /usr/lib/libnccl.so.2.28 )\n" * 100)
-        assert "ELF" in self.refused_library(cclmark, fake_cuda, path)
-
-    def test_an_empty_file(self, cclmark, fake_cuda, keep):
-        self.refused_library(cclmark, fake_cuda, keep("libnccl.so.2", b""))
-
-    def test_a_directory(self, cclmark, fake_cuda, tmp_path):
-        self.refused_library(cclmark, fake_cuda, tmp_path)
-
-    @pytest.mark.parametrize(("elf_class", "machine"), [(1, 3), (2, 21), (2, 8)])
-    def test_a_library_of_another_machine(self, cclmark, fake_cuda, keep, elf_class, machine):
-        """32-bit x86, and 64-bit for processors that are none of ours."""
-        ident = b"\x7fELF" + bytes([elf_class, 1, 1, 0]) + bytes(8)
-        layout = "<HHIIIIIHHHHHH" if elf_class == 1 else "<HHIQQQIHHHHHH"
-        sizes = (52, 32, 0, 0, 0, 0) if elf_class == 1 else (64, 56, 0, 0, 0, 0)
-        content = ident + struct.pack(layout, 3, machine, 1, 0, 0, 0, 0, *sizes)
-        path = keep("libnccl.so.2", content.ljust(4096, b"\0"))
+    @pytest.mark.parametrize("path", ["/nonexistent/libnccl.so.2", "/"])
+    def test_no_library_at_the_path(self, cclmark, fake_cuda, path):
         self.refused_library(cclmark, fake_cuda, path)
 
     def test_a_library_that_is_another(self, cclmark, fake_cuda):
-        error = self.refused_library(cclmark, fake_cuda, fake_cuda.nvrtc)
+        error = self.refused_library(cclmark, fake_cuda, fake_cuda.nvrtc.resolve())
         assert "ncclGetVersion" in error
 
     def test_a_version_that_is_too_old(self, cclmark, fake_cuda):
-        path = fake_cuda.nccl
+        path = fake_cuda.nccl.resolve()
         error = self.refused_library(cclmark, fake_cuda, path, CCLMARK_FAKE_NCCL_VERSION="21000")
         assert "2.10.0" in error
         assert "2.18" in error
@@ -343,38 +327,15 @@ class TestMissing:
         assert kept.read_bytes() == b"of yesterday"
 
 
-class TestCclOfOtherDevices:
-    def test_nccl_on_the_host(self, cclmark):
-        assert "cuda" in refused(cclmark, "all_reduce", *HOST, *TINY, "--ccl", "nccl")
-
-    def test_shm_on_accelerators(self, cclmark, fake_cuda):
-        arguments = ("all_reduce", *TINY, "--ccl", "shm", "--devices", "cuda:0,1")
-        assert "host" in refused(cclmark, *arguments, env=fake_cuda.env())
-
-    def test_a_path_for_what_is_built_in(self, cclmark):
-        arguments = ("all_reduce", *HOST, *TINY, "--ccl-path", "/nonexistent/libshm.so")
-        assert "--ccl-path" in refused(cclmark, *arguments)
-
-
 class TestFiles:
-    def test_output_in_no_directory(self, cclmark, tmp_path):
-        target = tmp_path / "absent" / "out.txt"
-        assert str(target) in refused(cclmark, "barrier", *HOST, *TINY, "-O", target)
-
-    def test_output_is_a_directory(self, cclmark, tmp_path):
-        assert str(tmp_path) in refused(cclmark, "barrier", *HOST, *TINY, "-O", tmp_path)
-
-    def test_output_below_a_file(self, cclmark, keep):
-        target = keep("plain", b"file") / "out.txt"
-        assert str(target) in refused(cclmark, "barrier", *HOST, *TINY, "-O", target)
-
-    def test_journal_below_a_file(self, cclmark, keep):
-        target = keep("plain", b"file") / "deeper" / "run.jsonl"
-        error = refused(cclmark, "barrier", *HOST, *TINY, "--journal", target)
-        assert str(target) in error
-
-    def test_journal_is_a_directory(self, cclmark, tmp_path):
-        refused(cclmark, "barrier", *HOST, *TINY, "--journal", tmp_path)
+    @pytest.mark.parametrize("option", ["-O", "--journal"])
+    @pytest.mark.parametrize("place", ["absent/out", ".", "plain/out", "plain/deeper/out"])
+    def test_a_file_that_cannot_be_created(self, cclmark, keep, tmp_path, option, place):
+        keep("plain", b"file")
+        if (option, place) == ("--journal", "absent/out"):
+            return  # its directory is created
+        error = refused(cclmark, "barrier", *HOST, *TINY, option, tmp_path / place)
+        assert str(tmp_path / place) in error
 
     def test_no_place_for_the_journal_of_no_name(self, cclmark, keep):
         keep("cclmark-runs", b"is a file here")
@@ -394,7 +355,7 @@ class TestFiles:
         refused(cclmark, "barrier", *HOST, *TINY, "--journal", journal, "-O", tmp_path / "new.txt")
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-    @pytest.mark.parametrize("format_name", ["table", "json", "csv"])
+    @pytest.mark.parametrize("format_name", ["table", "json"])
     @pytest.mark.parametrize("target", ["-O", "standard output"])
     def test_output_on_a_full_disk(self, cclmark, no_leaks, request, target, format_name):
         """One message and code 3, wherever the output goes; the journal is on another disk."""
@@ -417,19 +378,20 @@ class TestFiles:
             ("plugin",),
             ("--version",),
             ("plugin", "--help"),
-            ("info",),
+            ("info", "--json"),
             ("settings",),
-            ("references",),
             ("export", JOURNAL, "--format", "csv"),
             ("compare", JOURNAL, OTHER_JOURNAL),
             ("references", "check", JOURNAL),
         ],
         ids=lambda arguments: " ".join(str(one) for one in arguments[:2]),
     )
-    def test_commands_that_do_not_measure_on_a_full_disk(self, cclmark, arguments):
+    @pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.exhaustive)])
+    def test_commands_that_do_not_measure_on_a_full_disk(self, cclmark, arguments, unbuffered):
         with Path("/dev/full").open("wb") as full:
-            run = cclmark(*arguments, stdout=full, code=MISSING)
-        assert "cannot write standard output: No space left on device" in run.err
+            env = {"PYTHONUNBUFFERED": unbuffered}
+            run = cclmark(*arguments, env=env, stdout=full, code=MISSING)
+        assert run.err.endswith("cclmark: cannot write standard output: No space left on device\n")
         assert "Traceback" not in run.err
 
     @pytest.mark.started  # its output's other end is closed here
@@ -485,13 +447,13 @@ class TestMatrix:
         assert words in error
 
     @pytest.mark.parametrize(
-        "pattern", ["matrix:/nonexistent/shares", "matrix:/", "matrix:", "skew:0", "skew:x"]
+        "pattern",
+        [
+            *("matrix:/nonexistent/shares", "matrix:/", "matrix:"),
+            *(f"skew:{number}" for number in ("0", "x", "inf", "nan")),
+            "random",
+        ],
     )
     def test_refuses_what_is_no_pattern(self, cclmark, pattern):
-        refused(cclmark, "alltoallv", *HOST, *TINY, "--pattern", pattern)
-
-    @pytest.mark.parametrize("pattern", ["skew:inf", "skew:nan", "random"])
-    def test_refuses_impossible_patterns(self, cclmark, pattern):
-        assert pattern.split(":")[-1] in refused(
-            cclmark, "alltoallv", *HOST, *TINY, "--pattern", pattern
-        )
+        error = refused(cclmark, "alltoallv", *HOST, *TINY, "--pattern", pattern)
+        assert pattern.split(":")[-1] in error

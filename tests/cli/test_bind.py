@@ -106,20 +106,6 @@ def test_numa_takes_nodes_as_far_as_ranks_may_use_them(background):
 
 
 class TestAnInheritedBinding:
-    def test_stands_where_nothing_else_is_asked_for(self, background):
-        run = background(
-            "all_reduce", *SMALL, "--bind", "none", prefix=["taskset", "-c", str(FIRST)]
-        )
-        assert bound(run.finish(60).journal) == [str(FIRST)] * 2
-
-    def test_reduces_a_list(self, background):
-        bind = f"ranks:0={FIRST};1={FIRST},{SECOND}"
-        run = background("all_reduce", *SMALL, "--bind", bind, prefix=["taskset", "-c", str(FIRST)])
-        journal = run.finish(60).journal
-        assert bound(journal) == [str(FIRST)] * 2
-        assert any("rank 1 cannot use all listed" in text for text in journal.header.notices)
-        assert any(text.startswith("2 ranks share 1 proc") for text in journal.header.notices)
-
     def test_that_excludes_a_list_starts_nothing(self, background, swapped):
         prefix = ["taskset", "-c", str(FIRST)]
         ended = background("all_reduce", *SMALL, "--bind", swapped, prefix=prefix).finish(60)
@@ -130,11 +116,6 @@ class TestAnInheritedBinding:
 
 
 class TestKinds:
-    def test_pairs(self, cclmark, swapped):
-        run = cclmark("pairs", *SMALL[:-2], "--only", "broadcast", "--bind", swapped)
-        assert bound(run.journal) == [str(SECOND), str(FIRST)]
-        assert "\n  binding    listed: rank 0 → " in run.out
-
     def test_p2p(self, cclmark, swapped):
         run = cclmark("p2p", "--devices", "host:2", "-b", "64K", "-p", "uniBw", "--bind", swapped)
         assert bound(run.journal) == [str(SECOND), str(FIRST)]
@@ -175,7 +156,7 @@ class TestKinds:
         assert bound(run.journal) == [str(SECOND), str(FIRST)]
 
 
-@pytest.mark.parametrize("command", ["all_reduce", "pairs", "p2p"])
+@pytest.mark.parametrize("command", ["pairs", "p2p"])
 def test_bad_files_are_usage_errors(cclmark, tmp_path, command):
     """Which ones: tests/launch/test_binding.py."""
     (tmp_path / "b.txt").write_text("0: 0\n0: 1\n")

@@ -79,17 +79,6 @@ def test_every_type_and_reduction_is_added_up_on_devices(cclmark, env):
     assert len(all_right(run, DIRECT).results) == 60
 
 
-def test_a_type_that_the_library_of_an_island_lacks_is_skipped(cclmark, env):
-    run = cclmark(
-        *("all_reduce", "--ccl", "bridge", "-g", "3", "--islands", "0-1,2"),
-        *("-d", ",".join(["float32", *NOT_OF_NCCL]), "-b", "64", "-e", "64", *SHORT),
-        env=env,
-    )
-    reasons = {one.reason for one in run.journal.results if one.status == "skipped"}
-    assert len(reasons) == len(NOT_OF_NCCL)
-    assert all("does not support" in reason for reason in reasons)
-
-
 @pytest.mark.parametrize("islands", ["0-1,2-3", "0,1-3"])
 def test_messages_of_several_steps_are_right_on_devices(cclmark, env, islands):
     run = cclmark(
@@ -123,16 +112,6 @@ def test_an_island_whose_library_is_for_other_devices_is_told(cclmark, env, isla
         code=3,
     )
     assert "was built for ASCEND devices, and these are cuda devices" in run.err
-
-
-def test_one_file_for_the_libraries_of_two_islands_is_refused(cclmark, env):
-    run = cclmark(
-        *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1=nccl,2-3=flagcx"),
-        *("--ccl-path", "/x/libnccl.so.2"),
-        env=env,
-        code=2,
-    )
-    assert "nccl and flagcx are different libraries" in run.message
 
 
 def test_the_way_through_the_host_can_be_asked_for(cclmark, env):
@@ -260,9 +239,20 @@ def test_islands_that_make_no_sense_are_refused(cclmark, arguments, message):
             ("all_reduce", "--ccl", "bridge,nccl", "--devices", "cuda:0+host:1"),
             "support only --ccl bridge",
         ),
+        (
+            *(("all_reduce", "--ccl", "nccl,flagcx", "-g", "2", "--ccl-path", "/x/libnccl.so"),),
+            "--ccl-path sets one file",
+        ),
+        (
+            (
+                *("all_reduce", "--ccl", "bridge", "-g", "4", "--ccl-path", "/x/libnccl.so.2"),
+                *("--islands", "0-1=nccl,2-3=flagcx"),
+            ),
+            "nccl and flagcx are different libraries",
+        ),
     ],
 )
-def test_mixed_devices_are_for_the_bridge(cclmark, env, arguments, message):
+def test_devices_and_files_that_the_library_excludes(cclmark, env, arguments, message):
     run = cclmark(*arguments, env=env, code=2)
     assert message in run.message
 

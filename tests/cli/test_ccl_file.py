@@ -47,11 +47,6 @@ def test_every_operation_of_the_example_is_right(cclmark, env, tmp_path) -> None
     assert "tang/libpccl.so" in library.path
 
 
-def test_pairs(cclmark, env) -> None:
-    run = cclmark("pairs", *NAMED, *("-b", "64", "-e", "64", "-n", "2", "-w", "1"), env=env)
-    assert {result.status for result in run.journal.results} == {"ok"}
-
-
 def test_info_lists_it(cclmark, env, without_torch) -> None:
     out = cclmark("info", "--ccls", "--json", *NAMED[:2], env=env | without_torch).out
     [report] = [one for one in json.loads(out)["ccls"] if one["name"] == "example"]

@@ -29,8 +29,7 @@ MASKS = [
 ]
 # One type, a type whose parent is ignored, all types without one of each depth, and none.
 TRIED = [
-    *((COLLECTIVE, 0), (KERNEL, GROUP)),
-    *((ALL, COLLECTIVE), (ALL, PROXY_OPERATION), (0, 0)),
+    *((KERNEL, GROUP), (ALL, COLLECTIVE), (0, 0)),
 ]
 
 
@@ -115,7 +114,9 @@ def chosen(log):
     "version",
     [
         # The interface of profilers of the version before it; that of tuners has a test below.
-        pytest.param(version, marks=pytest.mark.exhaustive) if version == 23003 else version
+        pytest.param(version, marks=pytest.mark.exhaustive)
+        if version in (22400, 22600, 23003)
+        else version
         for version in (BEFORE_PROFILERS, *VERSIONS)
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import subprocess
 import sys
@@ -62,13 +61,6 @@ def test_every_interface_says_the_same(cclmark, fake_cuda, version):
         assert predicted_s[chosen] == min(predicted_s.values())
     assert "1 KiB  tree LL, 1 channel" in run.out
     assert "what ran (the library's plug-in interface)" in run.out
-
-
-@pytest.mark.parametrize(("ours", "theirs"), [("NCCL_ALGO", "RING"), ("NCCL_PROTO", "LL128")])
-def test_what_is_forced_is_what_ran(cclmark, fake_cuda, ours, theirs):
-    run = cclmark("all_reduce", *EAGER, "--explain", env=fake_cuda.env(**{ours: theirs}))
-    for result in run.journal.results:
-        assert theirs in (result.explanation.algorithm, result.explanation.protocol)
 
 
 def test_the_log_is_read_where_there_is_no_plug_in(cclmark, fake_cuda):
@@ -187,7 +179,10 @@ PAIRS = ("pairs", "--devices", "cuda:0-2", "--explain", *RUN[2:], "-c", "0")
 
 @pytest.mark.parametrize(
     ("arguments", "ranks", "cases"),
-    [(("all_reduce", *EAGER, "--explain"), 2, 3), ((*PAIRS, "--only", "all_reduce"), 3, 9)],
+    [
+        (("all_reduce", *EAGER, "--explain"), 2, 3),
+        pytest.param(*((*PAIRS, "--only", "all_reduce"), 3, 9), marks=pytest.mark.exhaustive),
+    ],
     ids=["collectives", "pairs"],
 )
 def test_a_rank_that_dies_while_explaining_leaves_the_results(
@@ -254,26 +249,6 @@ class TestPairs:
             reason = result.explanation.reason
             assert reason.startswith(f"rank {second} ran AllReduce by ")
             assert f", rank {first} AllReduce by " in reason
-
-    def test_every_format_has_it(self, cclmark, fake_cuda):
-        arguments = (*PAIRS, "--only", "broadcast,sendrecv")
-        run = cclmark(*arguments, "--format", "csv", env=fake_cuda.env())
-        rows = list(csv.DictReader(io.StringIO(run.out)))
-        assert len(rows) == 27  # three pairs, three sizes, two roots and a message
-        assert {row["explained_by"] for row in rows} == {"plug-in"}
-        assert {row["kernel"] for row in rows if row["operation"] == "sendrecv"} == {"send/recv"}
-        markdown = cclmark("export", "--format", "markdown", str(run.journal_path)).out
-        assert "## broadcast float32 · nccl, what ran" in markdown
-        cases = json.loads(cclmark("export", "--format", "json", str(run.journal_path)).out)
-        assert {case["explanation"]["source"] for case in cases["cases"]} == {"plug-in"}
-        table = cclmark("export", "--format", "table", str(run.journal_path)).out
-        assert "sendrecv float32 · nccl, what ran" in table
-
-    def test_the_engine_explains_pairs_of_the_host(self, cclmark):
-        arguments = ("pairs", "--devices", "host:3", "-b", "64", "-e", "4K", "-f", "64")
-        run = cclmark(*arguments, "-n", "1", "-w", "0", "--only", "all_reduce", "--explain")
-        assert [result.explanation.source for result in run.journal.results] == ["engine"] * 6
-        assert "each rank reduces one slice" in run.out
 
     def test_what_was_skipped_is_not_explained(self, cclmark):
         sizes = ("-b", "1K", "-e", "1T", "-f", str(1 << 30), "-n", "1", "-w", "0")
@@ -373,7 +348,7 @@ class TestPlugin:
         run = cclmark("plugin")
         assert run.out == f"{plugin_path()}\n"
 
-    @pytest.mark.parametrize("version", VERSIONS)
+    @pytest.mark.parametrize("version", sampled(VERSIONS))
     def test_its_logs_hold_every_call(self, cclmark, fake_cuda, tmp_path, version):
         paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_FAKE_NCCL_VERSION=str(version))
         assert len(paths) == 2
@@ -412,7 +387,7 @@ class TestPlugin:
         (parent,) = [one for one in events if one.number == kernel.parent]
         assert parent.kind == "collective"
 
-    @pytest.mark.parametrize("version", [22803, 22902, 23102])
+    @pytest.mark.parametrize("version", [22803, 23102])
     def test_calls_of_messages_and_launches_are_recorded(
         self, cclmark, fake_cuda, tmp_path, version
     ):
@@ -435,7 +410,7 @@ class TestPlugin:
             ended = {one.parent for one in log.events if one.kind == "stop"}
             assert {one.number for one in (*calls, *launches)} <= ended
 
-    @pytest.mark.parametrize("version", [22902, 23003, 23102])
+    @pytest.mark.parametrize("version", [22902, 23102])
     def test_collectives_of_copy_engines_are_recorded(self, cclmark, fake_cuda, tmp_path, version):
         more = {"CCLMARK_FAKE_NCCL_VERSION": str(version), "CCLMARK_FAKE_COPY_ENGINE": "1"}
         paths = self.logs(cclmark, fake_cuda, tmp_path, "all_gather", **more)
@@ -511,7 +486,6 @@ class TestPlugin:
     [
         (("--timing", "graph"), {}, "by graph"),
         (("--timing", "graph"), {"NCCL_GRAPH_REGISTER": "0"}, "no"),
-        (("--timing", "graph", "--memory", "plain"), {}, "no"),
         (("--timing", "graph", "--register", "local"), {}, "by call"),
         (("--timing", "throughput", "--register", "local"), {}, "by call"),
         (("--timing", "throughput"), {}, ""),

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
-import pytest
-
 from cclmark.explain.paths import FLAGCX_CLUSTERS, FLAGCX_SINGLE, Route
 from cclmark.journal.schema import Ring, Tree
-from cclmark.kinds.registry import read_journal
 
 # NVML of a machine whose devices are connected to a switch by 18 NVLinks each.
 NVML = """
@@ -70,6 +65,8 @@ def test_host_memory_beside_nvlinks_is_a_warning(cclmark, fake_cuda, tmp_path):
     assert {(one.kind, one.hops) for one in relations} == {("NV18", None)}
     alone = cclmark("all_reduce", *RUN[:-1], env=env)
     assert alone.journal.header.relations == []  # nothing is compared with them
+    assert alone.journal.paths == []
+    assert "connections" not in alone.out
 
 
 def test_the_network_within_a_host_is_a_warning(cclmark, fake_cuda):
@@ -85,30 +82,6 @@ def test_the_network_within_a_host_is_a_warning(cclmark, fake_cuda):
         "they are on one host: NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 are set" in run.out
     )
     assert "nccl reports: rank 2: the fake warns" in run.out
-
-
-@pytest.mark.parametrize("format", ["json", "markdown"])
-def test_other_formats(cclmark, fake_cuda, format):
-    env = fake_cuda.env(NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
-    run = cclmark("all_reduce", *RUN, "--format", format, env=env)
-    if format == "json":
-        (paths,) = json.loads(run.out)["paths"]
-        assert paths["routes"][0]["transport"] == "NET/Socket"
-        assert paths["rings"][0] == {"ranks": [0, 1, 2], "channels": 2}
-    elif format == "markdown":
-        assert "nccl: ranks 0–1, 0–2, 1–2 communicate through the network" in run.out
-    again = cclmark("export", run.journal_path, "--format", format)
-    assert again.out == run.out
-
-
-def test_the_json_document_becomes_the_journal_again(cclmark, fake_cuda, tmp_path):
-    run = cclmark("all_reduce", *RUN, "--format", "json", env=fake_cuda.env())
-    document = tmp_path / "run.json"
-    document.write_text(run.out)
-    cclmark("import", document, "-o", tmp_path / "again.jsonl")
-    again = read_journal(tmp_path / "again.jsonl")
-    assert again.paths == run.journal.paths
-    assert again.results == run.journal.results
 
 
 def test_every_library_of_a_run_has_its_own(cclmark, fake_cuda):
@@ -157,9 +130,3 @@ def test_bridge(cclmark, fake_cuda):
     assert by_pair[0, 1] == "library of the island"
     assert by_pair[0, 2] == by_pair[3, 1] == "host memory"
     assert "communicate through host memory: --through-host is set" in run.out
-
-
-def test_a_run_without_explanations_has_no_paths(cclmark, fake_cuda):
-    run = cclmark("all_reduce", *RUN[:-1], env=fake_cuda.env())
-    assert run.journal.paths == []
-    assert "connections" not in run.out

@@ -1,4 +1,4 @@
-"""Vendors' libraries and runtimes of NCCL's and CUDA's shape, through fakes that move real data."""
+"""Vendors' libraries and runtimes, through fakes that move real data."""
 
 from __future__ import annotations
 
@@ -7,229 +7,237 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from vendors import (
+    BKCL,
+    CNCL,
+    ECCL,
+    MACA,
+    MUSA,
+    ONECCL,
+    RCCL,
+    SHAPES,
+    SHIM,
+    SUNRISE,
+    VENDORS,
+    by_name,
+    measure,
+)
 
-from cclmark.work.operations import COLLECTIVES
+from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
 from fake_libraries import fake_library
-from patience import scaled
+from patience import deadline_s, scaled, waits
 from places import TESTS
 
 LONE_RANK = TESTS / "fakes" / "lone_rank.py"
-
-
-@dataclass(frozen=True)
-class Vendor:
-    """A fake library, the fake runtime that it works on, and where the environment names both."""
-
-    ccl: str
-    runtime: str
-    directory: str
-    ccl_file: str
-    runtime_file: str
-    version: str
-
-    @property
-    def ccl_variable(self) -> str:
-        return f"CCLMARK_{self.ccl.upper().replace('-', '_')}_LIBRARY"
-
-    @property
-    def runtime_variable(self) -> str:
-        return f"CCLMARK_{self.runtime.upper()}_LIBRARY"
-
-
-VENDORS = {
-    vendor.ccl: vendor
-    for vendor in (
-        Vendor("rccl", "hip", "hip", "librccl.so.1", "libamdhip64.so.6", "2.28.3"),
-        Vendor("maca-mccl", "maca", "maca", "libmccl.so", "libmcruntime.so", "2.16.5"),
-        Vendor("musa-mccl", "musa", "musa", "libmccl.so.2", "libmusart.so", "2.11.4"),
-        Vendor("eccl", "tops", "tops", "libeccl.so", "libtopsrt.so", "3.1.0"),
-        Vendor("ixccl", "cudart", "cudart", "libnccl.so", "libcudart.so", "2.18.5"),
-        Vendor("duccl", "cudart", "cudart", "libnccl.so", "libcudart.so", "2.18.5"),
-        Vendor("pccl", "cudart", "cudart", "libnccl.so", "libcudart.so", "2.18.5"),
-        Vendor("sunrise-pccl", "tang", "tang", "libpccl.so", "libtangrt_shared.so", "1.1.0"),
-    )
-}
-RCCL, MACA, MUSA, ECCL = (VENDORS[name] for name in ("rccl", "maca-mccl", "musa-mccl", "eccl"))
-SHIM, SUNRISE = VENDORS["ixccl"], VENDORS["sunrise-pccl"]
-VERIFIED = [vendor for vendor in VENDORS.values() if vendor is not SUNRISE]
-# One of each build of the fakes: the three vendors of the shim differ in their names.
-SHAPES = (RCCL, MACA, MUSA, ECCL, SHIM)
-
-EVERYTHING = ("collectives", "-b", "6K", "-e", "6K", "--pattern", "skew:4")
-
+ALL_ROOTS = ("--root", "all", "--pattern", "skew:4")
+EVERYTHING = ("collectives", "-b", "6K", "-e", "6K", *ALL_ROOTS)
+SMALL = ("all_reduce", "-e", "64")
+ONE_KIB = ("-b", "1K", "-e", "1K")
+GROUPED = "grouped send/recv"
 CLOCKS = {RCCL: "device", MUSA: "host"}  # a device without event times is timed by the host
 
-Environment = Callable[..., dict[str, str]]
 
-
-def by_name(vendor: Vendor) -> str:
-    return vendor.ccl
-
-
-def built(directory: str, file: str) -> Path:
-    """Where the fakes of a vendor are."""
-    return fake_library(f"{directory}/{file}").parent
-
-
-@pytest.fixture(scope="session")
-def env_of(tmp_path_factory) -> Environment:
-    """The environment in which a vendor's fakes are found."""
-    cache = tmp_path_factory.mktemp("kernels")
-
-    def env(vendor: Vendor, *, ccl: Path | None = None, **extra: str) -> dict[str, str]:
-        directory = built(vendor.directory, vendor.runtime_file)
-        return {
-            vendor.runtime_variable: str(directory / vendor.runtime_file),
-            vendor.ccl_variable: str(ccl or directory / vendor.ccl_file),
-            "CCLMARK_CACHE_DIR": str(cache),
-            **extra,
-        }
-
-    return env
-
-
-def file_of(env: dict[str, str], vendor: Vendor) -> Path:
-    return Path(env[vendor.ccl_variable])
-
-
-def of_all(*names: str) -> pytest.MarkDecorator:
-    """Runs a test with all verified vendors; with ``names`` the others only with --all: calls of
-    all of them go through one adaptor.
-    """
-    vendors = [
-        vendor
-        if not names or vendor.ccl in names
-        else pytest.param(vendor, marks=pytest.mark.exhaustive)
-        for vendor in VERIFIED
+def of_all(*tried) -> pytest.MarkDecorator:
+    """Runs a test with all vendors; with ``tried`` the others only with --all."""
+    marked = [
+        vendor if not tried or vendor in tried else pytest.param(vendor, marks=[_EXHAUSTIVE])
+        for vendor in (VENDORS if not tried else SHAPES)
     ]
-    return pytest.mark.parametrize("vendor", vendors, ids=by_name)
+    return pytest.mark.parametrize("vendor", marked, ids=by_name)
 
 
-def measure(
-    cclmark, vendor: Vendor, *arguments: str, env: dict[str, str], code: int = 0, ranks: int = 3
-):
-    devices = f"{vendor.runtime}:0-{ranks - 1}"
-    return cclmark(
-        *arguments,
-        *("--devices", devices, "--ccl", vendor.ccl, "-n", "2", "-w", "1"),
-        env=env,
-        code=code,
-    )
+_EXHAUSTIVE = pytest.mark.exhaustive
 
 
 class TestEveryVendor:
-    """What all of them do, on three ranks."""
+    """What all of them do."""
 
     @of_all()
-    def test_all_operations_are_right_and_checked(self, cclmark, env_of, vendor) -> None:
-        run = measure(cclmark, vendor, *EVERYTHING, env=env_of(vendor))
+    def test_all_operations_are_right_and_checked(self, cclmark, vendor) -> None:
+        run = measure(cclmark, vendor, *EVERYTHING)
         journal = run.journal
         assert {result.case.operation for result in journal.results} == set(COLLECTIVES)
         for result in journal.results:
             assert result.status == "ok", result
             if result.case.operation != "barrier":
-                assert result.verification.where == "host"
+                expected = "device" if vendor.runtime == "host" else "host"
+                assert result.verification.where == expected
             if result.case.operation == "alltoallv" and vendor in (RCCL, ECCL):
                 assert "native" in result.route
             if result.case.operation == "all_reduce" and vendor in CLOCKS:
                 assert result.summary.clock == CLOCKS[vendor]
+        for operation in ("broadcast", "reduce", "gather", "scatter"):
+            of_one = [result for result in journal.results if result.case.operation == operation]
+            assert {result.case.root for result in of_one} == {0, 1, 2}
         (library,) = journal.header.libraries
         assert (library.name, library.version) == (vendor.ccl, vendor.version)
         assert Path(library.path).name == vendor.ccl_file
         assert [device.index for device in journal.header.devices] == [0, 1, 2]
-        for device in journal.header.devices:
-            assert device.runtime == vendor.runtime
-            assert device.name.startswith("CCLMark Fake ")
-            assert Path(device.runtime_path).name == vendor.runtime_file
-        # In the header if the notice comes before it, else behind it.
-        assert f"kernels are compiled for CUDA only, not for {vendor.runtime}" in run.out + run.err
+        assert {device.runtime for device in journal.header.devices} == {vendor.runtime}
+        if vendor.runtime != "host":
+            for device in journal.header.devices:
+                assert device.name.startswith("CCLMark Fake ")
+                assert Path(device.runtime_path).name == vendor.runtime_file
+            # In the header if the notice comes before it, else behind it.
+            notice = f"kernels are compiled for CUDA only, not for {vendor.runtime}"
+            assert notice in run.out + run.err
 
-    @of_all("rccl", "eccl")
-    def test_corrupt_data_is_caught(self, cclmark, env_of, vendor) -> None:
-        env = env_of(vendor, CCLMARK_FAKE_NCCL_CORRUPT="1:AllReduce:7")
-        run = measure(cclmark, vendor, "all_reduce", "-b", "1K", "-e", "1K", env=env, code=1)
+    @of_all(*SHAPES)
+    def test_every_type_and_reduction(self, cclmark, vendor) -> None:
+        """The numbers in the tables, seen in data."""
+        run = measure(
+            cclmark,
+            vendor,
+            *("collectives", "--only", "all_reduce,sendrecv", "-b", "384", "-e", "384"),
+            *("-d", "all", "-o", "all", "--placement", "out-of-place"),
+            ranks=2,
+        )
+        reduced, moved = set(), {}
+        for result in run.journal.results:
+            dtype, reduction = result.case.dtype, result.case.reduction
+            if result.case.operation == "sendrecv":
+                moved[dtype] = result.status
+            elif result.status == "ok":
+                reduced.add((dtype, reduction))
+            elif dtype not in vendor.dtypes:
+                assert f"does not support {dtype}" in result.reason
+            else:
+                assert result.status == "skipped"
+                # Whether 8-bit floats are OCP or FNUZ shows in their products alone.
+                expected = "OCP or FNUZ" if reduction == "prod" else "reduction avg"
+                assert expected in result.reason
+        assert moved == {name: "ok" if name in vendor.dtypes else "skipped" for name in DTYPE_BYTES}
+        reductions = [name for name in REDUCTIONS if vendor.averages or name != "avg"]
+        assert reduced == {
+            (dtype, reduction)
+            for dtype in vendor.dtypes
+            for reduction in reductions
+            if not (dtype.startswith("fp8") and reduction == "prod")
+        }
+
+    @of_all(RCCL, ECCL, CNCL, BKCL, ONECCL)
+    def test_corrupt_data_is_caught(self, cclmark, vendor) -> None:
+        env = vendor.env(CCLMARK_FAKE_NCCL_CORRUPT="1:AllReduce:7")
+        run = measure(cclmark, vendor, "all_reduce", *ONE_KIB, env=env, code=1)
         for result in run.journal.results:
             assert result.status == "wrong"
             (finding,) = result.verification.findings
             assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 7)
 
-    @of_all(*(vendor.ccl for vendor in SHAPES))
-    def test_a_failing_call_is_named_with_the_vendors_words(self, cclmark, env_of, vendor) -> None:
-        env = env_of(vendor, CCLMARK_FAKE_NCCL_FAIL="1:AllReduce")
-        run = measure(cclmark, vendor, "all_reduce", "-e", "64", env=env, code=4)
-        assert "AllReduce failed: internal error" in run.err
-        assert "injected failure of AllReduce on rank 1" in run.err
+    @pytest.mark.parametrize(
+        ("vendor", "words"),
+        [
+            *((one, "AllReduce failed: internal error") for one in SHAPES[:5]),
+            (CNCL, "cnclAllReduce failed: CNCL: internal error (code 1)"),
+            (BKCL, "bkcl_all_reduce failed: no text given (code 3)"),
+            (ONECCL, "onecclAllReduce failed: Internal error: "),
+        ],
+        ids=lambda value: getattr(value, "ccl", ""),
+    )
+    def test_a_failing_call_is_named_with_the_vendors_words(self, cclmark, vendor, words) -> None:
+        env = vendor.env(CCLMARK_FAKE_NCCL_FAIL="1:AllReduce")
+        run = measure(cclmark, vendor, *SMALL, env=env, code=4)
+        assert words in run.err
+        assert "injected failure of AllReduce on rank 1" in run.err or vendor in (CNCL, BKCL)
+        assert "cclmark: rank 1 (" in run.err
 
-    @of_all("maca-mccl", "musa-mccl", "ixccl")
-    def test_ranks_with_different_versions_do_not_join(self, cclmark, env_of, vendor) -> None:
-        env = env_of(vendor, CCLMARK_FAKE_ODD_DEVICE="1", CCLMARK_FAKE_ODD_VERSION="22001")
-        run = measure(cclmark, vendor, "all_reduce", "-e", "64", env=env, code=3)
+    @of_all(CNCL, ONECCL)
+    def test_an_operation_that_hangs_ends_at_the_deadline(self, cclmark, no_leaks, vendor) -> None:
+        env = vendor.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce")
+        only = ("--only", "all_reduce,all_gather", "--placement", "in-place")
+        arguments = ("collectives", *only, "-b", "64", "-e", "64", *waits(2))
+        run = measure(cclmark, vendor, *arguments, env=env, code=4)
+        assert [result.status for result in run.journal.results] == ["timeout", "ok"]
+        # Calls of oneCCL return when their work is done, so only the launcher reads the clock.
+        assert (
+            "did not get any further than" if vendor is ONECCL else f"waited {deadline_s(2):g} s"
+        ) in run.err
+
+    @of_all(MACA, MUSA, SHIM)
+    def test_ranks_with_different_versions_do_not_join(self, cclmark, vendor) -> None:
+        env = vendor.env(CCLMARK_FAKE_ODD_DEVICE="1", CCLMARK_FAKE_ODD_VERSION="22001")
+        run = measure(cclmark, vendor, *SMALL, env=env, code=3)
         assert f"rank 1 loaded {vendor.ccl} 2.20.1 from " in run.err
         assert f"rank 0 {vendor.version} from " in run.err
         assert "mixed versions can hang or crash" in run.err
 
-
-@pytest.mark.parametrize("vendor", SHAPES, ids=by_name)
-class TestTypesAndReductions:
-    """The numbers in the tables, seen in data: every type and reduction that a vendor says."""
-
-    def test_all_of_them(self, cclmark, env_of, vendor) -> None:
+    @of_all(MACA, CNCL, BKCL, ONECCL)
+    def test_pairs(self, cclmark, vendor) -> None:
         run = measure(
-            cclmark,
-            vendor,
-            *("all_reduce", "-b", "384", "-e", "384", "-d", "all", "-o", "all"),
-            *("--placement", "out-of-place"),
-            env=env_of(vendor),
-            ranks=2,
+            *(cclmark, vendor, "pairs", "-b", "64", "-e", "64", "--only", "ping_pong,all_reduce")
         )
-        status = {(one.case.dtype, one.case.reduction): one for one in run.journal.results}
-        fp8 = {key for key in status if key[0].startswith("fp8")}
-        shorts = {key for key in status if key[0] in ("int16", "uint16")}
-        for key, result in status.items():
-            if key in shorts or (vendor is not RCCL and key in fp8):
-                assert result.status == "skipped"
-                assert f"{vendor.ccl} {vendor.version} does not support {key[0]}" in result.reason
-            elif key in fp8 and key[1] == "prod":
-                assert result.status == "skipped"
-            else:
-                assert result.status == "ok", (key, result.reason)
-        assert len(status) - len(fp8) - len(shorts) >= 40
+        assert len(run.journal.results) == 6
+        assert {result.status for result in run.journal.results} == {"ok"}
+
+    @of_all(CNCL, BKCL, ONECCL)
+    def test_several_operations_in_a_call(self, cclmark, vendor) -> None:
+        run = measure(cclmark, vendor, *SMALL, "-m", "3")
+        assert {result.status for result in run.journal.results} == {"ok"}
+
+
+class TestAnotherInterface:
+    """The library takes an argument for something else than the caller means, as it would if the
+    tables had wrong numbers: that must not go unnoticed.
+    """
 
     @pytest.mark.parametrize(
-        ("shift", "arguments"),
+        ("vendor", "misread", "arguments"),
         [
             # max becomes min, float16 becomes bfloat16: of one size, so only the data tell.
-            ("REDUCTIONS=1", ("-o", "max")),
-            ("DTYPES=3", ("-d", "float16")),
+            (RCCL, "SHIFT_REDUCTIONS=1", ("all_reduce", "-o", "max")),
+            (RCCL, "SHIFT_DTYPES=3", ("all_reduce", "-d", "float16")),
+            (CNCL, "MISREAD=op", ("reduce_scatter", "-o", "max")),
+            (CNCL, "MISREAD=dtype", ("all_reduce", "-d", "float16")),
+            (BKCL, "MISREAD=root", ("collectives", "--only", "broadcast,reduce", "-r", "1")),
+            (ONECCL, "MISREAD=root", ("collectives", "--only", "broadcast,reduce", "-r", "1")),
+            (BKCL, "MISREAD=parts", ("alltoallv", "--pattern", "skew:4")),
         ],
+        ids=lambda value: value if isinstance(value, str) else getattr(value, "ccl", ""),
     )
-    def test_a_wrong_table_is_caught(self, cclmark, env_of, vendor, shift, arguments) -> None:
-        setting, _, value = shift.partition("=")
-        env = env_of(vendor, **{f"CCLMARK_FAKE_SHIFT_{setting}": value})
-        run = measure(
-            cclmark, vendor, "all_reduce", "-b", "1K", "-e", "1K", *arguments, env=env, code=1
-        )
-        for result in run.journal.results:
-            assert result.status == "wrong"
-            assert {finding.rank for finding in result.verification.findings} == {0, 1, 2}
+    def test_wrong_data_is_caught(self, cclmark, no_leaks, vendor, misread, arguments) -> None:
+        name, _, value = misread.partition("=")
+        env = vendor.env(**{f"CCLMARK_FAKE_{name}": value}, CCLMARK_FAKE_TIMEOUT_S="2")
+        run = measure(cclmark, vendor, *arguments, *ONE_KIB, env=env, code=1)
+        assert {result.status for result in run.journal.results} == {"wrong"}
 
-    def test_a_number_that_is_none_is_refused_by_the_library(self, cclmark, env_of, vendor) -> None:
-        env = env_of(vendor, CCLMARK_FAKE_SHIFT_DTYPES="12")
-        run = measure(cclmark, vendor, "all_reduce", "-e", "64", env=env, code=3)
-        assert {result.status for result in run.journal.results} == {"skipped"}
-        assert "invalid argument" in run.out
-        assert "the data type is not one" in run.out
+    @pytest.mark.parametrize(
+        ("vendor", "misread", "arguments", "code", "words"),
+        [
+            (RCCL, "SHIFT_DTYPES=12", SMALL, 3, "the data type is not one"),
+            (CNCL, "MISREAD=id", SMALL, 4, "not all bytes of the id came"),
+            (ONECCL, "MISREAD=id", SMALL, 4, "not all bytes of the id came"),
+            (
+                *(ONECCL, "MISREAD=parts", ("alltoallv", *ONE_KIB, "--pattern", "skew:4")),
+                *(4, "onecclAllToAllV failed"),
+            ),
+        ],
+        ids=lambda value: getattr(value, "ccl", ""),
+    )
+    def test_what_cannot_be_done_is_refused(
+        self, cclmark, no_leaks, vendor, misread, arguments, code, words
+    ) -> None:
+        name, _, value = misread.partition("=")
+        env = vendor.env(**{f"CCLMARK_FAKE_{name}": value}, CCLMARK_FAKE_TIMEOUT_S="2")
+        run = measure(cclmark, vendor, *arguments, env=env, code=code)
+        assert words in run.out + run.err
+
+    @pytest.mark.parametrize("operation", ["all_reduce", "sendrecv"])
+    def test_what_is_refused_inside_a_group_ends_it(self, cclmark, operation) -> None:
+        """CNCL refuses it when called. What comes later must not join the group and never start."""
+        more = ("-m", "2", "-o", "max") if operation == "all_reduce" else ()
+        arguments = (operation, "-d", "float32,float16", *ONE_KIB, *more)
+        run = measure(cclmark, CNCL, *arguments, env=CNCL.env(CCLMARK_FAKE_MISREAD="dtype"))
+        found = {(it.case.dtype, it.status) for it in run.journal.results}
+        assert found == {("float32", "skipped"), ("float16", "ok")}
 
 
 @pytest.fixture(scope="module")
-def reports(cclmark_in, env_of, tmp_path_factory) -> dict[str, dict]:
-    """What ``info`` says of every library on a machine with the devices of all vendors."""
-    env = {name: text for vendor in SHAPES for name, text in env_of(vendor).items()}
+def reports(cclmark_in, tmp_path_factory) -> dict[str, dict]:
+    """What ``info`` says of every library on a machine that has all of them."""
+    env = {name: text for vendor in SHAPES for name, text in vendor.env().items()}
     run = cclmark_in(tmp_path_factory.mktemp("info"), "info", "--ccls", "--json", env=env)
     return {report["name"]: report for report in json.loads(run.out)["ccls"]}
 
@@ -237,92 +245,171 @@ def reports(cclmark_in, env_of, tmp_path_factory) -> dict[str, dict]:
 class TestWhatDiffers:
     """Spellings, signatures and abilities."""
 
+    NATIVE = dict.fromkeys(("alltoall", "alltoallv"), "native")
+    COMPOSED = dict.fromkeys(("alltoall", "alltoallv", "gather", "scatter"), GROUPED)
     ROUTES = {
-        "rccl": {"alltoall": "native", "alltoallv": "native", "gather": "native"},
-        "maca-mccl": {"alltoall": "native", "alltoallv": "native", "gather": "native"},
-        "eccl": {"alltoall": "native", "alltoallv": "native", "scatter": "native"},
-        "musa-mccl": dict.fromkeys(("alltoall", "alltoallv", "gather"), "grouped send/recv"),
-        "ixccl": dict.fromkeys(("alltoall", "alltoallv", "scatter"), "grouped send/recv"),
+        RCCL: {**NATIVE, "gather": "native"},
+        MACA: {**NATIVE, "gather": "native"},
+        ECCL: {**NATIVE, "scatter": "native"},
+        MUSA: COMPOSED,
+        SHIM: COMPOSED,
+        CNCL: {**NATIVE, "gather": GROUPED},
+        BKCL: {**NATIVE, "scatter": GROUPED},
+        ONECCL: {"alltoallv": "native", "scatter": "native", "gather": "alltoallv"},
     }
 
     @pytest.mark.parametrize("vendor", SHAPES, ids=by_name)
-    def test_what_is_native(self, reports, vendor) -> None:
+    def test_how_operations_are_done(self, reports, vendor) -> None:
         report = reports[vendor.ccl]
         assert report["reason"] == ""
-        assert (report["version"], report["id_bytes"]) == (vendor.version, 128)
+        assert (report["version"], report["id_bytes"]) == (vendor.version, vendor.id_bytes)
         assert report["runtimes"] == [vendor.runtime]
-        assert report["verified"] == "measured through a fake, never on hardware"
-        assert report["routes"] | self.ROUTES[vendor.ccl] == report["routes"]
+        assert report["routes"] | self.ROUTES[vendor] == report["routes"]
+        assert set(report["dtypes"]) == vendor.dtypes
+        assert ("avg" in report["reductions"]) == vendor.averages
+        assert "never on hardware" in report["verified"] or vendor in (ONECCL, BKCL)
         assert reports["sunrise-pccl"]["reason"].startswith("sunrise-pccl was not found")
 
-    def test_graphs_where_the_runtime_has_them(self, cclmark, env_of) -> None:
-        arguments = ("all_reduce", "-b", "64", "-e", "64", "--timing", "graph")
-        run = measure(cclmark, RCCL, *arguments, env=env_of(RCCL))
-        assert {result.status for result in run.journal.results} == {"ok"}
-        run = measure(cclmark, MUSA, *arguments, env=env_of(MUSA), code=3)
+    @pytest.mark.parametrize(
+        ("vendor", "version", "native"),
+        [(RCCL, "2.24.7", "alltoall alltoallv"), (CNCL, "", ""), (ONECCL, "2022.1.2", "alltoall")],
+        ids=("rccl", "cncl", "oneccl"),
+    )
+    def test_an_older_version_composes_what_it_lacks(self, cclmark, vendor, version, native):
+        run = measure(cclmark, vendor, *EVERYTHING, env=vendor.env("old"))
+        results = run.journal.results
+        assert {result.case.operation for result in results} == set(COLLECTIVES)
+        assert {result.status for result in results} == {"ok"}
+        for result in results:
+            if result.case.operation in ("alltoall", "alltoallv"):
+                assert (GROUPED not in result.route) == (result.case.operation in native.split())
+        (library,) = run.journal.header.libraries
+        assert library.version == version or not version
+
+    def test_a_missing_operation_is_skipped_with_the_reason(self, cclmark, without_torch) -> None:
+        env = ONECCL.env("bare")
+        run = measure(cclmark, ONECCL, *EVERYTHING, env=env)
+        skipped = {"reduce": "Reduce"} | dict.fromkeys(
+            ("alltoall", "alltoallv", "gather", "scatter", "sendrecv"), "Recv"
+        )
+        for result in run.journal.results:
+            missing = skipped.get(result.case.operation)
+            assert result.status == ("ok" if missing is None else "skipped")
+            if missing is not None:
+                assert result.reason.endswith(f"libccl.so.2 has no oneccl{missing}")
+        info = cclmark("info", "--ccls", "--json", env=env | without_torch)
+        (report,) = [it for it in json.loads(info.out)["ccls"] if it["name"] == "oneccl"]
+        assert not set(report["routes"]) & set(skipped)
+        assert {"Reduce", "Recv", "AllToAll"} <= set(report["lacks"])
+
+    @pytest.mark.parametrize(
+        ("vendor", "arguments", "reason"),
+        [
+            (MUSA, ("--timing", "graph"), "musa's runtime does not support graphs"),
+            (CNCL, ("--register", "local"), "not supported with cncl"),
+            (BKCL, ("--register", "local"), "not supported with bkcl"),
+        ],
+    )
+    def test_unsupported_ways_are_skipped_with_the_reason(self, cclmark, vendor, arguments, reason):
+        run = measure(cclmark, vendor, *SMALL, "-b", "64", *arguments, code=3)
         for result in run.journal.results:
             assert result.status == "skipped"
-            assert "musa's runtime does not support graphs" in result.reason
+            assert reason in result.reason
 
-    def test_pairs(self, cclmark, env_of) -> None:
-        run = cclmark(
-            *("pairs", "--devices", "maca:0-2", "-b", "64", "-e", "64", "-n", "2", "-w", "1"),
-            *("--only", "all_reduce"),
-            env=env_of(MACA),
-        )
-        assert len(run.journal.results) == 3
+    def test_graphs_where_the_runtime_has_them(self, cclmark) -> None:
+        run = measure(cclmark, RCCL, *SMALL, "--timing", "graph")
         assert {result.status for result in run.journal.results} == {"ok"}
 
-    def test_pairs_name_different_versions(self, cclmark, env_of) -> None:
-        env = env_of(RCCL, CCLMARK_FAKE_ODD_DEVICE="2", CCLMARK_FAKE_ODD_VERSION="22001")
-        run = cclmark("pairs", "--devices", "hip:0,2", "-e", "64", env=env, code=3)
-        assert "rank 1 loaded rccl 2.20.1 from " in run.err
+    @pytest.mark.parametrize(
+        ("variable", "words"),
+        [
+            ("NCCL_FAIL=1:InitComms", "cnclInitComms failed: CNCL: internal error (code 1)"),
+            ("NCCL_HANG=1:AllReduce", "AsyncError failed: CNCL: asynchronous error (code 22)"),
+        ],
+    )
+    def test_errors_of_cncl_outside_calls(self, cclmark, no_leaks, variable, words) -> None:
+        name, _, value = variable.partition("=")
+        env = CNCL.env(**{f"CCLMARK_FAKE_{name}": value}, CCLMARK_FAKE_TIMEOUT_S="1")
+        assert words in measure(cclmark, CNCL, *SMALL, env=env, code=4).err
+
+    def test_oneccl_says_what_hosts_may_need(self, cclmark) -> None:
+        env = ONECCL.env(CCLMARK_FAKE_NCCL_FAIL="1:CommInitRank")
+        run = measure(cclmark, ONECCL, *SMALL, env=env, code=4)
+        assert "Host memory may require CCL_PLUGIN=ONECCL_LEGACY_CPU" in run.err
+        env["CCL_PLUGIN"] = "ONECCL_LEGACY_CPU"
+        assert "may require" not in measure(cclmark, ONECCL, *SMALL, env=env, code=4).err
+
+    EXPLAINED = ("all_reduce", "-b", "1K", "-e", "64K", "-f", "8", "--explain")
+
+    def test_oneccls_log_explains_it(self, cclmark) -> None:
+        run = measure(cclmark, ONECCL, *self.EXPLAINED)
+        found = [result.explanation for result in run.journal.results if not result.case.in_place]
+        assert [(one.source, one.kernel, one.algorithm, one.reason) for one in found] == [
+            *[("log", "recursive doubling", "recursive_doubling", "")] * 2,
+            ("log", "ring", "ring", ""),
+        ]
+        assert "what ran (the library's log)" in run.out
+        assert "CCL_DEBUG" not in run.out + run.err
+
+    @pytest.mark.parametrize(
+        ("name", "value", "reason"),
+        [
+            (
+                *("ODD_ALGORITHM", "2"),
+                "rank 2 ran allreduce by ring, rank 0 allreduce by recursive doubling",
+            ),
+            (
+                *("BROKEN_LOG", "0"),
+                "rank 0 reported no operation: the log of oneccl contains no line about the "
+                "algorithm; CCL_ALLREDUCE is not set: the library decides",
+            ),
+        ],
+    )
+    def test_a_rank_whose_log_differs_is_named(self, cclmark, name, value, reason) -> None:
+        env = ONECCL.env(**{f"CCLMARK_FAKE_{name}": value})
+        run = measure(cclmark, ONECCL, *self.EXPLAINED, env=env, code=3)
+        found = run.journal.results[0].explanation
+        assert (found.source, found.reason) == ("log", reason)
+
+    def test_oneccl_beside_shm(self, cclmark) -> None:
+        arguments = ("all_reduce", "--devices", "host:2", "--ccl", "shm,oneccl", *ONE_KIB)
+        run = cclmark(*arguments, "-n", "2", "-w", "1", env=ONECCL.env())
+        found = {(result.case.ccl, result.status) for result in run.journal.results}
+        assert found == {("shm", "ok"), ("oneccl", "ok")}
 
 
-class TestBridge:
-    """Devices of several vendors as one group, each with its own library."""
-
-    def test_between_vendors(self, cclmark, env_of) -> None:
-        run = cclmark(
-            *("collectives", "--devices", "hip:0-1+musa:0-1", "--ccl", "bridge"),
-            *("-b", "6K", "-e", "6K", "-n", "2", "-w", "1"),
-            env=env_of(RCCL) | env_of(MUSA),
-        )
-        named = [library.name for library in run.journal.header.libraries]
-        assert {"bridge", "rccl"} <= set(named)
-        assert {result.status for result in run.journal.results} == {"ok"}
-
-    def test_an_unverified_library_is_not_used_unasked(self, cclmark, env_of) -> None:
-        arguments = ("all_reduce", "--devices", "hip:0-1+tang:0-1", "--ccl", "bridge", "-e", "64")
-        run = cclmark(*arguments, env=env_of(RCCL) | env_of(SUNRISE), code=3)
-        assert "--allow-unverified" in run.err
+def test_islands_of_two_vendors(cclmark) -> None:
+    run = cclmark(
+        *("collectives", "--devices", "hip:0-1+musa:0-1", "--ccl", "bridge"),
+        *("-b", "6K", "-e", "6K", "-n", "2", "-w", "1"),
+        env=RCCL.env() | MUSA.env(),
+    )
+    assert {"bridge", "rccl"} <= {library.name for library in run.journal.header.libraries}
+    assert {result.status for result in run.journal.results} == {"ok"}
 
 
-class TestTransfers:
-    """Copies between devices, by the copy engine: there are no kernels."""
-
-    @pytest.mark.parametrize("processes", ("0", "1"), ids=("one process", "a process each"))
-    def test_of_hip(self, cclmark, env_of, processes) -> None:
-        run = cclmark(
-            *("p2p", "--devices", "hip:0,1", "-b", "64K", "-p", "uniBw,latency", "-m", processes),
-            *("--max-time", "0.02"),
-            env=env_of(RCCL),
-        )
-        measured = [one for one in run.journal.transfers if one.transfer.engine == "CE"]
-        assert [one.status for one in measured] == ["ok"] * 4
-        for result in run.journal.transfers:
-            if result not in measured:
-                assert result.status == "skipped"
-                assert "kernels are compiled for CUDA only, not for hip" in result.reason
-
-    def test_of_a_runtime_that_cannot_hold_a_stream_up(self, cclmark, env_of) -> None:
-        arguments = ("p2p", "--devices", "maca:0,1", "-b", "64K", "-p", "uniBw", "--engine", "CE")
-        run = cclmark(*arguments, env=env_of(MACA), code=3)
-        results = run.journal.transfers
-        assert len(results) == 2
-        for result in results:
+@pytest.mark.parametrize("processes", ("0", "1"), ids=("one process", "a process each"))
+def test_transfers_by_the_copy_engine(cclmark, processes) -> None:
+    run = cclmark(
+        *("p2p", "--devices", "hip:0,1", "-b", "64K", "-p", "uniBw,latency", "-m", processes),
+        *("--max-time", "0.02"),
+        env=RCCL.env(),
+    )
+    measured = [one for one in run.journal.transfers if one.transfer.engine == "CE"]
+    assert [one.status for one in measured] == ["ok"] * 4
+    for result in run.journal.transfers:
+        if result not in measured:
             assert result.status == "skipped"
-            assert "this runtime has no mcStreamWaitValue32" in result.reason
+            assert "kernels are compiled for CUDA only, not for hip" in result.reason
+
+
+def test_transfers_of_a_runtime_that_cannot_hold_a_stream_up(cclmark) -> None:
+    arguments = ("p2p", "--devices", "maca:0,1", "-b", "64K", "-p", "uniBw", "--engine", "CE")
+    results = cclmark(*arguments, env=MACA.env(), code=3).journal.transfers
+    assert len(results) == 2
+    for result in results:
+        assert result.status == "skipped"
+        assert "this runtime has no mcStreamWaitValue32" in result.reason
 
 
 @pytest.mark.parametrize(
@@ -335,7 +422,7 @@ class TestTransfers:
 )
 def test_a_lone_rank(tag, tmp_path, runtime, file, copy, order, timed) -> None:
     """A runtime without a library of its own, and two with one, seen from a session."""
-    path = built(runtime, file) / file
+    path = fake_library(f"{runtime}/{file}")
     environment = {**os.environ, f"CCLMARK_{runtime.upper()}_LIBRARY": str(path)}
     run = subprocess.run(
         [sys.executable, str(LONE_RANK), runtime, copy, order],
@@ -370,85 +457,88 @@ def test_a_lone_rank(tag, tmp_path, runtime, file, copy, order, timed) -> None:
 class TestChoice:
     """Which library and which devices are taken."""
 
-    def test_the_devices_bring_their_library(self, cclmark, env_of) -> None:
-        for vendor in (RCCL, MACA, MUSA, ECCL):
-            small = ("-b", "64", "-e", "64", "-g", "2", "-n", "1", "-w", "0")
-            run = cclmark("all_reduce", *small, env=env_of(vendor))
-            header = run.journal.header
-            assert [library.name for library in header.libraries] == [vendor.ccl]
-            assert {device.runtime for device in header.devices} == {vendor.runtime}
+    @pytest.mark.parametrize(
+        ("vendor", "named"),
+        [
+            *((vendor, ()) for vendor in (RCCL, MACA, MUSA, ECCL, CNCL)),
+            *((vendor, ("--ccl", "mccl")) for vendor in (MACA, MUSA)),
+        ],
+        ids=lambda value: getattr(value, "ccl", "named" if value else ""),
+    )
+    def test_the_devices_bring_their_library(self, cclmark, vendor, named) -> None:
+        devices = ("--devices", vendor.devices(2)) if named else ("-g", "2")
+        small = ("-b", "64", "-e", "64", "-n", "1", "-w", "0")
+        header = cclmark("all_reduce", *devices, *named, *small, env=vendor.env()).journal.header
+        assert [library.name for library in header.libraries] == [vendor.ccl]
+        assert {device.runtime for device in header.devices} == {vendor.runtime}
 
-    def test_one_name_for_both_mccls(self, cclmark, env_of) -> None:
-        for vendor in (MACA, MUSA):
-            arguments = ("--devices", f"{vendor.runtime}:0,1", "--ccl", "mccl", "-b", "64")
-            small = ("-e", "64", "-n", "1", "-w", "0")
-            run = cclmark("all_reduce", *arguments, *small, env=env_of(vendor))
-            assert [library.name for library in run.journal.header.libraries] == [vendor.ccl]
+    @pytest.mark.parametrize(
+        ("arguments", "env", "code", "words"),
+        [
+            (
+                *(("--devices", "cudart"), SHIM.env, 2),
+                "ixccl (Iluvatar), duccl (Hygon), pccl (T-Head), flagcx, bkcl (Kunlunxin)",
+            ),
+            (("--devices", "hip", "--ccl", "nccl"), RCCL.env, 2, "nccl supports cuda devices, not"),
+            (
+                *(("--devices", "hip"), lambda: RCCL.env(CCLMARK_FAKE_DEVICES="0"), 3),
+                "the runtime hip found no device",
+            ),
+            *(
+                (
+                    *(number, lambda: {"CCLMARK_HIP_LIBRARY": "/none/libamdhip64.so.6"}, 3),
+                    "the AMD devices of this machine cannot be used: AMD's runtime (libamdhip64) "
+                    "was not found",
+                )
+                for number in ((), ("-g", "2"))
+            ),
+            (("--devices", "tang"), SUNRISE.env, 3, "--allow-unverified"),
+            (
+                *(("--devices", "tang:0,1", "--ccl", "sunrise-pccl"), SUNRISE.env, 3),
+                "it numbers element types and reductions as NCCL does",
+            ),
+            (
+                *(("--devices", "cudart:0,1", "--ccl", "bkcl"), BKCL.env, 3),
+                "the numbers of its element types and reductions",
+            ),
+            (
+                ("--devices", "hip:0-1+tang:0-1", "--ccl", "bridge"),
+                *(lambda: RCCL.env() | SUNRISE.env(), 3, "--allow-unverified"),
+            ),
+        ],
+    )
+    def test_what_is_refused(self, cclmark, arguments, env, code, words) -> None:
+        run = cclmark(*SMALL, *arguments, env=env(), code=code)
+        assert words in " ".join(run.err.split())
+        assert not run.written()
 
-    def test_devices_with_several_libraries_want_a_name(self, cclmark, env_of) -> None:
-        run = cclmark("all_reduce", "--devices", "cudart", "-e", "64", env=env_of(SHIM), code=2)
-        assert "ixccl (Iluvatar), duccl (Hygon), pccl (T-Head), flagcx, bkcl (Kunlunxin)" in run.err
-
-    def test_a_library_of_other_devices_is_refused(self, cclmark, env_of) -> None:
-        arguments = ("--devices", "hip", "--ccl", "nccl", "-e", "64")
-        run = cclmark("all_reduce", *arguments, env=env_of(RCCL), code=2)
-        assert "nccl supports cuda devices, not hip" in run.err
-
-    def test_a_runtime_without_devices(self, cclmark, env_of) -> None:
-        env = env_of(RCCL, CCLMARK_FAKE_DEVICES="0")
-        run = cclmark("all_reduce", "--devices", "hip", "-e", "64", env=env, code=3)
-        assert "the runtime hip found no device" in run.err
-
-    @pytest.mark.parametrize("number", [(), ("-g", "2")])
-    def test_the_host_does_not_take_the_place_of_broken_devices(
-        self, cclmark, tmp_path: Path, number
-    ) -> None:
-        nothing = {"CCLMARK_HIP_LIBRARY": str(tmp_path / "libamdhip64.so.6")}
-        run = cclmark("all_reduce", *number, "-e", "64", env=nothing, code=3)
-        assert "the AMD devices of this machine cannot be used" in run.err
-        assert "AMD's runtime (libamdhip64) was not found" in run.err
+    def test_an_unverified_library_is_measured_with_a_warning(self, cclmark, without_torch):
+        run = measure(cclmark, SUNRISE, *SMALL)
+        said = "sunrise-pccl is unverified: cclmark assumes that it numbers"
+        assert said in run.err
+        assert any(said in notice for notice in run.journal.header.notices)
+        assert {result.status for result in run.journal.results} == {"ok"}
+        info = cclmark("info", "--ccls", "--json", env=SUNRISE.env() | without_torch)
+        reports = {report["name"]: report for report in json.loads(info.out)["ccls"]}
+        assert reports["sunrise-pccl"]["verified"].startswith("unverified")
+        assert "an id has 128 bytes" in reports["sunrise-pccl"]["verified"]
 
 
 class TestRccl:
     """What RCCL differs in from NCCL, and from release to release."""
 
-    @pytest.mark.parametrize(
-        ("directory", "version"), [(".", "2.28.3"), ("old", "2.24.7")], ids=("new", "old")
-    )
-    def test_either_spelling_of_its_exchanges(self, cclmark, env_of, directory, version) -> None:
-        file = file_of(env_of(RCCL), RCCL)
-        env = env_of(RCCL, ccl=file.parent / directory / file.name)
-        only = ("collectives", "--only", "alltoall,alltoallv", "--pattern", "skew:3")
-        run = measure(cclmark, RCCL, *only, "-b", "96", "-e", "6K", "-f", "64", env=env)
-        assert run.journal.header.libraries[0].version == version
-        assert {it.status for it in run.journal.results} == {"ok"}
-        routes = {it.route for it in run.journal.results}
-        assert routes == {"native", "copy aside, then native"}
-
-    def test_options_of_its_communicators_have_nccls_structure(self, cclmark, env_of) -> None:
-        small = ("all_reduce", "-b", "1K", "-e", "1K", "--config", "minCTAs=4")
-        run = measure(cclmark, VENDORS["rccl"], *small, env=env_of(VENDORS["rccl"]))
+    def test_options_of_its_communicators_have_nccls_structure(self, cclmark) -> None:
+        small = ("all_reduce", *ONE_KIB, "--config", "minCTAs=4")
+        run = measure(cclmark, RCCL, *small)
         assert {result.status for result in run.journal.results} == {"ok"}
-        old = built("hip/old", "librccl.so.1") / "librccl.so.1"
-        env = env_of(VENDORS["rccl"], ccl=old)
-        run = measure(cclmark, VENDORS["rccl"], *small, env=env, code=3)
+        run = measure(cclmark, RCCL, *small, env=RCCL.env("old"), code=3)
         assert "rccl 2.24.7 has no CommInitRankConfig" in run.err
 
-    def test_products_of_eight_bit_floats_are_not_judged(self, cclmark, env_of) -> None:
-        arguments = ("-b", "64", "-e", "64", "-d", "fp8e4m3", "-o", "sum,prod")
-        run = measure(cclmark, RCCL, "all_reduce", *arguments, env=env_of(RCCL))
-        found = {it.case.reduction: (it.status, it.reason) for it in run.journal.results}
-        assert found["sum"] == ("ok", "")
-        assert found["prod"][0] == "skipped"
-        assert "OCP or FNUZ" in found["prod"][1]
-
-    def test_what_is_made_of_amds_runtime_is_not_taken_for_it(
-        self, cclmark, env_of, without_torch
-    ) -> None:
+    def test_what_is_made_of_amds_runtime_is_not_taken_for_it(self, cclmark, without_torch) -> None:
         """As Hygon's may be: of a library that needs AMD's runtime."""
-        file = str(file_of(env_of(RCCL), RCCL))
+        file = str(RCCL.file())
         env = {"CCLMARK_DUCCL_LIBRARY": file, "CCLMARK_IXCCL_LIBRARY": file, **without_torch}
-        out = cclmark("info", "--ccls", env=env_of(RCCL) | env).out
+        out = cclmark("info", "--ccls", env=RCCL.env() | env).out
         assert "duccl, for devices of cudart: 2.28.3" in out
         assert "is AMD's RCCL, not Iluvatar's IXCCL: it has hipGetDeviceCount" in " ".join(
             out.split()
@@ -458,47 +548,35 @@ class TestRccl:
 class TestInfo:
     """What ``cclmark info`` lists on machines of one vendor."""
 
-    @pytest.fixture
-    def of_nvidia(self, fake_cuda, tmp_path) -> Environment:
-        """The environment of such a machine, where the loader finds NCCL."""
+    @pytest.mark.parametrize("runtime", ["its own", "missing"])
+    def test_on_nvidias_machine(self, cclmark, fake_cuda, tmp_path, without_torch, runtime) -> None:
+        """Its libcudart drives the devices of its libcuda, and NCCL has no other vendor's name."""
         (tmp_path / "lib").mkdir()
         (tmp_path / "lib" / fake_cuda.nccl.name).symlink_to(fake_cuda.nccl)
-
-        def env(cudart: str) -> dict[str, str]:
-            return fake_cuda.env(
-                CCLMARK_FAKE_DEVICES="2",
-                CCLMARK_CUDART_LIBRARY=cudart,
-                LD_LIBRARY_PATH=str(tmp_path / "lib"),
-            )
-
-        return env
-
-    def test_on_nvidias_machine(self, cclmark, env_of, of_nvidia, without_torch) -> None:
-        """Its libcudart drives the devices of its libcuda, and NCCL has no other vendor's name."""
-        env = of_nvidia(env_of(SHIM)["CCLMARK_CUDART_LIBRARY"])
+        cudart = "/none/libcudart.so" if runtime == "missing" else SHIM.env()[SHIM.runtime_variable]
+        env = fake_cuda.env(
+            CCLMARK_FAKE_DEVICES="2",
+            CCLMARK_CUDART_LIBRARY=cudart,
+            LD_LIBRARY_PATH=str(tmp_path / "lib"),
+        )
         document = json.loads(cclmark("info", "--json", env=env).out)
+        names = {one["name"] for one in document["libraries"]}
+        assert "nccl" in names
+        if runtime == "missing":
+            assert all("libcudart" in document["unavailable"][one] for one in ("ixccl", "pccl"))
+            return
         devices = [(one["runtime"], one["index"]) for one in document["devices"]]
         assert devices == [("cuda", 0), ("cuda", 1), ("host", 0)]
         assert document["unavailable"]["runtime cudart"] == "its devices belong to cuda"
-        names = [one["name"] for one in document["libraries"]]
-        assert "nccl" in names
-        assert not {"ixccl", "duccl", "pccl"} & set(names)
+        assert not {"ixccl", "duccl", "pccl"} & names
         run = cclmark("info", "--ccls", "--json", env=env | without_torch)
-        ccls = json.loads(run.out)["ccls"]
-        reasons = {one["name"]: one["reason"] for one in ccls}
+        reasons = {one["name"]: one["reason"] for one in json.loads(run.out)["ccls"]}
         assert reasons["nccl"] == ""
         for name in ("ixccl", "duccl", "pccl"):
             assert "the devices of this machine belong to cuda" in reasons[name]
 
-    def test_on_a_machine_without_their_runtime(self, cclmark, of_nvidia) -> None:
-        env = of_nvidia("/nonexistent/libcudart.so")
-        document = json.loads(cclmark("info", "--json", env=env).out)
-        assert "nccl" in [one["name"] for one in document["libraries"]]
-        for name in ("ixccl", "duccl", "pccl"):
-            assert "libcudart" in document["unavailable"][name]
-
-    def test_on_a_machine_of_the_vendor(self, cclmark, env_of) -> None:
-        env = env_of(SHIM, CCLMARK_CUDA_LIBRARY="/nonexistent/libcuda.so.1")
+    def test_on_a_machine_of_the_vendor(self, cclmark) -> None:
+        env = SHIM.env(CCLMARK_CUDA_LIBRARY="/nonexistent/libcuda.so.1")
         document = json.loads(cclmark("info", "--json", env=env).out)
         assert "cudart" in [one["runtime"] for one in document["devices"]]
         assert "ixccl" in [one["name"] for one in document["libraries"]]
@@ -508,80 +586,47 @@ class TestTheWrongLibrary:
     """Files of the right name and the wrong kind."""
 
     @pytest.mark.parametrize(
-        ("wanted", "given", "words"),
+        ("vendor", "file", "words"),
         [
-            (MACA, MUSA, "is Moore Threads' MCCL, not MetaX's MCCL: it has mcclCommMuDevice"),
-            (MUSA, MACA, "is MetaX's MCCL, not Moore Threads' MCCL: it has mcclCommMcDevice"),
-            (RCCL, SHIM, "is not AMD's RCCL: it has no hipGetDeviceCount; it may be NVIDIA's NCCL"),
+            (
+                *(MACA, MUSA.file),
+                "is Moore Threads' MCCL, not MetaX's MCCL: it has mcclCommMuDevice",
+            ),
+            (
+                *(MUSA, MACA.file),
+                "is MetaX's MCCL, not Moore Threads' MCCL: it has mcclCommMcDevice",
+            ),
+            (
+                *(RCCL, SHIM.file),
+                "is not AMD's RCCL: it has no hipGetDeviceCount; it may be NVIDIA's NCCL",
+            ),
+            (ECCL, lambda: Path(ECCL.env()[ECCL.runtime_variable]), "no symbol ecclGetVersion"),
+            (CNCL, BKCL.file, "has no symbol cncl"),
+            (BKCL, CNCL.file, "has no symbol bkcl_"),
+            (ONECCL, CNCL.file, "has no symbol oneccl"),
+            *((one, lambda: Path("/none/lib.so"), "was not found") for one in (CNCL, BKCL, ONECCL)),
         ],
-        ids=("musa's for maca", "maca's for musa", "nccl's for rccl"),
+        ids=lambda value: getattr(value, "ccl", ""),
     )
-    def test_another_vendors(self, cclmark, env_of, wanted, given, words) -> None:
-        file = file_of(env_of(given), given)
-        env = env_of(wanted, ccl=file)
-        run = measure(cclmark, wanted, "all_reduce", "-e", "64", env=env, code=3)
-        assert str(file) in run.err
+    def test_another_file(self, cclmark, vendor, file, words) -> None:
+        run = measure(cclmark, vendor, *SMALL, env=vendor.env(ccl=file()), code=3)
+        assert str(file().resolve()) in run.err
         assert words in run.err
-        assert f"--ccl-path or {wanted.ccl_variable}" in run.err
+        assert vendor.ccl_variable in run.err or "no symbol" in words
 
-    @pytest.mark.parametrize("vendor", (MACA, ECCL), ids=by_name)
-    def test_one_without_its_functions(self, cclmark, env_of, vendor) -> None:
-        runtime = Path(env_of(vendor)[vendor.runtime_variable])
-        env = env_of(vendor, ccl=runtime)
-        run = measure(cclmark, vendor, "all_reduce", "-e", "64", env=env, code=3)
-        if vendor is MACA:
-            assert "is not MetaX's MCCL: it has no mcclCommMcDevice" in run.err
-        else:
-            assert "has no symbol ecclGetVersion" in run.err
-
-    def test_a_runtime_without_its_functions(self, cclmark, env_of) -> None:
-        env = env_of(MACA)
-        env[MACA.runtime_variable] = env[MACA.ccl_variable]
-        run = measure(cclmark, MACA, "all_reduce", "-e", "64", env=env, code=3)
+    def test_a_runtime_without_its_functions(self, cclmark) -> None:
+        env = MACA.env() | {MACA.runtime_variable: str(MACA.file())}
+        run = measure(cclmark, MACA, *SMALL, env=env, code=3)
         assert "has no symbol mcGetDeviceCount" in run.err
 
-    def test_a_second_copy_of_the_runtime(self, cclmark, env_of, tmp_path: Path) -> None:
-        env = env_of(RCCL)
+    def test_a_second_copy_of_the_runtime(self, cclmark, tmp_path: Path) -> None:
+        env = RCCL.env()
         copy = shutil.copy(env[RCCL.runtime_variable], tmp_path / "libamdhip64.so.5")
-        env["LD_PRELOAD"] = str(copy)
-        run = measure(cclmark, RCCL, "all_reduce", "-e", "64", env=env, code=3)
+        run = measure(cclmark, RCCL, *SMALL, env=env | {"LD_PRELOAD": str(copy)}, code=3)
         assert "two files of one runtime are loaded" in run.err
         assert f"Set CCLMARK_HIP_LIBRARY={copy}" in run.err
 
-    def test_one_that_is_too_old(self, cclmark, env_of) -> None:
-        env = env_of(MACA, CCLMARK_FAKE_NCCL_VERSION="20605")
-        run = measure(cclmark, MACA, "all_reduce", "-e", "64", env=env, code=3)
+    def test_one_that_is_too_old(self, cclmark) -> None:
+        env = MACA.env(CCLMARK_FAKE_NCCL_VERSION="20605")
+        run = measure(cclmark, MACA, *SMALL, env=env, code=3)
         assert "is version 2.6.5; 2.7 or newer is required" in run.err
-
-
-class TestUnverified:
-    """A library of whose interface too little is known."""
-
-    def test_it_is_not_used_unasked(self, cclmark, env_of) -> None:
-        run = measure(cclmark, SUNRISE, "all_reduce", "-e", "64", env=env_of(SUNRISE), code=3)
-        assert "it numbers element types and reductions as NCCL does" in run.err
-        assert "--allow-unverified" in run.err
-        assert not run.written()
-
-    def test_nor_as_the_devices_own(self, cclmark, env_of) -> None:
-        run = cclmark("all_reduce", "--devices", "tang", env=env_of(SUNRISE), code=3)
-        assert "--allow-unverified" in run.err
-
-    def test_it_is_measured_with_a_warning(self, cclmark, env_of) -> None:
-        run = measure(
-            cclmark,
-            SUNRISE,
-            *("all_reduce", "-b", "64", "-e", "64", "--allow-unverified"),
-            env=env_of(SUNRISE),
-        )
-        said = "sunrise-pccl is unverified: cclmark assumes that it numbers"
-        assert said in run.err
-        assert any(said in notice for notice in run.journal.header.notices)
-        assert {result.status for result in run.journal.results} == {"ok"}
-
-    def test_what_is_assumed_is_listed(self, cclmark, env_of, without_torch) -> None:
-        run = cclmark("info", "--ccls", "--json", env=env_of(SUNRISE) | without_torch)
-        reports = {report["name"]: report for report in json.loads(run.out)["ccls"]}
-        verified = reports["sunrise-pccl"]["verified"]
-        assert verified.startswith("unverified")
-        assert "an id has 128 bytes" in verified

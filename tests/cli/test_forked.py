@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from cclmark.kinds.registry import read_journal
-from commands import environment, is_alive, launch, wait_until
+from commands import environment, launch, wait_until
 from forked import Sources
 from patience import scaled
 
@@ -80,30 +79,6 @@ def endless(own_source, tag, tmp_path):
     run.close()
 
 
-def test_a_signal_ends_it(endless):
-    run, ranks = endless
-    os.kill(run.pid, signal.SIGINT)
-    _, err = run.communicate(scaled(60))
-    assert run.returncode == 130
-    assert b"cclmark: interrupted" in err
-    assert not any(map(is_alive, ranks))
-
-
-def test_its_ranks_are_children_in_sessions_of_their_own(endless):
-    run, ranks = endless
-    assert len(ranks) == 2
-    for pid in ranks:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        parent, _, session = map(int, words[1:4])
-        assert (parent, session) == (run.pid, pid)
-
-
-def test_its_ranks_end_with_it(endless):
-    run, ranks = endless
-    os.kill(run.pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(is_alive, ranks)), "its ranks are gone")
-
-
 def test_a_rank_that_is_killed_is_named(endless):
     run, ranks = endless
     os.kill(ranks[1], signal.SIGKILL)
@@ -111,14 +86,6 @@ def test_a_rank_that_is_killed_is_named(endless):
     assert run.returncode == 4
     assert b"rank 1" in err
     assert b"SIGKILL" in err
-
-
-def test_one_that_takes_too_long_is_killed_with_its_ranks(own_sources, tag, tmp_path):
-    with pytest.raises(pytest.fail.Exception, match="still running"):
-        launch(tag, tmp_path, *ENDLESS, timeout_s=2, source=own_sources)
-    (path,) = tmp_path.rglob("*.jsonl")
-    ranks = [device.pid for device in read_journal(path).header.devices]
-    wait_until(lambda: not any(map(is_alive, ranks)), "its ranks are gone")
 
 
 def test_what_is_about_torch_has_it_imported(own_sources, torch):

@@ -95,18 +95,6 @@ def test_whatever_variables_hold(tag, tmp_path):
     assert not list(tmp_path.rglob("owned"))
 
 
-@pytest.mark.parametrize(
-    "format_name",
-    [
-        "json",
-        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("csv", "markdown")),
-    ],
-)
-def test_whatever_variables_hold_with_accelerators(tag, tmp_path, fake_cuda, format_name):
-    arguments = (*SWEEP, "-g", "2", "--format", format_name)
-    check(run_in(tmp_path, tag, *arguments, env=fake_cuda.env(**HOSTILE)), tmp_path)
-
-
 def test_the_terminal_may_be_anything(tag, tmp_path):
     odd = {"COLUMNS": "-5", "LINES": "x", "TERM": "\x1b[2J", "LC_ALL": "zz_ZZ", "TZ": "nowhere"}
     check(run_in(tmp_path, tag, *SWEEP, *ON_HOST, env=odd), tmp_path)

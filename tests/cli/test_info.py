@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,14 +21,8 @@ class TestInfo:
         assert "shm" in run.out
         assert "/nonexistent/libcuda.so.1" in run.out.partition("Not available")[2]
         assert run.written() == []
-
-    def test_json_of_the_host(self, cclmark):
         run = cclmark("info", "--json", env={"CCLMARK_CUDA_LIBRARY": "/nonexistent/libcuda.so.1"})
-        document = json.loads(run.out)
-        assert [device["runtime"] for device in document["devices"]] == ["host"]
-        assert "shm" in [library["name"] for library in document["libraries"]]
-        assert "/nonexistent/libcuda.so.1" in document["unavailable"]["runtime cuda"]
-        assert document["machine"]["memory_bytes"] > 0
+        assert json.loads(run.out)["machine"]["memory_bytes"] > 0
 
     def test_lists_accelerators_and_libraries_with_their_paths(self, cclmark, fake_cuda):
         run = cclmark("info", env=fake_cuda.env())
@@ -108,18 +101,6 @@ class TestInfo:
         assert document["nvrtc_path"] == ""
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize(
-    "arguments", [("info",), ("info", "--json"), ("--help",), ("info", "-h"), ("--version",)]
-)
-def test_a_full_disk_is_one_message(cclmark, arguments, unbuffered):
-    with Path("/dev/full").open("wb") as full:
-        env = {"PYTHONUNBUFFERED": unbuffered}
-        run = cclmark(*arguments, env=env, stdout=full, code=3)
-    assert run.err == "cclmark: cannot write standard output: No space left on device\n"
-
-
 @pytest.mark.parametrize(
     "arguments",
     [("info",), ("--version",), ("-h",), ("all_reduce", "-h"), ("history", "-h"), ("references",)],
@@ -137,10 +118,6 @@ class TestHelp:
         out = cclmark("--help").out
         for name in (*COLLECTIVES, "collectives", "p2p", "pairs", "info"):
             assert f"\n  {name} " in out
-
-    @pytest.mark.parametrize("command", ["all_reduce", "collectives", "info"])
-    def test_of_a_command(self, cclmark, command):
-        assert cclmark(command, "--help").out == cclmark(command, "-h").out
 
     @pytest.mark.parametrize(
         ("asked", "same"),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.base.errors import UsageError
-from cclmark.recording import atomic
+from cclmark.recording import output
 from commands import wait_until
 from patience import scaled
 from places import REPOSITORY
@@ -38,8 +38,6 @@ def pipe(tmp_path):
     [
         (("all_reduce", *HOST), "all_reduce"),
         (("compare", *TWO), "8 slower"),
-        (("export", TWO[0], "--format", "csv"), "run_id"),
-        (("references",), "nccl"),
     ],
 )
 def test_one_reader_gets_all_of_it(cclmark, pipe, arguments, words):
@@ -68,9 +66,9 @@ def test_a_signal_ends_the_wait_for_a_reader(background, pipe):
 
 
 def test_a_pipe_that_nobody_reads(monkeypatch, pipe):
-    monkeypatch.setattr(atomic, "_READER_S", 0.1)
+    monkeypatch.setattr(output, "_READER_S", 0.1)
     with pytest.raises(UsageError, match="no process reads this pipe"):
-        atomic.write_whole(pipe, b"x")
+        output.write_whole(pipe, b"x")
 
 
 def test_a_reader_that_leaves_is_told_of_nothing(cclmark, pipe):

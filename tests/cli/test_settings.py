@@ -170,31 +170,6 @@ class TestMistakes:
         assert f"unknown library '{name}': choose from {next(iter(shipped()))}" in run.err
         assert run.out == ""
 
-    def test_a_name_that_vendors_share(self, cclmark):
-        assert "mccl is maca-mccl on maca" in cclmark("settings", "--ccl", "mccl", code=2).err
-
     def test_a_file_for_a_library_without_one(self, cclmark):
         run = cclmark("settings", "--ccl", "shm", "--ccl-path", "x", code=2)
         assert "shm is not loaded from a file" in run.err
-
-    def test_a_file_that_cannot_be_loaded(self, cclmark):
-        run = cclmark("settings", "--ccl", "nccl", "--ccl-path", "/no/such/file", code=3)
-        assert "--ccl-path: " in run.err
-
-    @pytest.mark.parametrize(
-        ("old", "new", "said"),
-        [
-            ('"integer"', '"number"', "settings.MINE_LEVEL.form: unknown 'number'"),
-            ("maximum = 9", "maximum = 0", "settings.MINE_LEVEL.maximum: 0 is below the minimum"),
-            ('"nccl"\n[conf', '"nicl"\n[conf', "inherits.settings_of: 'nicl' is not a library"),
-        ],
-    )
-    def test_a_field_of_ones_own_file(self, cclmark, tmp_path, old, new, said):
-        assert old in OWN
-        (tmp_path / "own.toml").write_text(OWN.replace(old, new))
-        run = cclmark("settings", "--ccl-file", "own.toml", "--ccl", "mine", code=2)
-        assert f"--ccl-file own.toml: {said}" in run.err
-
-    def test_an_output_that_cannot_be_written(self, cclmark):
-        run = cclmark("settings", "--ccl", "nccl", "-O", "/no/such/place", code=2)
-        assert "cannot write /no/such/place" in run.err

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from cclmark.document.blocks import Bars, Document, Facts, Finding, Listing, Stages, Table
-from cclmark.document.case_fields import case_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.fields import Field, Fields
@@ -23,11 +22,10 @@ from cclmark.document.page.page import Encoder
 from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import RunLabels, View
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Profile, TracedStage
+from cclmark.journal.schema import TracedStage
 from cclmark.kinds.registry import read_journal
 from cclmark.report import overview
 from cclmark.report.run_page import plain_document, sections_of
-from cclmark.work.cases import Case
 from goldens import outline, require_golden
 from places import TESTS
 
@@ -133,22 +131,6 @@ def test_sections_of_every_block():
 def test_json_of_every_block():
     text = msgspec.json.format(msgspec.json.encode(plain_document(GALLERY)), indent=1).decode()
     require_golden("gallery.json", text)
-
-
-def test_json_has_the_findings_of_a_document():
-    exporter = JsonExporter("replays", lambda run: GALLERY)
-    text = exporter.begin(JOURNAL.header) + exporter.end(JOURNAL.footer)
-    assert list(json.loads(text))[-1] == "findings"
-    assert json.loads(text)["findings"][2] == {
-        "id": "late-rank",
-        "severity": "look",
-        "sentence": "nccl is late",
-        "subject": "",
-        "advice": "measure longer",
-        "commands": [],
-        "evidence": [],
-        "gain": None,
-    }
 
 
 def test_json_of_a_journal_that_contradicts_itself_has_no_findings():
@@ -319,59 +301,6 @@ def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
     assert FIELDS.page_columns() == ["name", "step_ms"]
     cells = {"name": "a", "step_ms": 500.0, "steps": 3}
     assert FIELDS.page_cells(NamedRun("a", JOURNAL))(MEASURED) == cells
-
-
-def test_a_result_may_have_several_rows_of_which_pages_have_the_first():
-    def rows(header, one):
-        return [(header.run_id, name) for name in one]
-
-    several = Fields(
-        [Field("run", lambda row: row[0], "text"), Field("x", lambda row: row[1])], rows=rows
-    )
-    of = several.layout().rows_in(JOURNAL.header)
-    run = JOURNAL.header.run_id
-    assert [*of("ab")] == [[run, "a"], [run, "b"]]
-    assert several.page_cells(NamedRun("a", JOURNAL))("ab") == {"run": run, "x": "a"}
-
-
-def test_pages_may_have_another_row_and_other_names():
-    fields = Fields(
-        [
-            Field("group_ranks", len, "int", name="ranks"),
-            Field("first", lambda one: one[0], "text"),
-        ],
-        rows=lambda header, one: one,
-        page_row="".join,
-    )
-    rows = fields.layout().rows_in(JOURNAL.header)
-    assert [*rows(["ab", "c"])] == [[2, "a"], [1, "c"]]
-    assert fields.page_columns() == ["ranks", "first"]
-    assert fields.page_cells(NamedRun("a", JOURNAL))(["ab", "c"]) == {"ranks": 3, "first": "a"}
-
-
-def test_common_fields_are_the_last_cells_of_all_rows():
-    fields = Fields(
-        [Field("name", lambda one: one, "text")],
-        rows=lambda header, one: one,
-        common=[Field("wall_ms", lambda one: one.wall_s)],
-        common_of=lambda profile: profile or Profile(""),
-    )
-    layout = fields.layout()
-    assert [one.name for one in layout.columns] == ["name", "wall_ms"]
-    for profile, wall_ms in ((None, 0.0), (Profile("", wall_s=2.0), 2000.0)):
-        rows = layout.rows_of(JOURNAL.header, profile)
-        assert [*rows("ab")] == [["a", wall_ms], ["b", wall_ms]]
-    assert fields.page_columns() == ["name"]
-
-
-def test_fields_of_a_case_are_in_the_order_of_all_tables():
-    fields = case_fields("replay.case")
-    case = Case("reduce", "nccl", 4, "float32", 64, 16, True, reduction="sum", root=1)
-    found = {
-        one.key: one.cell(SimpleNamespace(replay=SimpleNamespace(case=case))) for one in fields
-    }
-    assert [*found.values()] == [*("reduce", "nccl", 4, "float32", "sum", 1, "in-place", 64, 16)]
-    assert [*found][-2:] == ["size_bytes", "count"]
 
 
 #: Fields with gauges, and results that have them.

@@ -20,7 +20,7 @@ from cclmark.document.page import page as page_module
 from cclmark.document.page.drawings import DiagramLayout, DiagramLine, stage_bars
 from cclmark.document.page.page import for_script, render, shortened
 from cclmark.explain.paths import Route
-from cclmark.journal.journal_file import Journal, JournalWriter
+from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceDescription, Paths, Ring, Trace, TracedStage
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import diagrams_of, page_of
@@ -235,16 +235,6 @@ def test_hosts_are_apart_and_everything_is_within_the_drawing():
         assert node.y + drawn.radius < box.y + box.height <= drawn.height
 
 
-def test_both_directions_between_two_ranks_are_visible():
-    drawn = DiagramLayout({0: "a", 1: "a"}).drawn(
-        "t", "s", [DiagramLine(0, 1, arrow=True), DiagramLine(1, 0, arrow=True)]
-    )
-    first, second = drawn.edges
-    assert abs(first.y1 - second.y1) > 4
-    assert first.x1 < first.x2
-    assert second.x1 > second.x2
-
-
 @pytest.mark.parametrize("ranks", [1, 65])
 def test_one_rank_and_very_many_are_not_drawn(ranks):
     devices = [DeviceDescription(rank, "a", "cuda", rank, "d", 1) for rank in range(ranks)]
@@ -285,25 +275,3 @@ def test_very_many_ranks_are_not_all_drawn():
     drawn = stage_bars("Stages", "rank", {rank: [STAGE] for rank in range(100)})
     assert len(drawn.rows) == 64
     assert drawn.note.startswith("36 more")
-
-
-seconds = st.floats(-1e99, 1e99)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.builds(TracedStage, st.text(), seconds, seconds, st.integers(0, 1 << 60))))
-def test_any_stages_of_a_journal_can_be_drawn(stages):
-    drawn = stage_bars("Stages", "rank", {0: stages})
-    assert len(drawn.bars) == len(stages)
-    assert len(drawn.ticks) < 20
-
-
-def test_a_journal_keeps_a_trace(tmp_path):
-    trace = Trace("runs/t.pftrace", "perfetto", 20, {0: [STAGE]}, ["a summary", "  indented"])
-    writer = JournalWriter(tmp_path / "t.jsonl")
-    for line in (COLLECTIVES.header, COLLECTIVES.results[0], trace):
-        writer.write(line)
-    writer.close(keep=True)
-    journal = read_journal(tmp_path / "t.jsonl")
-    assert journal.traces == [trace]
-    assert journal.damaged_lines == 0

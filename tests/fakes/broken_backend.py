@@ -2,7 +2,7 @@
 
 - all_reduce, whose first element is one too large on rank 1,
 - broadcast, which rank 1 refuses while the others take part,
-- barrier, which no rank supports,
+- barrier and gather, which no rank supports,
 - all_to_all, in which rank 1 never takes part.
 """
 
@@ -29,6 +29,9 @@ class Broken(OverGloo):
 
     def barrier(self, opts=None):
         raise RuntimeError("broken does not support barrier")
+
+    def gather(self, outputs, inputs, options=None):
+        raise RuntimeError("broken does not support gather")
 
     def allgather(self, outputs, inputs, options=None):
         return self._gloo.allgather(outputs, inputs, options or dist.AllgatherOptions())

@@ -11,7 +11,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 import tracemalloc
 import zlib
 from collections import Counter
@@ -19,8 +18,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 
 from cclmark.analysis.run_noise import BANDS, NoiseClass, RunNoise
@@ -34,7 +31,6 @@ from cclmark.history.store import History, noise_of_machines
 from cclmark.history.tables import journals, migrate, runs, things, version_of
 from cclmark.journal.schema import HostDescription, LibraryDescription
 from cclmark.kinds.registry import read_journal
-from examples import examples
 from patience import scaled
 from places import REPOSITORY
 from samples import edited, header_of, usual_settings, with_header
@@ -84,13 +80,6 @@ def rewritten(name, **values):
 def without_large(name):
     """A journal without the cases above 1 MiB."""
     return edited(content(name), lambda one: one.get("case", {}).get("size_bytes", 0) <= 1 << 20)
-
-
-def dump(history):
-    """All that lists say, and all figures."""
-    found, _ = history.runs(EVERYTHING)
-    series, _ = history.series(EVERYTHING)
-    return found, [dataclasses.astuple(one) for one in series]
 
 
 @pytest.fixture
@@ -205,16 +194,6 @@ class TestAdding:
         stored = history.run(run_id)
         assert (stored.exit_code, stored.cases) == (None, 9)
         assert history.content(run_id) == short
-
-    def test_a_known_run_gets_new_labels_alone(self, filled):
-        before = dump(filled)
-        added = filled.add(content("default-3"), "elsewhere")
-        assert (added.known, added.labelled) == (True, ())
-        assert dump(filled) == before
-        added = filled.add(content("default-3"), "elsewhere", ["late", "late"])
-        assert added.labelled == ("late",)
-        assert "late" in filled.run(added.run_id).labels
-        assert filled.add(content("default-3"), "elsewhere", ["late"]).labelled == ()
 
     def test_what_another_tool_did_not_tell_is_left_out(self):
         journal = read_journal(RUNS / "default-1.jsonl")
@@ -347,18 +326,6 @@ class TestLooking:
             ("throughput", 10),
         ]
 
-    @mainly_sqlite
-    def test_halves_of_a_host_are_two_machines(self, history):
-        devices = json.loads(content("default-1").split(b"\n")[0])["devices"]
-        upper = [{**one, "index": one["index"] + 4} for one in devices]
-        history.add(content("default-1"), "lower")
-        history.add(changed("default-1", run_id="u", devices=upper), "upper")
-        series, _ = history.series(EVERYTHING)
-        assert {one.machine for one in series} == {
-            "h200-host: 4 × NVIDIA H200 (cuda) [0-3]",
-            "h200-host: 4 × NVIDIA H200 (cuda) [4-7]",
-        }
-
     def test_hosts_in_another_order_are_one_machine(self):
         header = read_journal(RUNS / "default-1.jsonl").header
         found = set()
@@ -385,25 +352,6 @@ class TestLooking:
         assert len(runs) == 2
         assert [len(one.figures) for one in series] == [1] * 52
         assert all(one.machine.startswith("unknown host, run ") for one in series)
-
-    def test_headers_are_those_of_the_journals(self, looked_at):
-        found, _ = looked_at.runs(EVERYTHING)
-        headers = looked_at.headers([run.number for run in found])
-        for run in found:
-            assert headers[run.number] == looked_at.journal(run.run_id).header
-
-    def test_threads_share_a_history(self, looked_at):
-        answers = []
-
-        def look():
-            answers.append(looked_at.runs(EVERYTHING)[1])
-
-        threads = [threading.Thread(target=look) for _ in range(8)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-        assert answers == [10] * 8
 
 
 class TestRemoving:
@@ -660,7 +608,8 @@ class TestHostileJournals:
         stored = history.run(added.run_id)
         assert history.content(added.run_id) == wrong
         assert "DROP TABLE" in stored.hostname
-        assert "\x00" not in stored.hostname + stored.devices + stored.command + stored.source
+        assert (stored.hostname + stored.devices + stored.command + stored.source).isprintable()
+        assert all(one.machine.isprintable() for one in history.series(EVERYTHING)[0])
         assert history.runs(RunFilter(label="'; --"))[1] == 1
         assert history.runs(RunFilter(operation=stored.operations[0]))[1] == 1
         assert history.runs(RunFilter(machine="x'; drop"))[1] == 1
@@ -683,30 +632,6 @@ class TestHostileJournals:
         added = history.add(rewritten("default-1", time_s=b"-1.0"), "negative")
         assert history.run(added.run_id).damaged_lines == 0
         assert history.series(EVERYTHING)[0] == []
-
-
-@settings(
-    deadline=None,
-    max_examples=examples(40),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(st.lists(st.tuples(st.integers(0, 27), st.binary(max_size=30)), min_size=1, max_size=4))
-def test_a_damaged_journal_is_kept_or_refused_whole(tmp_path_factory, damage):
-    """Whatever is in the lines: either all of it is kept, or a message says why not."""
-    lines = content("default-1").splitlines()
-    for place, piece in damage:
-        middle = len(lines[place]) // 2
-        lines[place] = lines[place][:middle] + piece + lines[place][middle + len(piece) :]
-    wrong = b"\n".join(lines)
-    history = History(str(tmp_path_factory.mktemp("damaged") / "history.sqlite"))
-    history.begin()
-    try:
-        added = history.add(wrong, "damaged")
-    except UsageError:
-        assert history.runs(EVERYTHING) == ([], 0)
-    else:
-        assert history.content(added.run_id) == wrong
-        history.series(EVERYTHING)
 
 
 def timed_auto(name, device_s=5e-6):
@@ -830,16 +755,6 @@ class TestVersions:
             assert version_of(connection) == 3
             assert described(connection) == newest
 
-    def test_version_2_knew_no_noise(self, history_place):
-        """It is measured from the runs that are there."""
-        add_runs(History(history_place), 1, 2, 3)
-        header = read_journal(RUNS / "default-1.jsonl").header
-        known = History(history_place).own_noise(header)
-        with Database(history_place).writing() as connection:
-            connection.execute(text("DROP TABLE cclmark_noise"))
-            connection.execute(text("UPDATE cclmark_schema SET version = 2"))
-        assert History(history_place).own_noise(header) == known != {}
-
     def test_an_older_one_is_brought_up_to_date(self, history_place, monkeypatch):
         """Tables of an older version with a run in them, and a program that knows one more."""
         History(history_place).add(content("default-1"), "default-1")
@@ -907,20 +822,6 @@ def _add(place, names):
 
 
 class TestDatabases:
-    def test_one_that_was_opened_to_look(self, filled, filled_place):
-        looking = History(filled_place, read_only=True)
-        assert looking.runs(EVERYTHING)[1] == 10
-        with pytest.raises(UsageError, match="opened read-only"):
-            looking.remove([1])
-        assert looking.runs(EVERYTHING)[1] == 10
-
-    def test_a_failure_in_the_middle_adds_nothing(self, filled, filled_place):
-        before = dump(filled)
-        with pytest.raises(RuntimeError), Database(filled_place).writing() as connection:
-            connection.execute(text("DELETE FROM cclmark_results"))
-            raise RuntimeError("killed")
-        assert dump(filled) == before
-
     def test_looking_cannot_change_anything(self, filled, filled_place):
         with (
             pytest.raises((MissingError, UsageError), match=r"read-only|may not write"),
@@ -1039,16 +940,6 @@ class TestMoments:
             with pytest.raises(UsageError, match="cannot read the time"):
                 moment(wrong, after=True)
 
-    @settings(max_examples=examples(100))
-    @given(st.datetimes(timezones=st.timezones()), st.datetimes(timezones=st.timezones()))
-    def test_their_order_is_that_of_time(self, one, other):
-        try:
-            kept = [stored_moment(time.isoformat()) for time in (one, other)]
-        except ValueError:
-            return
-        if abs((one - other).total_seconds()) >= 0.001:
-            assert (kept[0] < kept[1]) == (one < other)
-
 
 def test_importing_the_model_brings_no_sql():
     """Reports and other commands import it, and must not pay for a database."""
@@ -1057,10 +948,3 @@ def test_importing_the_model_brings_no_sql():
     code += "print('sqlalchemy' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "False\n"
-
-
-def test_structures_of_the_store_are_plain(looked_at):
-    """A web page or a program makes JSON of them."""
-    found, _ = looked_at.runs(EVERYTHING, 1)
-    assert json.loads(msgspec.json.encode(found))[0]["source"] == found[0].source
-    assert json.loads(msgspec.json.encode(looked_at.choices()))["hostnames"] == ["h200-host"]

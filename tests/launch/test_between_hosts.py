@@ -9,7 +9,7 @@ import pytest
 
 from cclmark.base.errors import MissingError
 from cclmark.launch.placement import Placement
-from cclmark.options.chosen_libraries import libraries_of
+from cclmark.options.case_request import libraries_of
 from cclmark.options.groups import CaseOptions
 
 

@@ -91,7 +91,7 @@ def matrix(text, title):
     lines = text[begin.start() :].splitlines()[2:]
     head = next(number for number, line in enumerate(lines) if line.split() == NAMES)
     # On a busy machine a pair may stand out from the others, which has a mark then.
-    rows = [re.sub("[▼▲]", "", line).split() for line in lines[head + 1 : head + 1 + len(NAMES)]]
+    rows = [re.sub("[▼▲~]", "", line).split() for line in lines[head + 1 : head + 1 + len(NAMES)]]
     assert [row[0] for row in rows] == NAMES
     return {(a, b): cell for a, row in enumerate(rows) for b, cell in enumerate(row[1:]) if a != b}
 

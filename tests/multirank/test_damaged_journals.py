@@ -101,18 +101,6 @@ def test_one_byte_flipped(whole, place, byte):
 
 @MANY
 @given(
-    hits=st.lists(st.tuples(st.integers(0, 2**32), st.integers(1, 255)), min_size=2, max_size=40)
-)
-def test_many_bits_flipped(whole, hits):
-    content, journal = whole
-    damaged = bytearray(content)
-    for place, flip in hits:
-        damaged[place % len(content)] ^= flip
-    check(parse(bytes(damaged)), content, bytes(damaged), journal)
-
-
-@MANY
-@given(
     begin=st.integers(0, 2**32), length=st.integers(1, 4096), filler=st.sampled_from([b"", b"\0"])
 )
 def test_a_hole(whole, begin, length, filler):
@@ -122,12 +110,6 @@ def test_a_hole(whole, begin, length, filler):
     hole = filler * len(content[begin : begin + length])
     damaged = content[:begin] + hole + content[begin + length :]
     check(parse(damaged), content, damaged, journal)
-
-
-@settings(max_examples=examples(200), deadline=None)
-@given(content=st.binary(max_size=400))
-def test_anything_at_all(content):
-    assert parse(content) is None
 
 
 @pytest.mark.parametrize(
@@ -177,15 +159,6 @@ def test_another_run_behind_this_one_is_not_mixed_in(whole):
         assert read.header == journal.header
         assert read.results == journal.results
         assert read.damaged_lines == len(content.splitlines())
-
-
-def test_a_header_that_is_there_twice_ends_nothing(whole):
-    content, journal = whole
-    header, *rest = content.splitlines()
-    read = parse(b"\n".join([header, rest[0], header, *rest[1:]]))
-    assert read.results == journal.results
-    assert read.footer == journal.footer
-    assert read.damaged_lines == 1
 
 
 @MANY
@@ -245,21 +218,17 @@ def show(journal: Journal) -> None:
         exporter.end(journal.footer)
 
 
-@pytest.mark.parametrize("number", [1 << 63, 10**40])
-def test_numbers_of_more_than_64_bits(whole, number):
+@pytest.mark.parametrize(
+    ("field", "number"),
+    [
+        *((b"min_s", number) for number in (b"1e101", b"-1E+308", b"1" + b"0" * 120 + b".5")),
+        *((b"index", b"%d" % number) for number in (1 << 63, 10**40)),
+    ],
+)
+def test_numbers_outside_their_range_are_damage(whole, field, number):
     content, journal = whole
     lines = unsealed(content).splitlines()
-    lines[1] = lines[1].replace(b'"index":0', b'"index":%d' % number)
-    read = parse(b"\n".join(lines))
-    assert read.results == journal.results[1:]
-    assert read.damaged_lines == 1
-
-
-@pytest.mark.parametrize("number", [b"1e101", b"-1E+308", b"1" + b"0" * 120 + b".5"])
-def test_numbers_beyond_all_sense(whole, number):
-    content, journal = whole
-    lines = unsealed(content).splitlines()
-    lines[1] = re.sub(rb'"min_s":[^,]+', b'"min_s":' + number, lines[1])
+    lines[1] = re.sub(rb'"%s":[^,]+' % field, b'"%s":%s' % (field, number), lines[1], count=1)
     read = parse(b"\n".join(lines))
     assert read.results == journal.results[1:]
     assert read.damaged_lines == 1

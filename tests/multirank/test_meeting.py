@@ -69,26 +69,19 @@ def test_the_note_is_private_and_goes_when_all_have_come(pods):
     assert list(shared.iterdir()) == []
 
 
-def test_who_does_not_come_is_named(pods):
-    first = pods.start(0, 4, *SWEEP, "-T", "3")
-    second = pods.start(2, 4, *SWEEP, "-T", "3")
+def test_missing_processes_are_named_during_and_after_the_wait(pods):
+    first = pods.start(0, 4, *SWEEP, "-T", "5")
+    second = pods.start(2, 4, *SWEEP, "-T", "5")
     code, _, err = pods.end(first)
     assert code == 4
-    assert "2 of 4 processes connected within 3 s; missing: 1,3. See" in err
+    (said,) = [line for line in err.splitlines() if "have connected to" in line]
+    assert "cclmark: 2 of 4 processes have connected to tcp://" in said
+    assert "of 5 s (-T); missing: 1,3" in said
+    assert "2 of 4 processes connected within 5 s; missing: 1,3. See" in err
     assert "RANK and WORLD_SIZE define these processes" in err
     assert "CCLMARK_LAUNCHER=none" in err
     assert pods.end(second)[0] == 4
     assert list(pods.directory.rglob("*.jsonl")) == []
-
-
-def test_the_first_says_for_whom_it_waits(pods):
-    first = pods.start(0, 3, *SWEEP, "-T", "5")
-    second = pods.start(1, 3, *SWEEP, "-T", "5")
-    _, _, err = pods.end(first)
-    (said,) = [line for line in err.splitlines() if "have connected to" in line]
-    assert "cclmark: 2 of 3 processes have connected to tcp://" in said
-    assert "of 5 s (-T); missing: 2" in said
-    pods.end(second)
 
 
 def test_launchers_that_say_different_things_of_any_process_are_told_of(pods):
@@ -142,7 +135,7 @@ def test_a_first_process_that_takes_its_time_to_answer(pods):
 
 
 def test_two_that_say_they_are_the_same(pods):
-    started = [pods.start(rank, 3, *SWEEP, *waits(5)) for rank in (0, 1, 1)]
+    started = [pods.start(rank, 3, *SWEEP, *waits(2)) for rank in (0, 1, 1)]
     code, _, err = pods.end(started[0])
     assert code == 4
     assert "two processes have the number 1" in err
@@ -223,14 +216,6 @@ def test_another_secret_is_said_by_both(pods):
     assert "is CCLMARK_SECRET the same for that process" in err_of_second
 
 
-def test_a_process_without_an_answer_leaves_when_its_time_is_over(pods):
-    where = f"localhost:{free_port()}"
-    secret = {"CCLMARK_SECRET": "x" * 32, "CCLMARK_ADDRESS": where}
-    begin_s = time.monotonic()
-    pods.end(pods.start(1, 2, *SWEEP, "-T", "0.1", **secret))
-    assert time.monotonic() - begin_s < scaled(2)
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_process_killed_before_all_have_come(pods, rank):
     started = [pods.start(0, 3, *SWEEP, "-T", "30"), pods.start(1, 3, *SWEEP, "-T", "30")]
@@ -307,28 +292,24 @@ def test_listens_on_the_chosen_interface_only(tmp_path, interface):
     assert meeting.server.endpoint.startswith("tcp://127.0.0.1:")
 
 
-def test_an_interface_that_is_not_there():
-    with pytest.raises(UsageError, match="choose from"):
-        open_meeting(two(), {"CCLMARK_INTERFACE": "wormhole0"})
-
-
 SECRET = {"CCLMARK_SECRET": "a secret that is long enough"}
 
 
-@pytest.mark.parametrize("address", ["host:port", "host:0", "host:70000"])
-def test_an_address_that_is_none(address):
-    with pytest.raises(UsageError, match="is not a port"):
-        open_meeting(two(), {**SECRET, "CCLMARK_ADDRESS": address})
-
-
-def test_a_secret_that_is_too_short():
-    with pytest.raises(UsageError, match="CCLMARK_SECRET has 5 characters"):
-        open_meeting(two(), {"CCLMARK_SECRET": "12345", "CCLMARK_ADDRESS": "127.0.0.1"})
-
-
-def test_no_address_to_go_with_the_secret():
-    with pytest.raises(UsageError, match="CCLMARK_ADDRESS"):
-        open_meeting(two(), SECRET)
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        *(
+            ({**SECRET, "CCLMARK_ADDRESS": address}, "is not a port")
+            for address in ("host:port", "host:0", "host:70000")
+        ),
+        (SECRET, "CCLMARK_ADDRESS"),
+        ({"CCLMARK_SECRET": "12345", "CCLMARK_ADDRESS": "127.0.0.1"}, "SECRET has 5 characters"),
+        ({"CCLMARK_INTERFACE": "wormhole0"}, "choose from"),
+    ],
+)
+def test_invalid_variables_are_refused(env, message):
+    with pytest.raises(UsageError, match=message):
+        open_meeting(two(), env)
 
 
 def test_a_name_that_is_known_later(monkeypatch):

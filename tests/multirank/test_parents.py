@@ -7,7 +7,6 @@ import os
 import pty
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import termios
@@ -104,19 +103,6 @@ def test_the_parent_is_killed_before_all_have_come(pods):
     pods.end(first, SOON_S)
     wait_until(lambda: not tagged_processes(pods.tag), "it is gone", SOON_S)
     assert list(shared.iterdir()) == []
-
-
-def test_a_port_that_is_taken_is_said_to_be(pods):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        env = {"CCLMARK_SECRET": "a secret that is long", "CCLMARK_ADDRESS": f"127.0.0.1:{port}"}
-        code, out, err = pods.end(pods.start(0, 2, *SWEEP, "-T", "5", **env))
-    assert (code, out) == (3, "")
-    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in err
-    assert "CCLMARK_ADDRESS" in err
-    assert list(pods.directory.rglob("*.jsonl")) == []
 
 
 def test_the_parent_is_killed_before_the_first_process_has_come(pods):

@@ -231,27 +231,6 @@ GARBAGE = settings(
 )
 
 
-def greeting() -> st.SearchStrategy[bytes]:
-    """Bytes at random, and bytes that begin like ZeroMQ's greeting."""
-    zmtp = b"\xff" + bytes(8) + b"\x7f\x03\x00CURVE" + bytes(15)
-    return st.one_of(
-        st.binary(max_size=300),
-        st.binary(max_size=300).map(lambda tail: zmtp + bytes(32) + tail),
-        st.integers(0, len(zmtp)).map(lambda length: zmtp[:length]),
-        st.just(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-    )
-
-
-@GARBAGE
-@given(content=greeting())
-def test_noise_on_the_port_does_not_disturb(server, content):
-    port = int(server.endpoint.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as stranger:
-        with contextlib.suppress(OSError):
-            stranger.sendall(content)
-        assert server.receive(0.002) == []
-
-
 def test_noise_on_the_port_is_counted_and_the_run_goes_on(server):
     port = int(server.endpoint.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as stranger:
@@ -433,30 +412,6 @@ def test_a_message_larger_than_any_of_ours_is_not_read(server):
         client._socket.send(bytes(65 << 20))
         assert hear(server, bool, 0.5) == []
     still_works(server)
-
-
-def test_a_run_counts_and_outlives_strangers(background, no_leaks):
-    """On the port of a real run, found as anybody on the machine finds it."""
-    run = background(
-        *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "5", "-w", "1"),
-        # It lasts for long enough because its ranks sleep, which takes no processor.
-        *("-N", "50", *(f"--inject=delay:rank={rank},ms=20" for rank in (0, 1))),
-    )
-    run.wait_for_ranks(results=1)
-    import psutil
-
-    ports = [
-        entry.laddr.port
-        for entry in psutil.Process(run.process.pid).net_connections("tcp")
-        if entry.status == psutil.CONN_LISTEN
-    ]
-    assert len(ports) == 1
-    for _ in range(5):
-        with socket.create_connection(("127.0.0.1", ports[0]), timeout=scaled(5)) as stranger:
-            stranger.sendall(b"\xff" * 100)
-    ended = run.finish(60)
-    assert ended.code == 0, ended.err
-    assert len(ended.journal.results) == 100
 
 
 def test_words_of_an_earlier_attempt_are_not_taken_for_those_of_the_new_one(server):

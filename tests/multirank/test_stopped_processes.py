@@ -7,23 +7,36 @@ import time
 
 import pytest
 
-from cclmark.launch.follower import SILENCE_S
 from commands import wait_until
+from patience import waits
 
 SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-n", "5", "-w", "1")
 SOON_S = 20.0
+# The limits of a silence, 10 s and 20 s in the program.
+SILENCE_S = 4.0
+SHORT_SILENCES = f"""
+import sys
+
+if "cclmark.rank_process" not in sys.orig_argv:
+    from cclmark.launch import attempt, coordinator, follower
+
+    attempt.ProcessWatch.lost.__defaults__ = ({SILENCE_S},)
+    coordinator.SILENCE_S, follower._SILENCE_OF_FIRST_S = {SILENCE_S}, {2 * SILENCE_S}
+"""
 # Ranks that mostly sleep, as they only have to last.
 ENDLESS = ("-e", "64", "-N", "0", *(f"--inject=delay:rank={rank},ms=100" for rank in (0, 1)))
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
 
-def stopped(pods, *arguments):
-    """Two processes; the second is stopped once there are results."""
-    first, second = (pods.start(rank, 2, *SWEEP, *arguments) for rank in (0, 1))
+def stopped(pods, *arguments, process=1):
+    """Two processes; ``process`` is stopped once there are results."""
+    (pods.directory / "sitecustomize.py").write_text(SHORT_SILENCES)
+    env = {"PYTHONPATH": str(pods.directory)}
+    started = [pods.start(rank, 2, *SWEEP, *arguments, **env) for rank in (0, 1)]
     wait_until(lambda: pods.results() > 2, "there are results")
-    second.send_signal(signal.SIGSTOP)
-    return first, second
+    started[process].send_signal(signal.SIGSTOP)
+    return started
 
 
 def goes_on(pods, process):
@@ -80,7 +93,7 @@ def test_the_first_process_is_named_where_it_stood_still_itself(background):
     """Rank 0 waits to hand over its results, and rank 1 for rank 0, until its time is over."""
     run = background(
         *("all_reduce", "--devices", "host:2", "-b", "8", "-e", "8", "-n", "1", "-w", "0"),
-        *("--max-time", "0.01", "-c", "0", "-N", "0", "-T", "3", "--format", "csv", "-O", "rows"),
+        *("--max-time", "0.01", "-c", "0", "-N", "0", *waits(3), "--format", "csv", "-O", "rows"),
     )
     run.wait_for_ranks(1)
     run.signal(run.process.pid, signal.SIGSTOP)
@@ -98,11 +111,8 @@ def test_the_first_process_is_named_where_it_stood_still_itself(background):
 
 
 def test_a_first_process_that_stood_still_for_longer_than_the_others_wait_is_named(pods):
-    first, second = (pods.start(rank, 2, *SWEEP, *ENDLESS) for rank in (0, 1))
-    wait_until(lambda: pods.results() > 2, "there are results")
-    first.send_signal(signal.SIGSTOP)
-    code, _, err = pods.end(second, 60)
-    assert code == 4
+    first, second = stopped(pods, *ENDLESS, process=0)
+    assert pods.end(second, 60)[0] == 4
     first.send_signal(signal.SIGCONT)
     code, _, err = pods.end(first, SOON_S)
     assert code == 4

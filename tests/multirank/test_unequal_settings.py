@@ -7,38 +7,26 @@ from pods import SWEEP
 
 
 @pytest.mark.parametrize(
-    ("ccl", "name"),
-    [("shm", "CCLMARK_SHM_INLINE_BYTES"), ("bridge", "CCLMARK_BRIDGE_WHOLE_BYTES")],
+    ("name", "values", "message"),
+    [
+        ("SHM_INLINE", ("1K", "4K"), " differs between ranks: 1024 on rank 0, 4096 on rank 1"),
+        # The default depends on the group.
+        (
+            *("BRIDGE_WHOLE", ("256K", "")),
+            " differs between ranks: 262144 on rank 0, the default on rank 1",
+        ),
+        ("SHM_INLINE", ("", "much"), "=much: not a size"),
+    ],
 )
-def test_ranks_with_different_values_end_with_a_message(pods, ccl, name):
-    islands = ("--islands", "0,1") if ccl == "bridge" else ()
-    command = (*SWEEP, "--ccl", ccl, *islands)
+def test_ranks_with_different_values_end_with_a_message(pods, name, values, message):
+    name = f"CCLMARK_{name}_BYTES"
+    chosen = ("bridge", "--islands", "0,1") if "BRIDGE" in name else ("shm",)
     first, second = (
-        pods.start(rank, 2, *command, **{name: value}) for rank, value in ((0, "1K"), (1, "4K"))
+        pods.start(rank, 2, *SWEEP, "--ccl", *chosen, **{name: value})
+        for rank, value in enumerate(values)
     )
     code, _, err = pods.end(first)
     assert code == 2
-    assert f"{name} differs between ranks: 1024 on rank 0, 4096 on rank 1" in err
-    assert pods.end(second)[0] == 2
-
-
-def test_a_default_that_depends_on_the_group_differs_from_a_value(pods):
-    name = "CCLMARK_BRIDGE_WHOLE_BYTES"
-    command = (*SWEEP, "--ccl", "bridge", "--islands", "0,1")
-    first = pods.start(0, 2, *command, **{name: "256K"})
-    second = pods.start(1, 2, *command)
-    code, _, err = pods.end(first)
-    assert code == 2
-    assert f"{name} differs between ranks: 262144 on rank 0, the default on rank 1" in err
-    assert pods.end(second)[0] == 2
-
-
-def test_one_rank_with_a_wrong_value_ends_all(pods):
-    name = "CCLMARK_SHM_INLINE_BYTES"
-    first = pods.start(0, 2, *SWEEP, "--ccl", "shm")
-    second = pods.start(1, 2, *SWEEP, "--ccl", "shm", **{name: "much"})
-    code, _, err = pods.end(first)
-    assert code == 2
-    assert f"{name}=much: not a size" in err
+    assert f"{name}{message}" in err
     assert "rank 1" in err
     assert pods.end(second)[0] == 2

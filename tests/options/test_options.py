@@ -9,7 +9,6 @@ import pytest
 from cclmark.base.errors import UsageError
 from cclmark.cli.commands import COMMANDS, load_command
 from cclmark.kinds.p2p import command as p2p
-from cclmark.kinds.tune.command import TuneFlags
 from cclmark.options import groups
 from cclmark.options.command import (
     Distinct,
@@ -18,7 +17,6 @@ from cclmark.options.command import (
     changed,
     check_together,
     command,
-    part,
 )
 from cclmark.options.command import option as made_option
 from cclmark.options.types import (
@@ -189,13 +187,22 @@ def test_the_help_has_the_groups_and_what_options_exclude():
     assert "cclmark x --one 2 Two." in words
 
 
-def test_a_part_has_the_values_of_the_command_and_the_defaults_of_the_rest():
-    found = part(Second(mode="fast"), First)
-    assert found == First()
-    assert part(Both(one=3, mode="fast"), Second) == Second(mode="fast")
-    method = part(TuneFlags(timing="graph"), groups.TimingOptions)
-    assert method == groups.TimingOptions(timing="graph")
-    assert part(TuneFlags(), groups.SoakOptions) == groups.SoakOptions()
+@dataclass
+class OnlySecond(Both):
+    without: ClassVar = (First,)
+
+    two: int | None = changed(First, "two", 7)
+
+
+def test_a_command_without_a_group_has_the_defaults_of_its_options():
+    seen = []
+    made = command("x", "Works.", OnlySecond, seen.append)
+    with pytest.raises(SystemExit):
+        made.main(["--pair", "a=1", "--two", "8"], standalone_mode=False)
+    assert [(flags.three, flags.two, flags.pairs) for flags in seen] == [(False, 8, [("a", "1")])]
+    with pytest.raises(click.NoSuchOption):
+        made.main(["--three"], standalone_mode=False)
+    assert "--three" not in made.get_help(click.Context(made, info_name="x"))
 
 
 def test_the_names_of_copies_are_those_that_are_measured():

@@ -164,21 +164,6 @@ class TestPeak:
         assert "not converged" not in table(COLLECTIVES)
         assert "not converged" not in headline_of(COLLECTIVES)
 
-    def test_the_smallest_message_is_qualified_in_the_same_way(self):
-        results = [
-            replace(one, converged=False)
-            for one in COLLECTIVES.results
-            if one.case.operation == "all_reduce"
-        ]
-        journal = Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
-        (one,) = findings(results)
-        text = f"8 B (not converged, ±{one.latency.summary.half_width * 100:.1f} %)"
-        assert f"; 8.47 µs at {text}" in table(journal)
-        assert f"; 8.47 µs at {text}" in table(journal, markdown=True)
-        assert text in page_of([NamedRun("", journal)]).peaks.rows[0]
-        words = f"8 B take 8.47 µs (not converged, ±{one.latency.summary.half_width * 100:.1f} %)."
-        assert headline_of(journal).endswith(words)
-
     def test_half_of_the_peak_is_reached_from_a_size_on(self):
         (one,) = findings(only(COLLECTIVES, "all_reduce").results)
         half = one.half_peak_bytes

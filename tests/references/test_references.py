@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
-from cclmark.base.printable import plain
 from cclmark.document.reference_notes import ReferenceNotes, verdict_of, verdict_text
 from cclmark.journal.schema import HostDescription, Imported, Link
 from cclmark.kinds.registry import read_journal
@@ -19,10 +18,10 @@ from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.match import bandwidth_of
 from cclmark.references.matching import References, multicast_of
 from cclmark.references.reference import Reference, Source
-from cclmark.references.reference_files import parse_devices, parse_references
+from cclmark.references.reference_files import parse_references
 from cclmark.references.reference_store import own_references, shipped_references
 from cclmark.references.reference_writing import references_text
-from cclmark.work.device_names import UNKNOWN, is_known, kind_of
+from cclmark.work.device_names import UNKNOWN, kind_of
 from cclmark.work.islands import Island
 from cclmark.work.items import P2P
 from cclmark.work.operations import OPERATIONS
@@ -99,12 +98,15 @@ class TestShipped:
         )
         assert (cell.busbw_bytes_per_s / 1e9, cell.hops) == (pytest.approx(90.37), 2)
 
-    @pytest.mark.parametrize("one", [one for one in SHIPPED if one.operation != P2P], ids=str)
-    def test_bandwidths_go_with_times(self, one):
+    def test_bandwidths_go_with_times(self):
         """What a source gives twice must agree, within the digits that it prints."""
-        assert one.operation in OPERATIONS
-        if not one.count:
-            return
+        for one in SHIPPED:
+            if one.operation != P2P:
+                assert one.operation in OPERATIONS
+                if one.count:
+                    self.check(one)
+
+    def check(self, one):
         factor = OPERATIONS[one.operation].bus_factor(one.count)
         if one.algbw_bytes_per_s is not None and one.busbw_bytes_per_s is not None:
             off = abs(one.algbw_bytes_per_s * factor - one.busbw_bytes_per_s)
@@ -121,20 +123,6 @@ class TestShipped:
             assert read == [one for one in SHIPPED if kind in dict(one.devices)]
         assert "pccl-ppu" not in {one.source.name for one in shipped_references({"H200"})}
         assert shipped_references({"XEON"}) == []
-
-    def test_units_are_base_units(self):
-        for one in SHIPPED:
-            bandwidth = one.busbw_bytes_per_s or one.algbw_bytes_per_s
-            assert bandwidth is None or bandwidth < 1.6e12
-            assert one.time_s is None or 1e-7 < one.time_s < 1
-            assert one.size_bytes <= 16 * GIB
-
-    def test_every_source_says_what_it_is(self):
-        for source in {one.source for one in SHIPPED}:
-            assert source.title
-            assert source.note
-            assert not source.own
-            assert not source.url or source.url.startswith("https://")
 
     def test_the_page_lists_every_source(self):
         page = (RESULTS.parents[2] / "docs" / "reference" / "references.md").read_text()
@@ -167,14 +155,6 @@ class TestShipped:
 def test_kinds_of_devices(name, kind):
     assert kind_of(name) == kind
     assert kind_of(kind) == kind
-
-
-@given(st.text(max_size=40))
-def test_a_kind_is_of_its_own_kind_and_can_be_written(name):
-    kind = kind_of(name)
-    assert kind_of(kind) == kind
-    if is_known(kind) and kind.isprintable():
-        assert parse_devices(f"4 x {kind}") == ((kind, 4),)
 
 
 def case_of(operation="all_reduce", size_bytes=512 << 20, in_place=False, **changes):
@@ -734,14 +714,6 @@ class TestWriting:
         match = References(alone, journal.header).nearest(other.case, other.summary)
         assert match.differences == (f"root {roots[0]} there, root {roots[1]} here",)
 
-    def test_roots_of_files(self):
-        text = references_text(self.rooted(1), "rack", multicast=unknown)
-        assert parse_references(text.encode(), "x.toml", own=True)[0].root == 1
-        with pytest.raises(UsageError, match="root: -1 is invalid"):
-            parse_references(text.replace("root = 1", "root = -1").encode(), "x", own=True)
-        with pytest.raises(UsageError, match="root: all_reduce has none"):
-            parse_references(text.replace("broadcast", "all_reduce").encode(), "x", own=True)
-
     @pytest.mark.parametrize(
         ("results", "said"),
         [
@@ -752,13 +724,6 @@ class TestWriting:
     def test_what_is_no_reference(self, results, said):
         with pytest.raises(UsageError, match=said):
             written_and_read(type(SWEEP)(SWEEP.header, results))
-
-    @given(st.text(min_size=1, max_size=30))
-    def test_any_title_can_be_read_again(self, title):
-        journal = type(SWEEP)(SWEEP.header, SWEEP.results[:2])
-        found = written_and_read(journal, f"t{title}")
-        readable = re.sub("[\ud800-\udfff]", "\ufffd", title)
-        assert found[0].source.title == plain(f"t{readable}")
 
 
 GOOD = """
@@ -829,11 +794,6 @@ class TestFiles:
             ((1, 0), pytest.approx(2e-6)),
         ]
         assert "2 rows for 3 devices" in self.refused(good.replace("2 x H200", "3 x H200"))
-
-    @given(st.binary(max_size=200))
-    def test_anything_is_read_or_refused(self, content):
-        with pytest.raises(UsageError):
-            parse_references(content, "x.toml", own=True)
 
     @given(st.text(alphabet="0123456789GMKx-. \n#sizebuw_gptm", max_size=60))
     def test_any_figures_are_read_or_refused(self, figures):

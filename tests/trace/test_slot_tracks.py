@@ -173,6 +173,7 @@ def test_the_limit_of_events(monkeypatch):
     assert most_slot_events() == 1 << 20
     monkeypatch.setenv("CCLMARK_TRACE_EVENTS", "5")
     assert most_slot_events() == 5
-    monkeypatch.setenv("CCLMARK_TRACE_EVENTS", "five")
-    with pytest.raises(UsageError, match="choose from 1 to"):
-        most_slot_events()
+    for value in ("five", "0", "-1", "1e6", str(1 << 40)):
+        monkeypatch.setenv("CCLMARK_TRACE_EVENTS", value)
+        with pytest.raises(UsageError, match="choose from 1 to"):
+            most_slot_events()

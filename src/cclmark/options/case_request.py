@@ -1,29 +1,29 @@
-"""The request of a command that measures cases, from its options."""
+"""The request of a command that measures cases, from its options.
+
+In the order of a run: the devices, the libraries, the islands that bridge connects, the settings,
+the sweep, and the request for its cases.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from cclmark.analysis.summary import usual_clock
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.journal.journal_file import JournalReader
 from cclmark.journal.kind import Kind
 from cclmark.journal.schema import Settings
+from cclmark.journal.setting_values import read_configuration_files
 from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.placement import SRUN, find_placement, is_primary, launching_program
 from cclmark.launch.request import Request
-from cclmark.options import groups, like
-from cclmark.options.chosen_libraries import (
-    libraries_of,
-    mpirun_of,
-    require_added_to_be_used,
-    require_allowed,
-    require_one_file,
-    warnings_of,
-)
-from cclmark.options.command import part
-from cclmark.options.groups import AUTO_PLACEMENT
-from cclmark.options.varied import check_config
+from cclmark.options import groups
+from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
 from cclmark.rank import locate
+from cclmark.recording.joining import WantedDevices
 from cclmark.work.binding import Binding
 from cclmark.work.cases import Case, Sweep, UnevenPattern, rows_pattern
 from cclmark.work.inject import Injection
@@ -31,37 +31,444 @@ from cclmark.work.islands import Island, parse_islands
 from cclmark.work.libraries import (
     AUTO_MEMORY,
     BRIDGE,
+    added_libraries,
+    all_libraries,
+    assumption_of,
+    engine_libraries,
+    meant_by,
     names_for,
     native_library,
+    owners_of,
     require_torch_devices,
+    runtimes_of,
     torch_backend_of,
+    usual_runtime,
+)
+from cclmark.work.library_settings import (
+    check_combination,
+    configuration_files_of,
+    unknown_option,
+    variable_of_option,
 )
 from cclmark.work.operations import ALL_ROOTS, DTYPE_BYTES, OPERATIONS, moves_data
+from cclmark.work.runtimes import NamedDevices, parse_devices
 from cclmark.work.sizes import format_size, sweep
+from cclmark.work.variants import OPTION
+
+PLAIN_SRUN = (
+    "this srun started its tasks without an MPI plug-in: use srun --mpi=pmix for Open MPI or "
+    "--mpi=pmi2 for MPICH"
+)
+_OTHER_LIBRARY = "use --ccl torch:gloo, or the library of the devices"
+_DEFAULT_END_BYTES = {"host": 16 << 20}
+_DEFAULT_END_BYTES_OF_ACCELERATORS = 128 << 20
+_REGISTRATIONS = ("none", "local", "symmetric")
+# Libraries besides the CCLs that ranks may open: for kernels and for matrix products.
+_BESIDE_CCLS = ("nvrtc", "cublaslt")
+_UNKNOWN_VERSION = ""
 
 
-def check_faults(
-    faults: Mapping[str, Injection], settings: Settings, cases: Sequence[Case]
-) -> None:
-    """Raises UsageError for a fault that cannot be observed. ``faults``: by the typed text."""
-    for text, fault in faults.items():
-        rank = fault.rank if fault.pair is None else sorted(fault.pair).index(fault.pair[1])
-        most = max(case.output_elements(rank) for case in cases)
-        if fault.kind == "corrupt" and fault.value >= most:
-            whose = f"rank {rank}" if fault.pair is None else f"device {fault.pair[1]}"
-            largest = f"has {most} elements" if most else "is empty"
-            raise UsageError(f"{text!r}: {whose}'s largest output {largest}")
-        if fault.kind == "hang" and fault.value >= len(cases):
-            raise UsageError(f"{text!r}: this run has cases 0 to {len(cases) - 1}")
-        if fault.kind == "corrupt" and not settings.check:
+def devices_for(flags: CaseOptions) -> NamedDevices:
+    """Returns ``--devices``, or by default the devices that the named libraries require.
+
+    Accelerators come before the host. Reads ``--ccl-file`` first, which may describe one of those
+    libraries. Raises UsageError.
+    """
+    flags.add_ccl_files()
+    if flags.devices or not flags.ccl:
+        return flags.devices
+    needed = [runtimes_of(name) for name in flags.ccl]
+    for runtimes in needed:
+        if len(runtimes) == 1 and runtimes != ["host"]:
+            return parse_devices(runtimes[0])
+    return parse_devices("host" if all(runtimes == ["host"] for runtimes in needed) else "")
+
+
+def wanted_of(flags: CaseOptions, *, mixed: bool = False) -> WantedDevices:
+    """Returns the devices that a command for cases requests. Raises UsageError."""
+    return WantedDevices(lambda: devices_for(flags), device_count(flags), flags.timeout_s, mixed)
+
+
+def device_count(flags: CaseOptions) -> int | None:
+    """Returns the device count of ``-g``, or of hccl_test's ``-p``, which counts per host."""
+    if flags.npus is None or flags.npus > 1:
+        if flags.count is not None and flags.npus is not None and flags.count != flags.npus:
+            raise UsageError("-g and -p request different numbers of devices")
+        if flags.count is not None or flags.npus is None:
+            return flags.count
+        placement = find_placement(os.environ)
+        beside = placement.local_size if placement is not None else None
+        return max(1, flags.npus // (beside or 1))
+    if is_primary(os.environ):
+        print(
+            f"cclmark: -p {flags.npus} is ignored: ranks always start in parallel and outputs are "
+            "checked. For one device write -g 1.",
+            file=sys.stderr,
+        )
+    return flags.count
+
+
+def with_mpirun(
+    request: Request, coordinator: Coordinator, user: str, instead: str = _OTHER_LIBRARY
+) -> Request:
+    """The request, whose ranks that measure MPI are started by an mpirun.
+
+    ``user``: the option that requires it; ``instead``: what else the user can do. Raises
+    MissingError, UsageError.
+    """
+    found = mpirun_of(coordinator, user, instead)
+    return replace(
+        request,
+        mpirun=found.path if coordinator.placement is None else "",
+        ccl_wheels={**request.ccl_wheels, "mpi": found.libraries},
+    )
+
+
+def mpirun_of(coordinator: Coordinator, user: str, instead: str = _OTHER_LIBRARY) -> locate.Mpirun:
+    """Returns the mpirun that starts the ranks, or that has started this process.
+
+    Raises MissingError, UsageError.
+    """
+    placement = coordinator.placement
+    if placement is None:
+        return locate.find_mpirun()
+    if placement.launcher == SRUN and not placement.by_mpi:
+        raise UsageError(f"{user} requires MPI ranks, but {PLAIN_SRUN}, or {instead}")
+    if not placement.by_mpi:
+        raise UsageError(
+            f"{user} requires ranks that an mpirun or srun started, but {placement.launcher} "
+            f"started these: {instead}"
+        )
+    if not is_one_device_each(coordinator):
+        raise UsageError(
+            f"{user} requires one process for each device: start as many, or use -g 1 for one "
+            "device of each process"
+        )
+    program = launching_program(os.getpid())
+    return locate.mpirun_at(program.path) if program is not None else locate.mpi_of_srun()
+
+
+def is_one_device_each(coordinator: Coordinator) -> bool:
+    """Whether every process of the run has one device."""
+    return all(len(join.indices) == 1 for join in coordinator.joins)
+
+
+def libraries_of(flags: CaseOptions, coordinator: Coordinator) -> list[str]:
+    """Returns the libraries of ``--ccl``, else the default. Raises UsageError, MissingError."""
+    names = _named_ccls(flags, coordinator)
+    if "shm" in names and len(coordinator.hosts) > 1:
+        raise UsageError(
+            f"shm works within one host, but these ranks are on {len(coordinator.hosts)} hosts: "
+            "use --ccl mpi or bridge (under an mpirun or srun), or torch:gloo"
+        )
+    return names
+
+
+def _named_ccls(flags: CaseOptions, coordinator: Coordinator) -> list[str]:
+    runtime = coordinator.devices.runtime
+    if not flags.ccl and runtime == "host" and len(coordinator.hosts) > 1:
+        return [_ccl_between_hosts(coordinator)]
+    if not flags.ccl:
+        if flags.ccl_path and runtime == "host":
+            raise UsageError("--ccl-path is not supported: the library of the host is built in")
+        return [_native_ccl(flags, runtime)]
+    from cclmark.rank.probe import count_devices
+
+    names = list(dict.fromkeys(meant_by(name, runtime) for name in flags.ccl))
+    for name in names:
+        if name == BRIDGE:
+            continue
+        backend = torch_backend_of(name)
+        needed = runtimes_of(name) if backend is None else [usual_runtime(backend) or runtime]
+        if not needed or backend == "":
+            raise unknown_library(name, runtime)
+        if backend is not None:
+            require_torch_devices(runtime)
+        if runtime not in needed and (backend, runtime) != ("gloo", "cuda"):
+            if not flags.devices:
+                count_devices(needed[0])  # with the default, the missing device is the reason
             raise UsageError(
-                f"{text!r}: with -c 0 no output is checked, so the fault would not be detected"
+                f"{name} supports {' and '.join(needed)} devices, not {runtime} devices: see "
+                "--devices"
             )
+        require_allowed(name, flags)
+    _check_files(flags, names)
+    if all(torch_backend_of(name) is not None for name in names):
+        locate.require_torch()
+    return names
+
+
+def _check_files(flags: CaseOptions, names: Sequence[str]) -> None:
+    """Raises UsageError for files and modules that none of these libraries loads."""
+    built_in = ("shm", BRIDGE)
+    loaded = [name for name in names if name not in built_in and torch_backend_of(name) is None]
+    if flags.ccl_path and not loaded and BRIDGE not in names:
+        raise UsageError(
+            "--ccl-path is not supported: shm is built in, and torch has its own libraries"
+        )
+    require_one_file(flags, loaded)
+    if flags.modules and not any(torch_backend_of(name) is not None for name in names):
+        raise UsageError("--import requires a backend of torch: use --ccl torch:BACKEND")
+
+
+def require_one_file(flags: CaseOptions, ccls: Sequence[str]) -> None:
+    """Raises UsageError if ``--ccl-path`` would apply to several libraries."""
+    if flags.ccl_path and len(ccls) > 1:
+        variables = [all_libraries()[ccl].variable for ccl in ccls]
+        raise UsageError(
+            f"--ccl-path sets one file, but {' and '.join(ccls)} are different libraries: set "
+            f"their files with {' and '.join(variables)}"
+        )
+
+
+def unknown_library(name: str, runtime: str) -> UsageError:
+    """Returns the error for a name that is not a library of such devices."""
+    if owners := owners_of(name):
+        meant = " and ".join(f"{one} on {kind}" for kind, one in owners.items())
+        return UsageError(f"{name} is {meant} devices, not on {runtime}: see --devices")
+    known = ", ".join(
+        [
+            *(one.name for one in engine_libraries()),
+            BRIDGE,
+            "torch:BACKEND (torch:gloo, torch:nccl, ...)",
+        ]
+    )
+    return UsageError(f"unknown library {name!r}: choose from {known}")
+
+
+def _ccl_between_hosts(coordinator: Coordinator) -> str:
+    """Returns the library for host devices of several hosts. Raises MissingError."""
+    placement = coordinator.placement
+    assert placement is not None
+    if placement.by_mpi and is_one_device_each(coordinator):
+        return "mpi"
+    if not locate.has_torch():
+        hint = f"; {PLAIN_SRUN}" if placement.launcher == SRUN and not placement.by_mpi else ""
+        raise MissingError(
+            "several hosts require --ccl torch:gloo, but torch is not installed (pip install "
+            "torch), or --ccl mpi, which requires one process for each device, started by an "
+            f"mpirun or srun{hint}"
+        )
+    return "torch:gloo"
+
+
+def _native_ccl(flags: CaseOptions, runtime: str) -> str:
+    """Returns the default library of the devices. Raises UsageError, MissingError."""
+    native = native_library(runtime)
+    if native is None:
+        fitting = names_for(runtime)
+        vendors = {name: all_libraries()[name].vendor for name in fitting}
+        names = ", ".join(
+            f"{name} ({vendor})" if vendor else name for name, vendor in vendors.items()
+        )
+        reason = (
+            f"{runtime} devices have no default library: use --ccl with one of "
+            f"{names or 'none known'}"
+        )
+        if flags.devices:
+            raise UsageError(reason)
+        raise MissingError(f"{reason}. To measure the host instead, use --devices host")
+    require_allowed(native, flags)
+    return native
+
+
+def require_allowed(name: str, flags: CaseOptions) -> None:
+    """Raises MissingError for a library that requires a flag which is not set.
+
+    Prints the assumptions about it at once: the header contains them too, but not every format
+    shows it.
+    """
+    assumed = assumption_of(name)
+    if assumed and not flags.allow_unverified:
+        raise MissingError(
+            f"{name}: its public interface is incomplete, and cclmark would assume {assumed}. "
+            "--allow-unverified measures it nevertheless; it may crash or return wrong data"
+        )
+    for text in warnings_of([name]):
+        print(f"cclmark: {text}", file=sys.stderr)
+
+
+def warnings_of(ccls: Sequence[str]) -> list[str]:
+    """Returns the warnings about these libraries."""
+    added = {library.name for library in added_libraries()}
+    said = [
+        f"{name} is unverified: cclmark assumes {assumption_of(name)}"
+        for name in ccls
+        if assumption_of(name)
+    ]
+    return said + [f"{name} is known from a --ccl-file only" for name in ccls if name in added]
+
+
+def require_added_to_be_used(ccls: Sequence[str]) -> None:
+    """Raises UsageError for a library of ``--ccl-file`` that is not measured."""
+    for library in added_libraries():
+        if library.name not in ccls:
+            raise UsageError(
+                f"--ccl-file describes {library.name}, which is not measured: add --ccl "
+                f"{library.name}"
+            )
+
+
+def islands_of(flags: CaseOptions, ccls: Sequence[str], coordinator: Coordinator) -> list[Island]:
+    """Returns the islands that bridge connects, none without bridge. Raises UsageError."""
+    devices = coordinator.devices
+    if BRIDGE not in ccls:
+        for given, name in ((flags.islands, "--islands"), (flags.through_host, "--through-host")):
+            if given:
+                raise UsageError(f"{name} requires --ccl bridge")
+        if devices.mixed:
+            raise UsageError(
+                f"{' and '.join(dict.fromkeys(devices.mixed))} devices together require --ccl "
+                "bridge"
+            )
+        return []
+    if devices.mixed and len(ccls) > 1:
+        raise UsageError("devices of several runtimes support only --ccl bridge")
+    libraries = {runtime: _libraries_of(runtime) for runtime in dict.fromkeys(devices.runtimes)}
+    natural = {runtime: native_library(runtime) is not None for runtime in libraries}
+    islands = parse_islands(
+        flags.islands, devices.runtimes, libraries, natural, coordinator.host_of_rank
+    )
+    inner = inner_libraries(islands)
+    for name in inner:
+        require_allowed(name, flags)
+    loaded = (name for name in (*ccls, *inner) if name not in ("shm", BRIDGE))
+    files = dict.fromkeys(name for name in loaded if torch_backend_of(name) is None)
+    require_one_file(flags, list(files))
+    if flags.ccl_path and not files:
+        raise UsageError(
+            "--ccl-path is not supported: shm is built in, and no other library is used"
+        )
+    return islands
+
+
+def inner_libraries(islands: Sequence[Island]) -> list[str]:
+    """Returns the libraries that islands load; a rank alone in its island requires none."""
+    return list(dict.fromkeys(island.ccl for island in islands if island.ccl))
+
+
+def _libraries_of(runtime: str) -> list[str]:
+    """Returns the libraries that an island of such devices may use, the native one first."""
+    native = native_library(runtime)
+    return sorted(
+        (name for name in names_for(runtime) if name != "mpi"), key=lambda name: name != native
+    )
+
+
+def settings_of(flags: CaseOptions, runtime: str) -> Settings:
+    """Creates the settings that the flags request. Raises UsageError."""
+    if flags.memory not in (None, "plain") and runtime == "host":
+        raise UsageError(f"--memory {flags.memory}: buffers of the host are plain memory")
+    if flags.memory == "torch":
+        require_torch_devices(runtime)
+    timing = _timing(flags, runtime)
+    usual_end = _DEFAULT_END_BYTES.get(runtime, _DEFAULT_END_BYTES_OF_ACCELERATORS)
+    if flags.like is not None and runtime != "host":
+        usual_end = flags.like.end_bytes
+    return Settings(
+        begin_bytes=flags.begin,
+        end_bytes=max(flags.begin, usual_end) if flags.end is None else flags.end,
+        step_bytes=flags.step,
+        factor=0.0 if flags.step else flags.factor or flags.usual_factor,
+        timing=timing,
+        across_ranks=flags.across,
+        precision=flags.precision_percent / 100,
+        max_time_s=flags.max_time_s,
+        timeout_s=flags.timeout_s,
+        iterations=flags.iterations,
+        warmup=flags.warmup,
+        group=flags.group,
+        graph_launches=flags.graph or 1,
+        check=flags.check,
+        cycles=0 if flags.duration else flags.cycles,
+        duration_s=flags.duration,
+        registration=_registration(flags, runtime),
+        memory="" if runtime == "host" else flags.memory or AUTO_MEMORY,
+        cache=flags.cache,
+        barrier=flags.barrier,
+        # The host has one clock.
+        clock="auto" if runtime == "host" or flags.clock == usual_clock(timing) else flags.clock,
+        seed=flags.seed,
+        inject=list(flags.inject),
+        pattern=flags.pattern,
+        config=dict(flags.config),
+    )
+
+
+def _registration(communicator: groups.CommunicatorOptions, runtime: str) -> str:
+    """Returns what ``--register`` and ``-R`` select together. Raises UsageError."""
+    named, number = communicator.register, communicator.register_number
+    if named and number is not None and named != _REGISTRATIONS[number]:
+        raise UsageError("-R and --register contradict each other")
+    registration = named or _REGISTRATIONS[number or 0]
+    if registration != "none" and runtime == "host":
+        raise UsageError("buffers of the host require no registration: remove -R and --register")
+    return registration
+
+
+def _timing(method: groups.TimingOptions, runtime: str) -> str:
+    """Returns the timing that ``--timing``, ``-z`` and ``-G`` select together.
+
+    ``auto`` is ``throughput`` on the host, which has no graphs. Raises UsageError.
+    """
+    asked = {
+        method.timing,
+        "blocking" if method.blocking else None,
+        "graph" if method.graph else None,
+    } - {None}
+    if len(asked) > 1:
+        named = " and ".join(sorted(map(str, asked)))
+        raise UsageError(f"--timing, -z and -G request different timings: {named}")
+    timing = next(iter(asked), None) or "auto"
+    if method.group > 1 and timing in ("blocking", "per-op"):
+        raise UsageError(f"-m groups operations, but --timing {timing} times each operation alone")
+    return "throughput" if timing == "auto" and runtime == "host" else timing
+
+
+def check_config(options: Mapping[str, str], ccls: Sequence[str]) -> None:
+    """Checks the options of ``--config`` for every measured library. Raises UsageError."""
+    for ccl in ccls:
+        for name in options:
+            require_option("--config", ccl, OPTION + name)
+        check_options_together("--config", ccl, options)
+
+
+def require_option(flag: str, ccl: str, name: str) -> None:
+    """Raises UsageError unless the library can be given the option, and it decides.
+
+    ``name``: with its prefix, for example ``config.minCTAs``.
+    """
+    if reason := unknown_option(ccl, name):
+        raise UsageError(_as_typed(flag, reason))
+    variable = variable_of_option(ccl, name)
+    if not variable:
+        return
+    files, _ = read_configuration_files(configuration_files_of(ccl), os.environ)
+    for source, variables in (("the environment", os.environ), *files):
+        if variable in variables:
+            raise UsageError(
+                _as_typed(flag, f"{name}: {variable}={variables[variable]} is set in {source} ")
+                + "and overrides the option: unset it"
+            )
+
+
+def check_options_together(flag: str, ccl: str, options: Mapping[str, str]) -> None:
+    """Checks the options of one communicator, which ``flag`` gives. Raises UsageError."""
+    values = {OPTION + name: value for name, value in options.items()}
+    try:
+        check_combination(ccl, values, _UNKNOWN_VERSION, {})
+    except UsageError as error:
+        raise UsageError(_as_typed(flag, str(error))) from None
+
+
+def _as_typed(flag: str, text: str) -> str:
+    """The text after the flag; names of ``--config`` have no prefix."""
+    return f"{flag} {text.replace(OPTION, '') if flag == '--config' else text}"
 
 
 def sweep_of(
     operations: list[str],
-    flags: groups.CaseOptions,
+    flags: CaseOptions,
     ccls: list[str],
     settings: Settings,
     ranks: int,
@@ -92,12 +499,11 @@ def sweep_of(
     )
 
 
-def _pattern_text(flags: groups.CaseOptions) -> str:
+def _pattern_text(flags: CaseOptions) -> str:
     """Returns ``--pattern``; with ``--resume``, the journal's weights for the same file."""
-    resume = part(flags, groups.ResumeOptions).resume
-    if resume is None or not flags.pattern.startswith("matrix:"):
+    if flags.resume is None or not flags.pattern.startswith("matrix:"):
         return flags.pattern
-    then = JournalReader([]).read(resume, as_written=True).header.settings
+    then = JournalReader([]).read(flags.resume, as_written=True).header.settings
     return (
         rows_pattern(then.weights)
         if then.pattern == flags.pattern and then.weights
@@ -146,164 +552,29 @@ def roots_of(root: int | None, ranks: int) -> list[int]:
     return [root or 0]
 
 
-def islands_of(
-    flags: groups.CaseOptions, ccls: Sequence[str], coordinator: Coordinator
-) -> list[Island]:
-    """Returns the islands that bridge connects, none without bridge. Raises UsageError."""
-    devices = coordinator.devices
-    asked = part(flags, groups.IslandOptions)
-    if BRIDGE not in ccls:
-        for given, name in ((asked.islands, "--islands"), (asked.through_host, "--through-host")):
-            if given:
-                raise UsageError(f"{name} requires --ccl bridge")
-        if devices.mixed:
+def check_faults(
+    faults: Mapping[str, Injection], settings: Settings, cases: Sequence[Case]
+) -> None:
+    """Raises UsageError for a fault that cannot be observed. ``faults``: by the typed text."""
+    for text, fault in faults.items():
+        rank = fault.rank if fault.pair is None else sorted(fault.pair).index(fault.pair[1])
+        most = max(case.output_elements(rank) for case in cases)
+        if fault.kind == "corrupt" and fault.value >= most:
+            whose = f"rank {rank}" if fault.pair is None else f"device {fault.pair[1]}"
+            largest = f"has {most} elements" if most else "is empty"
+            raise UsageError(f"{text!r}: {whose}'s largest output {largest}")
+        if fault.kind == "hang" and fault.value >= len(cases):
+            raise UsageError(f"{text!r}: this run has cases 0 to {len(cases) - 1}")
+        if fault.kind == "corrupt" and not settings.check:
             raise UsageError(
-                f"{' and '.join(dict.fromkeys(devices.mixed))} devices together require --ccl "
-                "bridge"
+                f"{text!r}: with -c 0 no output is checked, so the fault would not be detected"
             )
-        return []
-    if devices.mixed and len(ccls) > 1:
-        raise UsageError("devices of several runtimes support only --ccl bridge")
-    libraries = {runtime: _libraries_of(runtime) for runtime in dict.fromkeys(devices.runtimes)}
-    natural = {runtime: native_library(runtime) is not None for runtime in libraries}
-    islands = parse_islands(
-        asked.islands, devices.runtimes, libraries, natural, coordinator.host_of_rank
-    )
-    inner = inner_libraries(islands)
-    for name in inner:
-        require_allowed(name, flags)
-    loaded = (name for name in (*ccls, *inner) if name not in ("shm", BRIDGE))
-    files = dict.fromkeys(name for name in loaded if torch_backend_of(name) is None)
-    require_one_file(flags, list(files))
-    if flags.ccl_path and not files:
-        raise UsageError(
-            "--ccl-path is not supported: shm is built in, and no other library is used"
-        )
-    return islands
-
-
-def inner_libraries(islands: Sequence[Island]) -> list[str]:
-    """Returns the libraries that islands load; a rank alone in its island requires none."""
-    return list(dict.fromkeys(island.ccl for island in islands if island.ccl))
-
-
-def _libraries_of(runtime: str) -> list[str]:
-    """Returns the libraries that an island of such devices may use, the native one first."""
-    native = native_library(runtime)
-    return sorted(
-        (name for name in names_for(runtime) if name != "mpi"), key=lambda name: name != native
-    )
-
-
-_DEFAULT_END_BYTES = {"host": 16 << 20}
-_DEFAULT_END_BYTES_OF_ACCELERATORS = 128 << 20
-_REGISTRATIONS = ("none", "local", "symmetric")
-
-
-def settings_of(
-    flags: groups.CaseOptions, runtime: str, usual_factor: float = 2.0, usual_timing: str = "auto"
-) -> Settings:
-    """Creates the settings that the flags request. Raises UsageError."""
-    if flags.memory not in (None, "plain") and runtime == "host":
-        raise UsageError(f"--memory {flags.memory}: buffers of the host are plain memory")
-    if flags.memory == "torch":
-        require_torch_devices(runtime)
-    method, soak, counts = (
-        part(flags, groups.TimingOptions),
-        part(flags, groups.SoakOptions),
-        part(flags, groups.CountOptions),
-    )
-    communicator, sampling = (
-        part(flags, groups.CommunicatorOptions),
-        part(flags, groups.SamplingOptions),
-    )
-    timing = _timing(method, usual_timing, runtime)
-    begin_bytes, end_bytes, step_bytes, factor = sizes_of(
-        part(flags, groups.SizeOptions), runtime, usual_factor, part(flags, groups.LikeOptions).like
-    )
-    return Settings(
-        begin_bytes=begin_bytes,
-        end_bytes=end_bytes,
-        step_bytes=step_bytes,
-        factor=factor,
-        timing=timing,
-        across_ranks=method.across,
-        precision=sampling.precision_percent / 100,
-        max_time_s=sampling.max_time_s,
-        timeout_s=flags.timeout_s,
-        iterations=counts.iterations,
-        warmup=counts.warmup,
-        group=method.group,
-        graph_launches=method.graph or 1,
-        check=part(flags, groups.CheckOptions).check,
-        cycles=0 if soak.duration else soak.cycles,
-        duration_s=soak.duration,
-        registration=_registration(communicator, runtime),
-        memory="" if runtime == "host" else flags.memory or AUTO_MEMORY,
-        cache=method.cache,
-        barrier=method.barrier,
-        # The host has one clock.
-        clock="auto" if runtime == "host" or method.clock == usual_clock(timing) else method.clock,
-        seed=flags.seed,
-        inject=list(part(flags, groups.FaultOptions).inject),
-        pattern=flags.pattern,
-        config=dict(communicator.config),
-    )
-
-
-def sizes_of(
-    sizes: groups.SizeOptions, runtime: str, usual_factor: float, program: str | None = None
-) -> tuple[int, int, int, float]:
-    """Returns the first and the last size, and the step or the factor; the other one is 0.
-
-    ``program``: that of ``--like``, whose largest size is the default.
-    """
-    usual = like.largest_size(program, runtime) or _DEFAULT_END_BYTES.get(
-        runtime, _DEFAULT_END_BYTES_OF_ACCELERATORS
-    )
-    end_bytes = max(sizes.begin, usual) if sizes.end is None else sizes.end
-    factor = usual_factor if sizes.factor is None else sizes.factor
-    return sizes.begin, end_bytes, sizes.step, 0.0 if sizes.step else factor
-
-
-def _registration(communicator: groups.CommunicatorOptions, runtime: str) -> str:
-    """Returns what ``--register`` and ``-R`` select together. Raises UsageError."""
-    named, number = communicator.register, communicator.register_number
-    if named and number is not None and named != _REGISTRATIONS[number]:
-        raise UsageError("-R and --register contradict each other")
-    registration = named or _REGISTRATIONS[number or 0]
-    if registration != "none" and runtime == "host":
-        raise UsageError("buffers of the host require no registration: remove -R and --register")
-    return registration
-
-
-def _timing(method: groups.TimingOptions, usual: str, runtime: str) -> str:
-    """Returns the timing that ``--timing``, ``-z`` and ``-G`` select together.
-
-    ``auto`` is ``throughput`` on the host, which has no graphs. Raises UsageError.
-    """
-    asked = {
-        method.timing,
-        "blocking" if method.blocking else None,
-        "graph" if method.graph else None,
-    } - {None}
-    if len(asked) > 1:
-        named = " and ".join(sorted(map(str, asked)))
-        raise UsageError(f"--timing, -z and -G request different timings: {named}")
-    timing = next(iter(asked), None) or usual
-    if method.group > 1 and timing in ("blocking", "per-op"):
-        raise UsageError(f"-m groups operations, but --timing {timing} times each operation alone")
-    return "throughput" if timing == "auto" and runtime == "host" else timing
-
-
-# Libraries besides the CCLs that ranks may open: for kernels and for matrix products.
-_BESIDE_CCLS = ("nvrtc", "cublaslt")
 
 
 def request_of(
     kind: Kind,
     operations: list[str],
-    flags: groups.CaseOptions,
+    flags: CaseOptions,
     coordinator: Coordinator,
     command: Sequence[str] | None = None,
 ) -> tuple[Request, Sweep]:
@@ -316,13 +587,12 @@ def request_of(
     devices = coordinator.devices
     settings = settings_of(flags, devices.runtime)
     ranks = len(devices.indices)
-    root = part(flags, groups.RootOptions).root
-    roots = roots_of(root, ranks)
-    without_effect = root_without_effect(operations, root)
+    roots = roots_of(flags.root, ranks)
+    without_effect = root_without_effect(operations, flags.root)
     plan = sweep_of(operations, flags, libraries_of(flags, coordinator), settings, ranks, roots)
     settings.weights = [list(row) for row in plan.uneven.weights]
     settings.islands = islands_of(flags, plan.ccls, coordinator)
-    settings.through_host = part(flags, groups.IslandOptions).through_host
+    settings.through_host = flags.through_host
     settings.bind = str(Binding.parse(flags.bind, ranks))
     loaded = [*plan.ccls, *inner_libraries(settings.islands)]
     require_added_to_be_used(loaded)
@@ -331,7 +601,7 @@ def request_of(
     if not cases:
         raise UsageError(
             f"no size of the sweep has an element of {' or '.join(flags.dtype)} for each of "
-            f"{plan.ranks} ranks: raise {'-e' if isinstance(flags, groups.SizeOptions) else '-b'}"
+            f"{plan.ranks} ranks: raise {'-b' if groups.SizeOptions in flags.without else '-e'}"
         )
     check_faults({text: Injection.parse(text, ranks) for text in settings.inject}, settings, cases)
     mpirun = None
@@ -353,7 +623,7 @@ def request_of(
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, *_BESIDE_CCLS)}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
-        modules=part(flags, groups.ModuleOptions).modules,
+        modules=flags.modules,
         warnings=[*warnings_of(loaded), *rounding_of(plan), *without_effect],
         mpirun=mpirun.path if mpirun is not None and coordinator.placement is None else "",
         absent=absent,

@@ -2,7 +2,9 @@
 
 A group is a dataclass: each field is an option with the field's default, and its value is stored
 under the field's name. A command lists its groups as the bases of a dataclass, and takes over
-single options with another text or default by ``changed``. ``command`` creates the click command.
+single options with another text or default by ``changed``. The options of the groups in
+``without`` are no options of the command: their fields keep the defaults. ``command`` creates the
+click command.
 """
 
 from __future__ import annotations
@@ -100,13 +102,15 @@ def default_of(entry: Field[Any]) -> Any:
     return entry.default if entry.default_factory is MISSING else entry.default_factory()
 
 
-Group = TypeVar("Group", bound="DataclassInstance")
-
-
-def part(flags: object, group: type[Group]) -> Group:
-    """The options of a group that a command has, and the defaults of those that it lacks."""
-    names = (entry.name for entry in fields(group))
-    return group(**{name: getattr(flags, name) for name in names if hasattr(flags, name)})
+def options_of(flags_type: type[Any]) -> dict[str, Field[Any]]:
+    """The fields that are options or arguments of a command, by name."""
+    entries: Mapping[str, Field[Any]] = flags_type.__dataclass_fields__
+    left_out = [entry for group in getattr(flags_type, "without", ()) for entry in fields(group)]
+    return {
+        name: entry
+        for name, entry in entries.items()
+        if entry.metadata and all(entry is not one for one in left_out)
+    }
 
 
 @dataclass(frozen=True)
@@ -172,8 +176,7 @@ OptionRules: TypeAlias = tuple[OptionRule, ...]
 
 def _is_given(flags: object, name: str) -> bool:
     """Whether an option has another value than its default."""
-    entries: Mapping[str, Field[Any]] = type(flags).__dataclass_fields__  # type: ignore[attr-defined]
-    return bool(getattr(flags, name) != default_of(entries[name]))
+    return bool(getattr(flags, name) != default_of(options_of(type(flags))[name]))
 
 
 def _is_met(flags: object, name: str, values: tuple[str, ...]) -> bool:
@@ -188,7 +191,7 @@ def _with_values(shown: str, values: tuple[str, ...]) -> str:
 
 def rules_of(flags_type: type[Any]) -> list[OptionRule]:
     """The rules of a command, and those of its groups whose options it has."""
-    known = flags_type.__dataclass_fields__
+    known = options_of(flags_type)
     found = (rule for one in flags_type.__mro__ for rule in vars(one).get("rules", ()))
     return [
         rule
@@ -199,7 +202,7 @@ def rules_of(flags_type: type[Any]) -> list[OptionRule]:
 
 def check_together(flags: DataclassInstance) -> None:
     """Raises UsageError for options that exclude or require each other."""
-    shown = {entry.name: shown_name(entry) for entry in fields(flags)}
+    shown = {name: shown_name(entry) for name, entry in options_of(type(flags)).items()}
     for rule in rules_of(type(flags)):
         if objection := rule.objection(flags, shown):
             raise UsageError(objection)
@@ -318,22 +321,20 @@ def _entries(flags_type: type[Any]) -> Iterator[tuple[str, str]]:
 
 def parameters_of(flags_type: type[Any]) -> list[click.Parameter]:
     """The options and arguments of click, in the order of the groups."""
-    entries: Mapping[str, Field[Any]] = flags_type.__dataclass_fields__
+    entries = options_of(flags_type)
     titles: dict[str, str] = {}
     for name, title in _entries(flags_type):
         titles.setdefault(name, title)
     rules = rules_of(flags_type)
-    short = {
-        name: shown_name(entry).partition(" ")[0]
-        for name, entry in entries.items()
-        if entry.metadata
-    }
+    short = {name: shown_name(entry).partition(" ")[0] for name, entry in entries.items()}
     found: list[click.Parameter] = []
     for name, title in titles.items():
-        entry = entries[name]
+        entry = entries.get(name)
+        if entry is None:
+            continue
         if "argument" in entry.metadata:
             found.append(click.Argument([name], **entry.metadata["argument"]))
-        elif entry.metadata.get("names"):
+        else:
             settings = dict(entry.metadata["settings"])
             if not (settings.get("multiple") or settings.get("required")):
                 settings["default"] = default_of(entry)
@@ -362,7 +363,8 @@ def command(
 
     def callback(**values: Any) -> None:
         # click collects the values of an option that may be repeated in a tuple.
-        lists = (entry.name for entry in fields(flags_type) if entry.default_factory is not MISSING)
+        entries = options_of(flags_type)
+        lists = (name for name in entries if entries[name].default_factory is not MISSING)
         flags = flags_type(**values | {name: list(values[name]) for name in lists})
         check_together(flags)
         try:

@@ -49,9 +49,10 @@ OPERATION_NAMES = Names(COLLECTIVES, "operation", every=False, exact=True)
 
 @dataclass
 class SizeOptions:
-    """The sizes of a sweep."""
+    """The sizes of a sweep. ``usual_factor``: the default of ``-f``."""
 
     title: ClassVar[str] = SIZES
+    usual_factor: ClassVar[float] = 2.0
     rules: ClassVar[OptionRules] = (Excludes("step", "factor"),)
 
     begin: int = option(
@@ -448,7 +449,7 @@ class LikeOptions:
 
     title: ClassVar[str] = METHOD
 
-    like: str | None = option(
+    like: like.Program | None = option(
         "--like",
         type=click.Choice(list(like.PROGRAMS)),
         is_eager=True,
@@ -739,6 +740,7 @@ _DEVICE_IMPLEMENTATION = (
 
 @dataclass
 class CaseOptions(
+    SizeOptions,
     ElementOptions,
     LibraryFileOptions,
     LibraryDescriptionOptions,
@@ -749,12 +751,29 @@ class CaseOptions(
     TimeoutOptions,
     SeedOptions,
     FileOptions,
+    RootOptions,
+    IslandOptions,
+    ModuleOptions,
+    CommunicatorOptions,
+    TimingOptions,
+    LikeOptions,
+    CountOptions,
+    SamplingOptions,
+    CheckOptions,
+    FaultOptions,
+    FormatOptions,
+    ReferenceOptions,
+    ResumeOptions,
+    SoakOptions,
+    ExplainOptions,
 ):
-    """What all commands that measure cases of collectives have.
+    """The options of commands that measure cases of collectives.
 
-    ``elsewhere``: the replacements for flags that only other tools have.
+    ``without``: the groups that a command lacks. ``elsewhere``: the replacements for flags that
+    only other tools have.
     """
 
+    without: ClassVar[tuple[type[Any], ...]] = ()
     elsewhere: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("-t", "--nthreads"), _THREADS),
         **dict.fromkeys(("-a", "--average"), _AVERAGE),

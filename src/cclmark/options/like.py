@@ -41,22 +41,13 @@ PROGRAMS = {
 }
 
 
-def apply(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+def apply(context: click.Context, parameter: click.Parameter, name: str | None) -> Program | None:
     """Makes the method of the program ``name`` the default of the command's other options.
 
     The option must be eager: only options that are processed later get the defaults. Returns the
-    name, None if no program was requested.
+    program, None if none was requested.
     """
-    if name:
-        context.default_map = {**(context.default_map or {}), **PROGRAMS[name].defaults}
-    return name
-
-
-def largest_size(name: str | None, runtime: str) -> int:
-    """The default of ``-e`` with the method of a program; 0 if it has none on such devices."""
-    return PROGRAMS[name].end_bytes if name and runtime != "host" else 0
-
-
-def shows_gbps(name: str | None) -> bool:
-    """Whether the table shows Gbit/s with the method of the program ``name``, if any."""
-    return name is not None and PROGRAMS[name].shows_gbps
+    if not name:
+        return None
+    context.default_map = {**(context.default_map or {}), **PROGRAMS[name].defaults}
+    return PROGRAMS[name]

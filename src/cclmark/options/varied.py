@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Settings, settings_without_sweep
-from cclmark.journal.setting_values import read_configuration_files
 from cclmark.launch.coordinator import Coordinator
-from cclmark.options.command import part
+from cclmark.options.case_request import check_options_together, require_option
 from cclmark.options.groups import (
     USUAL_ROUNDS,
     CaseOptions,
-    CommunicatorOptions,
     ComputeOptions,
     StepOptions,
 )
@@ -24,13 +22,11 @@ from cclmark.work.libraries import MPI, torch_backend_of
 from cclmark.work.library_settings import (
     check_combination,
     check_value,
-    configuration_files_of,
     find_setting,
     foreign_setting,
     inactive_on_one_host,
     is_kept,
     requires_new_processes,
-    unknown_option,
     unknown_setting_notice,
     unlisted_setting,
     variable_of_option,
@@ -53,14 +49,6 @@ from cclmark.work.work_beside import MATMUL, TRIAD
 _UNKNOWN_VERSION = ""
 
 
-def check_config(options: Mapping[str, str], ccls: Sequence[str]) -> None:
-    """Checks the options of ``--config`` for every measured library. Raises UsageError."""
-    for ccl in ccls:
-        for name in options:
-            require_option("--config", ccl, OPTION + name)
-        _check_together("--config", ccl, options)
-
-
 def check_options_of(variants: Iterable[Variant], ccl: str, config: Mapping[str, str]) -> None:
     """Checks each variant's options together, with those of ``--config``. Raises UsageError."""
     for variant in variants:
@@ -72,39 +60,7 @@ def check_options_of(variants: Iterable[Variant], ccl: str, config: Mapping[str,
                     "option: use --one-at-a-time"
                 )
         if variant.options:
-            _check_together("--vary", ccl, {**config, **variant.options})
-
-
-def require_option(flag: str, ccl: str, name: str) -> None:
-    """Raises UsageError unless the library can be given the option, and it decides.
-
-    ``name``: with its prefix, for example ``config.minCTAs``.
-    """
-    if reason := unknown_option(ccl, name):
-        raise UsageError(_as_typed(flag, reason))
-    variable = variable_of_option(ccl, name)
-    if not variable:
-        return
-    files, _ = read_configuration_files(configuration_files_of(ccl), os.environ)
-    for source, variables in (("the environment", os.environ), *files):
-        if variable in variables:
-            raise UsageError(
-                _as_typed(flag, f"{name}: {variable}={variables[variable]} is set in {source} ")
-                + "and overrides the option: unset it"
-            )
-
-
-def _check_together(flag: str, ccl: str, options: Mapping[str, str]) -> None:
-    values = {OPTION + name: value for name, value in options.items()}
-    try:
-        check_combination(ccl, values, _UNKNOWN_VERSION, {})
-    except UsageError as error:
-        raise UsageError(_as_typed(flag, str(error))) from None
-
-
-def _as_typed(flag: str, text: str) -> str:
-    """The text after the flag; names of ``--config`` have no prefix."""
-    return f"{flag} {text.replace(OPTION, '') if flag == '--config' else text}"
+            check_options_together("--vary", ccl, {**config, **variant.options})
 
 
 #: A setting and its values.
@@ -125,14 +81,13 @@ def checked_variants(
     possible.
     """
     names = [name for name, _ in varied]
-    communicator = part(flags, CommunicatorOptions)
-    is_registered = communicator.register or communicator.register_number is not None
+    is_registered = flags.register or flags.register_number is not None
     if REGISTRATION in names and is_registered:
         raise UsageError("-R and --register exclude --vary registration")
     if MEMORY in names and flags.memory:
         raise UsageError("--memory excludes --vary memory")
     found = variants_of(varied, lambda name: scope_of(ccl, name), one_at_a_time=one_at_a_time)
-    check_options_of(found, ccl, dict(communicator.config))
+    check_options_of(found, ccl, dict(flags.config))
     return possible_variants(found, ccl, version)
 
 

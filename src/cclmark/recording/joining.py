@@ -23,7 +23,13 @@ from cclmark.launch.devices import (
     choose_own_devices,
     quick_cuda_count,
 )
-from cclmark.launch.placement import STEP_VARIABLE, Placement, find_placement, notices_alone
+from cclmark.launch.placement import (
+    LAUNCHER_VARIABLE,
+    STEP_VARIABLE,
+    Placement,
+    find_placement,
+    notices_alone,
+)
 from cclmark.work.runtimes import NamedDevices
 
 
@@ -151,6 +157,25 @@ def first_of(command: str) -> Placement | None:
     for text in placement.notices:
         print(f"cclmark: {text}", file=sys.stderr)
     return placement
+
+
+def leave_it_to_the_first() -> None:
+    """Raises Followed in all processes of a host but the first, which reports for the host."""
+    try:
+        placement = find_placement(os.environ)
+    except UsageError as error:
+        print(f"cclmark: {error}", file=sys.stderr)  # the host can still be reported
+        return
+    if placement is None:
+        return
+    if placement.process > 0:
+        raise Followed(EXIT_OK)
+    print(
+        f"cclmark: {placement.launcher} started {placement.processes} processes; this output "
+        f"describes the host of the first one. With {LAUNCHER_VARIABLE}=none each process "
+        "describes its own host",
+        file=sys.stderr,
+    )
 
 
 def _own_devices(placement: Placement, wanted: WantedDevices) -> DeviceChoice | CclmarkError:

@@ -50,8 +50,7 @@ from cclmark.journal.schema import (
 from cclmark.journal.surroundings import surroundings_changed
 from cclmark.launch.launching import explain_items, launch_items
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import Output
+from cclmark.recording.output import Output, refuse_to_lose
 from cclmark.recording.resuming import InPlan, Repetition, Resumed
 from cclmark.recording.run_files import new_journal
 from cclmark.rendezvous.messages import RankStatus

@@ -8,7 +8,7 @@ import os
 from datetime import datetime, timezone
 from pathlib import Path
 
-from cclmark.base.errors import UsageError
+from cclmark.recording.output import made_directory
 
 _DIRECTORY = Path("cclmark-runs")
 
@@ -24,13 +24,7 @@ def new_file(name: str, suffix: str, content: str, option: str) -> Path:
     ``content``: of the file, and ``option``: which sets another path, for the error. Raises
     UsageError if the directory cannot be created.
     """
-    try:
-        _DIRECTORY.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot create the directory {_DIRECTORY} for the {content}: {error.strerror}. Choose "
-            f"another place with {option}."
-        ) from None
+    made_directory(_DIRECTORY, f"Choose another place for the {content} with {option}")
     _remove_empty()
     return new_path(name, suffix)
 

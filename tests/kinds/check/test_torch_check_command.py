@@ -42,7 +42,6 @@ class TestWithoutTorch:
             (("--only", "nothing"), "unknown check 'nothing'"),
             (("--devices", "host:1"), "require two ranks"),
             (("--backend", "nccl", "--devices", "host:2"), "nccl supports cuda devices"),
-            (("-T", "0"), "--timeout"),
             (("--inject", "corrupt:rank=9,index=0", "--devices", "host:2"), "no rank 9"),
         ],
     )
@@ -164,8 +163,8 @@ class TestBroken:
             find_fakes(tmp_path_factory.mktemp("broken"), "broken_backend", "over_gloo"),
             *("torch", "check", "--backend", "broken", "--import", "broken_backend"),
             *("--devices", "host:3", *waits(10)),
-            *("--only", "all_reduce_sum,broadcast,barrier,reduce,all_gather"),
-            code=1,
+            *("--only", "all_reduce_sum,broadcast,reduce,all_gather,gather,all_to_all"),
+            code=4,
         )
 
     def test_wrong_data_fails_with_the_rank_and_the_place(self, whole):
@@ -178,12 +177,17 @@ class TestBroken:
         assert "rank 1: out of luck" in reasons(whole)["broadcast"]
 
     def test_what_no_rank_supports_is_unsupported(self, whole):
-        assert verdicts(whole)["barrier"] == "unsupported"
-        assert reasons(whole)["barrier"] == "broken does not support barrier"
+        assert verdicts(whole)["gather"] == "unsupported"
+        assert "broken does not support gather" in reasons(whole)["gather"]
 
     def test_a_failure_does_not_spoil_what_comes_after(self, whole):
         assert verdicts(whole)["reduce"] == "ok"
         assert verdicts(whole)["all_gather"] == "ok"
+
+    def test_a_rank_that_hangs_in_an_operation_is_named(self, whole):
+        assert "all_to_all" not in verdicts(whole)
+        assert "rank 1 (host:1, pid " in whole.message.splitlines()[0]
+        assert "all_to_all with broken" in whole.message.splitlines()[0]
 
 
 @pytest.mark.usefixtures("torch")
@@ -222,19 +226,6 @@ def test_a_fault_that_shows_nowhere_is_told_or_refused(cclmark):
     assert "no output of rank 1 was corrupted" in run.err
     run = cclmark(*one, "--inject", "hang:rank=1,case=0", code=2)
     assert "checks support only the faults corrupt and delay" in run.err
-
-
-@pytest.mark.usefixtures("torch")
-def test_a_rank_that_hangs_in_an_operation_is_named(cclmark, tmp_path):
-    find_fakes(tmp_path, "broken_backend", "over_gloo")
-    run = cclmark(
-        *("torch", "check", "--backend", "broken", "--import", "broken_backend", *waits(8)),
-        *("--devices", "host:3", "--only", "reduce,all_to_all"),
-        code=4,
-    )
-    assert verdicts(run) == {"reduce": "ok"}
-    assert "rank 1 (host:1, pid " in run.message.splitlines()[0]
-    assert "all_to_all with broken" in run.message.splitlines()[0]
 
 
 @pytest.mark.usefixtures("torch")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 import pytest
 
 from cclmark.document.text import format_time_us
 
 # Each call of the fake library takes the host that long: many times what its devices need.
 LAUNCH_US = 40_000
-ITERATIONS = 10
+ITERATIONS = 5
 ARGUMENTS = ("-g", "2", "-b", "64", "-e", "256", "-f", "4", "-n", str(ITERATIONS), "-w", "1")
 
 
@@ -53,13 +50,6 @@ def test_graphs_are_longer_than_their_launch(cclmark, slow_launches):
     replayed = [one.device for one in run.journal.results if one.device is not None]
     assert replayed
     assert all(one.samples.operations_per_sample >= 20 for one in replayed)
-
-
-def test_csv_carries_both(cclmark, slow_launches):
-    run = cclmark("all_reduce", *ARGUMENTS, "--format", "csv", env=slow_launches)
-    for row, result in zip(csv.DictReader(io.StringIO(run.out)), run.journal.results, strict=True):
-        assert float(row["time_us"]) == pytest.approx(result.summary.time_s * 1e6)
-        assert float(row["device_us"]) == pytest.approx(result.device.summary.time_s * 1e6)
 
 
 def test_throughput_replays_nothing(cclmark, slow_launches):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import fcntl
-import io
 import json
 import os
 import re
@@ -23,76 +21,12 @@ ARGUMENTS = (
 SIZES = [64, 128, 256]
 
 
-def read_table(text):
-    rows = re.findall(r"^ +(\d+) B +(\d+) +fp32 +sum", text, re.MULTILINE)
-    return [int(size) for size, _ in rows]
-
-
 def read_json(text):
     document = json.loads(text)
     assert document["header"]["schema_version"] == SCHEMA_VERSION
     assert document["footer"]["exit_code"] == 0
     assert all(len(case["samples"]["host_s"][0]) == 2 for case in document["cases"])
     return [case["case"]["size_bytes"] for case in document["cases"]][::2]
-
-
-def read_csv(text):
-    rows = list(csv.DictReader(io.StringIO(text)))
-    assert all(row["status"] == "ok" and float(row["time_us"]) > 0 for row in rows)
-    assert [row["placement"] for row in rows] == ["out-of-place", "in-place"] * 3
-    return [int(row["size_bytes"]) for row in rows][::2]
-
-
-def read_markdown(text):
-    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
-    assert {len(row) for row in rows} == {len(rows[0])}
-    assert set(rows[1][0].strip()) <= {"-", ":"}
-    return [int(row[0].split()[0]) for row in rows[2:]]
-
-
-def read_nccl_tests(text):
-    rows = [line.split() for line in text.splitlines() if line.strip() and line.strip()[0] != "#"]
-    assert {len(row) for row in rows} == {13}
-    assert all(row[2:5] == ["float", "sum", "-1"] for row in rows)
-    assert "# Out of bounds values : 0 OK" in text
-    assert "# Avg bus bandwidth    : " in text
-    return [int(row[0]) for row in rows]
-
-
-def read_flagcx(text):
-    found = re.findall(
-        r"^Comm size: (\d+) bytes; Elapsed time: ([\d.]+) sec; Algo bandwidth: [\d.]+ GB/s; "
-        r"Bus bandwidth: [\d.]+ GB/s$",
-        text,
-        re.MULTILINE,
-    )
-    return [int(size) for size, _ in found]
-
-
-def read_hccl(text):
-    assert "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:" in text
-    rows = [line.split("|") for line in text.splitlines() if re.match(r"\d+ +\|", line)]
-    assert all(row[3].strip() == "success" for row in rows)
-    return [int(row[0]) for row in rows]
-
-
-READERS = {
-    "table": read_table,
-    "json": read_json,
-    "csv": read_csv,
-    "markdown": read_markdown,
-    "nccl-tests": read_nccl_tests,
-    "flagcx": read_flagcx,
-    "hccl": read_hccl,
-}
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_prints_a_format_that_its_readers_understand(cclmark, name):
-    run = cclmark(*ARGUMENTS, "--format", name)
-    assert READERS[name](run.out) == SIZES
-    assert "\x1b" not in run.out
-    assert len(run.journal.results) == 6, "whatever is printed, the journal has it all"
 
 
 def test_prints_to_a_file(cclmark, tmp_path):

@@ -16,6 +16,7 @@ from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.overview import measured_words, of_methods, together
 from cclmark.report.run_page import page_of
+from goldens import require_golden
 from places import REPOSITORY
 from reports import headline_of, insights_on
 
@@ -31,10 +32,6 @@ def changed(journal, at, **changes):
     results = list(journal.results)
     results[at] = replace(results[at], **changes)
     return Journal(journal.header, results, footer=journal.footer)
-
-
-def texts(journal, kind, notes=None):
-    return [one.sentence for one in insights_on(journal, notes) if one.severity == kind]
 
 
 def shipped():
@@ -79,278 +76,202 @@ def place_of(operation, size_bytes):
     )
 
 
-def test_what_was_measured_is_said_in_a_sentence():
-    assert (
-        measured_words(COPIES)
-        == "216 copies and 24 latencies between devices on 4 × NVIDIA H200 of h200-host."
-    )
-    assert "with nccl 2.28.9." in measured_words(COLLECTIVES)
-    assert "834 cases between single pairs of devices" in measured_words(PAIRS)
+LIBRARIES = read_journal(RESULTS / "libraries.jsonl")
+WRONG = Verification(wrong=3, findings=[WrongOutput(1, 3, 0, "1", "2")])
 
 
-def test_the_figure_to_remember():
-    text = headline_of(COLLECTIVES)
-    assert text == (
-        "all_reduce reaches 346.1 GB/s bus bandwidth at 512 MiB, 77% of the 450 GB/s link limit, "
-        "half of it from 8 MiB on; 8 B take 7.88 µs."
-    )
-    assert headline_of(COPIES) == (
-        "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 to 396.1 GB/s, "
-        "88% of the 450 GB/s limit."
-    )
-    assert headline_of(PAIRS).startswith("all_reduce between two devices: 285.0 GB/s at 128 MiB")
-    assert headline_of(Journal(COPIES.header)) == ""
+def of(results, header=COLLECTIVES.header, footer=COLLECTIVES.footer, traces=()):
+    return Journal(header, list(results), footer=footer, traces=list(traces))
 
 
-def test_of_a_good_machine_nothing_stands_out():
-    for journal in (COLLECTIVES, COPIES):
-        assert texts(journal, "bad") == []
-        assert texts(journal, "look", shipped()) == []
-        assert "Nothing needs a look." in texts(journal, "good", shipped())
-        assert any(
-            text.startswith("Every output was checked in full; none was wrong")
-            for text in texts(journal, "good")
-        )
+def each(change, of_results=COLLECTIVES.results):
+    """All results, each with what ``change`` returns for it."""
+    return of([replace(one, **change(one)) for one in of_results])
 
 
-def test_wrong_data_comes_first():
-    wrong = Verification(wrong=3, findings=[WrongOutput(1, 3, 0, "1", "2")])
-    journal = changed(COLLECTIVES, 5, status="wrong", verification=wrong)
-    first = insights_on(journal)[0]
-    assert first.severity == "bad"
-    assert first.sentence.startswith("Wrong data in 1 case: all_reduce")
-    assert "Do not use" in first.advice
-    assert not any("none was wrong" in one.sentence for one in insights_on(journal))
+def summaries(**changes):
+    """All results with the same changes of their summaries."""
+    return each(lambda one: {"summary": replace(one.summary, **changes)})
 
 
-def test_unchecked_data_is_no_right_data():
-    results = [replace(one, verification=None) for one in COLLECTIVES.results]
-    journal = Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
-    assert any("No output was checked" in text for text in texts(journal, "look"))
-
-
-def test_a_dip_of_the_bandwidth_is_named_with_its_size():
-    at = place_of("all_reduce", 128 << 20)
-    summary = COLLECTIVES.results[at].summary
-    slow = replace(summary, busbw_bytes_per_s=summary.busbw_bytes_per_s / 2)
-    (text,) = texts(changed(COLLECTIVES, at, summary=slow), "look", shipped())
-    assert "bus bandwidth falls to" in text
-    assert "at 128 MiB, after" in text
-
-
-def test_a_slow_rank_is_named_with_its_device():
-    results = [
-        replace(one, summary=replace(one.summary, slowest_rank=2))
-        if one.case.operation == "all_gather"
-        else one
-        for one in COLLECTIVES.results
-    ]
-    journal = Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
-    (text,) = texts(journal, "look", shipped())
-    assert text.startswith("all_gather: rank 2 (cuda:2 of h200-host) is slower")
-
-
-def test_bandwidth_far_below_the_links_is_worth_a_look():
-    journal = read_journal(RESULTS / "runs" / "ctas8.jsonl")
-    found = texts(journal, "look", shipped())
-    assert (
-        "Less than 60% of the 450 GB/s link limit even with large messages: all_reduce 42%."
-    ) in found
-
-
-def test_a_slow_copy_is_named_with_both_devices():
-    (text,) = texts(slowed_copies(COPIES.transfers[0].summary.bytes_per_s / 3), "look")
-    assert text.startswith("DEV0 → DEV1: 132.01 GB/s, usual for NV18 395.96 GB/s")
-
-
-def test_small_messages_of_pairs_are_not_blamed_on_links():
-    """Their times have the two levels that a processor's launches have."""
-    assert texts(PAIRS, "look") == []
-    slow = [
-        replace(one, summary=replace(one.summary, time_s=1e-4))
-        if one.case.pair == (0, 1) and one.case.size_bytes == 8
-        else one
-        for one in PAIRS.results
-    ]
-    journal = Journal(PAIRS.header, slow, footer=PAIRS.footer)
-    # Advice once, which asks for nothing: beside it stands that nothing needs a look.
-    first, *others = [one for one in insights_on(journal) if "usual for" in one.sentence]
-    assert {one.severity for one in (first, *others)} == {"note"}
-    assert first.sentence.startswith("DEV1 → DEV0: 100.00 µs, usual for NV18 ")
-    assert "processors that launch" in first.advice
-    assert "measure" not in first.advice
-    assert others
-    assert {one.advice for one in others} == {""}
-    assert "Nothing needs a look." in texts(journal, "good")
-
-
-@pytest.mark.parametrize(
-    ("footer", "kind", "words"),
-    [
-        (None, "look", "the end of the run is missing"),
-        (Footer("x", 130, 1.0, "interrupted by SIGINT"), "look", "interrupted by SIGINT"),
-        (Footer("x", 4, 1.0, "rank 2 died\n  stack"), "bad", "rank 2 died."),
-    ],
-)
-def test_a_run_that_ended_early_says_why(footer, kind, words):
-    journal = Journal(COLLECTIVES.header, COLLECTIVES.results[:10], footer=footer)
-    found = [text for text in texts(journal, kind) if "ended early" in text]
-    assert len(found) == 1
-    assert words in found[0]
-    assert "stack" not in found[0]
-    assert "after 10 of" in found[0]
-
-
-def test_what_hung_is_bad_and_what_was_skipped_is_worth_knowing():
-    journal = changed(COLLECTIVES, 0, status="timeout", summary=None, reason="rank 1 hung\nlong")
-    assert "1 case timeout: rank 1 hung." in texts(journal, "bad")
-    journal = changed(COLLECTIVES, 0, status="skipped", summary=None, reason="no fp8")
-    assert "1 case skipped: no fp8." in texts(journal, "note")
-
-
-def test_blocks_that_were_swept_are_no_slow_pairs():
-    journal = read_journal(RESULTS / "p2p_blocks.jsonl")
-    span = headline_of(journal).split(" run at ")[1].split(" GB/s")[0]
-    ends = [float(end) for end in span.split(" to ")]
-    assert ends[0] > 0.9 * ends[-1]
-
-
-def test_wrong_data_is_no_peak():
-    at = place_of("all_reduce", 512 << 20)
-    wrong = Verification(wrong=1, findings=[WrongOutput(3, 1, 7, "1", "2")])
-    summary = replace(COLLECTIVES.results[at].summary, busbw_bytes_per_s=9e11)
-    journal = changed(COLLECTIVES, at, status="wrong", verification=wrong, summary=summary)
-    assert "900" not in headline_of(journal)
-    assert (
-        "rank 3: 1 element, first at index 7: expected 1, got 2" in insights_on(journal)[0].sentence
+def at(operation, size_bytes, *, status="ok", verification=None, **changes):
+    """The journal with other figures of one case."""
+    place = place_of(operation, size_bytes)
+    one = COLLECTIVES.results[place]
+    return changed(
+        COLLECTIVES,
+        place,
+        status=status,
+        summary=replace(one.summary, **changes),
+        verification=verification or one.verification,
     )
 
 
-def test_what_was_put_in_on_purpose_is_said():
-    header = replace(
-        COPIES.header, settings=replace(COPIES.header.settings, inject=["delay:pair=0-1"])
-    )
-    journal = slowed_copies(header=header)
-    assert "with injected faults (--inject delay:pair=0-1)" in measured_words(journal)
-    (look,) = [one for one in insights_on(journal) if one.sentence.startswith("DEV")]
-    assert look.advice == "The cause may be the fault injected by --inject."
+def busbw(operation, size_bytes):
+    return COLLECTIVES.results[place_of(operation, size_bytes)].summary.busbw_bytes_per_s
 
 
-def test_a_host_is_not_told_to_swap_cables():
-    devices = [replace(device, runtime="host") for device in COPIES.header.devices]
-    journal = slowed_copies(header=replace(COPIES.header, devices=devices))
-    assert not any("cable" in one.advice or "nvidia" in one.advice for one in insights_on(journal))
-
-
-def test_nothing_stands_out_only_where_something_was_measured():
-    hung = [replace(one, status="timeout", summary=None) for one in PAIRS.results]
-    assert texts(Journal(PAIRS.header, hung), "good") == []
-    hung = [replace(one, status="timeout", summary=None) for one in COPIES.transfers]
-    assert texts(Journal(COPIES.header, results=hung), "good") == []
-    one_pair = [one for one in PAIRS.results if one.case.pair == (0, 1)]
-    assert not any(
-        "stands out among" in text for text in texts(Journal(PAIRS.header, one_pair), "good")
+def slow_pairs():
+    """Small messages of one pair, whose times have the two levels of a processor's launches."""
+    return Journal(
+        PAIRS.header,
+        [
+            replace(one, summary=replace(one.summary, time_s=1e-4))
+            if one.case.pair == (0, 1) and one.case.size_bytes == 8
+            else one
+            for one in PAIRS.results
+        ],
+        footer=PAIRS.footer,
     )
 
 
-def test_without_a_limit_or_a_reference_nothing_is_called_in_order():
-    header = replace(COLLECTIVES.header, links=[], relations=[])
+def noisy():
+    """Every second result has half the bandwidth, and all medians are uncertain."""
+    results = []
+    for place, one in enumerate(COLLECTIVES.results):
+        rate = one.summary.busbw_bytes_per_s / (1 + place % 2)
+        values = {"cv": 0.5, "half_width": 0.06 + place / 1e4, "busbw_bytes_per_s": rate}
+        results.append(replace(one, summary=replace(one.summary, **values)))
+    return of(results)
+
+
+def faster(least_bytes=0, most_bytes=1 << 40):
+    """The all-reduces, a fifth faster than they were."""
+    results = []
+    for one in COLLECTIVES.results:
+        if one.case.operation == "all_reduce" and least_bytes <= one.case.size_bytes <= most_bytes:
+            rate, time_s = one.summary.busbw_bytes_per_s * 1.2, one.summary.time_s / 1.2
+            summary = replace(one.summary, busbw_bytes_per_s=rate, time_s=time_s)
+            results.append(replace(one, summary=summary))
+    return of(results, footer=None)
+
+
+def one_unknown_median():
+    results = list(COLLECTIVES.results)
+    unknown = replace(results[0].summary, half_width=10.0, cv=0.5)
+    results[0] = replace(results[0], converged=False, summary=unknown)
+    return of(results)
+
+
+def unsure(*traces):
+    one = COLLECTIVES.results[0]
+    summary = replace(one.summary, cv=0.5, half_width=0.5)
+    return of([replace(one, converged=False, summary=summary)], traces=traces)
+
+
+def without_limits(**header):
+    """Quiet figures, without the operation that has a kink."""
     quiet = [
         one
         for one in COLLECTIVES.results
-        if one.summary.cv < 0.1 and one.case.operation != "sendrecv"  # which has a kink
+        if one.summary.cv < 0.1 and one.case.operation != "sendrecv"
     ]
-    journal = Journal(header, quiet, footer=COLLECTIVES.footer)
-    assert "There is no link limit and no reference to compare these figures with." in texts(
-        journal, "unknown"
-    )
-    crowded = replace(COLLECTIVES.header, notices=[f"4 ranks share 2: {TIMES_MEAN_LITTLE}"])
-    found = insights_on(Journal(crowded, quiet, footer=COLLECTIVES.footer), shipped())
-    assert "Ranks share processors: these figures cannot be judged." in [
-        one.sentence for one in found
-    ]
-    assert "Nothing needs a look." not in [one.sentence for one in found]
+    return of(quiet, replace(COLLECTIVES.header, **header))
 
 
-def test_noisy_curves_have_no_dips_and_most_noise_is_worth_a_look():
-    noisy = [
-        replace(
-            one,
-            summary=replace(
-                one.summary,
-                cv=0.5,
-                half_width=0.06 + place / 1e4,
-                busbw_bytes_per_s=one.summary.busbw_bytes_per_s / (1 + place % 2),
-            ),
-        )
-        for place, one in enumerate(COLLECTIVES.results)
-    ]
-    found = texts(Journal(COLLECTIVES.header, noisy, footer=COLLECTIVES.footer), "look")
-    assert [text for text in found if "falls to" in text] == []
-    (text,) = [text for text in found if "medians" in text]
-    assert text.startswith(
-        f"The medians of 257 cases of 257 are known to no better than ±5 % (95 %), the worst that "
-        f"of {COLLECTIVES.results[-1].case.describe()}: ±8.6 %; 257 cases of 257 vary by more than "
-    )
+def on_devices(change):
+    """The slow copies on other devices."""
+    devices = [replace(one, **change(rank)) for rank, one in enumerate(COPIES.header.devices)]
+    return slowed_copies(header=replace(COPIES.header, devices=devices))
 
 
-def test_advice_about_a_trace_is_possible():
-    """The command has no option for the time for which it measures."""
-    one = COLLECTIVES.results[0]
-    unsure = replace(one, converged=False, summary=replace(one.summary, cv=0.5, half_width=0.5))
-    journal = Journal(COLLECTIVES.header, [unsure], footer=COLLECTIVES.footer)
-    assert any("--max-time" in one.advice for one in insights_on(journal))
-    journal.traces.append(Trace("t.pftrace", "perfetto", 1))
-    found = insights_on(journal)
-    assert not any("--max-time" in one.sentence + one.advice for one in found)
-    (advice,) = [one.advice for one in found if "medians" in one.sentence]
-    assert advice.endswith("measure the case with its own command for a better median.")
+def injected():
+    settings = replace(COPIES.header.settings, inject=["delay:pair=0-1"])
+    return slowed_copies(header=replace(COPIES.header, settings=settings))
 
 
-def test_samples_that_scatter_are_no_reason_to_look_where_medians_are_known():
-    """A single sample that is far makes the coefficient of variation large, and no median."""
-    noisy = [replace(one, summary=replace(one.summary, cv=0.5)) for one in COLLECTIVES.results]
-    journal = Journal(COLLECTIVES.header, noisy, footer=COLLECTIVES.footer)
-    assert texts(journal, "look") == []
-    (note,) = [one for one in insights_on(journal) if "from sample to sample" in one.sentence]
-    assert note.severity == "note"
-    assert "; their medians are known to ±2.7 % or better; 1 case did not get" in note.sentence
-    assert "not its own" not in note.advice
-    # Of few samples nobody knows how far the median is off.
-    few = [replace(one, summary=replace(one.summary, half_width=None)) for one in noisy]
-    journal = Journal(COLLECTIVES.header, few, footer=COLLECTIVES.footer)
-    (note,) = [one for one in insights_on(journal) if "from sample to sample" in one.sentence]
-    assert "are known" not in note.sentence
+CROWDED = {"notices": [f"4 ranks share 2: {TIMES_MEAN_LITTLE}"]}
+HUNG = {"status": "timeout", "summary": None}
+SKIPPED = {**HUNG, "status": "skipped", "verification": None, "converged": False}
+UNEXPLAINED = each(
+    lambda one: {"explanation": Explanation(one.index, reason=f"reason {one.index % 5}")}
+)
+#: The journals, and whether they are compared with the references that commands use.
+JOURNALS = {
+    # Of a good machine nothing stands out.
+    "collectives": (COLLECTIVES, True),
+    "copies": (COPIES, True),
+    "pairs": (PAIRS, False),
+    "nothing": (Journal(COPIES.header), False),
+    # Wrong data comes first and is no peak, and unchecked data is no right data.
+    "wrong": (changed(COLLECTIVES, 5, status="wrong", verification=WRONG), False),
+    "wrong-peak": (
+        at(
+            "all_reduce",
+            512 << 20,
+            status="wrong",
+            verification=Verification(1, [WrongOutput(3, 1, 7, "1", "2")]),
+            busbw_bytes_per_s=9e11,
+        ),
+        False,
+    ),
+    "unchecked": (each(lambda _: {"verification": None}), False),
+    "skipped": (each(lambda _: SKIPPED), False),
+    # A dip, a slow rank, bandwidth far below that of the links, and more than they carry.
+    "dip": (
+        at("all_reduce", 128 << 20, busbw_bytes_per_s=busbw("all_reduce", 128 << 20) / 2),
+        True,
+    ),
+    "slow-rank": (
+        each(
+            lambda one: (
+                {"summary": replace(one.summary, slowest_rank=2)}
+                if one.case.operation == "all_gather"
+                else {}
+            )
+        ),
+        True,
+    ),
+    "below-the-links": (read_journal(RESULTS / "runs" / "ctas8.jsonl"), True),
+    "above-the-links": (at("all_reduce", 512 << 20, busbw_bytes_per_s=9e11), False),
+    "above-the-reference": (faster(), True),
+    "small-messages": (faster(most_bytes=128), True),
+    "slow-copy": (slowed_copies(COPIES.transfers[0].summary.bytes_per_s / 3), False),
+    "slow-copy-on-hosts": (on_devices(lambda k: {"host": f"h{k // 2}", "index": k % 2}), False),
+    "slow-copy-of-the-host": (on_devices(lambda _: {"runtime": "host"}), False),
+    "slow-copy-injected": (injected(), False),
+    "slow-pairs": (slow_pairs(), False),
+    "swept-blocks": (read_journal(RESULTS / "p2p_blocks.jsonl"), False),
+    # Runs that ended early, and parts that did.
+    "no-end": (of(COLLECTIVES.results[:10], footer=None), False),
+    "interrupted": (
+        of(COLLECTIVES.results[:10], footer=Footer("x", 130, 1.0, "interrupted by SIGINT")),
+        False,
+    ),
+    "died": (of(COLLECTIVES.results[:10], footer=Footer("x", 4, 1.0, "rank 2 died\n  s")), False),
+    "one-hung": (changed(COLLECTIVES, 0, **HUNG, reason="rank 1 hung\nlong"), False),
+    "one-skipped": (changed(COLLECTIVES, 0, **{**HUNG, "status": "skipped"}, reason="-"), False),
+    # Nothing stands out only where something was measured, and could be compared.
+    "hung-pairs": (of([replace(one, **HUNG) for one in PAIRS.results], PAIRS.header), False),
+    "hung-copies": (of([replace(one, **HUNG) for one in COPIES.transfers], COPIES.header), False),
+    "one-pair": (
+        of([one for one in PAIRS.results if one.case.pair == (0, 1)], PAIRS.header),
+        False,
+    ),
+    "without-limits": (without_limits(links=[], relations=[]), False),
+    "crowded": (without_limits(links=[], relations=[], **CROWDED), True),
+    # Noise: of medians, of samples, and where the command has no option for it.
+    "noisy": (noisy(), False),
+    "scattered": (summaries(cv=0.5), False),
+    "scattered-few": (summaries(cv=0.5, half_width=None), False),
+    "one-unknown": (one_unknown_median(), False),
+    "unsure": (unsure(), False),
+    "unsure-trace": (unsure(Trace("t.pftrace", "perfetto", 1)), False),
+    # Each library's own peak is judged, however small the message that it was at.
+    "libraries": (LIBRARIES, False),
+    "two-libraries": (read_journal(RESULTS / "report" / "nccl_and_torch.jsonl"), False),
+    "unexplained": (UNEXPLAINED, False),
+}
 
 
-LIBRARIES = read_journal(RESULTS / "libraries.jsonl")
-
-
-def test_each_librarys_own_peak_is_judged_however_small_the_message_it_was_at():
-    low = [text for text in texts(LIBRARIES, "look") if text.startswith("Less than")]
-    assert low == [
-        "Less than 60% of the 450 GB/s link limit even with large messages: all_reduce · mpi 0.4% "
-        "and all_reduce · bridge 52% (2 islands, direct peer copies)."
-    ]
-
-
-def test_how_much_longer_a_library_takes_than_the_fastest():
-    both = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
-    expected = "all_reduce: 8 B take 11.10 µs by nccl, 4.4 times as long by torch:nccl."
-    assert expected in texts(both, "note")
-    (text,) = [text for text in texts(LIBRARIES, "note") if " times as long by" in text]
-    assert text == (
-        "all_reduce: 8 B take 9.54 µs by flagcx, 5.05 times as long by torch:nccl, 2.6 times by "
-        "mpi and 2.2 times by bridge; 128 MiB take 613.62 µs by flagcx, 353 times as long by mpi "
-        "and 1.41 times by bridge."
-    )
-    alone = [one for one in both.results if one.case.ccl == "nccl"]
-    assert not any("as long by" in text for text in texts(Journal(both.header, alone), "note"))
-
-
-def test_small_messages_are_told_by_their_time_alone():
-    small = [one for one in COLLECTIVES.results if one.case.size_bytes <= 512]
-    assert headline_of(Journal(COLLECTIVES.header, small)) == "all_reduce of 8 B takes 7.88 µs."
+@pytest.mark.parametrize("name", JOURNALS)
+def test_statements_about_a_run(name):
+    journal, has_references = JOURNALS[name]
+    found = insights_on(journal, shipped() if has_references else None)
+    lines = [measured_words(journal), headline_of(journal)]
+    for one in found:
+        lines += [f"{one.severity}: {one.sentence}", *([f"  {one.advice}"] * bool(one.advice))]
+    require_golden(f"texts/run-{name}.txt", "\n".join([*lines, ""]))
 
 
 @pytest.mark.parametrize(
@@ -452,48 +373,6 @@ def replace_text(insight, text):
     return dataclasses.replace(insight, sentence=text)
 
 
-def test_more_than_links_carry_is_worth_a_look():
-    at = place_of("all_reduce", 512 << 20)
-    summary = replace(COLLECTIVES.results[at].summary, busbw_bytes_per_s=9e11)
-    found = texts(changed(COLLECTIVES, at, summary=summary), "look")
-    assert any("More than the 450 GB/s link limit: all_reduce 200%" in text for text in found)
-
-
-def test_far_above_a_reference_is_not_normal_and_small_messages_are_not_judged():
-    notes = ReferenceNotes(shipped_references)
-    many = [
-        replace(
-            one,
-            summary=replace(
-                one.summary,
-                busbw_bytes_per_s=one.summary.busbw_bytes_per_s * 1.2,
-                time_s=one.summary.time_s / 1.2,
-            ),
-        )
-        for one in COLLECTIVES.results
-        if one.case.operation == "all_reduce"
-    ]
-    found = insights_on(Journal(COLLECTIVES.header, many), notes)
-    assert [one.severity for one in found if " is high: " in one.sentence] == ["look"]
-    small = [one for one in many if one.case.size_bytes <= 128]
-    found = insights_on(Journal(COLLECTIVES.header, small), notes)
-    assert not any("normal" in one.sentence or "is high" in one.sentence for one in found)
-
-
-def test_several_hosts_have_devices_with_their_names():
-    devices = [
-        replace(device, host=f"h{rank // 2}", index=rank % 2)
-        for rank, device in enumerate(COPIES.header.devices)
-    ]
-    journal = slowed_copies(header=replace(COPIES.header, devices=devices))
-    assert any("HOST0:DEV0 → HOST0:DEV1" in one.sentence for one in insights_on(journal))
-
-
-def test_notices_of_the_run_reach_the_summary():
-    header = replace(COLLECTIVES.header, notices=["4 ranks share 2 processors"])
-    assert "4 ranks share 2 processors." in texts(Journal(header, COLLECTIVES.results), "note")
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -505,47 +384,3 @@ def test_notices_of_the_run_reach_the_summary():
 )
 def test_findings_are_sentences(text, found):
     assert sentence(text) == found
-
-
-def test_many_reasons_for_not_knowing_what_ran_are_one_finding():
-    results = [
-        replace(one, explanation=Explanation(one.index, reason=f"reason {one.index % 5}"))
-        for one in COLLECTIVES.results
-    ]
-    found = [
-        text
-        for text in texts(Journal(COLLECTIVES.header, results), "unknown")
-        if "What ran" in text
-    ]
-    assert len(found) == 1
-    assert "for 5 reasons" in found[0]
-    assert "for example: reason" in found[0]
-
-
-def test_one_unknown_median_is_worth_a_look():
-    results = [replace(one) for one in COLLECTIVES.results]
-    unknown = replace(results[0].summary, half_width=10.0, cv=0.5)
-    results[0] = replace(results[0], converged=False, summary=unknown)
-    # One finding has all that is to be said about noise, with one advice.
-    (found,) = [
-        one
-        for one in insights_on(Journal(COLLECTIVES.header, results))
-        if any(word in one.sentence for word in ("medians", "sample to sample", "--max-time"))
-    ]
-    assert found.severity == "look"
-    case = results[0].case.describe()
-    assert f"(95 %), the worst that of {case}: > ±100 %; " in found.sentence
-    assert "2 cases did not get to ±2 % of the median within --max-time 1 s" in found.sentence
-    assert found.advice.count("--max-time") == 1
-
-
-def test_skipped_cases_are_neither_unchecked_nor_unsure():
-    skipped = [
-        replace(one, status="skipped", summary=None, verification=None, converged=False)
-        for one in COLLECTIVES.results
-    ]
-    found = [
-        one.sentence
-        for one in insights_on(Journal(COLLECTIVES.header, skipped, footer=COLLECTIVES.footer))
-    ]
-    assert not any("No output was checked" in text or "did not get to" in text for text in found)

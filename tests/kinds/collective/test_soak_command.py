@@ -68,11 +68,6 @@ def test_libraries_share_the_time(cclmark):
     assert run.err.count("device conditions unknown") <= 1
 
 
-def test_other_formats_have_all_rows(cclmark):
-    run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.2s", "--format", "csv")
-    assert len(run.out.splitlines()) == 1 + len(run.journal.results)
-
-
 def test_wrong_data_is_seen_in_every_cycle(cclmark):
     fault = ("--inject", "corrupt:rank=1,index=3")
     run = cclmark(*SWEEP, *ON_HOST, "--duration", "1s", *fault, code=1)
@@ -130,13 +125,6 @@ def test_a_soak_is_never_whole(cclmark):
     run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.1s")
     refused = cclmark(*SWEEP, *ON_HOST, "--duration", "0.1s", "--resume", run.journal_path, code=2)
     assert "without end" in refused.message
-
-
-def test_a_soak_can_be_run_again(cclmark):
-    run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.5s")
-    again = cclmark("rerun", run.journal_path, "--", "--duration", "0.3s")
-    assert again.journal.header.settings.duration_s == 0.3
-    assert " in both, median ratio " in again.out
 
 
 def test_the_condition_of_devices_stands_beside_each_result(cclmark, fake_cuda, tmp_path):

@@ -43,14 +43,6 @@ def test_an_experiment_varies_options_of_the_communicator(cclmark, fake_cuda):
     assert "no effect" not in run.out
 
 
-def test_an_option_without_effect_is_reported(cclmark, fake_cuda):
-    run = cclmark(
-        *("experiment", "all_reduce", *SMALL, "--rounds", "2", "--vary", "config.minCTAs=2"),
-        env=fake_cuda.env(),
-    )
-    assert "config.minCTAs=2: no effect: the library ran the same as by default" in run.out
-
-
 @pytest.mark.parametrize("version", ["21805", "22602", "22703", "22809"])
 def test_libraries_of_all_versions_receive_the_option(cclmark, fake_cuda, version):
     run = cclmark(
@@ -107,22 +99,17 @@ def test_a_value_that_the_library_refuses_fails(cclmark, fake_cuda):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "message"),
+    ("arguments", "message"),
     [
-        (("experiment", "all_reduce", "--vary", "config.minCTAs=0"), {}, "config.minCTAs=0: out"),
-        (("experiment", "all_reduce", "--vary", "config.minctas=8"), {}, "choose from config."),
-        (("experiment", "all_reduce", "--vary", "config.minCTAs=8", "--library", "mpi"), {},
+        (("experiment", "all_reduce", "--vary", "config.minCTAs=8", "--library", "mpi"),
          "--library mpi: config.minCTAs: "),
-        (("experiment", "all_reduce", "--vary", "config.minCTAs=8", "--config", "maxCTAs=4"), {},
+        (("experiment", "all_reduce", "--vary", "config.minCTAs=8", "--config", "maxCTAs=4"),
          "config.maxCTAs=4: below config.minCTAs=8"),
-        (("experiment", "all_reduce", "--vary", "config.minCTAs=8"), {"NCCL_MIN_CTAS": "4"},
-         "NCCL_MIN_CTAS=4 is set in the environment and overrides"),
-        (("all_reduce", "--config", "minCTAs=65"), {}, "--config minCTAs=65: out of range"),
-        (("all_reduce", "--devices", "host:2", "--config", "minCTAs=4"), {}, "shm has no options"),
+        (("all_reduce", "--config", "minCTAs=65"), "--config minCTAs=65: out of range"),
     ],
 )  # fmt: skip
-def test_invalid_requests(cclmark, fake_cuda, arguments, variables, message):
-    run = cclmark(*arguments, env=fake_cuda.env(**variables), code=2)
+def test_invalid_requests(cclmark, fake_cuda, arguments, message):
+    run = cclmark(*arguments, env=fake_cuda.env(), code=2)
     assert message in run.message
 
 
@@ -132,18 +119,6 @@ def test_a_bisection_of_an_option(cclmark, fake_cuda):
         env=fake_cuda.env(),
     )
     assert "config.maxCTAs=1 is the smallest value that keeps 1 %" in run.out
-
-
-def test_a_bisection_in_which_all_values_fail(cclmark, fake_cuda):
-    env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:CommInitRankConfig")
-    run = cclmark(
-        *("experiment", "all_reduce", *SMALL, "--bisect", "config.maxCTAs=1:2"), env=env, code=4
-    )
-    assert "every measured value failed" in run.err
-    env = fake_cuda.env(CCLMARK_NCCL_LIBRARY=str(fake_cuda.old_nccl))
-    cclmark(
-        *("experiment", "all_reduce", *SMALL, "--bisect", "config.maxCTAs=1:2"), env=env, code=3
-    )
 
 
 def test_tune_gives_the_communicator_its_channels_where_the_program_may_change(

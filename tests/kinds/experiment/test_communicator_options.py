@@ -13,9 +13,9 @@ from cclmark.base.errors import UsageError
 from cclmark.journal.method import is_of_method, unusual_method
 from cclmark.journal.schema import Explanation, Settings
 from cclmark.kinds.experiment.figures import without_effect
+from cclmark.options.case_request import check_config
 from cclmark.options.groups import CommunicatorOptions
 from cclmark.options.varied import (
-    check_config,
     check_options_of,
     check_settings,
     scope_of,
@@ -81,6 +81,21 @@ def test_any_text_is_parsed_or_refused(text):
 def test_config_is_parsed():
     assert CONFIG.convert("minCTAs=8", None, None) == ("minCTAs", "8")
     assert parse_vary("config.minCTAs=8,16") == ("config.minCTAs", ["8", "16"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A", "write NAME=VALUE,VALUE"),
+        ("A=1,,2", "a value is empty"),
+        ("A=1,1", "occurs twice"),
+        ("placement=both", "unknown value 'both'"),
+        (f"A={','.join(map(str, range(65)))}", "at most 64"),
+    ],
+)
+def test_texts_that_vary_nothing(text, message):
+    with pytest.raises(UsageError, match=message):
+        parse_vary(text)
 
 
 @pytest.mark.parametrize("text", ["minCTAs", "config.minCTAs=8", "=8", "minCTAs="])

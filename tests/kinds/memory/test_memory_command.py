@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import signal
@@ -357,79 +355,6 @@ def test_a_journal_is_continued(cclmark, tmp_path):
     assert again.journal.results[:3] == whole.journal.results[:3]
     names = [stage.name for stage in again.journal.results[3].stages]
     assert "earlier sizes" not in names, "this process has run no earlier size"
-
-
-@pytest.fixture(scope="module")
-def measured(cclmark_in, fake_cuda, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("memory")
-    return cclmark_in(
-        directory,
-        *("memory", "all_reduce", *ON_CUDA, "-b", "1M", "-e", "2M", "--journal", "a.jsonl"),
-        env=fake_cuda.env(**TAKES),
-    )
-
-
-def test_ranks_of_the_host_have_no_device_memory(cclmark, tmp_path):
-    """The free memory of a host device is that of the whole host, which other programs change."""
-    run = cclmark("memory", "all_gather", *ON_HOST, "-b", "64K", "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(run.out)))
-    stages = [row for row in rows if row["entry"] == "stage"]
-    assert stages
-    assert {(row["device_bytes"], row["device_free_bytes"]) for row in stages} == {("", "")}
-    assert all(row["rss_bytes"] for row in stages)
-    gauges = cclmark("export", "--format", "prometheus", run.journal_path).out
-    assert "cclmark_memory_resident_taken_bytes{" in gauges
-    assert "cclmark_memory_device_taken_bytes{" not in gauges
-    page = tmp_path / "m.html"
-    cclmark("report", run.journal_path, "-O", page)
-    text = page.read_text()
-    assert "library_rss_bytes" in text
-    for name in ("library_device_bytes", "given_back_device_bytes", "buffers_device_bytes"):
-        assert name not in text
-    assert "Device memory is the change" not in text
-    assert "announcements of the other ranks (mapped)" in text
-
-
-def test_other_formats_and_pages_contain_the_figures(cclmark_in, measured):
-    directory = measured.directory
-    assert cclmark_in(directory, "export", "a.jsonl", "--format", "table").out == measured.out
-    markdown = cclmark_in(directory, "export", "a.jsonl", "--format", "markdown").out
-    assert "| communicator created | library | +100 MiB |" in markdown
-    assert "| 0-1 | input | cclmark | device |" in markdown
-    gauges = cclmark_in(directory, "export", "a.jsonl", "--format", "prometheus").out
-    line = next(one for one in gauges.splitlines() if 'stage="communicator created"' in one)
-    assert line.startswith("cclmark_memory_device_taken_bytes{")
-    assert line.endswith(f"}} {CREATION}")
-    cclmark_in(directory, "report", "a.jsonl", "-O", "a.html")
-    page = (directory / "a.html").read_text()
-    assert "memory of 2 cases of all_reduce" in page
-    assert "nccl takes 120 MiB of device memory per rank" in page
-    assert "library_device_bytes" in page
-    # The tables of the terminal, with the rows of both sizes.
-    cells = [one.strip() for one in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", page, re.S)]
-    created = [place for place, one in enumerate(cells) if one == "communicator created"]
-    assert len(created) >= 2
-    assert cells[created[0] + 1 : created[0] + 3] == ["library", "+100 MiB"]
-    assert cells.count("begins with") == 2
-    assert "Stages of ranks 0-1: all_reduce" in page
-    # Nothing is sampled.
-    assert "of the median" not in page
-    assert "Times are medians" not in page
-    cclmark_in(directory, "history", "add", "a.jsonl", "--db", "h.sqlite")
-    listed = cclmark_in(directory, "history", "list", "--db", "h.sqlite", "--format", "json").out
-    assert measured.journal.header.run_id in listed
-    refused = cclmark_in(directory, "compare", "a.jsonl", "a.jsonl", code=2)
-    assert "a.jsonl contains memory" in refused.err
-
-
-def test_the_command_is_repeated_with_its_operation(cclmark):
-    cclmark("memory", "reduce", *ON_HOST, "-r", "1", "--journal", "a.jsonl")
-    again = cclmark("rerun", "a.jsonl", "--", "-b", "2M", "--journal", "b.jsonl")
-    assert re.search("cclmark memory --minbytes=2M .*reduce$", again.err, re.MULTILINE)
-    cases = {result.memory.case for result in again.journal.results}
-    assert [(case.operation, case.root, case.size_bytes) for case in cases] == [
-        ("reduce", 1, 2 * MIB)
-    ]
 
 
 def test_an_argument_of_a_journal_does_not_become_an_option(cclmark, tmp_path):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
+import csv
 
 import msgspec
 import pytest
 
 import samples
 from cclmark.document.exporters import exporter_of
+from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
     Footer,
     LibraryDescription,
@@ -34,8 +35,10 @@ from cclmark.kinds.memory.result import (
 )
 from cclmark.kinds.memory.run import channels_in, memory_in, process_memory
 from cclmark.kinds.registry import KINDS
+from cclmark.report.exports import export_content
 from cclmark.work.cases import Case
 from cclmark.work.outline import differences, outline_of
+from goldens import require_golden
 
 MIB = 1 << 20
 CASE = Case("all_reduce", "nccl", 4, "float32", MIB, MIB // 4, False, reduction="sum")
@@ -188,113 +191,6 @@ def test_nothing_is_claimed_of_other_libraries():
         assert expected_of(result_of(0, case=case), {}) is None
 
 
-def test_sentences_separate_measured_from_computed():
-    results = [result_of(rank, channels=CHANNELS, not_stated="it is old") for rank in range(4)]
-    text = "\n".join(memory_sentences(results, header_of()))
-    assert "nccl takes 111 MiB of device memory per rank (measured: library loaded +1 MiB, " in text
-    assert "computed: 96 MiB for a connection of all 24 channels" in text
-    assert "is 1.2 times that" in text
-    assert "gives 106 MiB back; 5 MiB remain until the process exits" in text
-    assert "8 MiB of device memory for buffers and checks (more than one operation uses" in text
-    assert "as much as the free memory decreases" in text
-    assert "The library itself reports nothing: it is old." in text
-    assert "while no rank worked" not in text
-
-
-def test_reasons_of_ranks_that_differ_are_told_apart():
-    reasons = ["alone in its island", "it is old", "it is old"]
-    results = [result_of(rank, not_stated=reason) for rank, reason in enumerate(reasons)]
-    text = "\n".join(memory_sentences(results, header_of()))
-    assert "The library of rank 0 reports nothing itself: alone in its island." in text
-    assert "The library of ranks 1-2 reports nothing itself: it is old." in text
-
-
-def test_the_last_report_of_the_library_counts():
-    result = result_of(0)
-    result.stages[1].after.stated.update(GpuMemTotal=100 * MIB)
-    later = {"GpuMemTotal": 120 * MIB, "GpuMemPersist": 90 * MIB, "GpuMemSuspend": 30 * MIB}
-    result.stages[4].after.stated.update(later)
-    assert (
-        "The library itself reports 120 MiB that it tracks (90 MiB persistent, 30 MiB that "
-        "ncclCommSuspend releases)."
-    ) in memory_sentences([result], header_of())
-
-
-@pytest.mark.parametrize(
-    ("created", "sizes", "end"),
-    [
-        (-50, "with nccl, the free device memory grows by 39 MiB per rank", "takes 44 MiB more"),
-        (-11, "nccl takes 0 B of device memory per rank", "takes 5 MiB more"),
-    ],
-)
-def test_no_size_is_negative(created, sizes, end):
-    """Other processes may release memory meanwhile."""
-    text = "\n".join(memory_sentences([result_of(0, created=created)], header_of()))
-    assert f"{sizes} (measured: " in text
-    assert f"The end of the communicator {end}; " in text
-    assert not re.search(r"(takes|gives|grows by|decreases by) -", text)
-
-
-def test_ranks_whose_memory_changes_in_both_directions():
-    results = [result_of(0), result_of(1, created=-50)]
-    text = "\n".join(memory_sentences(results, header_of()))
-    assert "with nccl, the used device memory changes by -39 MiB to +111 MiB per rank" in text
-
-
-@pytest.mark.parametrize(
-    ("pss_mib", "words"), [(20, "grows by 0 B"), (5, "shrinks by 15 MiB"), (21, "grows by 1 MiB")]
-)
-def test_a_process_that_needs_less_memory_shrinks(pss_mib, words):
-    result = result_of(0)
-    own = msgspec.structs.replace(result.stages[0], after=reading(1, pss_mib=pss_mib))
-    result.stages[0] = own
-    text = "\n".join(memory_sentences([result], header_of(runtime="host")))
-    assert f"With nccl, a rank's process {words} (PSS, measured)" in text
-
-
-def test_sentences_give_the_range_of_ranks():
-    results = [result_of(0), result_of(1, created=50)]
-    before, first = memory_sentences(results, header_of())[:2]
-    assert before.startswith("Before the library is loaded, 1 GiB of 1 GiB of device memory")
-    assert first.startswith("nccl takes 61 MiB to 111 MiB of device memory per rank")
-    assert "communicator created +50 MiB to +100 MiB" in first
-
-
-def test_ranks_of_different_runs_may_have_different_stages():
-    """With --resume, only the missing ranks of a case are measured again."""
-    first = result_of(0)
-    first.stages.insert(2, stage("earlier sizes", "library", 101, 108))
-    sentence = memory_sentences([result_of(1), first], header_of())[1]
-    assert sentence.startswith("nccl takes 111 MiB to 118 MiB of device memory per rank")
-    assert "earlier sizes +7 MiB, first operations +10 MiB" in sentence
-    printed("table", header_of(), [first, result_of(1), result_of(2), result_of(3)])
-
-
-def test_results_without_stages_are_printed():
-    bare = [result_of(rank, stages=[], buffers=[]) for rank in range(4)]
-    header = header_of()
-    assert "nccl takes 0 B of device memory per rank (measured)." in printed("table", header, bare)
-    header.devices.clear()
-    printed("markdown", header, bare)
-
-
-def test_what_cannot_be_separated_is_said():
-    results = [result_of(0), result_of(1, drift=3)]
-    text = "\n".join(memory_sentences(results, header_of()))
-    assert "of the device of rank 1 changed by 3 MiB while no rank worked" in text
-    header = header_of()
-    header.devices[1].index = 0
-    assert sharing_devices(header.devices) == [[0, 1]]
-    assert "Ranks 0-1 share a device" in "\n".join(memory_sentences(results, header))
-    assert sharing_devices(header_of(runtime="host").devices) == []
-
-
-def test_a_run_without_an_end_claims_nothing_about_it():
-    text = "\n".join(memory_sentences([result_of(0, end=False)], header_of()))
-    assert "back" not in text
-    assert memory_sentences([result_of(0, status="skipped")], header_of()) == []
-
-
 def printed(format, header, results, footer=None):
     table = exporter_of(KINDS[MEMORY], format)
     return (
@@ -302,6 +198,98 @@ def printed(format, header, results, footer=None):
         + "".join(map(table.add, results))
         + table.end(footer or Footer("", 0, 1.0))
     )
+
+
+def changed(at, **changes):
+    """Rank 0 with changes of one of its stages."""
+    result = result_of(0)
+    result.stages[at] = msgspec.structs.replace(result.stages[at], **changes)
+    return result
+
+
+def reported():
+    """The last report of the library counts."""
+    result = result_of(0)
+    result.stages[1].after.stated.update(GpuMemTotal=100 * MIB)
+    later = {"GpuMemTotal": 120 * MIB, "GpuMemPersist": 90 * MIB, "GpuMemSuspend": 30 * MIB}
+    result.stages[4].after.stated.update(later)
+    return result
+
+
+def resumed():
+    """A rank that has measured an earlier size: with --resume the others may not have."""
+    result = result_of(0)
+    result.stages.insert(2, stage("earlier sizes", "library", 101, 108))
+    return result
+
+
+SKIPPED = {"status": "skipped", "reason": "no \x1b room", "buffers": []}
+WRONG = Verification(3, [WrongOutput(1, 3, 7, "1", "2")])
+#: The format, the runtime, and the results.
+TEXTS = {
+    **{
+        f"computed.{format}": (
+            *(format, "cuda"),
+            [result_of(rank, channels=CHANNELS, not_stated="it is old") for rank in range(4)],
+        )
+        for format in ("table", "markdown", "csv")
+    },
+    "unlike-reasons": (
+        *("table", "cuda"),
+        [
+            result_of(rank, not_stated=reason)
+            for rank, reason in enumerate(("alone in its island", "it is old", "it is old"))
+        ],
+    ),
+    "last-report": ("table", "cuda", [reported()]),
+    # No size is negative: other processes may release memory meanwhile.
+    "released-50": ("table", "cuda", [result_of(0, created=-50)]),
+    "released-11": ("table", "cuda", [result_of(0, created=-11)]),
+    "both-directions": ("table", "cuda", [result_of(0), result_of(1, created=-50)]),
+    "range-of-ranks": ("table", "cuda", [result_of(0), result_of(1, created=50)]),
+    "resumed": ("table", "cuda", [resumed(), *map(result_of, range(1, 4))]),
+    "drift": ("table", "cuda", [result_of(0), result_of(1, drift=3)]),
+    "without-an-end": ("table", "cuda", [result_of(0, end=False)]),
+    "without-stages": (
+        *("table", "cuda"),
+        [result_of(rank, stages=[], buffers=[]) for rank in range(4)],
+    ),
+    "skipped-and-wrong": (
+        *("table", "cuda"),
+        [
+            result_of(0, **SKIPPED),
+            result_of(1, status="wrong", verification=WRONG),
+            result_of(2),
+            result_of(3, **SKIPPED),
+        ],
+    ),
+    **{
+        f"host-{pss_mib}": ("table", "host", [changed(0, after=reading(1, pss_mib=pss_mib))])
+        for pss_mib in (20, 5, 21)
+    },
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts(name):
+    format, runtime, results = TEXTS[name]
+    text = printed(format, header_of(runtime=runtime), results)
+    below = text if format == "csv" else text[text.index("\n\n") :]
+    require_golden(f"texts/memory-{name}.txt", below)
+
+
+def test_ranks_that_share_a_device_are_named():
+    header = header_of()
+    header.devices[1].index = 0
+    assert sharing_devices(header.devices) == [[0, 1]]
+    assert "Ranks 0-1 share a device" in "\n".join(memory_sentences([result_of(0)], header))
+    assert sharing_devices(header_of(runtime="host").devices) == []
+
+
+def test_results_of_unknown_devices_are_printed():
+    header = header_of()
+    header.devices.clear()
+    printed("markdown", header, [result_of(0, stages=[], buffers=[])])
 
 
 def test_a_case_is_printed_when_its_last_rank_has_reported():
@@ -349,40 +337,18 @@ def test_a_table_of_many_different_ranks_ends():
     assert "32 more ranks, each different: see the journal" in text
 
 
-def test_skipped_and_wrong_ranks_are_listed():
-    wrong = Verification(3, [WrongOutput(1, 3, 7, "1", "2")])
-    results = [
-        result_of(0, status="skipped", reason="no \x1b room", buffers=[]),
-        result_of(1, status="wrong", verification=wrong),
-        result_of(2),
-        result_of(3, status="skipped", reason="no \x1b room", buffers=[]),
-    ]
-    text = printed("table", header_of(), results)
-    assert "ranks 0,3: skipped: no \\x1b room" in text
-    assert "rank 1: 3 wrong elements in the output" in text
-
-
-def test_markdown_has_the_same_rows():
-    text = printed("markdown", header_of(), [result_of(rank) for rank in range(4)])
-    assert "| stage | memory of | device | RSS | shared | PSS |\n|---|---|---:" in text
-    assert "| communicator created | library | +100 MiB | 0 B | 0 B | 0 B |" in text
-    assert "- all_reduce 1 MiB float32 sum out-of-place:\n  - Before the library" in text
-    assert "  - nccl takes 111 MiB of device memory per rank" in text
-
-
-def test_csv_has_a_row_for_each_stage_and_buffer():
-    text = printed("csv", header_of(), [result_of(0)])
-    rows = text.splitlines()
-    assert len(rows) == 1 + 6 + 4
-    names = rows[0].split(",")
-    created = dict(zip(names, rows[2].split(","), strict=True))
-    assert created["name"] == "communicator created"
-    assert created["device_bytes"] == str(100 * MIB)
-    assert created["allocated_bytes"] == ""
-    first = dict(zip(names, rows[7].split(","), strict=True))
-    assert (first["entry"], first["name"], first["address"]) == ("buffer", "input", "0x1000")
-    assert (created["mapped"], first["mapped"]) == ("", "False")
-    assert first["device_bytes"] == ""
+def test_ranks_of_the_host_have_no_device_memory():
+    """The free memory of a host device is that of the whole host, which other programs change."""
+    header = header_of(runtime="host")
+    rows = [*csv.DictReader(printed("csv", header, [result_of(0)]).splitlines())]
+    stages = [row for row in rows if row["entry"] == "stage"]
+    assert {(row["device_bytes"], row["device_free_bytes"]) for row in stages} == {("", "")}
+    assert all(row["rss_bytes"] for row in stages)
+    journal = Journal(header, [result_of(0)])
+    gauges = export_content([("run", journal)], "prometheus", "cases").decode()
+    assert "cclmark_memory_resident_taken_bytes{" in gauges
+    assert "cclmark_memory_device_taken_bytes{" not in gauges
+    assert "Device memory is the change" not in printed("table", header, [result_of(0)])
 
 
 def test_plans_of_other_sizes_differ():

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import time
-
 import pytest
 
 from cclmark.kinds.overlap.figures import figures_of, summaries_of
 from cclmark.kinds.overlap.result import OverlapResult
-from cclmark.kinds.registry import read_journal
-from cclmark.report.exports import replayed
 
 # Shorter operations of ranks that share processors are repeated with longer and longer phases.
 ON_HOST = ("overlap", "--devices", "host:2", "-b", "1M", "-e", "1M", "--rounds", "2")
@@ -93,26 +86,14 @@ def test_a_rank_with_two_processors_has_figures_in_every_round(cclmark):
             assert found is not None
             assert found.estimate is not None
             assert found.estimate.low <= found.ratio <= found.estimate.high
-            # Beside each other both are as fast as alone at best, and not much slower.
-            assert 0.3 < found.ratio < 30
-        assert one.combined_rate < 4
 
 
-def test_one_rank_and_several_operations(cclmark):
-    run = cclmark(
-        *("overlap", "all_gather,broadcast", "--devices", "host:1", "-b", "32K", "-e", "64K"),
-        *("-i", "32K", "--matrix", "64", "--rounds", "2"),
-    )
-    assert {one.overlap.case.size_bytes for one in run.journal.of(OverlapResult)} == {32768, 65536}
+def test_a_triad_beside_several_operations_is_measured_in_bytes(cclmark):
+    # 3: nothing ran entirely beside the other work, on a busy machine.
+    plan = ("overlap", "all_gather,broadcast", *OF_ONE_SIZE[1:])
+    run = cclmark(*plan, "--compute", "memory", "--array", "64K", code=(0, 3))
     operations = {one.overlap.case.operation for one in run.journal.of(OverlapResult)}
     assert operations == {"all_gather", "broadcast"}
-    assert "all_gather" in run.out
-    assert "broadcast" in run.out
-
-
-def test_a_triad_is_measured_in_bytes(cclmark):
-    # 3: nothing ran entirely beside the other work, on a busy machine.
-    run = cclmark(*OF_ONE_SIZE, "--compute", "memory", "--array", "64K", code=(0, 3))
     assert "beside triad on arrays of 64 KiB" in run.out
     assert "compute GB/s" in run.out
     assert all(one.overlap.compute.work == 3 * 65536 for one in run.journal.of(OverlapResult))
@@ -121,34 +102,7 @@ def test_a_triad_is_measured_in_bytes(cclmark):
     assert all(one.compute_findings == [] for one in run.journal.of(OverlapResult))
 
 
-def test_formats_and_the_report(cclmark, tmp_path):
-    plan = (*OF_ONE_SIZE, "--matrix", "64")
-    run = cclmark(*plan, "--format", "csv", "--vary", "placement=in-place")
-    rows = list(csv.DictReader(io.StringIO(run.out)))
-    assert len(rows) == 4
-    assert {row["variant"] for row in rows} == {"default", "placement=in-place"}
-    assert {row["compute"] for row in rows} == {"matmul"}
-    measured = [row for row in rows if row["slow_down"]]
-    for row in measured:
-        ratio = float(row["beside_us"]) / float(row["alone_us"])
-        assert float(row["slow_down"]) == pytest.approx(ratio)
-        assert row["wrong"] == row["compute_wrong"] == "0"
-    path = str(run.journal_path)
-    again = json.loads(cclmark("export", path, "--format", "json").out)
-    assert len(again["overlaps"]) == 4
-    assert "cclmark_overlap_alone_seconds{" in cclmark("export", path, "--format", "prometheus").out
-    text = "".join(replayed(run.journal, "markdown"))
-    assert text.startswith("# Collectives beside compute")
-    assert "| 64 KiB | placement=in-place |" in text
-    assert "beside busbw" in "".join(replayed(run.journal, "table"))
-    page = tmp_path / "page.html"
-    cclmark("report", path, "-O", str(page))
-    text = page.read_text()
-    assert "Collectives beside compute" in text
-    assert "bandwidth against remaining compute" in text
-
-
-def test_a_journal_of_it_is_resumed_run_again_and_not_compared(cclmark, tmp_path):
+def test_a_journal_of_it_is_resumed(cclmark, tmp_path):
     plan = (*OF_ONE_SIZE, "--matrix", "64")
     first = cclmark(*plan)
     lines = first.journal_path.read_bytes().splitlines(keepends=True)
@@ -157,12 +111,6 @@ def test_a_journal_of_it_is_resumed_run_again_and_not_compared(cclmark, tmp_path
     resumed = cclmark(*plan, "--resume", str(part))
     assert len(resumed.journal.of(OverlapResult)) == 2
     assert resumed.journal.header.continues is not None
-    again = cclmark("rerun", str(first.journal_path))
-    assert [one.overlap for one in again.journal.of(OverlapResult)] == [
-        one.overlap for one in first.journal.of(OverlapResult)
-    ]
-    refused = cclmark("compare", str(first.journal_path), str(again.journal_path), code=2)
-    assert "overlaps" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -200,7 +148,7 @@ def test_flags_that_cannot_be_measured(cclmark, arguments, text):
             ),
         ),
         (
-            ("--timeout", "100"),
+            (),
             {"products": True, "CCLMARK_FAKE_CUBLASLT_UNSUPPORTED": "1"},
             ("on rank 1: cublasLtMatmul failed: the functionality requested is not supported",),
         ),
@@ -222,9 +170,8 @@ def test_flags_that_cannot_be_measured(cclmark, arguments, text):
 def test_products_that_are_not_possible_end_all_ranks_at_once(
     cclmark, fake_cuda, flags, options, words
 ):
-    begin_s = time.monotonic()
-    run = cclmark(*ON_FAKES, *flags, env=fake_cuda.env(**options), code=3)
-    assert time.monotonic() - begin_s < 50  # not the deadline of the phase
+    # Longer than this test waits: no rank waits for the deadline of the phase.
+    run = cclmark(*ON_FAKES, "--timeout", "1000", *flags, env=fake_cuda.env(**options), code=3)
     for text in words:
         assert text in run.err
     assert "cclmark: journal" not in run.err or run.journal.of(OverlapResult) == []
@@ -329,10 +276,3 @@ def test_a_variant_that_dies_is_recorded_and_the_others_go_on(cclmark, fake_cuda
     assert set(statuses["default"]) <= {"ok", "skipped"}
     assert statuses["CCLMARK_FAKE_NCCL_FAIL=0:AllReduce"] == ["died", "skipped"]
     assert "is not measured any more" in run.err
-
-
-@pytest.mark.exhaustive  # test_a_product_on_devices_is_that_of_cublaslt counts explanations too
-def test_an_explained_journal_is_complete(cclmark, fake_cuda):
-    run = cclmark(*ON_FAKES, "--explain", env=fake_cuda.env(products=True))
-    found = read_journal(run.journal_path).of(OverlapResult)
-    assert [one.explanation is not None for one in found].count(True) == 1

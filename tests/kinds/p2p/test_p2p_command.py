@@ -74,21 +74,12 @@ class TestHost:
         assert "half a round trip" in whole.out
         assert "one load of 8 bytes that waits for the one before" in whole.out
 
-    @pytest.mark.exhaustive  # test_no_more_than_so_many_devices_are_shown has five
-    def test_eight_devices(self, cclmark):
-        run = cclmark("p2p", "--devices", "host:8", *ONE_WAY)
-        assert pairs(run) == all_pairs(8)
-        assert statuses(run) == {"ok"}
-
     @pytest.mark.parametrize(
         ("scope", "way"),
         [
             ("all-pairs", "biBw"),
             ("pairs,all-pairs", "uniBw"),
             *((scope, "uniBw") for scope in ("all-to-one", "one-to-all", "local")),
-            pytest.param("all-pairs", "uniBw", marks=pytest.mark.exhaustive),
-            pytest.param("all-to-one", "biBw", marks=pytest.mark.exhaustive),
-            pytest.param("one-to-all", "biBw", marks=pytest.mark.exhaustive),
         ],
     )
     def test_many_flows_at_once_arrive_where_they_should(self, cclmark, scope, way):
@@ -313,16 +304,6 @@ class TestCuda:
         assert "hung" in run.out
         assert "no data arrived from DEV0 at DEV1" in run.err
 
-    @pytest.mark.exhaustive  # TestOneBadFlowAmongOthers has a hang in a transfer of several flows
-    def test_both_ways_may_hang(self, cclmark, fake_cuda):
-        env = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1,1-0")
-        run = cclmark(
-            "p2p", "-g", "3", *SHORT, "-p", "biBw", "-t", "CE", *waits(4), env=env, code=4
-        )
-        found = {one.transfer.flows[0]: one.status for one in run.journal.transfers}
-        assert {pair for pair, status in found.items() if status == "timeout"} == {(0, 1), (1, 0)}
-        assert len(found) == 6
-
     def test_a_copy_that_fails_ends_the_run_with_its_name(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_COPY_FAIL="1-2")
         run = cclmark("p2p", "-g", "3", *ONE_WAY, env=env, code=4)
@@ -345,14 +326,6 @@ class TestCuda:
         )  # fmt: skip
         first = next(line for line in run.out.splitlines() if "usual for" in line)
         assert first.strip().startswith("DEV2 → DEV3")
-
-    def test_a_corrupted_copy_is_caught(self, cclmark, fake_cuda):
-        run = cclmark(
-            "p2p", "-g", "2", *SHORT, "-p", "biBw", "--inject", "corrupt:pair=1-0,index=0",
-            env=fake_cuda.env(), code=1,
-        )  # fmt: skip
-        wrong = [one for one in run.journal.transfers if one.status == "wrong"]
-        assert {one.transfer.flows[0] for one in wrong} == {(0, 1), (1, 0)}
 
 
 PCCL = [
@@ -397,10 +370,10 @@ def test_the_program_is_there_under_pccls_name():
     assert "-b, --num-thread-blocks" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["p2p", "all_reduce"])
-def test_a_reader_of_everything_that_leaves_is_no_wrong_data(tmp_path, command):
-    flags = "--devices host:2 -b 64K --max-time 0.1"
-    line = f"{sys.executable} -m cclmark {command} {flags} 2>&1 | head -n 3"
+def test_a_reader_of_everything_that_leaves_is_no_wrong_data(tmp_path):
+    line = (
+        f"{sys.executable} -m cclmark p2p --devices host:2 -b 64K --max-time 0.1 2>&1 | head -n 3"
+    )
     done = subprocess.run(
         ["bash", "-c", f"{line} > /dev/null; exit ${{PIPESTATUS[0]}}"], cwd=tmp_path, check=False
     )
@@ -411,7 +384,6 @@ def test_a_reader_of_everything_that_leaves_is_no_wrong_data(tmp_path, command):
     ("rank", "flags", "says"),
     [
         (0, ("--is_multi_proc=1", "--format=pccl"), "HOST0:DEV2"),
-        (0, ("-g", "3"), "the first one measures all devices"),
         (1, ("--is_multi_proc=1",), ""),
     ],
 )

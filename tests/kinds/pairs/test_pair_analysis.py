@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import math
 import random
 import re
-import time
+import sys
 
 import msgspec
 import pytest
@@ -25,16 +23,12 @@ from cclmark.analysis.pair_results import (
     sweeps,
 )
 from cclmark.analysis.summary import summarise
-from cclmark.document.chart_model import Heat
-from cclmark.document.document_text import document_of
 from cclmark.document.explained import tables_of_pairs
 from cclmark.document.exporters import exporter_of
-from cclmark.document.grid import curves, grid_lines, hidden_line, visible_width
-from cclmark.document.naming import NamedRun
+from cclmark.document.grid import curves, grid_lines, visible_width
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import CaseResult
-from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
     Explanation,
     LibraryDescription,
@@ -44,13 +38,13 @@ from cclmark.journal.schema import (
     Verification,
     WrongOutput,
 )
-from cclmark.kinds.pairs.document import document_of_pairs, names_of
+from cclmark.kinds.pairs.document import names_of
 from cclmark.kinds.registry import KINDS
 from cclmark.work.cases import Case, Sweep, UnevenPattern
 from cclmark.work.items import PAIRS
 from cclmark.work.operations import PAIR_OPERATIONS
 from cclmark.work.pair_cases import PairCases, pair_rounds, probe_of
-from patience import scaled
+from goldens import outline, require_golden
 from places import REPOSITORY
 from samples import header_of, usual_settings
 
@@ -86,13 +80,6 @@ def header(devices=4, kind="NV18", **changes):
     relations = [Relation(a, b, kind, 1) for a in range(devices) for b in range(devices)]
     common = {"devices": devices, "name": "Device <b>\\x1b[31m", "relations": relations}
     return header_of(settings, library, **common, **changes)
-
-
-def heats_of(results, devices=4):
-    """The matrices of the document."""
-    run = NamedRun("", Journal(header(devices), results=results))
-    blocks = document_of(document_of_pairs, run).blocks
-    return [one for one in blocks if isinstance(one, Heat)]
 
 
 def table(results, *, devices=4, width=100, paint=unpainted, format="table", **options):
@@ -336,165 +323,132 @@ class TestProbes:
         assert probe_of(sizes) is None
 
 
-class TestReport:
-    def results(self, **changes):
-        return [
-            result(case(pair, operation=operation, root=root, size_bytes=size), time_s)
-            for pair in pairs_of(4)
-            for operation, root in (("all_reduce", None), ("broadcast", 0), ("broadcast", 1))
-            for size, time_s in ((KIB, 2e-6), (MIB, 1e-3 * (1 + sum(pair) / 1000)))
-        ]
-
-    def test_cells_are_where_they_belong(self):
-        lines = table(self.results()).splitlines()
-        begin = lines.index("  all_reduce · nccl")
-        assert lines[begin + 2].split("  ")[1] == "algbw [GB/s] at 1 MiB"
-        row = lines[begin + 6].split()
-        # 1048576 bytes in 1.003 ms between devices 1 and 2
-        assert row[:5] == ["DEV2", "1.05", "1.05", "x", "1.04"]
-        assert "time [µs] at 1 KiB" in "\n".join(lines)
-
-    def test_matrices_stand_beside_each_other_only_where_there_is_room(self):
-        wide, narrow = table(self.results(), width=200), table(self.results(), width=60)
-        assert re.search(r"algbw .* time .* time ", wide)
-        assert not re.search(r"algbw \[.* time ", narrow)
-        assert all(len(line) <= 60 for line in narrow.splitlines() if "DEV" in line[:8])
-
-    def test_what_failed_says_why(self):
-        results = self.results()
-        results[0] = result(
-            results[0].case, status="skipped", reason="too large \x1b[2J", summary=None
+def measured(sizes=((KIB, 2e-6), (MIB, 1e-3))):
+    """All pairs of four devices; larger messages take longer between devices of higher numbers."""
+    return [
+        result(
+            case(pair, operation=operation, root=root, size_bytes=size),
+            time_s * (1 + (sum(pair) / 1000 if size == MIB else 0)),
         )
-        wrong = Verification(3, [WrongOutput(2, 3, 7, "1", "2")])
-        results[7] = result(results[7].case, status="wrong", verification=wrong, beside=1)
-        text = table(results)
-        assert "n/a" in text
-        assert r"too large \x1b[2J" in text
-        assert "WRONG" in text
-        assert "DEV2 got 3 wrong, first at index 7: expected 1, got 2 (with 1 other " in text
-        assert "1 wrong, 1 skipped" in text
-        assert r"1 KiB DEV0–DEV1: too large" in text
-        assert "1 MiB DEV0–DEV2: DEV2 got 3 wrong" in text
+        for pair in pairs_of(4)
+        for operation, root in (("all_reduce", None), ("broadcast", 0), ("broadcast", 1))
+        for size, time_s in sizes
+    ]
 
-    def test_many_reasons_are_counted(self):
-        results = [
-            result(case(pair), status="died", reason=f"{pair}", summary=None, verification=None)
-            for pair in pairs_of(8)
-        ]
-        text = table(results, devices=8)
-        assert text.count("\n  died  1 MiB DEV") == 20
-        assert "  8 more: see the journal\n" in text
-        assert "0 of 28 cases checked, 28 died" in text
 
-    def test_heat_says_how_good_a_value_is_and_takes_no_room(self):
-        painted, plain = table(self.results(), paint=ansi), table(self.results())
-        assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+def failed():
+    results = measured()
+    reason = {"status": "skipped", "reason": "too large \x1b[2J", "summary": None}
+    results[0] = result(results[0].case, **reason)
+    wrong = Verification(3, [WrongOutput(2, 3, 7, "1", "2")])
+    results[7] = result(results[7].case, status="wrong", verification=wrong, beside=1)
+    return results
 
-    def test_values_that_hardly_differ_have_about_one_colour(self):
-        def colours(of):
-            results = [result(case(pair), of(pair)) for pair in pairs_of(4)]
-            painted = table(results, paint=lambda text, style: f"<{style}>{text}")
-            rows = [line for line in painted.splitlines() if re.match(r" *DEV\d .*<heat", line)]
-            return [[*map(int, re.findall(r"<heat(\d)>", line))] for line in rows]
 
-        slow = colours(lambda pair: 3e-3 if pair == (0, 1) else 1e-3)
-        assert [*slow[0], *slow[4]] == [0, 6, 6] * 2, "in bandwidth and in time"
-        near = colours(lambda pair: 1e-3 * (1 + sum(pair) / 1000))
-        assert {one for row in near for one in row} == {3}
-
-    def test_one_size_has_no_chart_and_no_matrix_twice(self):
-        results = [result(case(pair)) for pair in pairs_of(3)]
-        assert "against size" not in table(results, devices=3)
-        titles = [one.title for one in heats_of(results, 3)]
-        assert titles == [
-            f"all_reduce · nccl: {what} at 1 MiB" for what in ("algbw [GB/s]", "time [µs]")
-        ]
-
-    def test_names_tell_series_apart(self):
-        series = [case(reduction="sum").series(), case(reduction="sum", dtype="int8").series()]
-        assert names_of(series) == ["all_reduce float32", "all_reduce int8"]
-        assert names_of(series[:1]) == ["all_reduce"]
-        in_place = [case(in_place=True).series()]
-        assert names_of(in_place) == ["all_reduce in-place"]
-        assert names_of([*series[:1], *in_place]) == [
-            "all_reduce out-of-place",
-            "all_reduce in-place",
-        ]
-
-    def test_csv_has_a_line_for_each_case_with_its_devices(self):
-        exporter = exporter_of(KINDS[PAIRS], "csv")
-        text = exporter.begin(header()) + "".join(map(exporter.add, self.results()))
-        rows = list(csv.DictReader(io.StringIO(text + exporter.end(None))))
-        assert len(rows) == len(self.results())
-        assert (rows[0]["first"], rows[0]["second"]) == ("DEV0", "DEV1")
-        assert {row["beside"] for row in rows} == {"0"}
-
-    def test_markdown_has_the_same_matrices_and_nothing_runs(self):
-        text = table(self.results(), format="markdown")
-        assert "<b>" not in text.split("```")[2]
-        assert "\x1b" not in text
-        assert "| DEV2 | 1.05 | 1.05 | x | 1.04 |" in text
-        assert "## Algorithm bandwidth against size" in text
-
-    def test_a_sweep_that_is_all_wrong_shows_it(self):
-        wrong = Verification(3, [WrongOutput(1, 3, 7, "1", "2")])
-        text = table([result(case(), status="wrong", verification=wrong)], devices=2)
-        assert text.count("WRONG") == 4, "two cells of two matrices"
-        assert "every pair was wrong" in text
-
-    def test_pairs_that_were_not_reached_are_told_from_the_diagonal(self):
-        text = table(self.results()[:6])
-        assert re.search(r"DEV3 +- +- +- +x", text)
-
-    def test_the_summary_points_the_way_data_goes(self):
-        results = [
+UNMEASURED = {"status": "died", "summary": None, "verification": None}
+ALL_WRONG = {"status": "wrong", "verification": Verification(3, [WrongOutput(1, 3, 7, "1", "2")])}
+#: The results, the number of devices, and the options of the table.
+TEXTS = {
+    "usual": (measured(), 4, {}),
+    "60-columns": (measured(), 4, {"width": 60}),
+    "200-columns": (measured(), 4, {"width": 200}),
+    "csv": (measured(), 4, {"format": "csv"}),
+    "markdown": (measured(), 4, {"format": "markdown"}),
+    "two-devices-shown": (measured(), 4, {"most_devices": 2}),
+    "failed": (failed(), 4, {}),
+    "many-reasons": (
+        [result(case(pair), **UNMEASURED, reason=f"{pair}") for pair in pairs_of(8)],
+        *(8, {}),
+    ),
+    "not-converged": ([result(case(), converged=False), result(case((1, 2)))], 3, {}),
+    "one-size": ([result(case(pair)) for pair in pairs_of(3)], 3, {}),
+    "one-pair": ([result(case())], 2, {}),
+    "all-wrong": ([result(case(), **ALL_WRONG)], 2, {}),
+    "not-reached": (measured()[:6], 4, {}),
+    # The summary points the way that data goes.
+    "directions": (
+        [
             result(case(pair, operation=operation, root=root), 1e-3 + (pair == (1, 2)) * root)
             for pair in pairs_of(4)
             for operation in ("broadcast", "reduce")
             for root in (0, 1)
-        ]
-        text = table(results)
-        lines = {
-            line.split()[0]: line for line in text.split("median over")[1].splitlines() if line
-        }
-        assert "(DEV2 → DEV1)" in lines["broadcast"]
-        assert "(DEV1 → DEV2)" in lines["reduce"]
-
-    def test_one_pair_is_no_range(self):
-        assert "DEV0–DEV1" not in table([result(case())], devices=2)
-
-    def test_many_series_have_figures_but_no_drawing(self):
-        results = [
+        ],
+        *(4, {}),
+    ),
+    # Many series have figures but no drawing.
+    "many-series": (
+        [
             result(case(dtype=f"type{number}", size_bytes=size))
             for number in range(60)
             for size in (KIB, MIB)
-        ]
-        text = table(results, devices=2)
-        assert "└" not in text
-        assert text.split("against size")[1].count("type59") == 2, "figures and summary"
+        ],
+        *(2, {}),
+    ),
+    "nothing": ([], 4, {}),
+    "nothing-measured": ([result(case(), **UNMEASURED, reason="no")], 4, {}),
+}
 
-    def test_72_devices_are_no_trouble(self):
-        results = [
-            result(case(pair, size_bytes=size, operation=operation))
-            for pair in pairs_of(72)
-            for operation in ("all_reduce", "sendrecv")
-            for size in (KIB, MIB)
-        ]
-        begin_s = time.monotonic()
-        text = table(results, devices=72)
-        assert time.monotonic() - begin_s < scaled(60), "it grows with a power of the devices"
-        assert text.count("40 of 72 devices are not shown") == 2
 
-    def test_nothing_measured_is_no_crash(self):
-        assert "cases" not in table([])
-        assert "nothing was measured" in table(
-            [result(case(), status="skipped", reason="no", summary=None, verification=None)]
-        )
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts(name):
+    results, devices, options = TEXTS[name]
+    text = table(results, devices=devices, **options)
+    below = text if name == "csv" else text.partition("\n\n")[2]
+    require_golden(f"texts/pairs-{name}.txt", below.replace("\x1b", "␛"))
 
-    def test_more_devices_than_shown_are_counted(self):
-        text = table(self.results(), most_devices=2)
-        assert text.count("2 of 4 devices are not shown") == 2, "once for each operation"
-        assert hidden_line(3, 2, unpainted)[0].startswith("  1 of 3 devices is not shown")
+
+def test_heat_says_how_good_a_value_is_and_takes_no_room():
+    painted, plain = table(measured(), paint=ansi), table(measured())
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+
+
+def test_values_that_hardly_differ_have_about_one_colour():
+    def colours(of):
+        results = [result(case(pair), of(pair)) for pair in pairs_of(4)]
+        painted = table(results, paint=lambda text, style: f"<{style}>{text}")
+        rows = [line for line in painted.splitlines() if re.match(r" *DEV\d .*<heat", line)]
+        return [[*map(int, re.findall(r"<heat(\d)>", line))] for line in rows]
+
+    slow = colours(lambda pair: 3e-3 if pair == (0, 1) else 1e-3)
+    assert [*slow[0], *slow[4]] == [0, 6, 6] * 2, "in bandwidth and in time"
+    near = colours(lambda pair: 1e-3 * (1 + sum(pair) / 1000))
+    assert {one for row in near for one in row} == {3}
+
+
+def test_names_tell_series_apart():
+    series = [case(reduction="sum").series(), case(reduction="sum", dtype="int8").series()]
+    assert names_of(series) == ["all_reduce float32", "all_reduce int8"]
+    assert names_of(series[:1]) == ["all_reduce"]
+    in_place = [case(in_place=True).series()]
+    assert names_of(in_place) == ["all_reduce in-place"]
+    assert names_of([*series[:1], *in_place]) == ["all_reduce out-of-place", "all_reduce in-place"]
+
+
+def calls_of_table(devices):
+    """The number of calls of functions of Python that make the table of so many devices."""
+    results = [
+        result(case(pair, size_bytes=size, operation=operation))
+        for pair in pairs_of(devices)
+        for operation in ("all_reduce", "sendrecv")
+        for size in (KIB, MIB)
+    ]
+    count = 0
+
+    def called(_frame, event, _argument):
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        table(results, devices=devices)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_the_work_grows_with_the_number_of_pairs_only():
+    assert calls_of_table(48) < 5 * calls_of_table(24)  # four times as many
 
 
 class TestChart:
@@ -552,65 +506,38 @@ def way(case):
     return f"D{first} → D{second}" if case.root == 0 else f"D{second} → D{first}"
 
 
-RAN = "all_reduce float32 · nccl, what ran (the library's plug-in interface)"
-
-
-def test_pairs_that_agree_share_the_rows():
-    results = [explained(pair, size) for pair in ((0, 1), (0, 2), (1, 2)) for size in (64, 128)]
-    (table,) = tables_of_pairs(results, way)
-    assert (table.title, [*table.head]) == (RAN, ["size", "what ran"])
-    assert [*table.rows] == [("64 B – 128 B", "ring LL, 4 channels")]
-
-
-def test_pairs_that_differ_are_named_the_usual_choice_first():
-    results = [
+PAIRS_OF_SIX = [(first, second) for first in range(6) for second in range(first + 1, 6)]
+DIFFERS = "rank 2 ran AllReduce by tree LL, rank 0 by ring LL"
+EXPLAINED = {
+    "agree": [explained(pair, size) for pair in ((0, 1), (0, 2), (1, 2)) for size in (64, 128)],
+    # The usual choice is the first one.
+    "differ": [
         explained(pair, size, channels=2 if pair == (0, 1) and size == 128 else 4)
         for pair in ((1, 2), (0, 1), (0, 2))
         for size in (64, 128)
-    ]
-    usual, other = tables_of_pairs(results, way)
-    assert usual.title == f"{RAN}: 2 of 3 pairs: D0–D2, D1–D2"
-    assert [*usual.rows] == [("64 B – 128 B", "ring LL, 4 channels")]
-    assert other.title == f"{RAN}: 1 of 3 pairs: D0–D1"
-    assert [*other.rows] == [("64 B", "ring LL, 4 channels"), ("128 B", "ring LL, 2 channels")]
+    ],
+    "directions": [
+        *(
+            explained((0, 1), 64, operation="broadcast", root=root, channels=1 + root)
+            for root in (0, 1)
+        ),
+        explained((0, 1), 64),
+    ],
+    "unlike-ranks": [
+        *(explained((0, 1), size) for size in (64, 128)),
+        *(explained((0, 2), size, reason=DIFFERS * (size == 64)) for size in (64, 128)),
+    ],
+    "many-pairs": [explained(pair, 64, channels=1 + (pair == (0, 1))) for pair in PAIRS_OF_SIX],
+    "many-choices": [
+        explained(pair, 64, channels=1 + number) for number, pair in enumerate(PAIRS_OF_SIX)
+    ],
+}
 
 
-def test_directions_and_operations_are_apart():
-    results = [
-        explained((0, 1), 64, operation="broadcast", root=root, channels=1 + root)
-        for root in (0, 1)
-    ]
-    titles = [one.title for one in tables_of_pairs([*results, explained((0, 1), 64)], way)]
-    assert [title.split(" ")[0] for title in titles] == ["broadcast", "broadcast", "all_reduce"]
-    assert titles[0].endswith(": 1 of 2 pairs: D0 → D1")
-    assert titles[1].endswith(": 1 of 2 pairs: D1 → D0")
-
-
-def test_a_pair_whose_ranks_differ_has_its_own_remark():
-    reason = "rank 2 ran AllReduce by tree LL, rank 0 by ring LL"
-    odd = [explained((0, 2), size, reason=reason * (size == 64)) for size in (64, 128)]
-    usual, other = tables_of_pairs([explained((0, 1), 64), explained((0, 1), 128), *odd], way)
-    assert [*usual.head] == ["size", "what ran"]
-    assert other.is_last_below
-    assert [*other.rows] == [("64 B – 128 B", "ring LL, 4 channels", f"64 B: {reason}")]
-
-
-def test_many_pairs_and_many_choices_are_counted():
-    pairs = [(first, second) for first in range(6) for second in range(first + 1, 6)]
-    alike, _ = tables_of_pairs(
-        [explained(pair, 64, channels=1 + (pair == (0, 1))) for pair in pairs], way
-    )
-    assert alike.title.endswith(
-        ": 14 of 15 pairs: D0–D2, D0–D3, D0–D4, D0–D5, D1–D2, D1–D3 and 8 more"
-    )
-    different = tables_of_pairs(
-        [explained(pair, 64, channels=1 + number) for number, pair in enumerate(pairs)], way
-    )
-    assert len(different) == 8
-    assert [*different[-1].notes] == ["7 other pairs with yet other choices: see the CSV"]
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_what_ran_on_pairs(name):
+    require_golden(f"texts/pairs-ran-{name}.txt", outline(tables_of_pairs(EXPLAINED[name], way)))
 
 
 def test_without_explanations_there_is_nothing():
-    bare = explained((0, 1), 64)
-    bare.explanation = None
-    assert tables_of_pairs([bare], way) == []
+    assert tables_of_pairs([result(case())], way) == []

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
-import signal
 
 import pytest
 
@@ -15,7 +12,6 @@ from patience import waits
 
 QUICK = ("--max-time", "0.02")
 HOST = ("--devices", "host:2", *QUICK)
-SOON_S = 20.0
 
 
 def rows_of(run):
@@ -80,19 +76,6 @@ class TestShm:
         assert "8 of 12 divisions measured; 8 checked, 0 wrong" in whole.out
         assert "all_reduce 2 MiB float32 sum in-place in 64 calls takes " in whole.out
 
-    def test_the_journal_yields_the_same_table(self, whole, cclmark_in):
-        def exported(form):
-            export = ("export", str(whole.journal_path), "--format", form)
-            return cclmark_in(whole.journal_path.parent, *export).out
-
-        texts = (exported("table"), whole.out)
-        tables = [text[text.index("\n  all_reduce float32") :] for text in texts]
-        assert tables[0] == tables[1]
-        rows = list(csv.DictReader(io.StringIO(exported("csv"))))
-        assert [row["pieces"] for row in rows[:6]] == [*("1", "3", "3", "64", "64", "2")]
-        assert [row["wrong"] for row in rows[:6]] == [*("0", "0", "", "0", "", "0")]
-        assert "## all_reduce float32 sum in-place · shm, 2 ranks: 2 MiB" in exported("markdown")
-
     @pytest.mark.parametrize(
         ("operation", "dtypes"),
         [("broadcast", "float64"), ("reduce", "int8,float64"), ("sendrecv", "int8")],
@@ -135,16 +118,6 @@ class TestShm:
             *command[:-6], "--pieces", "5", *command[-4:], "--resume", str(part), code=2
         )
         assert "pieces (--pieces)" in other.err
-
-    def test_a_rank_that_dies_ends_the_run(self, background):
-        long = ("-b", "64", "-e", "4M", "--max-time", "60", *waits(30))
-        run = background("all_reduce", "--devices", "host:2", "--pieces", "4", *long)
-        pids = run.wait_for_ranks(results=1)
-        run.signal(pids[1], signal.SIGKILL)
-        ended = run.finish(SOON_S)
-        assert ended.code == 4
-        assert "was killed by SIGKILL" in ended.message
-        assert ended.journal.of(PieceResult)
 
     def test_a_rank_that_hangs_is_named(self, cclmark):
         sizes = ("-b", "64", "-e", "64", *waits(3))

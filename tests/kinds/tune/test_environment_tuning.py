@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 import subprocess
@@ -445,53 +444,3 @@ def test_a_variable_with_control_characters_is_not_written(tmp_path):
     environment = {"CCLMARK_SHM_STREAM_BYTES": "4M\x1b"}
     with pytest.raises(UsageError, match="not one printable line"):
         tuned(tmp_path / "t", Simulated(flat), environment=environment)
-
-
-def bridge(variables, _operation, size):
-    """Seconds of an all_reduce between two islands through host memory, on a model of two H200.
-
-    Whole results cost the time of twice the data, and parts a second operation in the island. Each
-    slot that is passed costs some microseconds, and the first one overlaps with nothing.
-    """
-    whole, slot = int(variables[WHOLE]), int(variables[SLOT])
-    rate = 20e9
-    if size <= whole:
-        return 30e-6 + 2 * size / rate
-    part = size / 2
-    return 40e-6 + (2.05 * part + min(part, slot)) / rate + 6e-6 * part / slot
-
-
-def best_slot_bytes():
-    """The size of slots with the smallest geometric mean, with the right threshold."""
-
-    def mean(slot):
-        variables = {WHOLE: str(256 * KIB), SLOT: str(slot)}
-        return sum(math.log(bridge(variables, "", size)) for size in SIZES)
-
-    return min((64 * KIB << step for step in range(13)), key=mean)
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(
-    ("whole", "slot"), [(16 * KIB, 64 * KIB), (16 * MIB, 64 * KIB), (8 * MIB, 128 * MIB)]
-)
-def test_the_thresholds_of_bridge_are_found_again(tmp_path, seed, whole, slot):
-    """From wrong values, which are set like a user's, within one step of a factor of two."""
-    environment = {WHOLE: str(whole), SLOT: str(slot)}
-
-    def time_of(variables, operation, size):
-        return bridge({**environment, **variables}, operation, size)
-
-    result = tuned(
-        tmp_path / "t",
-        Simulated(time_of, seed=seed),
-        ccl="bridge",
-        environment=environment,
-        only=(WHOLE, SLOT),
-    )
-    found = {**environment, **result.variables}
-    assert 128 * KIB <= int(found[WHOLE]) <= 512 * KIB
-    best = best_slot_bytes()
-    assert MIB <= best <= 8 * MIB
-    assert best // 2 <= int(found[SLOT]) <= best * 2
-    assert result.files

@@ -192,32 +192,6 @@ class TestOpenMpi:
         variables = self.written(tmp_path / "own", own)
         assert open_mpi.results(SMALL, LARGE, ranks=ranks, **variables) != default
 
-    def test_without_the_guards_another_group_follows_the_rules(self, open_mpi, tmp_path):
-        """What the line for 0 ranks and the one for one rank more are there for."""
-        path = tmp_path / "rules"
-        path.write_text("1\n2\n1\n4 1\n0 1 0 0\n")
-        default = open_mpi.results(SMALL, ranks=3)
-        assert open_mpi.results(SMALL, ranks=3, **self.variables(path)) != default
-
-    def test_an_algorithm_that_it_does_not_have_is_its_error(self, open_mpi, tmp_path):
-        """The library's own sign that it has read the file, and of the sizes that a line is for."""
-        path = tmp_path / "rules"
-        text = open_mpi_rules.written(self.RULES, library_version="5.0.11")
-        line = f"{LARGE} 4 0 0"
-        assert text.count(line) == 1
-        path.write_text(text.replace(line, f"{LARGE} 99 0 0"))
-        found = open_mpi.results(LARGE - 4, LARGE, LARGE + 4, **self.variables(path))
-        assert found[LARGE].startswith("MPI_ERR_ARG")
-        assert found[LARGE - 4] == self.forced(open_mpi, "basic_linear", LARGE - 4)[LARGE - 4]
-        assert found[LARGE + 4] == open_mpi.results(LARGE + 4)[LARGE + 4]
-
-    @pytest.mark.parametrize("content", [None, "1\n2\n"])
-    def test_a_file_that_it_cannot_read_is_ignored_silently(self, open_mpi, tmp_path, content):
-        path = tmp_path / "rules"
-        if content is not None:
-            path.write_text(content)
-        assert open_mpi.results(SMALL, **self.variables(path)) == open_mpi.results(SMALL)
-
     @pytest.mark.exhaustive
     def test_every_algorithm_is_one_of_the_library(self, open_mpi, cclmark, tmp_path):
         for rules in every_algorithm(open_mpi_rules, RANKS):
@@ -250,13 +224,6 @@ class TestMpich:
             variables[name] = str(path)
         return variables
 
-    @staticmethod
-    def failure(program, variables):
-        """What a program that cannot start prints."""
-        done = program.run(SMALL, **variables)
-        assert done.returncode != 0
-        return done.stdout + done.stderr
-
     def test_each_size_runs_the_algorithm_of_its_rule(self, mpich, tmp_path):
         sizes = (SMALL, LARGE - 4, LARGE, LARGE + 4)
         tree = self.forced(mpich, "tree", *sizes)
@@ -278,23 +245,6 @@ class TestMpich:
         assert self.forced(mpich, "ring", SMALL, LARGE, ranks=ranks) != default
         variables = self.written(mpich, tmp_path, self.RULES)
         assert mpich.results(SMALL, LARGE, ranks=ranks, **variables) == default
-
-    def test_it_prints_the_files_that_it_uses(self, mpich, tmp_path):
-        variables = self.written(mpich, tmp_path, self.RULES)
-        done = mpich.run(SMALL, MPIR_CVAR_DEBUG_SUMMARY="1", **variables)
-        assert f"\nMPIR: {tmp_path}/general.json\n" in done.stdout
-        assert f"\nMPID/shm: {tmp_path}/shared_memory.json\n" in done.stdout
-
-    def test_an_algorithm_that_it_does_not_have_ends_the_process(self, mpich, tmp_path):
-        variables = self.written(mpich, tmp_path, self.RULES)
-        path = tmp_path / "general.json"
-        path.write_text(path.read_text().replace("MPIR_Allreduce_intra_ring", "MPIR_Allreduce_no"))
-        assert "unrecognized key algorithm=MPIR_Allreduce_no" in self.failure(mpich, variables)
-
-    def test_a_missing_file_is_its_error(self, mpich, tmp_path):
-        variables = self.written(mpich, tmp_path, self.RULES)
-        (tmp_path / "general.json").unlink()
-        assert f"{tmp_path}/general.json" in self.failure(mpich, variables)
 
     @pytest.mark.exhaustive
     def test_every_algorithm_is_one_of_the_library(self, mpich, cclmark, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from cclmark.kinds.experiment.plan import PROOF, SEARCH
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.kinds.registry import read_journal
 from fake_libraries import fake_library
 
 SHORT = ("-n", "1", "-w", "0", "-b", "4K", "-e", "4K")
@@ -125,112 +123,41 @@ def test_shm_ends_with_a_result(cclmark, env):
     assert (run.directory / "t" / "environment.sh").exists() != no_gain
 
 
-def test_bridge_is_tuned_with_its_islands(cclmark, env):
-    run = cclmark(
-        *("tune", "all_reduce", "--ccl", "bridge", "--devices", "host:3", "--islands", "0-1,2"),
-        *(*SHORT, "--budget", "1s", "-O", "t"),
-        *("--settings", "CCLMARK_BRIDGE_WHOLE_BYTES,CCLMARK_BRIDGE_STEP_BYTES"),
-        env=env["shm"],
-        timeout_s=200,
-    )
-    trials = run.journal.of(TrialResult)
-    assert all(one.status == "ok" and one.is_checked for one in trials)
-    names = {one.name for trial in trials for one in trial.trial.variant.assignments}
-    assert "CCLMARK_BRIDGE_WHOLE_BYTES" in names
-    assert all(name.startswith("CCLMARK_BRIDGE_") for name in names)
-
-
-def test_an_interrupted_run_continues(cclmark, background, env):
-    arguments = ("tune", "all_reduce", *SHM, *SHORT, "--budget", "1s", "-O", "t")
-    run = background(*arguments, env=env["shm"])
-    run.wait_for_ranks(results=4)
-    run.signal(run.process.pid, signal.SIGINT)
-    assert run.finish().code == 130
-    done = read_journal(run.journal_path).of(TrialResult)
-    resumed = cclmark(*arguments, "--resume", run.journal_path, env=env["shm"])
-    trials = resumed.journal.of(TrialResult)
-    assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
-    assert len({one.trial for one in trials}) == len(trials)
-
-
-def test_variables_that_are_set_stay_as_they_are(cclmark, env):
-    variables = {**env["shm"], "CCLMARK_SHM_INLINE_BYTES": "1K"}
-    arguments = ("tune", "all_reduce", *SHM, *SHORT, "--budget", "1s")
-    run = cclmark(*arguments, "-O", "t", env=variables)
-    names = {
-        one.name for trial in run.journal.of(TrialResult) for one in trial.trial.variant.assignments
-    }
-    assert names == {"CCLMARK_SHM_STREAM_BYTES"}
-    assert (
-        "not tried, set in the environment already, where they stay as they are: "
-        "CCLMARK_SHM_INLINE_BYTES\n" in run.out
-    )
-    named = ("--settings", "CCLMARK_SHM_INLINE_BYTES")
-    varied = cclmark(*arguments, "-O", "u", *named, env=variables)
-    values = {
-        (one.name, one.value)
-        for trial in varied.journal.of(TrialResult)
-        for one in trial.trial.variant.assignments
-    }
-    assert {name for name, _ in values} == {"CCLMARK_SHM_INLINE_BYTES"}
-    assert {"256", "512", "2048"} <= {value for _, value in values}
-    assert "1024" not in {value for _, value in values}
-    everything = {**variables, "CCLMARK_SHM_STREAM_BYTES": "1M"}
-    refused = cclmark(*arguments, "-O", "v", env=everything, code=2)
-    assert "nothing else of shm can be tuned: unset it, or name it with --settings" in (
-        refused.message
-    )
-    assert not (refused.directory / "v").exists()
-
-
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "variables", "message"),
     [
-        ((*SHM, "--app-changes", "yes"), "--app-changes yes requires nccl or rccl"),
-        ((*SHM, "-d", "float32,int8"), "-d: tune one at a time"),
-        ((*SHM, "--allow-loss", "4%"), "--allow-loss is not supported for shm"),
-        (("--ccl", "shm", "--devices", "host:1"), "requires two or more devices"),
+        ((*SHM, "--app-changes", "yes"), {}, "--app-changes yes requires nccl or rccl"),
+        ((*SHM, "-d", "float32,int8"), {}, "-d: tune one at a time"),
+        ((*SHM, "--allow-loss", "4%"), {}, "--allow-loss is not supported for shm"),
+        (("--ccl", "shm", "--devices", "host:1"), {}, "requires two or more devices"),
         (
             ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_PROTO", "--app-changes", "yes"),
-            "--settings and --app-changes yes exclude each other",
+            *({}, "--settings and --app-changes yes exclude each other"),
         ),
         (
             ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_NVLS_ENABLE"),
-            "tune tries no settings of NCCL which cclmark never sets: NCCL_NVLS_ENABLE",
+            *({}, "tune tries no settings of NCCL which cclmark never sets: NCCL_NVLS_ENABLE"),
         ),
         (
             ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_IB_QPS_PER_CONNECTION"),
-            "with an effect between hosts only: NCCL_IB_QPS_PER_CONNECTION",
+            *({}, "with an effect between hosts only: NCCL_IB_QPS_PER_CONNECTION"),
         ),
-        ((*SHM, "--settings", "CCLMARK_SHM_INLINE"), "did you mean CCLMARK_SHM_INLINE_BYTES?"),
+        ((*SHM, "--settings", "CCLMARK_SHM_INLINE"), {}, "did you mean CCLMARK_SHM_INLINE_BYTES?"),
+        (("--ccl", "nccl,flagcx", "-g", "2"), {}, "--ccl: tune one library at a time"),
         (
-            ("--ccl", "flagcx", "-g", "2", "--settings", "NCCL_NVLS_ENABLE"),
-            "tune tries no settings of FlagCX which cclmark never sets: NCCL_NVLS_ENABLE",
+            SHM,
+            {"CCLMARK_SHM_INLINE_BYTES": "1K", "CCLMARK_SHM_STREAM_BYTES": "1M"},
+            "nothing else of shm can be tuned: unset it, or name it with --settings",
         ),
-        (("--ccl", "nccl,flagcx", "-g", "2"), "--ccl: tune one library at a time"),
+        *(
+            ((*SHM, "--settings", "CCLMARK_SHM_INLINE_BYTES"), {"CCLMARK_SHM_INLINE_BYTES": value},
+             f"CCLMARK_SHM_INLINE_BYTES={shown}: ")
+            for value, shown in (("", "''"), (" 8", "' 8'"), ("2M", "2M"))
+        ),
     ],
-)
-def test_invalid_requests(cclmark, env, arguments, message):
-    refused = cclmark("tune", "all_reduce", *arguments, env=env["flagcx"], code=2)
+)  # fmt: skip
+def test_invalid_requests(cclmark, env, arguments, variables, message):
+    environment = {**env["flagcx"], **variables}
+    refused = cclmark("tune", "all_reduce", *arguments, env=environment, code=2)
     assert message in refused.message
-    assert refused.written() == []
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("", "CCLMARK_SHM_INLINE_BYTES='': not a value"),
-        (" 8", "CCLMARK_SHM_INLINE_BYTES=' 8': not a value"),
-        ("8Q", "CCLMARK_SHM_INLINE_BYTES=8Q: not a size"),
-        ("2M", "CCLMARK_SHM_INLINE_BYTES=2M: out of range"),
-    ],
-)
-def test_an_impossible_value_is_refused_before_the_search(cclmark, value, message):
-    refused = cclmark(
-        *("tune", "all_reduce", *SHM, "--settings", "CCLMARK_SHM_INLINE_BYTES"),
-        env={"CCLMARK_SHM_INLINE_BYTES": value},
-        code=2,
-    )
-    assert message in refused.message
-    assert "choose a size in bytes, also with K, M, G or T, from 0 to 65536" in refused.message
     assert refused.written() == []

@@ -19,6 +19,7 @@ from cclmark.kinds.experiment.measured_trials import EndedError, TrialTimes
 from cclmark.kinds.tune import open_mpi_rules, table_file
 from cclmark.kinds.tune.mpi_target import RULES_FILE, OpenMpiTarget
 from cclmark.kinds.tune.nccl_target import TABLE_FILE, NcclTarget, wide_options
+from cclmark.kinds.tune.request import check_directory
 from cclmark.kinds.tune.target import Choice
 from cclmark.kinds.tune.tune_lines import tune_lines
 from cclmark.kinds.tune.tuning import (
@@ -26,7 +27,6 @@ from cclmark.kinds.tune.tuning import (
     Budget,
     RulesTuning,
     TuneRequest,
-    check_directory,
 )
 from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case

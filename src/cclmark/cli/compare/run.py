@@ -30,8 +30,7 @@ from cclmark.journal.page_journals import expanded
 from cclmark.journal.resume import differing_settings
 from cclmark.journal.surroundings import differing_memory, environment_changed
 from cclmark.kinds.registry import KINDS, read_journal
-from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import Output, print_out
+from cclmark.recording.output import Output, print_out, refuse_to_lose
 
 _MANY_RUNS = 20  # more than a user will start: another timing needs fewer
 

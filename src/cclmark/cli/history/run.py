@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -25,6 +25,7 @@ from cclmark.cli.history.command import (
     TrendFlags,
 )
 from cclmark.document.paint import ansi, unpainted
+from cclmark.document.reference_notes import usual_references
 from cclmark.document.text import counted
 from cclmark.history.database import default_path
 from cclmark.history.history_model import StoredRun, filter_of, moment
@@ -42,11 +43,16 @@ from cclmark.history.lists import (
 )
 from cclmark.history.store import History
 from cclmark.journal.page_journals import expanded, read_lines
-from cclmark.options.command import part
+from cclmark.options.command import options_of
 from cclmark.options.groups import HistoryOptions
-from cclmark.options.usual_references import usual_references
-from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
-from cclmark.recording.output import Output, print_out
+from cclmark.recording.output import (
+    STANDARD_OUTPUT,
+    Output,
+    print_out,
+    refuse_to_lose,
+    tell_written,
+    write_whole,
+)
 from cclmark.recording.standard_output import say
 from cclmark.report.exports import replayed, unshown
 
@@ -88,8 +94,9 @@ def trend_runs(flags: TrendFlags) -> int:
 
 
 def _filters(flags: NameOptions) -> dict[str, str]:
-    """The filters by name, empty texts for those that the command lacks."""
-    return asdict(part(flags, FilterOptions))
+    """The filters by name, those that the command has."""
+    known = options_of(FilterOptions)
+    return {name: value for name, value in vars(flags).items() if name in known}
 
 
 def _threshold(percent: float | None, allowed_percent: float | None) -> float:

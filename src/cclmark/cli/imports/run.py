@@ -25,6 +25,7 @@ from cclmark.journal.journal_file import Journal, JournalWriter
 from cclmark.journal.machine import readable
 from cclmark.journal.page_journals import file_of, is_page, packed_in, read_lines, stem_of, unpack
 from cclmark.kinds.registry import parse_journal, report_kind
+from cclmark.recording.output import made_directory
 from cclmark_importers.formats import TRACE_IMPORTERS
 
 _DIRECTORY = Path("cclmark-runs")
@@ -197,12 +198,7 @@ def _free_name(read: _Read) -> Path:
     header = read.journal.header
     date = re.sub(r"[^0-9T]", "", header.started_at[:19]) or "unknown"
     stem = re.sub(r"[^\w.-]+", "_", stem_of(read.name), flags=re.ASCII) or "text"
-    try:
-        _DIRECTORY.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot create {_DIRECTORY}: {error.strerror}. Choose another place with -o FILE."
-        ) from None
+    made_directory(_DIRECTORY, "Choose another place with -o FILE")
     names = [f"{date}-import-{stem}{(n and f'-{n}') or ''}.jsonl" for n in range(_MOST_NAMES)]
     free = next((name for name in names if not (_DIRECTORY / name).exists()), names[0])
     return _DIRECTORY / free

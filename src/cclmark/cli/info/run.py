@@ -11,8 +11,7 @@ from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.cli.info.command import InfoFlags
 from cclmark.journal.schema import CclReport, DeviceDescription, LibraryDescription, Link, Machine
-from cclmark.options.chosen_devices import leave_it_to_the_first
-from cclmark.recording.joining import libraries_on_standard_error
+from cclmark.recording.joining import leave_it_to_the_first, libraries_on_standard_error
 from cclmark.recording.standard_output import say
 from cclmark.work.operations import DTYPE_BYTES
 from cclmark.work.sizes import format_size

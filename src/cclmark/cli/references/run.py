@@ -39,8 +39,7 @@ from cclmark.document.remarks import lacking
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal, report_kind
-from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import print_out
+from cclmark.recording.output import made_directory, print_out, refuse_to_lose
 from cclmark.recording.standard_output import say
 from cclmark.references.matching import kinds_of, multicast_of
 from cclmark.references.reference import SUBJECTS, Reference
@@ -205,10 +204,7 @@ def add_references(flags: AddReferencesFlags) -> int:
     content = text.encode()
     count = len(parse_references(content, str(file), own=True))
     place = "Choose another place with --references-dir DIR"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot create {directory}: {error.strerror}. {place}") from None
+    made_directory(directory, place)
     try:
         with file.open("xb") as opened:
             opened.write(content)

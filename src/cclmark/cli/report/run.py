@@ -13,12 +13,11 @@ from cclmark.cli.report.command import ReportFlags
 from cclmark.document.chart_model import key_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
-from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import ReferenceNotes, usual_references
 from cclmark.document.remarks import lacking
 from cclmark.journal.page_journals import expanded, file_of, read_lines, stem_of
 from cclmark.kinds.registry import parse_journal
-from cclmark.options.usual_references import usual_references
-from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
+from cclmark.recording.output import STANDARD_OUTPUT, made_directory, refuse_to_lose, write_whole
 from cclmark.report.run_page import chart_sections, page_of
 
 
@@ -51,10 +50,7 @@ def _draw(runs: Sequence[NamedRun], directory: Path, format: str) -> None:
     charts = [chart for section in chart_sections(runs) for chart in section.charts]
     if not charts:
         raise UsageError("nothing to draw: no case was measured")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot create {directory}: {error.strerror}") from None
+    made_directory(directory)
     taken: set[str] = set()
     for chart in charts:
         write_whole(directory / f"{key_of(chart.key, taken)}.{format}", picture(chart, format))

@@ -30,8 +30,8 @@ from cclmark.journal.schema import Header
 from cclmark.journal.secrets import HIDDEN
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.launch.placement import find_placement, is_primary
-from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.joining import devices_here
+from cclmark.recording.output import refuse_to_lose
 from cclmark.recording.resuming import Repetition
 from cclmark.work.binding import NONE, NUMA, RANKS, mode_of
 from cclmark.work.cases import Case, rows_pattern

@@ -20,10 +20,10 @@ from cclmark.base.errors import MissingError, UsageError
 from cclmark.base.printable import plain
 from cclmark.base.signals import on_ending_signals
 from cclmark.cli.serve.command import ServeFlags
+from cclmark.document.reference_notes import usual_references
 from cclmark.history.database import default_path
 from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
-from cclmark.options.usual_references import usual_references
 from cclmark.recording.standard_output import say
 from cclmark.references.reference import Reference
 

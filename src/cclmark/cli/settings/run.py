@@ -17,11 +17,10 @@ from cclmark.cli.settings.command import SettingsFlags
 from cclmark.document.paint import Paint, ansi, unpainted
 from cclmark.journal.setting_values import DEFAULT, SettingValue
 from cclmark.launch.devices import choose_devices
-from cclmark.options.chosen_devices import leave_it_to_the_first
-from cclmark.options.chosen_libraries import unknown_library
+from cclmark.options.case_request import unknown_library
 from cclmark.rank.effective_settings import effective_values, find_library, read_mpi
 from cclmark.rank.probe import count_devices
-from cclmark.recording.joining import libraries_on_standard_error
+from cclmark.recording.joining import leave_it_to_the_first, libraries_on_standard_error
 from cclmark.recording.output import print_out
 from cclmark.work.libraries import (
     BRIDGE,

@@ -41,13 +41,13 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.text import clock_text
 from cclmark.journal.journal_file import Journal
-from cclmark.kinds.pairs import request as pairing
+from cclmark.kinds.pairs.command import PairFlags
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import is_primary
+from cclmark.options.groups import SizeOptions
 from cclmark.rank.probe import count_devices
-from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import Output
+from cclmark.recording.output import Output, made_directory, refuse_to_lose
 from cclmark.recording.recorder import StatusLine
 from cclmark.recording.run_files import new_path
 from cclmark.recording.standard_output import say
@@ -251,13 +251,7 @@ class SuiteDirectory:
             path = new_path(_slug(suite.name))
         self.path = path
         self._numbers = {command.name: number for number, command in enumerate(suite.commands, 1)}
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"cannot create the directory {path}: {error.strerror}. Choose another with "
-                "--journal-dir DIR."
-            ) from None
+        made_directory(path, "Choose another with --journal-dir DIR")
         for command in suite.commands:
             for run in range(command.repeats):
                 for file in self.files_of(command, run):
@@ -328,7 +322,7 @@ def _read_by_a_pager() -> bool:
     return False
 
 
-_USUAL_FACTORS = {"collective": 2.0, "pairs": pairing.USUAL_FACTOR}
+_USUAL_FACTORS = {"collective": SizeOptions.usual_factor, "pairs": PairFlags.usual_factor}
 
 
 def require_devices(suite: Suite) -> None:

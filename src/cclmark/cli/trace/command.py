@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -79,17 +79,20 @@ def _copies_command(run: Action) -> click.Command:
 
 
 @dataclass
-class TraceFlags(
-    groups.CaseOptions,
-    groups.RootOptions,
-    groups.IslandOptions,
-    groups.ModuleOptions,
-    groups.CommunicatorOptions,
-    groups.CountOptions,
-    groups.CheckOptions,
-    groups.FormatOptions,
-):
+class TraceFlags(groups.CaseOptions):
     """The options of ``cclmark trace``, which runs one case."""
+
+    without: ClassVar = (
+        groups.SizeOptions,
+        groups.TimingOptions,
+        groups.LikeOptions,
+        groups.SamplingOptions,
+        groups.FaultOptions,
+        groups.ReferenceOptions,
+        groups.ResumeOptions,
+        groups.SoakOptions,
+        groups.ExplainOptions,
+    )
 
     operation: str = one_operation([_COPIES])
     begin: int = changed(groups.SizeOptions, "begin", 1 << 20, help="The size [1M].")
@@ -125,8 +128,3 @@ class TraceFlags(
         is_flag=True,
         help="The steps of the algorithm: a table, and all of them as CSV next to the trace.",
     )
-
-    @property
-    def end(self) -> int:
-        """The largest size, which is the only one."""
-        return self.begin

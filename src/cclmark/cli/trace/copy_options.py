@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
 from cclmark.base.errors import UsageError
-from cclmark.kinds.p2p.command import DIRECTIONS, ENGINES, KERNELS, SCOPES, CopyOptions
+from cclmark.kinds.p2p.command import (
+    DIRECTIONS,
+    ENGINES,
+    KERNELS,
+    SCOPES,
+    TransferOptions,
+    TransferRangeOptions,
+)
 from cclmark.options.command import METHOD, OPERATION, changed, option
+from cclmark.options.groups import FaultOptions, SamplingOptions
 from cclmark.options.types import Names, Parsed, WholeNumber
 
 if TYPE_CHECKING:
@@ -60,8 +68,10 @@ class CopyPair:
 
 
 @dataclass
-class TraceCopiesFlags(CopyOptions):
+class TraceCopiesFlags(TransferOptions):
     """The options of ``cclmark p2p`` that describe one transfer, and those of a trace."""
+
+    without: ClassVar = (TransferRangeOptions, SamplingOptions, FaultOptions)
 
     pair: CopyPair | None = option(
         "--pair",
@@ -79,7 +89,7 @@ class TraceCopiesFlags(CopyOptions):
         help="The host's memory, if it is one end [pinned].",
     )
     perf: list[str] = changed(
-        CopyOptions,
+        TransferOptions,
         "perf",
         ["uniBw"],
         type=Names(("uniBw", "biBw"), "kind", one=True),
@@ -87,14 +97,14 @@ class TraceCopiesFlags(CopyOptions):
         help="uniBw, or biBw for both directions at once [uniBw].",
     )
     direction: list[str] = changed(
-        CopyOptions,
+        TransferOptions,
         "direction",
         type=Names(DIRECTIONS, "direction", one=True),
         metavar="WAY",
         help="write: the source copies; read: the destination copies [write].",
     )
     engine: list[str] = changed(
-        CopyOptions,
+        TransferOptions,
         "engine",
         ["CE"],
         type=Names(ENGINES, "engine", one=True),
@@ -102,7 +112,7 @@ class TraceCopiesFlags(CopyOptions):
         help="CE: the copy engine; SM: a kernel, launched for each copy [CE].",
     )
     kernel: list[str] = changed(
-        CopyOptions,
+        TransferOptions,
         "kernel",
         type=Names(KERNELS, "kernel", one=True),
         metavar="KERNEL",
@@ -110,22 +120,22 @@ class TraceCopiesFlags(CopyOptions):
         "coherence) or bulkCopy (the fastest) [bulkCopy].",
     )
     scope: list[str] = changed(
-        CopyOptions,
+        TransferOptions,
         "scope",
         type=Names(SCOPES, "scope", one=True),
         metavar="SCOPE",
         help="pairs, local (within a device), host, or several flows at once: all-to-one, "
         "one-to-all, all-pairs; --pair is then one of the flows [pairs].",
     )
-    begin: int | None = changed(CopyOptions, "begin", 1 << 20, help="The size [1M].")
+    begin: int | None = changed(TransferOptions, "begin", 1 << 20, help="The size [1M].")
     blocks: list[int] = changed(
-        CopyOptions, "blocks", metavar="N", help="Thread blocks of a kernel [as many as fit]."
+        TransferOptions, "blocks", metavar="N", help="Thread blocks of a kernel [as many as fit]."
     )
     count: int | None = changed(
-        CopyOptions, "count", help="Number of devices [as many as --pair requires, or all]."
+        TransferOptions, "count", help="Number of devices [as many as --pair requires, or all]."
     )
     repeat: int | None = changed(
-        CopyOptions,
+        TransferOptions,
         "repeat",
         20,
         add=("-n",),
@@ -142,10 +152,10 @@ class TraceCopiesFlags(CopyOptions):
         help="Copies before them [5].",
     )
     output: Path | None = changed(
-        CopyOptions, "output", help="The trace [a new file in cclmark-runs/]."
+        TransferOptions, "output", help="The trace [a new file in cclmark-runs/]."
     )
     format: str = changed(
-        CopyOptions,
+        TransferOptions,
         "format",
         "perfetto",
         type=click.Choice(["perfetto", "chrome"]),

@@ -34,8 +34,7 @@ from cclmark.launch.attempt import run_attempt
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.options.case_request import request_of, stem_of
-from cclmark.options.chosen_devices import wanted_of
+from cclmark.options.case_request import request_of, stem_of, wanted_of
 from cclmark.rank import locate
 from cclmark.recording.joining import first_of, joined
 from cclmark.recording.output import Output
@@ -115,7 +114,8 @@ def trace(flags: TraceFlags) -> int:
 
 def _trace(flags: TraceFlags, coordinator: Coordinator, began_s: float) -> int:
     operations = flags.iterations
-    request, plan = request_of(collective.KIND, [flags.operation], flags, coordinator)
+    one_size = replace(flags, end=flags.begin)
+    request, plan = request_of(collective.KIND, [flags.operation], one_size, coordinator)
     if len(request.planned) != 1:
         raise UsageError(
             f"these options describe {len(request.planned)} cases: a trace contains one. Choose "

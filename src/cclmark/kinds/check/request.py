@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
+
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import settings_without_sweep
 from cclmark.kinds.check.command import TorchFlags
 from cclmark.kinds.check.kind import KIND
 from cclmark.kinds.check.plan import chosen_checks
 from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
-from cclmark.options.chosen_devices import checked_backend, devices_of_backend
+from cclmark.options.groups import DeviceOptions
+from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
 from cclmark.work.binding import Binding
 from cclmark.work.inject import Injection
+from cclmark.work.libraries import require_torch_devices, usual_runtime
+from cclmark.work.runtimes import NamedDevices, parse_devices
 
 _USUAL_RANKS = 4
-
-
+_USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
 _MOST_RANKS_WITH_VALUES = 256
 
 
@@ -67,3 +72,31 @@ def _check(flags: TorchFlags, coordinator: Coordinator) -> int:
         flags,
         f"torch-check-{backend}-{ranks}",
     ).exit_code
+
+
+def devices_of_backend(flags: DeviceOptions, backend: str, usual_ranks: int) -> NamedDevices:
+    """Returns ``--devices``; without it, a backend for hosts has ``usual_ranks`` host ranks."""
+    if flags.devices or usual_runtime(backend) != "host":
+        return flags.devices
+    is_alone = find_placement(os.environ) is None
+    return parse_devices(f"host:{flags.count or usual_ranks}" if is_alone else "host")
+
+
+def checked_backend(backend: str, coordinator: Coordinator, purpose: str) -> str:
+    """Returns the backend to use on the devices, the default one if ``backend`` is empty.
+
+    ``purpose``: the measurement in messages. Raises UsageError if the devices do not suit,
+    MissingError without torch.
+    """
+    devices = coordinator.devices
+    locate.require_torch()
+    require_torch_devices(devices.runtime)
+    ranks = len(devices.indices)
+    if ranks < 2:
+        raise UsageError(
+            f"{purpose} require two ranks, but there is only {ranks}: see --devices and -g"
+        )
+    chosen = backend or _USUAL_BACKEND[devices.runtime]
+    if chosen == "nccl" and devices.runtime != "cuda":
+        raise UsageError("nccl supports cuda devices, not the host: see --devices")
+    return chosen

@@ -30,23 +30,7 @@ _WITH_PIECES = ("table", "json", "csv", "markdown")
 
 
 @dataclass
-class CollectiveOptions(
-    groups.SizeOptions,
-    groups.CaseOptions,
-    groups.RootOptions,
-    groups.IslandOptions,
-    groups.ModuleOptions,
-    groups.CommunicatorOptions,
-    groups.TimingOptions,
-    groups.LikeOptions,
-    groups.CountOptions,
-    groups.SamplingOptions,
-    groups.CheckOptions,
-    groups.FaultOptions,
-    groups.FormatOptions,
-    groups.ReferenceOptions,
-    groups.ResumeOptions,
-):
+class CollectiveOptions(groups.CaseOptions):
     """What the commands that measure collectives have."""
 
     rules: ClassVar[OptionRules] = (
@@ -75,7 +59,7 @@ _NO_OPTION = "cclmark.measure has no such option"
 
 
 @dataclass
-class MeasureOptions(CollectiveOptions, groups.SoakOptions, groups.ExplainOptions):
+class MeasureOptions(CollectiveOptions):
     """What the commands that measure collectives have, without that which explains."""
 
     rules: ClassVar[OptionRules] = tuple(
@@ -144,6 +128,7 @@ class CollectivesFlags(MeasureOptions):
 class ExplainFlags(CollectiveOptions):
     """The options of ``cclmark explain``, which always explains."""
 
+    without: ClassVar = (groups.SoakOptions, groups.ExplainOptions)
     why: ClassVar[bool] = True
 
     operation: str = one_operation()

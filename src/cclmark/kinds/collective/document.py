@@ -57,7 +57,7 @@ from cclmark.document.remarks import (
 )
 from cclmark.document.report_kind import ReportKind, View
 from cclmark.document.sample_columns import CASE_SAMPLES
-from cclmark.document.text import format_time_us
+from cclmark.document.text import UNSETTLED, UNSETTLED_NOTE, format_time_us
 from cclmark.document.why import predictions
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
@@ -78,8 +78,6 @@ _SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
 _SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 _LEAD = {"cycle": 5, "size": 9, "count": 11, "dtype": 7, "op": 4, "root": 4}
 _OPTIONAL = ("count", "root", "op", "dtype")
-_UNSETTLED = "~"
-_UNSETTLED_NOTE = f"{_UNSETTLED} not converged: the median is known less precisely than requested"
 _NOISY = 0.10  # spread that stands out
 
 
@@ -116,7 +114,7 @@ def document_of_cases(run: RunContent, view: CaseView | None = None) -> Document
     unsettled = any(not one.converged for one in results if one.summary is not None)
     notes = [
         *(line for line in staged_legend(results) if peaks is None or line not in peaks.notes),
-        *([_UNSETTLED_NOTE] if unsettled else []),
+        *([UNSETTLED_NOTE] if unsettled else []),
         *run.references.legend(),
     ]
     closing = [peaks] if peaks is not None else []
@@ -243,10 +241,10 @@ class _Rows:
             cells["time µs"] = result.status
             looks["time µs"] = "look"
             return found
-        unsettled = "" if result.converged else _UNSETTLED
+        unsettled = "" if result.converged else UNSETTLED
         cells["time µs"] = f"{staged_mark(result)}{unsettled}{format_time_us(summary.time_s)}"
         if result.device is not None:
-            unsettled = "" if result.device.converged else _UNSETTLED
+            unsettled = "" if result.device.converged else UNSETTLED
             cells["device"] = f"{unsettled}{format_time_us(result.device.summary.time_s)}"
         cells["algbw"] = _bandwidth(summary.algbw_bytes_per_s, result.case)
         cells["busbw"] = _bandwidth(summary.busbw_bytes_per_s, result.case)

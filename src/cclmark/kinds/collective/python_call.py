@@ -11,8 +11,7 @@ import click
 
 from cclmark.base.errors import UsageError
 from cclmark.kinds.collective.command import OF_TERMINAL, MeasureOptions, OperationFlags
-from cclmark.options import like
-from cclmark.options.chosen_devices import device_count
+from cclmark.options.case_request import device_count
 from cclmark.options.command import check_together, default_of, parameters_of
 from cclmark.options.types import Size
 from cclmark.work.operations import ALL_ROOTS, COLLECTIVES
@@ -141,13 +140,13 @@ def _literal(value: Any) -> str:
 
 def _sizes_text(flags: MeasureOptions) -> str:
     end = flags.end
-    if end is None and flags.like is not None:
-        end = like.largest_size(flags.like, flags.devices.runtime) or None
-    if flags.begin == end and flags.factor is None:
-        return size_text(flags.begin)
-    if (flags.begin, end, flags.factor) == (MeasureOptions.begin, None, None):
-        return ""
+    if end is None and flags.like is not None and flags.devices.runtime != "host":
+        end = flags.like.end_bytes
     factor = "" if flags.factor is None else f":{flags.factor:g}"
+    if flags.begin == end and not factor:
+        return size_text(flags.begin)
+    if flags.begin == MeasureOptions.begin and end is None and not factor:
+        return ""
     return f"{size_text(flags.begin)}:{'' if end is None else size_text(end)}{factor}"
 
 

@@ -10,7 +10,7 @@ import msgspec
 from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
-from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import ReferenceNotes, usual_references
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import CaseResult
 from cclmark.kinds.collective.command import CollectiveOptions, MeasureOptions
@@ -21,13 +21,8 @@ from cclmark.kinds.pieces.kind import KIND as PIECES
 from cclmark.kinds.pieces.plan import piece_cases
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
-from cclmark.options import like
-from cclmark.options.case_request import request_of, stem_of
-from cclmark.options.chosen_devices import wanted_of
-from cclmark.options.chosen_libraries import libraries_of
-from cclmark.options.command import part
-from cclmark.options.groups import CaseOptions, ExplainOptions, SoakOptions
-from cclmark.options.usual_references import usual_references
+from cclmark.options.case_request import libraries_of, request_of, stem_of, wanted_of
+from cclmark.options.groups import CaseOptions
 from cclmark.recording.joining import joined
 from cclmark.recording.recorder import Recorded, record
 from cclmark.recording.standard_output import say
@@ -148,7 +143,7 @@ def measured(
                 stem_of(name, plan),
                 view=View(references=_reference_notes(are_asked=flags.references)),
                 exporter_for=lambda view: _exporter(flags, plan, view),
-                explain=flags.why or part(flags, ExplainOptions).explain,
+                explain=flags.why or flags.explain,
                 is_silent=is_silent,
             )
         coordinator.exit_code = recorded.exit_code
@@ -183,10 +178,10 @@ def _exporter(flags: CollectiveOptions, plan: Sweep, view: View) -> Exporter[Cas
     if flags.format not in ("table", "markdown"):
         return exporter_of(KIND, flags.format, view)
     names = [name for name in PLACEMENTS if (name == "in-place") in plan.placements]
-    shown = CaseView(names, flags.references, like.shows_gbps(flags.like), flags.why)
+    gbps = flags.like is not None and flags.like.shows_gbps
+    shown = CaseView(names, flags.references, gbps, flags.why)
     if flags.format == "markdown":
         return text_of_cases(view, shown, markdown=True)
-    soak = part(flags, SoakOptions)
     return table_of_cases(
-        view, shown, is_soak=bool(soak.duration), summary_every_s=soak.summary_every
+        view, shown, is_soak=bool(flags.duration), summary_every_s=flags.summary_every
     )

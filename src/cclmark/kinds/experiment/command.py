@@ -54,21 +54,17 @@ def _bisected(text: str) -> tuple[str, Sequence[int]]:
 
 
 @dataclass
-class ExperimentFlags(
-    groups.SizeOptions,
-    groups.CaseOptions,
-    groups.RootOptions,
-    groups.IslandOptions,
-    groups.CommunicatorOptions,
-    groups.VariedOptions,
-    groups.TimingOptions,
-    groups.CountOptions,
-    groups.SamplingOptions,
-    groups.CheckOptions,
-    groups.FormatOptions,
-    groups.ResumeOptions,
-):
+class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
     """The options of ``cclmark experiment``, which always explains, and measures round by round."""
+
+    without: ClassVar = (
+        groups.ModuleOptions,
+        groups.LikeOptions,
+        groups.FaultOptions,
+        groups.ReferenceOptions,
+        groups.SoakOptions,
+        groups.ExplainOptions,
+    )
 
     rules: ClassVar[OptionRules] = (
         Excludes("bisect", "vary", _ONE_VALUE),

@@ -37,11 +37,9 @@ from cclmark.kinds.experiment.plan import Trial, trials_of
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.launching import worst_of
 from cclmark.launch.request import Outcome, Request
-from cclmark.options.case_request import request_of, stem_of
-from cclmark.options.chosen_devices import wanted_of
-from cclmark.options.chosen_libraries import with_mpirun
+from cclmark.options.case_request import request_of, require_option, stem_of, wanted_of, with_mpirun
 from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
-from cclmark.options.varied import check_settings, checked_variants, require_option, scope_of
+from cclmark.options.varied import check_settings, checked_variants, scope_of
 from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import Recorder, record
 from cclmark.recording.run_files import new_journal

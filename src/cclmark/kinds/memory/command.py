@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import click
 
@@ -20,18 +21,19 @@ _EXAMPLES = [
 
 
 @dataclass
-class MemoryFlags(
-    groups.SizeOptions,
-    groups.CaseOptions,
-    groups.RootOptions,
-    groups.IslandOptions,
-    groups.ModuleOptions,
-    groups.CommunicatorOptions,
-    groups.CheckOptions,
-    groups.FormatOptions,
-    groups.ResumeOptions,
-):
+class MemoryFlags(groups.CaseOptions):
     """The options of ``cclmark memory``: of collectives, without options on times."""
+
+    without: ClassVar = (
+        groups.TimingOptions,
+        groups.LikeOptions,
+        groups.CountOptions,
+        groups.SamplingOptions,
+        groups.FaultOptions,
+        groups.ReferenceOptions,
+        groups.SoakOptions,
+        groups.ExplainOptions,
+    )
 
     operation: str = one_operation()
     begin: int = changed(

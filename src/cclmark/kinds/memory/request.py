@@ -8,8 +8,7 @@ from cclmark.base.errors import UsageError
 from cclmark.kinds.memory.command import MemoryFlags
 from cclmark.kinds.memory.kind import KIND
 from cclmark.launch.coordinator import Coordinator
-from cclmark.options.case_request import request_of, stem_of
-from cclmark.options.chosen_devices import wanted_of
+from cclmark.options.case_request import request_of, stem_of, wanted_of
 from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import record
 

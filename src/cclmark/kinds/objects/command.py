@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
@@ -12,7 +13,6 @@ from cclmark.options import groups
 from cclmark.options.command import OPERATION, Action, changed, command, option
 from cclmark.options.types import Parsed, Size, WholeNumber
 
-USUAL_FACTOR = 16.0
 USUAL_END_BYTES = 4 << 20
 _EXAMPLES = [
     ("cclmark torch objects", "All calls, with objects of 64 B to 4 MiB."),
@@ -46,6 +46,8 @@ class ObjectFlags(
 ):
     """The options of ``cclmark torch objects``."""
 
+    usual_factor: ClassVar = 16.0
+
     begin: int = changed(groups.SizeOptions, "begin", 64, shown="64")
     end: int | None = changed(
         groups.SizeOptions,
@@ -53,7 +55,7 @@ class ObjectFlags(
         type=Size(most=1 << 30),
         help="Largest size of a pickled object: 8, 128K, 4M, 1GiB [4M, or -b].",
     )
-    factor: float | None = changed(groups.SizeOptions, "factor", shown=f"{USUAL_FACTOR:g}")
+    factor: float | None = changed(groups.SizeOptions, "factor", shown="16")
     only: list[str] = option(
         "--only",
         title=OPERATION,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from cclmark.journal.schema import Settings, settings_without_sweep
-from cclmark.kinds.objects.command import USUAL_END_BYTES, USUAL_FACTOR, ObjectFlags
+from cclmark.kinds.check.request import checked_backend, devices_of_backend
+from cclmark.kinds.objects.command import USUAL_END_BYTES, ObjectFlags
 from cclmark.kinds.objects.kind import KIND
 from cclmark.kinds.objects.plan import OBJECT_CALLS, calls_of
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
-from cclmark.options.chosen_devices import checked_backend, devices_of_backend
 from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
 from cclmark.work.binding import Binding
@@ -34,9 +34,7 @@ def measure_objects(flags: ObjectFlags) -> int:
 
 def _measure(flags: ObjectFlags, coordinator: Coordinator) -> int:
     settings = _settings(flags, len(coordinator.devices.indices))
-    sizes = sweep(
-        settings.begin_bytes, settings.end_bytes, settings.step_bytes, settings.factor or 2.0
-    )
+    sizes = sweep(settings.begin_bytes, settings.end_bytes, settings.step_bytes, settings.factor)
     operations = flags.only or list(OBJECT_CALLS)
     backend = checked_backend(flags.backend, coordinator, "object calls")
     ranks = len(coordinator.devices.indices)
@@ -66,7 +64,7 @@ def _settings(flags: ObjectFlags, ranks: int) -> Settings:
         begin_bytes=flags.begin,
         end_bytes=max(flags.begin, USUAL_END_BYTES) if flags.end is None else flags.end,
         step_bytes=flags.step,
-        factor=0.0 if flags.step else flags.factor or USUAL_FACTOR,
+        factor=0.0 if flags.step else flags.factor or flags.usual_factor,
         precision=flags.precision_percent / 100,
         max_time_s=flags.max_time_s,
         check=flags.check,

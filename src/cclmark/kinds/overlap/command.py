@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import click
 
@@ -16,7 +17,6 @@ from cclmark.options.groups import (
 )
 
 USUAL_ROUNDS = 7
-USUAL_FACTOR = 4.0
 _EXAMPLES = [
     ("cclmark overlap", "all_reduce beside a matrix product, 1 MiB to 128 MiB."),
     (
@@ -31,24 +31,24 @@ _EXAMPLES = [
 
 
 @dataclass
-class OverlapFlags(
-    groups.SizeOptions,
-    groups.CaseOptions,
-    groups.RootOptions,
-    groups.ModuleOptions,
-    groups.CommunicatorOptions,
-    groups.ComputeOptions,
-    groups.VariedOptions,
-    groups.CheckOptions,
-    groups.ExplainOptions,
-    groups.FormatOptions,
-    groups.ResumeOptions,
-):
+class OverlapFlags(groups.CaseOptions, groups.ComputeOptions, groups.VariedOptions):
     """The options of ``cclmark overlap``, which measures round by round."""
+
+    usual_factor: ClassVar = 4.0
+    without: ClassVar = (
+        groups.IslandOptions,
+        groups.TimingOptions,
+        groups.LikeOptions,
+        groups.CountOptions,
+        groups.SamplingOptions,
+        groups.FaultOptions,
+        groups.ReferenceOptions,
+        groups.SoakOptions,
+    )
 
     operations: list[str] = several_operations(is_optional=True)
     begin: int = changed(groups.SizeOptions, "begin", 1 << 20, shown="1M")
-    factor: float | None = changed(groups.SizeOptions, "factor", shown=f"{USUAL_FACTOR:g}")
+    factor: float | None = changed(groups.SizeOptions, "factor", shown="4")
     vary: list[tuple[str, list[str]]] = changed(
         groups.VariedOptions,
         "vary",

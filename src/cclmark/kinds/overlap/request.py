@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cclmark.base.errors import UsageError
-from cclmark.kinds.overlap.command import USUAL_FACTOR, OverlapFlags
+from cclmark.kinds.overlap.command import OverlapFlags
 from cclmark.kinds.overlap.kind import KIND
 from cclmark.kinds.overlap.plan import overlaps_of
 from cclmark.launch.coordinator import Coordinator
-from cclmark.options.case_request import request_of, stem_of
-from cclmark.options.chosen_devices import wanted_of
+from cclmark.options.case_request import request_of, stem_of, wanted_of
 from cclmark.options.varied import check_settings, checked_variants, compute_of
 from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import record
@@ -32,8 +31,6 @@ def measure_overlap(flags: OverlapFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     operations = flags.operations or [_USUAL_OPERATION]
-    if flags.factor is None and not flags.step:
-        flags = replace(flags, factor=USUAL_FACTOR)
     return run_joined(
         wanted_of(flags), lambda coordinator: _measure(operations, flags, coordinator)
     )

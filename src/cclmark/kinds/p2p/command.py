@@ -352,13 +352,16 @@ class TransferRangeOptions:
 
 
 @dataclass
-class TransferFlags(
-    CopyOptions,
-    TransferRangeOptions,
-    groups.SamplingOptions,
-    groups.FaultOptions,
-    groups.ResumeOptions,
+class TransferOptions(
+    CopyOptions, TransferRangeOptions, groups.SamplingOptions, groups.FaultOptions
 ):
+    """The options of commands that measure copies. ``without``: the groups that one lacks."""
+
+    without: ClassVar[tuple[type[Any], ...]] = ()
+
+
+@dataclass
+class TransferFlags(TransferOptions, groups.ResumeOptions):
     """The options of ``cclmark p2p``."""
 
     shares: int = _option(

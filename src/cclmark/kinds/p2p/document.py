@@ -60,7 +60,14 @@ from cclmark.document.remarks import elements_text, planned_results, without_fig
 from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import TRANSFER_SAMPLES
 from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
-from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure, precision_text
+from cclmark.document.text import (
+    BYTES_PER_GB,
+    UNSETTLED,
+    UNSETTLED_NOTE,
+    US_PER_S,
+    figure,
+    precision_text,
+)
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Relation, Settings, TransferSummary
@@ -391,7 +398,10 @@ def _heat(
             for column, cell in enumerate(line)
             if cell is not None and _value(cell) is None and cell.result.status != "skipped"
         ],
-        meaning=[part for part in matrix.meaning.split("; ") if part],
+        meaning=[
+            *(part for part in matrix.meaning.split("; ") if part),
+            *([] if all(map(_is_settled, matrix.cells.values())) else [UNSETTLED_NOTE]),
+        ],
         reasons=_reasons(matrix, names),
         of_devices=True,
         is_detail=matrix.figure == "utilisation",
@@ -418,7 +428,11 @@ def _text(cell: MatrixCell | None, value: float | None, found: Deviation | None,
     if value is None:
         return cell.note or "?"
     mark = "" if found is None else f" {_DOWN}" if found.worse else f" {_UP}"
-    return f"{figure(value)}{mark:<{width}}"
+    return f"{'' if _is_settled(cell) else UNSETTLED}{figure(value)}{mark:<{width}}"
+
+
+def _is_settled(cell: MatrixCell) -> bool:
+    return cell.result.summary is None or cell.result.converged
 
 
 def _details(

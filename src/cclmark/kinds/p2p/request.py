@@ -10,22 +10,20 @@ from dataclasses import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.document.exporter import Exporter
-from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import ReferenceNotes, usual_references
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.schema import Settings, settings_without_sweep
 from cclmark.kinds.collective.request import instead_of_mpi, libraries_of_pairs, on_each_host
-from cclmark.kinds.p2p.command import CopyOptions, PcclFlags, TransferFlags, TransferRangeOptions
+from cclmark.kinds.p2p.command import PcclFlags, TransferFlags, TransferOptions
 from cclmark.kinds.p2p.formats import TransferPccl
 from cclmark.kinds.p2p.kind import KIND
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.placement import Placement, find_placement
 from cclmark.launch.request import Request
-from cclmark.options.chosen_libraries import with_mpirun
-from cclmark.options.command import part
-from cclmark.options.groups import CaseOptions, FaultOptions, SamplingOptions
-from cclmark.options.usual_references import usual_references
+from cclmark.options.case_request import with_mpirun
+from cclmark.options.groups import CaseOptions
 from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices, first_of, pick_devices, run_joined
 from cclmark.recording.recorder import record
@@ -215,7 +213,7 @@ def _say_what_is_ignored(flags: TransferFlags) -> None:
         print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
 
 
-def devices_of(flags: CopyOptions, launched: Placement | None) -> DeviceChoice:
+def devices_of(flags: TransferOptions, launched: Placement | None) -> DeviceChoice:
     """Returns the devices that the flags select. Raises UsageError, MissingError."""
     count = flags.count if launched is None else launched.processes
     if listed := flags.device_list:
@@ -226,7 +224,7 @@ def devices_of(flags: CopyOptions, launched: Placement | None) -> DeviceChoice:
     return pick_devices(flags.devices, count, falls_back=_falls_back(flags))
 
 
-def _falls_back(flags: CopyOptions) -> bool:
+def _falls_back(flags: TransferOptions) -> bool:
     """Whether the host is measured on a machine without accelerators.
 
     PCCL's program measures accelerators only, and its text does not distinguish them.
@@ -235,7 +233,7 @@ def _falls_back(flags: CopyOptions) -> bool:
 
 
 def is_together(
-    flags: CopyOptions,
+    flags: TransferOptions,
     runtime: str,
     transfers: Sequence[Transfer],
     *,
@@ -284,7 +282,9 @@ def _strikes(pair: tuple[int, int], transfer: Transfer) -> bool:
     return transfer.has_output and pair in flows
 
 
-def plans_of(flags: CopyOptions, devices: DeviceChoice, settings: Settings) -> list[TransferPlan]:
+def plans_of(
+    flags: TransferOptions, devices: DeviceChoice, settings: Settings
+) -> list[TransferPlan]:
     """Returns the plans that contain the transfers of the flags. Raises UsageError."""
     number = len(devices.indices)
     if flags.offset % ELEMENT_BYTES:
@@ -295,8 +295,7 @@ def plans_of(flags: CopyOptions, devices: DeviceChoice, settings: Settings) -> l
             f"--format pccl supports only matrices of pairs, not {','.join(scopes)}: use another "
             "format"
         )
-    ranges = part(flags, TransferRangeOptions)
-    sizes = _sizes(flags, ranges, settings)
+    sizes = _sizes(flags, settings)
     if number < 2 and set(scopes) - {"local", "host"}:
         raise UsageError(
             f"{', '.join(sorted(set(scopes) - {'local', 'host'}))}: a pair requires two devices, "
@@ -311,14 +310,14 @@ def plans_of(flags: CopyOptions, devices: DeviceChoice, settings: Settings) -> l
             "blocks": flags.blocks,
             "threads": flags.threads or 0,
             "offset_bytes": flags.offset,
-            "triangle": bool(ranges.triangle),
-            "local_too": bool(ranges.local_too),
-            "latency_method": ranges.latency_method,
+            "triangle": bool(flags.triangle),
+            "local_too": bool(flags.local_too),
+            "latency_method": flags.latency_method,
             "numa": ("near", "far") if "host" in scopes else ("near",),
         }
         return TransferPlan(**{**usual, **changes})  # type: ignore[arg-type]
 
-    if ranges.bench == "all":
+    if flags.bench == "all":
         return [
             plan(
                 measures=tuple(_MEASURES.values()),
@@ -327,8 +326,8 @@ def plans_of(flags: CopyOptions, devices: DeviceChoice, settings: Settings) -> l
                 kernels=KERNELS,
             )
         ]
-    if ranges.bench != "none":
-        direction = ranges.bench.removeprefix("p2p_")
+    if flags.bench != "none":
+        direction = flags.bench.removeprefix("p2p_")
         staged = not flags.per_device and devices.runtime != "host"
         if not staged:
             print(
@@ -354,9 +353,9 @@ def plans_of(flags: CopyOptions, devices: DeviceChoice, settings: Settings) -> l
     ]
 
 
-def _sizes(flags: CopyOptions, ranges: TransferRangeOptions, settings: Settings) -> list[int]:
-    least, most = ranges.least_elements, ranges.most_elements
-    if least is None and most is None and ranges.random_sizes > 1:
+def _sizes(flags: TransferOptions, settings: Settings) -> list[int]:
+    least, most = flags.least_elements, flags.most_elements
+    if least is None and most is None and flags.random_sizes > 1:
         if not isinstance(flags, PcclFlags):
             raise UsageError("-i requires -y and -x, the bounds of the random sizes")
         least = most = _PCCL_ELEMENTS
@@ -367,7 +366,7 @@ def _sizes(flags: CopyOptions, ranges: TransferRangeOptions, settings: Settings)
                 f"random sizes from {least} (-y) to {most} (-x): -y must not exceed -x"
             )
         return random_sizes(
-            ranges.random_sizes, least * ELEMENT_BYTES, most * ELEMENT_BYTES, flags.seed
+            flags.random_sizes, least * ELEMENT_BYTES, most * ELEMENT_BYTES, flags.seed
         )
     for size in (settings.begin_bytes, settings.end_bytes):
         if size % ELEMENT_BYTES:
@@ -376,28 +375,27 @@ def _sizes(flags: CopyOptions, ranges: TransferRangeOptions, settings: Settings)
     return list(dict.fromkeys(size // ELEMENT_BYTES * ELEMENT_BYTES for size in sizes))
 
 
-def settings_of(flags: CopyOptions, runtime: str) -> Settings:
+def settings_of(flags: TransferOptions, runtime: str) -> Settings:
     """Returns the settings of the flags. Raises UsageError."""
-    ranges, sampling = part(flags, TransferRangeOptions), part(flags, SamplingOptions)
     if flags.begin is not None:
         begin_bytes = flags.begin
-    elif ranges.elements is not None:
-        begin_bytes = ranges.elements * ELEMENT_BYTES
+    elif flags.elements is not None:
+        begin_bytes = flags.elements * ELEMENT_BYTES
     else:
         begin_bytes = _DEFAULT_BYTES.get(runtime, _DEFAULT_BYTES_OF_ACCELERATORS)
     return settings_without_sweep(
         "gated",
         flags.timeout_s,
         begin_bytes=begin_bytes,
-        end_bytes=begin_bytes if ranges.end is None else ranges.end,
-        factor=ranges.factor,
-        precision=sampling.precision_percent / 100,
-        max_time_s=sampling.max_time_s,
+        end_bytes=begin_bytes if flags.end is None else flags.end,
+        factor=flags.factor,
+        precision=flags.precision_percent / 100,
+        max_time_s=flags.max_time_s,
         iterations=flags.repeat,
         check=flags.verify,
         seed=flags.seed,
-        inject=list(part(flags, FaultOptions).inject),
-        triangle=bool(ranges.triangle),
+        inject=list(flags.inject),
+        triangle=bool(flags.triangle),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import click
 
@@ -23,20 +24,18 @@ _EXAMPLES = [
 
 
 @dataclass
-class PairFlags(
-    groups.SizeOptions,
-    groups.CaseOptions,
-    groups.CommunicatorOptions,
-    groups.TimingOptions,
-    groups.CountOptions,
-    groups.SamplingOptions,
-    groups.CheckOptions,
-    groups.FaultOptions,
-    groups.ExplainOptions,
-    groups.FormatOptions,
-    groups.ResumeOptions,
-):
+class PairFlags(groups.CaseOptions):
     """The options of ``cclmark pairs``, which measures both roots, and every case once."""
+
+    usual_factor: ClassVar = 4.0
+    without: ClassVar = (
+        groups.RootOptions,
+        groups.IslandOptions,
+        groups.ModuleOptions,
+        groups.LikeOptions,
+        groups.ReferenceOptions,
+        groups.SoakOptions,
+    )
 
     only: list[str] = option(
         "--only",

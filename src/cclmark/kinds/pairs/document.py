@@ -59,7 +59,7 @@ from cclmark.document.soundness import (
     of_statuses,
     of_what_ran,
 )
-from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
+from cclmark.document.text import BYTES_PER_GB, UNSETTLED, UNSETTLED_NOTE, US_PER_S, figure
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Summary
@@ -204,7 +204,10 @@ def _heat(
             for place, result in point.results.items()
             if place not in known and result.status != "skipped"
         ],
-        meaning=[_meaning_of(sweep.series.operation)],
+        meaning=[
+            _meaning_of(sweep.series.operation),
+            *([] if all(_is_settled(point, place) for place in known) else [UNSETTLED_NOTE]),
+        ],
         group=group,
         of_devices=True,
     )
@@ -221,11 +224,16 @@ def _time_us(summary: Summary) -> float:
 def _text(known: Mapping[Pair, float], point: PairPoint, place: Pair) -> str:
     """A figure, or why there is none: x on the diagonal, - if nothing was measured (yet)."""
     if place in known:
-        return figure(known[place])
+        return f"{'' if _is_settled(point, place) else UNSETTLED}{figure(known[place])}"
     if place[0] == place[1]:
         return "x"
     result = point.results.get(place)
     return "-" if result is None else _sign_of(result)
+
+
+def _is_settled(point: PairPoint, place: Pair) -> bool:
+    result = point.results.get(place)
+    return result is None or result.converged
 
 
 def _sign_of(result: CaseResult) -> str:

@@ -14,10 +14,17 @@ from cclmark.kinds.pairs.command import PairFlags
 from cclmark.kinds.pairs.kind import KIND
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
-from cclmark.options.case_request import check_faults, rounding_of, settings_of, sweep_of
-from cclmark.options.chosen_devices import wanted_of
-from cclmark.options.chosen_libraries import require_added_to_be_used, warnings_of, with_mpirun
-from cclmark.options.varied import check_config
+from cclmark.options.case_request import (
+    check_config,
+    check_faults,
+    require_added_to_be_used,
+    rounding_of,
+    settings_of,
+    sweep_of,
+    wanted_of,
+    warnings_of,
+    with_mpirun,
+)
 from cclmark.rank import locate
 from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import record
@@ -25,8 +32,6 @@ from cclmark.work.binding import Binding
 from cclmark.work.inject import Injection
 from cclmark.work.libraries import MPI
 from cclmark.work.operations import OPERATIONS, PAIR_OPERATIONS
-
-USUAL_FACTOR = 4.0  # sizes of a sweep: it is measured for every pair
 
 
 def measure_pairs(flags: PairFlags) -> int:
@@ -44,8 +49,10 @@ def _measure(flags: PairFlags, coordinator: Coordinator) -> int:
         raise UsageError(
             f"a pair requires two devices, but there is only {number}: see --devices and -g"
         )
+    settings = settings_of(flags, devices.runtime)
     settings = msgspec.structs.replace(
-        settings_of(flags, devices.runtime, USUAL_FACTOR, "throughput"),
+        settings,
+        timing="throughput" if settings.timing == "auto" else settings.timing,
         one_by_one=flags.one_by_one,
         bind=str(Binding.parse(flags.bind, number)),
     )

@@ -14,7 +14,7 @@ import msgspec
 
 from cclmark.base.errors import EXIT_MISSING, EXIT_OK, CclmarkError, MissingError, UsageError
 from cclmark.base.grouping import by_key
-from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import ReferenceNotes, usual_references
 from cclmark.document.report_kind import View
 from cclmark.document.text import clock_text
 from cclmark.kinds.registry import read_journal
@@ -41,8 +41,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice, choose_devices
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Outcome, Request
-from cclmark.options.chosen_libraries import unknown_library
-from cclmark.options.usual_references import usual_references
+from cclmark.options.case_request import unknown_library
 from cclmark.options.varied import compute_of, faults_of, rounds_of, step_settings, step_variants
 from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices, devices_here, run_joined

@@ -45,17 +45,20 @@ _EXAMPLES = [
 
 
 @dataclass
-class TuneFlags(
-    groups.SizeOptions,
-    groups.CaseOptions,
-    groups.RootOptions,
-    groups.IslandOptions,
-    groups.TimingOptions,
-    groups.CountOptions,
-    groups.SamplingOptions,
-    groups.ResumeOptions,
-):
+class TuneFlags(groups.CaseOptions):
     """The options of ``cclmark tune``."""
+
+    without: ClassVar = (
+        groups.ModuleOptions,
+        groups.CommunicatorOptions,
+        groups.LikeOptions,
+        groups.CheckOptions,
+        groups.FaultOptions,
+        groups.FormatOptions,
+        groups.ReferenceOptions,
+        groups.SoakOptions,
+        groups.ExplainOptions,
+    )
 
     rules: ClassVar[OptionRules] = (Excludes("settings", "app_changes", values=("yes",)),)
 

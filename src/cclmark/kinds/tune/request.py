@@ -45,12 +45,12 @@ from cclmark.kinds.tune.table_file import LIBRARIES
 from cclmark.kinds.tune.target import Target
 from cclmark.kinds.tune.tune_lines import tune_lines
 from cclmark.kinds.tune.tune_result import EnvironmentResult, RulesResult
-from cclmark.kinds.tune.tuning import EnvironmentTuning, RulesTuning, TuneRequest, check_directory
+from cclmark.kinds.tune.tuning import EnvironmentTuning, RulesTuning, TuneRequest
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome
-from cclmark.options.case_request import request_of
-from cclmark.options.chosen_devices import wanted_of
+from cclmark.options.case_request import request_of, wanted_of
 from cclmark.recording.joining import run_joined
+from cclmark.recording.output import write_files
 from cclmark.recording.recorder import Recorder
 from cclmark.recording.run_files import new_journal
 from cclmark.work.cases import Case
@@ -66,6 +66,7 @@ from cclmark.work.operations import count_for_size, size_for_count
 from cclmark.work.variants import DEFAULT
 
 _UNKNOWN_VERSION = ""
+_PROBE = ".writable"
 
 
 def require_candidates(ccl: str, operations: Sequence[str], only: Sequence[str]) -> None:
@@ -151,6 +152,18 @@ def _tune(flags: TuneFlags, coordinator: Coordinator, began_s: float) -> int:
     journal = tune.journal or new_journal(f"tune-{'-'.join(tune.cases)}")
     with _alone():
         return record_search(tune.request, earlier, journal, began_s, partial(_search, tune, start))
+
+
+def check_directory(directory: Path, *, resumes: bool) -> None:
+    """Raises UsageError unless the directory is new or empty, or a run in it is resumed."""
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"-O {directory} is not a directory")
+    if directory.is_dir() and any(directory.iterdir()) and not resumes:
+        raise UsageError(
+            f"-O {directory} is not empty: use a new directory, or --resume the journal of the run"
+        )
+    [probe] = write_files(directory, {_PROBE: ""})
+    probe.unlink()
 
 
 def _search(

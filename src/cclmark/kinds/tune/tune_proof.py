@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
-from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import Measuring, TrialTimes
 from cclmark.kinds.experiment.plan import PROOF, Trial
@@ -28,7 +26,7 @@ from cclmark.kinds.tune.prove import (
 from cclmark.kinds.tune.search import Rule, joined_rules
 from cclmark.kinds.tune.target import Choice, OperationPlan, Target
 from cclmark.kinds.tune.tune_result import OperationResult
-from cclmark.recording.atomic import write_whole
+from cclmark.recording.output import write_files
 from cclmark.work.cases import Case
 from cclmark.work.sizes import format_size
 from cclmark.work.variants import CONTROL, DEFAULT, Assignment, Variant
@@ -461,22 +459,3 @@ def _drop_without_effect(one: OperationResult) -> None:
 def _is_choice(explanation: Explanation, choice: Choice) -> bool:
     algorithm, protocol = explanation.algorithm.lower(), explanation.protocol.lower()
     return (algorithm, protocol) == (choice.algorithm, choice.protocol)
-
-
-def write_files(directory: Path, files: Mapping[str, str]) -> list[Path]:
-    """Writes the files, creating the directory. Raises UsageError, OutputError."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot create {directory}: {error.strerror}") from None
-    found = []
-    for name, text in files.items():
-        write_whole(directory / name, text.encode())
-        found.append(directory / name)
-    return found
-
-
-def remove_if_empty(directory: Path) -> None:
-    """Removes a directory, unless it contains files or was never created."""
-    with contextlib.suppress(OSError):
-        directory.rmdir()

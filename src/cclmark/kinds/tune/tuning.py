@@ -15,7 +15,7 @@ from cclmark.analysis.paired import CONTROL as CONTROL_NUMBER
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.analysis.paired import Batch, Cell, Times
 from cclmark.analysis.statistics import median
-from cclmark.base.errors import EXIT_OK, UsageError
+from cclmark.base.errors import EXIT_OK
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import EndedError, Measuring, ended
 from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
@@ -29,9 +29,7 @@ from cclmark.kinds.tune.tune_proof import (
     by_one_clock,
     calls_of,
     measured_rounds,
-    remove_if_empty,
     trials_of,
-    write_files,
 )
 from cclmark.kinds.tune.tune_result import (
     EnvironmentResult,
@@ -41,6 +39,7 @@ from cclmark.kinds.tune.tune_result import (
 )
 from cclmark.launch.request import Outcome, Request
 from cclmark.options.environment_file import shell_text
+from cclmark.recording.output import remove_if_empty, write_files
 from cclmark.work.cases import Case
 from cclmark.work.library_settings import find_setting, requires_new_processes
 from cclmark.work.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
@@ -106,7 +105,6 @@ class Budget:
 
 ENVIRONMENT_FILE = "environment.sh"
 _CANDIDATES = "candidates"
-_PROBE = ".writable"
 # Predictions were off by up to 44 % on 2 × H100: what is predicted to take so many times as long is
 # not measured.
 _HOPELESS = 2.5
@@ -476,18 +474,6 @@ def _choice_of(explanation: Explanation) -> Choice | None:
     if not algorithm or not protocol or "," in algorithm or "," in protocol:
         return None
     return Choice(algorithm, protocol, explanation.channels)
-
-
-def check_directory(directory: Path, *, resumes: bool) -> None:
-    """Raises UsageError unless the directory is new or empty, or a run in it is resumed."""
-    if directory.exists() and not directory.is_dir():
-        raise UsageError(f"-O {directory} is not a directory")
-    if directory.is_dir() and any(directory.iterdir()) and not resumes:
-        raise UsageError(
-            f"-O {directory} is not empty: use a new directory, or --resume the journal of the run"
-        )
-    [probe] = write_files(directory, {_PROBE: ""})
-    probe.unlink()
 
 
 class EnvironmentTuning(_Tuning[EnvironmentTarget, EnvironmentResult]):

@@ -1,0 +1,96 @@
+"""Fake libraries of vendors and the devices that they work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cclmark.work.operations import DTYPE_BYTES
+from fake_libraries import fake_library
+
+INTEGERS = frozenset({"int8", "uint8", "int32", "uint32", "int64", "uint64"})
+FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+SHORTS = frozenset({"int16", "uint16"})
+_FP8 = frozenset(name for name in DTYPE_BYTES if name.startswith("fp8"))
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A fake library, the fake runtime that it works on, and what it supports."""
+
+    ccl: str
+    runtime: str
+    directory: str
+    ccl_file: str
+    runtime_file: str
+    version: str
+    dtypes: frozenset[str] = INTEGERS | FLOATS
+    averages: bool = True
+    id_bytes: int = 128
+    flags: tuple[str, ...] = ()
+    runtime_name: str = ""  # in the variable, where it is not that of the runtime
+
+    @property
+    def ccl_variable(self) -> str:
+        return f"CCLMARK_{self.ccl.upper().replace('-', '_')}_LIBRARY"
+
+    @property
+    def runtime_variable(self) -> str:
+        return f"CCLMARK_{(self.runtime_name or self.runtime).upper()}_LIBRARY"
+
+    def file(self, variant: str = "") -> Path:
+        """The library; ``variant``: "old" has no optional functions, "bare" lacks others too."""
+        return fake_library(f"{self.directory}/{self.ccl_file}").parent / variant / self.ccl_file
+
+    def env(self, variant: str = "", ccl: Path | None = None, **extra: str) -> dict[str, str]:
+        """The environment in which both are found."""
+        file = ccl or self.file(variant)
+        found = {self.ccl_variable: str(file)}
+        if self.runtime_file:
+            found[self.runtime_variable] = str(self.file().parent / self.runtime_file)
+        return found | extra
+
+    def devices(self, ranks: int) -> str:
+        return f"host:{ranks}" if self.runtime == "host" else f"{self.runtime}:0-{ranks - 1}"
+
+
+RCCL = Vendor(
+    *("rccl", "hip", "hip", "librccl.so.1", "libamdhip64.so.6", "2.28.3"),
+    INTEGERS | FLOATS | _FP8,
+)
+MACA = Vendor("maca-mccl", "maca", "maca", "libmccl.so", "libmcruntime.so", "2.16.5")
+MUSA = Vendor("musa-mccl", "musa", "musa", "libmccl.so.2", "libmusart.so", "2.11.4")
+ECCL = Vendor("eccl", "tops", "tops", "libeccl.so", "libtopsrt.so", "3.1.0")
+SHIM, DUCCL, PCCL = (
+    Vendor(name, "cudart", "cudart", "libnccl.so", "libcudart.so", "2.18.5")
+    for name in ("ixccl", "duccl", "pccl")
+)
+SUNRISE = Vendor(
+    *("sunrise-pccl", "tang", "tang", "libpccl.so", "libtangrt_shared.so", "1.1.0"),
+    flags=("--allow-unverified",),
+)
+# Libraries whose interface is not NCCL's.
+CNCL = Vendor(
+    *("cncl", "cnrt", "cnrt", "libcncl.so", "libcnrt.so", "1.25.0"),
+    *(INTEGERS | SHORTS | (FLOATS - {"float64"}), False, 136),
+)
+BKCL = Vendor(
+    *("bkcl", "cudart", "cudart", "libbkcl.so", "libcudart.so", "unknown"),
+    *(FLOATS | {"uint8", "int32", "int64"}, False, 4096, ("--allow-unverified",)),
+)
+ONECCL = Vendor(
+    *("oneccl", "host", "host", "libccl.so.2", "", "2022.2.0"), INTEGERS | FLOATS, False, 4096
+)
+VENDORS = (RCCL, MACA, MUSA, ECCL, SHIM, DUCCL, PCCL, CNCL, BKCL, ONECCL)
+# One of each build of the fakes: the vendors of the shim differ in their names.
+SHAPES = tuple(vendor for vendor in VENDORS if vendor not in (DUCCL, PCCL))
+
+
+def by_name(vendor: Vendor) -> str:
+    return vendor.ccl
+
+
+def measure(cclmark, vendor: Vendor, *arguments: str, env=None, code: int = 0, ranks: int = 3):
+    """A run with all devices of a vendor's library."""
+    devices = ("--devices", vendor.devices(ranks), "--ccl", vendor.ccl, "-n", "2", "-w", "1")
+    return cclmark(*arguments, *devices, *vendor.flags, env=env or vendor.env(), code=code)
