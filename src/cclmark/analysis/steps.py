@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from cclmark.analysis.statistics import median, median_interval
-from cclmark.journal.schema import ProcessTimeline, Profile, ProfileProcess
+from cclmark.journal.schema import ProcessTimeline, Profile
 from cclmark.work.profiled import PLUG_IN
 
 _KINETO, _EXECUTION_TRACE = "kineto", "execution-trace"
@@ -153,17 +153,13 @@ def _of_older(profile: Profile) -> StepFigures:
     sent = [one.step_communication_s for one in known if one.step_communication_s is not None]
     return StepFigures(
         steps=max(one.steps for one in known),
-        step_s=max(map(_step_of, known)),
+        step_s=max(one.step_s or 0.0 for one in known),
         communication_s=min(sent, default=None),
         reason=(
             "compute, exposed, idle and hidden are unknown: an older cclmark, which did not store "
             "single steps, wrote the journal"
         ),
     )
-
-
-def _step_of(process: ProfileProcess) -> float:
-    return process.step_s or 0.0
 
 
 def _why_no_steps(profile: Profile) -> str:

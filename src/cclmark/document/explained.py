@@ -106,7 +106,7 @@ def title_and_sources(
 ) -> tuple[str, str]:
     """Returns the operation with its library, and the sources of the explanations."""
     case = entries[0][0]
-    sources = {_source(one) for _, placed in entries for one in placed.values()}
+    sources = {_SOURCES.get(one.source, "") for _, placed in entries for one in placed.values()}
     dtype = case.dtype if moves_data(case.operation) else ""
     title = " ".join(filter(None, (case.operation, dtype, case.reduction)))
     if case.root and with_root:
@@ -150,10 +150,6 @@ def _choice(one: Explanation) -> str:
     rule = f"by {plain(one.rule)}" if one.rule else ""
     registered = _REGISTERED.get(one.registered, "")
     return ", ".join(filter(None, (plain(how), channels, registered, rule)))
-
-
-def _source(one: Explanation) -> str:
-    return _SOURCES.get(one.source, "")
 
 
 def _remarks(entries: Sequence[tuple[Case, _Placed]]) -> list[str]:

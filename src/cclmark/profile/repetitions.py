@@ -229,7 +229,7 @@ def choose_repetition(
     communication = [one for one, _ in calls]
     begin = max(offsets.values(), default=0)
     end = min((offsets[one] + period.repeats for one, (_, period) in own.items()), default=0)
-    known = [_known(times, range(begin, end)) for times in (steps, communication)]
+    known = [set(range(begin, end)).intersection(*times) for times in (steps, communication)]
     usable = set.intersection(*([one for one in known if one] or [set()]))
     if not usable:
         return Chosen([None if one is None else one.repeats // 2 for one in periods])
@@ -368,17 +368,8 @@ def _keys(process: ObservedProcess, period: Period) -> Iterator[tuple[_Key, int]
             operation = operations[call.operation]
             yield (operation.group, operation.operation, call.sequence), number
     if has_messages:
-        yield from _messages(process, period)
-
-
-def _messages(process: ObservedProcess, period: Period) -> Iterator[tuple[_Key, int]]:
-    for key, place in messages_of(process, period):
-        yield key, place // period.calls
-
-
-def _known(times: Sequence[_Times], common: range) -> set[int]:
-    """The repetitions whose times are known in all processes."""
-    return set(common).intersection(*times)
+        for key, place in messages_of(process, period):
+            yield key, place // period.calls
 
 
 def _distances(times: Sequence[_Times], known: Collection[int]) -> dict[int, float]:
