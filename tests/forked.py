@@ -196,9 +196,10 @@ def import_all(modules: Sequence[str]) -> None:
     """Every module of the program but its entry, where what it needs is installed, and others."""
     import cclmark
     import cclmark_importers
+    import cclmark_serve
     import cclmark_training
 
-    packages = (cclmark, cclmark_importers, cclmark_training)
+    packages = (cclmark, cclmark_importers, cclmark_serve, cclmark_training)
     for found in chain.from_iterable(
         pkgutil.walk_packages(one.__path__, f"{one.__name__}.") for one in packages
     ):

@@ -33,7 +33,7 @@ def test_a_class_name_has_one_meaning():
 
 def test_a_module_name_occurs_once_except_for_those_of_rooms_and_commands():
     """Rooms and commands have files of the same names."""
-    rooms = {SOURCE / name for name in ("comparison", "history", "serve", "suites")}
+    rooms = {SOURCE / name for name in ("comparison", "history", "suites")}
     rooms |= {path.parent for name in ("kinds", "cli") for path in (SOURCE / name).glob("*/*.py")}
     others = (path for path in MODULES if path.parent not in rooms)
     assert repeated((path.name, path) for path in others) == {}

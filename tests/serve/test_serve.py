@@ -24,9 +24,9 @@ from starlette.testclient import TestClient
 from cclmark.document.reference_notes import no_references
 from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
-from cclmark.serve.app import make_app, names_of
-from cclmark.serve.guard import AccessRules
-from cclmark.serve.parameters import MOST_TOGETHER
+from cclmark_serve.app import make_app, names_of
+from cclmark_serve.guard import AccessRules
+from cclmark_serve.parameters import MOST_TOGETHER
 from examples import examples
 from patience import scaled
 from samples import edited, with_header
@@ -583,7 +583,7 @@ class TestHostileJournals:
         def fails(runs, **options):
             raise ZeroDivisionError("a journal from anywhere")
 
-        monkeypatch.setattr("cclmark.serve.app.page_of", fails)
+        monkeypatch.setattr("cclmark_serve.app.page_of", fails)
         answer = client.get(f"/run?run={run}")
         assert answer.status_code == 422
         assert "its content is inconsistent (ZeroDivisionError" in text_of(answer)
@@ -598,7 +598,7 @@ def test_the_room_knows_nothing_of_how_runs_are_made():
         "cclmark.cli",
     )
     code = (
-        f"import sys, cclmark.serve.app; print([m for m in sys.modules if m.startswith({rooms})])"
+        f"import sys, cclmark_serve.app; print([m for m in sys.modules if m.startswith({rooms})])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "[]\n"
@@ -609,8 +609,8 @@ class TestSlowClients:
     def port(self, monkeypatch):
         """A server that gives each request half a second to arrive."""
         uvicorn = pytest.importorskip("uvicorn")
-        from cclmark.cli.serve import run as serving
-        from cclmark.serve import guard as deadline
+        from cclmark_serve import guard as deadline
+        from cclmark_serve import run as serving
 
         monkeypatch.setattr(deadline, "REQUEST_S", 0.5)
 

@@ -173,7 +173,7 @@ COMMANDS = {
         "Keep runs in a database: list them, print them again, show changes.",
     ),
     "serve": Entry(
-        "cclmark.cli.serve",
+        "cclmark_serve",
         "serve_command",
         "Show the history in a browser: runs, reports, overlays, comparisons, trends.",
         run="run.serve_history",

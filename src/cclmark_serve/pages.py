@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, Response
 from cclmark import __version__
 from cclmark.base.printable import plain
 from cclmark.document.page.page import Page, page_style, policy_of, render, source_hash
-from cclmark.serve.parameters import address
+from cclmark_serve.parameters import address
 
 _DARK = re.compile(r':root\[data-theme="dark"\] (\{.*?\})', re.DOTALL)
 

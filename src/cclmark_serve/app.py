@@ -50,9 +50,9 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.page_journals import stem_of
 from cclmark.report.exports import export_content
 from cclmark.report.run_page import page_of
-from cclmark.serve.guard import AccessRules, Guard
-from cclmark.serve.pages import file_response, html, message_response, report_response
-from cclmark.serve.parameters import (
+from cclmark_serve.guard import AccessRules, Guard
+from cclmark_serve.pages import file_response, html, message_response, report_response
+from cclmark_serve.parameters import (
     MOST_TOGETHER,
     RefusalError,
     address,

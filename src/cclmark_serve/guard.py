@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cclmark.serve.pages import message_response, policy
+from cclmark_serve.pages import message_response, policy
 
 REQUEST_S = 10.0
 

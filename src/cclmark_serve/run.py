@@ -19,13 +19,13 @@ from urllib.parse import quote
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.base.printable import plain
 from cclmark.base.signals import on_ending_signals
-from cclmark.cli.serve.command import ServeFlags
 from cclmark.document.reference_notes import usual_references
 from cclmark.history.database import default_path
 from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
 from cclmark.recording.standard_output import say
 from cclmark.references.reference import Reference
+from cclmark_serve.command import ServeFlags
 
 if TYPE_CHECKING:
     import uvicorn
@@ -46,8 +46,8 @@ def serve_history(flags: ServeFlags) -> NoReturn:
     try:
         import uvicorn  # noqa: F401 - before anything is opened
 
-        from cclmark.serve.app import make_app
-        from cclmark.serve.guard import AccessRules
+        from cclmark_serve.app import make_app
+        from cclmark_serve.guard import AccessRules
     except ModuleNotFoundError as error:
         _lacking(error)
     token, host = _token(flags.token_file), flags.host
@@ -88,7 +88,7 @@ def config_of(app: ASGIApp) -> uvicorn.Config:
     """Returns the configuration of the server: requests have a deadline, and nothing is logged."""
     import uvicorn
 
-    from cclmark.serve.guard import DeadlineProtocol
+    from cclmark_serve.guard import DeadlineProtocol
 
     return uvicorn.Config(
         app,
