@@ -208,15 +208,16 @@ def judged(table, *, rounds=10, budget=None, first_size=0):
 
 
 def searched(table, budget=None):
-    """The result of a search in the table."""
-    steps = search(SPACE, FIRST, len(SIZES), budget)
-    times = None
+    """The result of a search in the table, which ends before it measures more cells than that."""
+    steps = search(SPACE, FIRST, len(SIZES))
+    times, cells = None, 0
     while True:
         try:
             batch = steps.send(times)
         except StopIteration as end:
             return end.value
-        times = table.times(batch.cells)
+        cells += len(batch.cells)
+        times = None if budget is not None and cells > budget else table.times(batch.cells)
 
 
 def proof_rounds(table, rules, rounds):

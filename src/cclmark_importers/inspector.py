@@ -15,6 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from cclmark.base.errors import UsageError
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.profile.observed import NUMBER_LIMIT, ObservedCall, ObservedGroup, ObservedProcess
 from cclmark.work.operations import OPERATIONS
@@ -195,10 +196,7 @@ def _by_rank(operations: Sequence[_Operation], name: str) -> dict[int, list[_Ope
             f"{name}: this process has several ranks and several communicators, so that the "
             "communicators of a rank are unknown: profile with one process for each device"
         )
-    found: dict[int, list[_Operation]] = {}
-    for one in operations:
-        found.setdefault(one.communicator.rank, []).append(one)
-    return found
+    return by_key((one.communicator.rank, one) for one in operations)
 
 
 def _process(

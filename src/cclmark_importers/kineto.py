@@ -19,8 +19,8 @@ import msgspec
 from cclmark.analysis.steps import ON_DEVICE, is_communication, is_host_compute
 from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
-from cclmark.profile.intervals import Interval, union_of
 from cclmark.profile.observed import ObservedGroup, ObservedProcess
+from cclmark.work.intervals import Interval, union_of
 from cclmark_importers.trace_calls import (
     NO_OPERATIONS,
     TorchCalls,

@@ -7,6 +7,7 @@ from typing import cast
 
 from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import StepRun, slowest_of
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
 from cclmark.document.chart_model import ChartCurve, Lines
@@ -355,10 +356,7 @@ def loss_lines(summaries: Sequence[TrainingSummary]) -> list[str]:
 
 def remarks_of(summaries: Sequence[TrainingSummary]) -> list[str]:
     """What failed, is unknown, or was not measured precisely."""
-    found: dict[str, list[str]] = {}
-    for one in summaries:
-        for text in _remarks(one):
-            found.setdefault(text, []).append(name_of(one))
+    found = by_key((text, name_of(one)) for one in summaries for text in _remarks(one))
     lines = []
     for text, names in found.items():
         where = f": {', '.join(names)}" if len(names) < len(summaries) else ""

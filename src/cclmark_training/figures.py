@@ -9,6 +9,7 @@ from cclmark.analysis.paired import LEAST_COMPARED_ROUNDS, Rounds
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 from cclmark.analysis.statistics import median
 from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
+from cclmark.base.grouping import by_key
 from cclmark.journal.schema import DeviceDescription
 from cclmark.work.variants import Variant
 from cclmark_training.choices import PRODUCT_BYTES
@@ -223,9 +224,7 @@ def summaries_of(
     results: Iterable[TrainingResult], devices: Sequence[DeviceDescription]
 ) -> list[TrainingSummary]:
     """A summary for each variant, in the order of the plan; the first is the default."""
-    listed: dict[Variant, list[TrainingResult]] = {}
-    for result in results:
-        listed.setdefault(result.training.variant, []).append(result)
+    listed = by_key((result.training.variant, result) for result in results)
     if not listed:
         return []
     by_variant = {variant: Rounds(own, _step_of) for variant, own in listed.items()}

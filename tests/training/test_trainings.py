@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.steps import length, merged, outside
 from cclmark.base.errors import UsageError
 from cclmark.document.naming import NamedRun
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceDescription, Header, Machine
 from cclmark.report.exports import replayed
 from cclmark.report.run_page import sections_of
+from cclmark.work.intervals import length_of, union_of, without
 from cclmark.work.models import MODELS, find_model
 from cclmark.work.outline import outline_of
 from cclmark.work.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
@@ -367,11 +367,11 @@ class TestTimeline:
             return any(begin <= moment < end for begin, end in spans)
 
         moments = range(90)
-        united = merged(some)
-        assert length(united) == sum(at(some, moment) for moment in moments)
+        united = union_of(some)
+        assert length_of(united) == sum(at(some, moment) for moment in moments)
         assert all(one[1] < other[0] for one, other in itertools.pairwise(united))
         alone = sum(at(some, one) and not at(others, one) for one in moments)
-        assert outside(united, merged(others)) == alone
+        assert length_of(without(united, union_of(others))) == alone
 
 
 class TestFigures:

@@ -1,6 +1,6 @@
 """From samples to figures and findings: pure functions of values, which read and write nothing.
 
-Imports: explain, journal, work.
+Imports: base, explain, journal, work.
 
 - Times: ``statistics.py`` (order statistics), ``summary.py`` (the figures of a case, and which one
   is judged), ``stopping.py`` (end of warm-up and sampling).

@@ -10,6 +10,7 @@ import msgspec
 
 from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import largest_launch_bound
+from cclmark.base.grouping import by_key
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Summary
 from cclmark.work.cases import Case
@@ -67,23 +68,22 @@ def is_staged(result: CaseResult) -> bool:
 
 def settled(results: Sequence[CaseResult]) -> list[CaseResult]:
     """For each case, the cycle with the median time of all cycles with figures, in their order."""
-    cycles: dict[Case, list[tuple[float, int]]] = {}
-    for place, result in enumerate(results):
-        if result.summary is not None and result.status != "wrong":
-            cycles.setdefault(result.case, []).append((result.summary.time_s, place))
+    cycles = by_key(
+        (result.case, (result.summary.time_s, place))
+        for place, result in enumerate(results)
+        if result.summary is not None and result.status != "wrong"
+    )
     return [results[sorted(found)[(len(found) - 1) // 2][1]] for found in cycles.values()]
 
 
 def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
     """One entry per operation, library and number of ranks, in the order of the run."""
     entries = []
-    by_key: dict[tuple[str, str, int], list[CaseResult]] = {}
-    for one in settled(results):
-        by_key.setdefault(_key(one), []).append(one)
+    of_key = by_key((_key(one), one) for one in settled(results))
     keys = dict.fromkeys(_key(one) for one in results)
     libraries, counts = ({key[part] for key in keys} for part in (1, 2))
     for key in keys:
-        own = measured(by_key.get(key, []))
+        own = measured(of_key.get(key, []))
         if not own:
             continue
         plain = [pair for pair in own if not is_staged(pair[0])] or own

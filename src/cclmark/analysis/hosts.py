@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cclmark.base.grouping import by_key
 from cclmark.journal.schema import DeviceDescription, HostDescription
 from cclmark.work.sizes import in_ranges
 
@@ -49,9 +50,7 @@ def unlike_devices(devices: Sequence[DeviceDescription]) -> list[str]:
     found = []
     own = [device for device in devices if device.runtime != "host"]
     for what, value_of in _OF_DEVICES.items():
-        values: dict[str, list[int]] = {}
-        for device in own:
-            values.setdefault(value_of(device), []).append(device.rank)
+        values = by_key((value_of(device), device.rank) for device in own)
         # An unknown value is no difference.
         if len(values) > 1 and "" not in values:
             parts = [f"{value} of ranks {in_ranges(ranks)}" for value, ranks in values.items()]
@@ -60,9 +59,7 @@ def unlike_devices(devices: Sequence[DeviceDescription]) -> list[str]:
 
 
 def _split(what: str, hosts: Sequence[HostDescription], values_of: Sequence[str]) -> list[str]:
-    values: dict[str, list[int]] = {}
-    for number, value in enumerate(values_of):
-        values.setdefault(value, []).append(number)
+    values = by_key((value, number) for number, value in enumerate(values_of))
     if len(values) == 1:
         return []
     parts = [f"{value or 'none'} on {_named(hosts, numbers)}" for value, numbers in values.items()]

@@ -6,12 +6,12 @@ Also communication and compute on the timeline of profiled steps: what of one th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from cclmark.analysis.statistics import median, median_interval
-from cclmark.journal.schema import ProcessTimeline, Profile, ProfileProcess
+from cclmark.journal.schema import ProcessTimeline, Profile
 from cclmark.work.profiled import PLUG_IN
 
 _KINETO, _EXECUTION_TRACE = "kineto", "execution-trace"
@@ -153,17 +153,13 @@ def _of_older(profile: Profile) -> StepFigures:
     sent = [one.step_communication_s for one in known if one.step_communication_s is not None]
     return StepFigures(
         steps=max(one.steps for one in known),
-        step_s=max(map(_step_of, known)),
+        step_s=max(one.step_s or 0.0 for one in known),
         communication_s=min(sent, default=None),
         reason=(
             "compute, exposed, idle and hidden are unknown: an older cclmark, which did not store "
             "single steps, wrote the journal"
         ),
     )
-
-
-def _step_of(process: ProfileProcess) -> float:
-    return process.step_s or 0.0
 
 
 def _why_no_steps(profile: Profile) -> str:
@@ -187,8 +183,6 @@ def _why_unknown(profile: Profile, parts: ProcessTimeline | None) -> str:
     return f"{unknown}the source contains no compute; {_IMPORT_A_TRACE}"
 
 
-#: Begin and end.
-Span = tuple[float, float]
 #: The categories of a trace of torch.profiler that are work of the device.
 ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 # Kernels of communication libraries. The profiler has no other mark of them.
@@ -208,40 +202,3 @@ def is_communication(category: str, name: str) -> bool:
 def is_host_compute(category: str, name: str) -> bool:
     """Whether an event is compute where the host is the device: an operator of torch."""
     return category == "cpu_op" and name.startswith("aten::")
-
-
-def merged(spans: Iterable[Span]) -> list[Span]:
-    """The union of spans, in order and disjoint."""
-    found: list[Span] = []
-    for begin, end in sorted(spans):
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((begin, end))
-    return found
-
-
-def clipped(spans: Iterable[Span], window: Span) -> list[Span]:
-    """The parts of spans within a window."""
-    begin, end = window
-    return [
-        (max(one[0], begin), min(one[1], end)) for one in spans if one[0] < end and one[1] > begin
-    ]
-
-
-def length(spans: Sequence[Span]) -> float:
-    """The total length of disjoint spans."""
-    return sum(end - begin for begin, end in spans)
-
-
-def outside(spans: Sequence[Span], others: Sequence[Span]) -> float:
-    """The length of ``spans`` in which none of ``others`` runs; each sorted and disjoint."""
-    covered, place = 0.0, 0
-    for begin, end in spans:
-        while place < len(others) and others[place][1] <= begin:
-            place += 1
-        number = place
-        while number < len(others) and others[number][0] < end:
-            covered += min(end, others[number][1]) - max(begin, others[number][0])
-            number += 1
-    return length(spans) - covered

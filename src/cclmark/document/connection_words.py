@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cclmark.analysis.links import path_warnings
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import counted
@@ -128,9 +129,7 @@ def ring_text(ring: Ring) -> str:
 
 def tree_text(tree: Tree) -> str:
     """The children of each rank and the channels: ``0 ← 1; 1 ← 2, 3 (12 channels)``."""
-    children: dict[int, list[int]] = {}
-    for rank, parent in enumerate(tree.parents):
-        children.setdefault(parent, []).append(rank)
+    children = by_key((parent, rank) for rank, parent in enumerate(tree.parents))
     shown = [
         f"{parent} ← {', '.join(map(str, below))}"
         for parent, below in children.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Table
 from cclmark.document.text import counted
@@ -96,7 +97,7 @@ def title_and_sources(
 ) -> tuple[str, str]:
     """Returns the operation with its library, and the sources of the explanations."""
     case = entries[0][0]
-    sources = {_source(one) for _, placed in entries for one in placed.values()}
+    sources = {_SOURCES.get(one.source, "") for _, placed in entries for one in placed.values()}
     dtype = case.dtype if moves_data(case.operation) else ""
     title = " ".join(filter(None, (case.operation, dtype, case.reduction)))
     if case.root and with_root:
@@ -118,12 +119,10 @@ def choices_of(sizes: Entries) -> Choices:
 
 
 def _rows(first: Case, last: Case, placed: _Placed) -> list[tuple[str, str]]:
-    sizes = format_size(first.size_bytes) if moves_data(first.operation) else "-"
+    sizes = first.size_words()
     if first.size_bytes != last.size_bytes:
         sizes += f" – {format_size(last.size_bytes)}"
-    by_choice: dict[str, list[str]] = {}
-    for placement, one in placed.items():
-        by_choice.setdefault(_choice(one), []).append(placement)
+    by_choice = by_key((_choice(one), placement) for placement, one in placed.items())
     if len(by_choice) == 1:
         return [(sizes, next(iter(by_choice)))]
     return [(sizes, f"{choice}, {' and '.join(names)}") for choice, names in by_choice.items()]
@@ -144,17 +143,14 @@ def _choice(one: Explanation) -> str:
     return ", ".join(filter(None, (plain(how), channels, registered, rule)))
 
 
-def _source(one: Explanation) -> str:
-    return _SOURCES.get(one.source, "")
-
-
 def _remarks(entries: Sequence[tuple[Case, _Placed]]) -> list[str]:
     """The reasons of explanations, each with the sizes that it is about."""
-    sizes: dict[str, list[int]] = {}
-    for case, placed in entries:
-        for one in placed.values():
-            if one.reason and one.source != "unknown":
-                sizes.setdefault(one.reason, []).append(case.size_bytes)
+    sizes = by_key(
+        (one.reason, case.size_bytes)
+        for case, placed in entries
+        for one in placed.values()
+        if one.reason and one.source != "unknown"
+    )
     lines = []
     for reason, of in sizes.items():
         where = format_size(min(of))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from cclmark.base.grouping import by_key
 from cclmark.document.insight_words import listed
 from cclmark.document.paint import Paint
 from cclmark.document.text import counted, filled
@@ -144,10 +145,9 @@ def binding_lines(header: Header) -> list[str]:
     """Returns a line with the requested binding and each rank's processors; none if unbound."""
     if not header.settings.bind:
         return []
-    ranks_on: dict[str, list[int]] = {}
-    for device in header.devices:
-        if device.processors:
-            ranks_on.setdefault(device.processors, []).append(device.rank)
+    ranks_on = by_key(
+        (device.processors, device.rank) for device in header.devices if device.processors
+    )
     parts = [
         f"rank{'s' * (len(ranks) > 1)} {in_ranges(sorted(ranks))} → {processors}"
         for processors, ranks in list(ranks_on.items())[:_MOST_BINDINGS]
@@ -229,11 +229,6 @@ _OWN = "the median over samples of the slowest rank unless the method says other
 Definitions = Mapping[str, list[str]]
 
 
-def tool_of(header: Header) -> str:
-    """Returns the tool that measured a run, with its version if it is another tool."""
-    return "cclmark" if header.imported is None else header.imported.source
-
-
 def definition_of(header: Header) -> str:
     """Returns the definition of a run's times in words; empty if the journal has none."""
     return _OWN if header.imported is None else header.imported.figure
@@ -241,13 +236,12 @@ def definition_of(header: Header) -> str:
 
 def definitions_of(headers: Iterable[Header]) -> Definitions:
     """Returns the tools by definition. Runs without a definition are left out."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, dict[str, None]] = {}
     for header in headers:
         if definition := definition_of(header):
-            tools = found.setdefault(definition, [])
-            if (tool := tool_of(header)) not in tools:
-                tools.append(tool)
-    return found
+            tool = "cclmark" if header.imported is None else header.imported.source
+            found.setdefault(definition, {})[tool] = None
+    return {definition: [*tools] for definition, tools in found.items()}
 
 
 def definition_lines(definitions: Definitions) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, wrong_flows
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.device_labels import device_labels, of_several_kinds
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, figure
@@ -218,9 +219,9 @@ class MatrixCollector:
             return []
         if not self._is_across_hosts:
             return self._matrices_of(results)
-        by_series: dict[Transfer, list[TransferResult]] = {}
-        for result in sorted(results, key=lambda one: one.index):
-            by_series.setdefault(series_of(result), []).append(result)
+        by_series = by_key(
+            (series_of(result), result) for result in sorted(results, key=lambda one: one.index)
+        )
         matrices = [matrix for own in by_series.values() for matrix in self._matrices_of(own)]
         within = [one for one in matrices if not one.series.ccl]
         between = [one for one in matrices if one.series.ccl]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.links import link_limit
+from cclmark.base.grouping import by_key
 from cclmark.document.blocks import Table, without_empty_columns
 from cclmark.document.head import definitions_of
 from cclmark.document.naming import NamedRun
@@ -117,9 +118,9 @@ def _users(of: Mapping[str, Sequence[str]], runs: int) -> str:
     """Returns the operations, with the names of their runs if there are several runs."""
     if runs == 1:
         return ", ".join(of)
-    by_runs: dict[str, list[str]] = {}
-    for operation, names in of.items():
-        by_runs.setdefault(_some(list(dict.fromkeys(names))), []).append(operation)
+    by_runs = by_key(
+        (_some(list(dict.fromkeys(names))), operation) for operation, names in of.items()
+    )
     return "; ".join(f"{', '.join(words)} ({names})" for names, words in by_runs.items())
 
 

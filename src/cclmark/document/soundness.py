@@ -13,13 +13,7 @@ from cclmark.analysis.outliers import times_mean_little
 from cclmark.analysis.summary import converged
 from cclmark.base.errors import EXIT_INTERRUPTED
 from cclmark.document.blocks import Evidence, Finding, Severity
-from cclmark.document.insight_words import (
-    MOST_NAMED,
-    amount,
-    described,
-    first_line,
-    listed,
-)
+from cclmark.document.insight_words import MOST_NAMED, amount, described, first_line, listed
 from cclmark.document.remarks import ending, left_out, planned_results, problems, unsettled_text
 from cclmark.document.text import precision_text
 from cclmark.journal.item_results import CaseResult, Result, TransferResult

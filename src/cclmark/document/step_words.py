@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from cclmark.analysis.steps import StepFigures, StepRun
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.fields import Field
 
@@ -102,10 +103,11 @@ def step_notes(one: StepFigures) -> list[str]:
 
 def notes_of_steps(named: Sequence[tuple[str, StepRun]]) -> list[str]:
     """The notes of several runs, each once, with the runs to which it applies."""
-    found: dict[str, list[str]] = {}
-    for name, one in named:
-        for note in step_notes(one.figures):
-            found.setdefault(note, []).append(f"{name}: {one.variant}" if one.variant else name)
+    found = by_key(
+        (note, f"{name}: {one.variant}" if one.variant else name)
+        for name, one in named
+        for note in step_notes(one.figures)
+    )
     return [
         plain(f"{', '.join(names)}: {note}." if len(named) > 1 else f"{_sentence(note)}.")
         for note, names in found.items()

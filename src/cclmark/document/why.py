@@ -9,7 +9,6 @@ from cclmark.document.blocks import Table
 from cclmark.document.text import format_time_us
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Explanation
-from cclmark.work.operations import moves_data
 from cclmark.work.sizes import format_size
 
 _MOST_OFF = 0.20  # of a prediction, before it is reported
@@ -80,7 +79,7 @@ def _row(result: CaseResult, names: Sequence[str]) -> list[str]:
     predicted_s = _explained(result).predicted_s
     off = _off(result)
     cells = [
-        format_size(result.case.size_bytes) if moves_data(result.case.operation) else "-",
+        result.case.size_words(),
         format_time_us(measured_s(result)),
         "-" if off is None else f"{off:+.0%}",
     ]

@@ -13,6 +13,8 @@ from itertools import pairwise
 
 import msgspec
 
+from cclmark.base.grouping import by_key
+
 # The buffers of a rank that a step reads or writes.
 INPUT = "input"
 OUTPUT = "output"
@@ -248,9 +250,7 @@ def tree_all_reduce(parents: Sequence[int], size_bytes: int) -> Iterator[Step]:
 
 def _downwards(parents: Sequence[int]) -> list[int]:
     """The ranks that the root reaches, level by level."""
-    children: dict[int, list[int]] = {}
-    for rank, parent in enumerate(parents):
-        children.setdefault(parent, []).append(rank)
+    children = by_key((parent, rank) for rank, parent in enumerate(parents))
     order = list(children.get(_NO_PARENT, []))
     for rank in order:
         order += children.get(rank, [])

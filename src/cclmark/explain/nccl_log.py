@@ -71,37 +71,22 @@ def _operation(line: str) -> Operation | None:
         if algorithm < len(ALGORITHMS) and protocol < len(PROTOCOLS):
             return _chosen(found, ALGORITHMS[algorithm], PROTOCOLS[protocol], 0)
     if found := _SYMMETRIC.search(line):
-        return Operation(
-            function=found["function"],
-            datatype="",
-            count=int(found["bytes"]),
-            peer=-1,
-            kernel="symmetric",
-            algorithm=found["kernel"],
-            protocol="",
-            channels=int(found["channels"]),
-        )
+        return _chosen(found, found["kernel"], "", int(found["channels"]), "symmetric")
     if found := _COPY_ENGINE.search(line):
-        return Operation(
-            function=found["function"],
-            datatype="",
-            count=int(found["bytes"]),
-            peer=-1,
-            kernel=COPY_ENGINE,
-            algorithm=found["copies"],
-            protocol="",
-            channels=0,
-        )
+        return _chosen(found, found["copies"], "", 0, COPY_ENGINE)
     return None
 
 
-def _chosen(found: re.Match[str], algorithm: str, protocol: str, channels: int) -> Operation:
+def _chosen(
+    found: re.Match[str], algorithm: str, protocol: str, channels: int, kernel: str = ""
+) -> Operation:
+    """The operation of a line. ``kernel``: its kind, if that is not the algorithm's name."""
     return Operation(
         function=found["function"] or "",
         datatype="",
         count=int(found["bytes"]),
         peer=-1,
-        kernel=algorithm.lower().replace("_", " "),
+        kernel=kernel or algorithm.lower().replace("_", " "),
         algorithm=algorithm,
         protocol=protocol,
         channels=channels,

@@ -189,7 +189,6 @@ class PluginLog:
     pid: int
     interface_version: int
     library_version: int
-    begin_monotonic_ns: int
     begin_realtime_ns: int
     capacity: int
     claimed: int
@@ -338,7 +337,7 @@ def parse_header(content: bytes, name: str) -> PluginLog:
         raise UsageError(f"{name}: the log is cut off within its first {_HEADER.size} bytes")
     fields = _HEADER.unpack_from(content)
     _, record_bytes, interface_version, capacity, claimed, dropped, pid = fields[:7]
-    monotonic_ns, realtime_ns, library_version, host = fields[7:]
+    realtime_ns, library_version, host = fields[8:]
     unplaced, growth_error, has_lost_parents = 0, 0, 0
     if len(content) >= _LOSSES_AT + _LOSSES.size:
         unplaced, growth_error, has_lost_parents = _LOSSES.unpack_from(content, _LOSSES_AT)
@@ -358,7 +357,6 @@ def parse_header(content: bytes, name: str) -> PluginLog:
         pid=pid,
         interface_version=interface_version,
         library_version=library_version,
-        begin_monotonic_ns=monotonic_ns,
         begin_realtime_ns=realtime_ns,
         capacity=capacity,
         claimed=claimed,

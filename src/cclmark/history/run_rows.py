@@ -50,13 +50,14 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
     footer = journal.footer
     everything: list[Result] = journal.results
     run_id = _text(header.run_id) or digest[:32]
+    machines = [host.machine for host in header.hosts] or [header.machine]
     run: DatabaseRow = {
         "run_id": run_id,
         "digest": digest,
         "size_bytes": len(content),
         "source": _text(name),
         "started_at": started_at,
-        "hostname": hostname_of(header),
+        "hostname": _text(", ".join(machine.hostname for machine in machines)),
         "devices": devices_of(header),
         "machine": machine_of(header, run_id),
         "method": method_of(header),
@@ -77,12 +78,6 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
         row["thing"] = _add_thing(things, result.item, _text(getattr(result.summary, "clock", "")))
         results.append(row)
     return JournalRows(run, _operations(journal), list(things.values()), results)
-
-
-def hostname_of(header: Header) -> str:
-    """The names of all hosts of a run."""
-    machines = [host.machine for host in header.hosts] or [header.machine]
-    return _text(", ".join(machine.hostname for machine in machines))
 
 
 def devices_of(header: Header) -> str:

@@ -14,12 +14,7 @@ from sqlalchemy import Connection, delete, insert, inspect, select
 
 from cclmark.analysis.run_noise import OwnNoise, OwnNoiseOf
 from cclmark.base.errors import CclmarkError, MissingError, UsageError
-from cclmark.history.database import (
-    HISTORY_VARIABLE,
-    Database,
-    NoHistoryError,
-    default_path,
-)
+from cclmark.history.database import HISTORY_VARIABLE, Database, NoHistoryError, default_path
 from cclmark.history.history_model import (
     Added,
     FilterValues,

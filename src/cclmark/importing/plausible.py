@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from cclmark.base.errors import UsageError
+from cclmark.base.grouping import by_key
 from cclmark.importing.cleaned_text import MOST_RANKS, PrintedFigure, Text
 from cclmark.importing.run import Given, ImportedRow, RankCount
 from cclmark.work.operations import OPERATIONS, info_of
@@ -228,9 +229,9 @@ def rank_counts(
 
     Raises UsageError if the number is unknown, or contradicts the printed bandwidths.
     """
-    tables: dict[tuple[str, RankCount | None], list[ImportedRow]] = {}
-    for row, operation in zip(rows, operations, strict=True):
-        tables.setdefault((operation, row.ranks), []).append(row)
+    tables = by_key(
+        ((operation, row.ranks), row) for row, operation in zip(rows, operations, strict=True)
+    )
     numbers: dict[tuple[str, RankCount | None], int] = {}
     notices: dict[str, list[int]] = {}
     for key, table in tables.items():

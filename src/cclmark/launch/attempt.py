@@ -27,6 +27,7 @@ from cclmark.base.errors import (
     RankError,
     UnreadError,
 )
+from cclmark.base.grouping import by_key
 from cclmark.base.signals import ENDING, noted, raise_if_ended
 from cclmark.launch.coordinator import (
     Coordinator,
@@ -206,9 +207,7 @@ def start_ranks(
     """Starts the ranks, each by the process to which it belongs."""
     jobs = _jobs(request, coordinator, layout, processors)
     coordinator.own.start_by(request.mpirun)
-    of_member: dict[int, list[Job]] = {}
-    for job, process in zip(jobs, layout.process_of, strict=True):
-        of_member.setdefault(process, []).append(job)
+    of_member = by_key((process, job) for job, process in zip(jobs, layout.process_of, strict=True))
     for process, own in of_member.items():
         coordinator.agents[process].start(own)
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cclmark.base.grouping import by_key
 from cclmark.launch.coordinator import Coordinator
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import Failed
@@ -47,10 +48,7 @@ def verdict(statuses: Mapping[int, Status], cases: Sequence[Item]) -> str:
 
 def _gather(statuses: Mapping[int, Status], where: Callable[[Status], str]) -> dict[str, list[int]]:
     """The ranks in each place."""
-    places: dict[str, list[int]] = {}
-    for rank, status in statuses.items():
-        places.setdefault(where(status), []).append(rank)
-    return places
+    return by_key((where(status), rank) for rank, status in statuses.items())
 
 
 def _place(status: Status, cases: Sequence[Item]) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from cclmark.analysis.hosts import unlike_devices
 from cclmark.base.errors import MissingError
+from cclmark.base.grouping import by_key
 from cclmark.journal.schema import DeviceDescription, LibraryDescription, Link, Relation
 from cclmark.journal.topology import relations_across, relations_between
 from cclmark.launch.agent import describe_devices
@@ -90,10 +91,7 @@ def check_no_device_twice(devices: Sequence[DeviceDescription]) -> None:
 
 def unbound_ranks(hellos: Sequence[Hello]) -> list[str]:
     """The ranks that ``--bind numa`` could not bind, one sentence per reason."""
-    ranks: dict[str, list[int]] = {}
-    for hello in hellos:
-        if hello.unbound:
-            ranks.setdefault(hello.unbound, []).append(hello.rank)
+    ranks = by_key((hello.unbound, hello.rank) for hello in hellos if hello.unbound)
     return [
         f"--bind numa: rank{'s' * (len(unbound) > 1)} {in_ranges(unbound)} not bound: {reason}"
         for reason, unbound in ranks.items()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from cclmark.base.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, EXIT_USAGE
+from cclmark.base.grouping import by_key
 from cclmark.explain.chaining import chaining_notices, without_second_process
 from cclmark.journal.item_results import Result
 from cclmark.journal.schema import Explanation, Paths
@@ -174,9 +175,7 @@ def _explain(
 
 def _leave_unknown(request: Request, indices: Sequence[int], listener: Listener) -> None:
     """Explains cases as unknown, with the reason, which is also reported once for each library."""
-    by_library: dict[str, list[int]] = {}
-    for index in indices:
-        by_library.setdefault(request.items[index].ccl, []).append(index)
+    by_library = by_key((request.items[index].ccl, index) for index in indices)
     for ccl, own in by_library.items():
         reason = without_second_process(ccl)
         for index in own:

@@ -33,17 +33,22 @@ class _Status(msgspec.Struct):
     considered_dead: bool = False
 
 
-class _Missing(msgspec.Struct):
+class _Rank(msgspec.Struct):
     rank: int
     host: str
     pid: int
+
+    @property
+    def name(self) -> str:
+        """The rank in words, by its number in the communicator and its address."""
+        return f"rank {self.rank} ({self.host}, pid {self.pid})"
+
+
+class _Missing(_Rank):
     status: _Status
 
 
-class _Counted(msgspec.Struct):
-    rank: int
-    host: str
-    pid: int
+class _Counted(_Rank):
     collective_counts: dict[str, int]
 
 
@@ -73,57 +78,24 @@ class _Answer(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Laggard:
-    """A rank that launched an operation ``count`` times where another launched it ``most`` times.
-
-    ``rank`` is the rank in the communicator, ``host`` an address.
-    """
-
-    rank: int
-    host: str
-    pid: int
-    operation: str
-    count: int
-    most: int
-
-    def text(self) -> str:
-        """The laggard in words."""
-        launched = f"launched {self.count} {self.operation}, others {self.most}"
-        return f"rank {self.rank} ({self.host}, pid {self.pid}) {launched}"
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A rank of a communicator without data in RAS. ``dead``: RAS considers its process dead."""
-
-    rank: int
-    host: str
-    pid: int
-    dead: bool
-
-    def text(self) -> str:
-        """The missing rank in words."""
-        state = "is considered dead" if self.dead else "does not answer"
-        return f"rank {self.rank} ({self.host}, pid {self.pid}) {state}"
-
-
-@dataclass(frozen=True)
 class RasReport:
     """The answer of RAS. ``text``: its verbose report, empty if there is none.
 
-    ``still``: whether no count changed between two queries, None if they could not be compared.
-    ``reason``: the reason for missing information, empty if the report is complete.
+    ``laggards``: ranks that launched an operation less often than others, in words. ``missing``:
+    ranks of a communicator without data in RAS. ``still``: whether no count changed between two
+    queries, None if they could not be compared. ``reason``: the reason for missing information,
+    empty if the report is complete.
     """
 
     text: str = ""
-    laggards: tuple[Laggard, ...] = ()
-    missing: tuple[Missing, ...] = ()
+    laggards: Sequence[str] = ()
+    missing: Sequence[str] = ()
     still: bool | None = None
     reason: str = ""
 
     def sentences(self) -> list[str]:
         """The findings, one line each."""
-        named = [one.text() for one in self.missing] + [one.text() for one in self.laggards]
+        named = [*self.missing, *self.laggards]
         lines = named[:_MOST_NAMED]
         if len(named) > len(lines):
             lines.append(f"{len(named) - len(lines)} more are missing or behind")
@@ -178,12 +150,13 @@ def ask_ras(
     latest = after or before
     return RasReport(
         text=shown,
-        laggards=tuple(laggard for one in latest for laggard in _behind(one)),
-        missing=tuple(
-            Missing(rank.rank, rank.host, rank.pid, rank.status.considered_dead)
+        laggards=[laggard for one in latest for laggard in _behind(one)],
+        missing=[
+            f"{rank.name} "
+            + ("is considered dead" if rank.status.considered_dead else "does not answer")
             for one in latest
             for rank in one.missing_ranks
-        ),
+        ],
         still=_still(before, after) if after else None,
         reason="; ".join(dict.fromkeys(reasons)),
     )
@@ -304,14 +277,14 @@ def _decode(text: str) -> list[_Communicator]:
         raise _NoAnswerError("the answer of RAS is not valid") from None
 
 
-def _behind(communicator: _Communicator) -> list[Laggard]:
-    """The ranks that have launched an operation less often than others."""
+def _behind(communicator: _Communicator) -> list[str]:
+    """The ranks that have launched an operation less often than others, in words."""
     most: dict[str, int] = {}
     for rank in communicator.ranks:
         for operation, count in rank.collective_counts.items():
             most[operation] = max(count, most.get(operation, 0))
     return [
-        Laggard(rank.rank, rank.host, rank.pid, operation, count, most[operation])
+        f"{rank.name} launched {count} {operation}, others {most[operation]}"
         for rank in communicator.ranks
         for operation, count in rank.collective_counts.items()
         if count < most[operation]
@@ -320,7 +293,6 @@ def _behind(communicator: _Communicator) -> list[Laggard]:
 
 def _still(before: Sequence[_Communicator], after: Sequence[_Communicator]) -> bool:
     """Whether all counts are the same in both answers."""
-
     return {one.key: one.counts() for one in before} == {one.key: one.counts() for one in after}
 
 

@@ -28,7 +28,7 @@ _INTERPRETER = re.compile(r"(lib)?python[\d.]*t?(\.so.*)?")
 _PYTHON_FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 _EXTENSION = re.compile(r"\.(cpython-[\w-]+|abi3)\.so$")
 # The directories of installed packages, and the one of cclmark itself.
-_PACKAGES = re.compile(r".*/(?:(?:site|dist)-packages/|(?=cclmark/(?:run|kinds)/))")
+_PACKAGES = re.compile(r".*/(?:(?:site|dist)-packages/|(?=cclmark/(?:rank|kinds)/))")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ traces of frameworks (``cclmark_importers/kineto.py``). Both become ``ObservedPr
 
 - ``profile_log.py``: logs, and those of each run in a directory.
 - ``repetitions.py``: steps and the most typical one.
-- ``intervals.py``: intervals of time, their union and what others leave free.
 - ``profile_gaps.py``: what is missing, and differences between processes.
 
 ``kinds/profile`` runs the program and reports; ``kinds/replay`` repeats the step. Start with

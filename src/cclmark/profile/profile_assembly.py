@@ -15,6 +15,7 @@ from itertools import pairwise
 from statistics import median
 
 from cclmark.base.errors import UsageError
+from cclmark.base.grouping import by_key
 from cclmark.journal.item_results import ProfileResult
 from cclmark.journal.schema import (
     ProcessTimeline,
@@ -26,7 +27,6 @@ from cclmark.journal.schema import (
     ProfileProcess,
     Settings,
 )
-from cclmark.profile.intervals import Interval, length_of, lengths_within, union_of, without
 from cclmark.profile.observed import (
     MESSAGES,
     NUMBER_LIMIT,
@@ -42,6 +42,7 @@ from cclmark.profile.repetitions import (
     moments_of,
     period_of,
 )
+from cclmark.work.intervals import Interval, length_of, lengths_within, union_of, without
 from cclmark.work.profiled import ProfiledOperation
 
 _NS = 1e-9
@@ -222,10 +223,9 @@ class _Times:
 
     @classmethod
     def of(cls, process: ObservedProcess) -> _Times:
-        by_operation: dict[int, list[Interval]] = {}
-        for one in process.calls:
-            if one.is_timed:
-                by_operation.setdefault(one.operation, []).append((one.begin_ns, one.end_ns))
+        by_operation = by_key(
+            (one.operation, (one.begin_ns, one.end_ns)) for one in process.calls if one.is_timed
+        )
         called = [one for own in by_operation.values() for one in own]
         communication = union_of([*called, *process.transfers])
         if process.kernels is None:

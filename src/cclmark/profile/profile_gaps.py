@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cclmark.journal.item_results import ProfileResult
-from cclmark.journal.schema import Profile, ProfileGroup
+from cclmark.journal.schema import Profile
 from cclmark.profile.observed import MESSAGES
 from cclmark.profile.profile_log import ProfileLog
 from cclmark.work.operations import OPERATIONS
@@ -90,13 +90,9 @@ def _differences(profile: Profile, results: Sequence[ProfileResult]) -> Iterator
         )
 
 
-def _known(group: ProfileGroup) -> list[bool]:
-    return [rank is not None for rank in group.ranks]
-
-
 def absent_of(profile: Profile) -> list[str]:
     """Which ranks of groups were not profiled, in words."""
-    groups = [one for one in profile.groups if None in one.ranks and any(_known(one))]
+    groups = [one for one in profile.groups if None in one.ranks and set(one.ranks) != {None}]
     if not groups:
         return []
     largest = max(groups, key=lambda one: len(one.ranks))

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median, quantiles
 
+from cclmark.base.grouping import by_key
 from cclmark.journal.schema import ProfileRepetitions
-from cclmark.profile.intervals import length_of, union_of
 from cclmark.profile.observed import MESSAGES, SEND, ObservedCall, ObservedProcess
+from cclmark.work.intervals import length_of, union_of
 
 _MOST_CALLS = 100_000  # that are searched, from each end
 _LEAST_REPEATS = 3
@@ -228,7 +229,7 @@ def choose_repetition(
     communication = [one for one, _ in calls]
     begin = max(offsets.values(), default=0)
     end = min((offsets[one] + period.repeats for one, (_, period) in own.items()), default=0)
-    known = [_known(times, range(begin, end)) for times in (steps, communication)]
+    known = [set(range(begin, end)).intersection(*times) for times in (steps, communication)]
     usable = set.intersection(*([one for one in known if one] or [set()]))
     if not usable:
         return Chosen([None if one is None else one.repeats // 2 for one in periods])
@@ -311,10 +312,7 @@ def _offsets(own: dict[int, tuple[ObservedProcess, Period]]) -> dict[int, int]:
     that shares none is taken to begin with the first one.
     """
     groups = {number: _groups(*own[number]) for number in own}
-    callers: dict[str, list[int]] = {}
-    for number, called in groups.items():
-        for group in called:
-            callers.setdefault(group, []).append(number)
+    callers = by_key((group, number) for number, called in groups.items() for group in called)
     offsets: dict[int, int] = {}
     known: dict[_Key, int] = {}
     for first in own:
@@ -370,17 +368,8 @@ def _keys(process: ObservedProcess, period: Period) -> Iterator[tuple[_Key, int]
             operation = operations[call.operation]
             yield (operation.group, operation.operation, call.sequence), number
     if has_messages:
-        yield from _messages(process, period)
-
-
-def _messages(process: ObservedProcess, period: Period) -> Iterator[tuple[_Key, int]]:
-    for key, place in messages_of(process, period):
-        yield key, place // period.calls
-
-
-def _known(times: Sequence[_Times], common: range) -> set[int]:
-    """The repetitions whose times are known in all processes."""
-    return set(common).intersection(*times)
+        for key, place in messages_of(process, period):
+            yield key, place // period.calls
 
 
 def _distances(times: Sequence[_Times], known: Collection[int]) -> dict[int, float]:

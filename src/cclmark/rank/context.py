@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cclmark import _engine as engine
-from cclmark.journal.host_processors import device_numa_node, processors_near
-from cclmark.journal.schema import DeviceDescription, LibraryDescription
+from cclmark.journal.host_processors import processors_near
+from cclmark.journal.schema import LibraryDescription
+from cclmark.rank.engine_values import describe_device
 from cclmark.rank.rank import Rank
 from cclmark.rank.rank_binding import RankBinding
 from cclmark.rendezvous.messages import Connected, Hello
@@ -111,10 +112,13 @@ class RankContext:
         """Sends Hello with the devices of this rank and the libraries that it has loaded."""
         devices = self.devices
         first = self.job.rank * len(devices)
-        descriptions = [_describe(device, first + number) for number, device in enumerate(devices)]
+        descriptions = [
+            describe_device(device, first + number) for number, device in enumerate(devices)
+        ]
         if self._binding.is_default and len(devices) == 1 and descriptions[0].pci_bus_id:
             keep_to(processors_near(descriptions[0].pci_bus_id))
         for description in descriptions:
+            description.host, description.pid = platform.node(), os.getpid()
             description.processors = format_processors(os.sched_getaffinity(0))
         reach = []
         if self.rank.kind.between_devices:
@@ -131,27 +135,6 @@ class RankContext:
         self.rank.client.send(
             Hello(job.rank, job.token, descriptions, libraries, reach, unbound, memory_bytes_per_s)
         )
-
-
-def _describe(device: engine.Device, number: int) -> DeviceDescription:
-    info = device.info
-    description = DeviceDescription(
-        rank=number,
-        host=platform.node(),
-        runtime=info.runtime,
-        index=info.index,
-        name=info.name,
-        memory_bytes=info.memory_bytes,
-        pid=os.getpid(),
-        pci_bus_id=info.pci_bus_id,
-        architecture=info.architecture,
-        multiprocessors=info.multiprocessors,
-        driver_version=info.driver_version,
-        runtime_path=info.library_path,
-    )
-    if info.pci_bus_id:
-        description.numa_node = device_numa_node(info.pci_bus_id)
-    return description
 
 
 def keep_to(processors: set[int]) -> None:

@@ -1,10 +1,12 @@
-"""Cases and descriptions of libraries as values of the engine."""
+"""Cases and descriptions of libraries as values of the engine, and its devices as descriptions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from cclmark import _engine as engine
+from cclmark.journal.host_processors import device_numa_node
+from cclmark.journal.schema import DeviceDescription
 from cclmark.work.cases import Case
 from cclmark.work.libraries import library_called, similar_libraries
 from cclmark.work.library_fields import parse_version
@@ -20,6 +22,25 @@ def operation_of(case: Case) -> engine.Operation:
         root=case.root or 0,
         count=case.count,
         matrix=list(case.matrix),
+    )
+
+
+def describe_device(device: engine.Device, rank: int) -> DeviceDescription:
+    """The description of the device of ``rank``, without host and process."""
+    info = device.info
+    return DeviceDescription(
+        rank=rank,
+        host="",
+        runtime=info.runtime,
+        index=info.index,
+        name=info.name,
+        memory_bytes=info.memory_bytes,
+        pci_bus_id=info.pci_bus_id,
+        numa_node=device_numa_node(info.pci_bus_id) if info.pci_bus_id else -1,
+        architecture=info.architecture,
+        multiprocessors=info.multiprocessors,
+        driver_version=info.driver_version,
+        runtime_path=info.library_path,
     )
 
 

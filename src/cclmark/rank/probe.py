@@ -10,7 +10,7 @@ from cclmark import __version__
 from cclmark import _engine as engine
 from cclmark.base.errors import MissingError
 from cclmark.journal.schema import CclReport, DeviceDescription, LibraryDescription
-from cclmark.rank.engine_values import open_ccl
+from cclmark.rank.engine_values import describe_device, open_ccl
 from cclmark.rank.locate import find_mpirun, wheel_files
 from cclmark.work.libraries import (
     BRIDGE,
@@ -114,7 +114,8 @@ def take_inventory(ccl_path: str) -> Inventory:
                 inventory.unavailable[f"runtime {runtime}"] = f"its devices belong to {other}"
                 continue
             for index in range(engine.device_count(runtime) if runtime != "host" else 1):
-                inventory.devices.append(_describe(runtime, index, len(inventory.devices)))
+                device = engine.open_device(runtime, index)
+                inventory.devices.append(describe_device(device, len(inventory.devices)))
         except engine.EngineError as error:
             inventory.unavailable[f"runtime {runtime}"] = str(error)
     for name in [library.name for library in engine_libraries()]:
@@ -131,26 +132,6 @@ def take_inventory(ccl_path: str) -> Inventory:
     except engine.EngineError as error:
         inventory.unavailable["NVRTC"] = str(error)
     return inventory
-
-
-def _describe(runtime: str, index: int, rank: int) -> DeviceDescription:
-    from cclmark.journal.host_processors import device_numa_node
-
-    info = engine.open_device(runtime, index).info
-    return DeviceDescription(
-        rank=rank,
-        host="",
-        runtime=runtime,
-        index=index,
-        name=info.name,
-        memory_bytes=info.memory_bytes,
-        pci_bus_id=info.pci_bus_id,
-        numa_node=device_numa_node(info.pci_bus_id) if info.pci_bus_id else -1,
-        architecture=info.architecture,
-        multiprocessors=info.multiprocessors,
-        driver_version=info.driver_version,
-        runtime_path=info.library_path,
-    )
 
 
 def report_ccls(ccl_path: str) -> list[CclReport]:

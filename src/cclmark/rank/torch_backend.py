@@ -36,7 +36,7 @@ _CANNOT = (
     *("must be contiguous", "invalid tensor size", "invalid scalar type", "can't be cast"),
 )
 _LONGEST = 300
-_PATIENCE_S = 60.0  # torch's timeout exceeds the deadline of a phase by this time
+PATIENCE_S = 60.0  # torch's timeout exceeds the deadline of a phase by this time
 
 
 def load_torch(backend: str, modules: Sequence[str]) -> Any:

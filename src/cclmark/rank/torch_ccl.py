@@ -14,6 +14,7 @@ from typing import Any
 from cclmark import _engine as engine
 from cclmark.rank.rank import Rank
 from cclmark.rank.torch_backend import (
+    PATIENCE_S,
     ProcessGroup,
     cannot,
     describe_backend,
@@ -25,7 +26,6 @@ from cclmark.work.operations import DTYPE_BYTES
 
 _DTYPES = {"fp8e4m3": "float8_e4m3fn", "fp8e5m2": "float8_e5m2"}  # others are called the same
 _REDUCTIONS = {"sum": "SUM", "prod": "PRODUCT", "min": "MIN", "max": "MAX", "avg": "AVG"}
-_PATIENCE_S = 60.0  # torch's timeout exceeds the deadline of a phase by this time
 _IN_PLACE_ONLY = "torch.distributed supports {0} in place only: use --placement in-place"
 _ROUTES = {
     "all_gather": "all_gather_into_tensor",
@@ -59,7 +59,7 @@ class TorchLibrary:
         """Creates the default process group over all ranks. Raises MissingError on any error."""
         place = tensor_device(self._torch, device.info.runtime, device.info.index)
         # Longer than the deadline, so that the launcher finds waiting ranks still in the operation.
-        timeout_s = rank.job.settings.timeout_s + _PATIENCE_S
+        timeout_s = rank.job.settings.timeout_s + PATIENCE_S
         group = ProcessGroup(rank, self._torch, self._backend, place, timeout_s)
         try:
             group.make()

@@ -10,7 +10,7 @@ from cclmark.journal.item_results import Result
 from cclmark.rank.context import RankContext
 from cclmark.rank.item_loop import measure_items
 from cclmark.rank.torch_backend import (
-    _PATIENCE_S,
+    PATIENCE_S,
     ProcessGroup,
     describe_backend,
     load_torch,
@@ -72,7 +72,7 @@ class TorchLoop:
 
         Longer than the deadline, so that the launcher finds waiting ranks still in the call.
         """
-        return self.job.settings.timeout_s + _PATIENCE_S
+        return self.job.settings.timeout_s + PATIENCE_S
 
     def words(self, error: Exception) -> str:
         """The reason why there is no process group."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from cclmark.base.grouping import by_key
 from cclmark.references.match import bandwidth_of, device_bandwidth_of
 from cclmark.references.reference import Reference
 from cclmark.work.sizes import format_size
@@ -162,7 +163,4 @@ def groups_of(references: Iterable[Reference]) -> dict[str, list[CurveGroup]]:
         common = series if series.pair is None else msgspec.structs.replace(series, pair=None)
         group = groups.setdefault(common, CurveGroup(common))
         group.add(Curve(series, sorted(known, key=lambda figure: figure.size_bytes)))
-    by_operation: dict[str, list[CurveGroup]] = {}
-    for group in groups.values():
-        by_operation.setdefault(group.series.operation, []).append(group)
-    return by_operation
+    return by_key((group.series.operation, group) for group in groups.values())

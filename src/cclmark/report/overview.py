@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from cclmark.base.grouping import by_key
 from cclmark.document.blocks import SEVERITY_ORDER, Finding
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.head import (
@@ -37,10 +38,7 @@ def together(
     ``found``: the insights of each run by its name, which is safe to print. ``between``: insights
     from the comparison of the runs.
     """
-    runs: dict[Finding, list[str]] = {}
-    for name, own in found:
-        for one in dict.fromkeys(own):
-            runs.setdefault(one, []).append(name)
+    runs = by_key((one, name) for name, own in found for one in dict.fromkeys(own))
     shared = [*between] + [
         replace(one, sentence=f"{_which(names, len(found))}: {one.sentence}")
         for one, names in runs.items()
@@ -94,10 +92,7 @@ def of_definitions(runs: Sequence[Journal]) -> list[Finding]:
 
     Few definitions are in the text; of many, the notice of each run has its own.
     """
-    headers: dict[tuple[str, str], list[Header]] = {}
-    for run in runs:
-        for thing in sorted(_things(run)):
-            headers.setdefault(thing, []).append(run.header)
+    headers = by_key((thing, run.header) for run in runs for thing in sorted(_things(run)))
     alike: dict[tuple[str, ...], tuple[Definitions, list[str]]] = {}
     for (work, _), of in headers.items():
         definitions = definitions_of(of)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from cclmark import __version__
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain, printable
 from cclmark.document.blocks import Bars, Document, Facts, Listing, Stages, Table, unhandled
 from cclmark.document.chart_model import Chart, Heat, key_of, marked
@@ -48,7 +49,7 @@ from cclmark.journal.page_journals import (
     pack,
 )
 from cclmark.journal.schema import Explanation, Header, Paths, Trace, TracedStage
-from cclmark.kinds.experiment.document import size_text, variant_name
+from cclmark.kinds.experiment.document import variant_name
 from cclmark.kinds.experiment.figures import experiment_of
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import KINDS, report_kind
@@ -477,7 +478,7 @@ def _variant_tables(journal: Journal) -> list[Table]:
             ran = [_ran(one.explanation if one else None) for one in found]
             rows.append([variant_name(variant), *ran])
         if any(cell not in ("", _UNKNOWN) for row in rows for cell in row[1:]):
-            head = ["variant", *map(size_text, cases)]
+            head = ["variant", *(case.size_words() for case in cases)]
             title = cases[0].series().group_words()
             tables.append(Table(title, head, rows, "<" * len(head)))
     return tables
@@ -597,9 +598,7 @@ def _lead(runs: Sequence[NamedRun]) -> list[str]:
         return [f"Measured: {measured_words(run.journal)} {headline(run)}"]
     if len(runs) <= _MOST_LED:
         return [f"{run.name}: {measured_words(run.journal)} {headline(run)}" for run in runs]
-    alike: dict[str, list[str]] = {}
-    for run in runs:
-        alike.setdefault(measured_words(run.journal), []).append(run.name)
+    alike = by_key((measured_words(run.journal), run.name) for run in runs)
     return [
         f"{names[0]}: {words}" if len(names) == 1 else f"{len(names)} runs, of each: {words}"
         for words, names in alike.items()
@@ -632,9 +631,7 @@ def _title(runs: Sequence[NamedRun]) -> str:
 
 def _work(runs: Sequence[NamedRun]) -> str:
     """Returns the work of all runs: in detail for few kinds, the names of the kinds for more."""
-    by_kind: dict[str, list[NamedRun]] = {}
-    for run in runs:
-        by_kind.setdefault(run.journal.kind, []).append(run)
+    by_kind = by_key((run.journal.kind, run) for run in runs)
     if len(by_kind) <= _MOST_DETAILED:
         return "; ".join(report_kind(kind).titled(of_kind) for kind, of_kind in by_kind.items())
     return listed([report_kind(kind).title for kind in by_kind])

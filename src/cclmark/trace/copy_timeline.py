@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from cclmark.trace.clocks import add_stages, event_clock, host_clock
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedFlow
-from cclmark.trace.timeline import Argument, BatchTime, Counter, RankTracks, Slice, Span, Timeline
+from cclmark.trace.timeline import Argument, BatchTime, RankTracks, Slice, Span, Timeline
 from cclmark.work.sizes import format_size
 from cclmark.work.transfers import Transfer
 
@@ -199,19 +199,9 @@ def _add_copies(ends: _Ends, found: FlowFindings, arrows: int) -> None:
         ends.destination_group.track(f"copies from {ends.source}").slices.append(
             Slice(name, *times, flows_to=arrow)
         )
-    _add_bytes(ends.source_group, f"bytes to {ends.destination}", found, size_bytes)
-    _add_bytes(ends.destination_group, f"bytes from {ends.source}", found, size_bytes)
-
-
-def _add_bytes(group: RankTracks, name: str, found: FlowFindings, size_bytes: int) -> None:
     copies = found.copies
-    if not copies:
-        return
-    values = [(copies[0].begin_ns, 0.0)]
-    values += [
-        (copy.end_ns, float(size_bytes * number)) for number, copy in enumerate(copies, start=1)
-    ]
-    group.counters.append(Counter(name, "bytes", values))
+    ends.source_group.count_bytes(f"bytes to {ends.destination}", copies, size_bytes)
+    ends.destination_group.count_bytes(f"bytes from {ends.source}", copies, size_bytes)
 
 
 def clock_error_ns(found: TransferTimeline) -> float:

@@ -99,6 +99,15 @@ class RankTracks:
             self.tracks.append(track)
         return track
 
+    def count_bytes(self, name: str, periods: Sequence[Span], size_bytes: int) -> None:
+        """Adds a counter of the bytes of complete periods, each of ``size_bytes``."""
+        if periods:
+            values = [(periods[0].begin_ns, 0.0)]
+            values += [
+                (one.end_ns, float(size_bytes * number)) for number, one in enumerate(periods, 1)
+            ]
+            self.counters.append(Counter(name, "bytes", values))
+
 
 @dataclass
 class Timeline:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from cclmark.base.errors import UsageError
+from cclmark.base.grouping import by_key
 from cclmark.explain.plugin_log import PluginLog, parse_plugin_log
 from cclmark.trace.clocks import Clock, add_stages, device_clock, event_clock, host_clock
 from cclmark.trace.log_events import LogEvents, Task, add_log
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedBatch
 from cclmark.trace.slot_tracks import SlotFindings, add_slots
-from cclmark.trace.timeline import BatchTime, Counter, RankTracks, Slice, Span, Timeline
+from cclmark.trace.timeline import BatchTime, RankTracks, Slice, Span, Timeline
 
 # Of the slowest channel, compared with the median channel.
 _LEAST_SLOWER = 0.1
@@ -90,14 +91,9 @@ def assemble(title: str, size_bytes: int, traces: Sequence[RankTrace]) -> CaseTi
     source = _common_source(findings)
     _connect_messages(timeline, findings)
     for group, found in zip(timeline.groups, findings, strict=True):
-        periods = found.by_source[source].of_each
-        if periods and size_bytes:
-            values = [(periods[0].begin_ns, 0.0)]
-            values += [
-                (period.end_ns, float(size_bytes * number))
-                for number, period in enumerate(periods, start=1)
-            ]
-            group.counters.append(Counter("bytes of complete operations", "bytes", values))
+        if size_bytes:
+            periods = found.by_source[source].of_each
+            group.count_bytes("bytes of complete operations", periods, size_bytes)
     case = CaseTimeline(timeline, findings, source)
     lacking = [found.rank for found in findings if "kernels" not in found.by_source]
     if source != "kernels" and len(lacking) < len(findings):
@@ -321,11 +317,12 @@ class SlowChannel:
 
 def slowest_channel(ranks: Sequence[RankFindings]) -> SlowChannel | None:
     """The slowest channel of all ranks; None unless several channels were used."""
-    times: dict[tuple[int, int], list[int]] = {}
-    for found in ranks:
-        for task in found.events.tasks:
-            for one in task.channels:
-                times.setdefault((found.rank, one.number), []).append(one.end_ns - one.begin_ns)
+    times = by_key(
+        ((found.rank, one.number), one.end_ns - one.begin_ns)
+        for found in ranks
+        for task in found.events.tasks
+        for one in task.channels
+    )
     if len(times) < 2:
         return None
     medians = {place: median(of) for place, of in times.items()}

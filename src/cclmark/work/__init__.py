@@ -12,6 +12,7 @@ Imports: base.
   ``setting_checks.py`` (which values are possible).
 - ``variants.py``: settings compared with the default; ``islands.py``: ranks by library, for the
   bridge; ``models.py``: shapes of transformers; ``thresholds.py``: bounds in suites.
+- ``intervals.py``: intervals of time, their union and what others leave free.
 - ``inject.py``: faults that tests and users inject; ``binding.py``: ``--bind``.
 
 Start with ``items.py`` and ``cases.py``.

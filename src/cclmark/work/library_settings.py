@@ -19,13 +19,7 @@ from cclmark.work.libraries import (
     torch_backend_of,
 )
 from cclmark.work.library_files import ConfigurationFiles
-from cclmark.work.setting_checks import (
-    absence_of,
-    allowed_values,
-    check_value,
-    is_kept,
-    number_of,
-)
+from cclmark.work.setting_checks import absence_of, allowed_values, check_value, is_kept, number_of
 from cclmark.work.setting_fields import LibrarySetting
 from cclmark.work.variants import OPTION
 

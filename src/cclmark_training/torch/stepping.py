@@ -16,19 +16,13 @@ import torch
 from torch import Tensor
 
 from cclmark.analysis.statistics import median
-from cclmark.analysis.steps import (
-    ON_DEVICE,
-    Span,
-    clipped,
-    is_communication,
-    is_host_compute,
-    length,
-    merged,
-    outside,
-)
+from cclmark.analysis.steps import ON_DEVICE, is_communication, is_host_compute
 from cclmark.analysis.stopping import Precision, WarmUp
 from cclmark.rank.rank import Rank
+from cclmark.work.intervals import length_of, union_of, without
 from cclmark_training.torch.trainer import StepFunction
+
+Span = tuple[float, float]
 
 
 class StepClock(Protocol):
@@ -194,14 +188,15 @@ def busy_in(events: Iterable[ProfilerEvent], backend: str, *, on_host: bool) -> 
     scale = 1 / (_US_PER_S * (len(ends) - 1))
     return Busy(
         (window[1] - window[0]) * scale,
-        length(sent) * scale,
-        outside(sent, computed) * scale,
-        length(computed) * scale,
+        length_of(sent) * scale,
+        length_of(without(sent, computed)) * scale,
+        length_of(computed) * scale,
     )
 
 
 def _within(spans: Sequence[Span], window: Span) -> list[Span]:
-    return merged(clipped(spans, window))
+    begin, end = window
+    return union_of((max(one[0], begin), min(one[1], end)) for one in spans)
 
 
 _BLOCK_S = 0.5  # of steps between two decisions

@@ -21,7 +21,6 @@ from cclmark.kinds.profile.document import (
 )
 from cclmark.kinds.profile.figures import completed, sums_of, waits_of_processes
 from cclmark.kinds.registry import read_journal
-from cclmark.profile.intervals import length_of, lengths_within, union_of, without
 from cclmark.profile.observed import (
     ObservedCall,
     ObservedGroup,
@@ -31,6 +30,7 @@ from cclmark.profile.observed import (
 from cclmark.profile.profile_assembly import assembled_profile, waits_of
 from cclmark.profile.profile_gaps import absent_of, differences_of
 from cclmark.profile.repetitions import Period, period_of
+from cclmark.work.intervals import length_of, lengths_within, union_of, without
 from goldens import outline, require_golden
 from places import TESTS
 

@@ -22,7 +22,7 @@ def tuned(operation, choice):
     case = Case(operation, "nccl", 2, "float32", SIZE, SIZE // 4, False)
     gain = RatioEstimate(-0.1, 0.01, 6, 0.001, 7)
     result = OperationResult(case, choices={1: choice})
-    result.proof = Proof([Proven(Rule(0, SIZE, 1), gain, 0.001, 0.01, {SIZE: gain})], [])
+    result.proof = Proof([Proven(Rule(0, SIZE, 1), gain, 0.001, {SIZE: gain})], [])
     return result
 
 

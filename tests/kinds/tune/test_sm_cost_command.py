@@ -36,7 +36,7 @@ with joined(WantedDevices(lambda: parse_devices("cuda:0"), None, 60.0)) as coord
     cases = items_of(request.planned, Case)
     gain = RatioEstimate(-0.1, 0.01, 6, 0.001, 7)
     one = OperationResult(cases[0], choices={1: Choice("ring", "simple", 2)})
-    one.proof = Proof([Proven(Rule(0, 32768, 1), gain, 0.001, 0.01, {32768: gain})], [])
+    one.proof = Proof([Proven(Rule(0, 32768, 1), gain, 0.001, {32768: gain})], [])
     one.usual = {32768: Explanation(0, channels=2)}
     one.tuned = {32768: Explanation(0, channels=4)}
     result = RulesResult(7, operations=[one], files=[Path("x")], variables={"NCCL_PROTO": "Simple"})

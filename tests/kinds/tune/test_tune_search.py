@@ -89,14 +89,6 @@ def test_no_variants_no_batches():
     assert run(search(LINE, (), 3), bowl(1)) == Found([{}, {}, {}], [None] * 3, 0, True)
 
 
-@pytest.mark.parametrize("budget", [0, 17, 60, 200, 10_000])
-def test_the_budget_is_never_exceeded(budget):
-    batches = []
-    found = run(search(LINE, range(1, 65, 7), 3, budget), bowl(30), batches=batches)
-    assert found.measured == sum(len(batch.cells) for batch in batches) <= budget
-    assert found.complete == (budget == 10_000)
-
-
 def test_a_deadline_ends_the_search_with_what_is_known():
     found = run(search(LINE, range(1, 65, 7), 1), bowl(30), most=1)
     assert not found.complete

@@ -22,14 +22,7 @@ from cclmark.importing.line_reader import HEAD_BYTES
 from cclmark.importing.run import Given, Origin
 from cclmark.journal.journal_file import Journal, JournalWriter
 from cclmark.journal.machine import readable
-from cclmark.journal.page_journals import (
-    file_of,
-    is_page,
-    packed_in,
-    read_lines,
-    stem_of,
-    unpack,
-)
+from cclmark.journal.page_journals import file_of, is_page, packed_in, read_lines, stem_of, unpack
 from cclmark.kinds.registry import parse_journal, report_kind
 from cclmark.recording.output import made_directory
 from cclmark_importers.formats import TRACE_IMPORTERS

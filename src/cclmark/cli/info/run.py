@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from cclmark.base.errors import MissingError
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.cli.info.command import InfoFlags
-from cclmark.journal.schema import CclReport, DeviceDescription, LibraryDescription, Link, Machine
+from cclmark.journal.schema import CclReport, DeviceDescription, Link, Machine
 from cclmark.recording.joining import leave_it_to_the_first, libraries_on_standard_error
 from cclmark.recording.standard_output import say
 from cclmark.work.operations import DTYPE_BYTES
 from cclmark.work.sizes import format_size
 
+if TYPE_CHECKING:
+    from cclmark.rank.probe import Inventory
+
 
 def inventory_text(
-    machine: Machine,
-    devices: Sequence[DeviceDescription],
-    links: Sequence[Link],
-    libraries: Sequence[LibraryDescription],
-    unavailable: Mapping[str, str],
-    nvrtc_path: str,
-    notices: Sequence[str],
+    machine: Machine, found: Inventory, links: Sequence[Link], notices: Sequence[str]
 ) -> str:
     """Returns the inventory as text."""
     lines = [
@@ -35,20 +34,21 @@ def inventory_text(
         "",
         "Devices",
     ]
-    for device in devices:
+    for device in found.devices:
         lines += _device_lines(device, [link for link in links if link.device == device.rank])
     if machine.vendor_driver:
         lines.append(f"  NVIDIA driver {plain(machine.vendor_driver)}")
     lines += [f"  {plain(text)}" for text in notices]
     lines += ["", "Libraries"]
-    for library in libraries:
+    for library in found.libraries:
         lines.append(f"  {plain(library.name)} {plain(library.version)}  {plain(library.path)}")
         if library.capabilities:
             lines.append(f"    has    {', '.join(map(plain, library.capabilities))}")
         if library.missing:
             lines.append(f"    lacks  {', '.join(map(plain, library.missing))}")
-    if nvrtc_path:
-        lines.append(f"  NVRTC (compiles kernels)  {plain(nvrtc_path)}")
+    if found.nvrtc_path:
+        lines.append(f"  NVRTC (compiles kernels)  {plain(found.nvrtc_path)}")
+    unavailable = found.unavailable
     absent = [name for name, reason in unavailable.items() if _just_not_installed(name, reason)]
     if unavailable:
         lines += ["", "Not available"]
@@ -100,28 +100,6 @@ def _device_lines(device: DeviceDescription, links: Sequence[Link]) -> list[str]
     return lines
 
 
-def inventory_json(
-    machine: Machine,
-    devices: Sequence[DeviceDescription],
-    links: Sequence[Link],
-    libraries: Sequence[LibraryDescription],
-    unavailable: Mapping[str, str],
-    nvrtc_path: str,
-    notices: Sequence[str],
-) -> str:
-    """Returns the inventory as a JSON object."""
-    document = {
-        "machine": machine,
-        "devices": devices,
-        "links": links,
-        "libraries": libraries,
-        "unavailable": unavailable,
-        "nvrtc_path": nvrtc_path,
-        "notices": notices,
-    }
-    return json_of(document)
-
-
 def json_of(document: object) -> str:
     """Returns one JSON object, indented for readability."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
@@ -143,9 +121,7 @@ def _lines(report: CclReport) -> list[str]:
         lines += [f"              {other.strip()}" for other in others]
         return [*lines, *_verified(report)]
     lines = [f"{head}: {plain(report.version)}", f"  path        {plain(report.path)}"]
-    by_route: dict[str, list[str]] = {}
-    for operation, route in report.routes.items():
-        by_route.setdefault(route, []).append(operation)
+    by_route = by_key((route, operation) for operation, route in report.routes.items())
     for number, (route, operations) in enumerate(by_route.items()):
         label = "operations" if number == 0 else ""
         lines.append(f"  {label:10}  {plain(route)}: {' '.join(map(plain, operations))}")
@@ -195,18 +171,16 @@ def print_info(flags: InfoFlags) -> None:
     with libraries_on_standard_error():
         found = take_inventory(flags.ccl_path)
         links, notices = complete_from_nvml(found.devices, machine)
-    render = inventory_json if flags.json else inventory_text
-    say(
-        render(
-            machine,
-            found.devices,
-            links,
-            found.libraries,
-            found.unavailable,
-            found.nvrtc_path,
-            notices,
-        )
-    )
+    document = {
+        "machine": machine,
+        "devices": found.devices,
+        "links": links,
+        "libraries": found.libraries,
+        "unavailable": found.unavailable,
+        "nvrtc_path": found.nvrtc_path,
+        "notices": notices,
+    }
+    say(json_of(document) if flags.json else inventory_text(machine, found, links, notices))
     _require_given_file(flags.ccl_path, found.unavailable)
 
 

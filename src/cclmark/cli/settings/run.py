@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cclmark.base.errors import MissingError, UsageError
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.cli.settings.command import SettingsFlags
 from cclmark.document.paint import Paint, ansi, unpainted
@@ -74,9 +75,7 @@ def settings_lines(
             lines += _wrapped(_explained(value.setting))
     if absent:
         lines += ["", "Not in this library"]
-        reasons: dict[str, list[str]] = {}
-        for one in absent:
-            reasons.setdefault(one.absence, []).append(one.setting.name)
+        reasons = by_key((one.absence, one.setting.name) for one in absent)
         for reason, names in reasons.items():
             lines += _wrapped(f"{plain(reason)}: {', '.join(names)}")
     return lines

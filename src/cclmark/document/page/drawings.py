@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cclmark.base.grouping import by_key
 from cclmark.document.text import counted
 from cclmark.journal.schema import TracedStage
 from cclmark.work.sizes import format_size
@@ -83,9 +84,7 @@ class DiagramLayout:
         """``host_of``: the host's name of each rank."""
         self._boxes: list[Box] = []
         self._nodes: dict[int, Node] = {}
-        by_host: dict[str, list[int]] = {}
-        for rank, host in host_of.items():
-            by_host.setdefault(host, []).append(rank)
+        by_host = by_key((host, rank) for rank, host in host_of.items())
         most = max(map(len, by_host.values()))
         radius = 0.0 if most == 1 else max(_LEAST_RADIUS, most * _ARC / math.tau)
         side = 2 * (radius + _NODE + _GAP)

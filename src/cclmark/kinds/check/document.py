@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import cast
 
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain, plain_lines
 from cclmark.document.blocks import Document, Finding, RunContent, Severity, Table
 from cclmark.document.fields import Field, Fields
@@ -64,9 +65,7 @@ def _measure(series: Series, result: CheckResult, run: RunLabels) -> None:
 def document_of_checks(run: RunContent) -> Document:
     """Composes everything that a run says."""
     results = cast("Sequence[CheckResult]", run.results)
-    by_backend: dict[str, list[CheckResult]] = {}
-    for one in results:
-        by_backend.setdefault(one.check.backend, []).append(one)
+    by_backend = by_key((one.check.backend, one) for one in results)
     failed = [one.check.name for one in results if one.status == "failed"]
     return Document(
         "Checks of torch.distributed",

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.kind import Kind
 from cclmark.work.cases import Case
 from cclmark.work.items import COLLECTIVE
 
-if TYPE_CHECKING:
-    from cclmark.document.report_kind import ReportKind
-    from cclmark.rank.context import RankContext
 
-
-def _report() -> ReportKind:
+def _report() -> Any:
     from cclmark.kinds.collective.document import REPORT
 
     return REPORT
 
 
-def _runner() -> Callable[[RankContext], None]:
+def _runner() -> Any:
     from cclmark.kinds.collective.run import run
 
     return run

@@ -14,12 +14,7 @@ from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import CaseResult
 from cclmark.kinds.collective.command import CollectiveOptions, MeasureOptions
-from cclmark.kinds.collective.document import (
-    PLACEMENTS,
-    CaseView,
-    table_of_cases,
-    text_of_cases,
-)
+from cclmark.kinds.collective.document import PLACEMENTS, CaseView, table_of_cases, text_of_cases
 from cclmark.kinds.collective.kind import KIND
 from cclmark.kinds.collective.python_call import call_text
 from cclmark.kinds.pieces.kind import KIND as PIECES

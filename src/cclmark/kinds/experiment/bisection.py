@@ -36,6 +36,7 @@ from cclmark.analysis.paired import (
 )
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median
+from cclmark.base.grouping import by_key
 from cclmark.document.grid import grid_lines, usual_width
 from cclmark.document.paint import Paint, unpainted
 from cclmark.work.cases import Case
@@ -540,7 +541,8 @@ def bisection_lines(
     if result.elsewhere:
         listed = ", ".join(map(str, result.elsewhere))
         lines.append(f"  smaller values keep it too, although values between do not: {listed}")
-    for reason, values in _by_reason(without_effect).items():
+    reasons = by_key((reason, value) for value, reason in sorted(without_effect.items()))
+    for reason, values in reasons.items():
         lines.append(f"  no effect with {', '.join(map(str, values))}: {reason}")
     if result.failed:
         lines.append(f"  failed: {', '.join(map(str, sorted(result.failed)))}")
@@ -569,10 +571,3 @@ def _decided_lines(result: Bisected, percent: str) -> list[str]:
         ("not decided", undecided),
     )
     return [f"    {words}: {', '.join(map(str, values))}" for words, values in groups if values]
-
-
-def _by_reason(without_effect: Mapping[int, str]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for value, reason in sorted(without_effect.items()):
-        found.setdefault(reason, []).append(value)
-    return found

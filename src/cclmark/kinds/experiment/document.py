@@ -10,21 +10,8 @@ from typing import cast
 
 from cclmark.analysis.paired import noise_floor
 from cclmark.base.printable import plain
-from cclmark.document.blocks import (
-    Block,
-    Document,
-    Finding,
-    Gain,
-    Listing,
-    RunContent,
-    Table,
-)
-from cclmark.document.case_fields import (
-    CASE_LABELS,
-    case_fields,
-    explained_fields,
-    summary_fields,
-)
+from cclmark.document.blocks import Block, Document, Finding, Gain, Listing, RunContent, Table
+from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fields, summary_fields
 from cclmark.document.chart_model import Heat, key_of
 from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Field, Fields
@@ -40,8 +27,6 @@ from cclmark.journal.schema import Footer, Header
 from cclmark.kinds.experiment.figures import Experiment, VariantResult, experiment_of
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.work.cases import Case
-from cclmark.work.operations import moves_data
-from cclmark.work.sizes import format_size
 from cclmark.work.variants import Variant
 
 _ON_PAGE = (
@@ -153,7 +138,7 @@ def _heat(experiment: Experiment, cases: Sequence[Case], keys: set[str]) -> Heat
         column_title="message size",
         unit="% faster",
         rows=["default µs", "noise", *map(variant_name, variants)],
-        columns=[size_text(case) for case in cases],
+        columns=[case.size_words() for case in cases],
         values=[*unknown, *([_percent_faster(one) for one in row] for row in found)],
         texts=[
             [_default_time_text(experiment, case) for case in cases],
@@ -206,7 +191,7 @@ def _of_fastest(experiment: Experiment) -> Iterator[Finding]:
     for cases in experiment.groups:
         series = cases[0].series().group_words()
         subject = f"{series}, the fastest variant of each size"
-        found = [(size_text(case), experiment.fastest(case)) for case in cases]
+        found = [(case.size_words(), experiment.fastest(case)) for case in cases]
         for size, best in found:
             if best is not None:
                 text = f"{size}: {variant_name(best.variant)}: {_interval_text(best)}"
@@ -279,14 +264,9 @@ def _of_variants(experiment: Experiment, effects: Sequence[str]) -> Iterator[Fin
 
 
 def _named(cases: Sequence[Case]) -> str:
-    names = list(dict.fromkeys(f"{case.operation} {size_text(case)}" for case in cases))
+    names = list(dict.fromkeys(f"{case.operation} {case.size_words()}" for case in cases))
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
-
-
-def size_text(case: Case) -> str:
-    """The size of a case: ``1 MiB``."""
-    return format_size(case.size_bytes) if moves_data(case.operation) else "-"
 
 
 def variant_name(variant: Variant) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from cclmark.analysis.paired import Rounds, at_least_as_uncertain, noise_floor
 from cclmark.analysis.ratio import RatioEstimate, geometric_mean
 from cclmark.analysis.statistics import median
+from cclmark.base.grouping import by_key
 from cclmark.journal.item_results import AUTO
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.plan import PROOF
@@ -104,9 +105,7 @@ class Experiment:
     @property
     def groups(self) -> list[list[Case]]:
         """The cases of each series, by size."""
-        groups: dict[Case, list[Case]] = {}
-        for case in self.cases:
-            groups.setdefault(case.series(), []).append(case)
+        groups = by_key((case.series(), case) for case in self.cases)
         return [sorted(group, key=lambda case: case.size_bytes) for group in groups.values()]
 
     def ranked(self, case: Case) -> list[VariantResult]:

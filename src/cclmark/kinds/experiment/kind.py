@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cclmark.journal.kind import Kind
 from cclmark.kinds.experiment.plan import EXPERIMENT, Trial
 from cclmark.kinds.experiment.result import TrialResult
 
-if TYPE_CHECKING:
-    from cclmark.document.report_kind import ReportKind
-    from cclmark.rank.context import RankContext
 
-
-def _report() -> ReportKind:
+def _report() -> Any:
     from cclmark.kinds.experiment.document import REPORT
 
     return REPORT
 
 
-def _runner() -> Callable[[RankContext], None]:
+def _runner() -> Any:
     from cclmark.kinds.experiment.run import run
 
     return run

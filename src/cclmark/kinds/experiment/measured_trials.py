@@ -18,13 +18,7 @@ from cclmark.document.paint import Paint, ansi, unpainted
 from cclmark.document.text import counted
 from cclmark.journal.item_results import Result
 from cclmark.journal.resume import MEASURED, differing_settings
-from cclmark.journal.schema import (
-    Explanation,
-    Header,
-    LibraryDescription,
-    Paths,
-    Predecessor,
-)
+from cclmark.journal.schema import Explanation, Header, LibraryDescription, Paths, Predecessor
 from cclmark.kinds.experiment.document import SearchTable
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult

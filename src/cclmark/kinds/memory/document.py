@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import cast
 
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Document, Finding, RunContent, Table, without_empty_columns
 from cclmark.document.case_fields import case_fields, case_labels
@@ -37,7 +38,6 @@ from cclmark.kinds.memory.figures import (
     taken_in,
 )
 from cclmark.kinds.memory.result import MemoryBuffer, MemoryResult, MemoryStage
-from cclmark.work.cases import Case
 from cclmark.work.operations import DTYPE_BYTES
 from cclmark.work.sizes import format_size, in_ranges
 
@@ -221,9 +221,7 @@ def method_of_memory(header: Header) -> str:
 
 def _cases_of(results: Iterable[MemoryResult]) -> list[list[MemoryResult]]:
     """Returns the results of each case, by rank."""
-    cases: dict[Case, list[MemoryResult]] = {}
-    for one in results:
-        cases.setdefault(one.memory.case, []).append(one)
+    cases = by_key((one.memory.case, one) for one in results)
     return [sorted(some, key=lambda one: one.memory.rank) for some in cases.values()]
 
 
@@ -307,10 +305,9 @@ def _findings(results: Sequence[MemoryResult], header: Header) -> Iterator[Findi
         if one.status == "wrong" and one.verification is not None:
             wrong = f"{one.verification.wrong} wrong elements in the output"
             yield Finding("wrong-data", "bad", f"rank {one.memory.rank}: {wrong}", subject)
-    reasons: dict[str, list[int]] = {}
-    for one in results:
-        if not one.is_measured:
-            reasons.setdefault(f"{one.status}: {one.reason}", []).append(one.memory.rank)
+    reasons = by_key(
+        (f"{one.status}: {one.reason}", one.memory.rank) for one in results if not one.is_measured
+    )
     for reason, ranks in reasons.items():
         yield Finding("not-measured", "look", f"{ranks_text(ranks)}: {plain(reason)}", subject)
     if absent := {*range(case.ranks)} - {one.memory.rank for one in results}:
@@ -506,9 +503,7 @@ def _of_statement(results: Sequence[MemoryResult]) -> list[str]:
             f"The library itself reports {total} that it tracks ({kept} persistent, {released} "
             "that ncclCommSuspend releases)."
         ]
-    by_reason: dict[str, list[int]] = {}
-    for it in results:
-        by_reason.setdefault(it.not_stated, []).append(it.memory.rank)
+    by_reason = by_key((it.not_stated, it.memory.rank) for it in results)
     silent = {reason: ranks for reason, ranks in by_reason.items() if reason}
     if len(by_reason) == 1:
         return [f"The library itself reports nothing: {plain(reason)}." for reason in silent]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cclmark.base.grouping import by_key
 from cclmark.journal.schema import DeviceDescription
 from cclmark.kinds.memory.result import MemoryBuffer, MemoryResult, MemoryStage
 from cclmark.work.library_settings import find_setting
@@ -82,10 +83,11 @@ def listed_bytes(buffers: Iterable[MemoryBuffer], place: str) -> int:
 
 def sharing_devices(devices: Sequence[DeviceDescription]) -> list[list[int]]:
     """The ranks of each accelerator that several ranks use."""
-    users: dict[tuple[str, str, int], list[int]] = {}
-    for device in devices:
-        if device.runtime != "host":
-            users.setdefault((device.host, device.runtime, device.index), []).append(device.rank)
+    users = by_key(
+        ((device.host, device.runtime, device.index), device.rank)
+        for device in devices
+        if device.runtime != "host"
+    )
     return [ranks for ranks in users.values() if len(ranks) > 1]
 
 
@@ -144,9 +146,7 @@ def same_buffers(results: Sequence[MemoryResult]) -> list[SameBuffers]:
             found.setdefault(key, {}).setdefault(result.memory.rank, []).append(one)
     merged: list[SameBuffers] = []
     for like, by_rank in found.items():
-        numbers: dict[int, list[int]] = {}
-        for rank, own in by_rank.items():
-            numbers.setdefault(len(own), []).append(rank)
+        numbers = by_key((len(own), rank) for rank, own in by_rank.items())
         for number, ranks in numbers.items():
             all_own = [one for rank in ranks for one in by_rank[rank]]
             values = _only({one.first_values for one in all_own})

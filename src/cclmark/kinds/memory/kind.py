@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 from cclmark.journal.kind import Kind
 from cclmark.kinds.memory.plan import MEMORY, RankMemories
@@ -11,22 +11,18 @@ from cclmark.kinds.memory.result import MemoryResult
 from cclmark.work.cases import Case
 from cclmark.work.items import Item
 
-if TYPE_CHECKING:
-    from cclmark.document.report_kind import ReportKind
-    from cclmark.rank.context import RankContext
-
 
 def _of_every_rank(planned: Sequence[Item], processes: int) -> Sequence[Item]:
     return RankMemories([one for one in planned if isinstance(one, Case)], processes)
 
 
-def _report() -> ReportKind:
+def _report() -> Any:
     from cclmark.kinds.memory.document import REPORT
 
     return REPORT
 
 
-def _runner() -> Callable[[RankContext], None]:
+def _runner() -> Any:
     from cclmark.kinds.memory.run import run
 
     return run

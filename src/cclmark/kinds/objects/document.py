@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Document, Finding, RunContent, Table
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
@@ -79,7 +80,7 @@ FIELDS = Fields(
 def document_of_objects(run: RunContent) -> Document:
     """Composes everything that a run says."""
     results = cast("Sequence[ObjectResult]", run.results)
-    groups = _grouped(results)
+    groups = by_key((group_title(one.call), one) for one in results)
     return Document(
         "Objects and tensors",
         method_of_objects(run.header),
@@ -97,13 +98,6 @@ def method_of_objects(header: Header) -> str:
         "calls in a row, with objects and with the same data as tensors in every round, slowest "
         f"rank, host clock, {check}"
     )
-
-
-def _grouped(results: Sequence[ObjectResult]) -> dict[str, list[ObjectResult]]:
-    groups: dict[str, list[ObjectResult]] = {}
-    for one in results:
-        groups.setdefault(group_title(one.call), []).append(one)
-    return groups
 
 
 def group_title(call: ObjectCall) -> str:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cclmark.journal.kind import Kind
 from cclmark.kinds.objects.plan import OBJECTS, ObjectCall
 from cclmark.kinds.objects.result import ObjectResult
 
-if TYPE_CHECKING:
-    from cclmark.document.report_kind import ReportKind
-    from cclmark.rank.context import RankContext
 
-
-def _report() -> ReportKind:
+def _report() -> Any:
     from cclmark.kinds.objects.document import REPORT
 
     return REPORT
 
 
-def _runner() -> Callable[[RankContext], None]:
+def _runner() -> Any:
     from cclmark.kinds.objects.run import run
 
     return run

@@ -7,6 +7,7 @@ from typing import cast
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Block, Document, Facts, Finding, RunContent, Table
 from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fields
@@ -21,15 +22,7 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.overlap.figures import OverlapSummary, SlowDown, summaries_of
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult
-from cclmark.work.cases import Case
-from cclmark.work.operations import moves_data
-from cclmark.work.sizes import format_size
 from cclmark.work.work_beside import MATMUL
-
-
-def size_text(case: Case) -> str:
-    """The size of a case: ``1 MiB``."""
-    return format_size(case.size_bytes) if moves_data(case.operation) else "-"
 
 
 def slow_down_text(slow_down: SlowDown | None) -> str:
@@ -187,8 +180,9 @@ def _outcome(results: Sequence[OverlapResult]) -> str:
 
 
 def _blocks(summaries: Sequence[OverlapSummary]) -> Iterator[Block]:
-    if computed := computed_by(summaries):
-        yield Facts([("compute", text) for text in computed])
+    software = (f"{one.implementation}  {one.implementation_path}".rstrip() for one in summaries)
+    if computed := [("compute", plain(text)) for text in dict.fromkeys(software) if text]:
+        yield Facts(computed)
     keys: set[str] = set()
     for group in grouped(summaries):
         title = plain(group_title(group[0]))
@@ -225,26 +219,13 @@ def method_of_overlaps(header: Header) -> str:
 
 def grouped(summaries: Iterable[OverlapSummary]) -> list[list[OverlapSummary]]:
     """The summaries of each series of cases."""
-    groups: dict[str, list[OverlapSummary]] = {}
-    for one in summaries:
-        groups.setdefault(group_title(one), []).append(one)
+    groups = by_key((group_title(one), one) for one in summaries)
     return list(groups.values())
 
 
 def group_title(one: OverlapSummary) -> str:
     """The collective and the work beside it: the title of a group."""
     return f"{one.case.series().group_words()}, beside {one.work.describe()}"
-
-
-def computed_by(summaries: Iterable[OverlapSummary]) -> list[str]:
-    """The software that computes, with its file."""
-    found = (f"{one.implementation}  {one.implementation_path}".rstrip() for one in summaries)
-    return [plain(text) for text in dict.fromkeys(found) if text]
-
-
-def rate_unit(one: OverlapSummary) -> str:
-    """The unit of the compute's rate."""
-    return "TFLOP/s" if one.work.name == MATMUL else "GB/s"
 
 
 def rate_text(rate: float | None, one: OverlapSummary) -> str:
@@ -260,15 +241,11 @@ def bandwidth_text(bytes_per_s: float | None) -> str:
     return "-" if bytes_per_s is None else f"{bytes_per_s / BYTES_PER_GB:.2f}"
 
 
-def time_text(slow_down: SlowDown | None) -> str:
-    """The time alone in microseconds."""
-    return "-" if slow_down is None else format_time_us(slow_down.alone_s)
-
-
 def _head(one: OverlapSummary) -> list[str]:
+    unit = "TFLOP/s" if one.work.name == MATMUL else "GB/s"
     return [
         *("size", "variant", "alone µs", "busbw", "beside busbw", "slow-down (95 %)"),
-        *(f"compute {rate_unit(one)}", "slow-down (95 %)"),
+        *(f"compute {unit}", "slow-down (95 %)"),
     ]
 
 
@@ -276,11 +253,11 @@ def cells_of(one: OverlapSummary) -> list[str]:
     """The cells of a row."""
     if one.communication is None:
         what = "WRONG" if one.status == "wrong" else one.status
-        return [size_text(one.case), plain(one.variant.describe()), what, *["-"] * 5]
+        return [one.case.size_words(), plain(one.variant.describe()), what, *["-"] * 5]
     return [
-        size_text(one.case),
+        one.case.size_words(),
         plain(one.variant.describe()),
-        time_text(one.communication),
+        format_time_us(one.communication.alone_s),
         bandwidth_text(one.busbw_alone),
         bandwidth_text(one.busbw_beside),
         slow_down_text(one.communication),
@@ -299,7 +276,7 @@ def against_rows(group: Sequence[OverlapSummary]) -> list[list[str]]:
     """The cells of the variants that are compared with the default; empty without any."""
     return [
         [
-            size_text(one.case),
+            one.case.size_words(),
             plain(one.variant.describe()),
             ratio_text(one.communication.against_usual),
             ratio_text(one.compute.against_usual),
@@ -314,7 +291,7 @@ def against_rows(group: Sequence[OverlapSummary]) -> list[list[str]]:
 def remarks_of(summaries: Sequence[OverlapSummary]) -> list[str]:
     """What was wrong, failed or skipped, is bound by launches, or is based on few operations."""
     return grouped_lines(
-        (text, f"{one.variant.describe()} {size_text(one.case)}")
+        (text, f"{one.variant.describe()} {one.case.size_words()}")
         for one in summaries
         for text in _remarks(one)
     )
@@ -393,7 +370,7 @@ def wrong_lines(results: Iterable[OverlapResult]) -> list[str]:
 
 def _sentence(one: OverlapSummary) -> str:
     return (
-        f"{one.case.operation} of {size_text(one.case)} with {one.variant.describe()} takes "
+        f"{one.case.operation} of {one.case.size_words()} with {one.variant.describe()} takes "
         f"{slow_down_text(one.communication)} times as long beside {one.work.describe()}, which "
         f"takes {slow_down_text(one.compute)} times as long"
     )
@@ -426,7 +403,7 @@ def _trade_off(group: Sequence[OverlapSummary], keys: set[str]) -> Lines:
         intervals = [one.busbw_interval for one in own]
         series.append(
             ChartCurve(
-                name=size_text(case),
+                name=case.size_words(),
                 x=[(one.remaining_compute or 0) * _PERCENT for one in own],
                 y=[(one.busbw_beside or 0) / BYTES_PER_GB for one in own],
                 low=[None if one is None else one[0] / BYTES_PER_GB for one in intervals],

@@ -19,6 +19,7 @@ from cclmark.analysis.paired import Rounds, ratio_of_rounds
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
+from cclmark.base.grouping import by_key
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult, OverlapTimes
 from cclmark.work.cases import Case
@@ -169,9 +170,7 @@ def _figures_by_round(results: Iterable[OverlapResult]) -> dict[int, OverlapFigu
 
 def _by_size(cases: Iterable[Case]) -> list[Case]:
     """The cases with those of one series and size together, whatever their placement."""
-    groups: dict[tuple[str, int], list[Case]] = {}
-    for case in cases:
-        groups.setdefault((case.operation, case.size_bytes), []).append(case)
+    groups = by_key(((case.operation, case.size_bytes), case) for case in cases)
     return [case for group in groups.values() for case in group]
 
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.kind import Kind
 from cclmark.work.items import P2P, Item
 from cclmark.work.pair_cases import falls_with_message
 from cclmark.work.transfers import Transfer
-
-if TYPE_CHECKING:
-    from cclmark.document.report_kind import ReportKind
-    from cclmark.rank.context import RankContext
 
 
 def _is_message(item: Item) -> bool:
@@ -26,13 +21,13 @@ def _of_the_message(item: Item, culprit: Item, phase: str) -> bool:
     return falls_with_message(item, culprit, phase)
 
 
-def _report() -> ReportKind:
+def _report() -> Any:
     from cclmark.kinds.p2p.document import REPORT
 
     return REPORT
 
 
-def _runner() -> Callable[[RankContext], None]:
+def _runner() -> Any:
     from cclmark.kinds.p2p.run import run
 
     return run

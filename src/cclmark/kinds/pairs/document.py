@@ -41,13 +41,7 @@ from cclmark.document.case_fields import (
     title_of_cases,
 )
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
-from cclmark.document.deviations import (
-    TOO_FEW_PAIRS,
-    extremes,
-    least_span,
-    link_advice,
-    relative,
-)
+from cclmark.document.deviations import TOO_FEW_PAIRS, extremes, least_span, link_advice, relative
 from cclmark.document.device_labels import device_labels, pair_name, way_between
 from cclmark.document.explained import RAN_NOTE, tables_of_pairs
 from cclmark.document.fields import Fields

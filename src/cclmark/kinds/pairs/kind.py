@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.kind import Kind
 from cclmark.work.cases import Case
 from cclmark.work.items import PAIRS, Item
 from cclmark.work.pair_cases import PairCases, falls_with_pair
-
-if TYPE_CHECKING:
-    from cclmark.document.report_kind import ReportKind
-    from cclmark.rank.context import RankContext
 
 
 def _of_every_pair(planned: Sequence[Item], processes: int) -> Sequence[Item]:
@@ -26,13 +22,13 @@ def _of_the_pair(item: Item, culprit: Item, phase: str) -> bool:
     return falls_with_pair(item, culprit, phase)
 
 
-def _report() -> ReportKind:
+def _report() -> Any:
     from cclmark.kinds.pairs.document import REPORT
 
     return REPORT
 
 
-def _runner() -> Callable[[RankContext], None]:
+def _runner() -> Any:
     from cclmark.kinds.pairs.run import run
 
     return run

@@ -7,12 +7,7 @@ from typing import NamedTuple, cast
 
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
-from cclmark.document.case_fields import (
-    case_fields,
-    case_labels,
-    method_of_case,
-    summary_fields,
-)
+from cclmark.document.case_fields import case_fields, case_labels, method_of_case, summary_fields
 from cclmark.document.chart_model import ChartCurve, Lines, key_of
 from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
@@ -164,12 +159,6 @@ def form_text(division: Division) -> str:
     return _FORMS.get(division.form, division.form)
 
 
-def each_text(case: Case, division: Division) -> str:
-    """The size of the largest piece."""
-    size_bytes = largest_piece_bytes(case, division)
-    return format_size(size_bytes) if size_bytes else "-"
-
-
 def largest_piece_bytes(case: Case, division: Division) -> int:
     """The size of the largest piece; 0 for an unknown form or type."""
     if division.form not in _FORMS or case.dtype not in DTYPE_BYTES:
@@ -189,7 +178,9 @@ def ratio_text(row: PieceRow) -> str:
 
 def _cells(case: Case, row: PieceRow) -> list[str]:
     """The cells of a line."""
-    lead = [str(row.division.pieces), form_text(row.division), each_text(case, row.division)]
+    size_bytes = largest_piece_bytes(case, row.division)
+    each = format_size(size_bytes) if size_bytes else "-"
+    lead = [str(row.division.pieces), form_text(row.division), each]
     summary, checked = row.summary, row.verification
     if summary is None:
         return [*lead, row.status, *["-"] * 5]

@@ -49,7 +49,6 @@ from cclmark.kinds.profile.figures import (
     OperationSum,
     ProcessWait,
     completed,
-    most_communicating,
     of_all_processes,
     parts_of_time,
     sums_of,
@@ -357,9 +356,10 @@ def _findings_of_end(footer: Footer | None) -> Iterator[Finding]:
 
 def _communication_lines(profile: Profile) -> Iterator[str]:
     """The share of communication of the rank that has most, unless it is unknown."""
-    one = most_communicating(profile)
-    if one is None:
+    known = [one for one in profile.processes if one.communication_s is not None and one.span_s]
+    if not known:
         return
+    one = max(known, key=lambda own: (own.communication_s or 0.0) / own.span_s)
     share = _share_text(one.communication_s, one.span_s)
     text = f"operations run for {share} of the time of rank {one.rank}"
     if one.exposed_s is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from cclmark.base.grouping import by_key
 from cclmark.journal.item_results import ProfileResult
 from cclmark.journal.schema import Profile, ProfiledChoice, ProfileFigures, ProfileProcess
 from cclmark.work.profiled import ProfiledOperation
@@ -26,10 +27,7 @@ class OperationSum:
 
     def by_process(self) -> dict[int, list[ProfileFigures]]:
         """The figures of each process, which may be in several groups."""
-        found: dict[int, list[ProfileFigures]] = {}
-        for one in self.figures:
-            found.setdefault(one.process, []).append(one)
-        return found
+        return by_key((one.process, one) for one in self.figures)
 
     @property
     def calls(self) -> tuple[int, int]:
@@ -152,12 +150,6 @@ def waits_of_processes(results: Sequence[ProfileResult]) -> dict[int, ProcessWai
                 own.compared += one.compared
                 own.last += one.last
     return found
-
-
-def most_communicating(profile: Profile) -> ProfileProcess | None:
-    """The process with the largest share of communication; None if it is unknown of all."""
-    known = [one for one in profile.processes if one.communication_s is not None and one.span_s]
-    return max(known, key=lambda one: (one.communication_s or 0.0) / one.span_s, default=None)
 
 
 def parts_of_time(one: ProfileProcess) -> list[tuple[str, float]]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cclmark.journal.item_results import ProfileResult
 from cclmark.journal.kind import Kind
 from cclmark.work.items import PROFILE
 from cclmark.work.profiled import ProfiledOperation
 
-if TYPE_CHECKING:
-    from cclmark.document.report_kind import ReportKind
 
-
-def _report() -> ReportKind:
+def _report() -> Any:
     from cclmark.kinds.profile.document import REPORT
 
     return REPORT

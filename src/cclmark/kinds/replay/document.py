@@ -11,6 +11,7 @@ import msgspec
 from cclmark.analysis.ratio import LEAST_RUNS
 from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import slowest_of
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
 from cclmark.document.fields import Field, Fields
@@ -55,14 +56,13 @@ def reference_lines(
     if header is None or not summaries or summaries[0].span_s is None:
         return []
     one = summaries[0]
-    groups: dict[int, list[ReplayedOperation]] = {}
-    for part in one.operations:
-        if (
-            (info := OPERATIONS.get(part.operation.operation)) is not None
-            and not info.of_two
-            and 1 < part.operation.group_ranks <= one.replay.ranks
-        ):
-            groups.setdefault(part.operation.group, []).append(part)
+    groups = by_key(
+        (part.operation.group, part)
+        for part in one.operations
+        if (info := OPERATIONS.get(part.operation.operation)) is not None
+        and (not info.of_two)
+        and (1 < part.operation.group_ranks <= one.replay.ranks)
+    )
     found = []
     by_ranks = {one.replay.ranks: (header, notes)}
     for group, parts in groups.items():
@@ -308,15 +308,6 @@ def method_of_replays(header: Header) -> str:
     return f"{length}, slowest rank, {check}"
 
 
-def title_of_replay(one: Replay) -> str:
-    """Describes the replay in a line."""
-    groups = counted(one.groups, "group")
-    return (
-        f"a step of {one.program}: {counted(one.calls, 'call')} of a rank in {groups}, "
-        f"{counted(one.ranks, 'rank')}"
-    )
-
-
 def gaps_line(one: Replay) -> str:
     """What happens between the calls."""
     beside = f", beside {one.beside}" if one.beside else ""
@@ -419,8 +410,12 @@ def table_of_replays(summaries: Sequence[ReplaySummary]) -> Table:
         rows.insert(0, [_program_name(original), communication, span, "", step, ""])
     shown = [True] * 4 + [any(each.step_s is not None for each in summaries), len(summaries) > 1]
     head, *rows = ([*compress(row, shown)] for row in (_HEAD, *rows))
-    sides = "<" + ">" * (len(head) - 1)
-    return Table(title_of_replay(one.replay), head, rows, sides, gaps_lines(summaries))
+    replay, sides = one.replay, "<" + ">" * (len(head) - 1)
+    title = (
+        f"a step of {replay.program}: {counted(replay.calls, 'call')} of a rank in "
+        f"{counted(replay.groups, 'group')}, {counted(replay.ranks, 'rank')}"
+    )
+    return Table(title, head, rows, sides, gaps_lines(summaries))
 
 
 def _cells(one: ReplaySummary) -> list[str]:

@@ -111,7 +111,7 @@ def _summary(
         return ReplaySummary(replay.variant, replay, own.status, own.reason)
     spans_s = [span_of(one) for one in measured]
     middle = measured[
-        sorted((span, place) for place, span in enumerate(spans_s))[_middle(spans_s)][1]
+        sorted((span, place) for place, span in enumerate(spans_s))[(len(spans_s) - 1) // 2][1]
     ]
     steps_s = [found for one in measured if (found := step_of_result(one)) is not None]
     step_s = median(steps_s) if steps_s else None
@@ -146,10 +146,6 @@ def _summary(
         > max(_HOST_AHEAD_S, _HOST_BOUND * span_s),
         converged=all(one.converged for one in measured),
     )
-
-
-def _middle(values: Sequence[float]) -> int:
-    return (len(values) - 1) // 2
 
 
 def _compared(result: ReplayResult) -> float | None:

@@ -24,8 +24,8 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Profile, ProfiledCall
 from cclmark.kinds.replay.deadlocks import Launch, are_in_step, join_deadlocked
 from cclmark.kinds.replay.plan import EXCHANGE, OriginalStep, ProgramStep, ReplayedCall
-from cclmark.profile.intervals import length_of, union_of
 from cclmark.profile.observed import MESSAGES, SEND, SYNCHRONIZING
+from cclmark.work.intervals import length_of, union_of
 from cclmark.work.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.work.profiled import PLUG_IN, ProfiledOperation
 

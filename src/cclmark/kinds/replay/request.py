@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.base.errors import EXIT_MISSING, EXIT_OK, CclmarkError, MissingError, UsageError
+from cclmark.base.grouping import by_key
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.document.text import clock_text
@@ -156,9 +157,7 @@ def chosen_of(measured: Sequence[ReplaySummary]) -> Replay | None:
     only if the smallest error with them is clearly smaller, and of one gaps the first candidate
     whose error is not clearly larger than the smallest.
     """
-    by_gaps: dict[str, list[ReplaySummary]] = {}
-    for one in measured:
-        by_gaps.setdefault(one.replay.gaps, []).append(one)
+    by_gaps = by_key((one.replay.gaps, one) for one in measured)
     best: list[ReplaySummary] = []
     for own in by_gaps.values():
         if not best or min(map(error_of, own)) < min(map(error_of, best)) - _CLEAR:
@@ -174,10 +173,7 @@ def others_of(measured: Sequence[ReplaySummary], chosen: Replay) -> list[Replay]
     It reacts differently if communication takes longer: with ``keep`` all computation waits for
     it, with ``fixed`` none does. Programs are between them.
     """
-    by_gaps: dict[str, list[ReplaySummary]] = {}
-    for one in measured:
-        if one.replay.gaps != chosen.gaps:
-            by_gaps.setdefault(one.replay.gaps, []).append(one)
+    by_gaps = by_key((one.replay.gaps, one) for one in measured if one.replay.gaps != chosen.gaps)
     return [_simplest(own) for own in by_gaps.values()]
 
 

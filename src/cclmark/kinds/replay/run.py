@@ -28,7 +28,6 @@ from cclmark.kinds.replay.choices import (
 )
 from cclmark.kinds.replay.plan import RankStep, Replay, ReplayedCall, ReplayWay
 from cclmark.kinds.replay.result import ReplayedOperation, ReplayResult
-from cclmark.profile.intervals import length_of, union_of
 from cclmark.rank.all_or_none import GRACE_S, in_step
 from cclmark.rank.context import RankContext
 from cclmark.rank.item_loop import measure_each, measure_items
@@ -37,6 +36,7 @@ from cclmark.rank.opening import NativeLibrary, OpenLibrary, join_with_id
 from cclmark.rank.rank import Rank
 from cclmark.rank.reserved_buffers import open_compute
 from cclmark.work.inject import RankFaults
+from cclmark.work.intervals import length_of, union_of
 from cclmark.work.items import items_of
 
 #: A call is slowed down in the program if it takes longer there by more than this share.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +11,14 @@ from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
 from cclmark.kinds.tune.mpich_selection import Builtin
 from cclmark.kinds.tune.search import Space
-from cclmark.kinds.tune.target import Artifact, Candidates, Choice, OperationPlan
+from cclmark.kinds.tune.target import Artifact, Candidates, Choice, OperationPlan, Target
 
 RULES_FILE = "coll_tuned.rules"
 GENERAL_FILE, SHARED_FILE = "mpich_coll.json", "mpich_posix_coll.json"
 
 
 @dataclass(frozen=True)
-class _MpiTarget(ABC):
+class _MpiTarget(Target):
     """See Target. ``version``: the library's own text."""
 
     version: str
@@ -44,15 +44,6 @@ class _MpiTarget(ABC):
             if choice.algorithm in self._names(operation)
         ]
         return self._artifact(rules, directory, choice.stem, ())
-
-    @property
-    def wide_settings(self) -> Mapping[str, str]:
-        """See Target."""
-        return {}
-
-    def is_wide(self, choice: Choice) -> bool:
-        """See Target: none is, the files change nothing else."""
-        return False
 
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from cclmark.kinds.tune.search import Space
 from cclmark.kinds.tune.table_file import MOST_BYTES, Rule, RuleTable, written
-from cclmark.kinds.tune.target import Artifact, Candidates, Choice, OperationPlan, assigned_options
+from cclmark.kinds.tune.target import (
+    Artifact,
+    Candidates,
+    Choice,
+    OperationPlan,
+    Target,
+    assigned_options,
+)
 from cclmark.work.library_fields import find_version, parse_version
 
 #: The operations for which NCCL asks a tuner.
@@ -158,7 +165,7 @@ TABLE_FILE = "tuner.table"
 
 
 @dataclass(frozen=True)
-class NcclTarget:
+class NcclTarget(Target):
     """See Target.
 
     ``library``: nccl or rccl. ``nvlinks``: of each device, None if unknown. ``usual_channels``: of

@@ -34,6 +34,7 @@ from cclmark.analysis.paired import (
     paired_ratio,
 )
 from cclmark.analysis.ratio import RatioEstimate
+from cclmark.base.grouping import by_key
 from cclmark.kinds.tune.search import LARGEST_LOSS, Rule, is_loss
 from cclmark.work.sizes import format_size
 
@@ -61,14 +62,12 @@ class Proven:
     """A rule that is a gain.
 
     ``estimate``: its time over the default's, over all its sizes. ``chance``: the probability that
-    no gain appears as large. ``noise_floor``: the largest logarithm of a ratio of the default to
-    itself. ``by_size``: the ratio of each size in bytes.
+    no gain appears as large. ``by_size``: the ratio of each size in bytes.
     """
 
     rule: Rule
     estimate: RatioEstimate
     chance: float
-    noise_floor: float
     by_size: Mapping[int, RatioEstimate]
 
     @property
@@ -193,7 +192,7 @@ class _Measured:
     def proven(self) -> Proven:
         by_size = {size: paired_ratio([logs]) for size, logs in self.tuned.items()}
         certain = self.certain
-        return Proven(self.rule, certain, chance_of_gain(certain), noise_floor(self.floor), by_size)
+        return Proven(self.rule, certain, chance_of_gain(certain), by_size)
 
 
 def _measured(rule: Rule, rounds: Sequence[ProofRound]) -> _Measured | Dropped:
@@ -311,11 +310,12 @@ def joint_ratio(rounds: Sequence[Mapping[K, Trio]]) -> tuple[K, RatioEstimate] |
 
 def _logs(rounds: Sequence[Mapping[K, Trio]]) -> dict[K, list[float]]:
     """The logarithms of the ratios of tuned and default times, if there are enough."""
-    found: dict[K, list[float]] = {}
-    for each in rounds:
-        for at, trio in sorted(each.items()):
-            if trio.tuned_s and trio.default_s:
-                found.setdefault(at, []).append(math.log(trio.tuned_s / trio.default_s))
+    found = by_key(
+        (at, math.log(trio.tuned_s / trio.default_s))
+        for each in rounds
+        for at, trio in sorted(each.items())
+        if trio.tuned_s and trio.default_s
+    )
     return {at: logs for at, logs in sorted(found.items()) if len(logs) >= LEAST_COMPARED_ROUNDS}
 
 
@@ -328,17 +328,15 @@ class EnvironmentProof:
     """The verdict on an environment.
 
     ``estimate``: its time over the default's, over all places; None if there are too few rounds.
-    ``chance``: the probability that no gain appears as large. ``noise_floor``: the largest
-    logarithm of a ratio of the default to itself. ``objection``: the reason why it is no gain,
-    empty if it is one. ``by_place``: the ratio at each size of each operation. ``failed``: where
-    it failed and the default did not. ``call``: the ratio of the costs of a call over all sizes
-    where launches determine them; None if there are none. ``costly``: the sizes of these at which
-    the loss exceeds LARGEST_LOSS with its whole interval.
+    ``chance``: the probability that no gain appears as large. ``objection``: the reason why it is
+    no gain, empty if it is one. ``by_place``: the ratio at each size of each operation. ``failed``:
+    where it failed and the default did not. ``call``: the ratio of the costs of a call over all
+    sizes where launches determine them; None if there are none. ``costly``: the sizes of these at
+    which the loss exceeds LARGEST_LOSS with its whole interval.
     """
 
     estimate: RatioEstimate | None = None
     chance: float = 1.0
-    noise_floor: float = 0.0
     objection: str = ""
     by_place: Mapping[Place, RatioEstimate] = field(default_factory=dict)
     failed: Sequence[Place] = ()
@@ -398,7 +396,6 @@ def prove_environment(
     return EnvironmentProof(
         certain,
         chance_of_gain(certain),
-        noise_floor(floor),
         reason,
         {place: paired_ratio([logs]) for place, logs in tuned.items()},
         call=call,

@@ -97,7 +97,7 @@ def _until_tried(side: Collection[int], tried: Collection[int]) -> list[int]:
 
 FINALISTS = 3  # of each size, beside the best of the sizes next to it
 LEADERS = 2  # of each size: neighbours of the best two are tried
-_ROUNDS_PER_RUNG = 2  # one only, if that would be more than half of the budget
+_ROUNDS_PER_RUNG = 2
 _ROUNDS_OF_FINALISTS = 8
 
 Pools = list[set[int]]  # the candidates of each size
@@ -118,7 +118,7 @@ class Found:
     ``scores``: for each size the score of each variant that was measured there and never failed.
     ``noise``: for each size the standard deviation of the logarithm of a ratio, None with fewer
     than two rounds. ``measured``: the number of cells. ``complete``: whether the search ended by
-    itself, not by its budget or a deadline.
+    itself, not by a deadline.
     """
 
     scores: Sequence[dict[int, Score]]
@@ -136,19 +136,17 @@ class Found:
         return found
 
 
-def search(
-    space: Space, first: Iterable[int], sizes: int, budget: int | None = None
-) -> Generator[Batch, Times | None, Found]:
+def search(space: Space, first: Iterable[int], sizes: int) -> Generator[Batch, Times | None, Found]:
     """Yields batches of cells to measure, receives their times, and returns the result.
 
     ``first``: the variants to begin with, for example a grid over ``space``, at every one of
-    ``sizes`` sizes. ``budget``: the largest number of cells to measure. The caller sends None
-    instead of times when its deadline has passed. Batches depend only on the times sent, so an
-    interrupted search continues if the recorded times are sent again. A cell that is missing from
-    the times counts as not measured; a variant that failed in a cell is no candidate at that size
-    any more. A variant that must not be used at all has failed in all of its cells.
+    ``sizes`` sizes. The caller sends None instead of times when its deadline has passed. Batches
+    depend only on the times sent, so an interrupted search continues if the recorded times are sent
+    again. A cell that is missing from the times counts as not measured; a variant that failed in a
+    cell is no candidate at that size any more. A variant that must not be used at all has failed in
+    all of its cells.
     """
-    state = _Search(space, sizes, budget)
+    state = _Search(space, sizes)
     pools: Pools = [set(first) - {DEFAULT} for _ in range(sizes)]
     complete = True
     try:
@@ -162,14 +160,13 @@ def search(
 
 
 class _EndedEarly(Exception):  # noqa: N818
-    """The budget is spent or the deadline has passed."""
+    """The deadline has passed."""
 
 
 @dataclass
 class _Search:
     space: Space
     sizes: int
-    budget: int | None
     rounds: int = 0
     measured: int = 0
     tried: dict[Cell, int] = field(default_factory=dict)  # the rounds of each cell
@@ -180,10 +177,9 @@ class _Search:
     def halve(self, pools: Pools) -> Generator[Batch, Times | None, Pools]:
         """Measures the candidates and discards the slower half of each size, down to a few."""
         largest = max(map(len, pools))
-        rounds = self._affordable_rounds(sum(map(len, pools)))
         for _ in range(max(1, math.ceil(math.log2(largest / FINALISTS)))):
             wide = [pool if len(pool) > FINALISTS else set() for pool in pools]
-            yield from self._measure(wide if any(wide) else pools, rounds)
+            yield from self._measure(wide if any(wide) else pools, _ROUNDS_PER_RUNG)
             pools = self._halved(pools)
         return pools
 
@@ -219,19 +215,11 @@ class _Search:
     def noise(self) -> list[float | None]:
         return [deviation_of(self.logs.get((CONTROL, size), [])) for size in range(self.sizes)]
 
-    def _affordable_rounds(self, cells: int) -> int:
-        """The rounds of each rung: all together measure about twice the cells of the first."""
-        if self.budget is None or 4 * _ROUNDS_PER_RUNG * cells <= self.budget - self.measured:
-            return _ROUNDS_PER_RUNG
-        return 1
-
     def _measure(self, pools: Pools, rounds: int) -> Generator[Batch, Times | None, None]:
         for _ in range(rounds):
             cells = self._cells(pools)
             if not cells:
                 return
-            if self.budget is not None and self.measured + len(cells) > self.budget:
-                raise _EndedEarly
             times = yield Batch(self.rounds, cells)
             if times is None:
                 raise _EndedEarly

@@ -11,7 +11,7 @@ from cclmark.base.printable import plain
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import counted
 from cclmark.journal.schema import Explanation
-from cclmark.kinds.overlap.document import size_text, slow_down_text
+from cclmark.kinds.overlap.document import slow_down_text
 from cclmark.kinds.overlap.figures import OverlapSummary, summaries_of
 from cclmark.kinds.overlap.kind import KIND
 from cclmark.kinds.overlap.plan import overlaps_of_pairs
@@ -154,7 +154,7 @@ def _lines(one: CaseCost) -> list[str]:
     before = _part(one.before, one.result.usual.get(size))
     after = _part(one.after, one.result.tuned.get(size))
     return [
-        f"{one.case.operation} {size_text(one.case)}, {one.before.work.describe()}: before "
+        f"{one.case.operation} {one.case.size_words()}, {one.before.work.describe()}: before "
         f"{before}; after {after}"
     ]
 

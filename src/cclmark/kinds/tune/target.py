@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from cclmark.kinds.tune.search import Rule, Space
 from cclmark.work.variants import COMMUNICATOR, MEMORY, OPTION, PROCESS, REGISTRATION, Assignment
@@ -111,26 +111,32 @@ def assigned_options(options: Mapping[str, str]) -> tuple[Assignment, ...]:
     return tuple(Assignment(OPTION + name, value, COMMUNICATOR) for name, value in options.items())
 
 
-class Target(Protocol):
+class Target(ABC):
     """A library with a way to choose by operation and size."""
 
     @property
+    @abstractmethod
     def words(self) -> str:
         """What the artifacts are for: library, version, ranks, devices."""
 
+    @abstractmethod
     def candidates(self, operation: str) -> Candidates:
         """The candidates of an operation; empty if nothing can be chosen for it."""
 
+    @abstractmethod
     def candidate(self, choice: Choice, operations: Sequence[str], directory: Path) -> Artifact:
         """Selects one choice for all sizes of the operations that can have it."""
 
     @property
     def wide_settings(self) -> Mapping[str, str]:
         """The variables, or options ``config.NAME`` of the communicator, of wide choices."""
+        return {}
 
     def is_wide(self, choice: Choice) -> bool:
         """Whether a choice requires a setting which also changes what no rule applies to."""
+        return False
 
+    @abstractmethod
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()
     ) -> Artifact:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.ratio import RatioEstimate
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import aligned, counted
@@ -371,9 +372,7 @@ def _search(result: EnvironmentResult) -> list[str]:
             f"{counted(len(found.harmful), 'combination')}"
         )
     lines += [f"  failed: {plain(one)}" for one in result.failures]
-    reasons: dict[str, list[str]] = {}
-    for name, reason in result.refused.items():
-        reasons.setdefault(reason, []).append(name)
+    reasons = by_key((reason, name) for name, reason in result.refused.items())
     lines += [
         f"  not tried, {plain(reason)}: {', '.join(names)}" for reason, names in reasons.items()
     ]

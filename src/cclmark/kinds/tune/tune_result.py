@@ -7,18 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cclmark.analysis.paired import (
-    chance_of_gain,
-)
+from cclmark.analysis.paired import chance_of_gain
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.tune.environment_search import EnvironmentFound
-from cclmark.kinds.tune.prove import (
-    FALSE_SHARE,
-    EnvironmentProof,
-    Place,
-    Proof,
-)
+from cclmark.kinds.tune.prove import FALSE_SHARE, EnvironmentProof, Place, Proof
 from cclmark.kinds.tune.search import LARGEST_LOSS, Found, Rule
 from cclmark.kinds.tune.target import Choice
 from cclmark.work.cases import Case

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 Interval = tuple[int, int]
+Number = TypeVar("Number", int, float)
 
 
-def union_of(intervals: Iterable[Interval]) -> list[Interval]:
+def union_of(intervals: Iterable[tuple[Number, Number]]) -> list[tuple[Number, Number]]:
     """Returns disjoint intervals in order that cover the same time."""
-    found: list[Interval] = []
+    found: list[tuple[Number, Number]] = []
     for begin, end in sorted(intervals):
         if end <= begin:
             continue
@@ -21,17 +23,19 @@ def union_of(intervals: Iterable[Interval]) -> list[Interval]:
     return found
 
 
-def length_of(union: Iterable[Interval]) -> int:
+def length_of(union: Iterable[tuple[Number, Number]]) -> Number:
     """Returns the total length of disjoint intervals."""
     return sum(end - begin for begin, end in union)
 
 
-def without(union: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
+def without(
+    union: Sequence[tuple[Number, Number]], others: Sequence[tuple[Number, Number]]
+) -> list[tuple[Number, Number]]:
     """Returns the parts of ``union`` that are in none of ``others``; both are disjoint, in order.
 
     Linear in the number of intervals.
     """
-    found: list[Interval] = []
+    found: list[tuple[Number, Number]] = []
     place = 0
     for begin, end in union:
         at = begin
