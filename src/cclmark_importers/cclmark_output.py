@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from cclmark.base.errors import UsageError
-from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, dtype_of, reduction_of
-from cclmark.importing.line_reader import Importer, LineReader
-from cclmark.importing.run import ForeignRun, ImportedRow, RankCount
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal, Line
 from cclmark.journal.schema import SCHEMA_VERSION, Condition, Footer, Header, Paths, Profile
 from cclmark.kinds.registry import KINDS, is_readable
 from cclmark.work.operations import OPERATIONS
 from cclmark.work.sizes import format_size
+from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine, dtype_of, reduction_of
+from cclmark_importers.line_reader import Importer, LineReader
+from cclmark_importers.run import ForeignRun, ImportedRow, RankCount
 
 _PROBLEM = re.compile(
     r"# (?P<case>.{1,200}) (?P<placement>out-of-place|in-place): wrong"

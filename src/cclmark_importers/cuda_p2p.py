@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine
-from cclmark.importing.line_reader import MatrixReader, PrintedMatrix, importer, placed
-from cclmark.importing.run import ImportedTransfer, UsualSize, listed_device, measured
 from cclmark.work.transfers import LATENCY_BYTES, Transfer
+from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine
+from cclmark_importers.line_reader import MatrixReader, PrintedMatrix, importer, placed
+from cclmark_importers.run import ImportedTransfer, UsualSize, listed_device, measured
 
 _TOOL = "p2pBandwidthLatencyTest of the CUDA samples"
 _FIGURE = (

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_decimal
-from cclmark.importing.line_reader import LineReader, importer
-from cclmark.importing.run import ImportedRow, RankCount
+from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine, read_decimal
+from cclmark_importers.line_reader import LineReader, importer
+from cclmark_importers.run import ImportedRow, RankCount
 
 _FIGURE = (
     "DeepEP's: of kernels by the device's clock, of test_intranode.py between events. A size is "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cclmark.importing.line_reader import Importer, TraceImporter
 from cclmark_importers.cclmark_output import CCLMARK_JSON
 from cclmark_importers.cuda_p2p import CUDA_SAMPLES
 from cclmark_importers.deepep import DEEPEP
@@ -11,6 +10,7 @@ from cclmark_importers.hccl_flagcx import FLAGCX, HCCL
 from cclmark_importers.inspector import is_inspector, read_inspector
 from cclmark_importers.json_lines import MSCCLPP, SUPERBENCH, SUPERBENCH_COPIES
 from cclmark_importers.kineto import is_kineto, read_kineto
+from cclmark_importers.line_reader import Importer, TraceImporter
 from cclmark_importers.ml_engineering import ALL_GATHER_OBJECT, ALL_REDUCE_BENCH, ALL_REDUCE_LATENCY
 from cclmark_importers.mpi_tables import IMB, OSU, UCC
 from cclmark_importers.nccl_tests_json import NCCL_TESTS_JSON

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from cclmark.importing.cleaned_text import Text, TextLine, operation_in, read_count, read_figure
-from cclmark.importing.line_reader import importer
-from cclmark.importing.run import ForeignRun, ImportedRow, how
 from cclmark_importers.cclmark_output import RowSeries, SeriesReader
+from cclmark_importers.cleaned_text import Text, TextLine, operation_in, read_count, read_figure
+from cclmark_importers.line_reader import importer
+from cclmark_importers.run import ForeignRun, ImportedRow, how
 
 # The newest version, then older ones. Every rank prints its own, before or after the root's row.
 _FAILED = re.compile(

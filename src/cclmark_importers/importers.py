@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cclmark.base.errors import UsageError
-from cclmark.importing.assemble import assemble, iso_time
-from cclmark.importing.cleaned_text import Text, decode
-from cclmark.importing.run import Given, Origin
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
     SCHEMA_VERSION,
@@ -30,7 +27,10 @@ from cclmark.journal.schema import (
 from cclmark.profile.observed import ObservedProcess
 from cclmark.profile.profile_assembly import assembled_profile, unmeasured_settings
 from cclmark.profile.profile_gaps import absent_of, differences_of
+from cclmark_importers.assemble import assemble, iso_time
+from cclmark_importers.cleaned_text import Text, decode
 from cclmark_importers.formats import IMPORTERS, TRACE_IMPORTERS
+from cclmark_importers.run import Given, Origin
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,9 @@ from typing import Any
 
 import msgspec
 
-from cclmark.importing.cleaned_text import (
+from cclmark.journal.schema import DeviceDescription
+from cclmark.work.transfers import Transfer
+from cclmark_importers.cleaned_text import (
     MOST_RANKS,
     Printed,
     PrintedFigure,
@@ -21,10 +23,8 @@ from cclmark.importing.cleaned_text import (
     read_count,
     read_figure,
 )
-from cclmark.importing.line_reader import Importer, LineReader, importer
-from cclmark.importing.run import ImportedRow, RankCount, UsualSize, listed_device, message_transfer
-from cclmark.journal.schema import DeviceDescription
-from cclmark.work.transfers import Transfer
+from cclmark_importers.line_reader import Importer, LineReader, importer
+from cclmark_importers.run import ImportedRow, RankCount, UsualSize, listed_device, message_transfer
 
 
 class _JsonLineReader(LineReader):

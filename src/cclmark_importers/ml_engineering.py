@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from cclmark.importing.cleaned_text import (
+from cclmark.journal.schema import LibraryDescription
+from cclmark_importers.cleaned_text import (
     PrintedFigure,
     Text,
     TextLine,
@@ -20,9 +21,8 @@ from cclmark.importing.cleaned_text import (
     read_decimal,
     read_figure,
 )
-from cclmark.importing.line_reader import LineReader, importer
-from cclmark.importing.run import ImportedRow, RankCount, listed_device
-from cclmark.journal.schema import LibraryDescription
+from cclmark_importers.line_reader import LineReader, importer
+from cclmark_importers.run import ImportedRow, RankCount, listed_device
 
 
 def _all_reduce(line: int, size_bytes: int, ranks: RankCount | None) -> ImportedRow:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from cclmark.importing.cleaned_text import (
+from cclmark.work.operations import OPERATIONS
+from cclmark_importers.cleaned_text import (
     PrintedFigure,
     Text,
     TextLine,
@@ -14,16 +15,15 @@ from cclmark.importing.cleaned_text import (
     read_decimal,
     reduction_of,
 )
-from cclmark.importing.line_reader import LineReader, TableRow, importer
-from cclmark.importing.plausible import disorder
-from cclmark.importing.run import (
+from cclmark_importers.line_reader import LineReader, TableRow, importer
+from cclmark_importers.plausible import disorder
+from cclmark_importers.run import (
     ImportedRow,
     RankCount,
     ToolSettings,
     listed_device,
     message_transfer,
 )
-from cclmark.work.operations import OPERATIONS
 
 _MICROSECOND_S = 1e-6
 _DTYPES = {

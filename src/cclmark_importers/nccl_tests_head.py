@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cclmark.importing.cleaned_text import Text
-from cclmark.importing.line_reader import LineReader
-from cclmark.importing.run import RankCount, ToolSettings, how, listed_device
 from cclmark.journal.schema import DeviceDescription, LibraryDescription
+from cclmark_importers.cleaned_text import Text
+from cclmark_importers.line_reader import LineReader
+from cclmark_importers.run import RankCount, ToolSettings, how, listed_device
 
 FIGURE = "the mean of the tool's iterations"
 _DEVICE = re.compile(

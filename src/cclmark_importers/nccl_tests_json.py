@@ -8,7 +8,11 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from cclmark.importing.cleaned_text import (
+from cclmark.journal.machine import kept_environment
+from cclmark.journal.schema import DeviceDescription, LibraryDescription
+from cclmark.journal.secrets import without_secrets
+from cclmark.profile.observed import nccl_version
+from cclmark_importers.cleaned_text import (
     MOST_RANKS,
     PrintedFigure,
     Text,
@@ -17,8 +21,9 @@ from cclmark.importing.cleaned_text import (
     read_count,
     reduction_of,
 )
-from cclmark.importing.line_reader import Importer
-from cclmark.importing.run import (
+from cclmark_importers.line_reader import Importer
+from cclmark_importers.nccl_tests_head import FIGURE
+from cclmark_importers.run import (
     ForeignRun,
     ImportedRow,
     RankCount,
@@ -27,11 +32,6 @@ from cclmark.importing.run import (
     left_out,
     listed_device,
 )
-from cclmark.journal.machine import kept_environment
-from cclmark.journal.schema import DeviceDescription, LibraryDescription
-from cclmark.journal.secrets import without_secrets
-from cclmark.profile.observed import nccl_version
-from cclmark_importers.nccl_tests_head import FIGURE
 
 _DIGIT = 0.5e-6  # half of the last digit that it writes of any figure
 _RESULTS = '"results":'

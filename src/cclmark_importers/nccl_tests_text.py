@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from cclmark.importing.cleaned_text import (
+from cclmark.journal.schema import DeviceDescription
+from cclmark.profile.observed import nccl_version
+from cclmark_importers.cclmark_output import of_cclmark, read_ending, read_problem, with_problem
+from cclmark_importers.cleaned_text import (
     PrintedFigure,
     Text,
     TextLine,
@@ -18,11 +21,7 @@ from cclmark.importing.cleaned_text import (
     read_figure,
     reduction_of,
 )
-from cclmark.importing.line_reader import LineReader, importer
-from cclmark.importing.run import ImportedRow, RankCount
-from cclmark.journal.schema import DeviceDescription
-from cclmark.profile.observed import nccl_version
-from cclmark_importers.cclmark_output import of_cclmark, read_ending, read_problem, with_problem
+from cclmark_importers.line_reader import LineReader, importer
 from cclmark_importers.nccl_tests_head import (
     FIGURE,
     NcclTestsLayout,
@@ -33,6 +32,7 @@ from cclmark_importers.nccl_tests_head import (
     read_facts,
     read_layout,
 )
+from cclmark_importers.run import ImportedRow, RankCount
 
 _STAMP = re.compile(r"\s\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
 _BOX = "|│┃║"

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from cclmark.importing.cleaned_text import (
+from cclmark.work.operations import DTYPE_BYTES
+from cclmark_importers.cleaned_text import (
     Printed,
     PrintedFigure,
     Text,
@@ -23,9 +24,8 @@ from cclmark.importing.cleaned_text import (
     read_decimal,
     read_figure,
 )
-from cclmark.importing.line_reader import LineReader, document_importer, importer
-from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
-from cclmark.work.operations import DTYPE_BYTES
+from cclmark_importers.line_reader import LineReader, document_importer, importer
+from cclmark_importers.run import ForeignRun, ImportedRow, RankCount, ToolSettings
 
 _MEDIAN = "the median of the tool's operations (time(us))"
 _MEAN = "the mean of the tool's operations (time:avg(us))"

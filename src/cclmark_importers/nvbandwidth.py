@@ -16,8 +16,9 @@ from typing import Any
 
 import msgspec
 
-from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_decimal, read_figure
-from cclmark.importing.line_reader import (
+from cclmark.work.transfers import LATENCY_BYTES, Transfer
+from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine, read_decimal, read_figure
+from cclmark_importers.line_reader import (
     DEVICE_NUMBER,
     MOST_DEVICES,
     MatrixReader,
@@ -26,8 +27,7 @@ from cclmark.importing.line_reader import (
     importer,
     placed,
 )
-from cclmark.importing.run import ForeignRun, ImportedTransfer, UsualSize, listed_device, measured
-from cclmark.work.transfers import LATENCY_BYTES, Transfer
+from cclmark_importers.run import ForeignRun, ImportedTransfer, UsualSize, listed_device, measured
 
 FIGURE = (
     "the size over the tool's bandwidth, the median of its samples of 16 copies after 4 warm-up "

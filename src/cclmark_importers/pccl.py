@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine
-from cclmark.importing.line_reader import MatrixReader, PrintedMatrix, importer, placed
-from cclmark.importing.run import ImportedTransfer, listed_device, measured
 from cclmark.journal.schema import Relation
 from cclmark.journal.topology import UNKNOWN_LINK
 from cclmark.work.transfers import CCL, DEFAULT_KERNEL, KERNELS, LATENCY_BYTES, Transfer
+from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine
+from cclmark_importers.line_reader import MatrixReader, PrintedMatrix, importer, placed
+from cclmark_importers.run import ImportedTransfer, listed_device, measured
 
 _FIGURE = (
     "the size over the tool's bandwidth, of both directions together if it is bidirectional; or a "

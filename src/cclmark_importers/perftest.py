@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
-from cclmark.importing.line_reader import LineReader, TableRow, document_importer, importer
-from cclmark.importing.run import (
+from cclmark.work.transfers import Transfer
+from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
+from cclmark_importers.line_reader import LineReader, TableRow, document_importer, importer
+from cclmark_importers.run import (
     ForeignRun,
     ImportedTransfer,
     listed_device,
     measured,
     message_transfer,
 )
-from cclmark.work.transfers import Transfer
 
 _BANDWIDTHS = (
     "the size over the tool's average bandwidth of a queue of messages (MiB of 2^20 bytes or Gb of "

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cclmark.importing.cleaned_text import (
+from cclmark.work.sizes import format_size
+from cclmark.work.transfers import Transfer
+from cclmark_importers.cleaned_text import (
     PrintedFigure,
     Text,
     TextLine,
@@ -15,10 +17,8 @@ from cclmark.importing.cleaned_text import (
     read_decimal,
     read_figure,
 )
-from cclmark.importing.line_reader import LineReader, importer
-from cclmark.importing.run import listed_device, message_transfer
-from cclmark.work.sizes import format_size
-from cclmark.work.transfers import Transfer
+from cclmark_importers.line_reader import LineReader, importer
+from cclmark_importers.run import listed_device, message_transfer
 
 # ucx_perftest (openucx/ucx, src/tools/perf).
 

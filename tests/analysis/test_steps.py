@@ -13,7 +13,6 @@ from cclmark.base.errors import UsageError
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.step_words import PARTS, STEP, STEP_FIELDS
-from cclmark.importing.run import Origin
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import ProcessTimeline, Profile, ProfileProcess
 from cclmark.kinds.profile.document import FIELDS as PROFILE_FIELDS
@@ -24,6 +23,7 @@ from cclmark.work.models import MODELS
 from cclmark.work.variants import DEFAULT
 from cclmark_importers.importers import TraceFile, import_traces
 from cclmark_importers.kineto import read_kineto
+from cclmark_importers.run import Origin
 from cclmark_training.document import FIELDS, head_of
 from cclmark_training.plan import Training
 from cclmark_training.result import StepTimeline, TrainingResult

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
 from cclmark.document.exporters import exporter_of
-from cclmark.importing.run import Given
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Condition, Footer, Summary, Verification
 from cclmark.kinds.collective.nccl_tests import fit
@@ -23,6 +22,7 @@ from cclmark.work.cases import Case
 from cclmark.work.items import COLLECTIVE
 from cclmark.work.operations import DTYPE_BYTES, OPERATIONS, size_for_count
 from cclmark_importers.importers import IMPORTERS, import_text
+from cclmark_importers.run import Given
 from examples import examples
 from foreign_texts import LACKING, ORIGIN
 from patience import scaled

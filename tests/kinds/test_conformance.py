@@ -14,7 +14,6 @@ from cclmark.document.exporters import formats_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.report_kind import View
-from cclmark.importing.cleaned_text import Text
 from cclmark.journal.schema import Verification, WrongOutput
 from cclmark.kinds.objects.result import ObjectFinding
 from cclmark.kinds.registry import KINDS, parse_journal, report_kind
@@ -24,6 +23,7 @@ from cclmark.report.overview import headline, insights, measured_words
 from cclmark.report.run_page import page_of
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS
 from cclmark_importers.cclmark_output import read_cclmark_json
+from cclmark_importers.cleaned_text import Text
 from places import REPOSITORY, TESTS
 from samples import usual_job
 

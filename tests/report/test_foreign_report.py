@@ -12,10 +12,10 @@ from cclmark.document.chart_model import Lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.importing.run import Given, Origin
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.run_page import page_of
 from cclmark_importers.importers import import_text
+from cclmark_importers.run import Given, Origin
 from foreign_texts import LACKING, TEXTS
 
 

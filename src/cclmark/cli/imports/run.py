@@ -17,16 +17,16 @@ from cclmark.base.printable import plain
 from cclmark.cli.imports.command import ImportFlags
 from cclmark.document.remarks import left_out
 from cclmark.document.text import counted
-from cclmark.importing.assemble import merged
-from cclmark.importing.line_reader import HEAD_BYTES
-from cclmark.importing.run import Given, Origin
 from cclmark.journal.journal_file import Journal, JournalWriter
 from cclmark.journal.machine import readable
 from cclmark.journal.page_journals import file_of, is_page, packed_in, read_lines, stem_of, unpack
 from cclmark.kinds.registry import parse_journal, report_kind
 from cclmark.recording.output import made_directory
+from cclmark_importers.assemble import merged
 from cclmark_importers.formats import TRACE_IMPORTERS
 from cclmark_importers.importers import TraceFile, import_text, import_traces, trace_format
+from cclmark_importers.line_reader import HEAD_BYTES
+from cclmark_importers.run import Given, Origin
 
 _DIRECTORY = Path("cclmark-runs")
 _PAGE = "cclmark-page"

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 from cclmark.base.errors import UsageError
 from cclmark.base.grouping import by_key
-from cclmark.importing.cleaned_text import MOST_RANKS, PrintedFigure, Text
-from cclmark.importing.run import Given, ImportedRow, RankCount
 from cclmark.work.operations import OPERATIONS, info_of
+from cclmark_importers.cleaned_text import MOST_RANKS, PrintedFigure, Text
+from cclmark_importers.run import Given, ImportedRow, RankCount
 
 _POOR = 1e-3  # relative error above which a printed time is replaced
 _SLACK = 1.02  # of what rounding allows: a tool may have rounded twice

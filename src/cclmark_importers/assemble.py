@@ -17,21 +17,6 @@ from typing import Any
 import msgspec
 
 from cclmark.base.errors import UsageError
-from cclmark.importing.cleaned_text import MOST_RANKS, PrintedFigure, Text
-from cclmark.importing.plausible import bus_factor, disagreement, is_derived, rank_counts, time_of
-from cclmark.importing.run import (
-    ForeignRun,
-    Given,
-    ImportedRow,
-    ImportedTransfer,
-    Notices,
-    Origin,
-    Spread,
-    ToolSettings,
-    how,
-    left_out,
-    listed_device,
-)
 from cclmark.journal.item_results import CaseResult, Result, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
@@ -53,6 +38,21 @@ from cclmark.work.items import Item
 from cclmark.work.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.work.sizes import format_size
 from cclmark.work.transfers import Transfer
+from cclmark_importers.cleaned_text import MOST_RANKS, PrintedFigure, Text
+from cclmark_importers.plausible import bus_factor, disagreement, is_derived, rank_counts, time_of
+from cclmark_importers.run import (
+    ForeignRun,
+    Given,
+    ImportedRow,
+    ImportedTransfer,
+    Notices,
+    Origin,
+    Spread,
+    ToolSettings,
+    how,
+    left_out,
+    listed_device,
+)
 
 _UNCOUNTED = "the check of the tool failed, without the number of wrong elements"
 _Results = list[CaseResult] | list[TransferResult]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cclmark.importing.cleaned_text import PrintedFigure
 from cclmark.journal.schema import DeviceDescription, LibraryDescription, Relation, Settings
 from cclmark.work.transfers import Transfer
+from cclmark_importers.cleaned_text import PrintedFigure
 
 
 @dataclass(frozen=True)

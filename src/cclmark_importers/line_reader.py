@@ -10,11 +10,11 @@ from typing import Any, BinaryIO, ClassVar
 import msgspec
 
 from cclmark.base.errors import UsageError
-from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
-from cclmark.importing.run import ForeignRun, RankCount, ToolSettings, left_out, measured
 from cclmark.journal.journal_file import Journal
 from cclmark.profile.observed import ObservedProcess
 from cclmark.work.transfers import Transfer
+from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
+from cclmark_importers.run import ForeignRun, RankCount, ToolSettings, left_out, measured
 
 MOST_DEVICES = 4096
 
