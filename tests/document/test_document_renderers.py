@@ -32,7 +32,7 @@ from cclmark.document.page.page import Encoder
 from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import RunLabels, View
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import TracedStage
+from cclmark.journal.schema import Profile, TracedStage
 from cclmark.kinds.registry import read_journal
 from cclmark.report import overview
 from cclmark.report.run_page import plain_document, sections_of
@@ -342,6 +342,36 @@ def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
     assert FIELDS.page_columns() == ["name", "step_ms"]
     cells = {"name": "a", "step_ms": 500.0, "steps": 3}
     assert FIELDS.page_cells(NamedRun("a", JOURNAL))(MEASURED) == cells
+
+
+def test_pages_may_have_another_row_and_other_names():
+    fields = Fields(
+        [
+            Field("group_ranks", len, "int", name="ranks"),
+            Field("first", lambda one: one[0], "text"),
+        ],
+        rows=lambda header, one: one,
+        page_row="".join,
+    )
+    rows = fields.layout().rows_in(JOURNAL.header)
+    assert [*rows(["ab", "c"])] == [[2, "a"], [1, "c"]]
+    assert fields.page_columns() == ["ranks", "first"]
+    assert fields.page_cells(NamedRun("a", JOURNAL))(["ab", "c"]) == {"ranks": 3, "first": "a"}
+
+
+def test_common_fields_are_the_last_cells_of_all_rows():
+    fields = Fields(
+        [Field("name", lambda one: one, "text")],
+        rows=lambda header, one: one,
+        common=[Field("wall_ms", lambda one: one.wall_s)],
+        common_of=lambda profile: profile or Profile(""),
+    )
+    layout = fields.layout()
+    assert [one.name for one in layout.columns] == ["name", "wall_ms"]
+    for profile, wall_ms in ((None, 0.0), (Profile("", wall_s=2.0), 2000.0)):
+        rows = layout.rows_of(JOURNAL.header, profile)
+        assert [*rows("ab")] == [["a", wall_ms], ["b", wall_ms]]
+    assert fields.page_columns() == ["name"]
 
 
 #: Fields with gauges, and results that have them.

@@ -6,7 +6,7 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.kinds.overlap.plan import overlaps_of_pairs
 from cclmark.kinds.tune.prove import Proof, Proven
 from cclmark.kinds.tune.search import Rule
-from cclmark.kinds.tune.sm_cost import measure_sm_cost
+from cclmark.kinds.tune.sm_cost import measure_sm_cost, sm_cost_lines
 from cclmark.kinds.tune.target import Choice
 from cclmark.kinds.tune.tune_result import OperationResult, RulesResult
 from cclmark.launch.request import Outcome
@@ -51,3 +51,21 @@ def test_each_operation_is_measured_with_the_default_and_as_it_is_deployed(tmp_p
     overlaps = overlaps_of_pairs(seen, 2, Compute(MATMUL, "bfloat16", 64))
     assert [one.round for one in overlaps] == [0] * 4 + [1] * 4
     assert overlaps[0].variant == DEFAULT
+
+
+def test_without_a_product_the_reason_is_reported(tmp_path, monkeypatch):
+    message = (
+        "rank 0 (cuda:0) failed\n  cuBLASLt, which multiplies matrices on CUDA devices "
+        "(pip install nvidia-cublas\x1b), cannot be loaded\n  another line"
+    )
+    monkeypatch.setattr(
+        "cclmark.kinds.tune.sm_cost.measure_beside", lambda *_: ([], Outcome(3, message))
+    )
+    one = tuned("all_reduce", Choice("ring", "simple", 2))
+    result = RulesResult(7, operations=[one])
+    cost = measure_sm_cost(None, {"all_reduce": [one.case]}, result, tmp_path, 64)
+    assert sm_cost_lines(cost) == [
+        "",
+        "  SM cost: not measured: rank 0 (cuda:0) failed: cuBLASLt, which multiplies matrices on "
+        "CUDA devices (pip install nvidia-cublas\\x1b), cannot be loaded",
+    ]
