@@ -4,7 +4,7 @@
 - ``signals.py``: signals are recorded, and interrupt where nothing is lost by it.
 - ``streams.py``: standard output, which may be full, closed, or a pipe that is not read.
 - ``printable.py``: texts from outside, with control characters visible.
-- ``files.py``: files that are written.
+- ``files.py``: files are read with a bounded size and without blocking.
 
 Imports: nothing.
 """
