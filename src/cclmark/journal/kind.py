@@ -27,8 +27,8 @@ class Kind:
     all items to measure, from the planned items and the number of processes. ``falls_with``:
     whether an item is skipped together with the item that failed in a phase. ``report`` imports and
     returns what reports have to know, a document.report_kind.ReportKind. ``runner`` imports and
-    returns what a rank does, a function of its run.context.RankContext; None if no ranks of cclmark
-    measure the items, because they come from programs of the user.
+    returns what a rank does, a function of its rank.context.RankContext; None if no ranks of
+    cclmark measure the items, because they come from programs of the user.
     """
 
     name: str
