@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from cclmark.base.errors import UsageError
-from cclmark.importing.importers import TraceFile, import_text, import_traces, trace_format
 from cclmark.importing.run import Given, Origin
+from cclmark_importers.importers import TraceFile, import_text, import_traces, trace_format
 
 TEXTS = Path(__file__).parent / "foreign"
 TRACES = Path(__file__).parent / "traces"

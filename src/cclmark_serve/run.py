@@ -19,10 +19,10 @@ from urllib.parse import quote
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.base.printable import plain
 from cclmark.base.signals import on_ending_signals
-from cclmark.document.reference_notes import usual_references
 from cclmark.history.database import default_path
 from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
+from cclmark.recording.output import usual_references
 from cclmark.recording.standard_output import say
 from cclmark.references.reference import Reference
 from cclmark_serve.command import ServeFlags

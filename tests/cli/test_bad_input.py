@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import struct
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from in_process import run_here
 from places import TESTS
 
 USAGE, MISSING = 2, 3
@@ -29,6 +31,12 @@ def refused(cclmark, *arguments, code=USAGE, env=None, **options):
     foreign = "1 connection that did not authenticate was dropped" in error
     assert len(error.splitlines()) <= 5 + foreign
     return error
+
+
+@pytest.fixture
+def here(tag, tmp_path):
+    """Runs what is refused before a rank starts in the process of the tests."""
+    return partial(run_here, tag, tmp_path)
 
 
 @pytest.fixture(autouse=True)
@@ -133,8 +141,8 @@ def keep(request, tmp_path):
     ],
     ids=lambda value: " ".join(word[:24] for word in value) if isinstance(value, tuple) else "",
 )
-def test_refuses_flags_that_make_no_sense(cclmark, arguments, words):
-    assert words in refused(cclmark, "all_reduce", *HOST, *TINY, *arguments, timeout_s=10)
+def test_refuses_flags_that_make_no_sense(here, arguments, words):
+    assert words in refused(here, "all_reduce", *HOST, *TINY, *arguments)
 
 
 @pytest.mark.parametrize("command", ["sendrecv", "all_reduce"])
@@ -169,8 +177,8 @@ def test_sizes_that_are_no_whole_elements_are_rounded_with_one_notice(cclmark, r
 
 
 @pytest.mark.parametrize("flag", ["--begin", "--end", "--buffer-offset"])
-def test_a_size_of_transfers_that_makes_no_sense_is_refused_with_its_flag(cclmark, flag):
-    error = refused(cclmark, "p2p", *HOST, flag, "8X")
+def test_a_size_of_transfers_that_makes_no_sense_is_refused_with_its_flag(here, flag):
+    error = refused(here, "p2p", *HOST, flag, "8X")
     assert error.startswith("Error: Invalid value for ")
     assert f"'{flag}'" in error
 
@@ -191,9 +199,9 @@ def test_a_size_of_transfers_that_makes_no_sense_is_refused_with_its_flag(cclmar
         (("-u", "1"), "cclmark p2p --buffer-offset"),
     ],
 )
-def test_flags_of_nccl_tests_are_refused_with_what_to_use_instead(cclmark, flag, instead):
+def test_flags_of_nccl_tests_are_refused_with_what_to_use_instead(here, flag, instead):
     command = "collectives" if flag[0] == "-u" else "all_reduce"  # which have the same list
-    error = refused(cclmark, command, *HOST, *TINY, *flag)
+    error = refused(here, command, *HOST, *TINY, *flag)
     assert instead in error
     assert flag[0].split("=")[0][:2] in error
 
@@ -226,13 +234,13 @@ def test_a_library_without_named_devices_says_what_is_missing(cclmark, ccl, word
         ("hypercube", ""),
     ],
 )
-def test_an_unknown_command_is_refused_with_the_most_similar_one(cclmark, typed, meant):
-    error = refused(cclmark, typed, *HOST)
+def test_an_unknown_command_is_refused_with_the_most_similar_one(here, typed, meant):
+    error = refused(here, typed, *HOST)
     assert error.endswith(f"'{typed}': did you mean {meant}?" if meant else f"'{typed}'.")
 
 
-def test_refuses_an_unknown_operation_among_the_collectives(cclmark):
-    error = refused(cclmark, "collectives", *HOST, "--only", "all_reduce,all_redoce")
+def test_refuses_an_unknown_operation_among_the_collectives(here):
+    error = refused(here, "collectives", *HOST, "--only", "all_reduce,all_redoce")
     assert "all_redoce" in error
     assert "all_gather" in error, "the message does not say what there is"
 
@@ -330,11 +338,11 @@ class TestMissing:
 class TestFiles:
     @pytest.mark.parametrize("option", ["-O", "--journal"])
     @pytest.mark.parametrize("place", ["absent/out", ".", "plain/out", "plain/deeper/out"])
-    def test_a_file_that_cannot_be_created(self, cclmark, keep, tmp_path, option, place):
+    def test_a_file_that_cannot_be_created(self, here, keep, tmp_path, option, place):
         keep("plain", b"file")
         if (option, place) == ("--journal", "absent/out"):
             return  # its directory is created
-        error = refused(cclmark, "barrier", *HOST, *TINY, option, tmp_path / place)
+        error = refused(here, "barrier", *HOST, *TINY, option, tmp_path / place)
         assert str(tmp_path / place) in error
 
     def test_no_place_for_the_journal_of_no_name(self, cclmark, keep):
@@ -427,23 +435,16 @@ class TestMatrix:
     @pytest.mark.parametrize(
         ("content", "words"),
         [
+            # Which other ones: tests/work/test_plan.py.
             (b"1 1\n1 1\n1 1\n", "2 x 2"),
-            (b"1 1 1\n1 1 1\n", "2 x 2"),
-            (b"1 1\n1\n", "2 x 2"),
             (b"1 x\n1 1\n", "numbers"),
-            (b"1 -1\n1 1\n", "negative"),
-            (b"1 nan\n1 1\n", "finite"),
-            (b"1 inf\n1 1\n", "finite"),
-            (b"0 0\n0 0\n", "zeros"),
-            (b"", "empty"),
-            (b"# nothing\n", "empty"),
             (b"\xff\xfe\x00", "read"),
         ],
         ids=lambda value: repr(value)[:24] if isinstance(value, bytes) else "",
     )
-    def test_refuses_what_is_no_matrix_for_these_ranks(self, cclmark, keep, content, words):
+    def test_refuses_what_is_no_matrix_for_these_ranks(self, here, keep, content, words):
         path = keep("shares.txt", content)
-        error = refused(cclmark, "alltoallv", *HOST, *TINY, "--pattern", f"matrix:{path}")
+        error = refused(here, "alltoallv", *HOST, *TINY, "--pattern", f"matrix:{path}")
         assert words in error
 
     @pytest.mark.parametrize(
@@ -454,6 +455,6 @@ class TestMatrix:
             "random",
         ],
     )
-    def test_refuses_what_is_no_pattern(self, cclmark, pattern):
-        error = refused(cclmark, "alltoallv", *HOST, *TINY, "--pattern", pattern)
+    def test_refuses_what_is_no_pattern(self, here, pattern):
+        error = refused(here, "alltoallv", *HOST, *TINY, "--pattern", pattern)
         assert pattern.split(":")[-1] in error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cclmark.explain.paths import FLAGCX_CLUSTERS, FLAGCX_SINGLE, Route
 from cclmark.journal.schema import Ring, Tree
+from cclmark.kinds.registry import read_journal
 
 # NVML of a machine whose devices are connected to a switch by 18 NVLinks each.
 NVML = """
@@ -82,6 +83,16 @@ def test_the_network_within_a_host_is_a_warning(cclmark, fake_cuda):
         "they are on one host: NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 are set" in run.out
     )
     assert "nccl reports: rank 2: the fake warns" in run.out
+
+
+def test_the_json_document_becomes_the_journal_again(cclmark, fake_cuda, tmp_path):
+    run = cclmark("all_reduce", *RUN, "--format", "json", env=fake_cuda.env())
+    document = tmp_path / "run.json"
+    document.write_text(run.out)
+    cclmark("import", document, "-o", tmp_path / "again.jsonl")
+    again = read_journal(tmp_path / "again.jsonl")
+    assert again.paths == run.journal.paths
+    assert again.results == run.journal.results
 
 
 def test_every_library_of_a_run_has_its_own(cclmark, fake_cuda):

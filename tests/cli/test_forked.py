@@ -88,11 +88,6 @@ def test_a_rank_that_is_killed_is_named(endless):
     assert b"SIGKILL" in err
 
 
-def test_what_is_about_torch_has_it_imported(own_sources, torch):
-    assert own_sources.of(["torch", "check"]) is own_sources.of(["--ccl", "shm,torch:gloo"])
-    assert own_sources.of(["all_reduce"]) is not own_sources.of(["torch", "check"])
-
-
 def test_another_start_is_not_forked(own_source, monkeypatch):
     assert own_source.suits(dict(os.environ))
     assert own_source.suits({**os.environ, "CCLMARK_JOURNAL_DIR": "x", "COLUMNS": "9"})

@@ -105,7 +105,7 @@ class TestInfo:
     "arguments",
     [("info",), ("--version",), ("-h",), ("all_reduce", "-h"), ("history", "-h"), ("references",)],
 )
-def test_a_reader_that_went_away_hears_of_nothing(cclmark, arguments):
+def test_a_closed_pipe_ends_without_a_message(cclmark, arguments):
     reading, writing = os.pipe()
     os.close(reading)
     run = cclmark(*arguments, stdout=writing, code=141)

@@ -65,7 +65,7 @@ def test_a_signal_ends_the_wait_for_a_reader(background, pipe):
     assert not run.journal_path.exists()
 
 
-def test_a_pipe_that_nobody_reads(monkeypatch, pipe):
+def test_a_pipe_without_a_reader_is_refused(monkeypatch, pipe):
     monkeypatch.setattr(output, "_READER_S", 0.1)
     with pytest.raises(UsageError, match="no process reads this pipe"):
         output.write_whole(pipe, b"x")

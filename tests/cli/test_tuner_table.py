@@ -203,34 +203,32 @@ def test_a_table_with_an_error_ends_the_run(bench, version):
 @pytest.mark.parametrize(
     ("kind", "problem"),
     [
-        ("missing", "No such file or directory"),
-        pytest.param("directory", "it is not a regular file", marks=pytest.mark.exhaustive),
-        ("fifo", "it is not a regular file"),
+        ("missing", "{0}: No such file or directory"),
+        pytest.param("directory", "{0}: it is not a regular file", marks=pytest.mark.exhaustive),
+        ("fifo", "{0}: it is not a regular file"),
+        *(
+            (
+                path,
+                f"CCLMARK_TUNER_TABLE={path} is a relative path, which depends on each process's "
+                "directory: set the absolute path",
+            )
+            for path in ("table.txt", "~/table.txt")
+        ),
+        ("switch", "CCLMARK_TUNER_ANYWHERE must be 0 or 1"),
     ],
 )
 def test_a_table_that_cannot_be_read_ends_the_run(bench, kind, problem):
+    more = {}
     if kind == "directory":
         bench.path.mkdir()
     elif kind == "fifo":
         os.mkfifo(bench.path)
-    run = bench.run(None, code=4)
-    assert f"refuses the tuner table: {bench.path}: {problem}" in run.err
-
-
-@pytest.mark.parametrize(
-    "path", ["table.txt", pytest.param("./table.txt", marks=pytest.mark.exhaustive), "~/table.txt"]
-)
-def test_a_relative_path_ends_the_run(bench, path):
-    run = bench.run(CCLMARK_TUNER_TABLE=path, code=4)
-    assert (
-        f"CCLMARK_TUNER_TABLE={path} is a relative path, which depends on each process's "
-        "directory: set the absolute path"
-    ) in run.err
-
-
-def test_an_invalid_switch_ends_the_run(bench):
-    run = bench.run(CCLMARK_TUNER_ANYWHERE="yes", code=4)
-    assert "refuses the tuner table: CCLMARK_TUNER_ANYWHERE must be 0 or 1" in run.err
+    elif kind == "switch":
+        more["CCLMARK_TUNER_ANYWHERE"] = "yes"
+    elif kind.endswith(".txt"):
+        more["CCLMARK_TUNER_TABLE"] = kind
+    run = bench.run(None, code=4, **more)
+    assert f"refuses the tuner table: {problem.format(bench.path)}" in run.err
 
 
 @pytest.mark.parametrize("value", [pytest.param("0", marks=pytest.mark.exhaustive), "0x0"])

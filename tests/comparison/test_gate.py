@@ -180,7 +180,7 @@ def test_no_smaller_number_of_runs_is_enough():
         assert (needed if needed and needed < 200 else None) == min(enough, default=None)
 
 
-def test_runs_that_nobody_can_make_are_said_to_be_too_many():
+def test_an_impossible_number_of_runs_is_reported():
     launches = RatioEstimate(0.0, LAUNCH_SHARE * math.sqrt(2), None, LAUNCH_SHARE**2)
     assert 400 < launches.runs_needed(0.05, FALSE_SHARE) < 600
     assert launches.runs_needed(0.01, FALSE_SHARE) is None

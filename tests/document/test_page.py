@@ -175,7 +175,7 @@ def test_a_lone_surrogate_can_be_written():
         (float("inf"), None),
     ],
 )
-def test_numbers_have_as_many_digits_as_anyone_sees(value, short):
+def test_numbers_have_six_digits(value, short):
     assert shortened(value) == short
 
 

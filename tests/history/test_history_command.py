@@ -464,6 +464,7 @@ class TestBadPlaces:
     def test_wrong_options(self, in_file):
         in_file("add", DEFAULTS[0])
         assert "write 2026-11-01" in in_file("list", "--since", "soon", code=2).err
+        assert "leave the option out" in in_file("list", "--machine=", code=2).err
         assert "write a share" in in_file("trend", "--fail-if-slower", "a bit", code=2).err
         assert "--label is empty" in in_file("add", DEFAULTS[0], "--label", " ", code=2).err
         hostile = in_file("add", DEFAULTS[0], "--label", "a\x1b[31m", code=2).err
@@ -513,7 +514,7 @@ class TestServers:
         )
 
     @pytest.mark.parametrize("listens", [False, True])
-    def test_nobody_answers(self, cclmark, listens):
+    def test_a_server_that_does_not_answer(self, cclmark, listens):
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             if listens:

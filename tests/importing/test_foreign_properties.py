@@ -8,12 +8,11 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
 from cclmark.document.exporters import exporter_of
-from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.importing.run import Given
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Condition, Footer, Summary, Verification
@@ -23,6 +22,7 @@ from cclmark.report.exports import replayed
 from cclmark.work.cases import Case
 from cclmark.work.items import COLLECTIVE
 from cclmark.work.operations import DTYPE_BYTES, OPERATIONS, size_for_count
+from cclmark_importers.importers import IMPORTERS, import_text
 from examples import examples
 from foreign_texts import LACKING, ORIGIN
 from patience import scaled
@@ -257,28 +257,16 @@ def size_in(text, size_bytes):
     return any(int(number) * 1024 ** powers[unit] == size_bytes for number, unit in found)
 
 
-@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    st.sampled_from(TEXTS),
-    st.integers(0, (1 << 64) - 1),
-    st.sampled_from([None, *IMPORTERS]),
-    st.sampled_from([Given(), ALL]),
-)
-def test_a_text_with_faults_is_read_or_refused_and_nothing_is_made_up(text, seed, format, given):
-    # A seed in place of a strategy for each fault: drawing those takes longer than reading.
-    require_sound(faulty(text, Random(seed)), format, given)
-
-
 def require_sound(text, format, given):
     """A text is refused, or what is read of it stands in it. Nothing else is raised."""
-    began_s = time.monotonic()
+    began_s = time.process_time()
     try:
         journal = read(text.encode(errors="surrogatepass"), format, given)
     except UsageError as error:
         assert str(error)
         return
     finally:
-        assert time.monotonic() - began_s < scaled(PATIENCE_S)
+        assert time.process_time() - began_s < scaled(PATIENCE_S)
     numbers = numbers_in(text) if journal.transfers else set()
     for result in journal.transfers:
         require_sound_copy(numbers, journal, result)
@@ -468,10 +456,10 @@ def test_what_no_tool_wrote_is_refused(content):
 def test_long_texts_take_no_long_time(piece, start):
     content = (start + piece * (60_000 // len(piece))).encode()
     for format in (None, *IMPORTERS):
-        began_s = time.monotonic()
+        began_s = time.process_time()
         with pytest.raises(UsageError):
             read(content, format, ALL)
-        assert time.monotonic() - began_s < scaled(PATIENCE_S)
+        assert time.process_time() - began_s < scaled(PATIENCE_S)
 
 
 @pytest.mark.parametrize("piece", ["a", "a_", "key", "a.", "1:"])

@@ -13,13 +13,13 @@ import pytest
 from cclmark.base.errors import UsageError
 from cclmark.document.matrix import MatrixCollector
 from cclmark.history.history_model import stored_moment
-from cclmark.importing.importers import IMPORTERS
 from cclmark.journal.journal_file import JournalWriter
 from cclmark.kinds.registry import read_journal
 from cclmark.profile.observed import nccl_version
 from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
+from cclmark_importers.importers import IMPORTERS
 from cclmark_importers.nvbandwidth import test_of as meaning_of
 from foreign_texts import (
     CASES,

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
-from cclmark.importing.importers import import_traces, trace_format
 from cclmark_importers import trace_events
 from cclmark_importers.execution_trace import is_execution_trace
+from cclmark_importers.importers import import_traces, trace_format
 from cclmark_importers.inspector import read_inspector
 from cclmark_importers.kineto import read_kineto
 from cclmark_importers.trace_events import read_events

@@ -18,12 +18,14 @@ from cclmark.importing.cleaned_text import Text
 from cclmark.journal.schema import Verification, WrongOutput
 from cclmark.kinds.objects.result import ObjectFinding
 from cclmark.kinds.registry import KINDS, parse_journal, report_kind
+from cclmark.rendezvous.messages import Job, encoded_plan
 from cclmark.report.exports import replayed
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.report.run_page import page_of
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS
 from cclmark_importers.cclmark_output import read_cclmark_json
 from places import REPOSITORY, TESTS
+from samples import usual_job
 
 JOURNALS = TESTS / "journals"
 SOURCE = REPOSITORY / "src"
@@ -118,6 +120,15 @@ def test_results_begin_alike_and_come_back(kind):
         assert msgspec.json.decode(msgspec.json.encode(result), type=record.result) == result
         packed = msgspec.msgpack.encode(result)
         assert msgspec.msgpack.decode(packed, type=record.result) == result
+
+
+@by_kind
+def test_a_job_carries_its_plan(kind):
+    planned = [one.item for one in journal_of(lines_of(kind)).results]
+    if not isinstance(planned[0], KINDS[kind].item):
+        planned = [one.case for one in planned]  # of which each rank has a result
+    sent = msgspec.msgpack.encode(usual_job(kind=kind, plan=encoded_plan(planned)))
+    assert msgspec.msgpack.decode(sent, type=Job).planned(KINDS[kind].item) == planned
 
 
 @by_kind

@@ -7,77 +7,21 @@ import msgspec
 import pytest
 
 import cclmark
-from cclmark.kinds.check.plan import CHECK, Check
-from cclmark.kinds.experiment.plan import EXPERIMENT, Trial
 from cclmark.kinds.memory.plan import MEMORY, RankMemory
-from cclmark.kinds.objects.plan import OBJECTS, ObjectCall
-from cclmark.kinds.overlap.plan import OVERLAP, Overlap
-from cclmark.kinds.pieces.plan import PIECES, Division, PieceCase
 from cclmark.kinds.registry import KINDS
-from cclmark.kinds.replay.plan import REPLAY, OriginalStep, Replay
-from cclmark.rendezvous.messages import Job, encoded_plan
+from cclmark.rendezvous.messages import encoded_plan
 from cclmark.work.cases import Case
-from cclmark.work.computations import Compute
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS, PROFILE, items_of
-from cclmark.work.models import MODELS
-from cclmark.work.profiled import ProfiledOperation
 from cclmark.work.transfers import Transfer
-from cclmark.work.variants import Assignment, Variant
-from cclmark_training.plan import TRAIN, Training
 from samples import usual_job
 
 CASE = Case("broadcast", "shm", 2, "float32", 64, 16, False, root=0)
 COPY = Transfer("unidirectional", "pairs", "CE", "write", ((0, 1),), 64)
-PLANS = {
-    COLLECTIVE: [CASE],
-    PAIRS: [CASE],
-    P2P: [COPY],
-    CHECK: [Check("barrier", "gloo")],
-    MEMORY: [CASE],
-    EXPERIMENT: [Trial(Variant((Assignment("NCCL_PROTO", "LL"),)), 1, CASE)],
-    OVERLAP: [Overlap(Variant(), 1, CASE, Compute("matmul", "bfloat16", 8192))],
-    TRAIN: [
-        Training(
-            *(Variant(), 1, "torch:gloo", MODELS["tiny-moe"], "ep", 2, 4, 128),
-            *("float32", "adamw", 3e-4),
-        )
-    ],
-    PROFILE: [ProfiledOperation("all_reduce", "nccl", 0, 2, "float32", 16, 64)],
-    OBJECTS: [ObjectCall("gather_object", "gloo", 2, 64, "bytes")],
-    REPLAY: [
-        Replay(
-            *(Variant(), 1, "nccl", 2, "job.jsonl", "0123456789abcdef", 4, 1, "keep"),
-            OriginalStep((2e-3, 1e-3), (1e-3, 1e-3), (4e-3, 4e-3)),
-        )
-    ],
-    PIECES: [PieceCase(CASE, (Division("one", 1), Division("grouped", 4)))],
-}
-# Arguments that the result of a kind cannot omit.
-REQUIRED = {PROFILE: {"figures": []}}
-
-
-def job_of(kind, planned):
-    return usual_job(kind=kind, plan=encoded_plan(planned))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_job_carries_its_plan(kind):
-    sent = msgspec.msgpack.encode(job_of(kind, PLANS[kind]))
-    assert msgspec.msgpack.decode(sent, type=Job).planned(KINDS[kind].item) == PLANS[kind]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_result_holds_its_item_behind_its_index(kind):
-    traits = KINDS[kind]
-    item = next(iter(traits.items(PLANS[kind], 2)))
-    result = traits.result(0, item, status="skipped", **REQUIRED.get(kind, {}))
-    assert result.item == item
-    assert (result.index, result.cycle) == (0, 0)
 
 
 def test_a_plan_of_another_kind_is_refused():
     with pytest.raises(msgspec.ValidationError):
-        job_of(P2P, [CASE]).planned(KINDS[P2P].item)
+        usual_job(kind=P2P, plan=encoded_plan([CASE])).planned(KINDS[P2P].item)
     with pytest.raises(TypeError, match="is not a Transfer"):
         items_of([COPY, CASE], Transfer)
 

@@ -585,7 +585,7 @@ def test_stacks_are_shown_once():
     assert lines[-1] == "    in the same calls as rank 0"
 
 
-def test_where_a_rank_died_nobody_else_is_behind():
+def test_where_a_rank_died_no_other_is_reported_as_behind():
     killed = state(0, status=at(17, 16), exit_status=-9)
     text = diagnose([killed, state(1, status=at(16, 16), failure=failed(1, "aborted"))], [CASE])
     assert "has not entered" not in text

@@ -297,7 +297,7 @@ def test_what_came_of_a_text_that_takes_too_long_is_kept():
         ({"NCCL_RAS_ADDR": "\u00fc" * 80 + ":5"}, ": "),
     ],
 )
-def test_where_nobody_listens_it_is_said(environment, reason):
+def test_an_address_without_a_server_is_reported(environment, reason):
     report = ask_ras([1], environment, deadline_s=1.0)
     assert report.reason.count(reason) >= 1
     assert (report.text, report.still) == ("", None)

@@ -33,7 +33,7 @@ def places(tasks):
 
 
 # They tell a process what a torchrun of a node does, and take as long to start.
-OTHER_TORCHRUNS = ("torchrun-standalone", "srun-torchrun")
+OTHER_TORCHRUNS = ("torchrun", "torchrun-standalone")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from ports import free_port
 
 SHORT = ("-b", "256K", "-r", "2", "--max-time", "0.001")
 MATRICES = ("p2p", *SHORT, "-d", "write,read", "-t", "CE")
-QUICK = (*SHORT, "-t", "CE", "-p", "uniBw")
 FEW = ("--only", "send", "-b", "4K", "-e", "4K", "-n", "2", "-w", "1")  # of pairs
 IN_BATCHES = ("--ccl", "mpi", "--max-time", "0.005", "-w", "20")
 PATIENCE_S = 60.0
@@ -168,30 +167,6 @@ def test_one_device_on_each_host_has_messages_only(measured, cclmark):
     assert "  rows send: data goes from the row's device to the column's\n" in run.out
 
 
-def test_the_line_of_pccls_guide(measured, cclmark, tmp_path):
-    line = (
-        "--is_multi_proc=1 --num_elems=65536 --p2p_type=SM --kernel=cacheCopy --p2p_direction=read"
-    )
-    flags = ("--perf=biBw", "--display_ur=1", "--devices", "host")
-    run = measured("p2pBandwidthLatencyTest", *line.split(), *flags)
-    assert run.code == 0, run.err
-    title = "P2P Bidirectional Bandwidth Transport Bandwidth Matrix (262144 *2 Bytes) (GB/s)"
-    cells = matrix(run.out, f"(EnabledP2P SM READ Bidirectional)\n{title}")
-    assert all(float(cell) > 0 for cell in cells.values())
-    shares = matrix(
-        run.out,
-        "(EnabledP2P SM READ Bidirectional)\n"
-        "P2P Transport Bandwidth Utilization Ratio Matrix (262144 *2 Bytes) (%)",
-    )
-    assert all((shares[pair] == "?") == (pair not in HERE) for pair in EVERY)
-    assert "pairs on different hosts are measured with mpi send/recv" in run.err
-    # The text is read again as what PCCL prints.
-    text = tmp_path / "pccl.txt"
-    text.write_text(run.out)
-    read = cclmark("import", text).journal
-    assert {one.transfer.flows[0] for one in read.transfers} == EVERY
-
-
 def test_other_formats_name_the_library(every_matrix, cclmark, tmp_path):
     run = every_matrix
     cclmark("export", run.journal_path, "--format", "csv", "-O", tmp_path / "t.csv")
@@ -204,6 +179,9 @@ def test_other_formats_name_the_library(every_matrix, cclmark, tmp_path):
     page = (tmp_path / "t.html").read_text()
     assert "HOST1:DEV1" in page
     assert "between hosts: mpi send/recv" in page
+    cclmark("export", run.journal_path, "--format", "pccl", "-O", tmp_path / "pccl.txt")
+    read = cclmark("import", tmp_path / "pccl.txt").journal
+    assert {one.transfer.flows[0] for one in read.transfers} == EVERY
 
 
 def test_hosts_of_one_name_are_told_apart(triangle, hosts):
@@ -273,13 +251,16 @@ def test_a_delay_concerns_its_pair_and_its_direction_only(faulty):
     }
     delay_s = DELAY_MS * 1e-3
     for measure in ("bidirectional", "latency"):  # the latter is half of a round trip
-        assert times_s[measure, (0, 2)] > 0.45 * delay_s > times_s[measure, (1, 3)]
-    slow = {
-        one.transfer.flows[0]
+        assert times_s[measure, (0, 2)] > max(0.45 * delay_s, times_s[measure, (1, 3)])
+    # The slowest two; on a busy machine a time of another pair may be long as well.
+    one_way = [
+        (one.summary.time_s, one.transfer.flows[0])
         for one in faulty.journal.transfers
-        if one.transfer.measure == "unidirectional" and one.summary.time_s > 0.9 * delay_s
-    }
-    assert slow == {(0, 2), (2, 3)}
+        if one.transfer.measure == "unidirectional"
+    ]
+    slowest = sorted(one_way)[-2:]
+    assert slowest[0][0] > 0.9 * delay_s
+    assert {pair for _, pair in slowest} == {(0, 2), (2, 3)}
 
 
 def test_messages_are_sampled_until_their_median_is_known(measured):
@@ -313,13 +294,6 @@ def killed_while(begun, hosts, condition, what):
     return run
 
 
-def test_a_rank_that_is_killed_in_copies_ends_all(started, hosts):
-    begun = started("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "0.5", "-t", "CE")
-    run = killed_while(begun, hosts, lambda journal: journal.transfers, "a copy is measured")
-    assert run.code == 4
-    assert "was killed by" in run.err
-
-
 @pytest.mark.parametrize(
     "started", [pytest.param("openmpi", marks=pytest.mark.exhaustive), "mpich"], indirect=True
 )
@@ -340,27 +314,6 @@ def test_a_rank_that_is_killed_in_a_message_ends_all(request, started, hosts):
     assert re.match(r"rank 1 \(host:0 of beta, pid \d+\) was killed by SIGKILL", cause)
     assert f"cclmark: {cause}" in run.err
     assert re.search(r"[123] of 4 transfers measured", run.out)
-
-
-@pytest.mark.exhaustive  # the other tests that call advice() have one of each kind
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        (("p2p", *QUICK, "--scope", "pairs,all-pairs"), "use --scope pairs, or run"),
-        (("p2p", *QUICK, "--scope", "all"), "use --scope pairs,local,host, or run"),
-        (("p2p", *QUICK, "--ccl", "torch:gloo"), "not with torch:gloo: use --ccl mpi"),
-        (("p2p", *QUICK, "--ccl", "other"), "unknown library 'other': use --ccl mpi"),
-        (("p2p", *QUICK, "-g", "2"), "or use -g 1"),
-        (("pairs", *FEW, "--ccl", "shm"), "are on 2 hosts: use --ccl mpi"),
-    ],
-)
-def test_what_is_refused_works_as_advised(measured, cclmark, command, says):
-    run = measured(*command, alone=True)
-    flag, value = advice(run, says)
-    run = measured(*command, flag, value, alone=True)
-    assert run.code == 0, run.err
-    if ", or run" in says:
-        cclmark(*command, "--devices", "host:2")
 
 
 def advice(run, says):
@@ -589,13 +542,6 @@ def test_pairs_of_several_hosts_are_timed_in_long_batches(pairs):
     assert (len(together), len(apart)) == (4, 8)
     assert are_long(apart)
     assert max(one.samples.operations_per_sample for one in together) < 1000
-
-
-def test_ranks_of_several_hosts_are_timed_in_long_batches(measured):
-    sizes = ("-b", "4", "-e", "64", "-f", "2", "--placement", "out-of-place")
-    every = measured("all_reduce", *IN_BATCHES, *sizes, alone=True)
-    assert every.code == 0, every.err
-    assert are_long(every.journal.cases)
 
 
 def are_long(cases):

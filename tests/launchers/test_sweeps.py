@@ -165,7 +165,7 @@ def check_alike(start, ranks, begun, run, swept_alone):
 
 @pytest.mark.usefixtures("no_leaks")
 class TestOnThisMachine:
-    @by("srun", "torchrun")
+    @by("srun")  # test_examples runs under a torchrun of each node
     def test_a_run_is_the_same_as_without_a_launcher(self, on_one, swept, swept_alone):
         begun, run = swept(on_one)
         assert run.written() == [begun.journal_path.name]

@@ -239,7 +239,7 @@ def test_interrupted_twice(background):
     assert "Traceback" not in ended.err
 
 
-def test_a_launcher_that_is_suspended_still_hears_of_success(background):
+def test_a_launcher_that_is_suspended_receives_the_success(background):
     """Ctrl-Z and fg: the ranks ended well in the meantime, and their last words are in the socket.
 
     The same happens without any signal when a rank exits between two looks of the launcher.

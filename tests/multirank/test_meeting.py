@@ -262,7 +262,7 @@ def test_others_do_not_get_to_write_the_note(tmp_path):
         open_meeting(two(), {"CCLMARK_SHARED_DIR": str(tmp_path)})
 
 
-def test_a_note_of_somebody_else_is_not_read(tmp_path):
+def test_a_note_of_another_user_is_not_read(tmp_path):
     tmp_path.chmod(0o700)
     env = {"CCLMARK_SHARED_DIR": str(tmp_path), "CCLMARK_INTERFACE": "127.0.0.1"}
     meeting = open_meeting(two(), env)

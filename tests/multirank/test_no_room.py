@@ -94,14 +94,6 @@ def test_a_disk_that_fills_up_while_settings_are_compared(cclmark_in, tmp_path, 
     check_full(ended.code, ended.err, disk / "run.jsonl", "No space left on device")
 
 
-def test_a_journal_that_may_not_grow_any_more(background):
-    run = background(*ENDLESS)
-    run.wait_for_ranks(results=4)
-    resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (LIMIT_BYTES, LIMIT_BYTES))
-    ended = run.finish()
-    check_full(ended.code, ended.err, run.journal_path, "File too large")
-
-
 def test_a_disk_that_is_full_from_the_start(cclmark_in, tmp_path, mounts):
     disk = mounts("-t", "tmpfs", "-o", "size=4096", "none")
     (disk / "filler").write_bytes(bytes(4096))

@@ -108,7 +108,7 @@ def test_hears_ranks_in_the_order_of_their_words(server):
 
 
 @pytest.mark.parametrize("first", ["put", "want"])
-def test_a_value_reaches_all_who_want_it(server, first):
+def test_a_value_reaches_all_clients_that_request_it(server, first):
     stop = threading.Event()
     serving = threading.Thread(
         target=lambda: [server.receive(0.01) for _ in iter(stop.is_set, True)]
@@ -395,7 +395,7 @@ def test_a_message_of_many_or_no_parts_is_refused(server):
     still_works(server)
 
 
-def test_a_flood_that_nobody_looks_at_does_not_keep_it_from_closing():
+def test_a_flood_that_is_not_received_does_not_prevent_closing():
     """As while the one who receives is busy: ZeroMQ has a thread of its own that must go on."""
     server = Server()
     for _ in range(3000):

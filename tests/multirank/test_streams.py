@@ -224,7 +224,7 @@ def test_words_for_those_who_have_spoken_are_counted_and_that_is_all():
         own.close()
 
 
-def test_whoever_sends_without_end_does_not_keep_the_server_from_returning():
+def test_endless_messages_do_not_keep_the_server_from_returning():
     with contextlib.closing(Server(ranks=1)) as server:
         connection = speak(server.endpoint, server.keys)
         stop = threading.Event()

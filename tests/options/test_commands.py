@@ -1,5 +1,6 @@
 """The table of commands, and what the program imports before it does something."""
 
+import re
 import subprocess
 import sys
 
@@ -156,3 +157,18 @@ def test_an_example_fits_a_line_of_80_columns(name):
         examples = [line for line in shown if line.startswith("  cclmark ")]
         assert examples or inner
         assert max(map(len, examples), default=0) <= 80
+
+
+def test_the_help_of_barrier_has_no_sizes_and_no_elements():
+    barrier = load_command("barrier")
+    text = barrier.get_help(click.Context(barrier, info_name="barrier"))
+    for word in ("-b", "-e", "-f", "-d", "-o", "--placement", "-r", "--pieces", "--like", "MiB"):
+        assert not re.search(rf"(?<![\w-]){word}\b", text), word
+    assert "A barrier moves no data." in text
+    assert "--iters" in text
+
+
+@pytest.mark.parametrize("name", ["p2p", "explain", "tune", "replay", "train", "trace", "memory"])
+def test_a_command_without_a_call_of_python_names_those_with_one(name):
+    with pytest.raises(click.UsageError, match="which measures collectives only"):
+        load_command(name).main(["--print-plan"], standalone_mode=False)

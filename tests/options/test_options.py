@@ -1,5 +1,6 @@
 """Options: what their types accept, their groups, and what they exclude and require."""
 
+import re
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -203,6 +204,32 @@ def test_a_command_without_a_group_has_the_defaults_of_its_options():
     with pytest.raises(click.NoSuchOption):
         made.main(["--three"], standalone_mode=False)
     assert "--three" not in made.get_help(click.Context(made, info_name="x"))
+
+
+@dataclass
+class UnlistedFirst(Both):
+    unlisted: ClassVar = (First,)
+
+    pairs: list = changed(Second, "pairs", hidden=True)  # noqa: RUF009
+
+
+def test_the_help_has_no_word_on_unlisted_options_which_are_accepted():
+    seen = []
+    made = command("x", "Works.", UnlistedFirst, seen.append)
+    text = made.get_help(click.Context(made, info_name="x"))
+    assert re.findall("--[a-z]+", text) == ["--one", "--mode", "--own", "--help"]
+    with pytest.raises(SystemExit):
+        made.main(["--two", "8", "--pair", "a=1"], standalone_mode=False)
+    assert [(flags.two, flags.pairs) for flags in seen] == [(8, [("a", "1")])]
+
+
+def test_an_empty_value_is_refused_with_what_to_do():
+    made = command("x", "Works.", Both, print)
+    with pytest.raises(click.BadParameter) as caught:
+        made.main(["--own", ""], standalone_mode=False)
+    assert caught.value.message == (
+        "the value is empty, as that of an unset variable. Give a value, or leave the option out"
+    )
 
 
 def test_the_names_of_copies_are_those_that_are_measured():

@@ -105,16 +105,6 @@ def test_what_was_wrong_stays_wrong(cclmark, tmp_path):
     assert cclmark(*command, "--resume", str(resumed.journal_path), code=1).written()
 
 
-def test_a_journal_that_lacks_nothing(cclmark, tmp_path):
-    command = ("barrier", *SWEEP)
-    whole = cclmark(*command)
-    written = whole.written()
-    again = complete(cclmark, whole.journal_path, *command)
-    assert "already complete" in again.err
-    assert "1 of 1 cases checked" in again.out
-    assert again.written() == written
-
-
 def test_the_journal_is_not_written_over_with_its_table(cclmark, tmp_path):
     size = ("-b", "64", "-e", "64", "-n", "2", "-w", "1", "--devices", "host:2")
     path = cclmark("all_reduce", *size).journal_path
@@ -175,18 +165,6 @@ def test_an_environment_that_changed_is_told(cclmark, tmp_path):
     resumed = cclmark(*command, "--resume", str(cut), env={"NCCL_ALGO": "Tree"})
     assert "NCCL_ALGO: Ring\\x1b[31m before, Tree now" in resumed.out
     assert "\x1b" not in resumed.out + resumed.err
-
-
-def test_transfers(cclmark, tmp_path):
-    command = ("p2p", "--devices", "host:3", "-p", "uniBw", "--begin", "64K", "--max-time", "0.01")
-    whole = cclmark(*command)
-    lines = whole.journal_path.read_bytes().splitlines(keepends=True)
-    cut = tmp_path / "cut.jsonl"
-    cut.write_bytes(b"".join([lines[0], *lines[1:-1:2]]))
-    resumed = complete(cclmark, cut, *command).journal
-    kept = read_journal(cut).transfers
-    assert resumed.transfers[: len(kept)] == kept
-    assert sorted(it.index for it in resumed.transfers) == list(range(len(lines) - 2))
 
 
 def test_pairs(cclmark, tmp_path):

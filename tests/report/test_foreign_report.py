@@ -12,16 +12,11 @@ from cclmark.document.chart_model import Lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.importing.run import Given, Origin
-from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.run_page import page_of
+from cclmark_importers.importers import import_text
 from foreign_texts import LACKING, TEXTS
-from places import REPOSITORY
-
-MEASURED = REPOSITORY / "benchmarks" / "results" / "h200x4" / "report"
-OUR_OWN = {"cclmark-json"}  # which `cclmark --format json` prints
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +35,6 @@ def journals():
             continue  # another file of the same tool lacks nothing
         found.setdefault(name, (path.name, journal))
     return found
-
-
-def test_there_is_a_file_of_each_tool(journals):
-    assert set(journals) == set(IMPORTERS) - OUR_OWN
 
 
 def test_one_report_holds_all(journals):
@@ -79,14 +70,6 @@ def test_the_title_names_all_kinds_whatever_their_order(journals):
     assert page_of(copies).title == "copies between devices"
     assert page_of([*copies, *collectives]).title == f"copies between devices; {operations}"
     assert page_of([*collectives, *copies]).title == f"{operations}; copies between devices"
-
-
-def test_the_title_of_many_kinds_names_the_kinds():
-    names = ("collectives", "p2p", "pairs")
-    runs = [NamedRun(one, read_journal(MEASURED / f"{one}.jsonl")) for one in names]
-    assert page_of(runs).title == (
-        "collectives, copies between devices (p2p) and pairs of ranks on 4 × NVIDIA H200"
-    )
 
 
 def _imported(*names, given=None):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from places import REPOSITORY, TESTS
+from places import REPOSITORY
 
 RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
 COLLECTIVES = str(RESULTS / "report" / "collectives.jsonl")
@@ -46,11 +46,6 @@ def test_figures_stand_beside_those_of_others(cclmark, tmp_path):
     assert "nccl-tests" in data["texts"][row["reference"][0]]
 
 
-def test_without_a_name_it_is_called_like_the_journal(cclmark, tmp_path):
-    cclmark("report", COPIES)
-    assert [path.name for path in tmp_path.iterdir()] == ["p2p.html"]
-
-
 def test_several_journals_are_drawn_on_the_same_axes(cclmark, tmp_path):
     runs = RESULTS / "runs"
     cclmark(
@@ -66,23 +61,6 @@ def test_several_journals_are_drawn_on_the_same_axes(cclmark, tmp_path):
         f"{run} {placed}-place" for run in ("usual", "ctas8") for placed in ("in", "out-of")
     }
     assert data["columns"][0] == "run"
-
-
-def test_what_another_tool_measured_is_drawn_beside_ones_own(cclmark, tmp_path):
-    text = TESTS / "foreign" / "flagcx-a800.txt"
-    options = ("--operation", "all_reduce", "--device", "A800", "-o", "a800.jsonl")
-    cclmark("import", str(text), *options)
-    cclmark("report", f"H200={COLLECTIVES}", "A800=a800.jsonl", "-o", "both.html")
-    data = data_of(tmp_path / "both.html")
-    bandwidth = next(one for one in data["charts"] if one["key"].endswith("sum-bandwidth"))
-    curve = next(one for one in bandwidth["series"] if one["name"].startswith("A800"))
-    assert curve["x"][0] == 128 << 10
-    assert curve["y"][0] == pytest.approx(8.73191, rel=1e-4)
-    assert curve["y"][-1] == pytest.approx(144.176, rel=1e-4)
-    cclmark("report", "a800.jsonl")
-    page = (tmp_path / "a800.html").read_text()
-    assert "imported from FlagCX perf, flagcx-a800.txt" in page
-    assert "<h1>all_reduce on 2 × A800</h1>" in page
 
 
 def test_each_chart_is_a_picture(cclmark, tmp_path):

@@ -61,11 +61,11 @@ def test_the_picture_has_every_package_above_what_it_imports():
     assert upward == []
 
 
-@pytest.mark.parametrize("package", [name for name in PACKAGES if name != "cli"])
-def test_the_table_lists_the_imports_of_each(package):
-    [line] = re.findall(rf"^\| `src/cclmark/{package}/` \|(.*)\|$", PAGE, re.MULTILINE)
-    listed = {word.strip() for word in line.rpartition("|")[2].split(",")} - {"nothing"}
-    assert listed == imports()[package] - {"_engine"}
+def test_the_table_lists_the_imports_of_each():
+    for package in PACKAGES:
+        [line] = re.findall(rf"^\| `src/cclmark/{package}/` \|(.*)\|$", PAGE, re.MULTILINE)
+        listed = {word.strip() for word in line.rpartition("|")[2].split(",")} - {"nothing"}
+        assert listed == imports()[package] - {"_engine"} or package == "cli", package
 
 
 def listed_in(package: str, words: str) -> set[str]:
@@ -99,7 +99,7 @@ def test_the_docstring_of_a_room_lists_the_rooms_that_it_imports(room):
 
 
 PARTS = {
-    "cclmark_importers": {"importing/importers.py", "cli/imports/run.py"},
+    "cclmark_importers": {"cli/imports/run.py"},
     "cclmark_serve": {"cli/commands.py"},
     "cclmark_training": {"cli/commands.py", "kinds/registry.py"},
 }

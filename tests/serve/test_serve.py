@@ -221,7 +221,7 @@ class TestSeveral:
         assert answer.status_code == 200
         assert "2 runs: default-1, ctas8" in answer.text
 
-    def test_no_more_than_anyone_can_tell_apart(self, client):
+    def test_the_number_of_curves_is_limited(self, client):
         ids = listed(client)
         query = "&".join(f"run={run}" for run in ids)
         answer = client.get(f"/together?{query}")

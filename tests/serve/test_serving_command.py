@@ -1,10 +1,8 @@
 """``cclmark serve``: the installed program on a real port."""
 
-import os
 import signal
 import socket
 import sqlite3
-import subprocess
 import time
 import urllib.request
 from contextlib import closing
@@ -73,20 +71,6 @@ class TestLife:
         assert "cclmark: GET / 303 in " in said
         assert "cclmark: GET /no\\x1b[31mwhere 401 in " in said
         assert "0123456789abcdef" not in said
-
-    def test_nothing_is_said_of_requests_otherwise(self, serve, place):
-        """Not even of those that are refused: other names of this machine, and no HTTP."""
-        served = serve("--db", place)
-        for sent in (b"\x16\x03\x01 no HTTP\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET /"):
-            with socket.create_connection(("127.0.0.1", served.port), timeout=scaled(30)) as other:
-                other.sendall(sent)
-                other.shutdown(socket.SHUT_WR)
-                answer = other.recv(1000)
-                assert not answer or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 403"))
-        assert served.get("/", Host="evil.example")[0] == 403
-        assert served.get("/", Host=f"localhost:{served.port}")[0] == 200
-        assert served.get("/nowhere")[0] == 404
-        assert served.end() == (130, "cclmark: interrupted")
 
     def test_what_is_under_way_is_answered_before_the_end(self, serve, place):
         served = serve("--db", place)
@@ -191,23 +175,3 @@ class TestAccess:
         served = serve("--db", place, "--host", "::1")
         assert served.address == f"http://[::1]:{served.port}/"
         assert urllib.request.urlopen(served.address, timeout=scaled(30)).status == 200
-
-
-def test_many_ask_at_the_same_time(serve, place):
-    served = serve("--db", place)
-    began = [
-        subprocess.Popen(
-            [
-                *("curl", "-sS", "-o", os.devnull, "-w", "%{http_code}"),
-                f"{served.address}run?run={FIRST}",
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for _ in range(6)
-    ]
-    # What is light is answered while reports are made.
-    began_s = time.monotonic()
-    assert served.get("/healthz")[0] == 200
-    assert time.monotonic() - began_s < scaled(10)
-    assert [one.communicate(timeout=scaled(60)) for one in began] == [(b"200", b"")] * 6

@@ -118,7 +118,7 @@ def test_kernels_that_are_reported_late_belong_to_their_operations(cclmark, fake
     path = tmp_path / "t.json"
     run = cclmark(
         *("trace", "all_reduce", *FAKE, "--format", "chrome", "-O", path),
-        env=fake_env(fake_cuda, CCLMARK_FAKE_LATE_KERNELS_MS="1200"),
+        env=fake_env(fake_cuda, CCLMARK_FAKE_LATE_KERNELS_MS="300"),
     )
     slices, _, _ = chrome(path)
     for rank in (0, 1):
@@ -146,7 +146,7 @@ def test_kernels_that_are_reported_late_belong_to_their_operations(cclmark, fake
     ]
     (tracing,) = [one for one in slices[0, "stages"] if one["name"] == "tracing"]
     _, wait, *_ = [one for one in slices[0, "stages"] if one["name"] == "awaiting events"]
-    assert wait["ts"] + wait["dur"] - tracing["ts"] >= 1.2e6
+    assert wait["ts"] + wait["dur"] - tracing["ts"] >= 0.3e6
 
 
 def test_kernels_that_are_not_reported_in_time_are_missing(cclmark, fake_cuda, tmp_path):
@@ -174,17 +174,6 @@ def test_what_ran_is_part_of_the_summary(cclmark, fake_cuda, tmp_path):
     assert re.search(r"^  ran: ring SIMPLE, 17 channels$", run.out, re.M)
     host = cclmark("trace", "all_reduce", "--devices", "host:2", "-b", "1M", "-n", "1")
     assert "  ran: each rank reduces one slice" in host.out
-
-
-def test_ranks_that_ran_something_else_are_named(cclmark, fake_cuda, tmp_path):
-    env = without_clock(fake_cuda, tmp_path, CCLMARK_FAKE_ODD_ALGORITHM="1")
-    run = cclmark("trace", "all_reduce", *FAKE, "-O", tmp_path / "t", env=env, code=3)
-    assert re.search(
-        r"^cclmark: collective 1: rank 1 ran AllReduce of 262144 Float32 by tree SIMPLE on 17 "
-        r"channels, rank 0 AllReduce of 262144 Float32 by ring SIMPLE on 17 channels$",
-        run.err,
-        re.M,
-    )
 
 
 def test_a_library_without_kernels_has_events(cclmark, fake_cuda, tmp_path):

@@ -155,13 +155,6 @@ def test_flows_into_one_device(cclmark, tmp_path):
     assert "both flows at once" in run.out
 
 
-def test_without_kernels_the_rate_of_a_clock_is_part_of_the_error(cclmark, fake_cuda, tmp_path):
-    env = fake_env(fake_cuda, CCLMARK_CACHE_DIR=str(tmp_path / "kernels"))
-    env["CCLMARK_NVRTC_LIBRARY"] = "/nowhere/libnvrtc.so"
-    run = cclmark("trace", "p2p", "-b", "4K", "-n", "2", "-O", tmp_path / "t", env=env)
-    assert "the rate of a device's clock is unknown, which is part of this error" in run.out
-
-
 def test_a_copy_that_hangs_or_fails_leaves_no_file(cclmark, fake_cuda, tmp_path):
     path = tmp_path / "t.pftrace"
     env = fake_env(fake_cuda, CCLMARK_FAKE_COPY_HANG="0-1")

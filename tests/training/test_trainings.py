@@ -23,19 +23,18 @@ from cclmark_training.choices import PARALLELISMS
 from cclmark_training.command import MODEL_NAMES
 from cclmark_training.document import (
     cells_of,
-    device_lines,
     document_of_trainings,
     headline_of_trainings,
     loss_lines,
     method_of_trainings,
     peak_lines,
     remarks_of,
-    title_of_training,
 )
 from cclmark_training.figures import figures_of, peak_of, summaries_of, total_peak
 from cclmark_training.memory import memory_of, shortage, what_fits
 from cclmark_training.plan import Training, check_training, dtype_called, trainings_of
 from cclmark_training.result import ReplicaCheck, StepTimeline, TrainingResult
+from goldens import outline, require_golden
 from samples import usual_settings
 
 GIB = 1 << 30
@@ -434,12 +433,6 @@ class TestFigures:
         (text,) = peak_lines([one])
         assert text == "MFU of the peak, 1978.8 TFLOP/s for each device (given by --peak)"
 
-    def test_the_title_states_the_types_of_all_tensors(self):
-        text = title_of_training(training())
-        assert "batch 4 x 512, all in bfloat16, adamw" in text
-        text = title_of_training(training("tiny-moe", dtype="mixed", balance_weight=0.01))
-        assert "mixed (float32, products in bfloat16), adamw, balance loss 0.01" in text
-
     def test_names_of_devices(self):
         rates = {
             "NVIDIA H100 80GB HBM3": 989.4e12,
@@ -474,25 +467,6 @@ class TestFigures:
         assert (one.figures.profiled_s, one.figures.compute_s, one.figures.exposed_s) == parts[1]
         assert one.figures.idle_s == pytest.approx(11e-3)
 
-    @pytest.mark.parametrize(
-        ("changes", "present", "absent"),
-        [
-            ({}, "add --compile", "expert"),
-            ({"compiled": True}, "raise --batch, or use CUDA", "--compile"),
-            ({"parallel": "fsdp"}, "raise --batch, or use CUDA", "--compile"),
-            ({"parallel": "ep"}, "the number of rows of each expert", "--compile"),
-            ({"parallel": "pp"}, "--microbatches", "--compile"),
-        ],
-    )
-    def test_the_remedy_of_idle_devices_is_possible(self, changes, present, absent):
-        timeline = StepTimeline(3, [36e-3] * 2, [3e-3] * 2, [1e-3] * 2, [17e-3] * 2)
-        one = result(step_ms=34.0, timeline=timeline, training=training(**changes))
-        (text,) = [
-            line for line in remarks_of(summaries_of([one], [device(0)])) if "idle for" in line
-        ]
-        assert present in text
-        assert absent not in text
-
     def test_variants_are_compared_within_rounds(self):
         results = []
         for number, step_ms in enumerate((10.0, 20.0, 40.0)):
@@ -522,152 +496,105 @@ class TestFigures:
             "2; last 8.250000 and 8.000000"
         )
 
-    def test_idle_devices_and_a_slow_profile_are_reported(self):
-        devices = [device(0), device(1)]
-        (usual,) = summaries_of([result()], devices)
-        assert usual.idle_share == pytest.approx(0.4 / 18.7)
-        assert not any("idle" in line for line in remarks_of([usual]))
-        timeline = StepTimeline(3, [36e-3] * 2, [3e-3] * 2, [1e-3] * 2, [17e-3] * 2)
-        idle = summaries_of([result(step_ms=34.0, timeline=timeline)], devices)
-        lines = remarks_of(idle)
-        assert any(
-            "the devices are idle for 50% of a step: the host's launches" in one for one in lines
-        )
-        assert any("which take +6 % compared with timed ones" in one for one in lines)
-        hosts = [msgspec.structs.replace(one, runtime="host") for one in devices]
-        on_host = summaries_of([result(step_ms=34.0, timeline=timeline)], hosts)
-        assert remarks_of(on_host) == [
-            "compute, exposed and idle describe profiled steps, which take +6 % compared with "
-            "timed ones"
-        ]
 
-    @pytest.mark.parametrize(
-        ("step_ms", "text"),
-        [
-            (18.6, "exposed communication 0.7 ms"),
-            (12.0, "exposed communication of profiled steps 0.7 ms"),
-        ],
-    )
-    def test_the_headline_qualifies_what_is_of_longer_steps(self, step_ms, text):
-        hosts = [msgspec.structs.replace(device(rank), runtime="host") for rank in range(2)]
-        machine = Machine("h", "6", "x86_64", "", 8, 1 << 30, "3.12")
-        header = Header(1, "0", "", [], machine, hosts, [], [], {}, usual_settings())
-        run = NamedRun("a", Journal(header=header, results=[result(step_ms=step_ms)]))
-        assert headline_of_trainings(run).endswith(f" %, {text}")
-
-    @pytest.mark.parametrize("rounds", [1, 2, 3])
-    def test_two_rounds_have_no_interval_but_the_reason(self, rounds):
-        results = []
-        for number in range(rounds):
-            results.append(result(number, step_ms=18.0 + number))
-            other = training(round=number, variant=LIBRARY_VARIANT, ccl="torch:flagcx")
-            results.append(result(number, step_ms=20.0 + number, training=other))
-        default, other = summaries_of(results, [])
-        reason = "two rounds do not determine an interval: raise --rounds to 3 or more"
-        assert (reason in remarks_of([default])) == (rounds == 2)
-        cells = cells_of(other, [default, other])
-        assert ("(" in cells[1]) == (rounds != 2)
-        assert cells[1].startswith({1: "20 (", 2: "20.5", 3: "21 ("}[rounds])
-        assert cells[2].startswith({1: "-", 2: "1.108", 3: "1.105 ("}[rounds])
-        assert ("(" in cells[2]) == (rounds == 3)
-
-    def test_unequal_devices_are_reported(self):
-        assert device_lines([device(0), device(1)]) == []
-        (text,) = device_lines([device(0), device(1, "NVIDIA H100 PCIe")])
-        assert text.startswith("the devices differ (NVIDIA H100 80GB HBM3, NVIDIA H100 PCIe): the")
-
-    def test_a_failed_variant_has_the_words_of_the_rank(self):
-        report = "rank 1 failed during loading the library\n  no backend odd\n  rank 0: waiting"
-        failed = TrainingResult(0, training(), "skipped", "rank 1 failed", report=report)
-        (one,) = summaries_of([failed], [])
-        assert remarks_of([one]) == ["skipped: no backend odd"]
-
-
-@pytest.mark.parametrize(
-    ("parallel", "check", "text"),
-    [
-        ("ddp", True, "parameters of all ranks compared afterwards"),
-        ("ep", True, "parameters of all ranks outside the experts compared afterwards"),
-        ("pp", True, "a tied embedding of the first and the last rank compared afterwards"),
-        ("fsdp", True, "no parameters compared"),
-        ("tp", True, "no parameters compared"),
-        ("zero1", False, "no parameters compared"),
-    ],
-)
-def test_the_method_names_what_is_compared(parallel, check, text):
+def run_of(
+    results, *, runtime="cuda", names=("NVIDIA H100 80GB HBM3",) * 2, **settings
+) -> NamedRun:
     machine = Machine("h", "6", "x86_64", "", 8, 1 << 30, "3.12")
+    devices = [
+        msgspec.structs.replace(device(rank, name), runtime=runtime)
+        for rank, name in enumerate(names)
+    ]
+    plan = outline_of([one.training for one in results], 2, 2)
     header = Header(
-        *(1, "0", "", [], machine, [], [], [], {}, usual_settings(check=check)),
-        plan=outline_of([training(parallel=parallel)], 2, 2),
+        *(1, "0", "", [], machine, devices, [], [], {}, usual_settings(**settings)), plan=plan
     )
-    assert method_of_trainings(header).endswith(f"slowest rank, {text}")
-
-
-def run_of(results) -> NamedRun:
-    machine = Machine("h", "6", "x86_64", "", 8, 1 << 30, "3.12")
-    devices = [device(0), device(1)]
-    header = Header(1, "0", "", [], machine, devices, [], [], {}, usual_settings())
     return NamedRun("a", Journal(header=header, results=results))
 
 
-def test_a_long_name_of_a_variant_is_explained():
-    long = Variant(tuple(Assignment(f"NCCL_{name}", "x" * 30, PROCESS) for name in "AB"))
-    run = run_of([result(0), result(0, training=training(variant=long))])
-    text = "".join(replayed(run.journal, "table"))
-    assert "NCCL_A and 1 more  " in text
-    assert f"NCCL_A and 1 more: {long.describe()}" in text
+def compared(rounds, default_ms, other_ms, *, drift_ms=1.0):
+    """Rounds of two libraries, in which steps become longer."""
+    return [
+        one
+        for number in range(rounds)
+        for one in (
+            result(number, step_ms=default_ms + drift_ms * number),
+            result(
+                number,
+                step_ms=other_ms + drift_ms * number,
+                training=training(round=number, variant=LIBRARY_VARIANT, ccl="torch:flagcx"),
+            ),
+        )
+    ]
+
+
+def wrong():
+    """What is wrong comes before the ratios and the remarks."""
+    first, *others = compared(2, 10.0, 15.0, drift_ms=0.0)
+    return [msgspec.structs.replace(first, status="wrong", reason="ranks differ"), *others]
+
+
+IDLE = StepTimeline(3, [36e-3] * 2, [3e-3] * 2, [1e-3] * 2, [17e-3] * 2)
+LONG = Variant(tuple(Assignment(f"NCCL_{name}", "x" * 30, PROCESS) for name in "AB"))
+REPORT = "rank 1 failed during loading the library\n  no backend odd\n  rank 0: waiting"
+MIXED = {"dtype": "mixed", "balance_weight": 0.01}
+#: The results, and what else of the run is not usual.
+TEXTS = {
+    "usual": ([result()], {}),
+    "on-host": ([result(step_ms=34.0, timeline=IDLE)], {"runtime": "host"}),
+    # The headline qualifies what is of longer steps.
+    "long-profile": ([result(step_ms=12.0)], {}),
+    "unlike-devices": ([result()], {"names": ("NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe")}),
+    "mixed": ([result(training=training("tiny-moe", **MIXED))], {}),
+    "failed": ([TrainingResult(0, training(), "skipped", "rank 1 failed", report=REPORT)], {}),
+    "long-name": ([result(0), result(0, training=training(variant=LONG))], {}),
+    "wrong.table": (wrong(), {}),
+    "wrong.markdown": (wrong(), {}),
+    # Two rounds have no interval but the reason.
+    **{f"{rounds}-rounds": (compared(rounds, 18.0, 20.0), {}) for rounds in (1, 2, 3)},
+    # The remedy of idle devices is possible.
+    **{
+        f"idle-{name}": ([result(step_ms=34.0, timeline=IDLE, training=training(**changes))], {})
+        for name, changes in {
+            "ddp": {},
+            "compiled": {"compiled": True},
+            **{parallel: {"parallel": parallel} for parallel in ("fsdp", "ep", "pp")},
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts(name):
+    results, of_run = TEXTS[name]
+    run = run_of(results, **of_run)
+    format = "markdown" if name.endswith(".markdown") else "table"
+    text = "".join(replayed(run.journal, format))
+    below = text[text.index("\n\n") :]
+    require_golden(f"texts/trainings-{name}.txt", f"{headline_of_trainings(run)}{below}")
+
+
+def test_the_method_names_what_is_compared():
+    lines = [
+        method_of_trainings(
+            run_of([result(training=training(parallel=parallel))], check=check).journal.header
+        )
+        for parallel in PARALLELISMS
+        for check in (True, False)
+    ]
+    require_golden("texts/trainings-methods.txt", "\n".join([*lines, ""]))
 
 
 def test_a_page_has_the_parts_of_steps_and_the_losses():
+    """Compute and exposed communication may together be longer than the profiled step."""
     other = training(variant=LIBRARY_VARIANT, ccl="torch:flagcx")
-    run = run_of([result(0), result(1, training=other, timeline=None, losses=[])])
-    (section,) = sections_of(document_of_trainings, "train", [run])
-    (bars,) = section.bars
-    assert bars.title == "Parts of a profiled step (1: torch:nccl; 2: torch:flagcx)"
-    assert [name for _, name in bars.rows] == ["step 1", "hidden 1"]
-    assert [name for _, name in bars.legend] == [
-        *("compute", "exposed communication", "idle", "hidden communication"),
+    short = StepTimeline(3, [18e-3] * 2, [2e-3] * 2, [2e-3] * 2, [17e-3] * 2)
+    sections = [
+        sections_of(document_of_trainings, "train", [run_of(results)])
+        for results in (
+            [result(0), result(1, training=other, timeline=None, losses=[])],
+            [result(timeline=short)],
+        )
     ]
-    (losses,) = section.charts
-    assert [(curve.name, curve.x, curve.y) for curve in losses.series] == [
-        ("torch:nccl", [1, 2, 3], [10.8, 9.0, 8.0]),
-    ]
-    (table,) = section.tables
-    assert table.title.startswith("gpt2-254m, ")
+    require_golden("pages/trainings.txt", outline(sections))
     assert sections_of(document_of_trainings, "train", [run_of([])]) == []
-
-
-def test_a_part_of_less_than_nothing_has_no_bar():
-    # Compute and exposed communication together are longer than the profiled step.
-    timeline = StepTimeline(3, [18e-3] * 2, [2e-3] * 2, [2e-3] * 2, [17e-3] * 2)
-    (section,) = sections_of(document_of_trainings, "train", [run_of([result(timeline=timeline)])])
-    (bars,) = section.bars
-    assert [name for _, name in bars.rows] == ["step 1"]
-    assert [name for _, name in bars.legend] == ["compute", "exposed communication"]
-
-
-@pytest.mark.parametrize("format", ["table", "markdown"])
-def test_what_is_wrong_comes_before_the_ratios_and_the_remarks(format):
-    other = {"variant": LIBRARY_VARIANT, "ccl": "torch:flagcx"}
-    results = [
-        one
-        for number in range(2)
-        for one in (
-            result(number, step_ms=10.0),
-            result(number, step_ms=15.0, training=training(round=number, **other)),
-        )
-    ]
-    results[0] = msgspec.structs.replace(results[0], status="wrong", reason="ranks differ")
-    lines = "".join(replayed(run_of(results).journal, format)).splitlines()
-    found = [
-        next(number for number, line in enumerate(lines) if text in line)
-        for text in (
-            "MFU of the dense bfloat16 peak, ",
-            "WRONG in gpt2-254m with ddp, batch 4 x 512, torch:nccl, default (round 1): ranks",
-            "with torch:flagcx a step takes 1.500 times as long as with torch:nccl",
-            "losses of torch:flagcx and torch:nccl over 3 steps: ",
-            "two rounds do not determine an interval",
-            "12 training steps, 1 wrong of 4 trainings",
-        )
-    ]
-    assert found == sorted(found)

@@ -187,14 +187,6 @@ def test_what_is_said_of_mistakes(old, new, said):
     assert said in refused(GOOD.replace(old, new, 1))
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(content):
-    try:
-        parse_library(content, "mine.toml")
-    except UsageError as error:
-        assert str(error).startswith("mine.toml")
-
-
 @given(
     st.sampled_from([*Library.__struct_fields__, "else"]),
     VALUES,

@@ -20,7 +20,6 @@ from cclmark.work.library_files import ConfigurationFiles, Inherits, Library, pa
 from cclmark.work.library_settings import (
     absence_of,
     algorithm_settings,
-    allowed_values,
     check_combination,
     check_value,
     configuration_files_of,
@@ -213,10 +212,6 @@ class TestInheritance:
         with pytest.raises(UsageError, match=f"inherits.settings_of: '{name}' is not a library"):
             libraries.add_library_files([file])
 
-    @pytest.mark.parametrize("name", ["cncl", "no-such", "torch:gloo", "torch:no-such"])
-    def test_no_settings(self, name):
-        assert settings_of(name) == []
-
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
@@ -300,31 +295,6 @@ def test_a_setting_twice_is_refused():
         parse_library((LIBRARY + GOOD + GOOD).encode(), "mine.toml")
 
 
-def test_a_setting_survives_the_way_to_the_ranks():
-    mine = parse_library((LIBRARY + GOOD).encode(), "mine.toml")
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(mine), type=Library) == mine
-
-
-_JUNK = st.one_of(
-    st.booleans(), st.integers(), st.text(max_size=8), st.lists(st.text(max_size=4), max_size=2)
-)
-
-
-@given(st.dictionaries(st.sampled_from([*LibrarySetting.__struct_fields__, "else"]), _JUNK))
-def test_any_fields_are_taken_or_refused(fields):
-    written = msgspec.toml.decode(LIBRARY + GOOD)
-    written["settings"][0] |= fields
-    try:
-        content = msgspec.toml.encode(written)
-        msgspec.toml.decode(content)
-    except Exception:  # what has no TOML is no file
-        return
-    try:
-        parse_library(content, "mine.toml")
-    except UsageError as error:
-        assert str(error).startswith("mine.toml: settings")
-
-
 class TestValues:
     @given(st.integers(-(10**6), 10**6), st.integers(-50, 50), st.integers(0, 100))
     def test_integers_within_the_limits_and_no_others(self, number, least, span):
@@ -354,14 +324,6 @@ class TestValues:
             setting = LibrarySetting(name="A", effect="E.", form=form)
             with pytest.raises(UsageError, match="not a value"):
                 check_value(setting, value, "")
-
-    @given(st.text(max_size=30))
-    def test_any_text_is_allowed_or_refused_with_the_name(self, value):
-        for name in ("NCCL_ALGO", "NCCL_CROSS_NIC", "NCCL_BUFFSIZE", "NCCL_NET"):
-            try:
-                check_value(known("nccl", name), value, "2.28.9", {"NCCL_NVLS_ENABLE": "0"})
-            except UsageError as error:
-                assert str(error).startswith((f"{name}={value}: ", f"{name}='{value}': "))
 
     @given(st.data())
     def test_lists_in_the_syntax_of_nccl(self, data):
@@ -615,14 +577,6 @@ class TestEffectiveValues:
 def test_lists(value, parts):
     found = parse_list(value)
     assert (found and [(one.function, one.excluded, one.words) for one in found]) == parts
-
-
-def test_allowed_values_in_words():
-    assert allowed_values(known("nccl", "NCCL_MAX_CTAS")) == "an integer from 1 to 64"
-    assert allowed_values(known("nccl", "NCCL_MAX_CTAS"), "2.20.5") == "an integer from 1 to 32"
-    assert allowed_values(known("hccl", "HCCL_BUFFSIZE")) == "an integer, in MB, of at least 1"
-    assert allowed_values(known("nccl", "NCCL_NET")) == ""
-    assert allowed_values(known("nccl", "NCCL_CROSS_NIC")) == "0, 1, 2"
 
 
 def test_the_page_of_a_new_library_is_valid():

@@ -173,12 +173,20 @@ def test_a_matrix_file_gives_the_shares(tmp_path):
         pattern.check(3)
 
 
-@pytest.mark.parametrize("content", ["", "0 0\n0 0", "1 x\n1 1", "-1 2\n1 1", "nan 1\n1 1"])
-def test_matrix_files_that_make_no_sense_are_refused(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        *((content, "2 x 2") for content in ("1 1\n1 1\n1 1", "1 1 1\n1 1 1", "1 1\n1")),
+        *(("1 x\n1 1", "numbers"), ("-1 2\n1 1", "negative"), ("0 0\n0 0", "zeros")),
+        *((content, "finite") for content in ("nan 1\n1 1", "1 inf\n1 1")),
+        *((content, "empty") for content in ("", "# nothing\n")),
+    ],
+)
+def test_matrix_files_that_make_no_sense_are_refused(tmp_path, content, words):
     path = tmp_path / "m.txt"
     path.write_text(content)
-    with pytest.raises(UsageError):
-        UnevenPattern.parse(f"matrix:{path}")
+    with pytest.raises(UsageError, match=words):
+        UnevenPattern.parse(f"matrix:{path}").check(2)
 
 
 def test_matrix_files_are_regular_files_of_bounded_size(tmp_path):

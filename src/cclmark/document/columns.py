@@ -13,7 +13,7 @@ from typing import Any, Literal
 from cclmark.base.printable import plain
 from cclmark.document.exporter import Exporter
 from cclmark.journal.item_results import Result
-from cclmark.journal.schema import Header, Profile
+from cclmark.journal.schema import Footer, Header, Profile
 
 Cell = str | int | float | None
 Row = Sequence[Cell]
@@ -85,6 +85,10 @@ class CsvExporter(Exporter[Result]):
     def add(self, result: Result) -> str:
         """Returns the lines of one result."""
         return "".join(csv_line(row, exact=self._layout.exact) for row in self._rows_of(result))
+
+    def end(self, footer: Footer | None) -> str:
+        """Returns nothing: a file of rows has no end."""
+        return ""
 
 
 def csv_line(cells: Sequence[Cell], *, exact: bool = False) -> str:

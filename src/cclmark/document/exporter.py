@@ -6,6 +6,7 @@ starts; results of a journal are passed in the same way. It returns text and has
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths, Profile
@@ -13,23 +14,23 @@ from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths
 ResultT = TypeVar("ResultT")
 
 
-class Exporter(Generic[ResultT]):
+class Exporter(ABC, Generic[ResultT]):
     """Converts results of one kind to one format. What a format does not show is ignored."""
 
     #: Whether explanations are shown after all results; otherwise each is shown with its result.
     explains_at_end = False
 
+    @abstractmethod
     def begin(self, header: Header) -> str:
         """Returns the text before the first result."""
-        return ""
 
+    @abstractmethod
     def add(self, result: ResultT) -> str:
         """Returns the text for one more result. Cases of one size are adjacent."""
-        return ""
 
+    @abstractmethod
     def end(self, footer: Footer | None) -> str:
         """Returns the end of the text; ``footer`` is None if the run's end is missing."""
-        return ""
 
     def notices(self) -> list[str]:
         """Returns, after the end, the findings for which the text has no place."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Sequence
 
 from cclmark.analysis.summary import judged_summary
-from cclmark.base.errors import UsageError
-from cclmark.base.printable import plain
 from cclmark.document.text import format_time_us
 from cclmark.journal.item_results import CaseResult, TransferResult, device_summary
 from cclmark.journal.schema import Header, Summary
@@ -31,21 +28,6 @@ Load = Callable[[set[str]], Sequence[Reference]]
 def no_references(kinds: Collection[str]) -> Sequence[Reference]:
     """Returns no references, for output without comparisons."""
     return ()
-
-
-def usual_references(kinds: Collection[str]) -> list[Reference]:
-    """Returns the references of these device kinds, for commands without references of their own.
-
-    If the user's files cannot be read, reports that and returns the others: a broken file must not
-    make such a command fail.
-    """
-    from cclmark.references.reference_store import load_references, shipped_references
-
-    try:
-        return load_references(kinds=kinds)
-    except UsageError as error:
-        print(f"cclmark: your references are not used: {plain(str(error))}", file=sys.stderr)
-        return shipped_references(kinds)
 
 
 class ReferenceNotes:

@@ -148,6 +148,15 @@ def mpirun_of(coordinator: Coordinator, user: str, instead: str = _OTHER_LIBRARY
     return locate.mpirun_at(program.path) if program is not None else locate.mpi_of_srun()
 
 
+def require_no_launcher(command: str, coordinator: Coordinator) -> None:
+    """Raises UsageError for a command that cannot run in a launcher's processes."""
+    if coordinator.placement is not None:
+        raise UsageError(
+            f"{command} starts its ranks itself, several times: run it without "
+            f"{coordinator.placement.launcher}, on one host"
+        )
+
+
 def is_one_device_each(coordinator: Coordinator) -> bool:
     """Whether every process of the run has one device."""
     return all(len(join.indices) == 1 for join in coordinator.joins)
@@ -552,6 +561,14 @@ def roots_of(root: int | None, ranks: int) -> list[int]:
     return [root or 0]
 
 
+def no_cases(flags: CaseOptions, ranks: int) -> UsageError:
+    """Returns the error for a sweep without cases."""
+    return UsageError(
+        f"no size of the sweep has an element of {' or '.join(flags.dtype)} for each of "
+        f"{ranks} ranks: raise {'-b' if groups.SizeOptions in flags.without else '-e'}"
+    )
+
+
 def check_faults(
     faults: Mapping[str, Injection], settings: Settings, cases: Sequence[Case]
 ) -> None:
@@ -599,10 +616,7 @@ def request_of(
     check_config(settings.config, plan.ccls)
     cases = list(plan.cases())
     if not cases:
-        raise UsageError(
-            f"no size of the sweep has an element of {' or '.join(flags.dtype)} for each of "
-            f"{plan.ranks} ranks: raise {'-b' if groups.SizeOptions in flags.without else '-e'}"
-        )
+        raise no_cases(flags, ranks)
     check_faults({text: Injection.parse(text, ranks) for text in settings.inject}, settings, cases)
     mpirun = None
     absent: dict[str, str] = {}
@@ -633,6 +647,11 @@ def request_of(
     return request, plan
 
 
-def stem_of(name: str, plan: Sweep) -> str:
-    """Returns a part of the name of a journal: the command, the libraries, the number of ranks."""
-    return f"{name}-{'-'.join(plan.ccls).replace(':', '-')}-{plan.ranks}"
+def stem_of(plan: Sweep, before: str = "", behind: str = "") -> str:
+    """Returns a part of the name of a journal: the operation, the libraries, the number of ranks.
+
+    ``before``, ``behind``: words around the operation.
+    """
+    name = plan.operations[0] if len(plan.operations) == 1 else "collectives"
+    ccls = "-".join(plan.ccls).replace(":", "-")
+    return f"{before}{name}{behind}-{ccls}-{plan.ranks}"

@@ -3,15 +3,15 @@
 A group is a dataclass: each field is an option with the field's default, and its value is stored
 under the field's name. A command lists its groups as the bases of a dataclass, and takes over
 single options with another text or default by ``changed``. The options of the groups in
-``without`` are no options of the command: their fields keep the defaults. ``command`` creates the
-click command.
+``without`` are no options of the command: their fields keep the defaults. The options of those in
+``unlisted`` are not in its help. ``command`` creates the click command.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -102,14 +102,21 @@ def default_of(entry: Field[Any]) -> Any:
     return entry.default if entry.default_factory is MISSING else entry.default_factory()
 
 
-def options_of(flags_type: type[Any]) -> dict[str, Field[Any]]:
-    """The fields that are options or arguments of a command, by name."""
+def options_of(flags_type: type[Any], *, listed: bool = False) -> dict[str, Field[Any]]:
+    """The fields that are options or arguments of a command, by name.
+
+    ``listed``: only those in its help.
+    """
     entries: Mapping[str, Field[Any]] = flags_type.__dataclass_fields__
-    left_out = [entry for group in getattr(flags_type, "without", ()) for entry in fields(group)]
+    groups = [*getattr(flags_type, "without", ())]
+    groups += getattr(flags_type, "unlisted", ()) if listed else ()
+    left_out = [entry for group in groups for entry in fields(group)]
     return {
         name: entry
         for name, entry in entries.items()
-        if entry.metadata and all(entry is not one for one in left_out)
+        if entry.metadata
+        and all(entry is not one for one in left_out)
+        and not (listed and entry.metadata.get("settings", {}).get("hidden"))
     }
 
 
@@ -189,9 +196,8 @@ def _with_values(shown: str, values: tuple[str, ...]) -> str:
     return f"{shown} {', '.join(first)} or {last}" if first else f"{shown} {last}".rstrip()
 
 
-def rules_of(flags_type: type[Any]) -> list[OptionRule]:
-    """The rules of a command, and those of its groups whose options it has."""
-    known = options_of(flags_type)
+def rules_of(flags_type: type[Any], known: Collection[str]) -> list[OptionRule]:
+    """The rules of a command and of its groups, as far as they are on the options ``known``."""
     found = (rule for one in flags_type.__mro__ for rule in vars(one).get("rules", ()))
     return [
         rule
@@ -203,7 +209,7 @@ def rules_of(flags_type: type[Any]) -> list[OptionRule]:
 def check_together(flags: DataclassInstance) -> None:
     """Raises UsageError for options that exclude or require each other."""
     shown = {name: shown_name(entry) for name, entry in options_of(type(flags)).items()}
-    for rule in rules_of(type(flags)):
+    for rule in rules_of(type(flags), shown):
         if objection := rule.objection(flags, shown):
             raise UsageError(objection)
 
@@ -289,7 +295,12 @@ class GroupedOption(click.Option):
         """Converts and checks the typed value; a default may be empty."""
         empty = "" in value if isinstance(value, (list, tuple)) else value == ""
         if empty and ctx.get_parameter_source(self.name or "") is not ParameterSource.DEFAULT:
-            raise click.BadParameter("the value is empty", ctx, self)
+            raise click.BadParameter(
+                "the value is empty, as that of an unset variable. Give a value, or leave the "
+                "option out",
+                ctx,
+                self,
+            )
         return super().process_value(ctx, value)
 
 
@@ -325,8 +336,9 @@ def parameters_of(flags_type: type[Any]) -> list[click.Parameter]:
     titles: dict[str, str] = {}
     for name, title in _entries(flags_type):
         titles.setdefault(name, title)
-    rules = rules_of(flags_type)
-    short = {name: shown_name(entry).partition(" ")[0] for name, entry in entries.items()}
+    listed = options_of(flags_type, listed=True)
+    rules = rules_of(flags_type, listed)
+    short = {name: shown_name(entry).partition(" ")[0] for name, entry in listed.items()}
     found: list[click.Parameter] = []
     for name, title in titles.items():
         entry = entries.get(name)
@@ -335,10 +347,10 @@ def parameters_of(flags_type: type[Any]) -> list[click.Parameter]:
         if "argument" in entry.metadata:
             found.append(click.Argument([name], **entry.metadata["argument"]))
         else:
-            settings = dict(entry.metadata["settings"])
+            settings = {"hidden": name not in listed, **entry.metadata["settings"]}
             if not (settings.get("multiple") or settings.get("required")):
                 settings["default"] = default_of(entry)
-            if "help" in settings:
+            if "help" in settings and name in listed:
                 settings["help"] = _with_rules(settings["help"], name, rules, short)
             names = [*entry.metadata["names"], name]
             found.append(GroupedOption(names, title=entry.metadata["title"] or title, **settings))
@@ -381,6 +393,10 @@ def command(
         help=summary,
         epilog=epilog,
         examples=examples,
-        elsewhere=getattr(flags_type, "elsewhere", {}),
+        elsewhere={
+            name: hint
+            for one in flags_type.__mro__
+            for name, hint in vars(one).get("elsewhere", {}).items()
+        },
         **settings,
     )

@@ -633,11 +633,21 @@ class FormatOptions:
     )
 
 
+_PLAN = (
+    "--print-plan prints a call of cclmark.measure, which measures collectives only: it is an "
+    "option of cclmark collectives and of the commands of single collectives."
+)
+
+
 @dataclass
 class FileOptions:
-    """Where the output and the journal are written."""
+    """Where the output and the journal are written.
+
+    ``elsewhere``: the replacements for flags that only other commands have.
+    """
 
     title: ClassVar[str] = OUTPUT
+    elsewhere: ClassVar[Mapping[str, str]] = {"--print-plan": _PLAN}
 
     output: Path | None = option(
         "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
@@ -787,6 +797,27 @@ class CaseOptions(
     }
 
 
+#: The help of --ccl in commands that measure one library.
+ONE_LIBRARY = "Collective library: nccl, shm, mpi, torch:gloo, bridge, … [the devices' own]."
+
+
+@dataclass
+class OneOfEachOptions(CaseOptions):
+    """The options of commands that measure one type, reduction, root and library."""
+
+    dtype: list[str] = changed(
+        ElementOptions,
+        "dtype",
+        metavar="TYPE",
+        help="Element type: float32 bfloat16 float16 fp8e4m3 int8 … [float32].",
+    )
+    reduction: list[str] = changed(
+        ElementOptions, "reduction", metavar="OP", help="sum, prod, min, max or avg [sum]."
+    )
+    root: int | None = changed(RootOptions, "root", help="Root [0].")
+    ccl: list[str] = changed(LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
+
+
 USUAL_ROUNDS = 5  # of steps with variants
 
 
@@ -832,12 +863,8 @@ class StepOptions(
     check: int = changed(CheckOptions, "check", type=WholeNumber(0, 1), metavar="0|1")
 
 
-#: The help of options that take one value in commands that measure one of each.
-ONE_TYPE = "Element type: float32 bfloat16 float16 fp8e4m3 int8 … [float32]."
-ONE_REDUCTION = "sum, prod, min, max or avg [sum]."
 AUTO_PLACEMENT = "auto"
 PLACEMENT_HELP = "Placement of the outputs; auto: out-of-place if the library supports it [auto]."
-ONE_LIBRARY = "Collective library: nccl, shm, mpi, torch:gloo, bridge, … [the devices' own]."
 
 
 def placement_option(*others: str) -> Any:

@@ -1,6 +1,6 @@
 """Around a run: joining the processes of a launcher, the journal, what is printed, resuming.
 
-Imports: base, document, journal, launch, rank, rendezvous, work.
+Imports: base, document, journal, launch, rank, references, rendezvous, work.
 
 ``joining.py`` decides whether a command runs alone or as one of the processes of a launcher.
 ``recorder.py`` has ``record``, which a command calls: it opens the journal, launches the ranks and

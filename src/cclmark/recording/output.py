@@ -11,10 +11,10 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from cclmark.base.errors import OutputError, UnreadError, UsageError
 from cclmark.base.printable import plain
@@ -23,6 +23,9 @@ from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
 from cclmark.journal.page_journals import file_of
 from cclmark.recording.standard_output import StandardOutput
+
+if TYPE_CHECKING:
+    from cclmark.references.reference import Reference
 
 STANDARD_OUTPUT = Path("-")  # as users write it
 _READER_S = 10.0  # limit of the wait for the reader of a named pipe
@@ -293,6 +296,21 @@ def made_directory(directory: Path, remedy: str = "") -> Path:
         more = f". {remedy}" if remedy else ""
         raise UsageError(f"cannot create {directory}: {error.strerror}{more}") from None
     return directory
+
+
+def usual_references(kinds: Collection[str]) -> list[Reference]:
+    """Returns the references of these device kinds, for commands without references of their own.
+
+    If the user's files cannot be read, reports that and returns the others: a broken file must not
+    make such a command fail.
+    """
+    from cclmark.references.reference_store import load_references, shipped_references
+
+    try:
+        return load_references(kinds=kinds)
+    except UsageError as error:
+        print(f"cclmark: your references are not used: {plain(str(error))}", file=sys.stderr)
+        return shipped_references(kinds)
 
 
 def write_files(directory: Path, files: Mapping[str, str]) -> list[Path]:

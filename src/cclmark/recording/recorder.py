@@ -577,7 +577,15 @@ class Silent(Exporter[Result]):
     def __init__(self) -> None:
         self.results: list[Result] = []
 
+    def begin(self, header: Header) -> str:
+        """Returns nothing."""
+        return ""
+
     def add(self, result: Result) -> str:
         """Keeps the result."""
         self.results.append(result)
+        return ""
+
+    def end(self, footer: Footer | None) -> str:
+        """Returns nothing."""
         return ""

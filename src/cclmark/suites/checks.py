@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -39,8 +39,8 @@ class Point:
 
     Two points of the same case or flow have the same ``key``. ``figures`` contains all metrics that
     apply, with None if they were not measured or if data was wrong. ``limit_bytes_per_s``: the
-    limit of its links, None if unknown. ``half_width``: of the 95 % interval of the medians, as a
-    share of them, None if unknown.
+    limit of its links, None if unknown. ``half_width``: of the 95 % interval of the median time,
+    as a share of it, None if unknown.
     """
 
     key: Hashable
@@ -115,6 +115,8 @@ def _of_transfer(result: TransferResult, limits: LinkLimits) -> Iterator[Point]:
     known = dict(_figures(result))
     for flow in transfer.flows[:1] if together else transfer.flows:
         flows = transfer.flows if together else (flow,)
+        # Of several flows at once, the samples of the slowest one have an interval.
+        is_own = result.summary is not None and (together or len(transfer.flows) == 1)
         yield Point(
             key=(transfer, flow),
             words=msgspec.structs.replace(transfer, flows=flows).describe()
@@ -125,7 +127,7 @@ def _of_transfer(result: TransferResult, limits: LinkLimits) -> Iterator[Point]:
             reason=result.reason,
             figures={metric: known.get(flow)},
             limit_bytes_per_s=allowed_bytes_per_s(transfer, flows, limits),
-            half_width=result.summary.half_width if result.summary is not None else None,
+            half_width=result.summary.half_width if result.summary and is_own else None,
         )
 
 
@@ -162,9 +164,10 @@ class Judgement(msgspec.Struct, frozen=True):
 
     ``values``: one for each run. ``value`` is their median, which decides, ``worst`` the value
     furthest on the wrong side. ``margin``: the distance of the median from ``bound``, as a share of
-    ``bound``; negative if the median misses it. ``half_width``: of the 95 % interval of the least
-    precise median, as a share of it; None if one is unknown. ``decided``: whether all intervals are
-    on the same side of the bound.
+    ``bound``; negative if the median misses it. ``interval``: from the smallest end of the 95 %
+    intervals of the runs' medians to the largest, None if one is unknown; that of a baseline widens
+    it. ``decided``: whether all runs, and the interval, are on the same side of the bound; None if
+    no run is on the other side and the interval is unknown.
     """
 
     case: str
@@ -174,8 +177,8 @@ class Judgement(msgspec.Struct, frozen=True):
     bound: float
     margin: float
     passed: bool
-    half_width: float | None = None
-    decided: bool = True
+    interval: tuple[float, float] | None = None
+    decided: bool | None = None
 
 
 class Verdict(msgspec.Struct):
@@ -199,8 +202,8 @@ class Verdict(msgspec.Struct):
 
     @property
     def undecided(self) -> list[Judgement]:
-        """The judgements whose bound is within the interval of a median, the nearest first."""
-        found = (one for one in self.judgements if not one.decided)
+        """The judgements whose bound is within the interval of the medians, the nearest first."""
+        found = (one for one in self.judgements if one.decided is False)
         return sorted(found, key=lambda one: abs(one.margin))
 
     @property
@@ -380,14 +383,16 @@ def _judge(
     if not values:
         return _nothing_measured(verdict, list(chosen.values()))
     known = {
-        key: median([value for value, _ in found])
+        key: (median([value for value, _ in found]), found[0][1])
         for key, found in _values(threshold, [reference]).items()
     }
     for key, found in values.items():
-        bound = _bound(threshold, chosen[key], known)
+        whole, whole_width = known.get(key, (0.0, None))
+        bound = _bound(threshold, chosen[key], whole)
         if bound is None:
             return _without_bound(verdict, threshold, chosen[key])
-        verdict.judgements.append(_held_against(chosen[key].words, found, bound, threshold))
+        width = whole_width if threshold.bound.of == "baseline" else 0.0
+        verdict.judgements.append(_held_against(chosen[key].words, found, bound, width, threshold))
     if verdict.missed:
         verdict.status, verdict.exit_code = FAIL, EXIT_WRONG
     unmeasured = [point for key, point in chosen.items() if key not in values]
@@ -455,12 +460,12 @@ def _nothing_measured(verdict: Verdict, points: Sequence[Point]) -> Verdict:
     return verdict
 
 
-def _bound(threshold: Threshold, point: Point, known: Mapping[Hashable, float]) -> float | None:
-    """The bound in base units; None if it is a share of an unknown value."""
+def _bound(threshold: Threshold, point: Point, baseline: float) -> float | None:
+    """The bound in base units; None if it is a share of an unknown value, 0 of the baseline."""
     bound = threshold.bound
     if not bound.of:
         return bound.value
-    whole = point.limit_bytes_per_s if bound.of == "limit" else known.get(point.key)
+    whole = point.limit_bytes_per_s if bound.of == "limit" else baseline
     return bound.value * whole if whole else None
 
 
@@ -476,8 +481,13 @@ def _without_bound(verdict: Verdict, threshold: Threshold, point: Point) -> Verd
 
 
 def _held_against(
-    words: str, found: Sequence[_Value], bound: float, threshold: Threshold
+    words: str,
+    found: Sequence[_Value],
+    bound: float,
+    bound_width: float | None,
+    threshold: Threshold,
 ) -> Judgement:
+    """``bound_width``: the half width of the interval of the bound, None if unknown."""
     at_least = threshold.metric.at_least
     values = [value for value, _ in found]
     # A journal may contain negative or infinite values, which are invalid. NaN never passes.
@@ -485,7 +495,14 @@ def _held_against(
     value = math.nan if any(map(math.isnan, sound)) else median(sound)
     margin = (value / bound - 1) if at_least else (1 - value / bound)
     passed = value >= bound if at_least else value <= bound
-    widths = [width for _, width in found if width is not None]
+    interval = None if math.isnan(value) else _interval(found, bound_width, of_times=not at_least)
+    upward = passed == at_least  # of the bound, the figures are above it
+    decided: bool | None = None
+    if not math.isnan(value):
+        if not all(one >= bound if upward else one <= bound for one in values):
+            decided = False
+        elif interval is not None:
+            decided = interval[0] >= bound if upward else interval[1] <= bound
     return Judgement(
         case=words,
         values=values,
@@ -494,17 +511,28 @@ def _held_against(
         bound=bound,
         margin=margin,
         passed=passed,
-        half_width=max(widths) if len(widths) == len(found) else None,
-        decided=math.isnan(value) or _are_beyond(bound, found, upward=passed == at_least),
+        interval=interval,
+        decided=decided,
     )
 
 
-def _are_beyond(bound: float, found: Sequence[_Value], *, upward: bool) -> bool:
-    """Whether all intervals are above the bound (``upward``), or below it."""
-    if any(width is None for _, width in found):
-        return False
-    ends = [value * (1 + (-1 if upward else 1) * (width or 0.0)) for value, width in found]
-    return min(ends) >= bound if upward else max(ends) <= bound
+def _interval(
+    found: Sequence[_Value], bound_width: float | None, *, of_times: bool
+) -> tuple[float, float] | None:
+    """The ends of all intervals, each widened by that of the bound; None if one is unknown.
+
+    Bandwidths are inverse to times, whose half widths are known.
+    """
+    ends: list[float] = []
+    for value, width in found:
+        if width is None or bound_width is None or math.isnan(width + bound_width):
+            return None
+        whole = width + bound_width
+        if of_times:
+            ends += [value * max(0.0, 1 - whole), value * (1 + whole)]
+        else:
+            ends += [value / (1 + whole), value / (1 - whole) if whole < 1 else math.inf]
+    return min(ends), max(ends)
 
 
 def order_of(judgement: Judgement) -> float:

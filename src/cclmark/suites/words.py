@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree
 
 from cclmark import __version__
 from cclmark.base.printable import plain
 from cclmark.document.paint import Paint, unpainted
-from cclmark.document.text import BYTES_PER_GB, escape, format_time_us, precision_text
+from cclmark.document.text import BYTES_PER_GB, escape, format_time_us
 from cclmark.suites.checks import (
     ERROR,
     FAIL,
@@ -108,8 +108,7 @@ def details(verdict: Verdict, most: int | None = None) -> list[str]:
     elif tightest is not None:
         count = f"{len(verdict.judgements)} cases, tightest " if len(verdict.judgements) > 1 else ""
         lines.append(count + _held(tightest, verdict.figure))
-    if undecided := verdict.undecided:
-        lines.append(_undecided(undecided, len(verdict.judgements)))
+    lines += _undecided(verdict.undecided, verdict.figure)
     if verdict.reason:
         lines.append(verdict.reason)
     return lines
@@ -128,9 +127,8 @@ def summary(verdict: SuiteVerdict) -> list[str]:
         if entries:
             command, one, held = min(entries, key=lambda entry: order_of(entry[2]))
             lines.append(f"{label}: {command.name}, {_held(held, one.figure)}")
-    if uncertain := sum(not held.decided for _, _, held in judged):
-        cases = "1 case is" if uncertain == 1 else f"{uncertain} cases are"
-        lines.append(f"not certain: {cases} nearer to the bound than the median is known")
+    if uncertain := sum(held.decided is False for _, _, held in judged):
+        lines.append(f"not certain: {uncertain} of {len(judged)} judgements of cases")
     if verdict.interrupted:
         lines.append("interrupted: skipped commands were not completed")
     return lines
@@ -151,16 +149,26 @@ def verdict_markdown(verdict: SuiteVerdict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _undecided(found: Sequence[Judgement], number: int) -> str:
-    """Names the judgements that another run could reverse, with the nearest one."""
-    nearest = found[0]
-    width = nearest.half_width
-    known = "too few samples" if width is None else precision_text(width, 2)
-    what = f"nearer to the bound than its median is known ({known})"
-    if number > 1:
-        are = "1 of them is" if len(found) == 1 else f"{len(found)} of them are"
-        what = f"{are} nearer to the bound than the median is known, as {nearest.case} ({known})"
-    return f"not certain: {what}: measure longer (--max-time), or repeat"
+def _undecided(found: Sequence[Judgement], figure: str) -> Iterator[str]:
+    """A line for each reason for which cases are not certain, with the nearest case."""
+    for reason, of_runs in (
+        ("runs are on both sides of the bound", True),
+        ("the bound is within the 95 % interval of the samples", False),
+    ):
+        own = [one for one in found if _differ(one) == of_runs]
+        if not own:
+            continue
+        nearest = own[0]
+        ends = (min(nearest.values), max(nearest.values)) if of_runs else nearest.interval
+        between = " to ".join(quantity(end, figure) for end in ends or () if end < math.inf)
+        between += " or more" * (" to " not in between)
+        more = f", and {len(own) - 1} more" if len(own) > 1 else ""
+        yield f"not certain, as {reason}: {nearest.case} ({between}){more}"
+
+
+def _differ(held: Judgement) -> bool:
+    """Whether runs are on both sides of the bound."""
+    return len({held.bound <= value for value in held.values if value != held.bound}) > 1
 
 
 def _held(held: Judgement, figure: str) -> str:

@@ -162,7 +162,7 @@ class TestBroken:
         return cclmark_in(
             find_fakes(tmp_path_factory.mktemp("broken"), "broken_backend", "over_gloo"),
             *("torch", "check", "--backend", "broken", "--import", "broken_backend"),
-            *("--devices", "host:3", *waits(10)),
+            *("--devices", "host:3", *waits(5)),
             *("--only", "all_reduce_sum,broadcast,reduce,all_gather,gather,all_to_all"),
             code=4,
         )

@@ -55,11 +55,6 @@ def test_devices_are_measured_right_behind_their_librarys_barrier(cclmark, fake_
     ("ccl", "timing"),
     [
         *(("nccl", "throughput"), ("nccl", "graph"), ("flagcx", "blocking"), ("flagcx", "per-op")),
-        *(
-            pytest.param(ccl, timing, marks=pytest.mark.exhaustive)
-            for ccl, timings in (("flagcx", "throughput graph"), ("nccl", "blocking per-op"))
-            for timing in timings.split()
-        ),
     ],
 )
 def test_a_barrier_that_fails_is_told_with_the_librarys_words(cclmark, fake_cuda, ccl, timing):
@@ -69,11 +64,12 @@ def test_a_barrier_that_fails_is_told_with_the_librarys_words(cclmark, fake_cuda
         "CCLMARK_FLAGCX_LIBRARY": str(fake_cuda.nccl.parent / "libflagcx.so"),
         "CCLMARK_FAKE_NCCL_FAIL": "1:AllReduce",
     }
-    arguments = ("all_gather", "--ccl", ccl, "-g", "3", "-b", "480", "-e", "480", "-n", "2")
-    arguments = (*arguments, "-w", "1", "--timing", timing)
-    run = cclmark(*arguments, env=env)
-    assert {one.status for one in run.journal.results} == {"ok"}
-    run = cclmark(*arguments, "--barrier", "library", env=env, code=4)
+    run = cclmark(
+        *("all_gather", "--ccl", ccl, "-g", "3", "-b", "480", "-e", "480", "-n", "2", "-w", "1"),
+        *("--timing", timing, "--barrier", "library"),
+        env=env,
+        code=4,
+    )
     assert f"{ccl}AllReduce" in run.err
 
 

@@ -77,11 +77,11 @@ def test_a_whole_run_reads_as_stored(name):
     assert exported_as(name, [], footer=None).endswith("\n")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_imports_none_of_its_formats(kind):
+def test_no_kind_imports_its_formats():
     """A run imports only the format that it writes."""
     code = (
-        f"import sys; from cclmark.kinds.registry import report_kind; report_kind({kind!r})\n"
+        "import sys; from cclmark.kinds.registry import KINDS, report_kind\n"
+        "[report_kind(kind) for kind in KINDS]\n"
         "print(*(name for name in sys.modules if name.startswith(('cclmark.', 'jinja2'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

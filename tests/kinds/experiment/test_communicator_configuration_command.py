@@ -113,14 +113,6 @@ def test_invalid_requests(cclmark, fake_cuda, arguments, message):
     assert message in run.message
 
 
-def test_a_bisection_of_an_option(cclmark, fake_cuda):
-    run = cclmark(
-        *("experiment", "all_reduce", *SMALL, "--bisect", "config.maxCTAs=1:2", "--keep", "1%"),
-        env=fake_cuda.env(),
-    )
-    assert "config.maxCTAs=1 is the smallest value that keeps 1 %" in run.out
-
-
 def test_tune_gives_the_communicator_its_channels_where_the_program_may_change(
     cclmark, fake_cuda, tmp_path
 ):

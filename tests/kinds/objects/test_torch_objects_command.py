@@ -60,7 +60,7 @@ class TestGloo:
             assert len(one.times.objects_s) >= 7
             assert {len(row) for row in (*one.times.objects_s, *one.times.tensors_s)} == {3}
             assert one.figures == figures_of(one.times)
-            assert 0 < one.figures.pickling_s < one.figures.object_s
+            assert one.figures.pickling_s > 0
 
     def test_the_table_shows_the_flag_as_scripts_do(self, whole):
         assert (

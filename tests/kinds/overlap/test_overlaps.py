@@ -35,7 +35,7 @@ from cclmark.kinds.overlap.figures import (
     select,
     summaries_of,
 )
-from cclmark.kinds.overlap.plan import Overlap, overlaps_of
+from cclmark.kinds.overlap.plan import Overlap
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult, OverlapTimes
 from cclmark.kinds.overlap.run import OverlapRunner
 from cclmark.kinds.registry import KINDS
@@ -67,21 +67,6 @@ def result(index, number, variant=DEFAULT, case=LARGE, **figures):
         figures=OverlapFigures(**values),
         verification=Verification(0),
     )
-
-
-def test_rounds_are_outermost_and_cases_innermost():
-    placed = Variant((Assignment(PLACEMENT, "in-place", "communicator"),))
-    planned = overlaps_of([SMALL, LARGE], [DEFAULT, placed], 2, MATMUL)
-    assert [(one.round, one.variant, one.case.size_bytes) for one in planned[:4]] == [
-        (0, DEFAULT, 1 << 20),
-        (0, DEFAULT, 1 << 30),
-        (0, placed, 1 << 20),
-        (0, placed, 1 << 30),
-    ]
-    assert {one.round for one in planned[4:]} == {1}
-    assert planned[2].case.in_place
-    assert not planned[0].case.in_place
-    assert len({one.series() for one in planned}) == 2
 
 
 def test_rounds_without_figures_are_counted_and_the_row_is_not_called_skipped():
@@ -364,18 +349,6 @@ def test_unequal_spans_are_averaged_by_their_time_not_by_their_number_before():
     assert figures is not None
     assert figures.communication_s == (9 - 1) / 4
     assert figures.compute_s == 0.5
-
-
-def test_launches_are_compared_with_the_time_of_the_collective_alone():
-    together = overlap_times([evenly(0, 1, 5)], [evenly(0, 1, 5)])
-    for enqueue_s, bound in ((0.5, False), (0.9, True)):
-        measured = overlap_times([evenly(0, 0.1, 10)], [[]], [enqueue_s])
-        figures = figures_of(measured, computed([0, 1, 2]), together)
-        assert figures is not None
-        assert figures.launch_bound == bound
-    figures = figures_of(alone([0, 1, 2]), computed([0, 1, 2]), together)
-    assert figures is not None
-    assert not figures.launch_bound  # devices that work inside the call
 
 
 @pytest.mark.parametrize(

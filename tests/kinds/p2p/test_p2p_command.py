@@ -184,7 +184,6 @@ class TestHost:
         (("--devices", "host:2", "-y", "9", "-x", "8"), 2, "-y must not exceed -x"),
         (("--devices", "host:2", "--num-thread-blocks", "0"), 2, "thread blocks"),
         (("--devices", "host:2", "--num-thread-blocks", "4-2"), 2, "thread blocks"),
-        (("--devices", "host:2", "-n", "9" * 20), 2, "-n"),
         (("--devices", "host:2", "-i", "5"), 2, "-i requires -y and -x"),
         (("--devices", "host:2", "-b", "4K", "-y", "8"), 2, "random sizes"),
         (
@@ -193,9 +192,7 @@ class TestHost:
             "nothing to measure",
         ),
         (("--devices", "host:2", "--format", "pccl", "--scope", "local"), 2, "pccl"),
-        (("--devices", "host:2", "--block-size", "2000"), 2, "--block-size"),
         (("--devices", "host:2", "-a", "1", "-t", "SM"), 2, "between accelerators: use -a 0"),
-        (("--devices", "host:2", "-a", "1", "-t", "CE"), 2, "between accelerators: use -a 0"),
         (("--devices", "host:2", "--inject", "delay:pair=0-5,ms=1"), 2, "numbered 0 to 1"),
         (
             ("--devices", "host:2", "-l", "0,1"),
@@ -204,11 +201,6 @@ class TestHost:
         ),
         (("-l", "0,1", "-g", "3"), 2, "--dev_list lists 2 devices, but -g requests 3"),
         (("--devices", "host:2", "-b", "900G", "-p", "uniBw"), 3, "are free"),
-        (
-            ("--devices", "host:2", "-T", "0"),
-            2,
-            "'--timeout': '0' is not a number above 0 and at most 1e+06.",
-        ),
         (("--devices", "host:2", "--format", "nccl-tests"), 2, "nccl-tests"),
         (("--devices", "host:2", "-O", "/nonexistent/x"), 2, "cannot write"),
     ],
@@ -327,20 +319,21 @@ class TestCuda:
         first = next(line for line in run.out.splitlines() if "usual for" in line)
         assert first.strip().startswith("DEV2 → DEV3")
 
+    def test_a_corrupted_copy_is_caught(self, cclmark, fake_cuda):
+        run = cclmark(
+            "p2p", "-g", "2", *SHORT, "-p", "biBw", "--inject", "corrupt:pair=1-0,index=0",
+            env=fake_cuda.env(), code=1,
+        )  # fmt: skip
+        wrong = [one for one in run.journal.transfers if one.status == "wrong"]
+        assert {one.transfer.flows[0] for one in wrong} == {(0, 1), (1, 0)}
+
 
 PCCL = [
-    *(
-        # Each value in one of the lines that are not left out: other tests measure their products.
-        pytest.param(
-            f"--num_elems=4096 --p2p_type={means} --perf={perf} --p2p_direction={way}",
-            marks=[] if (m, n) == (k % 3, k % 2) else pytest.mark.exhaustive,
-        )
-        for k, means in enumerate(
-            ("CE", *(f"SM --kernel={k}" for k in ("cacheCopy", "ncCopy", "bulkCopy")))
-        )
-        for m, perf in enumerate(("uniBw", "biBw", "latency"))
-        for n, way in enumerate(("write", "read"))
-    ),
+    # Each value in one of the lines: other tests measure their products.
+    "--num_elems=4096 --p2p_type=CE --perf=uniBw --p2p_direction=write",
+    "--num_elems=4096 --p2p_type=SM --kernel=cacheCopy --perf=biBw --p2p_direction=read",
+    "--num_elems=4096 --p2p_type=SM --kernel=ncCopy --perf=latency --p2p_direction=write",
+    "--num_elems=4096 --p2p_type=SM --kernel=bulkCopy --perf=uniBw --p2p_direction=read",
     "--num_elems=4096 --p2p_type=CE --perf=uniBw --p2p_direction=write --display_ur=1",
     "--num_elems=4096 --bench_type=all",
     "--num_elems=4096 --bench_type=p2p_write",
@@ -405,7 +398,7 @@ class TestOneBadFlowAmongOthers:
 
     def test_a_flow_that_hangs(self, cclmark, fake_cuda):
         environment = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1")
-        run = cclmark(*self.ROUND, "--devices", "cuda:0-3", *waits(8), env=environment, code=4)
+        run = cclmark(*self.ROUND, "--devices", "cuda:0-3", *waits(4), env=environment, code=4)
         hung = [result for result in run.journal.transfers if result.status == "timeout"]
         assert [[one.transfer.flows[k] for k in one.hung] for one in hung] == [[(0, 1)]]
         row = next(line for line in run.out.splitlines() if line.split()[:2] == ["DEV0", "x"])
@@ -447,13 +440,3 @@ def test_a_latency_of_host_devices_by_copy_is_described_as_calls_in_a_row(cclmar
     assert "by the device's clock" not in table.out
     assert told not in table.err
     assert f"latency: {told}" in cclmark("p2p", *latency, "--format", "pccl").err
-
-
-def test_a_latency_of_accelerators_by_copy_is_by_their_clock(cclmark, fake_cuda):
-    run = cclmark(
-        *("p2p", "-g", "2", "-p", "latency", "-t", "CE", "--format", "markdown"),
-        *("--max-time", "0.01"),
-        env=fake_cuda.env(),
-    )
-    assert "by the device's clock" in run.out
-    assert "calls in a row" not in run.out + run.err

@@ -79,39 +79,30 @@ HELD_UP = (
 
 
 def test_pairs_are_measured_at_once_where_that_disturbs_none(cclmark):
-    run = cclmark("pairs", "--devices", "host:4", *HELD_UP, "--precision", "5")
-    kept = [result for result in run.journal.results if result.beside]
-    assert kept, "nothing was measured at once"
-    for result in kept:
-        assert result.beside == 1
-        assert result.at_once_ratio <= 1.02
-        assert result.case.size_bytes != 128, "the probe is measured alone"
-        assert result.verification.wrong == 0
-    spans = {}
-    for result in kept:
-        spans.setdefault(result.case.size_bytes, []).append(result)
-    overlaps = 0
-    for beside in spans.values():
-        for one, other in itertools.combinations(beside, 2):
-            if set(one.case.pair) & set(other.case.pair):
-                continue
-            ends = [entry.started_at_s + entry.duration_s for entry in (one, other)]
-            overlaps += max(one.started_at_s, other.started_at_s) < min(ends)
-            assert len(one.samples.host_s) == len(other.samples.host_s), "batches not in step"
-    assert overlaps == len(kept) // 2
-    indices = [result.index for result in run.journal.results]
-    assert sorted(indices) == list(range(run.journal.header.planned_cases))
-    assert f"{len(kept)} of {len(indices)} cases were measured with other pairs" in run.out
-
-
-def test_what_is_wrong_only_beside_others_is_kept_too(cclmark):
-    """The same case then has two results. Here both are wrong, one of them with pairs beside."""
+    """A case that is wrong has a result with other pairs beside it, and one without."""
     fault = ("--inject", "corrupt:pair=0-3,index=0", "--precision", "5")
     run = cclmark("pairs", "--devices", "host:4", *HELD_UP, *fault, code=1)
     wrong = [result for result in run.journal.results if result.status == "wrong"]
     assert {result.case.pair for result in wrong} == {(0, 3)}
     assert {result.beside for result in wrong} == {0, 1}
     assert "(with 1 other pair at work)" in run.out
+    beside = [result for result in run.journal.results if result.beside]
+    spans = {}
+    for result in beside:
+        assert result.beside == 1
+        spans.setdefault(result.case.size_bytes, []).append(result)
+        if result.status == "ok":
+            assert result.case.size_bytes != 128, "the probe is measured alone"
+            assert result.at_once_ratio <= 1.02
+            assert result.verification.wrong == 0
+    assert any(result.status == "ok" for result in beside), "nothing was measured at once"
+    for one, other in itertools.chain(*(itertools.combinations(own, 2) for own in spans.values())):
+        if not set(one.case.pair) & set(other.case.pair):
+            ends = [entry.started_at_s + entry.duration_s for entry in (one, other)]
+            assert max(one.started_at_s, other.started_at_s) < min(ends)
+            assert len(one.samples.host_s) == len(other.samples.host_s), "batches not in step"
+    indices = {result.index for result in run.journal.results}
+    assert indices == {*range(run.journal.header.planned_cases)}
 
 
 def test_one_by_one_measures_no_pair_beside_another(cclmark):
@@ -212,12 +203,10 @@ class TestBadInput:
             (("--devices", "host:2", "--only", "all_reduces"), "unknown operation 'all_reduces'"),
             (("--devices", "host:2", "--only", "gather"), "unknown operation 'gather'"),
             (("--devices", "host:2", "-r", "0"), "No such option"),
-            (("--devices", "host:2", "-b", "1K", "-e", "8"), "above"),
             (("--devices", "host:2", "--inject", "corrupt:rank=1,index=5"), "pair=0-1"),
             (("--devices", "host:2", "--inject", "delay:pair=0-2,ms=5"), "numbered 0 to 1"),
             (("--devices", "host:2", "--inject", "delay:pair=1-1,ms=5"), "requires two devices"),
             (("--devices", "host:2", "--only", "ping-pong", "-m", "2"), "-m groups operations"),
-            (("--devices", "host:2", "--max-display", "1"), "--max-display"),
             (
                 ("--devices", "host:2", "-e", "64", "--inject", "corrupt:pair=0-1,index=16"),
                 "device 1's largest output has 8 elements",
@@ -277,7 +266,7 @@ class TestWhatGoesWrongOnAccelerators:
     def test_what_hangs_or_fails_is_given_up_and_the_rest_goes_on(
         self, cclmark, fake_cuda, fault, status, sign, words
     ):
-        sizes = ("-b", "64K", "-e", "256K", "-f", "2", "-n", "2", "-w", "1", *waits(2))
+        sizes = ("-b", "64K", "-e", "128K", "-f", "2", "-n", "2", "-w", "1", *waits(2))
         run = cclmark(
             *("pairs", "--devices", "cuda:0-2", *sizes, "--only", "sendrecv,all_reduce"),
             env=fake_cuda.env(**{f"CCLMARK_FAKE_NCCL_{fault}": "1:AllReduce"}),
@@ -293,7 +282,7 @@ class TestWhatGoesWrongOnAccelerators:
             assert by_status["all_reduce", pair] == status
         assert f"{sign}  DEV0–DEV1: " in run.out
         assert words in run.err
-        assert f", 9 {status}\n" in run.out
+        assert f", 6 {status}\n" in run.out
         assert run.out.count("library    nccl") == 1, "the header is printed once"
 
     def test_skipped_cases_are_measured_beside_nobody(self, cclmark, fake_cuda):
@@ -313,7 +302,7 @@ class TestWhatGoesWrongOnAccelerators:
     def test_the_late_rank_is_one_of_the_run(self, cclmark):
         run = cclmark(
             *("pairs", "--devices", "host:3", "-b", "64", "-e", "64", "--only", "all_reduce"),
-            *("--inject", "delay:pair=2-1,ms=20", "--max-time", "0.3"),
+            *("--inject", "delay:pair=2-1,ms=100", "--max-time", "0.6"),
         )
         late = {result.case.pair: result.summary.late_rank for result in run.journal.results}
         assert late[1, 2] == 2

@@ -22,11 +22,7 @@ def rows_of(run):
     ("command", "message"),
     [
         (("all_gather", "--pieces", "4"), "all_gather cannot be divided"),
-        (("barrier", "--pieces", "4"), "barrier cannot be divided"),
-        (("all_reduce", "--pieces", "0"), "write numbers from 1 to 100000"),
-        (("all_reduce", "--pieces", "4", "-e", "8"), "no message of 8 B or less"),
         (("all_reduce", "--pieces", "4", "-n", "5"), "--pieces excludes -n"),
-        (("all_reduce", "--pieces", "4", "-m", "2"), "--pieces excludes -m"),
         (
             ("all_reduce", "--pieces", "4", "-N", "2"),
             "--pieces excludes -N (--cycles): rounds alternate",
@@ -120,7 +116,7 @@ class TestShm:
         assert "pieces (--pieces)" in other.err
 
     def test_a_rank_that_hangs_is_named(self, cclmark):
-        sizes = ("-b", "64", "-e", "64", *waits(3))
+        sizes = ("-b", "64", "-e", "64", *waits(1.5))
         fault = ("--inject", "hang:rank=1,case=1")
         run = cclmark("all_reduce", *HOST, "--pieces", "4", *sizes, *fault, code=4)
         assert [one.index for one in run.journal.of(PieceResult)] == [0]

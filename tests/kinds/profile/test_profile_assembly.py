@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.document.blocks import Bars, Facts, RunContent, Stages, Table
+from cclmark.document.blocks import RunContent
 from cclmark.document.naming import NamedRun
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Footer
 from cclmark.kinds.profile.document import (
     FIELDS,
     document_of_profile,
-    drawn_numbers,
     process_rows,
     remarks_of,
 )
@@ -32,6 +31,7 @@ from cclmark.profile.observed import (
 from cclmark.profile.profile_assembly import assembled_profile, waits_of
 from cclmark.profile.profile_gaps import absent_of, differences_of
 from cclmark.profile.repetitions import Period, period_of
+from goldens import outline, require_golden
 from places import TESTS
 
 US = 1000
@@ -246,48 +246,28 @@ def test_results_without_the_line_of_their_profile_are_shown():
     assert remarks_of(results, completed(None, results)) == []
 
 
-def test_drawings_keep_processes_of_equal_ranks_apart():
-    processes = [process_of(0, [100, 90]), process_of(1, [40, 50])]
-    profile = assembled_profile("plug-in", processes).profile
-    assert drawn_numbers(profile) == ("rank", [0, 1])
-    profile.processes[1].rank = 0
-    assert drawn_numbers(profile) == ("process", range(2))
-
-
 def content_of(assembled, **more):
     return RunContent(
         HEADER, assembled.results, Footer("", 0, 0.0, **more), profile=assembled.profile
     )
 
 
-def test_problems_and_the_end_of_the_program_are_findings():
-    assembled = assembled_profile("plug-in", [process_of(0, [100]), process_of(1, [100])])
-    assembled.profile.program_exit_code = 9
-    content = content_of(assembled, message="the program ended with exit code 9", problems=["lost"])
-    document = document_of_profile(content)
-    assert document.states_end
-    bad = [one.sentence for one in document.findings if one.severity == "bad"]
-    assert bad == ["the program ended with exit code 9", "lost"]
-    (facts,) = [one.rows for one in document.blocks if isinstance(one, Facts)]
-    assert facts == [("program", "0.00 s, exit code 9"), ("group 0", "world, 2 ranks (0-1)")]
-    cut = document_of_profile(replace(content, footer=None))
-    assert "the end of the run is missing: the profile may be incomplete" in [
-        one.sentence for one in cut.findings if one.severity == "look"
-    ]
+def of_two(first_us, second_us, **profile):
+    assembled = assembled_profile("plug-in", [process_of(0, first_us), process_of(1, second_us)])
+    for name, value in profile.items():
+        setattr(assembled.profile, name, value)
+    return assembled
 
 
-def test_the_rank_that_communicates_most_is_named():
-    document = document_of_profile(
-        content_of(
-            assembled_profile("plug-in", [process_of(0, [300] * 3), process_of(1, [100] * 3)])
-        )
-    )
-    (text,) = [one.sentence for one in document.findings if one.severity == "note"]
-    assert text.startswith("operations run for ")
-    assert text.endswith(" of the time of rank 0")
+def of_equal_ranks():
+    """Drawings keep the processes apart."""
+    assembled = of_two([100, 90], [40, 50])
+    assembled.profile.processes[1].rank = 0
+    return assembled
 
 
-def test_what_tables_leave_out_is_a_note():
+def of_many():
+    """More operations and processes than tables show."""
     processes = [process_of(rank, [100]) for rank in range(40)]
     for process in processes:
         process.operations = [
@@ -295,28 +275,24 @@ def test_what_tables_leave_out_is_a_note():
             for size in range(1, 61)
         ]
         process.calls = []
-    document = document_of_profile(content_of(assembled_profile("plug-in", processes)))
-    notes = {
-        one.title: (len(one.rows), one.notes) for one in document.blocks if isinstance(one, Table)
-    }
-    rows, (note,) = notes["operations of a rank"]
-    assert rows == 48
-    assert note.startswith("12 more operations, 480 calls of all ranks")
-    assert notes["ranks"] == (32, ["8 more processes: see the journal"])
+    return assembled_profile("plug-in", processes)
 
 
-def test_calls_of_a_step_are_drawn_at_their_times():
-    assembled = assembled_profile("plug-in", [process_of(0, [100] * 4), process_of(1, [40] * 4)])
-    document = document_of_profile(content_of(assembled))
-    bars, calls = (one for one in document.blocks if isinstance(one, Bars | Stages))
-    assert [name for name, _ in bars.rows] == ["rank 0", "rank 1"]
-    assert [name for name, _ in calls.rows] == ["rank 0", "rank 1"]
-    (_, stages) = calls.rows[0]
-    window = assembled.profile.window[0]
-    assert [(one.begin_s, one.time_s) for one in stages] == [
-        (one.begin_s, one.time_s) for one in window
-    ]
-    assert {one.name for one in stages} == {"all_reduce 1 KiB"}
+ENDED = {"message": "the program ended with exit code 9", "problems": ["lost"]}
+DOCUMENTS = {
+    "usual": content_of(of_two([300] * 3, [100] * 3)),
+    "waits": content_of(of_two([100] * 4, [40] * 4)),
+    "failed": content_of(of_two([100], [100], program_exit_code=9), **ENDED),
+    "no-end": replace(content_of(of_two([100], [100])), footer=None),
+    "equal-ranks": content_of(of_equal_ranks()),
+    "many": content_of(of_many()),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents(name):
+    found = outline(document_of_profile(DOCUMENTS[name]))
+    require_golden(f"pages/profile-{name}.txt", found)
 
 
 def test_rows_are_of_processes_and_those_of_pages_of_all_together():

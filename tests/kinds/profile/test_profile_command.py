@@ -143,14 +143,6 @@ def test_steps_waits_and_all_formats(profiled, cclmark, tmp_path):
     assert counts(imported.journal) == counts(run.journal)
 
 
-def test_totals_are_complete_where_the_list_of_calls_is_not(profiled):
-    run = profiled(steps=12, options=("--calls", "5"))
-    assert counts(run.journal) == times(12)
-    assert [one.listed for one in run.journal.profile.processes] == [5, 5]
-    assert all(one.timed == one.calls for each in run.journal.profiled for one in each.figures)
-    assert "are of the first 5 of up to 72 calls" in run.err
-
-
 def test_counts_alone(profiled):
     run = profiled(options=("--no-kernel-times", "-O", "-"))
     assert counts(run.journal) == times(STEPS)
@@ -177,11 +169,6 @@ def test_the_programs_exit_code_is_passed_on(profiled):
     assert run.journal.footer.exit_code == 9
 
 
-def test_ranks_that_differ_are_named(profiled):
-    run = profiled("--unequal")
-    assert "rank 1 called it 0 times, rank 0 1 times" in run.err
-
-
 def test_kernels_on_symmetric_windows_have_times(profiled):
     """The kernel of a group is reported by its first collective."""
     run = profiled("--group", CCLMARK_FAKE_NCCL_VERSION="23102", CCLMARK_FAKE_SYMMETRIC="1")
@@ -201,23 +188,6 @@ def test_kernels_on_symmetric_windows_have_times(profiled):
     }
     kernels = {choice.kernel for one in run.journal.profiled for choice in one.choices}
     assert kernels == {"symmetric", "send/recv"}
-
-
-def test_a_shared_proxy_thread_outlives_the_communicator(profiled, fake_cuda, tmp_path):
-    """Kernels are reported after the finalize, which another plug-in must not receive."""
-    other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
-    late = {"CCLMARK_FAKE_LATE_KERNELS_MS": "200", "CCLMARK_FAKE_SHARED_PROXY": "1"}
-    record = {"CCLMARK_FAKE_OTHER_FILE": str(tmp_path / "other")}
-    run = profiled(NCCL_PROFILER_PLUGIN=other, **late, **record)
-    assert counts(run.journal) == times(STEPS)
-    assert all(one.timed == one.calls for each in run.journal.profiled for one in each.figures)
-    received = [path.read_text() for path in tmp_path.glob("other-*")]
-    assert len(received) == 2
-    for text in received:
-        assert "ERROR" not in text
-        before, _, after = text.partition("finalize\n")
-        assert "start" in before
-        assert "start" not in after
 
 
 def test_a_tuner_leaves_the_log_to_the_calls(profiled, tmp_path):
@@ -260,14 +230,6 @@ def test_another_profiler_is_called_too(cclmark, job, fake_cuda, tmp_path):
     # Operations for other processes have parents there, which cannot be translated.
     remote = re.compile(r"in -?\d+ of another")
     assert [remote.sub("", one) for one in chained] == [remote.sub("", one) for one in alone]
-
-
-def test_events_that_cannot_be_matched_are_a_problem(profiled, fake_cuda):
-    other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
-    run = profiled(NCCL_PROFILER_PLUGIN=other, CCLMARK_PLUGIN_PAIRS="30", code=3)
-    assert run.message.count("more events to two profiler plug-ins than can be matched") == 2
-    assert "raise CCLMARK_PLUGIN_PAIRS" in run.message
-    assert counts(run.journal) == times(STEPS)  # none counts twice
 
 
 @pytest.mark.parametrize(
@@ -482,25 +444,6 @@ def test_several_runs_in_one_directory_are_separated(cclmark, job, tmp_path):
             file.write(bytes(40))
     older = cclmark("profile", "--read", "logs")
     assert len(older.journal.profile.processes) == 4
-
-
-def test_commands_of_several_hosts_are_one_run(cclmark, job, tmp_path):
-    """Here every rank is started by a command of its own."""
-    words, env = job()
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", "cclmark", "profile", "--logs", "logs", "--", *words],
-            cwd=tmp_path,
-            env=os.environ | env | {"RANK": str(rank), "WORLD_SIZE": "2", "NOTE": "id"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for rank in (0, 1)
-    ]
-    assert [rank.wait(timeout=scaled(60)) for rank in ranks] == [0, 0]
-    run = cclmark("profile", "--read", "logs")
-    assert counts(run.journal) == times(STEPS)
-    assert [one.rank for one in run.journal.profile.processes] == [0, 1]
 
 
 def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):

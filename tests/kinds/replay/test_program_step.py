@@ -22,6 +22,7 @@ from cclmark.kinds.replay.document import change_text, ms, ratio_text
 from cclmark.kinds.replay.plan import EXCHANGE
 from cclmark.kinds.replay.program_step import step_of
 from cclmark.work.profiled import ProfiledOperation
+from goldens import require_golden
 
 US = 1e-6
 
@@ -229,54 +230,45 @@ def test_a_group_without_known_ranks_is_of_all_that_call_it():
     assert "all are assumed" in " ".join(found.remarks)
 
 
-@pytest.mark.parametrize(
-    ("parts", "windows", "groups", "says"),
-    [
-        (
-            [operation("all_reduce"), operation("all_gather")],
-            [[(0, 0.0, US, 0)], [(1, 0.0, US, 0)]],
-            None,
-            "ranks 0 and 1 differ in call 1 of group 0",
-        ),
-        (
-            [operation("all_reduce")],
-            [[(0, 0.0, US, 0)], [(0, 0.0, US, 0), (0, 9.0, US, 0)]],
-            None,
-            "ranks 0 and 1 differ in call 2 of group 0",
-        ),
-        (
-            [operation("send")],
-            [[], [(0, 0.0, US, 0, 0)]],
-            None,
-            "wait for each other",
-        ),
-        (
-            [operation("recv"), operation("send", count=8)],
-            [[(0, 0.0, US, 0, 1)], [(1, 0.0, US, 0, 0)]],
-            None,
-            "receives 256 elements from rank 1, which sends 8",
-        ),
-        ([operation("all_reduce")], [[(0, 0.0, US, 0)]], [[0, None]], "1 of 2 ranks of group 0"),
-        ([operation("all_reduce")], [[(0, 0.0, US, 0)]], [[0, 7]], "damaged"),
-        ([operation("all_reduce")], [[(0, 0.0, US, 0)], []], [[]], "0 of 0 ranks"),
-        ([operation("all_reduce")], [[(0, 0.0, US, 0)]] * 2, [[0, 0]], "damaged"),
-        ([operation("all_reduce")], [[(0, 0.0, US, 0)]] * 2, [[0, -1]], "damaged"),
-        ([operation("all_reduce")], [[(0, 0.0, US, 0)]] * 2, [[0]], "damaged"),
-        ([operation("all_reduce")], [[(0, 1e300, US, 0)]], None, "impossible time"),
-        ([operation("all_reduce")], [[(0, float("nan"), US, 0)]], None, "impossible time"),
-        ([operation("all_reduce", count=1 << 60)], [[(0, 0.0, US, 0)]], None, "or size"),
-        ([operation("all_reduce")], [[(3, 0.0, US, 0)]], None, "damaged"),
-        ([operation("alltoallv")], [[(0, 0.0, US, 0)]], None, "sizes of its parts"),
-        ([operation("unheard")], [[(0, 0.0, US, 0)]], None, "sizes of its parts"),
-        ([operation("all_reduce", dtype="")], [[(0, 0.0, US, 0)]], None, "type is unknown"),
-        ([operation("send")], [[(0, 0.0, US, 0)]], None, "its peer"),
-        ([operation("send")], [[(0, 0.0, US, 0, 5)]], None, "its peer is rank 5"),
-        ([operation("all_reduce")], [[]], None, "lists no calls"),
-    ],
-)
-def test_steps_that_cannot_be_replayed_are_refused(parts, windows, groups, says):
-    with pytest.raises(UsageError, match=says):
-        step_of(journal_of(parts, windows, groups), "p")
+REFUSED = [
+    (
+        [operation("all_reduce"), operation("all_gather")],
+        [[(0, 0.0, US, 0)], [(1, 0.0, US, 0)]],
+        None,
+    ),
+    ([operation("all_reduce")], [[(0, 0.0, US, 0)], [(0, 0.0, US, 0), (0, 9.0, US, 0)]], None),
+    ([operation("send")], [[], [(0, 0.0, US, 0, 0)]], None),
+    (
+        [operation("recv"), operation("send", count=8)],
+        [[(0, 0.0, US, 0, 1)], [(1, 0.0, US, 0, 0)]],
+        None,
+    ),
+    ([operation("all_reduce")], [[(0, 0.0, US, 0)]], [[0, None]]),
+    ([operation("all_reduce")], [[(0, 0.0, US, 0)]], [[0, 7]]),
+    ([operation("all_reduce")], [[(0, 0.0, US, 0)], []], [[]]),
+    ([operation("all_reduce")], [[(0, 0.0, US, 0)]] * 2, [[0, 0]]),
+    ([operation("all_reduce")], [[(0, 0.0, US, 0)]] * 2, [[0, -1]]),
+    ([operation("all_reduce")], [[(0, 0.0, US, 0)]] * 2, [[0]]),
+    ([operation("all_reduce")], [[(0, 1e300, US, 0)]], None),
+    ([operation("all_reduce")], [[(0, float("nan"), US, 0)]], None),
+    ([operation("all_reduce", count=1 << 60)], [[(0, 0.0, US, 0)]], None),
+    ([operation("all_reduce")], [[(3, 0.0, US, 0)]], None),
+    ([operation("alltoallv")], [[(0, 0.0, US, 0)]], None),
+    ([operation("unheard")], [[(0, 0.0, US, 0)]], None),
+    ([operation("all_reduce", dtype="")], [[(0, 0.0, US, 0)]], None),
+    ([operation("send")], [[(0, 0.0, US, 0)]], None),
+    ([operation("send")], [[(0, 0.0, US, 0, 5)]], None),
+    ([operation("all_reduce")], [[]], None),
+]
+
+
+def test_steps_that_cannot_be_replayed_are_refused():
+    refusals = []
+    for parts, windows, groups in REFUSED:
+        with pytest.raises(UsageError) as error:
+            step_of(journal_of(parts, windows, groups), "p")
+        refusals.append(str(error.value))
+    require_golden("texts/replay-refusals.txt", "\n".join([*refusals, ""]))
 
 
 def test_what_is_assumed_is_told():
@@ -374,6 +366,12 @@ def test_a_kernel_of_messages_lasts_from_the_first_begin_to_the_last_end(beside_
     ((call,), _) = step.calls
     assert (call.begin_s, call.time_s) == (0.0, pytest.approx(10.4 * US))
     assert call.beside_s == pytest.approx(most_s)
+
+
+def test_a_call_that_ends_after_more_than_an_hour_is_refused():
+    windows = [[(0, 3000.0, 1000.0, 0)]] * 2
+    with pytest.raises(UsageError, match="its step is longer than an hour"):
+        step_of(journal_of([operation("all_reduce")], windows), "p")
 
 
 @pytest.mark.parametrize("beside_s", [-1.0, float("nan"), 1e9])

@@ -9,8 +9,6 @@ import msgspec
 import pytest
 
 from cclmark.base.errors import UsageError
-from cclmark.importing.importers import TraceFile, import_traces
-from cclmark.importing.run import Origin
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Profile
 from cclmark.kinds.replay.document import error_lines, table_of_replays
@@ -104,31 +102,6 @@ def test_the_step_is_the_same_on_ranks_that_list_other_ones():
     profile = journal_of(process_of(0, times), process_of(1, times[2:], late=2)).profile
     assert times_us(profile.window[0]) == times_us(profile.window[1])
     assert profile.repetitions.compared == 7
-
-
-def test_messages_match_ranks_without_collectives_in_common():
-    """After its first repetition rank 1 calls a group in which rank 0 is not."""
-
-    def pipeline(rank):
-        names = ("recv", "send") if rank else ("send", "recv")
-        operations = [
-            ObservedOperation(group, name, "nccl", "float32", 8, 32, calls=8)
-            for group, name in (("g", names[0]), ("g", names[1]), ("other", "all_reduce"))
-        ]
-        calls = []
-        for number in range(9):
-            for place, time_us in ((0, 50 + number), (1, 50 - number)):
-                begin_ns = (1 + number * 1000 + place * 500) * US
-                end_ns = begin_ns + time_us * US
-                calls.append(ObservedCall(place, 0, begin_ns, begin_ns, end_ns, 0, 1 - rank))
-            if rank and not number:
-                calls.append(ObservedCall(2, 0, end_ns, end_ns, end_ns + US))
-        groups = {"g": ObservedGroup("g", "pp", 2, rank), "other": ObservedGroup("other", "", 2, 0)}
-        return ObservedProcess(rank, "host", rank, "nccl", groups, operations, calls)
-
-    profile = journal_of(pipeline(0), pipeline(1)).profile
-    assert profile.repetitions.compared == 8
-    assert times_us(profile.window[0]) == times_us(profile.window[1])
 
 
 FIRST_STAGE = ("send", "send", "recv", "send", "recv", "send", "recv", "recv")  # 1F1B
@@ -304,38 +277,3 @@ def test_damaged_figures_are_refused(values):
     profile = msgspec.structs.replace(journal.profile, repetitions=known)
     with pytest.raises(UsageError, match="damaged"):
         step_of(Journal(header=None, results=journal.results, profile=profile), "p")
-
-
-def test_an_untypical_middle_step_of_a_trace():
-    def kernel(name, begin_us, time_us, number):
-        arguments = {
-            "Collective name": name,
-            "In msg nelems": 64,
-            "Out msg nelems": 64,
-            "Group size": 2,
-            "dtype": "Float",
-            "Process Group Name": "0",
-            "Process Group Ranks": "[0, 1]",
-            "Seq": number,
-            "device": 0,
-            "stream": 20,
-        }
-        event = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 20, "args": arguments}
-        return {**event, "name": f"ncclDevKernel_{name}", "ts": begin_us, "dur": time_us}
-
-    files = []
-    for rank in (0, 1):
-        events = []
-        for number, (first_us, second_us) in enumerate(LONG):
-            at_us = 1000 + 2000 * number
-            events.append(kernel("allreduce", at_us, first_us, 2 * number))
-            events.append(kernel("broadcast", at_us + 1000, second_us, 2 * number + 1))
-        info = {"backend": "nccl", "rank": rank, "world_size": 2, "nccl_version": "2.28.9"}
-        content = json.dumps({"schemaVersion": 1, "distributedInfo": info, "traceEvents": events})
-        origin = Origin("t", f"digest {rank}", 0.0, ["cclmark"], "0")
-        files.append(TraceFile(f"{rank}.json", content.encode(), origin))
-    journal = import_traces(files, "kineto")
-    assert [times_us(window) for window in journal.profile.window] == [[200, 100]] * 2
-    found = step_of(journal, "p")
-    assert found.original.communication_s == pytest.approx((300e-6,) * 2)
-    assert found.original.span_s == pytest.approx((1100e-6,) * 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import msgspec
 import pytest
 
@@ -12,7 +14,7 @@ from cclmark.kinds.replay.choices import TRAFFIC_ROUNDS
 from cclmark.kinds.replay.document import fit_notice, gaps_line, reference_lines
 from cclmark.kinds.replay.figures import ReplaySummary
 from cclmark.kinds.replay.plan import OriginalStep, Replay
-from cclmark.kinds.replay.request import chosen_of, computes_for, fit_plan, others_of
+from cclmark.kinds.replay.request import _announce, chosen_of, computes_for, fit_plan, others_of
 from cclmark.kinds.replay.result import ReplayedOperation, ReplayResult
 from cclmark.kinds.replay.run import TrafficFit
 from cclmark.references.reference import Reference, Source
@@ -124,6 +126,17 @@ def test_long_steps_are_repeated_less_often(step_s, of_waits):
     assert 2 <= plan.steps <= 5
     assert plan.expected_s == pytest.approx(((plan.steps + 4) * 60 + 2 * of_waits) * step_s)
     assert plan.steps == 2 or plan.expected_s <= 120
+
+
+def test_steps_that_adapt_a_replay_are_announced(capsys):
+    """A step connects, one is checked, one is timed, and the waits are of two in five rounds."""
+    call = SimpleNamespace(begin_s=0.0, time_s=100.0)
+    found = SimpleNamespace(step=SimpleNamespace(calls=[[call]], own_s=(1.0,)))
+    flags = SimpleNamespace(gaps="keep", steps=1, warmup=0, check=1)
+    request = SimpleNamespace(devices=SimpleNamespace(runtime="cuda"), planned=[0, 1])
+    _announce(flags, found, request, has_traffic=True)
+    text = "repeated at least 13 times in each of 2 replays, and up to 20 times to choose memory"
+    assert text in capsys.readouterr().err
 
 
 MOST = 96

@@ -140,7 +140,6 @@ def waits_s(replays):
     ("begins_us", "wanted_us"),
     [
         ((0, 8), (0, 0)),
-        ((0, 8), (3, 0)),
         ((8, 0), (3, 0)),
         ((0, 5, 9), (0, 6, 2)),
     ],
@@ -153,9 +152,7 @@ def test_ranks_come_to_wait_as_long_as_in_the_program(monkeypatch, begins_us, wa
 @pytest.mark.parametrize(
     "changes",
     [
-        {"compute": None},
-        {"compute": Compute("matmul", "float32", 128)},
-        {"round": 1},
+        {"compute": Compute("matmul", "float32", 128), "round": 1},
         {"gaps": FIXED},
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import subprocess
 
@@ -21,53 +20,33 @@ from cclmark.launch.launching import Starts, starts_of
 from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 from cclmark.work.variants import COMMUNICATOR, DEFAULT, PROCESS
+from simulated_trials import SimulatedTrials
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [KIB << (2 * step) for step in range(10)]  # 1 KiB to 256 MiB
-NOISE = 0.003
-WHOLE, SLOT = "CCLMARK_BRIDGE_WHOLE_BYTES", "CCLMARK_BRIDGE_HOST_SLOT_BYTES"
 
 
 def case_of(ccl, operation, size):
     return Case(operation, ccl, 2, "float32", size, size // 4, False, reduction="sum")
 
 
-class Simulated:
-    """See experiment.measured_trials.Measuring.
-
-    ``time_of``: seconds by variables, operation and size.
-    """
+class Simulated(SimulatedTrials):
+    """``time_of``: seconds by variables, operation and size."""
 
     usual_channels = 0
     device_names = ("Device",)
 
     def __init__(self, time_of, *, seed=0, fails=lambda trial: False):
-        self.number = 0
-        self.seen = []
+        super().__init__(seed=seed)
         self._time_of = time_of
-        self._random = random.Random(seed)
         self._fails = fails
-        self._times = {}
-
-    def expected_s(self, trials):
-        return None
-
-    def measure(self, trials):
-        self.seen += trials
-        self.number += len(trials)
-        self._times.update({one: self._time(one) for one in trials})
-        return {one: self._times[one] for one in trials}
 
     def _time(self, trial):
         if trial.variant.assignments and self._fails(trial):
             return None
         variables = {one.name: one.value for one in trial.variant.assignments}
         time_s = self._time_of(variables, trial.case.operation, trial.case.size_bytes)
-        return time_s * self._random.lognormvariate(0, NOISE)
-
-    def figures(self, trial):
-        time_s = self._times[trial]
-        return None if time_s is None else TrialTimes(time_s)
+        return time_s * self.noise()
 
     def observe(self, trials):
         return {one: Explanation(0, kernel="copies") for one in trials}
@@ -202,7 +181,7 @@ class LaunchBound(Simulated):
             return TrialTimes(device_s)
         factor, at_one_size = self._factors if trial.variant.assignments else (1.0, 1.0)
         call_s = 200e-6 * factor * (at_one_size if size == 16 * KIB else 1.0)
-        return TrialTimes(call_s * self._random.lognormvariate(0, NOISE), device_s)
+        return TrialTimes(call_s * self.noise(), device_s)
 
 
 @pytest.mark.parametrize("factor", [0.95, 1.0, 1.01])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import shutil
 import subprocess
@@ -31,12 +30,12 @@ from cclmark.kinds.tune.tuning import (
 from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 from cclmark.work.variants import REGISTRATION, Assignment
+from simulated_trials import SimulatedTrials
 
 _read_table = cache(table_file.read)  # most trials have the same one
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [KIB << (2 * step) for step in range(11)]  # 1 KiB to 1 GiB
-NOISE = 0.003
 
 
 def case_of(operation: str, size: int) -> Case:
@@ -64,20 +63,15 @@ def time_of(choice: tuple[str, str, int], size: int) -> float:
 CASE_OF_BUDGET = Case("all_reduce", "nccl", 2, "float32", 64, 16, False, reduction="sum")
 
 
-class Simulated:
-    """See experiment.measured_trials.Measuring.
+class Simulated(SimulatedTrials):
+    """``responds`` is False where nothing changes a time."""
 
-    ``responds`` is False where nothing changes a time.
-    """
+    usual_channels = 24
 
     def __init__(self, *, responds=True, seed=0, fails=()):
-        self.number = 0
-        self.usual_channels = 24
-        self.seen = []
+        super().__init__(seed=seed)
         self._responds = responds
-        self._random = random.Random(seed)
         self._fails = fails
-        self._times = {}
 
     def conditions(self, library):
         assert library == "nccl"
@@ -110,16 +104,6 @@ class Simulated:
         algorithm, protocol, channels = usual_choice(size)
         return algorithm, protocol, 64 if widened else channels
 
-    def expected_s(self, trials):
-        return None
-
-    def measure(self, trials):
-        self.seen += trials
-        self.number += len(trials)
-        found = {one: self._time(one) for one in trials}
-        self._times.update(found)
-        return found
-
     def _time(self, trial):
         choice = self.choice(trial)
         if choice[:2] in self._fails and not trial.variant.is_default:
@@ -128,11 +112,7 @@ class Simulated:
                          trial.case.size_bytes)  # fmt: skip
         if trial.variant.value_of(REGISTRATION) == "symmetric" and self._responds:
             time_s *= 0.6 if trial.case.size_bytes < MIB else 1.2
-        return time_s * self._random.lognormvariate(0, NOISE)
-
-    def figures(self, trial):
-        time_s = self._times[trial]
-        return None if time_s is None else TrialTimes(time_s)
+        return time_s * self.noise()
 
     def observe(self, trials):
         found = {}
@@ -320,23 +300,6 @@ def test_a_harmful_variable_of_rules_that_are_not_proven_costs_no_other_rule(tmp
     channels = [one.choices[each.rule.variant].channels for each in one.proof.proven]
     assert channels
     assert all(0 < number <= 24 for number in channels)
-
-
-class AllSlow(HarmedByChannels):
-    """No choice with the usual channels is faster, and more channels are harmful."""
-
-    def _time(self, trial):
-        time_s = super()._time(trial)
-        widened = "NCCL_MIN_CTAS" in {one.name for one in trial.variant.assignments}
-        narrow = 0 < self.choice(trial)[2] <= 24 and not trial.variant.is_default
-        return time_s * (1.2 if narrow and (widened or trial.stage == "proof") else 1)
-
-
-def test_the_reason_stays_where_nothing_takes_the_place_of_a_rule(tmp_path):
-    result, one = tuned(tmp_path / "tuned", AllSlow())
-    assert not result.files
-    assert one.proof.dropped
-    assert "requires NCCL_MIN_CTAS=64, with which" in "\n".join(tune_lines(result))
 
 
 def test_a_loss_that_is_allowed_drops_no_rule(tmp_path):
@@ -669,7 +632,7 @@ class SimulatedMpi(Simulated):
             "ring": (6e-6, 9e9),
         }.get(self.choice(trial), (8e-6, 3e9))
         time_s = latency_s + trial.case.size_bytes / rate
-        return time_s * self._random.lognormvariate(0, NOISE)
+        return time_s * self.noise()
 
     def observe(self, trials):
         return {one: Explanation(0, reason="no MPI reports what ran") for one in trials}

@@ -9,12 +9,17 @@ from pathlib import Path
 from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.base.printable import plain
 from cclmark.cli.export.command import ExportFlags
-from cclmark.document.reference_notes import usual_references
 from cclmark.document.remarks import lacking
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.page_journals import expanded
 from cclmark.kinds.registry import read_journal, report_kind
-from cclmark.recording.output import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
+from cclmark.recording.output import (
+    STANDARD_OUTPUT,
+    refuse_to_lose,
+    tell_written,
+    usual_references,
+    write_whole,
+)
 from cclmark.report.exports import TABULAR, export_content, replaced_runs, unshown
 
 

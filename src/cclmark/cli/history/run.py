@@ -26,7 +26,6 @@ from cclmark.cli.history.command import (
 )
 from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.head import labelled
-from cclmark.document.reference_notes import usual_references
 from cclmark.document.text import counted
 from cclmark.history.database import default_path
 from cclmark.history.history_model import StoredRun, filter_of, moment
@@ -51,6 +50,7 @@ from cclmark.recording.output import (
     print_out,
     refuse_to_lose,
     tell_written,
+    usual_references,
     write_whole,
 )
 from cclmark.recording.standard_output import say

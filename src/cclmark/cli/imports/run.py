@@ -18,7 +18,6 @@ from cclmark.cli.imports.command import ImportFlags
 from cclmark.document.remarks import left_out
 from cclmark.document.text import counted
 from cclmark.importing.assemble import merged
-from cclmark.importing.importers import TraceFile, import_text, import_traces, trace_format
 from cclmark.importing.line_reader import HEAD_BYTES
 from cclmark.importing.run import Given, Origin
 from cclmark.journal.journal_file import Journal, JournalWriter
@@ -34,6 +33,7 @@ from cclmark.journal.page_journals import (
 from cclmark.kinds.registry import parse_journal, report_kind
 from cclmark.recording.output import made_directory
 from cclmark_importers.formats import TRACE_IMPORTERS
+from cclmark_importers.importers import TraceFile, import_text, import_traces, trace_format
 
 _DIRECTORY = Path("cclmark-runs")
 _PAGE = "cclmark-page"

@@ -13,11 +13,17 @@ from cclmark.cli.report.command import ReportFlags
 from cclmark.document.chart_model import key_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
-from cclmark.document.reference_notes import ReferenceNotes, usual_references
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
 from cclmark.journal.page_journals import expanded, file_of, read_lines, stem_of
 from cclmark.kinds.registry import parse_journal
-from cclmark.recording.output import STANDARD_OUTPUT, made_directory, refuse_to_lose, write_whole
+from cclmark.recording.output import (
+    STANDARD_OUTPUT,
+    made_directory,
+    refuse_to_lose,
+    usual_references,
+    write_whole,
+)
 from cclmark.report.run_page import chart_sections, page_of
 
 

@@ -11,9 +11,6 @@ import click
 from cclmark.options import groups
 from cclmark.options.command import OUTPUT, Action, GroupedCommand, changed, command, option
 from cclmark.options.groups import (
-    ONE_LIBRARY,
-    ONE_REDUCTION,
-    ONE_TYPE,
     one_operation,
     operations_in_help,
     placement_option,
@@ -79,7 +76,7 @@ def _copies_command(run: Action) -> click.Command:
 
 
 @dataclass
-class TraceFlags(groups.CaseOptions):
+class TraceFlags(groups.OneOfEachOptions):
     """The options of ``cclmark trace``, which runs one case."""
 
     without: ClassVar = (
@@ -97,12 +94,6 @@ class TraceFlags(groups.CaseOptions):
     operation: str = one_operation([_COPIES])
     begin: int = changed(groups.SizeOptions, "begin", 1 << 20, help="The size [1M].")
     placement: str = placement_option()
-    dtype: list[str] = changed(groups.ElementOptions, "dtype", metavar="TYPE", help=ONE_TYPE)
-    reduction: list[str] = changed(
-        groups.ElementOptions, "reduction", metavar="OP", help=ONE_REDUCTION
-    )
-    root: int | None = changed(groups.RootOptions, "root", help="Root [0].")
-    ccl: list[str] = changed(groups.LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
     iterations: int = changed(
         groups.CountOptions,
         "iterations",

@@ -36,7 +36,7 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.options.case_request import request_of, stem_of, wanted_of
 from cclmark.rank import locate
-from cclmark.recording.joining import first_of, joined
+from cclmark.recording.joining import first_of, run_joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import Recorder, Silent, recording
 from cclmark.recording.run_files import new_file, new_journal
@@ -103,16 +103,13 @@ def run_trace(flags: TraceFlags | TraceCopiesFlags) -> int:
 
 def trace(flags: TraceFlags) -> int:
     """Traces the case that the flags describe and returns the exit code. Raises CclmarkError."""
-    began_s = time.monotonic()
     if flags.operation == P2P:
         raise UsageError("p2p must follow trace, because its options differ: cclmark trace p2p …")
     most_slot_events()  # an invalid setting is an error before anything runs
-    with joined(wanted_of(flags, mixed=True)) as coordinator:
-        coordinator.exit_code = _trace(flags, coordinator, began_s)
-        return coordinator.exit_code
+    return run_joined(wanted_of(flags, mixed=True), lambda coordinator: _trace(flags, coordinator))
 
 
-def _trace(flags: TraceFlags, coordinator: Coordinator, began_s: float) -> int:
+def _trace(flags: TraceFlags, coordinator: Coordinator) -> int:
     operations = flags.iterations
     one_size = replace(flags, end=flags.begin)
     request, plan = request_of(collective.KIND, [flags.operation], one_size, coordinator)
@@ -131,12 +128,12 @@ def _trace(flags: TraceFlags, coordinator: Coordinator, began_s: float) -> int:
             "requires: run cclmark trace without the launcher"
         )
     suffix, _ = WRITERS[flags.format]
-    stem = stem_of(flags.operation, plan)
+    stem = stem_of(plan)
     path = file_for(flags.output, stem, suffix)
     steps = StepListing(case, path) if flags.steps else None
     files = Files(path, flags.format, flags.journal or new_journal(f"trace-{stem}"))
     found = partial(_found, case, operations, steps)
-    return Tracing(request, operations, found).run(files, began_s)
+    return Tracing(request, operations, found).run(files, coordinator.began_s)
 
 
 def _found(

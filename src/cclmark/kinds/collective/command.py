@@ -23,7 +23,7 @@ from cclmark.options.command import (
 from cclmark.options.groups import one_operation, operations_in_help
 from cclmark.options.printed_help import Example
 from cclmark.options.types import Names, Parsed
-from cclmark.work.operations import COLLECTIVES
+from cclmark.work.operations import COLLECTIVES, moves_data
 
 _WITH_REFERENCES = ("table", "markdown")
 _WITH_PIECES = ("table", "json", "csv", "markdown")
@@ -111,6 +111,19 @@ class OperationFlags(MeasureOptions):
 
 
 @dataclass
+class BarrierFlags(OperationFlags):
+    """The options of ``cclmark barrier``, and those of the other collectives without effect."""
+
+    unlisted: ClassVar = (
+        groups.SizeOptions,
+        groups.ElementOptions,
+        groups.RootOptions,
+        groups.LikeOptions,
+    )
+    pieces: list[int] = changed(OperationFlags, "pieces", hidden=True)
+
+
+@dataclass
 class CollectivesFlags(MeasureOptions):
     """The same options, and the selection of operations."""
 
@@ -148,6 +161,18 @@ def _examples(name: str) -> list[Example]:
     ]
 
 
+_OF_BARRIER = [
+    ("cclmark barrier", "All accelerators of this machine."),
+    ("cclmark barrier --devices host:2 --max-time 0.1", "Two ranks of the host."),
+    (
+        "cclmark barrier -g 2 --ccl nccl,torch:nccl",
+        "Two accelerators with two libraries side by side.",
+    ),
+]
+_BARRIER_NOTE = (
+    "A barrier moves no data. Options on sizes and elements, as of the other collectives, are "
+    "accepted and have no effect."
+)
 _OF_COLLECTIVES = [
     (
         "cclmark collectives --devices host:2 --only reduce,gather -e 1K --max-time 0.1",
@@ -170,6 +195,10 @@ def collective_command(name: str, summary: str, run: Action) -> click.Command:
     def measured(flags: OperationFlags) -> int | None:
         return run([name], flags, flags.pieces)
 
+    if not moves_data(name):
+        return command(
+            *(name, summary, BarrierFlags, measured), examples=_OF_BARRIER, epilog=_BARRIER_NOTE
+        )
     return command(name, summary, OperationFlags, measured, examples=_examples(name))
 
 

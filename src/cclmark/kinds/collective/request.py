@@ -10,7 +10,7 @@ import msgspec
 from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
-from cclmark.document.reference_notes import ReferenceNotes, usual_references
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import CaseResult
 from cclmark.kinds.collective.command import CollectiveOptions, MeasureOptions
@@ -29,6 +29,7 @@ from cclmark.launch.request import Request
 from cclmark.options.case_request import libraries_of, request_of, stem_of, wanted_of
 from cclmark.options.groups import CaseOptions
 from cclmark.recording.joining import joined
+from cclmark.recording.output import usual_references
 from cclmark.recording.recorder import Recorded, record
 from cclmark.recording.standard_output import say
 from cclmark.work.cases import Case, Sweep
@@ -137,15 +138,14 @@ def measured(
     wanted = replace(wanted_of(flags, mixed=True), is_quiet=is_silent)
     with joined(wanted, arguments=command, step=step) as coordinator:
         request, plan = request_of(KIND, operations, flags, coordinator, command)
-        name = operations[0] if len(operations) == 1 else "collectives"
         if pieces:
-            stem = stem_of(f"{name}-pieces", plan)
+            stem = stem_of(plan, behind="-pieces")
             recorded = record(_in_pieces(request, pieces), flags, stem, is_silent=is_silent)
         else:
             recorded = record(
                 request,
                 flags,
-                stem_of(name, plan),
+                stem_of(plan),
                 view=View(references=_reference_notes(are_asked=flags.references)),
                 exporter_for=lambda view: _exporter(flags, plan, view),
                 explain=flags.why or flags.explain,

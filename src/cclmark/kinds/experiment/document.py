@@ -376,6 +376,10 @@ class SearchTable(Exporter[TrialResult]):
         """Returns the devices, their links, the library and the method."""
         return "\n".join(opening_lines(header, "rank", method_of(header), self._paint)) + "\n"
 
+    def add(self, result: TrialResult) -> str:
+        """Returns nothing: the result of the search has all trials."""
+        return ""
+
     def end(self, footer: Footer | None) -> str:
         """Returns the result."""
         lines = [*self.result]

@@ -37,10 +37,17 @@ from cclmark.kinds.experiment.plan import Trial, trials_of
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.launching import worst_of
 from cclmark.launch.request import Outcome, Request
-from cclmark.options.case_request import request_of, require_option, stem_of, wanted_of, with_mpirun
+from cclmark.options.case_request import (
+    request_of,
+    require_no_launcher,
+    require_option,
+    stem_of,
+    wanted_of,
+    with_mpirun,
+)
 from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
 from cclmark.options.varied import check_settings, checked_variants, scope_of
-from cclmark.recording.joining import joined
+from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import Recorder, record
 from cclmark.recording.run_files import new_journal
 from cclmark.work.cases import Case
@@ -214,28 +221,18 @@ def measure_experiment(flags: ExperimentFlags) -> int:
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-    began_s = time.monotonic()
-    operations = flags.operations
-    with joined(wanted_of(flags)) as coordinator:
-        coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
-        return coordinator.exit_code
+    return run_joined(wanted_of(flags), lambda coordinator: _measure(flags, coordinator))
 
 
-def _measure(
-    operations: list[str], flags: ExperimentFlags, coordinator: Coordinator, began_s: float
-) -> int:
-    if coordinator.placement is not None:
-        raise UsageError(
-            f"experiment starts its ranks itself, several times: run it without "
-            f"{coordinator.placement.launcher}, on one host"
-        )
-    request, plan = request_of(KIND, operations, flags, coordinator)
+def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> int:
+    require_no_launcher("experiment", coordinator)
+    request, plan = request_of(KIND, flags.operations, flags, coordinator)
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: one library is the default; compare others with --library")
     ccl = plan.ccls[0]
     cases = items_of(request.planned, Case)
     if flags.bisect is not None:
-        return _bisect(flags, *flags.bisect, ccl, request, cases, began_s)
+        return _bisect(flags, *flags.bisect, ccl, request, cases, coordinator.began_s)
     variants, notices = _variants(flags, ccl)
     if any(one.value_of(LIBRARY) == MPI for one in variants):
         request = with_mpirun(request, coordinator, "--library mpi")
@@ -250,7 +247,7 @@ def _measure(
     return record(
         experiment,
         flags,
-        stem_of(f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan),
+        stem_of(plan, "experiment-"),
         explain=True,
     ).exit_code
 

@@ -32,5 +32,5 @@ def _read(flags: MemoryFlags, coordinator: Coordinator) -> int:
     return record(
         request,
         flags,
-        stem_of(f"memory-{flags.operation}", plan),
+        stem_of(plan, "memory-"),
     ).exit_code

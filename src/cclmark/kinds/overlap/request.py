@@ -10,7 +10,7 @@ from cclmark.kinds.overlap.command import OverlapFlags
 from cclmark.kinds.overlap.kind import KIND
 from cclmark.kinds.overlap.plan import overlaps_of
 from cclmark.launch.coordinator import Coordinator
-from cclmark.options.case_request import request_of, stem_of, wanted_of
+from cclmark.options.case_request import request_of, require_no_launcher, stem_of, wanted_of
 from cclmark.options.varied import check_settings, checked_variants, compute_of
 from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import record
@@ -37,11 +37,7 @@ def measure_overlap(flags: OverlapFlags) -> int:
 
 
 def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordinator) -> int:
-    if coordinator.placement is not None:
-        raise UsageError(
-            f"overlap starts its ranks itself, several times: run it without "
-            f"{coordinator.placement.launcher}, on one host"
-        )
+    require_no_launcher("overlap", coordinator)
     request, plan = request_of(KIND, list(operations), flags, coordinator)
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: overlap measures one library")
@@ -66,10 +62,9 @@ def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordi
         planned=overlaps_of(cases, [DEFAULT, *variants], flags.rounds, compute),
         warnings=[*request.warnings, *notices],
     )
-    name = operations[0] if len(operations) == 1 else "collectives"
     return record(
         overlaps,
         flags,
-        stem_of(f"overlap-{name}", plan),
+        stem_of(plan, "overlap-"),
         explain=flags.explain,
     ).exit_code

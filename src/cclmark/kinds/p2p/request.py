@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.document.exporter import Exporter
-from cclmark.document.reference_notes import ReferenceNotes, usual_references
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.schema import Settings, settings_without_sweep
@@ -26,6 +26,7 @@ from cclmark.options.case_request import with_mpirun
 from cclmark.options.groups import CaseOptions
 from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices, first_of, pick_devices, run_joined
+from cclmark.recording.output import usual_references
 from cclmark.recording.recorder import record
 from cclmark.work.binding import Binding
 from cclmark.work.inject import Injection

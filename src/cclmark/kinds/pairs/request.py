@@ -17,6 +17,7 @@ from cclmark.launch.request import Request
 from cclmark.options.case_request import (
     check_config,
     check_faults,
+    no_cases,
     require_added_to_be_used,
     rounding_of,
     settings_of,
@@ -59,15 +60,12 @@ def _measure(flags: PairFlags, coordinator: Coordinator) -> int:
     operations = _chosen(flags.only, flags.group)
     ccls = libraries_of_pairs(flags, coordinator, "pairs are measured with")
     sweep = sweep_of(operations, flags, ccls, settings, 2, [0, 1])
+    settings.weights = [list(row) for row in sweep.uneven.weights]
     require_added_to_be_used(sweep.ccls)
     check_config(settings.config, sweep.ccls)
-    settings.weights = [list(row) for row in sweep.uneven.weights]
     cases = list(sweep.cases())
     if not cases:
-        raise UsageError(
-            f"no size of the sweep has an element of {' or '.join(flags.dtype)} for each rank: "
-            "raise -e"
-        )
+        raise no_cases(flags, sweep.ranks)
     faults = {text: Injection.parse_for_pairs(text, number) for text in flags.inject}
     for text, fault in faults.items():
         if fault.pair is not None and fault.pair[0] == fault.pair[1]:

@@ -166,7 +166,7 @@ class _Times(NamedTuple):
 
 def _times_of(window: Sequence[ProfiledCall]) -> _Times:
     begin_s, time_s = [*map(_begin_of, window)], [*map(_time_of, window)]
-    # Not kept: of a large step it is the memory that takes the time.
+    # Ends are not kept: for large steps, memory determines the time.
     end_s = [*map(add, begin_s, time_s)]
     least_s, first_s = min(time_s, default=0.0), min(begin_s, default=0.0)
     last_s = max(end_s, default=0.0)
@@ -311,10 +311,11 @@ def _check_windows(
     for window, sequence, own in zip(profile.window, sequences, times, strict=True):
         if not own.are_possible:
             for call in window:
-                times_s = (call.begin_s, call.time_s, call.beside_s)
-                if call.index < len(operations) and not all(
-                    0 <= (time_s or 0.0) <= _MOST_STEP_S for time_s in times_s
-                ):
+                end_s = call.begin_s + call.time_s
+                times_s = (call.begin_s, call.time_s, end_s, call.beside_s or 0.0)
+                if not all(0 <= time_s <= _MOST_STEP_S for time_s in times_s):
+                    if call.index >= len(operations):
+                        _refuse_index(name)
                     _refuse_call(operations[call.index], name)
         used = set(sequence)
         # Only messages have peers.
@@ -325,7 +326,7 @@ def _check_windows(
         )
         for index, peer in pairs - checked:
             if index >= len(operations):
-                raise UsageError(f"{name}: the profile is damaged: a call has no operation")
+                _refuse_index(name)
             one = operations[index]
             if one.count > _MOST_COUNT:
                 _refuse_call(one, name)
@@ -333,6 +334,10 @@ def _check_windows(
                 raise UsageError(f"{name}: the profile is damaged: an operation has no group")
             _check_operation(one, peer, len(profile.groups[one.group].ranks), name)
             checked.add((index, peer))
+
+
+def _refuse_index(name: str) -> NoReturn:
+    raise UsageError(f"{name}: the profile is damaged: a call has no operation")
 
 
 def _refuse_call(one: ProfiledOperation, name: str) -> NoReturn:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.base.errors import EXIT_MISSING, EXIT_OK, CclmarkError, MissingError, UsageError
-from cclmark.document.reference_notes import ReferenceNotes, usual_references
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.document.text import clock_text
 from cclmark.kinds.registry import read_journal
@@ -44,6 +44,7 @@ from cclmark.options.case_request import unknown_library
 from cclmark.options.varied import compute_of, faults_of, rounds_of, step_settings, step_variants
 from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices, devices_here, run_joined
+from cclmark.recording.output import usual_references
 from cclmark.recording.recorder import record, unused
 from cclmark.recording.run_files import new_journal
 from cclmark.work.computations import Compute

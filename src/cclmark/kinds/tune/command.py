@@ -20,9 +20,6 @@ from cclmark.options.command import (
     option,
 )
 from cclmark.options.groups import (
-    ONE_LIBRARY,
-    ONE_REDUCTION,
-    ONE_TYPE,
     operations_in_help,
     placement_option,
     several_operations,
@@ -45,7 +42,7 @@ _EXAMPLES = [
 
 
 @dataclass
-class TuneFlags(groups.CaseOptions):
+class TuneFlags(groups.OneOfEachOptions):
     """The options of ``cclmark tune``."""
 
     without: ClassVar = (
@@ -116,12 +113,6 @@ class TuneFlags(groups.CaseOptions):
         help="On CUDA devices, measure the slow-down of an N x N matrix product beside the tuned "
         f"collectives, before and after; 0 disables [{USUAL_ROWS}].",
     )
-    dtype: list[str] = changed(groups.ElementOptions, "dtype", metavar="TYPE", help=ONE_TYPE)
-    reduction: list[str] = changed(
-        groups.ElementOptions, "reduction", metavar="OP", help=ONE_REDUCTION
-    )
-    root: int | None = changed(groups.RootOptions, "root", help="Root [0].")
-    ccl: list[str] = changed(groups.LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
     begin: int = changed(groups.SizeOptions, "begin", 1 << 10, shown="1K")
     end: int | None = changed(groups.SizeOptions, "end", 256 << 20, shown="256M")
     factor: float | None = changed(groups.SizeOptions, "factor", 4.0, shown="4")

@@ -7,7 +7,6 @@ import fcntl
 import math
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -52,7 +51,7 @@ from cclmark.kinds.tune.tuning import (
 )
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome
-from cclmark.options.case_request import request_of, wanted_of
+from cclmark.options.case_request import request_of, require_no_launcher, wanted_of
 from cclmark.recording.joining import joined
 from cclmark.recording.output import write_files
 from cclmark.recording.recorder import Recorder
@@ -141,10 +140,9 @@ def tune(flags: TuneFlags) -> int:
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
-    began_s = time.monotonic()
     with joined(wanted_of(flags)) as coordinator:
         request, start = _request(flags, coordinator)
-        coordinator.exit_code = _tune(request, start, began_s)
+        coordinator.exit_code = _tune(request, start, coordinator.began_s)
         return coordinator.exit_code
 
 
@@ -197,11 +195,7 @@ def _say(text: str) -> None:
 
 
 def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, Start]:
-    if coordinator.placement is not None:
-        raise UsageError(
-            "tune starts its ranks itself, several times: run it without "
-            f"{coordinator.placement.launcher}, on one host"
-        )
+    require_no_launcher("tune", coordinator)
     operations, only = flags.operations, flags.settings
     largest_loss = flags.allow_loss / 100
     changes = flags.app_changes == "yes"

@@ -1,0 +1,79 @@
+"""Commands that start no rank, run in the process of the tests.
+
+Everything between the arguments and the exit code is that of the program. Only the handlers of
+signals stay those of the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from cclmark.cli import main
+from commands import Run, environment
+
+_WITHOUT_RANKS = ("history", "compare", "references", "export", "report", "import")
+_AT_START = ("PYTHON", "LC_", "LANG")  # read by Python when it starts
+
+
+def _runs_here(arguments: tuple[object, ...], options: Mapping[str, object]) -> bool:
+    variables = options.get("env") or {}
+    assert isinstance(variables, Mapping)
+    return (
+        arguments[0] in _WITHOUT_RANKS
+        and options.keys() <= {"env", "code", "timeout_s"}
+        and not any(name.startswith(_AT_START) for name in variables)
+    )
+
+
+def run_here(
+    tag: str,
+    directory: Path,
+    *arguments: object,
+    env: Mapping[str, str] | None = None,
+    code: int = 0,
+    **_: object,
+) -> Run:
+    """Runs ``cclmark ARGUMENTS`` in ``directory`` and checks its exit code."""
+    command = ["cclmark", *map(str, arguments)]
+    out, err = (TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    ended: object = 0
+    before = Path.cwd()
+    os.chdir(directory)
+    try:
+        with (
+            patch.dict(os.environ, environment(tag, env), clear=True),
+            patch.object(sys, "argv", command),
+            patch.object(main, "on_ending_signals"),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            main._run()
+    except SystemExit as error:
+        ended = error.code or 0
+    finally:
+        os.chdir(before)
+    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+    if ended != code:
+        pytest.fail(f"exit code {ended}, not {code}: {texts[1][-1500:]}\n{texts[0][-1500:]}")
+    return Run(command, directory, code, *texts)
+
+
+def with_commands_here(
+    started: Callable[..., Run], tag: str, directory: Path
+) -> Callable[..., Run]:
+    """Runs here what needs no process of its own, and all else by ``started``."""
+
+    def run(*arguments, **options) -> Run:
+        if _runs_here(arguments, options):
+            return run_here(tag, directory, *arguments, **options)
+        return started(*arguments, **options)
+
+    return run
