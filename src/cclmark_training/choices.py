@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-#: In the order of plan.models.MODELS.
+#: In the order of work.models.MODELS.
 MODEL_NAMES = (
     *("tiny", "tiny-llama", "tiny-moe", "gpt2", "gpt2-254m", "gpt2-medium", "gpt2-large"),
     *("gpt2-xl", "llama3.2-1b", "llama3-8b", "llama3-70b", "mixtral-8x7b"),

@@ -146,6 +146,15 @@ class TestWithoutMpi:
         assert f"CCLMARK_MPIRUN={tmp_path / name}: {words}" in run.err
         assert run.written() == ["README"]
 
+    def test_beside_another_library_its_cases_are_skipped(self, cclmark, tmp_path):
+        run = cclmark(
+            *("all_reduce", "--ccl", "shm,mpi", "--devices", "host:2", "-b", "64", "-e", "64"),
+            env={"CCLMARK_MPIRUN": str(tmp_path / "mpirun")},
+        )
+        found = {(it.case.ccl, it.status) for it in run.journal.results}
+        assert found == {("shm", "ok"), ("mpi", "skipped")}
+        assert "no such program" in run.out
+
     def test_an_mpirun_that_fails_is_quoted(self, cclmark, tmp_path):
         program, run = under(cclmark, tmp_path, "echo no slots for you >&2\nexit 7")
         assert f"{program} ended with status 7 before any rank had started" in run.err

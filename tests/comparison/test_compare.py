@@ -18,6 +18,7 @@ from cclmark.comparison.gate import judge
 from cclmark.comparison.words import (
     Comparison,
     comparison_json,
+    comparison_of,
     noise_said,
 )
 from cclmark.journal.schema import Explanation, HostDescription, Imported
@@ -168,6 +169,21 @@ def test_the_own_noise_of_a_machine_is_used():
     joint = bands(found)
     assert {one.verdict for one in joint} == {"slower"}
     assert all(one.estimate.by_history for one in joint)
+
+
+@pytest.mark.parametrize("markdown", [False, True])
+def test_hostile_names_and_settings_do_nothing(tmp_path, markdown):
+    """A journal may come from anywhere."""
+    text = (RUNS / "ctas8.jsonl").read_text()
+    hostile = '"NCCL_MAX_CTAS":"\\u001b[2J<script>|"'
+    assert '"NCCL_MAX_CTAS":"8"' in text
+    file = tmp_path / "x.jsonl"
+    file.write_text(text.replace('"NCCL_MAX_CTAS":"8"', hostile))
+    after = Side("\x1b[2J<script>|", [read_journal(file)])
+    told = comparison_text(comparison_of(default(1), after), markdown=markdown)
+    assert "\x1b" not in told
+    assert told.count("x1b") >= 2
+    assert ("<script>" in told) != markdown
 
 
 def test_unknown_noise_is_stated_with_the_least_interval():

@@ -344,6 +344,21 @@ def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
     assert FIELDS.page_cells(NamedRun("a", JOURNAL))(MEASURED) == cells
 
 
+def test_pages_may_have_another_row_and_other_names():
+    fields = Fields(
+        [
+            Field("group_ranks", len, "int", name="ranks"),
+            Field("first", lambda one: one[0], "text"),
+        ],
+        rows=lambda header, one: one,
+        page_row="".join,
+    )
+    rows = fields.layout().rows_in(JOURNAL.header)
+    assert [*rows(["ab", "c"])] == [[2, "a"], [1, "c"]]
+    assert fields.page_columns() == ["ranks", "first"]
+    assert fields.page_cells(NamedRun("a", JOURNAL))(["ab", "c"]) == {"ranks": 3, "first": "a"}
+
+
 def test_common_fields_are_the_last_cells_of_all_rows():
     fields = Fields(
         [Field("name", lambda one: one, "text")],

@@ -823,6 +823,13 @@ def _add(place, names):
 
 
 class TestDatabases:
+    def test_one_that_is_opened_read_only(self, filled_place):
+        opened = History(filled_place, read_only=True)
+        for change in (lambda: opened.remove([1]), lambda: opened.add(content("buff8"), "buff8")):
+            with pytest.raises(UsageError, match="was opened read-only"):
+                change()
+        assert opened.runs(EVERYTHING)[1] == 10
+
     def test_looking_cannot_change_anything(self, filled, filled_place):
         with (
             pytest.raises((MissingError, UsageError), match=r"read-only|may not write"),

@@ -772,6 +772,12 @@ class TestFiles:
             ('operation = "', 'hosts = "2"\noperation = "', "series 1: hosts: Expected `int`"),
             ('operation = "', 'dtype = "float3"\noperation = "', "unknown dtype 'float3'"),
             ('operation = "', 'size = 5\noperation = "', "size and unit require matrix"),
+            (
+                'operation = "all_reduce"',
+                'operation = "broadcast"\nroot = -1',
+                "root: -1 is invalid",
+            ),
+            ('operation = "', 'root = 1\noperation = "', "root: all_reduce has none"),
         ],
     )
     def test_a_broken_one_says_where_and_what(self, old, new, said):

@@ -13,6 +13,7 @@ from cclmark.base.printable import plain, printable
 from cclmark.journal.schema import Verification
 from cclmark.kinds.check.plan import Check
 from cclmark.kinds.check.result import CheckResult
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import METRICS, prometheus, replaced_runs
 from examples import examples
@@ -68,6 +69,23 @@ def test_both_parsers_read_it(file):
     ]
     measured = [one.summary.time_s for one in journal.transfers if one.summary is not None]
     assert sorted(copies) == sorted(measured)
+
+
+def test_trials_of_an_experiment():
+    journal = read_journal(TESTS / "journals" / "experiment.jsonl")
+    found = parsed(prometheus([journal]))
+    times = {
+        (*map(dict(labels).get, ("variant", "round", "size_bytes")), value)
+        for (name, labels), value in found.items()
+        if name == "cclmark_trial_time_seconds"
+    }
+    measured = [one for one in journal.of(TrialResult) if one.summary is not None]
+    assert len(measured) > 1
+    trials = [(one.trial, one.summary.time_s) for one in measured]
+    assert times == {
+        (trial.variant.describe(), str(trial.round + 1), str(trial.case.size_bytes), time_s)
+        for trial, time_s in trials
+    }
 
 
 def test_the_newest_result_stands_for_its_series():

@@ -1,12 +1,11 @@
-"""Classes and modules of the package have the only one of their name."""
+"""Classes and modules of the packages have the only one of their name."""
 
 import re
 from collections import defaultdict
-from pathlib import Path
 
-import cclmark
+from places import REPOSITORY
 
-SOURCE = Path(cclmark.__file__).parent
+SOURCE = REPOSITORY / "src"
 MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py")
 )
@@ -33,7 +32,9 @@ def test_a_class_name_has_one_meaning():
 
 def test_a_module_name_occurs_once_except_for_those_of_rooms_and_commands():
     """Rooms and commands have files of the same names."""
-    rooms = {SOURCE / name for name in ("comparison", "history", "suites")}
-    rooms |= {path.parent for name in ("kinds", "cli") for path in (SOURCE / name).glob("*/*.py")}
+    core = SOURCE / "cclmark"
+    rooms = {core / name for name in ("comparison", "history", "suites")}
+    rooms |= {SOURCE / name for name in ("cclmark_serve", "cclmark_training")}
+    rooms |= {path.parent for name in ("kinds", "cli") for path in (core / name).glob("*/*.py")}
     others = (path for path in MODULES if path.parent not in rooms)
     assert repeated((path.name, path) for path in others) == {}

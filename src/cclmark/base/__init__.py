@@ -4,7 +4,8 @@
 - ``signals.py``: signals are recorded, and interrupt where nothing is lost by it.
 - ``streams.py``: standard output, which may be full, closed, or a pipe that is not read.
 - ``printable.py``: texts from outside, with control characters visible.
-- ``files.py``: files that are written; ``grouping.py``: values by key.
+- ``files.py``: files are read with a bounded size and without blocking.
+- ``grouping.py``: values by key.
 
 Imports: nothing.
 """

@@ -67,7 +67,7 @@ class Relation(msgspec.Struct, omit_defaults=True):
 class LibraryDescription(msgspec.Struct, omit_defaults=True):
     """A loaded collective library.
 
-    ``memory``: the kind of memory of its buffers (plan.libraries.MEMORY_KINDS), empty if unknown.
+    ``memory``: the kind of memory of its buffers (work.libraries.MEMORY_KINDS), empty if unknown.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     every rank, ``ranks:0=0-7;1=8-15`` (see work.binding). ``values``: whether the tensors of checks
     are reported. ``config``: options of the communicators, by the library's names. ``triangle``:
     whether only the upper triangles of matrices of pairs are measured. ``memory``: as requested
-    (plan.libraries.memory_of), empty where it was not recorded or plays no role.
+    (work.libraries.memory_of), empty where it was not recorded or plays no role.
     """
 
     begin_bytes: Count

@@ -16,7 +16,7 @@ A room has these files, as far as its kind needs them:
   on demand.
 
 ``registry.py`` lists the records and reads journals of any kind. Collectives, pairs and copies have
-their items in ``work/`` and results in ``journal/``, because packages below the rooms use them. A
-room imports another one only where its work consists of the other's; its docstring
-lists these. How to add a kind: docs/extend/add-a-kind.md.
+their items and results in ``work/`` and ``journal/``, because packages below the rooms use them. A
+room imports another one only where its work consists of the other's; its docstring lists these. How
+to add a kind: docs/extend/add-a-kind.md.
 """

@@ -43,7 +43,7 @@ _STANDARD_OUTPUT = 1
 class LibraryLog:
     """Standard output of this process, where libraries log; created before a library is loaded.
 
-    See plan.library_files.Log. A library that logs each operation also logs much when it is loaded
+    See work.library_files.Log. A library that logs each operation also logs much when it is loaded
     and when ranks join, so standard output goes to a file in memory for the rest of the process.
     """
 

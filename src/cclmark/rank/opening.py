@@ -35,7 +35,7 @@ class OpenLibrary(Protocol):
         """Creates the communicator of all ranks, a collective call. Raises EngineError.
 
         ``options``: of this communicator, beside those of the job, by the library's names. Only
-        libraries with options of a communicator receive any (see plan.library_settings.options_of).
+        libraries with options of a communicator receive any (see work.library_settings.options_of).
         """
 
 

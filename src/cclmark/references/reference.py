@@ -27,13 +27,13 @@ class Source(msgspec.Struct, frozen=True):
 class Reference(msgspec.Struct, frozen=True):
     """One figure and the conditions of its measurement, as far as its source reports them.
 
-    Empty texts, 0 and None mean unknown. ``devices``: (kind, count), see plan.device_names;
+    Empty texts, 0 and None mean unknown. ``devices``: (kind, count), see work.device_names;
     ``library`` and ``version`` are the collective library's, ``tool`` is the measuring tool.
     ``root``: a rank, or 0 or 1 for a pair. ``multicast``: NVLink's. ``launch``: process or thread
     (one for each device), or one thread (for all of them). ``kind``: measured, or floor for a limit
     that a figure must reach. ``approximate``: rounded or read off a plot. ``device_s``: the time of
     the devices, measured apart from the cost of a call (``time_s``). The fields from
-    ``measure`` on describe a copy, see plan.transfers; ``pair`` is the device that copies and its
+    ``measure`` on describe a copy, see work.transfers; ``pair`` is the device that copies and its
     peer, ``hops`` the length of the path between them, ``limit_bytes_per_s`` their link's specified
     rate.
     """

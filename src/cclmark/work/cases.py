@@ -28,7 +28,7 @@ _MOST_MATRIX_BYTES = 16 << 20  # 1024 ranks with 15 characters for each weight
 class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     """One measurement of one collective.
 
-    ``size_bytes`` is the size to which the figures refer (see plan.operations), ``count`` the
+    ``size_bytes`` is the size to which the figures refer (see work.operations), ``count`` the
     number of elements passed to the library. ``reduction`` and ``root`` are None for operations
     without one. ``matrix`` holds the number of elements that rank i sends to rank j at
     [i * ranks + j], for alltoallv only. ``pair``: the two participating ranks of the run, None

@@ -12,7 +12,7 @@ COLLECTIVE, PAIRS, P2P, PROFILE = "collective", "pairs", "p2p", "profile"
 
 #: Enumerations of the schema are texts for the type checker, and Literal where msgspec decodes a
 #: file. A file of a newer version may have other words: its lines are left out with a notice, see
-#: results.journal.
+#: journal.journal_file.
 if TYPE_CHECKING:
     Status: TypeAlias = str
 else:
@@ -26,7 +26,7 @@ class Outlined(Protocol):
     """An item that contains another one, or has values that are no field."""
 
     def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
-        """The item whose fields describe it, and other values by name, see plan.outline."""
+        """The item whose fields describe it, and other values by name, see work.outline."""
 
 
 class Item(Protocol):

@@ -123,7 +123,7 @@ class Library(
 ):
     """The description of a library. docs/extend/add-a-ccl.md explains every field.
 
-    ``types`` and ``reductions``: the library's own numbers by the names in plan.operations.
+    ``types`` and ``reductions``: the library's own numbers by the names in work.operations.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """The settings of a library, and which values of them are possible.
 
-They are data in the library's file, see plan.setting_fields.
+They are data in the library's file, see work.setting_fields.
 """
 
 from __future__ import annotations

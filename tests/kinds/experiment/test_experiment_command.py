@@ -267,16 +267,30 @@ def test_a_bisection_measures_values_and_prints_their_shares(cclmark):
     )
 
 
+def interrupted(background, arguments):
+    """The run, after its interruption, and its trials."""
+    run = background(*arguments)
+    run.wait_for_ranks(results=3)
+    run.signal(run.process.pid, signal.SIGINT)
+    assert run.finish().code == 130
+    return run, read_journal(run.journal_path).of(TrialResult)
+
+
+def test_an_interrupted_experiment_is_resumed(cclmark, background):
+    arguments = ("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a", UNKNOWN)
+    run, done = interrupted(background, arguments)
+    resumed = cclmark(*arguments, "--resume", run.journal_path)
+    trials = resumed.journal.of(TrialResult)
+    assert sorted(one.index for one in trials) == list(range(12))
+    assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
+
+
 def test_an_interrupted_bisection_is_resumed(cclmark, background):
     arguments = (
         *("experiment", "all_reduce", "--devices", "host:2", "-b", "4K", "-e", "4K", "-n", "1"),
         *("-w", "0", UNKNOWN, "--bisect", "SOME_NUMBER=1:4", "--keep", "1%"),
     )
-    run = background(*arguments)
-    run.wait_for_ranks(results=3)
-    run.signal(run.process.pid, signal.SIGINT)
-    assert run.finish().code == 130
-    done = read_journal(run.journal_path).of(TrialResult)
+    run, done = interrupted(background, arguments)
     resumed = cclmark(*arguments, "--resume", run.journal_path)
     trials = resumed.journal.of(TrialResult)
     assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]

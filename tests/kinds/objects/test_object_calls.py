@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
+from cclmark.kinds.objects.figures import figures_of
 from cclmark.kinds.objects.plan import (
     BYTES,
     CONTENTS,
@@ -20,7 +21,6 @@ from cclmark.kinds.objects.plan import (
     object_of,
 )
 from cclmark.kinds.objects.result import ObjectTimes
-from cclmark.kinds.objects.run import figures_of
 
 
 @given(size=st.integers(24, 200_000), content=st.sampled_from(list(CONTENTS)))

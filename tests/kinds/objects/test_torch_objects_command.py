@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cclmark.kinds.objects.figures import figures_of
 from cclmark.kinds.objects.result import ObjectResult
-from cclmark.kinds.objects.run import figures_of
 from fake_backends import find_fakes
 from patience import waits
 

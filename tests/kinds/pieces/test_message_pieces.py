@@ -11,6 +11,7 @@ from cclmark.base.errors import UsageError
 from cclmark.document.exporters import exporter_of
 from cclmark.journal.schema import Samples, Verification, WrongOutput
 from cclmark.kinds.pieces.document import remarks_of, sentences_of, wrong_lines
+from cclmark.kinds.pieces.figures import row_of
 from cclmark.kinds.pieces.plan import (
     BUCKETS,
     DIVISIBLE,
@@ -26,7 +27,6 @@ from cclmark.kinds.pieces.plan import (
     piece_counts,
 )
 from cclmark.kinds.pieces.result import PieceResult
-from cclmark.kinds.pieces.run import row_of
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.work.cases import Case
 from cclmark.work.operations import DTYPE_BYTES, OPERATIONS

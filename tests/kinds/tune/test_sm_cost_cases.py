@@ -54,14 +54,18 @@ def test_each_operation_is_measured_with_the_default_and_as_it_is_deployed(tmp_p
 
 
 def test_without_a_product_the_reason_is_reported(tmp_path, monkeypatch):
-    reason = "rank 0 failed: cuBLASLt, which multiplies matrices, is missing"
-
-    def measure(*_):
-        return [], Outcome(3, reason)
-
-    monkeypatch.setattr("cclmark.kinds.tune.sm_cost.measure_beside", measure)
-    one = tuned("all_reduce", Choice("ring", "simple", 2))
-    cost = measure_sm_cost(
-        None, {"all_reduce": [one.case]}, RulesResult(7, operations=[one]), tmp_path, 64
+    message = (
+        "rank 0 (cuda:0) failed\n  cuBLASLt, which multiplies matrices on CUDA devices "
+        "(pip install nvidia-cublas\x1b), cannot be loaded\n  another line"
     )
-    assert f"SM cost: not measured: {reason}" in "\n".join(sm_cost_lines(cost))
+    monkeypatch.setattr(
+        "cclmark.kinds.tune.sm_cost.measure_beside", lambda *_: ([], Outcome(3, message))
+    )
+    one = tuned("all_reduce", Choice("ring", "simple", 2))
+    result = RulesResult(7, operations=[one])
+    cost = measure_sm_cost(None, {"all_reduce": [one.case]}, result, tmp_path, 64)
+    assert sm_cost_lines(cost) == [
+        "",
+        "  SM cost: not measured: rank 0 (cuda:0) failed: cuBLASLt, which multiplies matrices on "
+        "CUDA devices (pip install nvidia-cublas\\x1b), cannot be loaded",
+    ]

@@ -35,7 +35,7 @@ class ObjectTimes(msgspec.Struct):
 
 
 class ObjectFigures(msgspec.Struct):
-    """The figures of an object call, see kinds.objects.run.
+    """The figures of an object call, see kinds.objects.figures.
 
     Times are seconds for one call, of the slowest rank; ``low`` and ``high`` are the ends of 95 %
     intervals. ``ratio``: the time with objects over the time with tensors.
@@ -64,7 +64,7 @@ class ObjectFinding(msgspec.Struct):
 class ObjectResult(ItemResult[ObjectCall], tag="object", omit_defaults=True):
     """A call with objects and its outcome. ``status``: ok, wrong or skipped, with the reason.
 
-    ``times``: of all ranks, from which ``figures`` are computed (kinds.objects.run).
+    ``times``: of all ranks, from which ``figures`` are computed (kinds.objects.figures).
     ``converged``: whether the medians have the requested precision. ``checked``: whether the
     received objects and tensors were compared with the sent ones.
     """

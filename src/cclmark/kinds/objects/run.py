@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +11,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from cclmark import _engine as engine
-from cclmark.analysis.paired import paired_ratio
-from cclmark.analysis.statistics import median, median_interval
 from cclmark.analysis.stopping import operations_per_batch, precision_of_rounds
+from cclmark.kinds.objects.figures import figures_of
 from cclmark.kinds.objects.plan import FLAG_CALL, ObjectCall, object_of
-from cclmark.kinds.objects.result import ObjectFigures, ObjectFinding, ObjectResult, ObjectTimes
+from cclmark.kinds.objects.result import ObjectFinding, ObjectResult, ObjectTimes
 from cclmark.rank.all_or_none import GRACE_S, in_step
 from cclmark.rank.context import RankContext
 from cclmark.rank.measure import hang, least_batch_s, measure_rounds, rounded_s, warm_up
@@ -27,45 +25,6 @@ from cclmark.rank.torch_loop import TorchLoop
 from cclmark.work.inject import RankFaults
 from cclmark.work.items import items_of
 from cclmark.work.sizes import format_size
-
-_LEAST_S = 1e-9  # the resolution of recorded times
-
-
-def figures_of(times: ObjectTimes) -> ObjectFigures:
-    """The medians over the rounds of the slowest rank, and the ratio from paired rounds.
-
-    ``pickling_s``: one rank pickles before another unpickles, so the times of the slowest rank in
-    each are added. Raises ValueError with fewer than two rounds.
-    """
-    objects, tensors = _slowest(times.objects_s), _slowest(times.tensors_s)
-    pickling = [
-        sent + received
-        for sent, received in zip(
-            _slowest(times.pickling_s), _slowest(times.unpickling_s), strict=True
-        )
-    ]
-    estimate = paired_ratio(
-        [[math.log(one / other) for one, other in zip(objects, tensors, strict=True)]]
-    )
-    object_ends = median_interval(objects) or (min(objects), max(objects))
-    tensor_ends = median_interval(tensors) or (min(tensors), max(tensors))
-    return ObjectFigures(
-        object_s=median(objects),
-        object_low_s=object_ends[0],
-        object_high_s=object_ends[1],
-        tensor_s=median(tensors),
-        tensor_low_s=tensor_ends[0],
-        tensor_high_s=tensor_ends[1],
-        ratio=estimate.ratio,
-        ratio_low=estimate.low,
-        ratio_high=estimate.high,
-        pickling_s=median(pickling),
-    )
-
-
-def _slowest(rows: Sequence[Sequence[float]]) -> list[float]:
-    return [max(*row, _LEAST_S) for row in rows]
-
 
 RunOnce = Callable[[], None]
 

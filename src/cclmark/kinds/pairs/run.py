@@ -346,7 +346,7 @@ class PairsRunner:
 
 
 def _followers(cases: CasesOfPairs, places: Iterable[int]) -> dict[int, list[int]]:
-    """The probe of each sweep with the places that follow it: see plan.pair_cases.probe_of."""
+    """The probe of each sweep with the places that follow it: see work.pair_cases.probe_of."""
     sweeps: dict[tuple[object, ...], list[int]] = {}
     for place in places:
         case = cases.of_two[place]

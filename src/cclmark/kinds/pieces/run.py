@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from cclmark import _engine as engine
-from cclmark.analysis.paired import paired_ratio
-from cclmark.analysis.statistics import median
 from cclmark.analysis.stopping import LEAST_BATCH_S, operations_per_batch, precision_of_rounds
-from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
-from cclmark.journal.schema import Samples, Settings, Verification
+from cclmark.analysis.summary import chosen_times, clock_of, combine
+from cclmark.journal.schema import Samples, Verification
+from cclmark.kinds.pieces.figures import row_of
 from cclmark.kinds.pieces.plan import GROUPED, Division, PieceCase, piece_counts
 from cclmark.kinds.pieces.result import PieceResult, PieceRow
 from cclmark.rank.all_or_none import GRACE_S, in_step
@@ -29,56 +27,8 @@ from cclmark.rank.measure import (
     warm_up,
 )
 from cclmark.rank.rank import Rank
-from cclmark.work.cases import Case
 from cclmark.work.inject import RankFaults
 from cclmark.work.items import items_of
-
-_LAUNCH_BOUND = 0.85  # a larger share of the time that passes until the last call has returned
-# Launches that a CUDA device keeps pending. Further ones wait for the device, so that the host's
-# time no longer shows whether launches or the device set the time.
-_LAUNCH_QUEUE = 1024
-
-
-def row_of(
-    case: Case,
-    samples: Samples,
-    of_one: Samples,
-    settings: Settings,
-    division: Division,
-    *,
-    launches: bool,
-) -> PieceRow:
-    """The row of a division. ``of_one``: the samples of one call in the same rounds.
-
-    ``launches``: whether calls launch work of a device, instead of working themselves.
-
-    Raises ValueError with fewer than two rounds.
-    """
-    summary = summarise(case, samples, settings)
-    # Both by the same clock: a library without device times in one form has none for the ratio.
-    clock = "host" if "host" in (summary.clock, clock_of(of_one, settings)) else "device"
-    times_s, ones_s = (
-        combine(chosen_times(each, clock), settings.across_ranks) for each in (samples, of_one)
-    )
-    estimate = paired_ratio(
-        [[math.log(time_s / one_s) for time_s, one_s in zip(times_s, ones_s, strict=True)]]
-    )
-    calls = 1 if division.form == GROUPED else division.pieces
-    pending = samples.operations_per_sample * calls
-    enqueued_s = median([max(row) for row in samples.enqueue_s])
-    elapsed_s = median([max(row) for row in samples.host_s])
-    return PieceRow(
-        division,
-        "ok",
-        samples=samples,
-        summary=summary,
-        ratio=estimate.ratio,
-        ratio_low=estimate.low,
-        ratio_high=estimate.high,
-        launch_bound=launches
-        and pending < _LAUNCH_QUEUE
-        and enqueued_s > _LAUNCH_BOUND * elapsed_s,
-    )
 
 
 @dataclass
