@@ -526,7 +526,7 @@ def test_slower_cases_come_first_and_are_red(drawn):
     page.evaluate("document.body.style.color = 'var(--bad)'")
     assert rows.first.evaluate(colour) == page.locator("body").evaluate(colour), red
     page.evaluate("document.body.style.color = ''")
-    assert page.locator("#ratios tr.slower").count() == 1
+    assert page.locator("#ratios td.bad").count() == 1
 
 
 def test_strings_of_a_journal_do_not_run(seen, tmp_path):

@@ -79,7 +79,7 @@ def test_most_of_the_possible_gain_is_proven_where_calls_cost_the_same(name):
 
 @pytest.mark.parametrize("name", ["planted", "peaks", "interaction"])
 def test_a_budget_costs_little_gain(name):
-    """A third more cells than one round of all candidates, half of what the search would use."""
+    """The search ends early, with half of the cells that it would use."""
     found = [judged(Table(name, seed), budget=2500) for seed in FEW]
     assert all(one.cells <= 2500 for one in found)
-    assert sum(one.gain for one in found) <= 0.75 * sum(one.possible for one in found)
+    assert sum(one.gain for one in found) <= 0.6 * sum(one.possible for one in found)
