@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as torch's users call it
 from torch import Tensor
 
-from cclmark import _engine as engine
+from cclmark._engine import Device, MissingError, RankGroup
 from cclmark.analysis.statistics import median
 from cclmark.base.errors import RefusedError
 from cclmark.rank.rank import Rank
@@ -101,7 +101,7 @@ def require_features(parallel: str) -> None:
         absent.append(_GROUPED_QUERIES)
     if absent:
         least = max(since for since, _ in absent)
-        raise engine.MissingError(
+        raise MissingError(
             f"train with --parallel {parallel} requires torch {least} or newer: this torch "
             f"{torch.__version__} has no {', no '.join(text for _, text in absent)}"
         )
@@ -160,7 +160,7 @@ def checksum(tensor: Tensor) -> int:
 
 
 def compare_replicas(
-    named: Iterable[tuple[str, Tensor | None]], rank_group: engine.RankGroup, ranks: int
+    named: Iterable[tuple[str, Tensor | None]], rank_group: RankGroup, ranks: int
 ) -> ReplicaCheck:
     """Compares the parameters of all ranks that hold them (None: this rank does not).
 
@@ -259,7 +259,7 @@ class TrainingRunner:
     """Measures trainings on one rank, in step with the same object on the others."""
 
     def __init__(
-        self, rank: Rank, device: torch.device, engine_device: engine.Device, backend: str
+        self, rank: Rank, device: torch.device, engine_device: Device, backend: str
     ) -> None:
         self._rank = rank
         self._device = device
@@ -440,7 +440,7 @@ def within_memory(
         cause = _exhausted(error)
         if not cause:
             raise
-    raise engine.MissingError(shortage(training, free_bytes, cause, on_host=on_host))
+    raise MissingError(shortage(training, free_bytes, cause, on_host=on_host))
 
 
 def _exhausted(error: BaseException | None) -> str:
