@@ -69,7 +69,7 @@ def run_here(
 def with_commands_here(
     started: Callable[..., Run], tag: str, directory: Path
 ) -> Callable[..., Run]:
-    """Runs here what needs no process of its own, and all else by ``started``."""
+    """Runs a command in this process if that is possible, otherwise by ``started``."""
 
     def run(*arguments, **options) -> Run:
         if _runs_here(arguments, options):
