@@ -82,4 +82,4 @@ def test_a_budget_costs_little_gain(name):
     """The search ends early, with half of the cells that it would use."""
     found = [judged(Table(name, seed), budget=2500) for seed in FEW]
     assert all(one.cells <= 2500 for one in found)
-    assert sum(one.gain for one in found) <= 0.6 * sum(one.possible for one in found)
+    assert sum(one.gain for one in found) <= 0.7 * sum(one.possible for one in found)
