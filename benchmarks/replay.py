@@ -9,9 +9,10 @@ network. For each mode, ``products`` (benchmarks/torch/profiled_products.py) or 
 benchmarks/torch/profiled_training.py, the program runs under ``cclmark profile``, and its step is
 replayed, ``--repeats`` times in turns. Printed are the communication and the step of the program,
 those of the replay, the times of its calls and the ratios; the last line of a mode has the medians
-over the repetitions. ``--output`` writes the same to a file. With ``--vary``, the program runs with
-the variable too, and the ratio of its steps stands beside that of the replay's. ``--cpu`` tries the
-script on the host, with gloo's traces and shm.
+over the repetitions. With ``--repeats``, the calls of each profile are also compared with those of
+the first one, rank by rank: the program against itself. ``--output`` writes the same to a file.
+With ``--vary``, the program runs with the variable too, and the ratio of its steps stands beside
+that of the replay's. ``--cpu`` tries the script on the host, with gloo's traces and shm.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from cclmark.kinds.registry import read_journal
+from cclmark.kinds.replay.program_step import step_of
 
 PROGRAMS = Path(__file__).resolve().parent / "torch"
 TRAINING, PRODUCTS = PROGRAMS / "profiled_training.py", PROGRAMS / "profiled_products.py"
@@ -176,6 +180,33 @@ def options_of(gaps: str) -> list[str]:
     return named.get(kind, ["--gaps", kind, "--compute", "none"])
 
 
+def calls_in(profile: Path) -> dict[tuple[str, int], list[float]]:
+    """The time of every call of every rank in a profile's step, by operation and size."""
+    step = step_of(read_journal(profile), profile.name).step
+    found: dict[tuple[str, int], list[float]] = {}
+    for calls in step.calls:
+        for call in calls:
+            own = step.operations[call.operation]
+            if call.time_s > 0 and not call.is_partial:
+                found.setdefault((own.operation, own.size_bytes), []).append(call.time_s)
+    return found
+
+
+def show_itself(given: argparse.Namespace, first: Path, later: Path) -> None:
+    """Shows the single calls of a later profile over those of the first, by operation."""
+    if first == later:
+        return
+    show(given, "    the program itself, over its first profile:")
+    earlier = calls_in(first)
+    for (name, size_bytes), times_s in calls_in(later).items():
+        before_s = earlier.get((name, size_bytes), [])
+        if len(before_s) == len(times_s):
+            ratios = [time_s / one_s for one_s, time_s in zip(before_s, times_s, strict=True)]
+            size = f"{size_bytes / 2**20:9.3f} MiB"
+            spread = f"of single calls {min(ratios):.3f} to {max(ratios):.3f}"
+            show(given, f"    {name:15} {size} {len(times_s):4} calls of all ranks: {spread}")
+
+
 def ms(time_s: float | None) -> str:
     return "-" if time_s is None else f"{time_s * 1e3:.3f}"
 
@@ -186,6 +217,7 @@ def measure(given: argparse.Namespace, mode: str, directory: Path) -> None:
     for number in range(given.repeats):
         profile = directory / f"{mode}-{number}-profile.jsonl"
         profiled(given, mode, profile, {})
+        show_itself(given, directory / f"{mode}-0-profile.jsonl", profile)
         program_step_s: float | None = None
         for gaps in given.gaps.split(","):
             if gaps == WITNESS:

@@ -549,6 +549,7 @@ class Attempt:
             self._listener.notice(text)
         start_ranks(request, coordinator, self._layout, processors)
         self._ranks.begin()
+        self._listener.launched()
         placement = coordinator.placement
         for text in (
             request.devices.notice,

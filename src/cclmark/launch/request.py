@@ -131,6 +131,11 @@ class Listener:
     def __init__(self, listener: Listener | None = None) -> None:
         self._next = listener
 
+    def launched(self) -> None:
+        """The processes of the ranks were created; they load their libraries now."""
+        if self._next is not None:
+            self._next.launched()
+
     def started(self, surroundings: Surroundings) -> None:
         """Every rank has started. Called before any result."""
         if self._next is not None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TextIO
@@ -30,7 +31,6 @@ from cclmark.base.errors import (
 from cclmark.base.printable import plain, plain_lines, printable
 from cclmark.base.signals import deferred
 from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
 from cclmark.document.report_kind import View
 from cclmark.document.text import clock_text, counted
 from cclmark.journal.item_results import Result
@@ -174,7 +174,7 @@ class Recorder(Listener):
         self,
         journal: JournalWriter,
         output: Output,
-        exporter: Exporter[Any],
+        exporter_for_run: Callable[[], Exporter[Any]],
         request: Request,
         began_s: float,
         resumed: Resumed | None = None,
@@ -183,14 +183,16 @@ class Recorder(Listener):
         explain: bool = False,
         earlier: Earlier | None = None,
     ) -> None:
-        """``explain``: explanations of the results follow. ``earlier``: trials that the measuring
-        of an adaptive run reports again.
+        """``exporter_for_run``: creates the exporter, once the ranks were launched: they load their
+        libraries while this process imports the modules of the format. ``explain``: explanations
+        of the results follow. ``earlier``: trials that the measuring of an adaptive run reports
+        again.
         """
         super().__init__()
         self._earlier = earlier
         self._explains = explain
         self._explanations: dict[int, Explanation] = {}
-        self._shows_later = explain and not exporter.explains_at_end
+        self._shows_later = False
         self._to_show: list[Result] = []
         self._repetition = repetition
         self._journal = journal
@@ -198,7 +200,7 @@ class Recorder(Listener):
         self._request = request
         self._resumed = resumed
         self._carried = resumed.in_plan() if resumed is not None else InPlan([], 1)
-        self._exporter = exporter
+        self._exporter_for_run = exporter_for_run
         self._began_s = began_s
         self._started_at = _now()
         self._notices: list[str] = []
@@ -210,6 +212,14 @@ class Recorder(Listener):
         self._reasons: dict[str, None] = {}
         cycles = request.settings.cycles
         self._progress = Progress(request.items, cycles, began_s, sys.stderr)
+
+    @cached_property
+    def _exporter(self) -> Exporter[Any]:
+        return self._exporter_for_run()
+
+    def launched(self) -> None:
+        """Creates the exporter."""
+        _ = self._exporter
 
     def started(self, surroundings: Surroundings) -> None:
         """Writes the header, and the results that another run has measured before."""
@@ -250,6 +260,7 @@ class Recorder(Listener):
         header.notices += news
         self._journal.write(header)
         self._introduced = True
+        self._shows_later = self._explains and not self._exporter.explains_at_end
         if self._resumed is not None:  # before anything is printed, which may fail
             for result in self._resumed.remainder.carried:
                 self._keep(result)
@@ -493,23 +504,25 @@ def record(
             return silent or Silent()
         if exporter_for is not None:
             return exporter_for(view)
+        from cclmark.document.exporters import exporter_of  # see Recorder
+
         return exporter_of(request.kind, flags.format, view)
 
     resumed = Resumed.read(resume, request) if resume is not None else None
     refuse_to_lose(output, [resume] if resume is not None else [])
     printed = Output(output)
-    terminal = printed.view
+    view = replace(view, paint=printed.view.paint, columns=printed.terminal_columns)
     try:
-        exporter = exporter_of_run(replace(view, paint=terminal.paint, columns=terminal.columns))
         if resumed is not None:
             if not resumed.remainder.pending:
-                code = _print_again(resumed, exporter, printed)
+                code = _print_again(resumed, exporter_of_run(view), printed)
                 return Recorded(code, Outcome(code))
             request = replace(request, pending=resumed.remainder.pending)
         place = journal or (flags and flags.journal) or new_journal(stem)
         is_within = silent is not None
         with recording(
-            place, printed, exporter, request, began_s, resumed, explain, within=is_within
+            *(place, printed, partial(exporter_of_run, view), request, began_s, resumed, explain),
+            within=is_within,
         ) as recorder:
             outcome = launch_items(request, recorder)
             if explain and outcome.exit_code == EXIT_OK:
@@ -525,7 +538,7 @@ def record(
 def recording(
     journal: Path,
     output: Output,
-    exporter: Exporter[Any],
+    exporter_for_run: Callable[[], Exporter[Any]],
     request: Request,
     began_s: float,
     resumed: Resumed | None = None,
@@ -545,7 +558,7 @@ def recording(
         if repetition is not None:
             repetition.journal = written.path
         recorder = Recorder(
-            *(written, output, exporter, request, began_s, resumed, repetition),
+            *(written, output, exporter_for_run, request, began_s, resumed, repetition),
             explain=explain,
             earlier=earlier,
         )

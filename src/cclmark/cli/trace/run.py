@@ -327,7 +327,7 @@ class Tracing:
         """Measures, traces, writes both files, prints the summary; returns the exit code."""
         output = Output(None)
         try:
-            with recording(files.journal, output, Silent(), self._request, began_s) as recorder:
+            with recording(files.journal, output, Silent, self._request, began_s) as recorder:
                 measured = _Measured(recorder)
                 outcome = run_attempt(self._request, measured)
                 if outcome.exit_code == EXIT_OK and measured.time_s is not None:

@@ -9,12 +9,10 @@ import msgspec
 
 from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.document.exporter import Exporter
-from cclmark.document.exporters import exporter_of
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import CaseResult
 from cclmark.kinds.collective.command import CollectiveOptions, MeasureOptions
-from cclmark.kinds.collective.document import PLACEMENTS, CaseView, table_of_cases, text_of_cases
 from cclmark.kinds.collective.kind import KIND
 from cclmark.kinds.collective.python_call import call_text
 from cclmark.kinds.pieces.kind import KIND as PIECES
@@ -175,6 +173,15 @@ def _reference_notes(*, are_asked: bool) -> ReferenceNotes:
 
 
 def _exporter(flags: CollectiveOptions, plan: Sweep, view: View) -> Exporter[CaseResult]:
+    # Imported while the ranks start, see Recorder.
+    from cclmark.document.exporters import exporter_of
+    from cclmark.kinds.collective.document import (
+        PLACEMENTS,
+        CaseView,
+        table_of_cases,
+        text_of_cases,
+    )
+
     if flags.format not in ("table", "markdown"):
         return exporter_of(KIND, flags.format, view)
     names = [name for name in PLACEMENTS if (name == "in-place") in plan.placements]

@@ -403,7 +403,9 @@ def record_search(
     with contextlib.closing(Output(None)) as printed:
         paint = ansi if printed.takes_colours else unpainted
         table = SearchTable(paint=paint)
-        with recording(journal, printed, table, request, began_s, earlier=earlier) as recorder:
+        with recording(
+            journal, printed, lambda: table, request, began_s, earlier=earlier
+        ) as recorder:
             known = () if earlier is None else earlier.results
             lines, outcome = search(Measuring(request, recorder, known), recorder)
             table.result = lines(paint, printed.terminal_columns)
