@@ -33,23 +33,16 @@ def findings_of(journal):
     return insights(NamedRun("run", journal, ReferenceNotes(shipped_references)))
 
 
-def _assigned(statement):
-    return getattr(getattr(statement, "target", None), "id", "")
-
-
 def test_the_list_has_every_rule_and_no_other():
     texts: set[str] = set()
     first: set[str] = set()
     for path in Path(cclmark.__file__).parent.parent.glob("cclmark*/**/*.py"):
-        tree = ast.parse(path.read_text())
-        if path.name == "finding_rules.py":
-            tree.body = [one for one in tree.body if "FINDINGS" not in _assigned(one)]
-        texts |= {
-            one.value
-            for one in ast.walk(tree)
-            if isinstance(one, ast.Constant) and isinstance(one.value, str)
-        }
-        for call in ast.walk(tree):
+        source = path.read_text()
+        listed = r'^    "[a-z-]+":' if path.name == "finding_rules.py" else r"^$"
+        texts |= {*re.findall('"([a-z-]+)"', re.sub(listed, "", source, flags=re.MULTILINE))}
+        if "Finding(" not in source:
+            continue
+        for call in ast.walk(ast.parse(source)):
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Finding":
                 first |= set(re.findall(r"'([a-z-]+)'", ast.unparse(call.args[0])))
     assert first <= set(FINDINGS)

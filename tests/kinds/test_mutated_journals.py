@@ -104,6 +104,7 @@ class Readers:
     def __init__(self, directory, monkeypatch):
         self.directory = directory
         self.err = StringIO()
+        self.already_read = set()
         monkeypatch.chdir(directory)
         monkeypatch.setenv("XDG_DATA_HOME", str(directory / "data"))
         # The command of the journal is planned, and not executed.
@@ -140,6 +141,9 @@ class Readers:
         except Exception:
             yield traceback.format_exc()
             return
+        if repr(journal) in self.already_read:  # whatever the damage of a line is, it is left out
+            return
+        self.already_read.add(repr(journal))
         for words in self.commands(path, original, journal):
             if wrong := self.run(*words):
                 yield wrong
