@@ -13,9 +13,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cclmark.work.libraries import shipped
+import pytest
 
-RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+from cclmark.work.libraries import shipped
+from places import REPOSITORY
+
+RESULTS = REPOSITORY / "benchmarks" / "results"
+JOURNALS = sorted(RESULTS.rglob("*.jsonl"))
+# Of equal runs, which have one name or are counted, the first one is enough.
+_FIRST = {re.sub("-[0-9]$", "", file.stem): file for file in reversed(JOURNALS)}
+each_journal = pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(
+            file,
+            id=file.stem,
+            marks=[] if file in _FIRST.values() else pytest.mark.exhaustive,
+        )
+        for file in JOURNALS
+    ],
+)
 HOSTS = "hosts"
 _TITLE = re.compile(r"cclmark \S+  \d+ (?:rank|device|process)")
 _LABEL = re.compile(r"  ([a-z]+) +(\S.*)")

@@ -25,6 +25,7 @@ from cclmark_importers.importers import IMPORTERS, import_text
 from cclmark_importers.run import Given
 from examples import examples
 from foreign_texts import LACKING, ORIGIN
+from measured_results import each_journal
 from patience import scaled
 from places import TESTS
 
@@ -169,14 +170,7 @@ def test_tables_of_several_numbers_of_ranks_come_back(one, other, told):
     ]
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        # Of a series of equal runs the first one is enough.
-        pytest.param(file, marks=pytest.mark.exhaustive if re.search("-[2-9]$", file.stem) else [])
-        for file in sorted((TESTS.parent / "benchmarks" / "results").rglob("*.jsonl"))
-    ],
-)
+@each_journal
 def test_json_of_ours_is_the_journal_again(file):
     journal = read_journal(file)
     assert read("".join(replayed(journal, "json")).encode()) == journal

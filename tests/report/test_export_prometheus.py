@@ -17,15 +17,13 @@ from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import METRICS, prometheus, replaced_runs
 from examples import examples
+from measured_results import each_journal
 from places import TESTS
 
 openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser")
 text_format = pytest.importorskip("prometheus_client.parser")
 
-FILES = [
-    TESTS / "golden" / "sample.jsonl",
-    *sorted((TESTS.parent / "benchmarks" / "results").rglob("*.jsonl")),
-]
+SAMPLE = TESTS / "golden" / "sample.jsonl"
 
 
 def parsed(text):
@@ -45,18 +43,7 @@ def parsed(text):
     return both[0]
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        pytest.param(
-            file,
-            id=file.name,
-            # Of a series of equal runs the first one is enough.
-            marks=pytest.mark.exhaustive if re.search("-[2-9]$", file.stem) else [],
-        )
-        for file in FILES
-    ],
-)
+@each_journal
 def test_both_parsers_read_it(file):
     journal = read_journal(file)
     found = parsed(prometheus([journal]))
@@ -89,7 +76,7 @@ def test_trials_of_an_experiment():
 
 
 def test_the_newest_result_stands_for_its_series():
-    old, new = read_journal(FILES[0]), read_journal(FILES[0])
+    old, new = read_journal(SAMPLE), read_journal(SAMPLE)
     new.header.started_at = "2026-11-06T00:00:00+00:00"
     new.results[0].summary.time_s = 1.5
     for order in ([old, new], [new, old]):
@@ -105,7 +92,7 @@ def test_the_newest_result_stands_for_its_series():
 
 def later(*results):
     """A newer run of the same host with these results."""
-    journal = read_journal(FILES[0])
+    journal = read_journal(SAMPLE)
     journal.header.started_at = "2026-11-06T00:00:00+00:00"
     journal.results = list(results)
     return journal
@@ -113,7 +100,7 @@ def later(*results):
 
 def of_first_case(journals):
     """The metrics of the case of the first result, by name."""
-    case = read_journal(FILES[0]).results[0].case
+    case = read_journal(SAMPLE).results[0].case
     wanted = {"size_bytes": str(case.size_bytes), "placement": case.placement, "ccl": case.ccl}
     wanted["operation"], wanted["dtype"] = case.operation, case.dtype
     return {
@@ -124,7 +111,7 @@ def of_first_case(journals):
 
 
 def test_a_wrong_cycle_is_not_made_good_by_the_next():
-    first = read_journal(FILES[0]).results[0]
+    first = read_journal(SAMPLE).results[0]
     bad = msgspec.structs.replace(first, status="wrong", verification=Verification(7))
     good = msgspec.structs.replace(first, cycle=1)
     for cycles in ((bad, good), (good, bad)):
@@ -132,27 +119,27 @@ def test_a_wrong_cycle_is_not_made_good_by_the_next():
         assert found["cclmark_case_ok"] == 0
         assert found["cclmark_wrong_elements"] == 7
     # A newer run where all is well does make it good.
-    old = read_journal(FILES[0])
+    old = read_journal(SAMPLE)
     old.results = [bad]
     assert of_first_case([old, later(good)])["cclmark_case_ok"] == 1
 
 
 def test_nothing_of_an_older_run_stays_beside_a_newer_one():
-    first = read_journal(FILES[0]).results[0]
-    assert "cclmark_time_p95_seconds" in of_first_case([read_journal(FILES[0])])
+    first = read_journal(SAMPLE).results[0]
+    assert "cclmark_time_p95_seconds" in of_first_case([read_journal(SAMPLE)])
     hung = msgspec.structs.replace(first, status="timeout", summary=None, verification=None)
-    found = of_first_case([read_journal(FILES[0]), later(hung)])
+    found = of_first_case([read_journal(SAMPLE), later(hung)])
     assert found == {"cclmark_case_ok": 0}
     once = msgspec.structs.replace(first.summary, samples=1)
     single = msgspec.structs.replace(first, summary=once)
-    found = of_first_case([read_journal(FILES[0]), later(single)])
+    found = of_first_case([read_journal(SAMPLE), later(single)])
     assert found["cclmark_case_samples"] == 1
     assert "cclmark_time_p95_seconds" not in found
 
 
 def test_an_older_run_of_which_figures_are_left_out_is_named():
-    old, new = read_journal(FILES[0]), later(*read_journal(FILES[0]).results[:2])
-    kept = later(*read_journal(FILES[0]).results)
+    old, new = read_journal(SAMPLE), later(*read_journal(SAMPLE).results[:2])
+    kept = later(*read_journal(SAMPLE).results)
     kept.header.machine.hostname = "elsewhere"
     # Two cases and the figures of the run as a whole.
     (text,) = replaced_runs([("new", new), ("old", old), ("kept", kept)])
@@ -161,9 +148,9 @@ def test_an_older_run_of_which_figures_are_left_out_is_named():
 
 
 def test_runs_of_another_method_stand_beside_each_other():
-    old, new = read_journal(FILES[0]), later(*read_journal(FILES[0]).results)
+    old, new = read_journal(SAMPLE), later(*read_journal(SAMPLE).results)
     new.header.settings = msgspec.structs.replace(new.header.settings, timing="blocking")
-    other = later(*read_journal(FILES[0]).results)
+    other = later(*read_journal(SAMPLE).results)
     other.header.settings = msgspec.structs.replace(other.header.settings, across_ranks="min")
     times = [
         sum(name == "cclmark_time_seconds" for name, _ in parsed(prometheus(runs)))
@@ -173,7 +160,7 @@ def test_runs_of_another_method_stand_beside_each_other():
 
 
 def test_a_check_that_is_not_supported_says_nothing():
-    journal = read_journal(FILES[0])
+    journal = read_journal(SAMPLE)
     journal.results = []
     for index, status in enumerate(("ok", "failed", "unsupported")):
         journal.results.append(CheckResult(index, Check(f"c{index}", "nccl"), status))
@@ -184,7 +171,7 @@ def test_a_check_that_is_not_supported_says_nothing():
 @settings(max_examples=examples(150), deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_no_name_breaks_the_text(host, device):
-    journal = read_journal(FILES[0])
+    journal = read_journal(SAMPLE)
     journal.header.machine.hostname = host
     journal.header.devices = [msgspec.structs.replace(journal.header.devices[0], name=device)]
     journal.header = printable(journal.header)
