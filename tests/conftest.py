@@ -40,6 +40,7 @@ from commands import (
 )
 from fake_libraries import fake_library
 from forked_background import backgrounds
+from in_process import run_here, runs_here
 from patience import scaled
 from serving import Served
 
@@ -52,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--all",
         action="store_true",
         help="all products of phases, ranks and signals, all examples of properties, "
-        "and a process that is started, not forked, for every command",
+        "and a process that is started, not forked, for every command that starts ranks",
     )
 
 
@@ -203,11 +204,15 @@ def cclmark(
 ) -> Callable[..., Run]:
     """Runs the program in a new directory: ``cclmark("all_reduce", "-e", "64", code=0)``.
 
-    Tests with the mark ``started`` are about how it starts or ends: they never take a fork.
+    Commands that start no rank run in this process. Tests with the mark ``started`` are about how
+    it starts or ends: they never take a fork.
     """
-    taken = None if request.node.get_closest_marker("started") else source
+    started = request.node.get_closest_marker("started")
+    taken = None if started else source
 
     def run(*arguments, **options) -> Run:
+        if not started and runs_here(arguments, options):
+            return run_here(tag, tmp_path, *arguments, **options)
         return launch(tag, tmp_path, *arguments, source=taken, **options)
 
     return run
