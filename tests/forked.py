@@ -209,9 +209,10 @@ def import_all(modules: Sequence[str]) -> None:
                 importlib.import_module(found.name)
     for name in (*modules, "pynvml"):  # runs with simulated devices import NVML's binding
         importlib.import_module(name)
-    from cclmark.work.libraries import shipped
+    from cclmark.work.libraries import listed_settings, shipped
 
-    shipped()  # read from their files once
+    for library in shipped().values():  # read from their files once
+        listed_settings(library)
 
 
 def serve(connection: socket.socket) -> list[str] | None:

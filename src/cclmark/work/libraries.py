@@ -46,17 +46,16 @@ def shipped() -> dict[str, Library]:
 
 
 @cache
-def _shipped_settings() -> dict[str, list[LibrarySetting]]:
-    """The settings in the shipped files, by the name of the library."""
-    found = [
-        parse_library(path.read_bytes(), path.name) for path in shipped_toml_files("libraries")
-    ]
-    return {library.name: library.settings for library in found}
+def _shipped_settings(name: str) -> list[LibrarySetting]:
+    """The settings in the shipped file of a library."""
+    stem = name.replace(":", "-")
+    (path,) = (path for path in shipped_toml_files("libraries") if path.stem == stem)
+    return parse_library(path.read_bytes(), path.name).settings
 
 
 def listed_settings(library: Library) -> list[LibrarySetting]:
     """The settings in the file of a library, in their order."""
-    return library.settings if library.name in _added else _shipped_settings()[library.name]
+    return library.settings if library.name in _added else _shipped_settings(library.name)
 
 
 def all_libraries() -> dict[str, Library]:
