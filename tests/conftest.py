@@ -138,9 +138,16 @@ def pytest_collection_modifyitems(
         _assert_groups(items)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Modules whose tests are all left out are not imported."""
+    left_out = "not program" in config.getoption("-m") and _runs_the_program(collection_path)
+    return True if left_out else None
+
+
 def _runs_the_program(path: Path) -> bool:
-    room = path.relative_to(Path(__file__).parent).parts[0]
-    return room in ("launchers", "multirank", "browser", "cli") or path.stem.endswith("_command")
+    rooms = path.relative_to(Path(__file__).parent).parts[:1]
+    is_one = {"launchers", "multirank", "browser", "cli"}.intersection(rooms)
+    return bool(is_one) or path.stem.endswith("_command")
 
 
 def _assert_groups(items: Sequence[pytest.Item]) -> None:
