@@ -1,7 +1,5 @@
 """Commands of the installed program: run to their end, or in the background."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

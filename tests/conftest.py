@@ -4,8 +4,6 @@ Every process that a test starts inherits a tag in its environment. So whatever 
 found, and nobody else's processes are touched.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

@@ -1,7 +1,5 @@
 """Simulated responses of environments, whose truth is known, and the noise of measuring them."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import dataclass

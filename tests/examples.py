@@ -1,7 +1,5 @@
 """The number of examples of properties."""
 
-from __future__ import annotations
-
 _share = 1
 
 

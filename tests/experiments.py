@@ -1,7 +1,5 @@
 """Journals of trials, of which variants are compared with the default."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """Copies of the package to which a page of docs/extend is applied."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

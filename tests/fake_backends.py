@@ -1,7 +1,5 @@
 """Fake backends of torch.distributed, where a run finds them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _FAKES = Path(__file__).parent / "fakes"

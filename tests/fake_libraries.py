@@ -1,7 +1,5 @@
 """Where the fake vendor libraries of these tests are."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

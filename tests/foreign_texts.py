@@ -6,8 +6,6 @@ has changed texts, with what their journals have other, or the message that refu
 tests/foreign_texts.py`` writes all again, for review.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from difflib import SequenceMatcher

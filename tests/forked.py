@@ -6,8 +6,6 @@ environment, directory, standard streams and exit code; its ranks are forked as 
 itself reads at its start have no effect on a fork: ``Source.suits`` refuses such environments.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import gc

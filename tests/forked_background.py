@@ -4,8 +4,6 @@ A run of three ranks takes nearly a second of processor time to import the progr
 fork has the environment of its source in /proc, so its ranks are found by their parent and session.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -9,8 +9,6 @@ from a copy of it that is made before it begins. ``CLONE_PARENT`` makes them its
 it waits for them and they end with it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Stored texts of what tests compose. UPDATE_GOLDEN=1 rewrites them: read the diff."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence

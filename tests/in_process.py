@@ -4,8 +4,6 @@ Everything between the arguments and the exit code is that of the program. Only 
 signals stay those of the tests.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Events of traces of torch.profiler, and traces of them, with the fields that torch writes."""
 
-from __future__ import annotations
-
 import json
 
 

@@ -4,8 +4,6 @@ Only files whose text contains the head of a run count: journals and tables, not
 the programs of benchmarks/ derive from them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

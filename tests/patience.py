@@ -1,7 +1,5 @@
 """How long tests wait at most."""
 
-from __future__ import annotations
-
 import os
 
 # On a machine that is busy with other things, as with tests beside this one, everything takes

@@ -1,7 +1,5 @@
 """Ranks as threads of this process, which ask the engine for its plans without running them."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Sequence

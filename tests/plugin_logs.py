@@ -1,7 +1,5 @@
 """Logs of the NCCL plug-in as it writes them, see engine/plugin/event_log.hpp."""
 
-from __future__ import annotations
-
 import struct
 
 HEADER_BYTES, RECORD_BYTES = 4096, 128

@@ -1,7 +1,5 @@
 """Ports that are free, and unlikely to be taken before a test uses them."""
 
-from __future__ import annotations
-
 import random
 import socket
 from contextlib import ExitStack

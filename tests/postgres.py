@@ -1,7 +1,5 @@
 """A PostgreSQL server of its own, from the programs that are installed, gone without a trace."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,7 +1,5 @@
 """Reports of journals as tests need them: without a name, and without references unless given."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from pathlib import Path

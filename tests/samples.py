@@ -1,7 +1,5 @@
 """Values that several tests begin from."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """``cclmark serve`` as tests run it."""
 
-from __future__ import annotations
-
 import http.client
 import re
 import signal

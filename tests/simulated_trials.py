@@ -1,7 +1,5 @@
 """Trials whose times a function gives, see cclmark.kinds.experiment.measured_trials.Measuring."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 

@@ -5,8 +5,6 @@ over, a reduction adds two bags. Data of other ranks are read as they were at th
 so that a plan whose stages depend on each other gives wrong data here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby

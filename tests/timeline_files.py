@@ -1,7 +1,5 @@
 """Timelines read back from their files."""
 
-from __future__ import annotations
-
 import json
 
 

@@ -1,7 +1,5 @@
 """Verdicts on a suite."""
 
-from __future__ import annotations
-
 from cclmark.suites.checks import CommandVerdict, Judgement, SuiteVerdict, Verdict
 
 

@@ -1,7 +1,5 @@
 """What differs between hosts is told before anything is measured."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

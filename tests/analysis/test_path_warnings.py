@@ -1,7 +1,5 @@
 """Warnings about paths that are worse than the connections between devices."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Steps of trainings and of profiled programs in the same columns, from traces with known sums."""
 
-from __future__ import annotations
-
 import dataclasses
 from io import BytesIO
 

@@ -1,7 +1,5 @@
 """docs/extend/add-a-format.md, applied to a copy of the package."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

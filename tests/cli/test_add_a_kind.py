@@ -1,7 +1,5 @@
 """docs/extend/add-a-kind.md, applied to a copy of the package: the new kind works everywhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What makes no sense or is not there: one message, the right exit code, nothing half-written."""
 
-from __future__ import annotations
-
 import os
 import struct
 from functools import partial

@@ -1,7 +1,5 @@
 """Ranks that are bound with ``--bind``: what the kernel says of them is what the journal says."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

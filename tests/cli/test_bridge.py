@@ -1,7 +1,5 @@
 """Islands of ranks with libraries of their own, on hosts and on fake devices."""
 
-from __future__ import annotations
-
 import re
 import signal
 

@@ -1,7 +1,5 @@
 """A library that only a user's file describes: the example of docs/extend/add-a-ccl.md."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Plug-ins of others beside cclmark's own: a fake NCCL loads cclmark's, which loads a fake one."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

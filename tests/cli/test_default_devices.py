@@ -1,7 +1,5 @@
 """The devices of a command that names none: accelerators of every runtime, or the host, said."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

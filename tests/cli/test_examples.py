@@ -1,7 +1,5 @@
 """The examples of the help: the page has them, and those for the host run."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import runpy

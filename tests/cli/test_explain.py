@@ -1,7 +1,5 @@
 """``--explain`` and ``cclmark plugin``: a fake NCCL loads the plug-in as NCCL does."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """Paths of ``--explain``: fakes log their connections as NCCL and FlagCX do."""
 
-from __future__ import annotations
-
 from cclmark.explain.paths import FLAGCX_CLUSTERS, FLAGCX_SINGLE, Route
 from cclmark.journal.schema import Ring, Tree
 from cclmark.kinds.registry import read_journal

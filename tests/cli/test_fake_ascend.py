@@ -1,7 +1,5 @@
 """The way through the ACL runtime and HCCL, on fake libraries that compute in host memory."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

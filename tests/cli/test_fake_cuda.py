@@ -1,7 +1,5 @@
 """The way through CUDA and NCCL, on fake libraries that compute in host memory."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

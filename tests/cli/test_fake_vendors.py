@@ -1,7 +1,5 @@
 """Vendors' libraries and runtimes, through fakes that move real data."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The way through FlagCX, on a fake that moves data."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A forked program is one that was started: what other tests of commands stand on."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """Cases that hang: given up with a report, and fresh ranks go on; by the drill on host devices."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

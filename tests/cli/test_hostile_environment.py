@@ -2,8 +2,6 @@
 as it is, or betrayed, and none of it ends a run.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

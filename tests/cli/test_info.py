@@ -1,7 +1,5 @@
 """``cclmark info``, the help and the version: quick answers that need no devices."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

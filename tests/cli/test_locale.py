@@ -1,7 +1,5 @@
 """Files are UTF-8 wherever they are written, also where the locale knows other characters."""
 
-from __future__ import annotations
-
 import pytest
 
 from places import REPOSITORY

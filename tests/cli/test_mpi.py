@@ -4,8 +4,6 @@
 its own; without them these tests are skipped.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """The Python API in a notebook: a real kernel, with an event loop, executes the cells."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

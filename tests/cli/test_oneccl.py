@@ -3,8 +3,6 @@
 `make build/oneccl/lib/libccl.so.2` installs it; without it these tests are skipped.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from cclmark.work.operations import COLLECTIVES

@@ -1,7 +1,5 @@
 """``-O`` to named pipes: opened once, and no wait that a signal does not end."""
 
-from __future__ import annotations
-
 import array
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """The Python API: runs as values, and the examples of its page."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

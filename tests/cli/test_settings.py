@@ -1,7 +1,5 @@
 """``cclmark settings``: what can be set in a library, and what is in effect."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

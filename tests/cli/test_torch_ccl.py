@@ -1,7 +1,5 @@
 """torch.distributed as a library of the measuring commands: ``--ccl torch:BACKEND``."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """Tuner tables: a fake NCCL loads the plug-in and obeys its tuner, as NCCL does."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from dataclasses import replace

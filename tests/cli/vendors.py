@@ -1,7 +1,5 @@
 """Fake libraries of vendors and the devices that they work on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every block in every renderer, and the fields of results in every table."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Findings as data: ids, evidence, gains and commands, the same in JSON, on pages and in Python."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

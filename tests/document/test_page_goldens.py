@@ -1,7 +1,5 @@
 """Charts and pages against stored outlines that contain every text and figure."""
 
-from __future__ import annotations
-
 import dataclasses
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Journals and documents in a page: read back unchanged, by every command, or refused."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Words on the steps of programs."""
 
-from __future__ import annotations
-
 from cclmark.analysis.steps import StepFigures, StepRun
 from cclmark.document.step_words import notes_of_steps
 from cclmark.kinds.pairs.document import FIELDS

@@ -1,7 +1,5 @@
 """Texts of results and verdicts against stored ones, below the head that all tables have."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

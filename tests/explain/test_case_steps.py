@@ -1,7 +1,5 @@
 """The steps of a traced case: rings by channel, algorithms without steps, and what is printed."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import msgspec

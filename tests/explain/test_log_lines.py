@@ -4,8 +4,6 @@
 their stacks, with what is read of them. UPDATE_GOLDEN=1 writes the latter again, for review.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

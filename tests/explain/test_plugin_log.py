@@ -1,7 +1,5 @@
 """Logs of the NCCL plug-in: reading them cut off, damaged and whole."""
 
-from __future__ import annotations
-
 import errno
 import os
 import struct

@@ -1,7 +1,5 @@
 """Steps of rings, trees and recursive doubling give what the operation is defined as."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

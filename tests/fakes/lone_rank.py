@@ -5,8 +5,6 @@ ORDER its arguments after the size, such as ``5,stream``. It stands in for the l
 was found as JSON.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import math

@@ -1,7 +1,5 @@
 """What holds for every text: ours come back as they were, and none makes an importer fall."""
 
-from __future__ import annotations
-
 import re
 import time
 from random import Random

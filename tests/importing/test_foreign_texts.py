@@ -1,7 +1,5 @@
 """Texts of other tools: every figure at its place with the tool's definition, or refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """``cclmark import``: other tools' results on the way through the program."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 Real ones of gloo, and such with the fields that torch and NCCL's plug-in write; whole and damaged.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from contextlib import suppress

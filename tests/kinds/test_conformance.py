@@ -1,7 +1,5 @@
 """What holds for every kind of work: a new one is tested here without another line."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """A journal of every kind with one value changed: every command reads it, or refuses it."""
 
-from __future__ import annotations
-
 import json
 import random
 import traceback

@@ -1,7 +1,5 @@
 """Which library goes with host devices of several hosts, by what started the processes."""
 
-from __future__ import annotations
-
 import importlib.util
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Who started this process, from what real launchers set (tests/launchers/environments.json)."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The command of a rank's process, and what it does before the rank's modules are imported."""
 
-from __future__ import annotations
-
 import sys
 import threading
 

@@ -1,7 +1,5 @@
 """RAS is asked as NCCL's own client asks it, and may answer anything."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

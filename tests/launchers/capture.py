@@ -5,8 +5,6 @@
 takes all of it anew. Paths are left out; numbers of processes and ports are those of that time.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -4,8 +4,6 @@ They are left out with the reason where this machine cannot have them. With
 CCLMARK_REQUIRE_LAUNCHERS in the environment, as where every change is checked, that is a failure.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

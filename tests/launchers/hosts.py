@@ -6,8 +6,6 @@ its first process ends when the test session does, however that ends, and the ke
 process of the host and takes the cable away.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -3,8 +3,6 @@
 Its nodes are hosts of their own, or two daemons of this machine.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`environments.json` is what the launchers on this machine tell their processes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from ctypes.util import find_library

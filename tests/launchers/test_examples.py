@@ -1,7 +1,5 @@
 """What stands in `examples/` measures: under real launchers, and as pods would be started."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

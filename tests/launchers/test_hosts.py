@@ -1,7 +1,5 @@
 """The two hosts are what they claim to be."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

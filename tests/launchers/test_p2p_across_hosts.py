@@ -1,7 +1,5 @@
 """Transfers between devices on two hosts: copies within each, messages of an MPI between them."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

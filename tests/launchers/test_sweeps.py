@@ -1,7 +1,5 @@
 """cclmark under real launchers: the same run as without one, whoever started its processes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Runs that a ``sitecustomize.py`` patches, and processes below a launcher, are forked as well."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

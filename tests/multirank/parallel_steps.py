@@ -8,8 +8,6 @@ model and type, the estimated memory and the largest memory of the tensors of a 
 ``communication``: by parallelism and model, how often a step calls what.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

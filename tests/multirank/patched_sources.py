@@ -1,7 +1,5 @@
 """Forks of the program in which a ``sitecustomize.py`` patches it, and that a launcher has."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Processes that know their number and how many they are, as in pods."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

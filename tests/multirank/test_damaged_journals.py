@@ -1,7 +1,5 @@
 """Journals cut short or damaged at any place: read as far as they are sound, nothing made up."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -3,8 +3,6 @@
 Bounds on time are wide: they tell an end from a hang, not fast from slow.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

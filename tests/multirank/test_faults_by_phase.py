@@ -4,8 +4,6 @@ Where a phase is too short to be hit, the rank is held in it; where it can be lo
 rank is in the engine's hands. Bounds on time tell an end from a hang, not fast from slow.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 

@@ -1,7 +1,5 @@
 """Processes that a launcher started find each other, and nobody else: real processes, as pods."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import time

@@ -3,8 +3,6 @@
 What was written is kept and readable, the message says what to do, and the ranks are gone.
 """
 
-from __future__ import annotations
-
 import resource
 import subprocess
 

@@ -1,7 +1,5 @@
 """A user's library under a launcher: every process reads its file, every rank calls it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Steps of ``cclmark train`` on two ranks: losses, memory and communication."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What started cclmark dies: a shell, its terminal, or the program that a launcher left behind."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """The control plane in one process: only who has the run's secrets is heard; the run goes on."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import socket

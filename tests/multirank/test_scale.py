@@ -1,7 +1,5 @@
 """The first process of a run with 64 others, which are lightweight: their connections are real."""
 
-from __future__ import annotations
-
 import resource
 import sys
 import time

@@ -1,7 +1,5 @@
 """Signals that arrive at a bad moment, and standard streams that are closed or full."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Ranks that hang are asked where they are: real processes, in real calls."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

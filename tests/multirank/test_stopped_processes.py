@@ -1,7 +1,5 @@
 """A process of a run, none of its ranks, stands still: as by SIGSTOP or a debugger."""
 
-from __future__ import annotations
-
 import signal
 import time
 

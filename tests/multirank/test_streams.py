@@ -4,8 +4,6 @@ The first half comes from strangers. The other has the run's secret, but is_prim
 processes for which others have spoken: it is refused word by word, so that all can be counted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import re

@@ -1,7 +1,5 @@
 """Output to a terminal that nobody reads."""
 
-from __future__ import annotations
-
 import os
 import pty
 import select

@@ -1,7 +1,5 @@
 """Ranks that a launcher started with different variables of the built-in libraries."""
 
-from __future__ import annotations
-
 import pytest
 from pods import SWEEP
 

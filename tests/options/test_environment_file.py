@@ -1,7 +1,5 @@
 """Files of variables: shells read from them what was written."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -9,8 +9,6 @@ With --late, a rank sleeps 200 ms within one of its steps. With --hold, each ran
 after its steps and waits until FILE exists.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import os

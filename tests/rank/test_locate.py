@@ -1,7 +1,5 @@
 """Where libraries of Python packages are looked for, and which file is behind a loaded name."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

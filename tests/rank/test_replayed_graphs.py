@@ -1,7 +1,5 @@
 """The graphs from which the device's time of a case is replayed."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import msgspec

@@ -1,7 +1,5 @@
 """What ranks do together or not at all, where some of them are on another host."""
 
-from __future__ import annotations
-
 import os
 import time
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Prometheus' text, read back by Prometheus' own parsers."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

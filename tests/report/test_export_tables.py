@@ -1,7 +1,5 @@
 """Flat tables: every case and every raw sample, typed, as CSV and as Parquet."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

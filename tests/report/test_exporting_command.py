@@ -1,7 +1,5 @@
 """``cclmark export``: to files that are whole or not there, and to pipes."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

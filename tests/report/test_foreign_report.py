@@ -1,7 +1,5 @@
 """One report of a file of each tool that can be imported."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

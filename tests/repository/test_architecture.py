@@ -1,7 +1,5 @@
 """The packages import each other as the page on the architecture says, and never in a circle."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

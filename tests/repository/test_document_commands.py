@@ -1,7 +1,5 @@
 """The program accepts every command line of the documents, and every link leads somewhere."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Documents mark values of the program, within a line: ``<!-- value MODULE:NAME --
 After a change, UPDATE_DOCUMENTS=1 .venv/bin/pytest FILE writes them anew.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import io

@@ -1,7 +1,5 @@
 """The table of operations: it is the engine's, and nothing else knows their names."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

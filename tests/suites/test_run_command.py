@@ -1,7 +1,5 @@
 """``cclmark run``: suites of the installed program on host devices."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

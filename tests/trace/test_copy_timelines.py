@@ -1,7 +1,5 @@
 """Timelines of copies: clocks of devices, batches, overlap, gaps, both ends of a flow."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

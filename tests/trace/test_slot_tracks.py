@@ -1,7 +1,5 @@
 """Slots: damaged events, arrows from publications to readings, waits, skew, enqueued work."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

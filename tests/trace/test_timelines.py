@@ -1,7 +1,5 @@
 """Timelines: clocks, events of a log, damaged parts, and both formats."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -1,7 +1,5 @@
 """``cclmark trace``: timelines of real ranks, on the host and on fakes."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """``cclmark trace p2p``: timelines of copies, on host devices and on the fake CUDA runtime."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """``cclmark trace``: what shm and bridge do with slots, and what ranks wait for there."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """``cclmark trace --steps``: rings and trees of fakes, messages, the engine's plans, MPI."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 

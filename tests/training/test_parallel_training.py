@@ -1,7 +1,5 @@
 """Models, parallelisms and comparisons of replicas of ``cclmark train`` in one process."""
 
-from __future__ import annotations
-
 import pytest
 
 from cclmark.work.models import MODELS

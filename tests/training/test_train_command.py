@@ -1,7 +1,5 @@
 """``cclmark train`` on the host: measured, checked, compared, refused, and interrupted."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

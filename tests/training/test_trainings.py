@@ -1,7 +1,5 @@
 """Trainings: shapes, memory, figures, losses side by side. Nothing here needs torch."""
 
-from __future__ import annotations
-
 import itertools
 
 import msgspec

@@ -1,7 +1,5 @@
 """Files that describe libraries: those of cclmark, and what is said of a user's that is wrong."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The settings of libraries: their files, and which values are possible."""
 
-from __future__ import annotations
-
 import os
 
 import msgspec

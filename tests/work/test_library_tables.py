@@ -3,8 +3,6 @@
 After a change, UPDATE_DOCUMENTS=1 .venv/bin/pytest tests/work/test_library_tables.py writes them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The plans that the engine exports give what the operations are defined as."""
 
-from __future__ import annotations
-
 from collections import Counter
 from math import gcd
 

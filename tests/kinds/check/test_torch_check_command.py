@@ -1,7 +1,5 @@
 """``cclmark torch check`` with torch's own gloo, and with a backend that has known faults."""
 
-from __future__ import annotations
-
 import csv
 import signal
 

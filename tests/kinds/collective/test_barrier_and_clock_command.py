@@ -1,7 +1,5 @@
 """``--barrier library`` and ``--clock``: as programs measure that call a library themselves."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """``--memory``: what allocates the buffers, in the run, its journal, head and comparisons."""
 
-from __future__ import annotations
-
 import pytest
 
 from cclmark.journal.method import unusual_method

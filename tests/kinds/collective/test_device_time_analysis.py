@@ -1,7 +1,5 @@
 """Which cases are launch-bound, and which of their figures is judged."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """--timing auto: the device's time of cases whose time is determined by launches."""
 
-from __future__ import annotations
-
 import pytest
 
 from cclmark.document.text import format_time_us

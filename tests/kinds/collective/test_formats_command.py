@@ -1,7 +1,5 @@
 """The formats, as a reader of each sees them."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """``--like``: the sizes and the method of another program, as defaults."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

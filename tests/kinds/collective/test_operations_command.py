@@ -1,7 +1,5 @@
 """Every operation on host devices: what the journal holds is complete and agrees with itself."""
 
-from __future__ import annotations
-
 import statistics
 
 import pytest

@@ -1,7 +1,5 @@
 """Every format against a stored text, and what holds of formats for any results."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """The smallest value that keeps a share of the bandwidth, and ``cclmark experiment --bisect``."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

@@ -1,7 +1,5 @@
 """Options of communicators, given to the fake NCCL, which declares their structure by itself."""
 
-from __future__ import annotations
-
 import pytest
 
 from cclmark.kinds.experiment.plan import SEARCH

@@ -1,7 +1,5 @@
 """Options of a communicator: ``--config``, ``--vary config.NAME``, and their checks."""
 
-from __future__ import annotations
-
 import contextlib
 
 import click

@@ -1,7 +1,5 @@
 """``cclmark experiment``: variants next to the default, on the host and on fakes."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

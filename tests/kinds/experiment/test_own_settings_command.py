@@ -1,7 +1,5 @@
 """Variables of the built-in libraries shm and bridge: their effect, and values that are wrong."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """``cclmark memory`` on the host, and on a fake NCCL whose memory is known to the byte."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

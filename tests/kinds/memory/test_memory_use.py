@@ -1,7 +1,5 @@
 """What is taken of memory, what explains it, and how ranks that are alike become one."""
 
-from __future__ import annotations
-
 import csv
 
 import msgspec

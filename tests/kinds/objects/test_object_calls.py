@@ -1,7 +1,5 @@
 """Objects of exact sizes, and the figures of object calls."""
 
-from __future__ import annotations
-
 import pickle
 
 import msgspec

@@ -1,7 +1,5 @@
 """``cclmark torch objects`` with torch's own gloo, and with backends that have known faults."""
 
-from __future__ import annotations
-
 import pytest
 
 from cclmark.kinds.objects.figures import figures_of

@@ -1,7 +1,5 @@
 """``cclmark overlap``: collectives beside compute, on the host and on fakes."""
 
-from __future__ import annotations
-
 import pytest
 
 from cclmark.kinds.overlap.figures import figures_of, summaries_of

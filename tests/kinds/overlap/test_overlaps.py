@@ -1,7 +1,5 @@
 """Overlaps: the operations that count, the phases on a rank, summaries and words."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import msgspec

@@ -1,7 +1,5 @@
 """The copies within one of several hosts, from the side of a rank."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

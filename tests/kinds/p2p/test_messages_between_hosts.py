@@ -1,7 +1,5 @@
 """Messages between hosts: wrong data of each measure, samples, and what a report counts."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import msgspec

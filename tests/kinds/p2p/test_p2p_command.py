@@ -1,7 +1,5 @@
 """``cclmark p2p`` on host devices and on the fake CUDA path."""
 
-from __future__ import annotations
-
 import csv
 import re
 import subprocess

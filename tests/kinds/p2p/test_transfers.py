@@ -1,7 +1,5 @@
 """Plans of transfers, what their figures say, and the matrices made of them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

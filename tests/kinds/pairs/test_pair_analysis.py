@@ -1,7 +1,5 @@
 """Collectives of pairs: the plan, what the figures say, the heat maps and the chart."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

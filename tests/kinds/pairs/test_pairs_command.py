@@ -1,7 +1,5 @@
 """``cclmark pairs`` on host devices and on the fake CUDA path."""
 
-from __future__ import annotations
-
 import itertools
 import signal
 

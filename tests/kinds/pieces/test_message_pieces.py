@@ -1,7 +1,5 @@
 """The division of messages into pieces, and the figures of pieces."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import example, given

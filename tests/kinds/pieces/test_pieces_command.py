@@ -1,7 +1,5 @@
 """``--pieces``: one message against many."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Intervals, periods, waiting, and profiles that are assembled of observed processes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """``cclmark profile``: programs that use a fake NCCL, which loads the plug-in as NCCL does."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

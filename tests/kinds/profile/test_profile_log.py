@@ -1,7 +1,5 @@
 """Logs of the plug-in that count calls, as it writes them."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """Programs that are profiled: how they end, and what remains of them."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Whether the calls of a step complete, against a simulation that visits all queues in turns."""
 
-from __future__ import annotations
-
 import random
 import sys
 

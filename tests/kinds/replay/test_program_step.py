@@ -1,7 +1,5 @@
 """The step of a profile that can be replayed."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec

@@ -1,7 +1,5 @@
 """The repetition of a step that is kept, and the medians that a replay is compared with."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """``cclmark replay``: the step of a profiled program, on a fake NCCL and on the host."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """What a replay does beside and between its calls, and its gain at reference bandwidth."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import msgspec

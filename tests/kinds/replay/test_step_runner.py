@@ -1,7 +1,5 @@
 """Steps of a replay: what ranks wait for each other, and traffic beside calls."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What an environment can be tuned with, the search for one without noise, and its proof."""
 
-from __future__ import annotations
-
 import math
 import random
 

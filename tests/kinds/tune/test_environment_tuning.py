@@ -1,7 +1,5 @@
 """Tuning of simulated libraries whose times follow from the variables of their processes alone."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

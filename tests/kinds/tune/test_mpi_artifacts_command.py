@@ -6,8 +6,6 @@ algorithm that the library's own variables force. Open MPI's releases have no ou
 files; MPICH prints which files it uses.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Files that select MPICH's algorithms: rules in their ranges, MPICH's own choice elsewhere."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Rules files of Open MPI: what is written, how Open MPI looks rules up, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What is measured for the cost of tuned settings beside a matrix product."""
 
-from __future__ import annotations
-
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.kinds.overlap.plan import overlaps_of_pairs
 from cclmark.kinds.tune.prove import Proof, Proven

@@ -1,7 +1,5 @@
 """What tuned settings cost a matrix product, on fakes: measured as part of another run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

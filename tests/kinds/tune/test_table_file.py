@@ -1,7 +1,5 @@
 """Tuner tables: the module and the plug-in accept the same texts and refuse others alike."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from dataclasses import replace

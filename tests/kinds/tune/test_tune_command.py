@@ -1,7 +1,5 @@
 """``cclmark tune`` on fakes; tests/kinds/tune/test_tuning.py has simulated devices with gains."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

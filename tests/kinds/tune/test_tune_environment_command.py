@@ -1,7 +1,5 @@
 """``cclmark tune`` for libraries whose variables hold for a whole process."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

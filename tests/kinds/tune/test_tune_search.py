@@ -1,7 +1,5 @@
 """The search by size, and rules out of its scores: ranges, few, and none without a gain."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Tuning of simulated devices, whose times follow from the deployed files alone."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
