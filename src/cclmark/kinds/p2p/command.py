@@ -31,6 +31,7 @@ ENGINES = ("CE", "SM")
 KERNELS = ("cacheCopy", "ncCopy", "bulkCopy")
 DIRECTIONS = ("write", "read")
 SCOPES = ("pairs", "local", "host", "all-to-one", "one-to-all", "all-pairs")
+GATES = ("stream-wait", "host-function", "events")
 _MOST_ELEMENTS = 1 << 48
 _MOST_BLOCKS = 65535
 
@@ -246,6 +247,15 @@ class CopyOptions(
     )
     verify: int = option(
         "-v", "--verify", title=METHOD, default=1, help="Check the received data [1].", **_SWITCH
+    )
+    gate: str = option(
+        "--gate",
+        title=METHOD,
+        default="auto",
+        type=click.Choice(["auto", *GATES]),
+        help="How streams are held until all copies are enqueued: they wait for memory of the "
+        "host, or for a function of the host; or not: between events, with launches in the times "
+        "[the first that works].",
     )
     timeout_s: float = changed(
         groups.TimeoutOptions,
