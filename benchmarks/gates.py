@@ -3,9 +3,10 @@
 
     python benchmarks/gates.py [--rounds 5] [--devices 0,1] [--engines CE,SM] [--out FILE.json]
 
-Each round measures the same copies with ``stream-wait``, ``host-function`` and ``events``, and again
-with ``stream-wait``: nothing against itself. Printed are, for each kind of copy and size, the median
-over the rounds of each one's time over that of the first, and the share of launches that is stated.
+Each round measures the same copies with ``stream-wait``, ``host-function`` and ``events``, and
+again with ``stream-wait``: nothing against itself. Printed are, for each kind of copy and size, the
+median over the rounds of each one's time over that of the first, and the share of launches that is
+stated.
 """
 
 from __future__ import annotations
