@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -303,7 +304,7 @@ def _connections(header: Header) -> Iterator[Heat]:
     if not header.relations:
         return
     kinds = {one.kind for one in header.relations}
-    shown = {"X", *("NV#" if kind.startswith("NV") else kind for kind in kinds)}
+    shown = {"X", *(re.sub(r"\d+$", "#", kind) for kind in kinds), *kinds}
     limits = [*_limits(header.relations)]
     if kinds != {UNKNOWN_LINK}:
         legend = [f"{sign}: {text}" for sign, text in LEGEND.items() if sign in shown]
