@@ -109,7 +109,7 @@ class Kernels(Names):
         for place, word in enumerate(words):
             if (form := _FORM.fullmatch(word)) is None:
                 continue
-            policies = (form["load"], form["store"])
+            policies = (form["load"].lower(), form["store"].lower())
             if policies not in _POLICIES:
                 known = " and ".join(f"{load}-{store}-…" for load, store in _POLICIES)
                 self.fail(
