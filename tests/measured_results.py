@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from cclmark.work.libraries import shipped
-from places import REPOSITORY
+from places import RESULTS
 
-RESULTS = REPOSITORY / "benchmarks" / "results"
 JOURNALS = sorted(RESULTS.rglob("*.jsonl"))
 # Of equal runs, which have one name or are counted, the first one is enough.
 _FIRST = {re.sub("-[0-9]$", "", file.stem): file for file in reversed(JOURNALS)}

@@ -4,3 +4,6 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 REPOSITORY = TESTS.parent
+RESULTS = REPOSITORY / "benchmarks" / "results"
+H200X4 = RESULTS / "h200x4"
+RUNS = H200X4 / "runs"

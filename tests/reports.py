@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,9 +24,9 @@ from cclmark.kinds.collective.document import (
 )
 from cclmark.kinds.registry import read_journal
 from cclmark.report.overview import headline, insights
+from places import H200X4
 
-_RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "h200x4"
-COLLECTIVES = read_journal(_RESULTS / "report" / "collectives.jsonl")
+COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
 replace = msgspec.structs.replace
 
 

@@ -15,11 +15,10 @@ from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
 from cclmark.work.cases import Case
 from cclmark.work.sizes import format_size
-from places import REPOSITORY
+from places import RESULTS
 from reports import insights_on
 from samples import usual_settings
 
-RESULTS = REPOSITORY / "benchmarks" / "results"
 COLLECTIVES = read_journal(RESULTS / "h200x4" / "collectives.jsonl")
 MIB = 1 << 20
 # Journals with a kink, and where it is; all others have none.

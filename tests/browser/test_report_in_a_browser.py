@@ -21,10 +21,9 @@ from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of
 from patience import scaled
+from places import H200X4, RUNS
 from reports import explained
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
-RUNS = RESULTS / "runs"
 ALL = ("collectives", "p2p", "pairs")
 
 
@@ -32,7 +31,7 @@ def _without(name, **left_out):
     """Returns the journal ``name`` without the items that have one of these values of an attribute:
     a page of all of them, which "together" is, takes a browser four times as long.
     """
-    journal = read_journal(RESULTS / "report" / f"{name}.jsonl")
+    journal = read_journal(H200X4 / "report" / f"{name}.jsonl")
     results = [
         one
         for one in journal.results
@@ -75,7 +74,7 @@ def pages(tmp_path_factory):
         "few": _short(copies),
         "pairs": _only(page_of([NamedRun("run", PAIRS)]), "pairs-bandwidth", "pairs-all_gather"),
         "together": page_of(
-            [NamedRun(one, read_journal(RESULTS / "report" / f"{one}.jsonl")) for one in ALL]
+            [NamedRun(one, read_journal(H200X4 / "report" / f"{one}.jsonl")) for one in ALL]
         ),
         "comparison": comparison_page([comparison]),
         "small": _small_charts(),

@@ -6,8 +6,7 @@ import pytest
 
 from browsing import Tabs, require_accessible
 from cclmark.history.store import History
-
-RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
+from places import RUNS
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,8 @@
 
 import pytest
 
-from places import REPOSITORY
+from places import RUNS
 
-RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
 TWO = (str(RUNS / "default-1.jsonl"), str(RUNS / "ctas8.jsonl"))
 # What Python makes of the C locale unless it is told otherwise is UTF-8.
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

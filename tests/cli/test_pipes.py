@@ -15,9 +15,8 @@ from cclmark.base.errors import UsageError
 from cclmark.recording import output
 from commands import wait_until
 from patience import scaled
-from places import REPOSITORY
+from places import RUNS
 
-RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
 TWO = (str(RUNS / "default-1.jsonl"), str(RUNS / "ctas8.jsonl"))
 HOST = ("--devices", "host:2", "-b", "8", "-e", "64", "-n", "1", "-w", "0")
 SOON_S = 10.0

@@ -23,10 +23,9 @@ from cclmark.comparison.words import (
 )
 from cclmark.journal.schema import Explanation, HostDescription, Imported
 from cclmark.kinds.registry import read_journal
-from places import REPOSITORY
+from places import RUNS
 from reports import comparison_text
 
-RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
 NOISE = RunNoise(0.006, short_share=0.2, short_up_to_s=16e-6)
 TIMES = st.lists(st.tuples(st.floats(1e-6, 1.0), st.floats(1e-9, 1e-2)), min_size=1, max_size=6)
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from commands import PROGRAM
-from places import REPOSITORY
+from places import RUNS
 from samples import edited, with_header
 
-RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
 FIRST = "fa3d6a0ec1c84c559bb0eb9291906219"  # the id of default-1
 
 

@@ -29,10 +29,9 @@ from cclmark.comparison.words import (
 )
 from cclmark.journal.schema import DeviceTime
 from cclmark.kinds.registry import read_journal
-from places import REPOSITORY
+from places import RUNS
 from reports import comparison_text
 
-RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
 DEVICE = RunNoise(SHARE_OF_DEVICE_TIMES)
 SAMPLES = 0.002  # standard deviation of a median by its samples, as a share
 SMALL_BYTES = 128 << 10

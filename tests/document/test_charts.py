@@ -25,11 +25,10 @@ from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.report import pictures
 from cclmark.report.pictures import picture
 from cclmark.work.sizes import format_size
-from places import REPOSITORY
+from places import H200X4
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
-COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")
-COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
+COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
+COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
 
 
 def first_heat(journal):

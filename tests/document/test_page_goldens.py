@@ -23,15 +23,14 @@ from cclmark.report.run_page import page_of
 from cclmark.work.variants import CONTROL, DEFAULT
 from experiments import NOISY, QUIET, RULES, journal_of_trials, numbered
 from goldens import outline, require_golden
-from places import REPOSITORY, TESTS
+from places import H200X4, TESTS
 from reports import COLLECTIVES, explained
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
-COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
-PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
-LIBRARIES = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
-AUTO = read_journal(RESULTS.parent / "h200x2" / "all_reduce.jsonl")
+COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
+PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
+LIBRARIES = read_journal(H200X4 / "report" / "nccl_and_torch.jsonl")
+AUTO = read_journal(H200X4.parent / "h200x2" / "all_reduce.jsonl")
 replace = msgspec.structs.replace
 
 
@@ -169,7 +168,7 @@ def slow_link():
 
 DOCUMENT_CHARTS = {
     "slow-link": slow_link(),
-    "swept-copies": read_journal(RESULTS / "p2p_blocks.jsonl"),
+    "swept-copies": read_journal(H200X4 / "p2p_blocks.jsonl"),
     "pairs": PAIRS,
 }
 
@@ -185,7 +184,7 @@ def test_charts_of_documents(name):
 
 
 def sides(change=lambda one: one, names=("default-1", "ctas8")):
-    before, after = (read_journal(RESULTS / "runs" / f"{name}.jsonl") for name in names)
+    before, after = (read_journal(H200X4 / "runs" / f"{name}.jsonl") for name in names)
     after = dataclasses.replace(after, results=[change(one) for one in after.results])
     return Side(f"{names[0]}.jsonl", [before]), Side(f"{names[1]}.jsonl", [after])
 
@@ -246,7 +245,7 @@ def changed_in_place():
 
 
 def runs_of(*names):
-    return [NamedRun(name, read_journal(RESULTS / "runs" / f"{name}.jsonl")) for name in names]
+    return [NamedRun(name, read_journal(H200X4 / "runs" / f"{name}.jsonl")) for name in names]
 
 
 WIDE = dataclasses.replace(

@@ -37,11 +37,10 @@ from cclmark.journal.page_journals import (
 from cclmark.kinds.registry import parse_journal, read_journal, report_kind
 from cclmark.report.run_page import DOCUMENTS_ID, embedded, page_of, plain_document, without_samples
 from examples import examples
-from places import REPOSITORY, TESTS
+from places import H200X4, TESTS
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
 JOURNALS = {path.stem: path for path in sorted((TESTS / "journals").iterdir())}
-RUNS = [RESULTS / "runs" / f"{name}.jsonl" for name in ("default-1", "ctas8")]
+RUNS = [H200X4 / "runs" / f"{name}.jsonl" for name in ("default-1", "ctas8")]
 HEAD = '<!DOCTYPE html>\n<meta name="generator" content="cclmark 1.0">\n'
 
 

@@ -18,12 +18,11 @@ from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.report.exports import replayed
 from cclmark.work.items import COLLECTIVE
 from examples import examples
-from places import REPOSITORY, TESTS
+from places import H200X4, TESTS
 from reports import case_text
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 OK, WRONG, SKIPPED = SAMPLE.results[0], SAMPLE.results[3], SAMPLE.results[4]
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
 FORMAT_NAMES = ("csv", "json", "markdown", "nccl-tests", "flagcx", "hccl")
 
 hostile = st.one_of(
@@ -197,7 +196,7 @@ EVIL = "\x1b]0;x\x07"
 @pytest.mark.parametrize("measure", ["latency", EVIL])
 @pytest.mark.parametrize("scope", ["all-pairs", EVIL])
 def test_transfers_of_unknown_kinds_are_shown_in_the_journals_words(format, measure, scope):
-    run = read_journal(RESULTS / "p2p.jsonl")
+    run = read_journal(H200X4 / "p2p.jsonl")
     strange = msgspec.structs.replace(
         run.transfers[-1].transfer,
         **{"measure": measure, "scope": scope, "method": EVIL, "direction": EVIL},

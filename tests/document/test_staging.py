@@ -11,12 +11,11 @@ from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of
 from cclmark.work.operations import OPERATIONS
-from places import REPOSITORY
+from places import H200X4
 from reports import case_text
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
-COLLECTIVES = read_journal(RESULTS / "collectives.jsonl")
-PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
+COLLECTIVES = read_journal(H200X4 / "collectives.jsonl")
+PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 
 
 def of(operation):

@@ -38,11 +38,10 @@ from cclmark.work.items import COLLECTIVE, P2P
 from cclmark.work.variants import CONTROL, DEFAULT, Assignment, Variant
 from experiments import NOISY, QUIET, journal_of_trials, numbered
 from goldens import outline, require_golden
-from places import REPOSITORY, TESTS
+from places import H200X4, TESTS
 from reports import case_text, comparison_text, exported
 from verdicts import SLOW, SUITE, held
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]
 END = Footer("", 0, 0.0)
@@ -109,7 +108,7 @@ def test_a_row_without_a_placement_stays_in_its_columns(format):
 
 
 def test_copies_that_failed_are_in_the_outcome():
-    run = read_journal(RESULTS / "p2p.jsonl")
+    run = read_journal(H200X4 / "p2p.jsonl")
     first = run.results[0]
     died = replace(first, status="died", reason="rank 1 died", summary=None, verification=None)
     journal = dataclasses.replace(run, results=[died, *run.results[1:30]])
@@ -308,12 +307,12 @@ def test_what_a_suite_would_run():
 
 
 def stored(name):
-    return read_journal(RESULTS / "runs" / f"{name}.jsonl")
+    return read_journal(H200X4 / "runs" / f"{name}.jsonl")
 
 
 USUAL = stored("default-1")
 BY_HOST = [replace(one, summary=replace(one.summary, clock="host")) for one in USUAL.results]
-LIBRARIES = read_journal(RESULTS / "libraries.jsonl")
+LIBRARIES = read_journal(H200X4 / "libraries.jsonl")
 AT_8_BYTES = [one for one in LIBRARIES.results if one.case.size_bytes == 8]
 REPEATED = {
     "noise": (USUAL, stored("default-2")),

@@ -18,12 +18,10 @@ import pytest
 
 from commands import PROGRAM
 from patience import scaled
-from places import REPOSITORY, TESTS
+from places import RESULTS, RUNS, TESTS
 from postgres import PASSWORD
 from samples import edited
 
-RESULTS = REPOSITORY / "benchmarks" / "results"
-RUNS = RESULTS / "h200x4" / "runs"
 GOLDEN = TESTS / "golden" / "sample.jsonl"
 DEFAULTS = [str(RUNS / f"default-{number}.jsonl") for number in range(1, 9)]
 FIRST = "fa3d6a0ec1c84c559bb0eb9291906219"

@@ -32,11 +32,9 @@ from cclmark.history.tables import journals, migrate, runs, things, version_of
 from cclmark.journal.schema import HostDescription, LibraryDescription
 from cclmark.kinds.registry import read_journal
 from patience import scaled
-from places import REPOSITORY
+from places import REPOSITORY, RESULTS, RUNS
 from samples import edited, header_of, usual_settings, with_header
 
-RESULTS = REPOSITORY / "benchmarks" / "results"
-RUNS = RESULTS / "h200x4" / "runs"
 GOLDEN = REPOSITORY / "tests" / "golden" / "sample.jsonl"
 EVERYTHING = RunFilter()
 

@@ -10,10 +10,9 @@ import pytest
 
 from cclmark.kinds.registry import read_journal
 from commands import PROGRAM
-from places import TESTS
+from places import H200X4, TESTS
 
 TEXTS = TESTS / "foreign"
-REAL = TESTS.parent / "benchmarks" / "results" / "h200x4"
 NEWEST = str(TEXTS / "nccl-tests-2.19.txt")
 
 
@@ -35,7 +34,7 @@ def test_it_says_what_it_took_the_file_for_and_writes_a_journal(cclmark):
 
 def test_old_results_compare_with_new_as_far_as_they_can(cclmark):
     cclmark("import", NEWEST, "-o", "old.jsonl")
-    new = str(REAL / "all_reduce.jsonl")
+    new = str(H200X4 / "all_reduce.jsonl")
     told = cclmark("compare", "old.jsonl", new)
     assert (
         "imported from nccl-tests 2.19.6, a time is the mean of the tool's iterations" in told.out

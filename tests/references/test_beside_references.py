@@ -14,13 +14,12 @@ from cclmark.references.reference_files import parse_references
 from cclmark.references.reference_store import shipped_references
 from cclmark.references.reference_writing import references_text
 from cclmark.report.run_page import page_of
-from places import REPOSITORY
+from places import H200X4
 from reports import case_text, headline_of, insights_on
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
-COLLECTIVES = read_journal(RESULTS / "collectives.jsonl")
-UNCHECKED = read_journal(RESULTS / "runs" / "collectives" / "a-3.jsonl")
-SIMPLE = read_journal(RESULTS / "runs" / "simple.jsonl")
+COLLECTIVES = read_journal(H200X4 / "collectives.jsonl")
+UNCHECKED = read_journal(H200X4 / "runs" / "collectives" / "a-3.jsonl")
+SIMPLE = read_journal(H200X4 / "runs" / "simple.jsonl")
 replace = msgspec.structs.replace
 
 
@@ -109,7 +108,7 @@ class TestLatency:
         ],
     )
     def test_the_band_is_narrow_if_both_are_times_of_the_device(self, factor, words):
-        journal = read_journal(RESULTS.parent / "h200x2" / "all_reduce.jsonl")
+        journal = read_journal(H200X4.parent / "h200x2" / "all_reduce.jsonl")
         text = references_text(journal, "own", multicast=lambda _: False)
         own = parse_references(text.encode(), "own.toml", own=True)
         results = []

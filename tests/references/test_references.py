@@ -27,12 +27,11 @@ from cclmark.work.items import P2P
 from cclmark.work.operations import OPERATIONS
 from examples import examples
 from patience import scaled
-from places import REPOSITORY
+from places import H200X4
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
 SHIPPED = shipped_references()
-SWEEP = read_journal(RESULTS / "collectives.jsonl")
-COPIES = read_journal(RESULTS / "p2p.jsonl")
+SWEEP = read_journal(H200X4 / "collectives.jsonl")
+COPIES = read_journal(H200X4 / "p2p.jsonl")
 GIB = 1 << 30
 
 
@@ -125,7 +124,7 @@ class TestShipped:
         assert shipped_references({"XEON"}) == []
 
     def test_the_page_lists_every_source(self):
-        page = (RESULTS.parents[2] / "docs" / "reference" / "references.md").read_text()
+        page = (H200X4.parents[2] / "docs" / "reference" / "references.md").read_text()
         listed = set(re.findall(r"^\| `([a-z0-9-]+)` \|", page, re.MULTILINE))
         assert listed == {one.source.name for one in SHIPPED}
 

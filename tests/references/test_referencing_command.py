@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from places import REPOSITORY
+from places import H200X4
 from samples import edited
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
-SWEEP, COPIES = str(RESULTS / "all_reduce.jsonl"), str(RESULTS / "p2p.jsonl")
+SWEEP, COPIES = str(H200X4 / "all_reduce.jsonl"), str(H200X4 / "p2p.jsonl")
 HOST = ("all_reduce", "--devices", "host:2", "-b", "1M", "-e", "4M", "-n", "5", "-w", "2")
 
 
@@ -169,7 +168,7 @@ class TestChecking:
         assert "wrong data" in told.out
 
     def test_what_cannot_be_judged_does_not_pass(self, refs):
-        there = str(RESULTS / "two_hosts.jsonl")
+        there = str(H200X4 / "two_hosts.jsonl")
         assert "0 with a reference" in refs("references", "check", there).out
         message = refs("references", "check", there, "--fail-below", "90%", code=2).message
         assert "no result can be judged: without a reference" in message
@@ -237,7 +236,7 @@ class TestOnesOwn:
 
     def test_times_of_the_device_are_compared_with_each_other(self, refs, tmp_path):
         """Launches cost 1.2 to 1.6 times as much there, and hide what the device needs."""
-        own = RESULTS.parent / "h200x2" / "all_reduce.jsonl"
+        own = H200X4.parent / "h200x2" / "all_reduce.jsonl"
         # The cost of one of its calls varies by more than 10 %, no time of the device does.
         assert refs("references", "add", str(own), "--name", "own").err == ""
         assert "busbw_gbps    device_us" in own_file(tmp_path).read_text()
@@ -266,7 +265,7 @@ class TestOnesOwn:
     def test_calls_are_compared_with_calls_where_a_reference_has_no_time_of_the_device(
         self, refs, tmp_path
     ):
-        own = RESULTS.parent / "h200x2" / "all_reduce.jsonl"
+        own = H200X4.parent / "h200x2" / "all_reduce.jsonl"
         refs("references", "add", str(own), "--name", "own")
         file = own_file(tmp_path)
         text = re.sub(r"(?m)^( *\d+ +[\d.]+ +[\d.]+) +[\d.]+$", r"\1", file.read_text())

@@ -13,9 +13,7 @@ from cclmark.base.errors import MissingError, UsageError
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import export_content
 from goldens import GOLDEN, require_golden
-from places import REPOSITORY
-
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
+from places import H200X4
 
 
 def named(*paths):
@@ -47,7 +45,7 @@ def test_what_is_written_reads_as_stored(format, table, file):
 
 
 def test_several_journals_come_into_one_table():
-    runs = named(RESULTS / "all_reduce.jsonl", GOLDEN / "sample.jsonl")
+    runs = named(H200X4 / "all_reduce.jsonl", GOLDEN / "sample.jsonl")
     rows = rows_of(export_content(runs, "csv", "cases"))
     assert len(rows) == sum(len(journal.results) for _, journal in runs)
     assert {row["run_id"] for row in rows} == {journal.header.run_id for _, journal in runs}
@@ -72,7 +70,7 @@ def test_rows_tell_by_what_method_they_were_measured(table):
 
 
 def test_parquet_is_typed_and_says_the_same_as_csv():
-    runs = named(RESULTS / "collectives.jsonl")
+    runs = named(H200X4 / "collectives.jsonl")
     table = parquet_of(export_content(runs, "parquet", "cases"))
     types = {field.name: str(field.type) for field in table.schema}
     assert types["size_bytes"] == "int64"
@@ -112,7 +110,7 @@ def triples(journal):
 
 @pytest.mark.parametrize("file", ["all_reduce", "libraries", "two_hosts"])
 def test_no_raw_sample_is_lost_or_rounded(file):
-    ((_, journal),) = runs = named(RESULTS / f"{file}.jsonl")
+    ((_, journal),) = runs = named(H200X4 / f"{file}.jsonl")
     keys = ("index", "cycle", "sample", "rank", "host_s", "device_s", "enqueue_s")
     expected = triples(journal)
     assert len(expected) > 100
@@ -130,7 +128,7 @@ def test_no_raw_sample_is_lost_or_rounded(file):
 
 
 def test_no_raw_sample_of_a_transfer_is_lost():
-    ((_, journal),) = runs = named(RESULTS / "p2p.jsonl")
+    ((_, journal),) = runs = named(H200X4 / "p2p.jsonl")
     expected = [
         (result.index, sample, flow, time_s)
         for result in journal.transfers
@@ -145,7 +143,7 @@ def test_no_raw_sample_of_a_transfer_is_lost():
 
 
 def test_a_row_for_each_flow():
-    runs = named(RESULTS / "p2p.jsonl")
+    runs = named(H200X4 / "p2p.jsonl")
     rows = parquet_of(export_content(runs, "parquet", "cases")).to_pylist()
     assert len(rows) == sum(len(one.transfer.flows) for one in runs[0][1].transfers)
     assert {row["peer_access"] for row in rows} == {True}
@@ -154,14 +152,14 @@ def test_a_row_for_each_flow():
 
 
 def test_kinds_do_not_mix():
-    runs = named(RESULTS / "p2p.jsonl", GOLDEN / "sample.jsonl")
+    runs = named(H200X4 / "p2p.jsonl", GOLDEN / "sample.jsonl")
     for format in ("csv", "parquet"):
         with pytest.raises(UsageError, match=r"p2p\.jsonl contains transfers, sample\.jsonl co"):
             export_content(runs, format, "cases")
 
 
 def test_formats_without_a_place_for_it_say_so():
-    runs = named(RESULTS / "p2p.jsonl")
+    runs = named(H200X4 / "p2p.jsonl")
     for format in ("nccl-tests", "flagcx", "hccl"):
         with pytest.raises(UsageError, match=r"contains transfers, not .* choose from table, json"):
             export_content(runs, format, "cases")

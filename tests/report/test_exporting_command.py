@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from commands import PROGRAM
-from places import REPOSITORY
+from places import H200X4
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
-RUN = str(RESULTS / "all_reduce.jsonl")
+RUN = str(H200X4 / "all_reduce.jsonl")
 
 
 @pytest.mark.parametrize("format", ["json", "prometheus"])
@@ -135,7 +134,7 @@ class TestWrongInput:
         done = subprocess.run(
             [
                 *("bash", "-c", '"$@" | head -c 10 >/dev/null; exit ${PIPESTATUS[0]}', "-"),
-                *(*PROGRAM, "export", str(RESULTS / "collectives.jsonl"), "--format", "json"),
+                *(*PROGRAM, "export", str(H200X4 / "collectives.jsonl"), "--format", "json"),
             ],
             cwd=tmp_path,
             capture_output=True,
@@ -183,7 +182,7 @@ class TestWrongInput:
         )
 
     def test_results_of_devices_that_there_are_not(self, cclmark, tmp_path):
-        lines = (RESULTS / "p2p.jsonl").read_text().splitlines()
+        lines = (H200X4 / "p2p.jsonl").read_text().splitlines()
         header = json.loads(lines[0])
         header["devices"] = header["devices"][:2]
         header.pop("crc32", None)

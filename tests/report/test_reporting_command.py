@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from places import REPOSITORY
+from places import H200X4
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
-COLLECTIVES = str(RESULTS / "report" / "collectives.jsonl")
-COPIES = str(RESULTS / "report" / "p2p.jsonl")
+COLLECTIVES = str(H200X4 / "report" / "collectives.jsonl")
+COPIES = str(H200X4 / "report" / "p2p.jsonl")
 
 
 def data_of(path):
@@ -47,7 +46,7 @@ def test_figures_stand_beside_those_of_others(cclmark, tmp_path):
 
 
 def test_several_journals_are_drawn_on_the_same_axes(cclmark, tmp_path):
-    runs = RESULTS / "runs"
+    runs = H200X4 / "runs"
     cclmark(
         *("report", f"usual={runs / 'default-1.jsonl'}", str(runs / "ctas8.jsonl")),
         *("--title", "Eight CTAs <beside> the usual", "-o", "two.html"),
@@ -65,7 +64,7 @@ def test_several_journals_are_drawn_on_the_same_axes(cclmark, tmp_path):
 
 def test_each_chart_is_a_picture(cclmark, tmp_path):
     pytest.importorskip("matplotlib")
-    journal = str(RESULTS / "runs" / "ctas8.jsonl")
+    journal = str(H200X4 / "runs" / "ctas8.jsonl")
     told = cclmark("report", journal, "--png", "pictures", "--svg", "pictures")
     assert told.err == "cclmark: 4 pictures in pictures\n" * 2
     assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
@@ -131,7 +130,7 @@ def test_names_have_to_tell_journals_apart(cclmark, tmp_path):
 
 
 def test_a_comparison_becomes_a_page(cclmark, tmp_path):
-    runs = RESULTS / "runs"
+    runs = H200X4 / "runs"
     two = [str(runs / f"{name}.jsonl") for name in ("default-1", "ctas8")]
     cclmark("compare", *two, "--format", "html", "-O", "c.html")
     data = data_of(tmp_path / "c.html")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from places import REPOSITORY
+from places import RUNS
 
 pytest.importorskip("httpx")
 pytest.importorskip("starlette")
@@ -31,7 +31,6 @@ from examples import examples
 from patience import scaled
 from samples import edited, with_header
 
-RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
 DEFAULTS = [f"default-{number}" for number in range(1, 9)]
 FIRST = "fa3d6a0ec1c84c559bb0eb9291906219"
 TUNED = "6a7924424d9d"

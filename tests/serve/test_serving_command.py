@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from patience import scaled
-from places import REPOSITORY
+from places import RUNS
 
-RUNS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "runs"
 FIRST = "fa3d6a0ec1c84c559bb0eb9291906219"
 
 

@@ -17,13 +17,12 @@ from cclmark.references.reference_store import shipped_references
 from cclmark.report.overview import measured_words, of_methods, together
 from cclmark.report.run_page import page_of
 from goldens import require_golden
-from places import REPOSITORY
+from places import H200X4
 from reports import headline_of, insights_on
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
-COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")
-COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
-PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
+COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
+COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
+PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 replace = msgspec.structs.replace
 
 
@@ -76,7 +75,7 @@ def place_of(operation, size_bytes):
     )
 
 
-LIBRARIES = read_journal(RESULTS / "libraries.jsonl")
+LIBRARIES = read_journal(H200X4 / "libraries.jsonl")
 WRONG = Verification(wrong=3, findings=[WrongOutput(1, 3, 0, "1", "2")])
 
 
@@ -222,7 +221,7 @@ JOURNALS = {
         ),
         True,
     ),
-    "below-the-links": (read_journal(RESULTS / "runs" / "ctas8.jsonl"), True),
+    "below-the-links": (read_journal(H200X4 / "runs" / "ctas8.jsonl"), True),
     "above-the-links": (at("all_reduce", 512 << 20, busbw_bytes_per_s=9e11), False),
     "above-the-reference": (faster(), True),
     "small-messages": (faster(most_bytes=128), True),
@@ -231,7 +230,7 @@ JOURNALS = {
     "slow-copy-of-the-host": (on_devices(lambda _: {"runtime": "host"}), False),
     "slow-copy-injected": (injected(), False),
     "slow-pairs": (slow_pairs(), False),
-    "swept-blocks": (read_journal(RESULTS / "p2p_blocks.jsonl"), False),
+    "swept-blocks": (read_journal(H200X4 / "p2p_blocks.jsonl"), False),
     # Runs that ended early, and parts that did.
     "no-end": (of(COLLECTIVES.results[:10], footer=None), False),
     "interrupted": (
@@ -259,7 +258,7 @@ JOURNALS = {
     "unsure-trace": (unsure(Trace("t.pftrace", "perfetto", 1)), False),
     # Each library's own peak is judged, however small the message that it was at.
     "libraries": (LIBRARIES, False),
-    "two-libraries": (read_journal(RESULTS / "report" / "nccl_and_torch.jsonl"), False),
+    "two-libraries": (read_journal(H200X4 / "report" / "nccl_and_torch.jsonl"), False),
     "unexplained": (UNEXPLAINED, False),
 }
 
@@ -353,7 +352,7 @@ def test_what_another_tool_does_not_tell_is_no_difference():
 
 
 def test_a_page_of_several_runs_says_once_what_nobody_checked():
-    unchecked = [read_journal(RESULTS / "runs" / f"default-{n}.jsonl") for n in (1, 2, 3)]
+    unchecked = [read_journal(H200X4 / "runs" / f"default-{n}.jsonl") for n in (1, 2, 3)]
     page = page_of([NamedRun(f"run{n}", journal) for n, journal in enumerate(unchecked)])
     found = [
         one.sentence for _, group in page.insights for one in group if "checked" in one.sentence

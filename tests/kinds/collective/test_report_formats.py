@@ -35,10 +35,9 @@ from cclmark.kinds.registry import KINDS, read_journal, report_kind
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS
 from cclmark.work.transfers import Transfer
 from goldens import GOLDEN, require_golden
-from places import REPOSITORY
+from places import H200X4
 from reports import case_text
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
 SAMPLE = read_journal(GOLDEN / "sample.jsonl")
 OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]
 END = Footer("", 0, 0.0)
@@ -161,7 +160,7 @@ class TestStructured:
     @pytest.mark.parametrize("kind", [COLLECTIVE, P2P, PAIRS])
     def test_json_has_the_findings_of_the_document(self, kind):
         place = {COLLECTIVE: "collectives", P2P: "p2p", PAIRS: "report/pairs"}[kind]
-        journal = read_journal(RESULTS / f"{place}.jsonl")
+        journal = read_journal(H200X4 / f"{place}.jsonl")
         loud = Paths("nccl", "log", messages=["the library says so"])
         journal = dataclasses.replace(journal, paths=[loud])
         exporter = exporter_of(KINDS[kind], "json", View(journal))

@@ -27,12 +27,11 @@ from cclmark.report.exports import replayed
 from cclmark.report.run_page import page_of
 from cclmark.work.items import P2P
 from cclmark.work.transfers import Transfer
-from places import REPOSITORY
+from places import H200X4
 from reports import insights_on
 
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
-COPIES = read_journal(RESULTS / "p2p.jsonl")
-PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
+COPIES = read_journal(H200X4 / "p2p.jsonl")
+PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 NAMES = ["DEV0", "DEV1", "DEV2", "DEV3"]
 CROWDED = f"4 ranks share 2 processors: {TIMES_MEAN_LITTLE}"
 replace = msgspec.structs.replace
@@ -215,7 +214,7 @@ def test_each_matrix_has_a_row_unless_curves_have_its_median():
         *("395.73 (DEV3, DEV0)", "396.05 (DEV2, DEV3)", "100% of 396.4 GB/s"),
     ]
     assert not table.rows[-4][-1], "a latency without a reference"
-    blocks = read_journal(RESULTS / "p2p_blocks.jsonl")
+    blocks = read_journal(H200X4 / "p2p_blocks.jsonl")
     (curves,) = document_of(document_of_transfers, NamedRun("", blocks)).closing
     assert isinstance(curves, Lines)
     assert curves.in_texts

@@ -43,11 +43,10 @@ from cclmark.work.items import PAIRS
 from cclmark.work.operations import PAIR_OPERATIONS
 from cclmark.work.pair_cases import PairCases, pair_rounds, probe_of
 from goldens import outline, require_golden
-from places import REPOSITORY
+from places import H200X4
 from samples import header_of, usual_settings
 
 KIB, MIB = 1 << 10, 1 << 20
-RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4"
 
 
 def pairs_of(devices):
@@ -181,7 +180,7 @@ class TestAnalysis:
 
     def test_the_fault_of_a_sample_of_four_h200_is_found(self):
         """Twelve copies, one of which was held up by a third, as if of a page of 20 matrices."""
-        text = (RESULTS / "p2p_faults.txt").read_text()
+        text = (H200X4 / "p2p_faults.txt").read_text()
         slow = text.index("263.67")
         rows = text[text.rindex("DEV0         x", 0, slow) : text.index("\n\n", slow)]
         values = [float(word) for word in re.findall(r"\d+\.\d+", rows)]

@@ -20,7 +20,7 @@ from cclmark.report.exports import replayed
 from cclmark.work.computations import Compute
 from cclmark.work.profiled import ProfiledOperation
 from cclmark.work.variants import DEFAULT
-from places import REPOSITORY
+from places import RESULTS
 
 SMALL, LARGE = Compute("matmul", "bfloat16", 1024), Compute("matmul", "bfloat16", 4096)
 
@@ -197,7 +197,6 @@ def test_a_device_of_few_multiprocessors():
     assert blocks == 1
 
 
-RESULTS = REPOSITORY / "benchmarks" / "results"
 HEADER = read_journal(RESULTS / "h200x4" / "report" / "collectives.jsonl").header
 MIB = 1 << 20
 
