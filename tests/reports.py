@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from cclmark.comparison.comparison_document import comparison_document
 from cclmark.document.blocks import Finding
@@ -27,7 +27,6 @@ from cclmark.report.overview import headline, insights
 from places import H200X4
 
 COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
-replace = msgspec.structs.replace
 
 
 def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[Finding]:

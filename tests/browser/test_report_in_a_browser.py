@@ -6,8 +6,8 @@ import io
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from browsing import require_accessible
 from cclmark.comparison.comparison_page import comparison_page
@@ -54,7 +54,6 @@ ATTACKS = (
     '"><a href="javascript:alert(4)">x</a>',
     "<b>bold</b>",
 )
-replace = msgspec.structs.replace
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,10 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.base.errors import MissingError
 from cclmark.document.blocks import Table
@@ -30,7 +30,6 @@ from places import TESTS
 from reports import COLLECTIVES, explained
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
-replace = msgspec.structs.replace
 
 HOSTILE = (
     "</script><script>alert(1)</script>",

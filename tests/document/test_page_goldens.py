@@ -3,8 +3,8 @@
 import dataclasses
 from types import SimpleNamespace
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.comparison.comparison_document import ratio_charts
 from cclmark.comparison.comparison_page import comparison_page
@@ -31,7 +31,6 @@ COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 LIBRARIES = read_journal(H200X4 / "report" / "nccl_and_torch.jsonl")
 AUTO = read_journal(H200X4.parent / "h200x2" / "all_reduce.jsonl")
-replace = msgspec.structs.replace
 
 
 def reduced(change=lambda one: one, operation="all_reduce", of=COLLECTIVES, **header):

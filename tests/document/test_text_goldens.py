@@ -5,8 +5,8 @@ import math
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.base.printable import printable
 from cclmark.cli.rerun.rerunning import repeat_lines
@@ -45,7 +45,6 @@ from verdicts import SLOW, SUITE, held
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]
 END = Footer("", 0, 0.0)
-replace = msgspec.structs.replace
 
 
 def header(*, planned_cases=0, **settings):

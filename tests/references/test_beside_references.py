@@ -1,7 +1,7 @@
 """Peaks and latencies beside references and limits, and what the environment switches off."""
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.analysis.findings import findings
 from cclmark.document.naming import NamedRun
@@ -20,7 +20,6 @@ from reports import case_text, headline_of, insights_on
 COLLECTIVES = read_journal(H200X4 / "collectives.jsonl")
 UNCHECKED = read_journal(H200X4 / "runs" / "collectives" / "a-3.jsonl")
 SIMPLE = read_journal(H200X4 / "runs" / "simple.jsonl")
-replace = msgspec.structs.replace
 
 
 def found(journal, word):

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.document.blocks import Finding
@@ -23,7 +23,6 @@ from reports import headline_of, insights_on
 COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
 COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
-replace = msgspec.structs.replace
 
 
 def changed(journal, at, **changes):

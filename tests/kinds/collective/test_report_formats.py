@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.document.document_text import document_of
 from cclmark.document.exporters import exporter_of
@@ -49,7 +50,6 @@ FILES = {
     "flagcx": "sample.flagcx.txt",
     "hccl": "sample.hccl.txt",
 }
-replace = msgspec.structs.replace
 
 
 def export(exporter, results, of=SAMPLE.header, footer=SAMPLE.footer):

@@ -4,8 +4,8 @@ import math
 import random
 import re
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation
@@ -23,8 +23,6 @@ from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 from cclmark.work.variants import PROCESS
 from examples import examples
-
-replace = msgspec.structs.replace
 
 MIB = 1 << 20
 CASES = [

@@ -2,10 +2,10 @@
 
 import html
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.analysis.transfer_results import checks_of, outliers_of
@@ -34,7 +34,6 @@ COPIES = read_journal(H200X4 / "p2p.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 NAMES = ["DEV0", "DEV1", "DEV2", "DEV3"]
 CROWDED = f"4 ranks share 2 processors: {TIMES_MEAN_LITTLE}"
-replace = msgspec.structs.replace
 
 
 def notes():
