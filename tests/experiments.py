@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Explanation, Footer, Summary
@@ -53,7 +53,7 @@ def journal_of_trials(times_s, *, stage="", conclusion=(), ran=None):
                         explanation=explanation,
                     )
                 )
-    header = msgspec.structs.replace(HEADER, planned_cases=len(results))
+    header = replace(HEADER, planned_cases=len(results))
     footer = Footer("", 0, 1.0, conclusion=list(conclusion))
     return Journal(header, results, footer=footer)
 

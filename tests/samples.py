@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from cclmark.journal.schema import (
     DeviceDescription,
@@ -39,7 +39,7 @@ _USUAL = Settings(
 
 def usual_settings(**changes) -> Settings:
     """How a command without options measures, but for the sizes, with ``changes``."""
-    return msgspec.structs.replace(_USUAL, **changes)
+    return replace(_USUAL, **changes)
 
 
 def header_of(
@@ -56,7 +56,7 @@ def header_of(
         DeviceDescription(rank, "host", runtime, rank, name, 1 << 30) for rank in range(devices)
     ]
     header = Header(1, "", "", [], machine, of_host, [], list(libraries), {}, settings)
-    return msgspec.structs.replace(header, **changes)
+    return replace(header, **changes)
 
 
 def edited(journal: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:
@@ -81,7 +81,7 @@ def with_header(journal: bytes, **fields) -> bytes:
 
 def usual_job(**changes) -> Job:
     """The job of rank 0 of two on the host, with nothing planned and no shared memory."""
-    return msgspec.structs.replace(
+    return replace(
         Job(
             rank=0,
             ranks=2,

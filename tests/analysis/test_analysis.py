@@ -1,9 +1,9 @@
 import random
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.analysis.findings import comparisons, findings
 from cclmark.analysis.links import link_limit
@@ -231,8 +231,8 @@ def test_the_link_limit_is_that_of_the_weakest_device():
 def test_libraries_are_compared_sweep_by_sweep():
     def of(ccl, size, time_s, status="ok"):
         one = result(size, time_s)
-        case = msgspec.structs.replace(one.case, ccl=ccl)
-        return msgspec.structs.replace(one, case=case, status=status)
+        case = replace(one.case, ccl=ccl)
+        return replace(one, case=case, status=status)
 
     assert comparisons([of("a", 8, 1e-6), of("a", 16, 1e-6)]) == []
     (found,) = comparisons(
@@ -244,7 +244,7 @@ def test_libraries_are_compared_sweep_by_sweep():
 
 def test_findings_of_several_libraries_name_them():
     other = result(8, 1e-6)
-    other = msgspec.structs.replace(other, case=msgspec.structs.replace(other.case, ccl="b"))
+    other = replace(other, case=replace(other.case, ccl="b"))
     assert [one.name for one in findings([result(8, 1e-6), other])] == [
         "all_reduce · shm",
         "all_reduce · b",

@@ -3,8 +3,8 @@
 import json
 from dataclasses import dataclass
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.analysis.hosts import differences_between, unlike_devices
 from cclmark.journal.machine import kept_environment
@@ -21,8 +21,8 @@ DEVICE = DeviceDescription(
 def other(**changes):
     of_machine = {name: text for name, text in changes.items() if hasattr(MACHINE, name)}
     rest = {name: value for name, value in changes.items() if name not in of_machine}
-    machine = msgspec.structs.replace(MACHINE, hostname="b", **of_machine)
-    return msgspec.structs.replace(HOST, machine=machine, identity="id-b", **rest)
+    machine = replace(MACHINE, hostname="b", **of_machine)
+    return replace(HOST, machine=machine, identity="id-b", **rest)
 
 
 def test_hosts_that_are_alike_differ_in_nothing():
@@ -65,7 +65,7 @@ def test_what_a_launcher_tells_its_hosts_is_no_difference(name):
         next(task["environment"] for task in tasks if task["hostname"] == host)
         for host in ("alpha", "beta")
     )
-    here = msgspec.structs.replace(HOST, environment=kept_environment(one))
+    here = replace(HOST, environment=kept_environment(one))
     assert differences_between([here, other(environment=kept_environment(another))]) == []
     mixed = kept_environment({**another, "OMPI_MCA_pml": "ob1"})
     assert len(differences_between([here, other(environment=mixed)])) == 1
@@ -77,7 +77,7 @@ def test_many_hosts_are_told_by_number():
 
 
 def of_rank(rank, **changes):
-    return msgspec.structs.replace(DEVICE, rank=rank, **changes)
+    return replace(DEVICE, rank=rank, **changes)
 
 
 def test_devices_that_differ():

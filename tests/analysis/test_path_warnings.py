@@ -1,7 +1,7 @@
 """Warnings about paths that are worse than the connections between devices."""
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.analysis.links import path_warnings
 from cclmark.document.connection_words import connection_lines
@@ -27,7 +27,7 @@ def a_header(ranks=2, kind="NV18", hops=1, hosts=1, environment=None, runtime="c
         for second in range(ranks)
         if first != second
     ]
-    return msgspec.structs.replace(
+    return replace(
         SAMPLE.header, devices=devices, relations=relations, environment=environment or {}
     )
 

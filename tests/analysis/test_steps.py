@@ -5,6 +5,7 @@ from io import BytesIO
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.analysis.steps import steps_of_profile
 from cclmark.base.errors import UsageError
@@ -113,7 +114,7 @@ def profiled():
 
 @pytest.fixture(scope="module")
 def trained(profiled):
-    header = msgspec.structs.replace(profiled.header, imported=None, run_id="of the training")
+    header = replace(profiled.header, imported=None, run_id="of the training")
     return Journal(header=header, results=[TRAINED], footer=profiled.footer)
 
 
@@ -234,7 +235,7 @@ OLDER = profile_of(None, steps=9, step_s=0.25, source="kineto")
 
 
 def with_profile(journal, profile, **header):
-    changed = msgspec.structs.replace(journal.header, **header)
+    changed = replace(journal.header, **header)
     return dataclasses.replace(journal, header=changed, profile=profile)
 
 
@@ -279,7 +280,7 @@ def test_several_kinds_are_one_table(trained, profiled, table):
 
 
 def test_other_kinds_have_no_steps(profiled):
-    other = Journal(header=msgspec.structs.replace(profiled.header), results=[])
+    other = Journal(header=replace(profiled.header), results=[])
     with pytest.raises(UsageError, match="only trainings and profiles have steps"):
         export_content([("collectives.jsonl", other)], "csv", "steps")
 
@@ -296,7 +297,5 @@ def test_other_kinds_have_no_steps(profiled):
     ],
 )
 def test_the_program_of_a_command(profiled, words, program):
-    header = msgspec.structs.replace(
-        profiled.header, imported=None, command=["cclmark", *words.split()]
-    )
+    header = replace(profiled.header, imported=None, command=["cclmark", *words.split()])
     assert program_of(header) == program

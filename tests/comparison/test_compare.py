@@ -5,10 +5,10 @@ import json
 import math
 import random
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.analysis.ratio import ratio_estimate
 from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, class_of, run_noise
@@ -76,13 +76,8 @@ def times_of(journal, *times_s):
     """Runs like that one, in which every case takes so long."""
     return [
         type(journal)(
-            msgspec.structs.replace(journal.header, run_id=str(number)),
-            [
-                msgspec.structs.replace(
-                    one, summary=msgspec.structs.replace(one.summary, time_s=time_s)
-                )
-                for one in journal.results
-            ],
+            replace(journal.header, run_id=str(number)),
+            [replace(one, summary=replace(one.summary, time_s=time_s)) for one in journal.results],
         )
         for number, time_s in enumerate(times_s)
     ]
@@ -98,20 +93,18 @@ def test_the_ratio_is_that_of_the_times_beside_it():
 
 
 def on_processors(journal):
-    devices = [
-        msgspec.structs.replace(one, runtime="host", name="Xeon") for one in journal.header.devices
-    ]
-    return type(journal)(msgspec.structs.replace(journal.header, devices=devices), journal.results)
+    devices = [replace(one, runtime="host", name="Xeon") for one in journal.header.devices]
+    return type(journal)(replace(journal.header, devices=devices), journal.results)
 
 
 def renamed(journal, name="NVIDIA A100-SXM4-80GB"):
-    devices = [msgspec.structs.replace(one, name=name) for one in journal.header.devices]
-    return type(journal)(msgspec.structs.replace(journal.header, devices=devices), journal.results)
+    devices = [replace(one, name=name) for one in journal.header.devices]
+    return type(journal)(replace(journal.header, devices=devices), journal.results)
 
 
 def on_two_hosts(journal):
     hosts = [HostDescription(journal.header.machine, name, {}) for name in ("a", "b")]
-    return type(journal)(msgspec.structs.replace(journal.header, hosts=hosts), journal.results)
+    return type(journal)(replace(journal.header, hosts=hosts), journal.results)
 
 
 @pytest.mark.parametrize("elsewhere", [on_processors, renamed, on_two_hosts])
@@ -256,8 +249,8 @@ def test_times_that_launches_set_are_surer_to_be_noise():
 
 def test_the_noise_of_what_is_timed_one_by_one_and_of_torch_is_its_own():
     (case,) = {one.case for one in read_journal(RUNS / "default-1.jsonl").results[:1]}
-    of_torch = msgspec.structs.replace(case, ccl="torch:nccl")
-    exchange = msgspec.structs.replace(case, operation="alltoall")
+    of_torch = replace(case, ccl="torch:nccl")
+    exchange = replace(case, operation="alltoall")
 
     def deviation(thing, timing, time_s):
         return math.sqrt(run_noise(thing, timing).variance(time_s))
@@ -381,9 +374,7 @@ def test_what_ran_may_become_known():
     before, after = default(1), default(2)
     for side, explanation in ((before, Explanation(0)), (after, Explanation(0, kernel="ring"))):
         for run in side.runs:
-            run.results = [
-                msgspec.structs.replace(one, explanation=explanation) for one in run.results
-            ]
+            run.results = [replace(one, explanation=explanation) for one in run.results]
     assert {one.ran for one in compare(before, after)} == {("unknown", "ring")}
     assert all(one.ran_differently for one in compare(before, after))
 
@@ -398,7 +389,7 @@ def test_times_of_two_clocks_are_not_compared():
 
 def with_case(journal, **fields):
     for result in journal.results:
-        result.case = msgspec.structs.replace(result.case, **fields)
+        result.case = replace(result.case, **fields)
     return journal
 
 
@@ -441,9 +432,7 @@ def test_processors_have_one_clock():
         "one figure of nccl-tests 2.19.6 before, without samples"
     }
     # A mixed run has the clocks of its devices.
-    here.runs[0].header.devices[0] = msgspec.structs.replace(
-        here.runs[0].header.devices[0], runtime="cuda"
-    )
+    here.runs[0].header.devices[0] = replace(here.runs[0].header.devices[0], runtime="cuda")
     assert all("clock" in one.reason for one in compare(imported(1), here))
 
 
@@ -472,8 +461,7 @@ def test_of_several_libraries_each_is_compared_with_itself():
 def test_cycles_of_a_run_are_one_run():
     twice = read_journal(RUNS / "default-1.jsonl")
     twice.results += [
-        msgspec.structs.replace(result, cycle=1)
-        for result in read_journal(RUNS / "default-1.jsonl").results
+        replace(result, cycle=1) for result in read_journal(RUNS / "default-1.jsonl").results
     ]
     once = compare(default(1), default(2))
     again = compare(Side("twice", [twice]), default(2))

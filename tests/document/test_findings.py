@@ -5,8 +5,8 @@ import json
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 import cclmark
 from cclmark.document.blocks import SEVERITY_ORDER
@@ -65,11 +65,9 @@ def test_every_finding_has_a_rule_and_json_has_the_same_in_the_same_order(path):
 def test_evidence_is_a_figure_of_the_run_beyond_its_limit():
     run = read_journal(RESULTS / "collectives.jsonl")
     slow = [
-        msgspec.structs.replace(
+        replace(
             one,
-            summary=msgspec.structs.replace(
-                one.summary, busbw_bytes_per_s=0.3 * one.summary.busbw_bytes_per_s
-            ),
+            summary=replace(one.summary, busbw_bytes_per_s=0.3 * one.summary.busbw_bytes_per_s),
         )
         for one in run.results
     ]

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.base.printable import plain, printable
 from cclmark.document.exporters import exporter_of
@@ -48,40 +49,40 @@ hostile = st.one_of(
 def results(draw):
     """A result with figures, with findings or with a reason, all of its strings hostile."""
     base = draw(st.sampled_from((OK, WRONG, SKIPPED)))
-    case = msgspec.structs.replace(
+    case = replace(
         base.case,
         operation=draw(hostile),
         ccl=draw(hostile),
         dtype=draw(hostile),
         reduction=draw(st.none() | hostile),
     )
-    base = msgspec.structs.replace(base, case=case, route=draw(hostile), reason=draw(hostile))
+    base = replace(base, case=case, route=draw(hostile), reason=draw(hostile))
     if base.status != "wrong":
         return base
     finding = WrongOutput(1, 1, 0, draw(hostile), draw(hostile))
-    verification = msgspec.structs.replace(base.verification, findings=[finding])
-    return msgspec.structs.replace(base, verification=verification)
+    verification = replace(base.verification, findings=[finding])
+    return replace(base, verification=verification)
 
 
 @st.composite
 def runs(draw):
     """A header, a few results and a footer with hostile strings."""
-    device = msgspec.structs.replace(
+    device = replace(
         SAMPLE.header.devices[0], name=draw(hostile), host=draw(hostile), pci_bus_id=draw(hostile)
     )
-    library = msgspec.structs.replace(
+    library = replace(
         SAMPLE.header.libraries[0], name=draw(hostile), version=draw(hostile), path=draw(hostile)
     )
-    header = msgspec.structs.replace(
+    header = replace(
         SAMPLE.header,
         cclmark_version=draw(hostile),
         command=draw(st.lists(hostile, max_size=3)),
         devices=[device],
         libraries=[library],
         notices=draw(st.lists(hostile, max_size=2)),
-        machine=msgspec.structs.replace(SAMPLE.header.machine, processor=draw(hostile)),
+        machine=replace(SAMPLE.header.machine, processor=draw(hostile)),
     )
-    footer = msgspec.structs.replace(SAMPLE.footer, message=draw(hostile))
+    footer = replace(SAMPLE.footer, message=draw(hostile))
     return header, draw(st.lists(results(), max_size=4)), draw(st.sampled_from((footer, None)))
 
 
@@ -175,9 +176,7 @@ def test_markdown_reads_a_name_as_it_is_written():
 @given(run=runs())
 def test_the_table_of_cases_reaches_no_terminal_raw(run):
     header, cases, footer = printable(run)
-    header = msgspec.structs.replace(
-        header, settings=msgspec.structs.replace(header.settings, timing=header.cclmark_version)
-    )
+    header = replace(header, settings=replace(header.settings, timing=header.cclmark_version))
     exporter = case_text()
     text = exporter.begin(header) + "".join(map(exporter.add, cases)) + exporter.end(footer)
     assert all(character == "\n" or character.isprintable() for character in text)
@@ -197,15 +196,15 @@ EVIL = "\x1b]0;x\x07"
 @pytest.mark.parametrize("scope", ["all-pairs", EVIL])
 def test_transfers_of_unknown_kinds_are_shown_in_the_journals_words(format, measure, scope):
     run = read_journal(H200X4 / "p2p.jsonl")
-    strange = msgspec.structs.replace(
+    strange = replace(
         run.transfers[-1].transfer,
         **{"measure": measure, "scope": scope, "method": EVIL, "direction": EVIL},
         **{"engine": EVIL, "host_memory": EVIL, "numa": EVIL},
     )
-    result = msgspec.structs.replace(run.transfers[-1], transfer=strange)
-    unmeasured = msgspec.structs.replace(result, summary=None)
-    header = msgspec.structs.replace(run.header, cclmark_version=EVIL)
-    footer = msgspec.structs.replace(run.footer, message=f"stopped {EVIL}\nmore")
+    result = replace(run.transfers[-1], transfer=strange)
+    unmeasured = replace(result, summary=None)
+    header = replace(run.header, cclmark_version=EVIL)
+    footer = replace(run.footer, message=f"stopped {EVIL}\nmore")
     for results in ([result], [unmeasured], [result, unmeasured]):
         journal = dataclasses.replace(run, header=header, results=results, footer=footer)
         text = "".join(replayed(read_again(journal), format))

@@ -1,7 +1,7 @@
 """In place, some operations include a copy of the input: every format that people read marks it."""
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.analysis.findings import findings
 from cclmark.document.naming import NamedRun
@@ -41,8 +41,8 @@ def test_the_table_of_operations_agrees_with_what_the_engine_did():
 def test_figures_of_another_tool_are_not_marked():
     (result,) = [one for one in of("sendrecv").results if one.case.in_place][:1]
     assert staged_mark(result) == "*"
-    assert staged_mark(msgspec.structs.replace(result, route="")) == ""
-    assert staged_mark(msgspec.structs.replace(result, summary=None)) == ""
+    assert staged_mark(replace(result, route="")) == ""
+    assert staged_mark(replace(result, summary=None)) == ""
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_a_row_with_the_copy_is_no_headline_where_a_plain_one_exists():
     results = [
         one
         if one.case.in_place
-        else msgspec.structs.replace(
+        else replace(
             one,
             converged=False,
-            summary=msgspec.structs.replace(
+            summary=replace(
                 one.summary,
                 time_s=one.summary.time_s * 10,
                 busbw_bytes_per_s=one.summary.busbw_bytes_per_s / 10,

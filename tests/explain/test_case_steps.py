@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.cli.trace.summary import step_lines
 from cclmark.explain.algorithm_steps import INPUT, OUTPUT
@@ -70,7 +70,7 @@ def traces_of(rings=(), *, trees=(), operations=1, **more):
         )
         sources = StepSources(paths, **more)
         trace = RankTrace(rank, "node", "GPU", "cuda", call_begin_ns=[0] * operations)
-        found.append(msgspec.structs.replace(trace, step_sources=sources))
+        found.append(replace(trace, step_sources=sources))
     return found
 
 
@@ -189,7 +189,7 @@ def test_what_cannot_be_attributed():
     assert steps_of(case_of(), traces_of(AB, operations=2), two).origin == DERIVED
     odd = everywhere(task(datatype="ncclFloat3"))
     assert unknown(case_of(), traces_of(AB), odd) == "the size of the type 'ncclFloat3' is unknown"
-    no_log = [msgspec.structs.replace(one, log_reason="no plug-in") for one in traces_of()]
+    no_log = [replace(one, log_reason="no plug-in") for one in traces_of()]
     assert unknown(case_of(ccl="oneccl"), no_log, {}) == "no plug-in"
 
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.document.exporters import exporter_of
@@ -66,11 +67,8 @@ def runs(draw):
                 if case not in seen:
                     seen.add(case)
                     results.append(result_of(draw, case, len(results)))
-    devices = [
-        msgspec.structs.replace(SAMPLE.header.devices[0], rank=rank, index=rank)
-        for rank in range(ranks)
-    ]
-    return msgspec.structs.replace(SAMPLE.header, devices=devices), results
+    devices = [replace(SAMPLE.header.devices[0], rank=rank, index=rank) for rank in range(ranks)]
+    return replace(SAMPLE.header, devices=devices), results
 
 
 def result_of(draw, case, index):
@@ -127,7 +125,7 @@ def test_text_of_ours_without_columns_for_cases_comes_back(format, half_digit_s,
     footer = None if ended is None else Footer("", ended, 0.0, "a rank died" if ended == 4 else "")
     shown = {}
     for one in results:  # of a row that has both placements these formats show the first
-        shown.setdefault(msgspec.structs.replace(one.case, in_place=False), one)
+        shown.setdefault(replace(one.case, in_place=False), one)
     journal = read(exported(format, header, results, footer))
     back = {one.case: one for one in journal.results}
     assert back.keys() == {one.case for one in shown.values()}
@@ -151,12 +149,12 @@ def test_text_of_ours_without_columns_for_cases_comes_back(format, half_digit_s,
 def test_tables_of_several_numbers_of_ranks_come_back(one, other, told):
     """Runs that were imported may hold several; what their devices are may not be known."""
     results = one[1] + [
-        msgspec.structs.replace(result, index=len(one[1]) + result.index)
+        replace(result, index=len(one[1]) + result.index)
         for result in other[1]
         if result.case.ranks != one[1][0].case.ranks
     ]
     devices = max(one[0].devices, other[0].devices, key=len)
-    header = msgspec.structs.replace(one[0], devices=devices if told else [])
+    header = replace(one[0], devices=devices if told else [])
     back = read(exported("nccl-tests", header, results))
     assert {result.case for result in back.results} == {result.case for result in results}
     found = {result.case: result.summary.busbw_bytes_per_s for result in back.results}
@@ -367,7 +365,7 @@ def measured(journal):
 
 def replace_call(summary):
     fields = {"call_s": None} if hasattr(summary, "call_s") else {}
-    return msgspec.json.encode(msgspec.structs.replace(summary, **fields))
+    return msgspec.json.encode(replace(summary, **fields))
 
 
 # Of these each rank prints its own figures, and the slowest of those in the text counts.

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import cclmark
 from cclmark.kinds.memory.plan import MEMORY, RankMemory
@@ -33,7 +34,7 @@ def test_pairs_measure_each_case_between_every_two():
 
 
 def test_the_memory_of_every_rank_is_an_item():
-    larger = msgspec.structs.replace(CASE, size_bytes=128, count=32)
+    larger = replace(CASE, size_bytes=128, count=32)
     items = KINDS[MEMORY].items([CASE, larger], 2)
     assert [(one.case, one.rank) for one in items] == [
         (CASE, 0),
@@ -48,9 +49,9 @@ def test_the_memory_of_every_rank_is_an_item():
 
 
 def test_what_is_given_up_with_a_case_of_a_pair():
-    first, other = (msgspec.structs.replace(CASE, pair=pair) for pair in ((0, 1), (0, 2)))
-    larger = msgspec.structs.replace(first, size_bytes=128, count=32)
-    reduced = msgspec.structs.replace(first, operation="reduce", reduction="sum")
+    first, other = (replace(CASE, pair=pair) for pair in ((0, 1), (0, 2)))
+    larger = replace(first, size_bytes=128, count=32)
+    reduced = replace(first, operation="reduce", reduction="sum")
     falls_with = KINDS[PAIRS].falls_with
     assert falls_with(reduced, first, "communicator creation")
     assert falls_with(larger, first, "timing")
@@ -60,18 +61,16 @@ def test_what_is_given_up_with_a_case_of_a_pair():
 
 
 def test_what_is_given_up_with_a_message_between_hosts():
-    first, other = (
-        msgspec.structs.replace(COPY, ccl="mpi", flows=(flow,)) for flow in ((0, 2), (1, 3))
-    )
-    larger = msgspec.structs.replace(first, size_bytes=2 * first.size_bytes)
-    back = msgspec.structs.replace(first, flows=((2, 0),))
+    first, other = (replace(COPY, ccl="mpi", flows=(flow,)) for flow in ((0, 2), (1, 3)))
+    larger = replace(first, size_bytes=2 * first.size_bytes)
+    back = replace(first, flows=((2, 0),))
     kind = KINDS[P2P]
     assert [kind.forgives(one) for one in (COPY, first)] == [False, True]
     assert kind.falls_with(larger, first, "timing")
     assert not kind.falls_with(back, first, "timing")
     assert kind.falls_with(back, first, "communicator creation")
     assert not kind.falls_with(other, first, "communicator creation")
-    copy = msgspec.structs.replace(COPY, flows=((0, 2),))
+    copy = replace(COPY, flows=((0, 2),))
     assert not kind.falls_with(copy, first, "communicator creation")
 
 

@@ -13,6 +13,7 @@ import pytest
 import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.base.errors import RankError
 from cclmark.rendezvous import server as rendezvous_server
@@ -40,7 +41,7 @@ def job_for(server: Server, **changes) -> Job:
     """What a rank of ``server`` is told."""
     access = server.keys.access(server.endpoint)
     known = {"access": access, "token": server.token}
-    return msgspec.structs.replace(BARE_JOB, **known | changes)
+    return replace(BARE_JOB, **known | changes)
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ def test_who_waits_in_vain_is_told_for_what(server):
 def test_a_client_that_takes_another_for_the_server_is_refused(server):
     """It encrypts for somebody else: the server cannot even read its greeting."""
     wrong_key, _ = zmq.curve_keypair()
-    access = msgspec.structs.replace(job_for(server).access, server_key=wrong_key)
+    access = replace(job_for(server).access, server_key=wrong_key)
     with connected(job_for(server, access=access)) as client:
         client.send(Notice(0, server.token, "let me in"))
         refuses(server, 3.0)
@@ -183,7 +184,7 @@ def test_a_client_with_keys_of_its_own_is_refused(server):
     """The server's public key is no secret of the run; the client's keys are."""
     public, secret = zmq.curve_keypair()
     access = job_for(server).access
-    access = msgspec.structs.replace(access, public_key=public, secret_key=secret)
+    access = replace(access, public_key=public, secret_key=secret)
     with connected(job_for(server, access=access)) as client:
         client.send(Notice(0, b"x" * 32, "let me in"))
         refuses(server)
@@ -273,7 +274,7 @@ def test_idle_connections_do_not_keep_a_rank_out():
                 socket.create_connection(("127.0.0.1", port), timeout=scaled(5))
             )
         access = keys.access(f"tcp://127.0.0.1:{port}")
-        job = msgspec.structs.replace(BARE_JOB, access=access, token=keys.token)
+        job = replace(BARE_JOB, access=access, token=keys.token)
         with connected(job) as client:
             client.send(Notice(0, keys.token, "let me in"))
             said = process.stdout.readline()

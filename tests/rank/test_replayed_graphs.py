@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.kinds.registry import read_journal
 from cclmark.rank import measure
@@ -43,10 +43,10 @@ def device_time(monkeypatch, operation, *, spaces=True, **settings):
     runner._session, runner._no_graphs = Session(spaces=spaces), ""
     runner._agreement = SimpleNamespace(gather=lambda values: values * 2)
     values = {"timing": "auto", "iterations": None, "precision": 0.02, "max_time_s": 1.0}
-    runner._settings = msgspec.structs.replace(SAMPLE.header.settings, **(values | settings))
+    runner._settings = replace(SAMPLE.header.settings, **(values | settings))
     runner._fixed = runner._settings.iterations is not None
     runner._decides, runner._enter = (lambda _: True), (lambda *_: None)
-    case = msgspec.structs.replace(SAMPLE.results[0].case, operation=operation)
+    case = replace(SAMPLE.results[0].case, operation=operation)
     device, reason = runner._device_time(case, 20, None)
     assert reason == ""
     return device, runner._session

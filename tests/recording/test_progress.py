@@ -4,8 +4,8 @@ import io
 import sys
 import time
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.recording.recorder import Progress, StatusLine
 from cclmark.rendezvous.messages import RankStatus
@@ -62,7 +62,7 @@ class FakeTerminal(io.StringIO):
 
 def test_neither_escapes_nor_markup_reach_the_terminal(monkeypatch):
     stream = FakeTerminal()
-    case = msgspec.structs.replace(CASES[0], operation="\x1b]0;x\x07[red]all[/red]")
+    case = replace(CASES[0], operation="\x1b]0;x\x07[red]all[/red]")
     monkeypatch.setattr("sys.stdout", stream)
     monkeypatch.setattr("cclmark.recording.recorder._PATIENCE_S", 0.0)
     monkeypatch.setenv("TERM", "xterm")

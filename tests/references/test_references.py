@@ -5,10 +5,10 @@ import re
 import sys
 import time
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.document.reference_notes import ReferenceNotes, verdict_of, verdict_text
@@ -164,18 +164,16 @@ def case_of(operation="all_reduce", size_bytes=512 << 20, in_place=False, **chan
     )
     factor = OPERATIONS[operation].bus_factor(found.case.ranks)
     busbw = 346.43e9
-    summary = msgspec.structs.replace(
-        found.summary, busbw_bytes_per_s=busbw, time_s=size_bytes * factor / busbw
-    )
-    return msgspec.structs.replace(found.case, size_bytes=size_bytes, **changes), summary
+    summary = replace(found.summary, busbw_bytes_per_s=busbw, time_s=size_bytes * factor / busbw)
+    return replace(found.case, size_bytes=size_bytes, **changes), summary
 
 
 def header_of(count=4, name="NVIDIA H200", environment=None, **changes):
     header = SWEEP.header
     first = header.devices[0]
-    devices = [msgspec.structs.replace(first, rank=rank, name=name) for rank in range(count)]
+    devices = [replace(first, rank=rank, name=name) for rank in range(count)]
     links = [Link(rank, "NVLink", 18, 25e9, "4") for rank in range(count)]
-    return msgspec.structs.replace(
+    return replace(
         header,
         devices=devices,
         links=links,
@@ -201,15 +199,11 @@ OWN = Reference(
 )
 #: Sets of references by name; other names are those of sources.
 REFERENCES = {
-    "rounds without types": [
-        msgspec.structs.replace(one, dtype="", reduction="") for one in ROUNDS
-    ],
+    "rounds without types": [replace(one, dtype="", reduction="") for one in ROUNDS],
     "one thread": of("nccl-tests-h200x4", operation="broadcast", launch="one thread"),
     "own": [OWN],
-    "own, warm": [
-        msgspec.structs.replace(OWN, multicast=False, conditions="by x, cache warm, root 1")
-    ],
-    "own, rounds": [msgspec.structs.replace(ROUNDS[0], tool="", size_bytes=512 << 20)],
+    "own, warm": [replace(OWN, multicast=False, conditions="by x, cache warm, root 1")],
+    "own, rounds": [replace(ROUNDS[0], tool="", size_bytes=512 << 20)],
 }
 CASE_FIELDS = ("operation", "size_bytes", "in_place", "ccl", "dtype", "reduction")
 
@@ -222,11 +216,11 @@ def compared(*, count=4, references="", environment=None, imported=None, nowhere
     case = {name: changes.pop(name) for name in CASE_FIELDS if name in changes}
     if "islands" in changes:
         changes["through_host"] = True
-    settings = msgspec.structs.replace(SWEEP.header.settings, **changes)
+    settings = replace(SWEEP.header.settings, **changes)
     header = header_of(count, environment=environment, imported=imported, settings=settings)
     if nowhere:
-        devices = [msgspec.structs.replace(one, host="") for one in header.devices]
-        header = msgspec.structs.replace(header, devices=devices)
+        devices = [replace(one, host="") for one in header.devices]
+        header = replace(header, devices=devices)
     known = (REFERENCES.get(references) or of(references)) if references else SHIPPED
     return found_for(count, known, header, **case)
 
@@ -320,7 +314,7 @@ class TestNearest:
         assert found_for(3, size_bytes=64 << 20) is None
         assert found_for(2, size_bytes=8 * GIB) is None
         assert found_for(3, size_bytes=8 * GIB, header=header_of(3, environment={})) is None
-        bare = msgspec.structs.replace(header_of(3), links=[])
+        bare = replace(header_of(3), links=[])
         assert found_for(3, size_bytes=8 * GIB, header=bare) is None
 
     def test_another_number_of_hosts_is_never_compared(self):
@@ -387,7 +381,7 @@ class TestNearest:
             # Islands are of the library bridge alone.
             {"islands": ISLANDS},
             {"imported": FLAGCX},
-            {"imported": msgspec.structs.replace(FLAGCX, hosts=1), "nowhere": True},
+            {"imported": replace(FLAGCX, hosts=1), "nowhere": True},
             {"references": "rounds without types", "dtype": "bfloat16"},
             {"references": "one thread", **SMALL, "size_bytes": 8 << 20},
             {"references": "own", "environment": {}},
@@ -398,7 +392,7 @@ class TestNearest:
         assert compared(**found).exact
 
     def test_an_import_of_two_hosts_is_not_compared_with_one(self):
-        assert compared(imported=msgspec.structs.replace(FLAGCX, hosts=2), nowhere=True) is None
+        assert compared(imported=replace(FLAGCX, hosts=2), nowhere=True) is None
 
     def test_many_cases_cost_little(self):
         """A page of a run on many devices asks for thousands: what is the runs' is done once."""
@@ -423,7 +417,7 @@ class TestNearest:
         assert found_for(size_bytes=64 * GIB) is None
 
     def test_ones_own_comes_first(self):
-        own = msgspec.structs.replace(OWN, multicast=False)
+        own = replace(OWN, multicast=False)
         match = found_for(references=[*SHIPPED, own])
         assert match.share == pytest.approx(346.43 / 300)
         assert match.words.startswith('"our rack", 4 × H200')
@@ -503,7 +497,7 @@ def test_any_choice_of_algorithms_can_be_read(choice):
 
 
 def test_a_run_may_use_multicast_for_one_operation_alone():
-    header = msgspec.structs.replace(SWEEP.header, environment={"NCCL_ALGO": "allgather:ring"})
+    header = replace(SWEEP.header, environment={"NCCL_ALGO": "allgather:ring"})
     one = next(one for one in SWEEP.results if one.case.size_bytes == 512 << 20)
     for operation, words in (
         ("all_reduce", "multicast off there, left to NCCL here"),
@@ -542,32 +536,30 @@ class TestCopies:
         assert kinds == {("SM", "read", "chase")}
 
     def test_paths_of_another_length_are_not_compared(self):
-        far = [msgspec.structs.replace(one, hops=2) for one in COPIES.header.relations]
-        header = msgspec.structs.replace(COPIES.header, relations=far)
+        far = [replace(one, hops=2) for one in COPIES.header.relations]
+        header = replace(COPIES.header, relations=far)
         assert all(match is None for _, match in self.matches(header=header))
-        unknown = msgspec.structs.replace(COPIES.header, relations=[])
+        unknown = replace(COPIES.header, relations=[])
         assert all(not m.exact for _, m in self.matches(header=unknown) if m is not None)
 
     def test_a_pair_of_ppus_is_compared_with_pairs_of_the_same_hops(self):
-        devices = [msgspec.structs.replace(one, name="PPU") for one in COPIES.header.devices]
+        devices = [replace(one, name="PPU") for one in COPIES.header.devices]
         for hops, usual in ((1, 46.44), (2, 94.275)):
-            relations = [msgspec.structs.replace(one, hops=hops) for one in COPIES.header.relations]
-            header = msgspec.structs.replace(COPIES.header, devices=devices, relations=relations)
+            relations = [replace(one, hops=hops) for one in COPIES.header.relations]
+            header = replace(COPIES.header, devices=devices, relations=relations)
             transfer, match = next(self.matches(header=header))
             assert (transfer.engine, transfer.direction) == ("CE", "write")
             assert match.bandwidth / 1e9 == pytest.approx(usual, abs=0.01)
             assert "the median of" in match.size
 
     def test_what_a_link_is_specified_for(self):
-        devices = [
-            msgspec.structs.replace(one, name="NVIDIA H100") for one in COPIES.header.devices
-        ]
-        header = msgspec.structs.replace(COPIES.header, devices=devices)
+        devices = [replace(one, name="NVIDIA H100") for one in COPIES.header.devices]
+        header = replace(COPIES.header, devices=devices)
         _, match = next(self.matches(header=header))
         assert match.bandwidth == pytest.approx(376e9)
         assert match.differences == ("the copy method there is unknown",)
-        slower = [msgspec.structs.replace(one, limit_bytes_per_s=300e9) for one in header.relations]
-        narrow = msgspec.structs.replace(header, relations=slower)
+        slower = [replace(one, limit_bytes_per_s=300e9) for one in header.relations]
+        narrow = replace(header, relations=slower)
         assert next(self.matches(header=narrow))[1] is None
 
 
@@ -579,15 +571,11 @@ class TestManyDevices:
 
     def header(self):
         (device, *_), (relation, *_) = COPIES.header.devices, COPIES.header.relations
-        return msgspec.structs.replace(
+        return replace(
             COPIES.header,
-            devices=[
-                msgspec.structs.replace(device, rank=rank, index=rank)
-                for rank in range(self.DEVICES)
-            ],
+            devices=[replace(device, rank=rank, index=rank) for rank in range(self.DEVICES)],
             relations=[
-                msgspec.structs.replace(relation, first=first, second=second)
-                for first, second in self.PAIRS
+                replace(relation, first=first, second=second) for first, second in self.PAIRS
             ],
         )
 
@@ -604,13 +592,13 @@ class TestManyDevices:
         for place, pair in enumerate(self.PAIRS):
             rate = 1e11 + 1e7 * place
             if of_copies:
-                item = {"transfer": msgspec.structs.replace(one.transfer, flows=(pair,))}
+                item = {"transfer": replace(one.transfer, flows=(pair,))}
                 figures = {"bytes_per_s": rate, "flow_bytes_per_s": [rate]}
             else:
-                item = {"case": msgspec.structs.replace(one.case, pair=pair, ranks=2)}
+                item = {"case": replace(one.case, pair=pair, ranks=2)}
                 figures = {"busbw_bytes_per_s": rate, "time_s": one.case.size_bytes / rate}
-            summary = msgspec.structs.replace(one.summary, **figures)
-            results.append(msgspec.structs.replace(one, summary=summary, **item))
+            summary = replace(one.summary, **figures)
+            results.append(replace(one, summary=summary, **item))
         journal = type(COPIES)(self.header(), results=results)
         own = written_and_read(journal)
         begun_s = time.process_time()
@@ -658,10 +646,10 @@ class TestWriting:
             }
             case = {"root": root, "pair": pair, "ranks": 2 if pair else one.case.ranks}
             results.append(
-                msgspec.structs.replace(
+                replace(
                     one,
-                    case=msgspec.structs.replace(one.case, **case),
-                    summary=msgspec.structs.replace(one.summary, **slower),
+                    case=replace(one.case, **case),
+                    summary=replace(one.summary, **slower),
                 )
             )
         return type(SWEEP)(SWEEP.header, results)
@@ -671,8 +659,8 @@ class TestWriting:
         results = []
         for cycle, time_s in enumerate((1e-4, 1e-4, 2e-4)):
             rate = one.summary.busbw_bytes_per_s * one.summary.time_s / time_s
-            summary = msgspec.structs.replace(one.summary, time_s=time_s, busbw_bytes_per_s=rate)
-            results.append(msgspec.structs.replace(one, cycle=cycle, summary=summary))
+            summary = replace(one.summary, time_s=time_s, busbw_bytes_per_s=rate)
+            results.append(replace(one, cycle=cycle, summary=summary))
         for cycles, expected_s in ((results, 1e-4), (results[1:], 1.5e-4)):
             (own,) = written_and_read(type(SWEEP)(SWEEP.header, cycles))
             assert own.time_s == pytest.approx(expected_s)
@@ -683,11 +671,9 @@ class TestWriting:
     def test_pairs_and_all_ranks_of_one_journal_have_tables_of_their_own(self):
         """Of two devices a pair and all of them are as many."""
         one = next(one for one in SWEEP.results if one.summary)
-        header = msgspec.structs.replace(SWEEP.header, devices=SWEEP.header.devices[:2])
+        header = replace(SWEEP.header, devices=SWEEP.header.devices[:2])
         results = [
-            msgspec.structs.replace(
-                one, case=msgspec.structs.replace(one.case, ranks=2, pair=pair, size_bytes=size)
-            )
+            replace(one, case=replace(one.case, ranks=2, pair=pair, size_bytes=size))
             for pair, size in (((0, 1), 1024), (None, 1024), ((0, 1), 2048), (None, 4096))
         ]
         own = written_and_read(type(SWEEP)(header, results))
@@ -716,7 +702,7 @@ class TestWriting:
     @pytest.mark.parametrize(
         ("results", "said"),
         [
-            ([msgspec.structs.replace(SWEEP.results[0], status="wrong")], "have wrong data"),
+            ([replace(SWEEP.results[0], status="wrong")], "have wrong data"),
             ([], "contains no figures"),
         ],
     )

@@ -2,10 +2,10 @@
 
 import re
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.base.printable import plain, printable
 from cclmark.journal.schema import Verification
@@ -110,8 +110,8 @@ def of_first_case(journals):
 
 def test_a_wrong_cycle_is_not_made_good_by_the_next():
     first = read_journal(SAMPLE).results[0]
-    bad = msgspec.structs.replace(first, status="wrong", verification=Verification(7))
-    good = msgspec.structs.replace(first, cycle=1)
+    bad = replace(first, status="wrong", verification=Verification(7))
+    good = replace(first, cycle=1)
     for cycles in ((bad, good), (good, bad)):
         found = of_first_case([later(*cycles)])
         assert found["cclmark_case_ok"] == 0
@@ -125,11 +125,11 @@ def test_a_wrong_cycle_is_not_made_good_by_the_next():
 def test_nothing_of_an_older_run_stays_beside_a_newer_one():
     first = read_journal(SAMPLE).results[0]
     assert "cclmark_time_p95_seconds" in of_first_case([read_journal(SAMPLE)])
-    hung = msgspec.structs.replace(first, status="timeout", summary=None, verification=None)
+    hung = replace(first, status="timeout", summary=None, verification=None)
     found = of_first_case([read_journal(SAMPLE), later(hung)])
     assert found == {"cclmark_case_ok": 0}
-    once = msgspec.structs.replace(first.summary, samples=1)
-    single = msgspec.structs.replace(first, summary=once)
+    once = replace(first.summary, samples=1)
+    single = replace(first, summary=once)
     found = of_first_case([read_journal(SAMPLE), later(single)])
     assert found["cclmark_case_samples"] == 1
     assert "cclmark_time_p95_seconds" not in found
@@ -147,9 +147,9 @@ def test_an_older_run_of_which_figures_are_left_out_is_named():
 
 def test_runs_of_another_method_stand_beside_each_other():
     old, new = read_journal(SAMPLE), later(*read_journal(SAMPLE).results)
-    new.header.settings = msgspec.structs.replace(new.header.settings, timing="blocking")
+    new.header.settings = replace(new.header.settings, timing="blocking")
     other = later(*read_journal(SAMPLE).results)
-    other.header.settings = msgspec.structs.replace(other.header.settings, across_ranks="min")
+    other.header.settings = replace(other.header.settings, across_ranks="min")
     times = [
         sum(name == "cclmark_time_seconds" for name, _ in parsed(prometheus(runs)))
         for runs in ([old], [old, new], [old, new, other])
@@ -171,7 +171,7 @@ def test_a_check_that_is_not_supported_says_nothing():
 def test_no_name_breaks_the_text(host, device):
     journal = read_journal(SAMPLE)
     journal.header.machine.hostname = host
-    journal.header.devices = [msgspec.structs.replace(journal.header.devices[0], name=device)]
+    journal.header.devices = [replace(journal.header.devices[0], name=device)]
     journal.header = printable(journal.header)
     journal.results = journal.results[:3]
     labels = [dict(labels) for name, labels in parsed(prometheus([journal])) if "time_s" in name]

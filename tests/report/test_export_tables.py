@@ -6,8 +6,8 @@ import io
 import math
 import sys
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.kinds.registry import read_journal
@@ -56,10 +56,10 @@ def test_several_journals_come_into_one_table():
 @pytest.mark.parametrize("table", ["cases", "samples"])
 def test_rows_tell_by_what_method_they_were_measured(table):
     (name, journal), *_ = named(GOLDEN / "sample.jsonl")
-    settings = msgspec.structs.replace(
+    settings = replace(
         journal.header.settings, timing="blocking", barrier="library", through_host=True
     )
-    header = msgspec.structs.replace(journal.header, settings=settings)
+    header = replace(journal.header, settings=settings)
     other = name, dataclasses.replace(journal, header=header)
     usual, *_ = rows_of(export_content([(name, journal)], "csv", table))
     unusual, *_ = rows_of(export_content([other], "csv", table))

@@ -3,10 +3,10 @@
 import math
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
@@ -81,7 +81,7 @@ def launch_bound(call_s, device_s):
     """A case whose calls cost more than the devices need."""
     found = measured(time_s=call_s)
     summary = measured(time_s=device_s).summary
-    return msgspec.structs.replace(found, device=DeviceTime(Samples([], [], [], 1), summary))
+    return replace(found, device=DeviceTime(Samples([], [], [], 1), summary))
 
 
 def timed_by(timing, *results):
@@ -116,10 +116,10 @@ def changed(made, **fields):
     return made
 
 
-IN_PLACE = msgspec.structs.replace(CASE, in_place=True)
-OF_PAIR = measured(90e9, msgspec.structs.replace(CASE, pair=(0, 2)))
-FIRST_PAIR = journal(measured(case=msgspec.structs.replace(CASE, pair=(0, 1))))
-SKIPPED = CaseResult(0, msgspec.structs.replace(CASE, dtype="int8"), "skipped", "no int8 here")
+IN_PLACE = replace(CASE, in_place=True)
+OF_PAIR = measured(90e9, replace(CASE, pair=(0, 2)))
+FIRST_PAIR = journal(measured(case=replace(CASE, pair=(0, 1))))
+SKIPPED = CaseResult(0, replace(CASE, dtype="int8"), "skipped", "no int8 here")
 NVLINK, PCIE = Link(0, "NVLink", 18, 25e9), Link(0, "PCIe", 16, 4e9)
 NV4 = [Relation(0, 2, "NV4", 1, 100e9), Relation(2, 0, "NV4", 1, 100e9)]
 NV = [Relation(0, 1, "NV", 1, 20e9), Relation(1, 0, "NV", 1, 20e9)]
@@ -162,7 +162,7 @@ VERDICTS = {
     ),
     "cycles like runs": judged(
         'busbw_at_least = "2 B/s"',
-        journal(*(msgspec.structs.replace(measured(one), cycle=one) for one in (1, 2, 9))),
+        journal(*(replace(measured(one), cycle=one) for one in (1, 2, 9))),
     ),
     **{
         f"no number {value}, {runs} runs, {threshold}": judged(
@@ -341,7 +341,7 @@ def test_a_bound_that_another_run_may_cross_is_not_certain(runs, passed, decided
 
 def test_times_within_their_interval_of_the_bound_are_named():
     results = [
-        measured(case=msgspec.structs.replace(CASE, in_place=in_place), time_s=time_s)
+        measured(case=replace(CASE, in_place=in_place), time_s=time_s)
         for in_place, time_s in ((False, 1e-3), (True, 1.01e-3))
     ]
     for result in results:

@@ -2,10 +2,10 @@
 
 import itertools
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.document.naming import NamedRun
@@ -53,7 +53,7 @@ def training(model="gpt2-254m", **changes) -> Training:
         optimizer="adamw",
         learning_rate=3e-4,
     )
-    return msgspec.structs.replace(usual, **changes)
+    return replace(usual, **changes)
 
 
 def result(number=0, *, step_ms=18.6, **changes) -> TrainingResult:
@@ -181,17 +181,15 @@ class TestMemory:
     def test_a_stage_holds_the_microbatches_between_their_passes(self):
         # The first of four stages holds four microbatches of any number, the last one's logits
         # are those of one.
-        model = msgspec.structs.replace(MODELS["gpt2-254m"], vocabulary=512)
+        model = replace(MODELS["gpt2-254m"], vocabulary=512)
         base = training(model=model, parallel="pp", ranks=4, batch=32, dtype="float32")
-        few, many = (
-            memory_of(msgspec.structs.replace(base, microbatches=number)) for number in (8, 32)
-        )
+        few, many = (memory_of(replace(base, microbatches=number)) for number in (8, 32))
         assert few.activations == pytest.approx(4 * many.activations)
         assert few.gradients == few.parameters
-        text = shortage(msgspec.structs.replace(base, microbatches=4), few.total)
+        text = shortage(replace(base, microbatches=4), few.total)
         assert "--microbatches 8" in text
         assert "--dtype bfloat16" in text
-        more = msgspec.structs.replace(base, microbatches=8)
+        more = replace(base, microbatches=8)
         assert "8 devices" in what_fits(more, few.total - 1)
 
     def test_activations_of_gpt2_are_34_bytes_less_dropout_masks(self):
@@ -218,7 +216,7 @@ class TestMemory:
         found = dict(text.split() for text in what_fits(one, limit))
         layers = int(found["--layers"])
         at_most, more = (
-            memory_of(msgspec.structs.replace(one, model=one.model.with_layers(number))).total
+            memory_of(replace(one, model=one.model.with_layers(number))).total
             for number in (layers, layers + 1)
         )
         assert at_most <= limit < more
@@ -233,12 +231,12 @@ class TestMemory:
 
     def test_a_combination_that_is_refused_is_not_proposed(self):
         one = training(model=MODELS["llama3-8b"], sequence=1024, compiled=True)
-        limit = memory_of(msgspec.structs.replace(one, parallel="fsdp")).total
-        assert memory_of(msgspec.structs.replace(one, parallel="zero1")).total > limit
+        limit = memory_of(replace(one, parallel="fsdp")).total
+        assert memory_of(replace(one, parallel="zero1")).total > limit
         assert what_fits(one, limit)
         assert not any("fsdp" in text for text in what_fits(one, limit))
-        plain = msgspec.structs.replace(one, compiled=False, batch=1)
-        limit = memory_of(msgspec.structs.replace(plain, parallel="fsdp")).total
+        plain = replace(one, compiled=False, batch=1)
+        limit = memory_of(replace(plain, parallel="fsdp")).total
         assert "--parallel fsdp" in what_fits(plain, limit)
 
     def test_both_may_have_to_be_smaller(self):
@@ -260,7 +258,7 @@ def changed(one: Training, text: str) -> Training:
             changes = {"model": one.model.with_layers(int(value))}
         else:
             changes = {name: int(value) if value.isdigit() else value}
-        one = msgspec.structs.replace(one, **changes)
+        one = replace(one, **changes)
     return one
 
 
@@ -294,10 +292,7 @@ class TestAdvice:
         found = what_fits(one, limit)
         for text in found:
             number, _, word = text.partition(" ")
-            if word == "devices":
-                other = msgspec.structs.replace(one, ranks=int(number))
-            else:
-                other = changed(one, text)
+            other = replace(one, ranks=int(number)) if word == "devices" else changed(one, text)
             check_training(other)
             assert memory_of(other).total <= limit
         assert len(set(found)) == len(found)
@@ -307,7 +302,7 @@ class TestAdvice:
         limit = min(memory_of(one).total * share >> 12, memory_of(one).total - 1)
 
         def fits(parallel, dtype, batch, layers):
-            other = msgspec.structs.replace(
+            other = replace(
                 one,
                 parallel=parallel,
                 dtype=dtype,
@@ -344,7 +339,7 @@ class TestAdvice:
 
     def test_fewer_sequences_of_a_pipeline_have_as_many_microbatches(self):
         one = training(model="llama3-8b", parallel="pp", ranks=4, batch=8, microbatches=8)
-        least = msgspec.structs.replace(one, batch=5, microbatches=5)
+        least = replace(one, batch=5, microbatches=5)
         found = what_fits(one, memory_of(least).total)
         assert found[0] == "--batch 5 --microbatches 5"
 
@@ -499,10 +494,7 @@ def run_of(
     results, *, runtime="cuda", names=("NVIDIA H100 80GB HBM3",) * 2, **settings
 ) -> NamedRun:
     machine = Machine("h", "6", "x86_64", "", 8, 1 << 30, "3.12")
-    devices = [
-        msgspec.structs.replace(device(rank, name), runtime=runtime)
-        for rank, name in enumerate(names)
-    ]
+    devices = [replace(device(rank, name), runtime=runtime) for rank, name in enumerate(names)]
     plan = outline_of([one.training for one in results], 2, 2)
     header = Header(
         *(1, "0", "", [], machine, devices, [], [], {}, usual_settings(**settings)), plan=plan
@@ -529,7 +521,7 @@ def compared(rounds, default_ms, other_ms, *, drift_ms=1.0):
 def wrong():
     """What is wrong comes before the ratios and the remarks."""
     first, *others = compared(2, 10.0, 15.0, drift_ms=0.0)
-    return [msgspec.structs.replace(first, status="wrong", reason="ranks differ"), *others]
+    return [replace(first, status="wrong", reason="ranks differ"), *others]
 
 
 IDLE = StepTimeline(3, [36e-3] * 2, [3e-3] * 2, [1e-3] * 2, [17e-3] * 2)

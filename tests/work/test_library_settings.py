@@ -2,10 +2,10 @@
 
 import os
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.base.files import shipped_toml_files
@@ -89,7 +89,7 @@ def added(monkeypatch):
     library = parse_library(LIBRARY.encode(), "mine.toml")
 
     def add(**fields) -> Library:
-        own = msgspec.structs.replace(library, **fields)
+        own = replace(library, **fields)
         libraries.add_libraries([own])
         return own
 
@@ -353,7 +353,7 @@ class TestValues:
         assert "unknown operation 'alltoall': choose from allreduce" in refused(
             setting, "ring;alltoall:ring"
         )
-        plain = msgspec.structs.replace(setting, per_operation_since="")
+        plain = replace(setting, per_operation_since="")
         assert "not supported" in refused(plain, "allreduce:ring")
 
     def test_numbered_words(self):
@@ -495,7 +495,7 @@ class TestEnvironment:
             assert found == ["Open MPI", "MPICH"]
 
     def test_restrictions_come_from_the_data(self, added):
-        header = msgspec.structs.replace(COLLECTIVES.header, environment={"MINE_LEVEL": "LOW"})
+        header = replace(COLLECTIVES.header, environment={"MINE_LEVEL": "LOW"})
         assert restrictions(header, "all_reduce", "mine") == []
         setting = setting_in(
             GOOD
@@ -590,7 +590,7 @@ def test_settings_are_the_last_part_of_a_shipped_file():
     """Libraries are read without them, up to the first one."""
     for path in shipped_toml_files("libraries"):
         whole = parse_library(path.read_bytes(), path.name)
-        assert libraries.shipped()[whole.name] == msgspec.structs.replace(whole, settings=[])
+        assert libraries.shipped()[whole.name] == replace(whole, settings=[])
         assert libraries.listed_settings(libraries.shipped()[whole.name]) == whole.settings
 
 

@@ -1,9 +1,9 @@
 """What a journal lacks of a plan: nothing twice, nothing forgotten, no other plan."""
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.item_results import CaseResult, TransferResult
@@ -83,7 +83,7 @@ def test_every_case_is_either_carried_over_or_still_to_be_measured(ok, given_up,
 
 def test_transfers_that_hung_are_tried_again():
     transfers = list(TransferPlan(devices=2, sizes=[1024]).transfers())
-    settings = msgspec.structs.replace(SETTINGS, cycles=1)
+    settings = replace(SETTINGS, cycles=1)
     journal = Journal(header(transfers, settings))
     journal.results = [
         TransferResult(0, transfers[0], "timeout"),
@@ -156,20 +156,20 @@ def test_other_numbers_of_ranks_are_told():
     ],
 )
 def test_other_settings_are_refused_with_their_flags(change, said):
-    settings = msgspec.structs.replace(SETTINGS, **change)
+    settings = replace(SETTINGS, **change)
     with pytest.raises(UsageError) as refused:
         left(Journal(header(CASES)), settings=settings)
     assert said in str(refused.value)
 
 
 def test_another_time_out_is_no_other_plan():
-    patient = msgspec.structs.replace(SETTINGS, timeout_s=600)
+    patient = replace(SETTINGS, timeout_s=600)
     assert left(Journal(header(CASES)), settings=patient).carried == []
 
 
 def test_a_run_without_end_cannot_be_completed():
     with pytest.raises(UsageError, match="without end"):
-        left(Journal(header(CASES)), settings=msgspec.structs.replace(SETTINGS, cycles=0))
+        left(Journal(header(CASES)), settings=replace(SETTINGS, cycles=0))
 
 
 def test_an_older_journal_shows_its_plan_by_what_was_measured():

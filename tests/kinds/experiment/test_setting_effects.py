@@ -1,7 +1,7 @@
 """Which settings of a variant had no effect, by what the library reports."""
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.figures import without_effect
@@ -38,11 +38,11 @@ def test_a_setting_that_selects_proves_nothing():
     ],
 )
 def test_a_variable_of_other_libraries_has_no_effect_on_the_built_in_one(ccl, name, reason):
-    case = msgspec.structs.replace(CASE, ccl=ccl)
+    case = replace(CASE, ccl=ccl)
     assert without_effect(Variant((Assignment(name, "10"),)), case, None, None) == reason
 
 
 def test_a_variable_of_another_library_may_have_an_effect_where_that_library_runs():
-    case = msgspec.structs.replace(CASE, ccl="shm")
+    case = replace(CASE, ccl="shm")
     both = (Assignment("OMPI_MCA_coll", "^han"), Assignment("library", "mpi"))
     assert without_effect(Variant(both), case, None, None) == ""

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.journal_file import JournalWriter
@@ -40,7 +40,7 @@ def earlier_of(path):
 def journal(path, items, results):
     writer = JournalWriter(path)
     plan = outline_of(items, 2, 2)
-    writer.write(msgspec.structs.replace(HEADER, plan=plan, devices=[], planned_cases=1))
+    writer.write(replace(HEADER, plan=plan, devices=[], planned_cases=1))
     for result in results:
         writer.write(result)
     writer.close(keep=True)
@@ -67,7 +67,7 @@ def test_the_journal_of_an_experiment_is_refused(tmp_path):
 
 
 def test_other_sizes_are_refused(tmp_path):
-    larger = msgspec.structs.replace(CASE, size_bytes=4096, count=1024)
+    larger = replace(CASE, size_bytes=4096, count=1024)
     path = journal(tmp_path / "a.jsonl", trials_of([larger], [DEFAULT], 1), [])
     with pytest.raises(UsageError, match="sizes"):
         earlier_of(path)
@@ -75,7 +75,7 @@ def test_other_sizes_are_refused(tmp_path):
 
 def test_other_settings_are_refused(tmp_path):
     path = journal(tmp_path / "a.jsonl", NOMINAL, [result(SEARCH)])
-    settings = msgspec.structs.replace(HEADER.settings, iterations=77)
+    settings = replace(HEADER.settings, iterations=77)
     other = SimpleNamespace(**{**vars(REQUEST), "settings": settings})
     with pytest.raises(UsageError, match="-n: not given in the journal, 77 in this command"):
         read(path, other)

@@ -2,8 +2,8 @@
 
 import csv
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 import samples
 from cclmark.document.exporters import exporter_of
@@ -68,7 +68,7 @@ def result_of(rank, *, created=100, end=True, drift=0, case=CASE, **changes):
         MemoryBuffer("library", "slots of another rank", "device", MIB, 0, "", "0x1", mapped=True),
         MemoryBuffer("library", "slots of another rank", "device", MIB, 0, "", "0x2", mapped=True),
     ]
-    return msgspec.structs.replace(
+    return replace(
         MemoryResult(rank, RankMemory(case, rank), "ok", stages=stages, buffers=own), **changes
     )
 
@@ -143,7 +143,7 @@ def test_ranks_with_equal_stages_are_one_group():
 def test_free_memory_of_the_host_does_not_separate_ranks():
     results = [result_of(0), result_of(1, created=96)]
     assert len(alike(results, header_of(runtime="host").devices)) == 1
-    skipped = msgspec.structs.replace(results[1], status="skipped", reason="no room")
+    skipped = replace(results[1], status="skipped", reason="no room")
     assert len(alike([results[0], skipped], header_of(runtime="host").devices)) == 2
 
 
@@ -156,7 +156,7 @@ def test_equal_buffers_of_ranks_are_one_row():
         ("slots of another rank", 2, "", None),
     ]
     larger = result_of(1)
-    larger.buffers[0] = msgspec.structs.replace(larger.buffers[0], size_bytes=5 * MIB)
+    larger.buffers[0] = replace(larger.buffers[0], size_bytes=5 * MIB)
     rows = same_buffers([result_of(0), larger])
     assert [(one.buffer.purpose, one.ranks) for one in rows[:2]] == [("input", [0]), ("input", [1])]
     assert [one.first_values for one in rows[:2]] == ["1 2", "1 2"]
@@ -178,14 +178,14 @@ CHANNELS = LibraryChannels(24, 32, 8)
     ],
 )
 def test_documented_buffers(ccl, environment, channels, expected):
-    case = msgspec.structs.replace(CASE, ccl=ccl)
+    case = replace(CASE, ccl=ccl)
     found = expected_of(result_of(0, case=case, channels=channels), environment)
     assert (found.variable, found.value_bytes, found.is_set, found.unit_bytes) == expected
 
 
 def test_nothing_is_claimed_of_other_libraries():
     for ccl in ("shm", "rccl", "bridge", "torch:gloo", "mpi"):
-        case = msgspec.structs.replace(CASE, ccl=ccl)
+        case = replace(CASE, ccl=ccl)
         assert expected_of(result_of(0, case=case), {}) is None
 
 
@@ -201,7 +201,7 @@ def printed(format, header, results, footer=None):
 def changed(at, **changes):
     """Rank 0 with changes of one of its stages."""
     result = result_of(0)
-    result.stages[at] = msgspec.structs.replace(result.stages[at], **changes)
+    result.stages[at] = replace(result.stages[at], **changes)
     return result
 
 
@@ -311,7 +311,7 @@ def test_a_case_is_printed_when_its_last_rank_has_reported():
 
 
 def test_ranks_of_two_cases_may_arrive_mixed():
-    larger = msgspec.structs.replace(CASE, size_bytes=2 * MIB, count=MIB // 2)
+    larger = replace(CASE, size_bytes=2 * MIB, count=MIB // 2)
     table = exporter_of(KINDS[MEMORY], "table")
     table.begin(header_of())
     texts = [
@@ -328,7 +328,7 @@ def test_ranks_of_two_cases_may_arrive_mixed():
 
 
 def test_a_table_of_many_different_ranks_ends():
-    case = msgspec.structs.replace(CASE, ranks=40)
+    case = replace(CASE, ranks=40)
     results = [result_of(rank, case=case, created=rank) for rank in range(40)]
     text = printed("table", header_of(devices=40), results)
     assert text.count("communicator destroyed") == 8
@@ -350,7 +350,7 @@ def test_ranks_of_the_host_have_no_device_memory():
 
 
 def test_plans_of_other_sizes_differ():
-    larger = msgspec.structs.replace(CASE, size_bytes=2 * MIB, count=MIB // 2)
+    larger = replace(CASE, size_bytes=2 * MIB, count=MIB // 2)
     one = outline_of(RankMemories([CASE], 4), 4, 4)
     other = outline_of(RankMemories([larger], 4), 4, 4)
     assert differences(one, one) == []

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark import _engine as engine
 from cclmark.journal.schema import Verification, WrongOutput
@@ -69,9 +70,7 @@ def result(index, number, variant=DEFAULT, case=LARGE, **figures):
 
 def test_rounds_without_figures_are_counted_and_the_row_is_not_called_skipped():
     rounds = [result(n, n) for n in range(3)]
-    rounds[1] = msgspec.structs.replace(
-        rounds[1], status="skipped", reason="no operation ran beside", figures=None
-    )
+    rounds[1] = replace(rounds[1], status="skipped", reason="no operation ran beside", figures=None)
     (one,) = summaries_of(rounds)
     assert one.status == "ok"
     assert "skipped" not in cells_of(one)
@@ -88,7 +87,7 @@ def test_rounds_without_figures_are_counted_and_the_row_is_not_called_skipped():
 def test_the_time_alone_is_explained_with_its_number_of_operations():
     marks = [[0.0, 1e-3, 2e-3], [0.0, 1e-3, 2e-3]]
     times = OverlapTimes(marks, [[], []], [], 38, 1)
-    (one,) = summaries_of([msgspec.structs.replace(result(0, 0), communication_alone=times)])
+    (one,) = summaries_of([replace(result(0, 0), communication_alone=times)])
     assert alone_text([one]).startswith(
         "alone: the mean of 76 collectives in a row, as many as beside the compute, of the slowest "
         "rank; a sweep reports the median"

@@ -2,8 +2,8 @@
 
 from itertools import permutations
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 from test_copies import COPIES
 
 from cclmark.analysis.stopping import operations_per_batch
@@ -65,7 +65,7 @@ def test_a_round_trip_with_wrong_data_is_in_the_verdict_and_among_the_checks():
     assert latency.is_checkable
     assert checks_of([latency]).copies == checks_of([latency]).wrong == 1
     summary = TransferSummary(1e-5, 1e-5, 1e-5, 6)
-    results = [*COPIES.transfers[:4], msgspec.structs.replace(latency, summary=summary)]
+    results = [*COPIES.transfers[:4], replace(latency, summary=summary)]
     first = insights_on(Journal(COPIES.header, results))[0]
     assert first.severity == "bad"
     assert first.sentence.startswith("Wrong data in 1 case")
@@ -73,7 +73,7 @@ def test_a_round_trip_with_wrong_data_is_in_the_verdict_and_among_the_checks():
 
 @pytest.mark.parametrize("method", ["chase", "ping-pong"])
 def test_loads_and_stores_have_no_output(method):
-    access = msgspec.structs.replace(TRANSFERS[-1], method=method)
+    access = replace(TRANSFERS[-1], method=method)
     assert not TransferResult(0, access, "ok").is_checkable
 
 
@@ -116,7 +116,7 @@ def test_batches_of_ranks_on_several_hosts_are_as_long():
 )
 def test_repeated_messages_fit_into_the_deadline_of_a_phase(time_s, iterations):
     runner = object.__new__(CaseRunner)
-    runner._settings = msgspec.structs.replace(
+    runner._settings = replace(
         COPIES.header.settings, iterations=900, timeout_s=60.0, timing="throughput"
     )
     runner._batches = MessageCases([]).batches_of(job_on(hosts=[0, 0, 1, 1]), (0, 2))
@@ -140,7 +140,7 @@ def test_every_matrix_has_the_pairs_that_were_measured(hosts, local_too, triangl
         ccl="mpi",
     )
     devices = [
-        msgspec.structs.replace(
+        replace(
             COPIES.header.devices[0],
             rank=rank,
             index=hosts[:rank].count(host),
@@ -148,10 +148,8 @@ def test_every_matrix_has_the_pairs_that_were_measured(hosts, local_too, triangl
         )
         for rank, host in enumerate(hosts)
     ]
-    settings = msgspec.structs.replace(COPIES.header.settings, triangle=triangle)
-    header = msgspec.structs.replace(
-        COPIES.header, devices=devices, settings=settings, relations=[]
-    )
+    settings = replace(COPIES.header.settings, triangle=triangle)
+    header = replace(COPIES.header, devices=devices, settings=settings, relations=[])
     collector = MatrixCollector(header, shares=False)
     summary = TransferSummary(1e-5, 1e-5, 1e-5, 6, bytes_per_s=1e9)
     for index, transfer in enumerate(plan.transfers()):
@@ -174,11 +172,10 @@ def test_both_cells_of_a_pair_that_stands_out_have_its_colour():
         devices=6, sizes=[1 << 20], measures=("bidirectional",), hosts=hosts, ccl="mpi"
     )
     devices = [
-        msgspec.structs.replace(COPIES.header.devices[0], rank=rank, index=0, host=f"host{rank}")
-        for rank in hosts
+        replace(COPIES.header.devices[0], rank=rank, index=0, host=f"host{rank}") for rank in hosts
     ]
     relations = [Relation(*pair, "NET", 0) for pair in permutations(hosts, 2)]
-    header = msgspec.structs.replace(COPIES.header, devices=devices, relations=relations)
+    header = replace(COPIES.header, devices=devices, relations=relations)
     results = []
     for index, transfer in enumerate(plan.transfers()):
         rate = 1e9 if transfer.flows[0] == (1, 4) else 10e9

@@ -6,10 +6,10 @@ import random
 import re
 import sys
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.analysis.outliers import looked_at, outliers, sigmas_allowed
 from cclmark.analysis.pair_results import (
@@ -114,7 +114,7 @@ class TestPlan:
         assert len(cases) == 6 * len(of_two) == len(list(cases))
         by_pair = {}
         for one in cases:
-            by_pair.setdefault(one.pair, []).append(msgspec.structs.replace(one, pair=None))
+            by_pair.setdefault(one.pair, []).append(replace(one, pair=None))
         assert sorted(by_pair) == pairs_of(4)
         assert len({tuple(own) for own in by_pair.values()}) == 1
         assert {one.operation for one in cases} == set(PAIR_OPERATIONS)
@@ -122,7 +122,7 @@ class TestPlan:
         assert {one.root for one in cases if one.operation == "all_gather"} == {None}
         for pair in pairs_of(4):
             for place, one in enumerate(of_two):
-                assert cases[cases.index_of(pair, place)] == msgspec.structs.replace(one, pair=pair)
+                assert cases[cases.index_of(pair, place)] == replace(one, pair=pair)
         assert cases[-1] == cases[len(cases) - 1]
         assert cases[2:4] == [cases[2], cases[3]]
         with pytest.raises(IndexError):
@@ -147,7 +147,7 @@ class TestAnalysis:
         assert places_of(case((1, 3))) == [(1, 3), (3, 1)]
         assert places_of(case((1, 3), operation="broadcast", root=0)) == [(1, 3)]
         assert places_of(case((1, 3), operation="broadcast", root=1)) == [(3, 1)]
-        assert places_of(msgspec.structs.replace(case(), pair=None)) == []
+        assert places_of(replace(case(), pair=None)) == []
 
     @given(
         st.lists(st.floats(0.99, 1.01), min_size=11, max_size=20),
@@ -210,8 +210,7 @@ class TestAnalysis:
         found = sweeps(results)
         assert [one.pair for one in pair_deviations(found, header().relations)] == [(2, 3)] * 2
         many = [
-            PairSweep(msgspec.structs.replace(found[0].series, dtype=f"t{n}"), found[0].points)
-            for n in range(50)
+            PairSweep(replace(found[0].series, dtype=f"t{n}"), found[0].points) for n in range(50)
         ]
         assert pair_deviations(many, header().relations) == []
 
@@ -280,7 +279,7 @@ class TestAnalysis:
             ({}, {"converged": False}),
             ({}, {"status": "wrong"}),
             ({"status": "skipped", "summary": None}, {}),
-            ({}, {"summary": msgspec.structs.replace(FIGURES, half_width=None)}),
+            ({}, {"summary": replace(FIGURES, half_width=None)}),
         ],
     )
     def test_what_is_slower_or_not_well_known_counts_as_disturbed(self, alone, beside):

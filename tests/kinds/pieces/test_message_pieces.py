@@ -1,9 +1,9 @@
 """The division of messages into pieces, and the figures of pieces."""
 
-import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.document.exporters import exporter_of
@@ -37,7 +37,7 @@ JOURNAL = read_journal(TESTS / "journals" / "pieces.jsonl")
 
 
 def of(count, dtype="float32"):
-    return msgspec.structs.replace(CASE, count=count, dtype=dtype)
+    return replace(CASE, count=count, dtype=dtype)
 
 
 @given(
@@ -92,13 +92,13 @@ def test_divisions_are_one_call_then_calls_and_groups_then_buckets():
     assert divisions_of(of(MIB), [1]) == (Division(ONE, 1),)
     assert divisions_of(of(MIB + 1), [1])[-1] == Division(BUCKETS, 2)
     assert divisions_of(of(1024 * MIB), [1])[-1] == Division(BUCKETS, 42)
-    broadcast = msgspec.structs.replace(of(1024 * MIB), operation="broadcast")
+    broadcast = replace(of(1024 * MIB), operation="broadcast")
     assert divisions_of(broadcast, [1]) == (Division(ONE, 1),)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_operations_whose_pieces_have_another_order_are_refused(operation):
-    case = msgspec.structs.replace(CASE, operation=operation)
+    case = replace(CASE, operation=operation)
     if operation in DIVISIBLE:
         assert not OPERATIONS[operation].spans_ranks
         assert len(piece_cases([case], [4])) == 1
@@ -179,7 +179,7 @@ def test_launches_set_the_time_where_the_host_enqueues_as_long():
 
 def measured(ccl, index=0):
     """A message in one call and in 100, whose outputs are wrong."""
-    case = msgspec.structs.replace(CASE, ccl=ccl, in_place=True)
+    case = replace(CASE, ccl=ccl, in_place=True)
     settings = usual_job().settings
     one, many = (samples([time_s] * 8, 1e-5) for time_s in (1e-3, 2e-3))
     divisions = (Division(ONE, 1), Division(SEPARATE, 100))

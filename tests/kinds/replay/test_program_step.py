@@ -2,8 +2,8 @@
 
 import dataclasses
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.item_results import ProfileResult
@@ -388,13 +388,13 @@ def test_impossible_times_of_other_kernels_are_refused(beside_s):
     ],
 )
 def test_operations_that_contradict_themselves_are_refused(changes, says):
-    damaged = msgspec.structs.replace(operation("all_reduce"), **changes)
+    damaged = replace(operation("all_reduce"), **changes)
     with pytest.raises(UsageError, match=says):
         step_of(journal_of([damaged], [[(0, 0.0, US, 0)]] * 2), "p")
 
 
 def test_sizes_of_all_parts_are_accepted():
-    whole = msgspec.structs.replace(operation("all_gather"), size_bytes=2 * 1024)
+    whole = replace(operation("all_gather"), size_bytes=2 * 1024)
     assert step_of(journal_of([whole], [[(0, 0.0, US, 0)]] * 2), "p").step.calls
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.journal_file import Journal
@@ -259,8 +260,8 @@ def test_the_printed_error_is_that_of_the_medians():
         "program; half of them have 0.302 to 0.307 ms of communication)"
     )
     alone = OriginalStep((4e-4,), (3e-4,), (1e-3,))
-    one = msgspec.structs.replace(replay, original=alone)
-    (summary,) = summaries_of_replays([msgspec.structs.replace(result, replay=one)])
+    one = replace(replay, original=alone)
+    (summary,) = summaries_of_replays([replace(result, replay=one)])
     assert table_of_replays([summary]).rows[0][0] == "the program"
     assert "median" not in error_lines([summary])[0]
 
@@ -271,7 +272,7 @@ def test_the_printed_error_is_that_of_the_medians():
 )
 def test_damaged_figures_are_refused(values):
     journal = journal_of(*(process_of(rank, LONG) for rank in (0, 1)))
-    known = msgspec.structs.replace(journal.profile.repetitions, **values)
-    profile = msgspec.structs.replace(journal.profile, repetitions=known)
+    known = replace(journal.profile.repetitions, **values)
+    profile = replace(journal.profile, repetitions=known)
     with pytest.raises(UsageError, match="damaged"):
         step_of(Journal(header=None, results=journal.results, profile=profile), "p")

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
@@ -262,8 +262,6 @@ def test_a_table_has_the_gain_at_reference_bandwidth():
 @pytest.mark.parametrize("other", [{"name": "NVIDIA A100"}, {"host": "elsewhere"}])
 def test_a_part_of_devices_that_differ_is_not_compared(other):
     *devices, last = HEADER.devices
-    header = msgspec.structs.replace(
-        HEADER, devices=[*devices, msgspec.structs.replace(last, **other)]
-    )
+    header = replace(HEADER, devices=[*devices, replace(last, **other)])
     assert lines(2, header=header) == []
     assert lines(3) == []  # there is no reference for three

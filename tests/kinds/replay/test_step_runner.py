@@ -4,8 +4,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark import _engine as engine
 from cclmark.kinds.replay import run as step_runner
@@ -155,20 +155,18 @@ def test_ranks_come_to_wait_as_long_as_in_the_program(monkeypatch, begins_us, wa
     ],
 )
 def test_waits_do_not_depend_on_what_runs_beside_the_calls(monkeypatch, changes):
-    item = msgspec.structs.replace(REPLAY, **changes)
+    item = replace(REPLAY, **changes)
     _, replays = run_ranks(monkeypatch, (0, 8), (3, 0), [item])
     assert waits_s(replays) == pytest.approx([3 * US, 0.0], abs=0.5 * US)
 
 
 def test_without_gaps_ranks_begin_at_once(monkeypatch):
-    _, replays = run_ranks(
-        monkeypatch, (0, 8), (3, 0), [msgspec.structs.replace(REPLAY, gaps=DROP)]
-    )
+    _, replays = run_ranks(monkeypatch, (0, 8), (3, 0), [replace(REPLAY, gaps=DROP)])
     assert [one.later_s for one in replays] == [[0.0], [0.0]]
 
 
 def test_waits_are_corrected_once_for_all_computes(monkeypatch):
-    beside = msgspec.structs.replace(REPLAY, compute=Compute("matmul", "float32", 128))
+    beside = replace(REPLAY, compute=Compute("matmul", "float32", 128))
     _, replays = run_ranks(monkeypatch, (0, 8), (3, 0), [REPLAY, beside])
     of_first = [one for one in replays if one.rank_group.rank == 0]
     assert of_first[0].later_s == of_first[1].later_s != [0.0]
@@ -176,7 +174,7 @@ def test_waits_are_corrected_once_for_all_computes(monkeypatch):
 
 
 SLOWED = {"own_us": 15.0, "most_traffic_blocks": 100}  # calls take 10 µs alone
-BESIDE_MEMORY = msgspec.structs.replace(REPLAY, traffic=True)
+BESIDE_MEMORY = replace(REPLAY, traffic=True)
 
 
 def test_traffic_makes_calls_as_long_as_in_the_program(monkeypatch):

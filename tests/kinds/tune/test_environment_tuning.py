@@ -5,6 +5,7 @@ import subprocess
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation, Summary
@@ -383,7 +384,7 @@ def test_the_times_of_processes_and_of_communicators_are_told_apart():
         costs = TrialCosts()
         for starts, overhead_s in rounds:
             trial = Trial(DEFAULT, 0, case_of("shm", "all_reduce", KIB), "search")
-            result = msgspec.structs.replace(measured(trial), duration_s=1.0)
+            result = replace(measured(trial), duration_s=1.0)
             costs.add_round(overhead_s + 1.0, [result], starts, creation_s)
         return costs
 
