@@ -1,4 +1,6 @@
-"""The number of examples of properties."""
+"""How many examples of properties are tried, and which cases of products."""
+
+import pytest
 
 _share = 1
 
@@ -12,3 +14,8 @@ def leave_out(share: int) -> None:
 def examples(most: int) -> int:
     """How many examples a property is tried with, of ``most`` with --all."""
     return max(10, most // _share)
+
+
+def exhaustive(*values: object) -> object:
+    """A case of a parametrised test that is tried with --all only."""
+    return pytest.param(*values, marks=pytest.mark.exhaustive)

@@ -20,6 +20,7 @@ from cclmark.document.page.page import Rows, Section, render
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of
+from examples import exhaustive
 from patience import scaled
 from places import H200X4, RUNS
 from reports import explained
@@ -122,7 +123,7 @@ def drawn(tabs, pages):
 
 
 # All of them on one page is what a browser takes three times as long for.
-TOGETHER = pytest.param("together", marks=pytest.mark.exhaustive)
+TOGETHER = exhaustive("together")
 
 
 @pytest.mark.parametrize("name", ["collectives", "copies", "pairs", TOGETHER, "comparison"])
@@ -567,10 +568,7 @@ def test_strings_of_a_journal_do_not_run(seen, tmp_path):
     "name",
     [
         *("few", "explained"),
-        *(
-            pytest.param(one, marks=pytest.mark.exhaustive)
-            for one in ("collectives", "copies", "comparison")
-        ),
+        *map(exhaustive, ("collectives", "copies", "comparison")),
     ],
 )
 def test_pages_have_no_serious_accessibility_problem(seen, pages, name):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from examples import exhaustive
 from in_process import run_here
 from places import TESTS
 
@@ -392,7 +393,7 @@ class TestFiles:
         ],
         ids=lambda arguments: " ".join(str(one) for one in arguments[:2]),
     )
-    @pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.exhaustive)])
+    @pytest.mark.parametrize("unbuffered", ["", exhaustive("1")])
     def test_commands_that_do_not_measure_on_a_full_disk(self, cclmark, arguments, unbuffered):
         with Path("/dev/full").open("wb") as full:
             env = {"PYTHONUNBUFFERED": unbuffered}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from examples import exhaustive
 from places import REPOSITORY
 
 ALLOWED = sorted(os.sched_getaffinity(0))
@@ -140,9 +141,7 @@ class TestKinds:
         run = cclmark(*arguments, "one.txt", env=fake_cuda.env())
         assert bound(run.journal) == [str(SECOND)] * 2
 
-    @pytest.mark.parametrize(
-        "name", ["mpich", pytest.param("openmpi", marks=pytest.mark.exhaustive)]
-    )
+    @pytest.mark.parametrize("name", ["mpich", exhaustive("openmpi")])
     def test_ranks_of_an_mpirun(self, cclmark, swapped, name):
         mpirun = MPIS / name / "bin" / "mpirun"
         if not mpirun.is_file():
@@ -206,7 +205,7 @@ class TestUnderALauncher:
         "name",
         [
             "openmpi",
-            *(pytest.param(n, marks=pytest.mark.exhaustive) for n in ("mpich", "torchrun")),
+            *map(exhaustive, ("mpich", "torchrun")),
         ],
     )
     def test_its_binding_stands(self, background, name, request):
@@ -218,7 +217,7 @@ class TestUnderALauncher:
         "name",
         [
             "mpich",
-            *(pytest.param(n, marks=pytest.mark.exhaustive) for n in ("openmpi", "torchrun")),
+            *map(exhaustive, ("openmpi", "torchrun")),
         ],
     )
     def test_a_list_beyond_it_is_an_error(self, background, swapped, name, request):

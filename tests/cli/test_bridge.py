@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
+from examples import exhaustive
 
 SHORT = ("-n", "2", "-w", "1")
 ONCE = ("-n", "1", "-w", "0")
@@ -48,7 +49,7 @@ def all_right(run, route):
         ("cuda:0-3", "0-1=nccl,2-3=nccl", DIRECT),
         ("cuda:0-2", "0=nccl,1-2=flagcx", DIRECT),
         ("cuda:0-1+host:2", "", THROUGH_HOST),
-        pytest.param(*("cuda:0+host:2", "0,1-2=shm", THROUGH_HOST), marks=pytest.mark.exhaustive),
+        exhaustive(*("cuda:0+host:2", "0,1-2=shm", THROUGH_HOST)),
     ],
 )
 def test_every_operation_is_right_between_islands(cclmark, env, devices, islands, route):

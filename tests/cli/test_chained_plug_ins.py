@@ -7,6 +7,7 @@ import pytest
 from test_explain import EAGER, VERSIONS, choices
 
 from cclmark.explain.plugin_log import plugin_path, read_plugin_log
+from examples import exhaustive
 
 GROUP, COLLECTIVE, PROXY_OPERATION, PROXY_STEP, KERNEL, ALL = 1, 2, 8, 16, 64, 0xFFFF
 COLLECTIVE_CALL = 512
@@ -112,9 +113,7 @@ def chosen(log):
     "version",
     [
         # The interface of profilers of the version before it; that of tuners has a test below.
-        pytest.param(version, marks=pytest.mark.exhaustive)
-        if version in (22400, 22600, 23003)
-        else version
+        exhaustive(version) if version in (22400, 22600, 23003) else version
         for version in (BEFORE_PROFILERS, *VERSIONS)
     ],
 )
@@ -153,9 +152,7 @@ def test_the_other_one_receives_what_it_receives_alone(bench, version):
             for one in MASKS
         ),
         *(
-            pytest.param(
-                OLDER if version == NEWER else NEWER, mask, ignored, marks=pytest.mark.exhaustive
-            )
+            exhaustive(OLDER if version == NEWER else NEWER, mask, ignored)
             for version, mask, ignored in MASKS
         ),
     ],
@@ -191,7 +188,7 @@ def test_copies_keep_their_call(bench, version):
     assert_same(alone, bench.chained(operation="all_gather", **more)[0])
 
 
-@pytest.mark.parametrize("records", ["1", pytest.param("7", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("records", ["1", exhaustive("7")])
 def test_a_full_log_leaves_out_nothing_for_the_other_one(bench, records):
     alone = bench.alone()
     both, logs = bench.chained(CCLMARK_PLUGIN_RECORDS=records)
@@ -233,7 +230,7 @@ def test_a_mask_that_changes_is_followed(bench):
     [
         version
         if version in (BEFORE_PROFILERS, 22300, 22700, 22902, 23102)
-        else pytest.param(version, marks=pytest.mark.exhaustive)
+        else exhaustive(version)
         for version in (BEFORE_PROFILERS, *VERSIONS)
     ],
 )

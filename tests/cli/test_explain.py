@@ -10,6 +10,7 @@ import pytest
 
 from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path, read_plugin_log
 from commands import wait_until
+from examples import exhaustive
 
 RUN = ("-g", "2", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-w", "0")
 EAGER = (*RUN, "-c", "0", "--timing", "throughput", "--placement", "out-of-place")
@@ -79,7 +80,7 @@ def test_the_log_is_read_where_there_is_no_plug_in(cclmark, fake_cuda):
         ("all_gather", "COPY_ENGINE", "22902", "copy engine", ""),
         ("alltoall", "COPY_ENGINE", "23102", "copy engine", ""),
         *(
-            pytest.param(operation, *rest, "copy engine", "", marks=pytest.mark.exhaustive)
+            exhaustive(operation, *rest, "copy engine", "")
             for operation, *rest in (
                 *(("all_gather", "COPY_ENGINE", "23102"), ("alltoall", "COPY_ENGINE", "22902")),
             )
@@ -179,7 +180,7 @@ PAIRS = ("pairs", "--devices", "cuda:0-2", "--explain", *RUN[2:], "-c", "0")
     ("arguments", "ranks", "cases"),
     [
         (("all_reduce", *EAGER, "--explain"), 2, 3),
-        pytest.param(*((*PAIRS, "--only", "all_reduce"), 3, 9), marks=pytest.mark.exhaustive),
+        exhaustive(*((*PAIRS, "--only", "all_reduce"), 3, 9)),
     ],
     ids=["collectives", "pairs"],
 )

@@ -7,6 +7,7 @@ import pytest
 from vendors import HCCL
 
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
+from examples import exhaustive
 from patience import deadline_s, waits
 
 SHORT = ("-n", "2", "-w", "1")
@@ -79,10 +80,7 @@ def test_devices_libraries_and_the_missing_compiler_are_told(everything):
     ("variant", "root"),
     [
         *(("", 0), ("", 2), ("old", 2)),
-        *(
-            pytest.param(*one, marks=pytest.mark.exhaustive)
-            for one in (("", 1), ("old", 0), ("old", 1))
-        ),
+        *(exhaustive(*one) for one in (("", 1), ("old", 0), ("old", 1))),
     ],
 )
 def test_roots(cclmark, root, variant):

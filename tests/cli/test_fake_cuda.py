@@ -6,6 +6,7 @@ import pytest
 
 from cclmark.kinds.pieces.result import PieceResult
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
+from examples import exhaustive
 from patience import deadline_s, waits
 
 SHORT = ("-n", "2", "-w", "1")
@@ -107,10 +108,10 @@ def test_dtypes_that_the_version_lacks_are_skipped(cclmark, fake_cuda):
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(("--timing", "graph"), marks=pytest.mark.exhaustive),  # as -G 1
+        exhaustive(("--timing", "graph")),  # as -G 1
         ("-G", "3"),
         ("--register", "local"),
-        pytest.param(("--register", "symmetric"), marks=pytest.mark.exhaustive),  # as -R 2
+        exhaustive(("--register", "symmetric")),  # as -R 2
         ("-R", "2"),
         ("-m", "4"),
         ("-z", "1"),
@@ -128,10 +129,7 @@ def test_ways_to_measure(cclmark, fake_cuda, arguments):
     assert {result.samples.operations_per_sample for result in results} == {expected}
 
 
-@pytest.mark.parametrize(
-    "operation",
-    ["all_reduce", pytest.param("broadcast", marks=pytest.mark.exhaustive), "sendrecv"],
-)
+@pytest.mark.parametrize("operation", ["all_reduce", exhaustive("broadcast"), "sendrecv"])
 def test_pieces_are_also_one_group(cclmark, fake_cuda, operation):
     sizes = ("-g", "2", "-b", "1000", "-e", "1000", "--max-time", "0.02")
     run = cclmark(operation, *sizes, "--pieces", "7", env=fake_cuda.env())
@@ -179,7 +177,7 @@ class TestRefusals:
         [
             *((4, "auto"), (5, "blocking"), (4, "per-op"), (5, "graph")),
             *(
-                pytest.param(*pair, marks=pytest.mark.exhaustive)
+                exhaustive(*pair)
                 for pair in ((5, "auto"), (4, "blocking"), (5, "per-op"), (4, "graph"))
             ),
         ],
@@ -201,10 +199,7 @@ class TestRefusals:
         assert "injected failure of AllReduce on rank 1" in second
         assert run.journal.results == []
 
-    @pytest.mark.parametrize(
-        "code",
-        [1, *(pytest.param(code, marks=pytest.mark.exhaustive) for code in (2, 3)), 6],
-    )
+    @pytest.mark.parametrize("code", [1, *map(exhaustive, (2, 3)), 6])
     def test_other_failures_of_all_ranks_end_the_run(self, cclmark, fake_cuda, no_leaks, code):
         env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL=f"all:AllReduce:{code}")
         run = cclmark("all_reduce", *TWO, code=4, env=env)
@@ -218,7 +213,7 @@ class TestRefusals:
 
 
 class TestFaults:
-    @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.exhaustive), 1])
+    @pytest.mark.parametrize("rank", [exhaustive(0), 1])
     def test_wrong_data_is_found_and_the_rank_named(self, cclmark, fake_cuda, rank):
         env = fake_cuda.env(CCLMARK_FAKE_NCCL_CORRUPT=f"{rank}:AllReduce:7")
         run = cclmark("all_reduce", *TWO, code=1, env=env)

@@ -25,6 +25,7 @@ from vendors import (
 )
 
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
+from examples import exhaustive
 from fake_libraries import fake_library
 from patience import deadline_s, scaled, waits
 from places import TESTS
@@ -41,13 +42,10 @@ CLOCKS = {RCCL: "device", MUSA: "host"}  # a device without event times is timed
 def of_all(*tried) -> pytest.MarkDecorator:
     """Runs a test with all vendors; with ``tried`` the others only with --all."""
     marked = [
-        vendor if not tried or vendor in tried else pytest.param(vendor, marks=[_EXHAUSTIVE])
+        vendor if not tried or vendor in tried else exhaustive(vendor)
         for vendor in (VENDORS if not tried else SHAPES)
     ]
     return pytest.mark.parametrize("vendor", marked, ids=by_name)
-
-
-_EXHAUSTIVE = pytest.mark.exhaustive
 
 
 class TestEveryVendor:

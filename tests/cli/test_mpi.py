@@ -17,6 +17,7 @@ import pytest
 
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
+from examples import exhaustive
 from patience import scaled, waits
 from places import REPOSITORY
 
@@ -53,7 +54,7 @@ def mpi(request):
 def of_one(name):
     """Runs a test with one MPI, where the other one adds nothing but time."""
     other = {"openmpi": "mpich", "mpich": "openmpi"}[name]
-    names = [name, pytest.param(other, marks=pytest.mark.exhaustive)]
+    names = [name, exhaustive(other)]
     return pytest.mark.parametrize("mpi", names, indirect=True)
 
 
@@ -210,7 +211,7 @@ class TestEveryMpi:
                 OF_RANK_1,
                 ("--only", "all_reduce,alltoall", *ALL_TYPES, "--placement", "out-of-place"),
             ],
-            pytest.param([(*OF_RANK_1, *ALL_TYPES)], marks=pytest.mark.exhaustive),
+            exhaustive([(*OF_RANK_1, *ALL_TYPES)]),
         ],
         ids=["tables", "product"],
     )
@@ -383,9 +384,7 @@ class TestExplainedUnderTheUsersMpirun:
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize(
-    "name", ["openmpi", pytest.param("mpich", marks=pytest.mark.exhaustive), "system"]
-)
+@pytest.mark.parametrize("name", ["openmpi", exhaustive("mpich"), "system"])
 def test_it_ends_well_beside_torch(cclmark, name, tmp_path):
     """Without numpy torch keeps an error of its import, and with it everything that was alive then.
     Open MPI 4, which is none of the wheels, tells of ranks that have not ended MPI.

@@ -8,6 +8,7 @@ import pytest
 
 from cclmark.report.exports import replayed
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
+from examples import exhaustive
 from fake_backends import find_fakes
 from patience import waits
 
@@ -220,7 +221,7 @@ class TestBrokenBackend:
         [
             ("all_reduce", ()),
             *(
-                pytest.param(operation, length, marks=pytest.mark.exhaustive)
+                exhaustive(operation, length)
                 for operation, length in (
                     ("broadcast", ("--timing", "blocking")),
                     ("all_reduce", ("-w", "0", "-n", "5")),

@@ -10,6 +10,7 @@ from vendors import RCCL
 
 from cclmark.explain.plugin_log import plugin_path, read_plugin_log
 from cclmark.kinds.tune.table_file import Rule, RuleTable, written
+from examples import exhaustive
 
 WITHOUT_PROFILERS = 22100  # the first version of the tuner's interface that is supported
 RING = Rule("all_reduce", 2, 1, 32768, 131072, "ring", "ll128", 7)
@@ -147,7 +148,7 @@ def test_other_conditions_keep_the_librarys_choice(bench, changes, difference):
     assert reasons(run) == [f"the tuner table {bench.path} is not applied: {difference}"] * 3
 
 
-@pytest.mark.parametrize("library", ["nccl", pytest.param("rccl", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("library", ["nccl", exhaustive("rccl")])
 def test_a_table_for_other_conditions_is_applied_on_request(bench, library):
     """All differences are reported."""
     changes = {"library": library, "library_version": "2.27.7", "device": "NVIDIA H200"}
@@ -172,7 +173,7 @@ def test_nvlinks_are_counted(bench):
     assert kernels(bench.run(replace(TABLE, nvlinks=12), **paths)) == expected()
 
 
-@pytest.mark.parametrize("links", ["18", pytest.param("0", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("links", ["18", exhaustive("0")])
 def test_a_device_with_other_links_creates_no_communicator(bench, links):
     """Links fail one by one: ranks with all NVLinks would apply the rules."""
     paths = {"LD_LIBRARY_PATH": bench.nvml, "CCLMARK_FAKE_NVLINKS": links}
@@ -202,7 +203,7 @@ def test_a_table_with_an_error_ends_the_run(bench, version):
     ("kind", "problem"),
     [
         ("missing", "{0}: No such file or directory"),
-        pytest.param("directory", "{0}: it is not a regular file", marks=pytest.mark.exhaustive),
+        exhaustive("directory", "{0}: it is not a regular file"),
         ("fifo", "{0}: it is not a regular file"),
         *(
             (
@@ -229,7 +230,7 @@ def test_a_table_that_cannot_be_read_ends_the_run(bench, kind, problem):
     assert f"refuses the tuner table: {problem.format(bench.path)}" in run.err
 
 
-@pytest.mark.parametrize("value", [pytest.param("0", marks=pytest.mark.exhaustive), "0x0"])
+@pytest.mark.parametrize("value", [exhaustive("0"), "0x0"])
 def test_nvls_is_refused_where_it_is_switched_off(bench, value):
     table = replace(TABLE, rules=[replace(RING, algorithm="nvls_tree", protocol="simple")])
     run = bench.run(table, NCCL_NVLS_ENABLE=value, code=4)
@@ -238,10 +239,7 @@ def test_nvls_is_refused_where_it_is_switched_off(bench, value):
     ) in run.err
 
 
-@pytest.mark.parametrize(
-    "version",
-    [WITHOUT_PROFILERS, pytest.param(22200, marks=pytest.mark.exhaustive), 22809, 23003],
-)
+@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, exhaustive(22200), 22809, 23003])
 def test_what_is_not_available_is_the_librarys_choice(bench, version):
     table = replace(
         TABLE,
@@ -270,9 +268,7 @@ def test_a_variable_of_nccl_excludes_a_rule(bench):
 @pytest.mark.parametrize(
     "version",
     [
-        version
-        if version in (WITHOUT_PROFILERS, 22809)
-        else pytest.param(version, marks=pytest.mark.exhaustive)
+        version if version in (WITHOUT_PROFILERS, 22809) else exhaustive(version)
         for version in (WITHOUT_PROFILERS, *VERSIONS)
     ],
 )

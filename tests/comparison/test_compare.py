@@ -23,6 +23,7 @@ from cclmark.comparison.words import (
 )
 from cclmark.journal.schema import Explanation, HostDescription, Imported
 from cclmark.kinds.registry import read_journal
+from examples import exhaustive
 from places import RUNS
 from reports import comparison_text
 
@@ -291,7 +292,7 @@ class TestRunsOfFourGpus:
         assert large.count == 8
 
 
-some_pairs = pytest.mark.parametrize("most", [3, pytest.param(6, marks=pytest.mark.exhaustive)])
+some_pairs = pytest.mark.parametrize("most", [3, exhaustive(6)])
 
 
 class TestRunsOfAllOperations:

@@ -12,7 +12,7 @@ from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of
 from cclmark.work.operations import OPERATIONS
 from places import H200X4
-from reports import case_text
+from reports import case_text, exported
 
 COLLECTIVES = read_journal(H200X4 / "collectives.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
@@ -21,14 +21,6 @@ PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 def of(operation):
     results = [one for one in COLLECTIVES.results if one.case.operation == operation]
     return Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
-
-
-def export(exporter, journal):
-    return (
-        exporter.begin(journal.header)
-        + "".join(map(exporter.add, journal.results))
-        + exporter.end(journal.footer)
-    )
 
 
 def test_the_table_of_operations_agrees_with_what_the_engine_did():
@@ -50,13 +42,13 @@ def test_figures_of_another_tool_are_not_marked():
     [({}, " *"), ({"columns": 80}, " *"), ({"markdown": True}, " &#42;")],
 )
 def test_a_text_marks_the_time_and_explains_the_mark(view, mark):
-    text = export(case_text(**view), of("sendrecv"))
+    text = exported(case_text(**view), of("sendrecv"))
     in_place = [one for one in of("sendrecv").results if one.case.in_place]
     assert text.count(mark) == len(in_place) + 1
     for one in in_place:
         assert f"{mark}{one.summary.time_s * 1e6:.2f}" in text or one.summary.time_s >= 1e-3
     assert f"{mark} the time includes copying the input aside" in text
-    assert mark not in export(case_text(**view), of("all_reduce"))
+    assert mark not in exported(case_text(**view), of("all_reduce"))
 
 
 def test_a_row_with_the_copy_is_no_headline_where_a_plain_one_exists():
@@ -82,7 +74,7 @@ def test_a_row_with_the_copy_is_no_headline_where_a_plain_one_exists():
     assert found.peak.summary.busbw_bytes_per_s == max(
         one.summary.busbw_bytes_per_s for one in results if not one.case.in_place
     )
-    text = export(case_text(), Journal(journal.header, results, footer=journal.footer))
+    text = exported(case_text(), Journal(journal.header, results, footer=journal.footer))
     (line,) = [one for one in text.splitlines() if "peak bus bandwidth" in one]
     assert "out-of-place (not converged, ±" in line
     assert "in-place" not in line

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from commands import PROGRAM
+from examples import exhaustive
 from patience import scaled
 from places import RESULTS, RUNS, TESTS
 from postgres import PASSWORD
@@ -31,7 +32,7 @@ FIRST = "fa3d6a0ec1c84c559bb0eb9291906219"
 # every place: here some do so.
 mainly_sqlite = pytest.mark.parametrize(
     "history_place",
-    ["sqlite", pytest.param("postgresql", marks=pytest.mark.exhaustive)],
+    ["sqlite", exhaustive("postgresql")],
     indirect=True,
 )
 

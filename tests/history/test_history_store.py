@@ -31,6 +31,7 @@ from cclmark.history.store import History, noise_of_machines
 from cclmark.history.tables import journals, migrate, runs, things, version_of
 from cclmark.journal.schema import HostDescription, LibraryDescription
 from cclmark.kinds.registry import read_journal
+from examples import exhaustive
 from patience import scaled
 from places import REPOSITORY, RESULTS, RUNS
 from samples import edited, header_of, usual_settings, with_header
@@ -41,7 +42,7 @@ EVERYTHING = RunFilter()
 # What is computed or refused without the database is so in every kind of it.
 mainly_sqlite = pytest.mark.parametrize(
     "history_place",
-    ["sqlite", pytest.param("postgresql", marks=pytest.mark.exhaustive)],
+    ["sqlite", exhaustive("postgresql")],
     indirect=True,
 )
 

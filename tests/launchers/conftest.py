@@ -7,7 +7,6 @@ CCLMARK_REQUIRE_LAUNCHERS in the environment, as where every change is checked, 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import hosts as host_room
@@ -16,7 +15,7 @@ import slurm as slurm_room
 from hosts import DEVICE, OWN_DIRECTORY, Hosts
 from slurm import Slurm
 
-REPOSITORY = Path(__file__).parents[2]
+from places import REPOSITORY
 
 
 def unavailable(reason: str) -> None:
@@ -24,13 +23,6 @@ def unavailable(reason: str) -> None:
     if os.environ.get("CCLMARK_REQUIRE_LAUNCHERS"):
         pytest.fail(f"CCLMARK_REQUIRE_LAUNCHERS is set, and yet: {reason}")
     pytest.skip(reason)
-
-
-@pytest.fixture(scope="session")
-def torch() -> None:
-    """Skips where there is none; the processes that are launched import it, the tests do not."""
-    if find_spec("torch") is None:
-        pytest.skip("torch is not installed")
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from hosts import wait_until
 
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import replayed
+from examples import exhaustive
 from patience import scaled
 from ports import free_port
 
@@ -93,9 +94,7 @@ def matrix(text, title):
     return {(a, b): cell for a, row in enumerate(rows) for b, cell in enumerate(row[1:]) if a != b}
 
 
-@pytest.mark.parametrize(
-    "started", ["openmpi", pytest.param("mpich", marks=pytest.mark.exhaustive)], indirect=True
-)
+@pytest.mark.parametrize("started", ["openmpi", exhaustive("mpich")], indirect=True)
 def test_a_matrix_has_every_pair_of_all_hosts(every_matrix):
     run = every_matrix
     assert run.code == 0, run.err
@@ -292,9 +291,7 @@ def killed_while(begun, hosts, condition, what):
     return run
 
 
-@pytest.mark.parametrize(
-    "started", [pytest.param("openmpi", marks=pytest.mark.exhaustive), "mpich"], indirect=True
-)
+@pytest.mark.parametrize("started", [exhaustive("openmpi"), "mpich"], indirect=True)
 def test_a_rank_that_is_killed_in_a_message_ends_all(request, started, hosts):
     command = ("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "1.5", "-t", "CE")
     begun = started(*command, alone=True)
@@ -335,7 +332,7 @@ def test_copies_within_devices_need_no_library(started, tmp_path):
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(("p2p", *SHORT, "-t", "CE"), marks=pytest.mark.exhaustive),
+        exhaustive(("p2p", *SHORT, "-t", "CE")),
         ("pairs", *FEW),
     ],
 )
@@ -365,7 +362,7 @@ def test_without_mpi_each_host_is_measured_alone(hosts, background, cclmark, tmp
     "name",
     [
         "mpich",  # under another mpirun
-        pytest.param("none", marks=pytest.mark.exhaustive),  # fails where the other one does
+        exhaustive("none"),  # fails where the other one does
     ],
 )
 def test_a_library_that_cannot_start_is_noticed_before_copies(started, mpich_wheel, tmp_path, name):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hosts import DEVICE, program_of, wait_until
 
+from examples import exhaustive
 from patience import scaled
 
 SWEEP = ("all_reduce", "-b", "1K", "-e", "4K", "-f", "2", "-n", "2", "-w", "1")
@@ -61,9 +62,7 @@ def by(*names):
     Whole runs without faults are also those of containers, by MPICH's mpirun, and of two hosts; the
     end of a rank is also tried with MPICH's mpirun in test_p2p_across_hosts.
     """
-    left = [
-        pytest.param(name, marks=pytest.mark.exhaustive) for name in ON_ONE if name not in names
-    ]
+    left = [exhaustive(name) for name in ON_ONE if name not in names]
     return pytest.mark.parametrize("on_one", [*names, *left], indirect=True)
 
 
@@ -250,7 +249,7 @@ def across(*names, more=()):
     """Launchers; ``more`` are those that differ from one of them in nothing that is tested here, or
     of which another test is.
     """
-    left = [pytest.param(name, marks=pytest.mark.exhaustive) for name in more]
+    left = [exhaustive(name) for name in more]
     return pytest.mark.parametrize("on_two", [*names, *left], indirect=True)
 
 

@@ -16,6 +16,7 @@ import pytest
 from cclmark.rendezvous.board import PHASES
 from cclmark.work.operations import DTYPE_BYTES
 from commands import default_signals, wait_until
+from examples import exhaustive
 from holding import held
 from patience import deadline_s, scaled, waits
 
@@ -57,7 +58,7 @@ def kept(run) -> None:
     assert journal.footer.message == run.message.removeprefix("cclmark: ")
 
 
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.exhaustive), 2])
+@pytest.mark.parametrize("rank", [exhaustive(0), 2])
 def test_a_rank_killed_while_it_waits_for_the_communicator(background, rank, tmp_path):
     """Rank 1 is held back before it has begun, so the others cannot get any further."""
     run = background(*ENDLESS, env=held(tmp_path, 1, "start-up"))
@@ -139,7 +140,7 @@ def test_killing_the_launcher_takes_the_ranks_with_it(background, up):
     [
         pytest.param(signal.SIGINT, 130, marks=pytest.mark.started),
         (signal.SIGTERM, 143),
-        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.exhaustive),  # see test_signals.py
+        exhaustive(signal.SIGHUP, 129),  # see test_signals.py
     ],
 )
 def test_an_interrupted_run_keeps_what_it_has(background, number, code):
@@ -168,7 +169,7 @@ def test_an_interrupted_run_keeps_what_it_has(background, number, code):
     assert len(journal.results) - int(found[1]) in (0, 1)
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.exhaustive), RANKS])
+@pytest.mark.parametrize("workers", [1, exhaustive(2), RANKS])
 def test_interrupted_at_start_up(background, workers):
     run = background(*ENDLESS)
     run.wait_for_workers(workers)

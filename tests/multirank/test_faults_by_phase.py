@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from examples import exhaustive
 from holding import held
 from patience import scaled, waits
 
@@ -138,7 +139,7 @@ def test_a_rank_that_raises_an_unexpected_error(background, tmp_path, rank, phas
         (0, signal.SIGKILL),
         (2, signal.SIGSTOP),
         *(
-            pytest.param(rank, number, marks=pytest.mark.exhaustive)
+            exhaustive(rank, number)
             for rank, number in (
                 (0, signal.SIGSTOP),
                 (1, signal.SIGKILL),

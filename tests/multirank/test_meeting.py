@@ -12,6 +12,7 @@ from cclmark.base.errors import MissingError, UsageError
 from cclmark.launch.meeting import find_meeting, open_meeting
 from cclmark.launch.placement import Placement
 from commands import wait_until
+from examples import exhaustive
 from patience import scaled, waits
 from ports import free_port
 
@@ -232,7 +233,7 @@ def test_a_process_killed_before_all_have_come(pods, rank):
     ) in err
 
 
-@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.exhaustive), 2])
+@pytest.mark.parametrize("rank", [0, exhaustive(1), 2])
 def test_a_process_killed_while_it_measures(pods, rank):
     started = [pods.start(one, 3, *SWEEP, "-N", "0") for one in range(3)]
     wait_until(lambda: pods.results() > 3, "there are results")

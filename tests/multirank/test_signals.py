@@ -10,6 +10,7 @@ import pytest
 
 from cclmark.kinds.registry import read_journal
 from commands import PROGRAM, environment, wait_until
+from examples import exhaustive
 from holding import held
 from patience import scaled
 
@@ -100,7 +101,7 @@ pytestmark = pytest.mark.usefixtures("no_leaks")
     ("numbers", "message"),
     [
         ((signal.SIGINT,), "interrupted"),
-        pytest.param((signal.SIGTERM,), "ended by SIGTERM", marks=pytest.mark.exhaustive),
+        exhaustive((signal.SIGTERM,), "ended by SIGTERM"),
         ((signal.SIGHUP,), "ended by SIGHUP"),
         ((signal.SIGTERM, signal.SIGINT, signal.SIGINT), "ended by SIGTERM"),
     ],
@@ -128,7 +129,7 @@ def test_a_signal_whose_exception_is_discarded_ends_the_run(background, tmp_path
     "closed",
     [
         *((0,), (1,), (2,), (0, 1, 2)),
-        *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ((0, 1), (0, 2), (1, 2))),
+        *(exhaustive(one) for one in ((0, 1), (0, 2), (1, 2))),
     ],
 )
 def test_closed_standard_descriptors(tag, tmp_path, closed):
@@ -335,9 +336,7 @@ def test_a_signal_while_a_rank_is_not_up_leaves_no_file(background, tmp_path):
     assert not run.journal_path.exists()
 
 
-@pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive), signal.SIGHUP]
-)
+@pytest.mark.parametrize("number", [exhaustive(signal.SIGTERM), signal.SIGHUP])
 def test_a_signal_to_all_processes_of_a_run_ends_it_like_one_to_the_first(background, number):
     """As systemd sends it when it stops a unit, to one process after the other."""
     run = background(*SWEEP, "-N", "0")

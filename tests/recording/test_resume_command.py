@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from cclmark.kinds.registry import read_journal
+from examples import exhaustive
 from patience import scaled
 
 SWEEP = ("--devices", "host:2", "-n", "1", "-w", "0", "--inject", "delay:rank=1,ms=30")
@@ -18,7 +19,7 @@ def complete(cclmark, path, *arguments):
     return cclmark(*arguments, "--resume", str(path))
 
 
-@pytest.mark.parametrize("cycles", [pytest.param(1, marks=pytest.mark.exhaustive), 2])
+@pytest.mark.parametrize("cycles", [exhaustive(1), 2])
 def test_a_run_that_was_killed(cclmark, background, no_leaks, cycles):
     command = ("all_reduce", "-b", "64", "-e", "2K", "-d", "int32,float32", "-N", str(cycles))
     run = background(*command, *SWEEP)

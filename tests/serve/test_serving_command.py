@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from examples import exhaustive
 from patience import scaled
 from places import RUNS
 
@@ -29,7 +30,7 @@ class TestLife:
         "number",
         [
             *(signal.SIGTERM, signal.SIGINT),
-            pytest.param(signal.SIGHUP, marks=pytest.mark.exhaustive),
+            exhaustive(signal.SIGHUP),
         ],
     )
     def test_it_serves_until_a_signal_and_writes_nothing(self, serve, place, number):
@@ -152,9 +153,7 @@ class TestAccess:
         assert served.get("/", Cookie=cookie, Host="a.name")[0] == 200
         assert served.get("/", Cookie=f"{cookie}0")[0] == 401
 
-    @pytest.mark.parametrize(
-        "host", ["0.0.0.0", pytest.param("127.0.0.1", marks=pytest.mark.exhaustive)]
-    )
+    @pytest.mark.parametrize("host", ["0.0.0.0", exhaustive("127.0.0.1")])
     def test_a_token_of_a_file_is_not_printed(self, serve, place, tmp_path, host):
         file = tmp_path / "token"
         file.write_text("0123456789abcdef\n")

@@ -13,6 +13,7 @@ import pytest
 
 from cclmark.kinds.registry import read_journal
 from commands import PROGRAM, environment, tagged_processes, wait_until
+from examples import exhaustive
 from patience import deadline_s, scaled
 
 TINY = "--devices host:2 -b 1K -e 1K -n 5 -w 1"
@@ -328,7 +329,7 @@ def test_journals_are_never_written_over(run):
 # shipped suites against the cases of their commands.
 @pytest.mark.parametrize(
     "chosen",
-    [("--only", "p2p"), pytest.param(("--tag", "quick"), marks=pytest.mark.exhaustive)],
+    [("--only", "p2p"), exhaustive(("--tag", "quick"))],
     ids=" ".join,
 )
 def test_the_shipped_suite_of_the_host_passes(cclmark, chosen):
@@ -360,9 +361,7 @@ def test_children_are_told_which_step_they_are(run, tmp_path):
     assert list(dict.fromkeys(steps)) == ["None", "1", "2", "3"]
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("number", [signal.SIGTERM, exhaustive(signal.SIGINT)])
 def test_an_interruption_reaches_the_command_and_what_was_done_is_judged(started, tmp_path, number):
     suite = suite_of(
         (f'name = "first"\nrun = "all_reduce {ONE_RANK}"', 'time_at_most = "10 s"'),

@@ -7,6 +7,7 @@ import pytest
 from cclmark.analysis.statistics import median
 from cclmark_training.figures import figures_of
 from cclmark_training.result import TrainingResult
+from examples import exhaustive
 from fake_backends import find_fakes
 from patience import waits
 
@@ -132,7 +133,7 @@ class TestRuns:
     @pytest.mark.parametrize(
         ("parallel", "model", "rank"),
         [
-            pytest.param("zero1", "tiny", 0, marks=pytest.mark.exhaustive),
+            exhaustive("zero1", "tiny", 0),
             ("ep", "tiny-moe", 1),
         ],
     )

@@ -7,6 +7,7 @@ import pytest
 
 from cclmark.work.cases import Case
 from cclmark.work.operations import COLLECTIVES, OPERATIONS, size_for_count
+from examples import exhaustive
 from planned_ranks import Planners
 from step_simulation import INPUT, OUTPUT, Memory, by_granule, execute, granule_of
 
@@ -119,7 +120,7 @@ def test_plans_of_shm(ranks):
     ("ranks", "firsts", "through_host"),
     [
         *((2, (0, 1), True), (4, (0, 2), False), (5, (0, 1, 3), False)),
-        pytest.param(6, (0, 4), True, marks=pytest.mark.exhaustive),
+        exhaustive(6, (0, 4), True),
     ],
 )
 def test_plans_of_bridge(ranks, firsts, through_host):

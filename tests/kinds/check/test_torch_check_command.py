@@ -8,6 +8,7 @@ import pytest
 from cclmark.kinds.check.plan import CHECKS, checks_called, chosen_checks
 from cclmark.kinds.check.result import CheckResult
 from cclmark.report.exports import replayed
+from examples import exhaustive
 from fake_backends import find_fakes
 from patience import waits
 
@@ -201,9 +202,7 @@ def test_a_backend_that_moves_nothing_fails_with_any_number_of_ranks(cclmark, tm
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize(
-    "ranks", [3, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (2, 4))]
-)
+@pytest.mark.parametrize("ranks", [3, *map(exhaustive, (2, 4))])
 def test_no_check_passes_that_nothing_was_done_for(cclmark, tmp_path, ranks):
     find_fakes(tmp_path, "idle_backend", "over_gloo")
     # 64 MiB take two thirds of the time of all checks, and are summed like fewer.

@@ -22,7 +22,7 @@ from cclmark.kinds.experiment.request import run_bisection
 from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 from cclmark.work.variants import PROCESS
-from examples import examples
+from examples import examples, exhaustive
 
 MIB = 1 << 20
 CASES = [
@@ -356,10 +356,7 @@ def measured_values(batches):
 
 
 @pytest.mark.simulated
-@pytest.mark.parametrize(
-    "curve",
-    [two_peaks, *(pytest.param(one, marks=pytest.mark.exhaustive) for one in (valley, late_peak))],
-)
+@pytest.mark.parametrize("curve", [two_peaks, *map(exhaustive, (valley, late_peak))])
 def test_half_of_the_measurements_find_the_value_as_often(curve):
     """Against full rounds of every value; five of a hundred times are up to three times as long."""
     trials = examples(200)
@@ -391,7 +388,7 @@ def test_half_of_the_measurements_find_the_value_as_often(curve):
     ("noise", "outliers"),
     [
         (0.0065, 0.05),
-        *(pytest.param(one, 0.0, marks=pytest.mark.exhaustive) for one in (0.0065, 0.0002)),
+        *(exhaustive(one, 0.0) for one in (0.0065, 0.0002)),
     ],
 )
 def test_decisions_are_right(noise, outliers):
@@ -443,9 +440,7 @@ def test_the_spread_is_that_of_one_time_whatever_rounds_have_in_common():
 
 
 @pytest.mark.simulated
-@pytest.mark.parametrize(
-    "curve", [plateau, two_peaks, pytest.param(peak, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("curve", [plateau, two_peaks, exhaustive(peak)])
 def test_the_share_is_kept_in_spite_of_noise(curve):
     """The value's true share is 98 % or more, and a value two smaller would not keep 99.5 %."""
     trials = examples(240)

@@ -4,6 +4,7 @@ import pytest
 
 from cclmark.kinds.overlap.figures import figures_of, summaries_of
 from cclmark.kinds.overlap.result import OverlapResult
+from examples import exhaustive
 
 # Shorter operations of ranks that share processors are repeated with longer and longer phases.
 ON_HOST = ("overlap", "--devices", "host:2", "-b", "1M", "-e", "1M", "--rounds", "2")
@@ -204,7 +205,7 @@ def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):
     assert any(one.together.enqueue_s for one in results if one.together is not None)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("local", marks=pytest.mark.exhaustive), "symmetric"])
+@pytest.mark.parametrize("kind", [exhaustive("local"), "symmetric"])
 def test_registered_buffers_beside_a_product(cclmark, fake_cuda, kind):
     vary = ("--vary", f"registration={kind}")
     run = cclmark(*ON_ONE_FAKE, *vary, env=fake_cuda.env(products=True))

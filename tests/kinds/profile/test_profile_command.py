@@ -16,6 +16,7 @@ import pytest
 from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path
 from cclmark.kinds.tune.table_file import Rule, RuleTable, written
 from commands import wait_until
+from examples import exhaustive
 from patience import scaled
 from places import TESTS
 
@@ -80,7 +81,7 @@ def times(number):
     "version",
     [
         *(22300, 22700, 22809, 23102),
-        *(pytest.param(version, marks=pytest.mark.exhaustive) for version in (22600, 22902)),
+        *map(exhaustive, (22600, 22902)),
     ],
 )
 def test_every_interface_counts_the_same(profiled, version):

@@ -3,6 +3,7 @@
 import pytest
 
 from environment_tables import RESPONSES, Table, judged, searched
+from examples import exhaustive
 
 pytestmark = pytest.mark.simulated
 
@@ -33,7 +34,7 @@ def _members(names, kinds, everywhere, alone):
     ]
 
 
-@pytest.mark.parametrize("seeds", [FEW, pytest.param(ALL, marks=pytest.mark.exhaustive)], ids=len)
+@pytest.mark.parametrize("seeds", [FEW, exhaustive(ALL)], ids=len)
 @pytest.mark.parametrize(
     ("name", "noise"),
     _members(

@@ -17,6 +17,7 @@ from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
 from cclmark.kinds.tune.mpich_selection import builtin_trees
 from cclmark.options.environment_file import read_shell, shell_text
+from examples import exhaustive
 from patience import scaled
 from places import REPOSITORY, TESTS
 
@@ -237,7 +238,7 @@ class TestMpich:
             LARGE + 4: default[LARGE + 4],
         }
 
-    @pytest.mark.parametrize("ranks", [3, pytest.param(5, marks=pytest.mark.exhaustive)])
+    @pytest.mark.parametrize("ranks", [3, exhaustive(5)])
     def test_other_groups_keep_the_librarys_choice(self, mpich, tmp_path, ranks):
         default = mpich.results(SMALL, LARGE, ranks=ranks)
         assert self.forced(mpich, "ring", SMALL, LARGE, ranks=ranks) != default

@@ -9,6 +9,7 @@ import pytest
 from cclmark.kinds.experiment.plan import SEARCH
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
+from examples import exhaustive
 from places import REPOSITORY
 
 SMALL = ("-g", "2", "-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--budget", "1s")
@@ -121,10 +122,9 @@ sum = 0
     ("name", "operation", "files"),
     [
         # Open MPI's mpirun takes a second to start, and the search starts it some fifty times.
-        pytest.param("openmpi", "all_reduce", ["ring.rules"], marks=pytest.mark.exhaustive),
-        pytest.param(
-            *("mpich", "all_reduce", ["ring-mpich_coll.json", "ring-mpich_posix_coll.json"]),
-            marks=pytest.mark.exhaustive,
+        exhaustive("openmpi", "all_reduce", ["ring.rules"]),
+        exhaustive(
+            *("mpich", "all_reduce", ["ring-mpich_coll.json", "ring-mpich_posix_coll.json"])
         ),
         # Of these, MPICH has the fewest algorithms.
         ("mpich", "reduce", ["binomial-mpich_coll.json", "binomial-mpich_posix_coll.json"]),

@@ -7,6 +7,7 @@ import pytest
 
 from cclmark.kinds.experiment.plan import PROOF, SEARCH
 from cclmark.kinds.experiment.result import TrialResult
+from examples import exhaustive
 from fake_libraries import fake_library
 
 SHORT = ("-n", "1", "-w", "0", "-b", "4K", "-e", "4K")
@@ -55,7 +56,7 @@ OPERATIONS = {"nccl": "sendrecv"}
     [
         ("nccl", "NCCL_NVB_DISABLE", "1", "0", "NCCL_IB_DISABLE"),
         *(
-            pytest.param(*one, marks=pytest.mark.exhaustive)
+            exhaustive(*one)
             for one in (
                 ("nccl", "NCCL_MIN_P2P_NCHANNELS", "4", "1", "NCCL_IB_DISABLE"),
                 ("hccl", "HCCL_BUFFSIZE", "400", "200", "HCCL_INTRA_PCIE_ENABLE"),

@@ -5,6 +5,7 @@ benchmarks/tune_search.py prints the figures of docs/methodology.md from the sam
 
 import pytest
 
+from examples import exhaustive
 from response_tables import LAUNCH_BOUND, RESPONSES, Table, judged
 
 pytestmark = pytest.mark.simulated
@@ -35,7 +36,7 @@ ALSO = [
 GAINS = ("planted", "peaks", "interaction", "small_symmetric")
 
 
-@pytest.mark.parametrize("seeds", [FEW, pytest.param(ALL, marks=pytest.mark.exhaustive)], ids=len)
+@pytest.mark.parametrize("seeds", [FEW, exhaustive(ALL)], ids=len)
 @pytest.mark.parametrize(
     ("name", "noise"),
     [
@@ -69,7 +70,7 @@ def test_the_optimum_is_found_and_no_false_gain(name, noise, seeds):
     "name",
     [
         *("planted", "small_symmetric"),
-        *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("peaks", "interaction")),
+        *map(exhaustive, ("peaks", "interaction")),
     ],
 )
 def test_most_of_the_possible_gain_is_proven_where_calls_cost_the_same(name):
