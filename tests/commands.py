@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -218,6 +218,20 @@ def environment(tag: str, extra: Mapping[str, str] | None) -> dict[str, str]:
     """This environment without what would change a run, plus ``extra``."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
     return {**kept, "COLUMNS": "200", TAG: tag, **(extra or {})}
+
+
+def completed(
+    command: Sequence[str | Path], *, timeout_s: float = 60, check: bool = False, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Runs any program to its end; with ``check`` its exit code has to be 0."""
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=scaled(timeout_s),
+        check=check,
+        **options,
+    )
 
 
 def launch(

@@ -3,12 +3,11 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import cclmark
-from patience import scaled
+from commands import completed
 
 _SECTION = re.compile(r"^## \d\. .*?`(src/[^`]+)`$", re.MULTILINE)
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -44,14 +43,10 @@ def copy_of_package(root: Path) -> Path:
 
 def run_copy(root: Path, directory: Path, *arguments: str, code: int = 0) -> str:
     """Runs the copied program in ``directory``; returns what it printed on both streams."""
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-m", "cclmark", *arguments],
-        capture_output=True,
-        text=True,
         cwd=directory,
-        timeout=scaled(60),
         env={**os.environ, "PYTHONPATH": str(root)},
-        check=False,
     )
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr

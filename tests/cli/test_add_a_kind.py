@@ -3,11 +3,11 @@
 import json
 import os
 import re
-import subprocess
 import sys
 
 import pytest
 
+from commands import completed
 from extending import blocks_of, copy_of_package, run_copy
 from places import REPOSITORY
 
@@ -70,25 +70,19 @@ def test_the_page_follows_the_rules_of_the_code(package):
     for path, _ in blocks_of(PAGE):
         text = (package / path.removeprefix("src/")).read_text()
         for check in (["check", *_OURS], ["format", "--diff"]):
-            done = subprocess.run(
+            done = completed(
                 [sys.executable, "-m", "ruff", *check, "--stdin-filename", path, "-"],
                 input=text,
-                capture_output=True,
-                text=True,
                 cwd=REPOSITORY,
-                check=False,
             )
             assert done.returncode == 0, done.stdout + done.stderr
-    done = subprocess.run(
+    done = completed(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *("tests/repository/test_names.py", "tests/options/test_options.py"),
         ],
-        capture_output=True,
-        text=True,
         cwd=REPOSITORY,
         env={**os.environ, "PYTHONPATH": str(package)},
-        check=False,
     )
     assert done.returncode == 0, done.stdout
 

@@ -3,13 +3,12 @@
 import csv
 import io
 import re
-import subprocess
 import sys
 
 import pytest
 
 from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path, read_plugin_log
-from commands import wait_until
+from commands import completed, wait_until
 from examples import exhaustive
 
 RUN = ("-g", "2", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-w", "0")
@@ -309,7 +308,7 @@ print(instruments.observation().reason)
 )
 def test_a_log_in_memory_that_cannot_be_written_is_the_reason(limit_bytes, reason):
     command = [sys.executable, "-c", _RECORDS_IN_MEMORY, str(limit_bytes)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    ended = completed(command, check=True)
     assert ended.stdout.splitlines() == [
         "the library loaded no profiler plug-in (NCCL has them since 2.23)",
         reason,

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -25,9 +24,10 @@ from vendors import (
 )
 
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
+from commands import completed
 from examples import exhaustive
 from fake_libraries import fake_library
-from patience import deadline_s, scaled, waits
+from patience import deadline_s, waits
 from places import TESTS
 
 LONE_RANK = TESTS / "fakes" / "lone_rank.py"
@@ -411,14 +411,8 @@ def test_a_lone_rank(tag, tmp_path, runtime, file, copy, order, timed) -> None:
     """A runtime without a library of its own, and two with one, seen from a session."""
     path = fake_library(f"{runtime}/{file}")
     environment = {**os.environ, f"CCLMARK_{runtime.upper()}_LIBRARY": str(path)}
-    run = subprocess.run(
-        [sys.executable, str(LONE_RANK), runtime, copy, order],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=scaled(60),
-        check=False,
+    run = completed(
+        [sys.executable, str(LONE_RANK), runtime, copy, order], env=environment, cwd=tmp_path
     )
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)

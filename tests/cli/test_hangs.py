@@ -1,12 +1,11 @@
 """Cases that hang: given up with a report, and fresh ranks go on; by the drill on host devices."""
 
 import re
-import subprocess
 
 import pytest
 
-from commands import PROGRAM, environment
-from patience import scaled, waits
+from commands import PROGRAM, completed, environment
+from patience import waits
 
 SWEEP = ("all_reduce", "--devices", "host:3", "-b", "64", "-e", "256", "-n", "10", "-w", "2")
 
@@ -17,14 +16,10 @@ def statuses(journal):
 
 def test_a_rank_that_fails_at_its_start_reports_the_reason(tag, tmp_path):
     """Its memory is larger than the limit on the size of files."""
-    done = subprocess.run(
+    done = completed(
         ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *PROGRAM, *SWEEP],
         cwd=tmp_path,
         env=environment(tag, None),
-        capture_output=True,
-        text=True,
-        timeout=scaled(60),
-        check=False,
     )
     assert done.returncode == 4
     assert "fallocate(rank group memory) failed: File too large" in done.stderr

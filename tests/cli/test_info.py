@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 
 from cclmark import __version__
 from cclmark.work.operations import COLLECTIVES
-from patience import scaled
+from commands import completed
 
 
 class TestInfo:
@@ -138,12 +137,9 @@ class TestHelp:
 
     @pytest.mark.parametrize("arguments", [("--help",), ("all_reduce", "--help"), ("--version",)])
     def test_imports_neither_engine_nor_control_plane(self, arguments, tmp_path):
-        run = subprocess.run(
+        run = completed(
             [sys.executable, "-X", "importtime", "-m", "cclmark", *arguments],
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=scaled(60),
             check=True,
         )
         imported = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}

@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 import cclmark
 import cclmark as api  # beside the fixture of this name
 from cclmark.base.errors import MissingError, UsageError
-from patience import scaled
+from commands import completed
 from places import REPOSITORY
 from ports import free_port
 
@@ -172,7 +171,7 @@ def test_under_a_launcher_it_says_what_to_do(monkeypatch):
 
 def test_importing_it_imports_nothing_else():
     code = "import sys, cclmark; print([n for n in sys.modules if n.startswith('cclmark.')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", code], check=True)
     assert done.stdout == "['cclmark.base', 'cclmark.base.errors']\n"
     assert {"measure", "open", "compare"} <= set(dir(cclmark))
 
@@ -210,13 +209,8 @@ def test_the_program_of_the_page_and_one_with_errors_run_under_torchrun(tmp_path
     assert program.endswith(destroyed)
     (tmp_path / "program.py").write_text(program.removesuffix(destroyed) + WITH_ERRORS)
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
-    done = subprocess.run(
-        [*torchrun, "--master-port", str(free_port()), "program.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=scaled(120),
-        check=False,
+    done = completed(
+        [*torchrun, "--master-port", str(free_port()), "program.py"], cwd=tmp_path, timeout_s=120
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("8 cases of all_reduce on 2 ×")
@@ -272,14 +266,7 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 print(len(cclmark.measure("all_reduce", sizes="8", devices="host:2", max_time_s=0.05).rows))
 """
     )
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=scaled(60),
-        check=True,
-    )
+    done = completed([sys.executable, "program.py"], cwd=tmp_path, check=True)
     assert done.stdout == "interrupted\nTrue\n2\n"
     journals = [cclmark.open(path) for path in tmp_path.glob("*.jsonl")]
     assert journals

@@ -3,12 +3,11 @@
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from commands import PROGRAM
+from commands import PROGRAM, completed
 from places import RUNS
 from samples import edited, with_header
 
@@ -470,12 +469,9 @@ class TestWrongInput:
         (tmp_path / "page.html").write_text("old")
         page = ("compare", run("default-1"), run("ctas8"), "--format", "html", "-O", "page.html")
         for name in ("page.html", "new.html"):
-            done = subprocess.run(
+            done = completed(
                 ["bash", "-c", 'ulimit -f 4; exec "$@"', "-", *PROGRAM, *page[:-1], name],
                 cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
             )
             assert done.returncode == 3, done.stderr
             assert done.stderr == f"cclmark: cannot write {name}: File too large\n"

@@ -1,17 +1,18 @@
 """What tests on real accelerators share."""
 
 import json
-import subprocess
 import sys
 
 import pytest
+
+from commands import completed
 
 
 @pytest.fixture(scope="session")
 def device_count():
     """The number of accelerators of this machine."""
     command = [sys.executable, "-m", "cclmark", "info", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=True)
+    done = completed(command, timeout_s=110, check=True)
     return sum(device["runtime"] != "host" for device in json.loads(done.stdout)["devices"])
 
 

@@ -1,26 +1,23 @@
 """Collectives of pairs of real accelerators: ``pytest -m device tests/device``."""
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 from cclmark.kinds.registry import read_journal
+from commands import completed
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 
 
 def pairs(tmp_path, *arguments):
     journal = tmp_path / "pairs.jsonl"
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-m", "cclmark", "pairs", *arguments, "--journal", str(journal)],
-        capture_output=True,
-        text=True,
-        timeout=110,
+        timeout_s=110,
         cwd=tmp_path,
         env=dict(os.environ),
-        check=False,
     )
     return done, read_journal(journal)
 

@@ -1,27 +1,24 @@
 """Transfers between real accelerators: ``pytest -m device tests/device``."""
 
 import os
-import subprocess
 import sys
 import time
 
 import pytest
 
 from cclmark.kinds.registry import read_journal
+from commands import completed
 
 pytestmark = pytest.mark.device
 
 
 def p2p(tmp_path, *arguments):
     journal = tmp_path / f"{time.monotonic_ns()}.jsonl"
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-m", "cclmark", "p2p", *arguments, "--journal", str(journal)],
-        capture_output=True,
-        text=True,
-        timeout=110,
+        timeout_s=110,
         cwd=tmp_path,
         env=dict(os.environ),
-        check=False,
     )
     return done, read_journal(journal).transfers if journal.exists() else []
 

@@ -9,20 +9,18 @@ import time
 import pytest
 
 from cclmark.kinds.registry import read_journal
+from commands import completed
 
 pytestmark = pytest.mark.device
 
 
 def cclmark(tmp_path, *arguments, environment=None):
     journal = tmp_path / f"{time.monotonic_ns()}.jsonl"
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-m", "cclmark", *arguments, "--journal", str(journal)],
-        capture_output=True,
-        text=True,
-        timeout=110,
+        timeout_s=110,
         cwd=tmp_path,
         env={**os.environ, **(environment or {})},
-        check=False,
     )
     return done, read_journal(journal) if journal.exists() else None
 

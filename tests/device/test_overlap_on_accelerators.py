@@ -1,7 +1,6 @@
 """``cclmark overlap`` on two real accelerators: ``pytest -m device tests/device``."""
 
 import os
-import subprocess
 import sys
 
 import pytest
@@ -9,20 +8,18 @@ import pytest
 from cclmark.kinds.overlap.figures import phase_order, summaries_of
 from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.kinds.registry import read_journal
+from commands import completed
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 
 
 def overlap(tmp_path, *arguments, code=0):
     journal = tmp_path / "overlap.jsonl"
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-m", "cclmark", "overlap", *arguments, "--journal", str(journal)],
-        capture_output=True,
-        text=True,
-        timeout=300,
+        timeout_s=300,
         cwd=tmp_path,
         env=os.environ,
-        check=False,
     )
     if done.returncode == 3 and "cuBLASLt" in done.stderr:
         pytest.skip("requires cuBLASLt")

@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 
 from cclmark.kinds.registry import read_journal
 from cclmark.kinds.replay.result import ReplayResult
+from commands import completed
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 
@@ -19,14 +19,8 @@ CLOCK_S = 2e-5  # what the times of launches, which are left out, are known to
 
 
 def cclmark(tmp_path, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", "cclmark", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=tmp_path,
-        env=os.environ,
-        check=False,
+    done = completed(
+        [sys.executable, "-m", "cclmark", *arguments], timeout_s=300, cwd=tmp_path, env=os.environ
     )
     assert done.returncode == 0, done.stderr
     return done

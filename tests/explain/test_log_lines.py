@@ -7,7 +7,6 @@ their stacks, with what is read of them. UPDATE_GOLDEN=1 writes the latter again
 import ctypes
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from cclmark.launch.stacks import _Map, render
 from cclmark.rank.instruments import operations_of_log
 from cclmark.work.libraries import log_of, shipped
 from cclmark.work.library_files import Log
+from commands import completed
 from foreign_texts import lines_of
 
 FILE = Path(__file__).parent / "log_lines.jsonl"
@@ -98,7 +98,7 @@ def test_the_libraries_that_log():
 
 def run_program(program):
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, check=True)
+    return completed(command, check=True)
 
 
 def test_standard_output_of_c_is_read_by_case():

@@ -16,9 +16,8 @@ from urllib.parse import quote
 
 import pytest
 
-from commands import PROGRAM
+from commands import PROGRAM, completed
 from examples import exhaustive
-from patience import scaled
 from places import RESULTS, RUNS, TESTS
 from postgres import PASSWORD
 from samples import edited
@@ -319,14 +318,7 @@ class TestPruning:
         mine, theirs = pty.openpty()
         os.write(mine, f"{answer}\n".encode())
         command = ("history", "prune", "--keep", "1", "--db", str(tmp_path / "history.sqlite"))
-        told = subprocess.run(
-            [sys.executable, "-m", "cclmark", *command],
-            stdin=theirs,
-            capture_output=True,
-            text=True,
-            timeout=scaled(60),
-            check=False,
-        )
+        told = completed([sys.executable, "-m", "cclmark", *command], stdin=theirs)
         os.close(mine)
         os.close(theirs)
         assert told.returncode == code, told.stderr

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tracemalloc
 import zlib
@@ -31,6 +30,7 @@ from cclmark.history.store import History, noise_of_machines
 from cclmark.history.tables import journals, migrate, runs, things, version_of
 from cclmark.journal.schema import HostDescription, LibraryDescription
 from cclmark.kinds.registry import read_journal
+from commands import completed
 from examples import exhaustive
 from patience import scaled
 from places import REPOSITORY, RESULTS, RUNS
@@ -955,5 +955,5 @@ def test_importing_the_model_brings_no_sql():
     code = "import sys, cclmark.history.history_model, cclmark.cli.main; "
     code += "import cclmark.history.lists; "
     code += "print('sqlalchemy' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    told = completed([sys.executable, "-c", code], check=True)
     assert told.stdout == "False\n"

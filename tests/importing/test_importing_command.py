@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.kinds.registry import read_journal
-from commands import PROGRAM
+from commands import PROGRAM, completed
 from places import H200X4, TESTS
 
 TEXTS = TESTS / "foreign"
@@ -196,13 +196,7 @@ def test_what_a_text_lacks_is_given(cclmark):
 def test_no_room_leaves_nothing_behind(tmp_path):
     """The limit for the size of files stands for a full disk."""
     command = [*PROGRAM, "import", NEWEST, *OUT]
-    done = subprocess.run(
-        ["bash", "-c", 'ulimit -f 8; exec "$@"', "-", *command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = completed(["bash", "-c", 'ulimit -f 8; exec "$@"', "-", *command], cwd=tmp_path)
     assert done.returncode == 3, done.stderr
     assert "cannot write the journal out.jsonl: File too large" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hosts import Host, program_of, wait_until
 
+from commands import completed
 from ports import free_ports
 
 CPUS_PER_NODE = 4
@@ -86,13 +87,10 @@ class Slurm:
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Runs srun, sbatch or another to its end, with ``env`` besides; its output is text."""
-        return subprocess.run(
+        return completed(
             self.command(program, *arguments),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
+            timeout_s=timeout_s,
             cwd=self.directory,
             env={**outside(), **self.environment, **(env or {})},
         )

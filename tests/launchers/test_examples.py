@@ -12,6 +12,7 @@ import yaml
 from hosts import DEVICE, OWN_DIRECTORY
 from slurm import outside
 
+from commands import completed
 from patience import scaled
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -166,14 +167,11 @@ def test_mpirun_over_a_list_of_hosts(mpi, hosts, installed, tmp_path):
 
 
 def ended(host, directory, command, env):
-    return subprocess.run(
+    return completed(
         [*host.at(directory), *command],
         env={**outside(), **env},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=scaled(SOON_S),
-        check=False,
+        timeout_s=SOON_S,
     )
 
 

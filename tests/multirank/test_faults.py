@@ -6,7 +6,6 @@ Bounds on time are wide: they tell an end from a hang, not fast from slow.
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from importlib.metadata import entry_points
@@ -15,7 +14,7 @@ import pytest
 
 from cclmark.rendezvous.board import PHASES
 from cclmark.work.operations import DTYPE_BYTES
-from commands import default_signals, wait_until
+from commands import completed, default_signals, wait_until
 from examples import exhaustive
 from holding import held
 from patience import deadline_s, scaled, waits
@@ -200,14 +199,11 @@ def test_interrupted_while_it_is_imported(tmp_path, program, number):
         f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(60)\n"
     )
     with default_signals():
-        ended = subprocess.run(
+        ended = completed(
             [sys.executable, *program, "info"],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=scaled(30),
-            check=False,
+            timeout_s=30,
         )
     assert (ended.returncode, ended.stdout) == (130, "")
     assert ended.stderr == "cclmark: interrupted\n"

@@ -9,8 +9,7 @@ import subprocess
 import pytest
 
 from cclmark.kinds.registry import read_journal
-from commands import PROGRAM, environment
-from patience import scaled
+from commands import PROGRAM, completed, environment
 
 SWEEP = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "1K", "-f", "2", "-n", "5")
 ENDLESS = (*SWEEP, "-w", "1", "-N", "0")
@@ -51,15 +50,11 @@ def check_full(code, err, path, why):
 
 def run_limited(tag, directory, *arguments, limit):
     """Starts a process and runs it to its end; the process calls ``limit`` first."""
-    return subprocess.run(
+    return completed(
         [*PROGRAM, *map(str, arguments)],
         cwd=directory,
         env=environment(tag, None),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=scaled(60),
-        check=False,
         preexec_fn=limit,
     )
 

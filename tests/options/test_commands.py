@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 
 import click
@@ -10,6 +9,7 @@ import pytest
 
 from cclmark.cli.commands import COMMANDS, load_command
 from cclmark.cli.main import app
+from commands import completed
 
 _WHOLE = 300  # characters of a help text
 # None of these is needed to print a help text.
@@ -36,7 +36,7 @@ unwanted = {unwanted!r}
 below = tuple(name + "." for name in unwanted)
 print([name for name in sys.modules if name in unwanted or name.startswith(below)], end="")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", code], check=True)
     return done.stdout.rpartition("\n")[2]
 
 
@@ -99,7 +99,7 @@ for words in {commands}:
     cclmark.cli.main.app([*words, "--help"], prog_name="cclmark", standalone_mode=False)
     print("imported", json.dumps([one for one in sys.modules if one not in before]))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", code], check=True)
     imported = re.findall("^imported (.*)$", done.stdout, re.MULTILINE)
     packages = {entry.package for entry in COMMANDS.values()}
     for words, modules in zip(commands, imported, strict=True):

@@ -1,7 +1,6 @@
 """Files of variables: shells read from them what was written."""
 
 import json
-import subprocess
 import sys
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
 from cclmark.options.environment_file import read_shell, shell_text
+from commands import completed
 from examples import examples
 
 COMMENTS = ["library: NCCL 2.28.9", "device: NVIDIA H200", "ranks: 2", "nodes: 1"]
@@ -38,10 +38,8 @@ def test_the_text_for_shells():
 def test_a_shell_gets_what_was_written_and_so_do_we(variables):
     text = shell_text(variables, comments=["a'b", "`c` $d"])
     assert read_shell(text, "file") == variables
-    done = subprocess.run(
+    done = completed(
         ["sh", "-c", f'eval "$0"\nexec "{sys.executable}" -c "$1"', text, PRINT],
-        capture_output=True,
-        text=True,
         check=True,
         env={"LC_ALL": "C.UTF-8"},
     )

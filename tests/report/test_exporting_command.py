@@ -3,13 +3,12 @@
 import csv
 import json
 import shutil
-import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 
-from commands import PROGRAM
+from commands import PROGRAM, completed
 from places import H200X4
 
 RUN = str(H200X4 / "all_reduce.jsonl")
@@ -115,15 +114,12 @@ class TestWrongInput:
         """The limit for the size of files stands for a full disk."""
         target = tmp_path / "out.csv"
         target.write_text("old")
-        done = subprocess.run(
+        done = completed(
             [
                 *("bash", "-c", 'ulimit -f 8; exec "$@"', "-", *PROGRAM),
                 *("export", RUN, "--format", "json", "-O", str(target)),
             ],
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
         )
         assert done.returncode == 3, done.stderr
         assert "cannot write" in done.stderr
@@ -131,15 +127,12 @@ class TestWrongInput:
         assert list(tmp_path.iterdir()) == [target]
 
     def test_a_reader_that_has_gone(self, tmp_path):
-        done = subprocess.run(
+        done = completed(
             [
                 *("bash", "-c", '"$@" | head -c 10 >/dev/null; exit ${PIPESTATUS[0]}', "-"),
                 *(*PROGRAM, "export", str(H200X4 / "collectives.jsonl"), "--format", "json"),
             ],
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
         )
         assert (done.returncode, done.stderr) == (141, "")
 

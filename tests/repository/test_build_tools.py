@@ -3,13 +3,12 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from patience import scaled
+from commands import completed
 from places import REPOSITORY
 
 try:
@@ -28,14 +27,8 @@ def test_make_has_the_tools_that_pip_requires():
 
 def run(*command, **environment):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return subprocess.run(
-        command,
-        cwd=REPOSITORY,
-        env={**os.environ, "PATH": path, **environment},
-        capture_output=True,
-        text=True,
-        timeout=scaled(120),
-        check=False,
+    return completed(
+        command, cwd=REPOSITORY, env={**os.environ, "PATH": path, **environment}, timeout_s=120
     )
 
 

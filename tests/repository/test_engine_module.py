@@ -3,13 +3,13 @@
 import ast
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import cclmark
 from cclmark import _engine as engine
+from commands import completed
 
 STUB = ast.parse((Path(cclmark.__file__).with_name("_engine.pyi")).read_text())
 MOST_POSITIONAL = 4
@@ -21,9 +21,7 @@ def test_nothing_but_the_entry_is_exported():
     nm = shutil.which("nm")
     if nm is None:
         pytest.skip("nm is not here")
-    listed = subprocess.run(
-        [nm, "-D", "--defined-only", engine.__file__], capture_output=True, text=True, check=True
-    )
+    listed = completed([nm, "-D", "--defined-only", engine.__file__], check=True)
     assert [line.split()[-1] for line in listed.stdout.splitlines()] == ["PyInit__engine"]
 
 

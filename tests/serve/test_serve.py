@@ -3,7 +3,6 @@
 import html
 import re
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from commands import completed
 from places import RUNS
 
 pytest.importorskip("httpx")
@@ -599,7 +599,7 @@ def test_the_room_knows_nothing_of_how_runs_are_made():
     code = (
         f"import sys, cclmark_serve.app; print([m for m in sys.modules if m.startswith({rooms})])"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    told = completed([sys.executable, "-c", code], check=True)
     assert told.stdout == "[]\n"
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import math
 import re
-import subprocess
 import sys
 
 import msgspec
@@ -35,6 +34,7 @@ from cclmark.kinds.collective.nccl_tests import fit
 from cclmark.kinds.registry import KINDS, read_journal, report_kind
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS
 from cclmark.work.transfers import Transfer
+from commands import completed
 from goldens import GOLDEN, require_golden
 from places import H200X4
 from reports import case_text
@@ -81,7 +81,7 @@ def test_no_kind_imports_its_formats():
         "[report_kind(kind) for kind in KINDS]\n"
         "print(*(name for name in sys.modules if name.startswith(('cclmark.', 'jinja2'))))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", code], check=True)
     heavy = ("nccl_tests", "flagcx", "hccl", "pictures", "jinja2")
     assert not [name for name in done.stdout.split() if name.endswith(heavy)]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import completed
 from patience import waits
 
 SHORT = ("-b", "64K", "--max-time", "0.005")
@@ -370,7 +371,7 @@ def test_command_lines_of_pccl_work_as_they_stand(cclmark, fake_cuda, line):
 
 def test_the_program_is_there_under_pccls_name():
     program = Path(sys.executable).parent / "p2pBandwidthLatencyTest"
-    done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
+    done = completed([program, "--help"], check=True)
     assert "-b, --num-thread-blocks" in done.stdout
 
 

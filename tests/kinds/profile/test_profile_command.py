@@ -15,7 +15,7 @@ import pytest
 
 from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path
 from cclmark.kinds.tune.table_file import Rule, RuleTable, written
-from commands import wait_until
+from commands import completed, wait_until
 from examples import exhaustive
 from patience import scaled
 from places import TESTS
@@ -356,14 +356,7 @@ print("children", open(f"/proc/{parent}/task/{parent}/children").read().split())
 )
 def test_a_program_is_ended_whatever_happens(tmp_path, case, printed):
     """A signal before the program replaces its process, and an error while it runs."""
-    done = subprocess.run(
-        [sys.executable, "-c", _RUN, case],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = completed([sys.executable, "-c", _RUN, case], cwd=tmp_path)
     assert done.stdout.splitlines() == [printed, "children []"], done.stderr
 
 
@@ -408,9 +401,7 @@ def test_a_killed_profile_leaves_nothing_that_stays(tmp_path):
 @pytest.mark.started
 def test_a_program_that_a_signal_ends(tmp_path):
     words = [sys.executable, "-m", "cclmark", "profile", "--", "sh", "-c", "kill -KILL $$"]
-    done = subprocess.run(
-        words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = completed(words, cwd=tmp_path)
     assert done.returncode == 128 + signal.SIGKILL
     assert "the program was ended by SIGKILL" in done.stderr
 

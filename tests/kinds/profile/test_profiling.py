@@ -1,13 +1,13 @@
 """Programs that are profiled: how they end, and what remains of them."""
 
 import signal
-import subprocess
 import sys
 
 import pytest
 
 from cclmark.kinds.profile import request as profiling
 from cclmark.kinds.profile.request import ProgramEnd, SeenProcess
+from commands import completed
 
 WRITES_A_LOG = 'touch "$CCLMARK_PLUGIN_LOG-1.cclmlog"'
 ENDS = """
@@ -23,12 +23,8 @@ def test_every_end_has_words(code, text):
 
 
 def test_the_exit_code_is_known_where_ends_of_children_were_ignored():
-    run = subprocess.run(
+    run = completed(
         [sys.executable, "-c", ENDS],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
         preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
     )
     assert (run.stdout, run.stderr) == ("7\n", "")

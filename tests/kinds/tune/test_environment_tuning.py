@@ -1,7 +1,6 @@
 """Tuning of simulated libraries whose times follow from the variables of their processes alone."""
 
 import re
-import subprocess
 
 import msgspec
 import pytest
@@ -19,6 +18,7 @@ from cclmark.launch.launching import Starts, starts_of
 from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 from cclmark.work.variants import COMMUNICATOR, DEFAULT, PROCESS
+from commands import completed
 from simulated_trials import SimulatedTrials
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -99,12 +99,7 @@ def test_a_gain_is_deployed_in_fresh_processes(tmp_path):
     assert 4096 <= int(result.variables["CCLMARK_SHM_INLINE_BYTES"]) <= 16384
     file = tmp_path / "t" / ENVIRONMENT_FILE
     assert result.files == [file]
-    done = subprocess.run(
-        ["sh", "-c", f'. "{file}"; echo $CCLMARK_SHM_INLINE_BYTES'],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = completed(["sh", "-c", f'. "{file}"; echo $CCLMARK_SHM_INLINE_BYTES'], check=True)
     assert done.stdout.strip() == result.variables["CCLMARK_SHM_INLINE_BYTES"]
     scopes = {
         stage: {

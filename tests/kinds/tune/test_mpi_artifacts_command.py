@@ -17,9 +17,9 @@ from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
 from cclmark.kinds.tune.mpich_selection import builtin_trees
 from cclmark.options.environment_file import read_shell, shell_text
+from commands import completed
 from examples import exhaustive
 from mpis import mpirun_of
-from patience import scaled
 from places import TESTS
 
 SOURCE = TESTS / "programs" / "order_of_sums.c"
@@ -74,14 +74,7 @@ class Program:
         if script:
             command = ["sh", "-c", '. "$0" && exec "$@"', script, *command]
         for _ in range(_STARTS):
-            done = subprocess.run(
-                [*map(str, command)],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=scaled(60),
-                env={**kept, **ENVIRONMENT, **variables},
-            )
+            done = completed([*map(str, command)], env={**kept, **ENVIRONMENT, **variables})
             if done.returncode != -signal.SIGPIPE and _NOT_STARTED not in done.stderr:
                 break
         return done

@@ -1,12 +1,11 @@
 """What tuned settings cost a matrix product, on fakes: measured as part of another run."""
 
 import os
-import subprocess
 import sys
 
 from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.kinds.registry import read_journal
-from patience import scaled
+from commands import completed
 
 # As ``cclmark tune`` calls it, with a proven rule.
 PROGRAM = """
@@ -45,14 +44,10 @@ with joined(WantedDevices(lambda: parse_devices("cuda:0"), None, 60.0)) as coord
 
 
 def test_the_largest_tuned_case_is_measured_by_default_and_as_deployed(fake_cuda, tmp_path):
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-c", PROGRAM],
         cwd=tmp_path,
         env={**os.environ, **fake_cuda.env(products=True)},
-        capture_output=True,
-        text=True,
-        timeout=scaled(60),
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     journal = read_journal(tmp_path / "sm-cost.jsonl")

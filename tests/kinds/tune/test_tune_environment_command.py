@@ -1,12 +1,12 @@
 """``cclmark tune`` for libraries whose variables hold for a whole process."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from cclmark.kinds.experiment.plan import PROOF, SEARCH
 from cclmark.kinds.experiment.result import TrialResult
+from commands import completed
 from examples import exhaustive
 from fake_libraries import fake_library
 
@@ -83,12 +83,7 @@ def test_a_variable_that_is_faster_is_found_proven_and_deployed(
     file = run.directory / "t" / "environment.sh"
     assert f"{name}={value} (default {default}" in run.out
     assert f"use: . {file.relative_to(run.directory)}    which sets {name}={value}" in run.out
-    done = subprocess.run(
-        ["sh", "-c", f'. "{file}"; printf "%s" "${name}"'],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = completed(["sh", "-c", f'. "{file}"; printf "%s" "${name}"'], check=True)
     assert done.stdout == value
     comments = [line for line in file.read_text().splitlines() if line.startswith("#")]
     assert f"# {ccl} " in comments[0]

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -28,6 +27,7 @@ from cclmark.kinds.tune.tuning import (
 from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 from cclmark.work.variants import REGISTRATION, Assignment
+from commands import completed
 from simulated_trials import SimulatedTrials
 
 _read_table = cache(table_file.read)  # most trials have the same one
@@ -187,7 +187,7 @@ def test_a_gain_is_deployed_and_other_sizes_keep_what_ran(tmp_path):
     assert "geometric mean of the speed-ups" in text
     assert f". {directory / ENVIRONMENT_FILE}" in text
     script = f'. "{directory / ENVIRONMENT_FILE}"; echo "$CCLMARK_TUNER_TABLE"'
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    done = completed(["sh", "-c", script], check=True)
     assert done.stdout.strip() == result.variables["CCLMARK_TUNER_TABLE"]
 
 
