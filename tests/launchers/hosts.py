@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from commands import completed
-
 DEVICE = "eth0"
 #: A directory that is the host's own, as /tmp is not: for files named after process numbers, which
 #: the hosts of other tests have too.
@@ -170,12 +168,15 @@ def missing() -> str:
     for program in ("unshare", "nsenter", "ip", "ssh", "sshd", "ssh-keygen"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
-    tried = completed(
+    tried = subprocess.run(
         [
             *("unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--mount-proc"),
             "true",
         ],
-        timeout_s=20.0,
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE_S,
+        check=False,
     )
     return tried.stderr.strip() if tried.returncode else ""
 
