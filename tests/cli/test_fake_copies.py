@@ -1,7 +1,5 @@
 """Copies between devices of vendors whose streams are held in other ways, or not at all."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

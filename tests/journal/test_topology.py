@@ -1,7 +1,5 @@
 """How devices are connected, as vendors' programs print it."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Peaks beside what is expected of a kind of link."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec
