@@ -17,7 +17,11 @@ from cclmark_importers.cleaned_text import (
     read_decimal,
     read_figure,
 )
-from cclmark_importers.line_reader import LineReader, importer
+from cclmark_importers.line_reader import (
+    LineReader,
+    RunMarks,
+    importer,
+)
 from cclmark_importers.run import listed_device, message_transfer
 
 # ucx_perftest (openucx/ucx, src/tools/perf).
@@ -190,7 +194,7 @@ class _UcxReader(LineReader):
         cells = words.split()
         if self._rows_are == "Stage":
             # "Final: " looks like the prefix of a line with a host's name, which is removed.
-            if "Final:" in self._raw[line.number - 1]:
+            if "Final:" in self._raw[line.number - self.text.first]:
                 self._add(line, cells[1:] if cells[0] == "Final:" else cells)
         elif self._rows_are == "Test":
             name = cells[0] if not _is_number(cells[0]) or len(cells) in (5, 9) else ""
@@ -305,7 +309,11 @@ def _sum_of(sizes: str) -> int | None:
     return sum(map(int, sizes.split(","))) if _SIZE.fullmatch(sizes) else None
 
 
-UCX = importer(_UcxReader, _HEAD.fullmatch)
+def _begins_ucx(words: str) -> bool:
+    return _HEAD.fullmatch(words) is not None or words.startswith("| API: ")
+
+
+UCX = importer(_UcxReader, _HEAD.fullmatch, marks=RunMarks([_begins_ucx]))
 
 
 # nixlbench (ai-dynamo/nixl, benchmark/nixlbench).
@@ -456,4 +464,8 @@ class _NixlReader(LineReader):
         )
 
 
-NIXLBENCH = importer(_NixlReader, _is_nixl_head)
+NIXLBENCH = importer(
+    _NixlReader,
+    _is_nixl_head,
+    marks=RunMarks([_is_nixl_head, lambda words: words == _NIXL_TITLE]),
+)
