@@ -54,8 +54,13 @@ class Text:
         return list(self._lines)
 
     @cached_property
+    def raw(self) -> list[str]:
+        """The lines as they are in the text."""
+        return self.content.split("\n")
+
+    @cached_property
     def _lines(self) -> list[TextLine]:
-        numbered = enumerate(self.content.split("\n"), start=self.first)
+        numbered = enumerate(self.raw, start=self.first)
         return [_line(number, part) for number, text in numbered for part in text.split("\r")]
 
     def line_at(self, offset: int) -> int:

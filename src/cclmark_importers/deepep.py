@@ -86,7 +86,6 @@ class _Reader(LineReader):
     def __init__(self, text: Text) -> None:
         facts = {"timing": "", "across_ranks": "max"}
         super().__init__(text, "DeepEP", _FIGURE, "device", "deepep", **facts)
-        self._raw = text.content.split("\n")
         self._by_rank: dict[tuple[str, str, str], dict[int, _Found]] = {}
         self._told = 0  # ranks, if a line gives their number
         self._elastic_dtype = "bfloat16"
@@ -195,7 +194,7 @@ class _Reader(LineReader):
 
     def _low_latency(self, line: TextLine) -> None:
         """Reads a line of test_low_latency.py, which every rank prints."""
-        found = _LATENCY.search(self._raw[line.number - self.text.first])
+        found = _LATENCY.search(self.text.raw[line.number - self.text.first])
         numbers = (
             {}
             if found is None

@@ -55,7 +55,7 @@ def runs_in(text: Text, format: str | None = None) -> list[TextRun]:
 
 def part_of(text: Text, run: TextRun) -> Text:
     """Returns the part of a text that contains a run."""
-    lines = text.content.split("\n")[run.first - 1 : run.last]
+    lines = text.raw[run.first - 1 : run.last]
     return Text(text.name, "\n".join(lines), run.first)
 
 
@@ -93,7 +93,7 @@ class _Search:
 
     def __init__(self, text: Text, formats: dict[str, Importer]) -> None:
         self._lines = text.lines()
-        self._raw = text.content.split("\n")
+        self._raw = text.raw
         self._formats = formats
         self._found: list[tuple[int, int | None, str]] = []  # places; None: up to the next run
         self._open: _Open | None = None

@@ -96,7 +96,6 @@ class _Row:
 class _UcxReader(LineReader):
     def __init__(self, text: Text) -> None:
         super().__init__(text, "ucx_perftest", "", "host", timing="")
-        self._raw = text.content.split("\n")
         self._test = ""
         self._layer = ""
         self._size: int | None = None
@@ -194,7 +193,7 @@ class _UcxReader(LineReader):
         cells = words.split()
         if self._rows_are == "Stage":
             # "Final: " looks like the prefix of a line with a host's name, which is removed.
-            if "Final:" in self._raw[line.number - self.text.first]:
+            if "Final:" in self.text.raw[line.number - self.text.first]:
                 self._add(line, cells[1:] if cells[0] == "Final:" else cells)
         elif self._rows_are == "Test":
             name = cells[0] if not _is_number(cells[0]) or len(cells) in (5, 9) else ""
