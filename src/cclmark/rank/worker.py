@@ -149,8 +149,8 @@ def _job_on_standard_input() -> Job:
     return job
 
 
-def _job_of_mpirun(path: str) -> Job:
-    """The job of this rank from the file ``path``.
+def _job_in(path: str, *, debugged: bool) -> Job:
+    """The job of this rank from the file ``path``, the only one if it is ``debugged``.
 
     The launcher's files are opened through /proc, since an mpirun does not pass descriptors on.
     """
@@ -158,6 +158,8 @@ def _job_of_mpirun(path: str) -> Job:
     if not _descends_from(int(Path(path).parts[2])):
         os._exit(1)  # the launcher of this rank has already exited
     numbers = [os.environ[name] for name in _RANK_VARIABLES if name in os.environ]
+    if debugged:
+        numbers = ["0"]
     if not numbers:
         raise OSError(f"the mpirun sets none of {', '.join(_RANK_VARIABLES)}")
     job = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[Job])[int(numbers[0])]
@@ -190,10 +192,13 @@ def _descends_from(ancestor: int) -> bool:
     return False
 
 
-def run_rank(jobs: str, loading: Thread | None, kinds: Mapping[str, Kind]) -> None:
-    """Runs the job of this rank: from the file ``jobs`` of an mpirun, or from standard input.
+def run_rank(
+    jobs: str, loading: Thread | None, kinds: Mapping[str, Kind], *, debugged: bool = False
+) -> None:
+    """Runs the job of this rank: from the file ``jobs``, or from standard input.
 
-    ``loading``: see Worker. ``kinds``: all by name.
+    The file is of an mpirun, or of this rank alone if it is ``debugged``. ``loading``: see Worker.
+    ``kinds``: all by name.
 
     Exits without teardown, since vendors' exit handlers may hang.
     """
@@ -202,7 +207,7 @@ def run_rank(jobs: str, loading: Thread | None, kinds: Mapping[str, Kind]) -> No
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by start_rank
     try:
-        job = _job_of_mpirun(jobs) if jobs else _job_on_standard_input()
+        job = _job_in(jobs, debugged=debugged) if jobs else _job_on_standard_input()
     except msgspec.DecodeError:
         os._exit(1)  # the launcher exited while it wrote the job, and reports the reason itself
     except OSError as error:
@@ -212,7 +217,8 @@ def run_rank(jobs: str, loading: Thread | None, kinds: Mapping[str, Kind]) -> No
         _answer_with_stacks(job.stack_fd)
     client = Client(job)  # one for each rank: the server refuses a second one
     try:
-        worker = Worker(job, client, loading, kinds[job.kind], under_mpirun=bool(jobs) or job.mpi)
+        by_mpirun = (bool(jobs) and not debugged) or job.mpi
+        worker = Worker(job, client, loading, kinds[job.kind], under_mpirun=by_mpirun)
     except (engine.EngineError, MemoryError, OSError) as error:
         client.send(Failed(job.rank, job.token, "error", str(error), "start-up", -1))
         client.close()
