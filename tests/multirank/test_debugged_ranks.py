@@ -87,11 +87,13 @@ def test_without_a_terminal_a_command_is_needed(cclmark, given):
     assert "needs a terminal: give a command that needs no terminal, as" in refused.message
 
 
-def test_processes_of_a_launcher_have_no_terminal(cclmark):
+def test_processes_of_a_launcher_have_no_terminal(monkeypatch):
     launched = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
-    launched |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
-    refused = cclmark(*SMALL, "--debug-rank", "0", env=launched, code=2)
-    assert "processes of a launcher have no terminal" in refused.message
+    for name, text in (launched | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}).items():
+        monkeypatch.setenv(name, text)
+    with pytest.raises(UsageError, match="processes of a launcher have no terminal"):
+        Debugged((0,), ("gdb", "--args"), "gdb").require_program()
+    Debugged((0,), ("true",)).require_program()
 
 
 def test_a_run_of_one_rank():

@@ -39,7 +39,7 @@ class Debugged:
         return list(self.command) if rank in self.ranks else []
 
     def require_program(self) -> None:
-        """Raises UsageError without a terminal that is needed, and MissingError without a program."""
+        """Raises UsageError without a terminal that is needed, MissingError without a program."""
         if self.name:
             self._require_terminal()
         if self.command and shutil.which(self.command[0]) is None:
