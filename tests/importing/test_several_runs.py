@@ -148,3 +148,17 @@ def test_one_format_of_a_mixed_log():
     assert _said(import_run(text, hccl, Given(ranks=8), ORIGIN)) == _said(
         stored("hccl-test.txt", ranks=8)
     )
+
+
+def test_a_table_of_results_is_a_run_for_each_row():
+    """Nothing but sizes that start again separates the rows of different machines."""
+    names = ("flagcx-a800", "flagcx-c550", "flagcx-p800")
+    rows = [(TEXTS / f"{name}.txt").read_text() for name in names]
+    head = (
+        "$ mpirun -np 2 ./test_allreduce -p 1\n| library | machine | bandwidth |\n|---|---|---|\n"
+    )
+    text, runs = _runs(head + "".join(rows))
+    assert [(run.first, run.last) for run in runs] == [(1, 4), (5, 5), (6, 7)]
+    given_ = Given(operation="all_reduce")
+    for run, row in zip(runs, rows, strict=True):
+        assert _outcome(text, run, given_) == _said(read(row, operation="all_reduce"))

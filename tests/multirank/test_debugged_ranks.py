@@ -173,3 +173,21 @@ def test_leaving_gdb_early_ends_the_run(tag, tmp_path):
     terminal.write("quit\n")
     assert terminal.code() == 4, terminal.text
     assert "rank 0" in terminal.text
+
+
+@GDB
+def test_the_debugger_gets_the_interrupt_key(tag, tmp_path):
+    """Ctrl-C stops the rank for longer than the deadline, and nothing else; the run goes on."""
+    large = ("all_reduce", "--devices", "host:2", "-b", "64M", "-e", "64M", "-n", "60", "-w", "0")
+    terminal = Terminal(tag, tmp_path, *large, "-T", "2", "--debug-rank", "0")
+    terminal.wait_for("(gdb) ")
+    terminal.write("run\n")
+    terminal.wait_for("busbw")
+    terminal.write("\x03")
+    terminal.wait_for("received signal SIGINT")
+    time.sleep(4)
+    terminal.write("continue\n")
+    terminal.wait_for("exited normally")
+    terminal.write("quit\n")
+    assert terminal.code() == 0, terminal.text
+    assert "2 of 2 cases checked, 0 wrong" in terminal.text
