@@ -22,7 +22,6 @@ from cclmark.journal.machine import readable
 from cclmark.journal.page_journals import file_of, is_page, packed_in, read_lines, stem_of, unpack
 from cclmark.kinds.registry import parse_journal, report_kind
 from cclmark.recording.output import made_directory
-from cclmark.work.transfers import Transfer
 from cclmark_importers.assemble import merged
 from cclmark_importers.formats import TRACE_IMPORTERS
 from cclmark_importers.importers import (
@@ -292,9 +291,8 @@ def _free_name(read: _Read, directory: Path | None) -> Path:
 
 def _operation_of(run: Journal) -> str:
     """What a run measures, for the name of its journal: one operation, or else the kind."""
-    items = [result.item for result in run.results]
     found = {result.case.operation for result in run.cases}
-    found |= {item.measure for item in items if isinstance(item, Transfer)}
+    found |= {result.transfer.measure for result in run.transfers}
     return found.pop() if len(found) == 1 else run.kind
 
 
