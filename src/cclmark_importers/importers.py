@@ -185,6 +185,13 @@ def import_run(text: Text, run: TextRun, given: Given, origin: Origin) -> Journa
     return assemble(found, part, run.format, given, replace(origin, digest=digest))
 
 
+def measured_in(run: Journal) -> str:
+    """Returns what a run measures, for the name of its journal: one operation, or else the kind."""
+    found = {result.case.operation for result in run.cases}
+    found |= {result.transfer.measure for result in run.transfers}
+    return found.pop() if len(found) == 1 else run.kind
+
+
 def _recognised(text: Text) -> str:
     lines = text.lines()
     found = {

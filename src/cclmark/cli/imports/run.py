@@ -29,6 +29,7 @@ from cclmark_importers.importers import (
     import_run,
     import_text,
     import_traces,
+    measured_in,
     runs_of,
     trace_format,
 )
@@ -282,18 +283,11 @@ def _free_name(read: _Read, directory: Path | None) -> Path:
     if directory is None:
         stem = f"{date}-import-{stem}"
     if read.number:
-        stem += f"-{read.number:02}-{read.format}-{_operation_of(read.journal)}"
+        stem += f"-{read.number:02}-{read.format}-{measured_in(read.journal)}"
     place = made_directory(directory or _DIRECTORY, "Choose another place with -o FILE")
     names = [f"{stem}{(n and f'-{n}') or ''}.jsonl" for n in range(_MOST_NAMES)]
     free = next((name for name in names if not (place / name).exists()), names[0])
     return place / free
-
-
-def _operation_of(run: Journal) -> str:
-    """What a run measures, for the name of its journal: one operation, or else the kind."""
-    found = {result.case.operation for result in run.cases}
-    found |= {result.transfer.measure for result in run.transfers}
-    return found.pop() if len(found) == 1 else run.kind
 
 
 def _write(run: Journal, path: Path) -> None:
