@@ -46,7 +46,7 @@ def test_the_runtime_loads_beside_the_imports(monkeypatch, words, jobs, loads):
         raise engine.MissingError("no driver")  # reported when the rank opens its device
 
     monkeypatch.setattr(engine, "device_count", fail)
-    monkeypatch.setattr(worker, "run_rank", lambda *given, debugged: found.append(given))
+    monkeypatch.setattr(worker, "run_rank", lambda *given: found.append(given))
     monkeypatch.setattr(sys, "argv", ["cclmark.rank_process", *words])
     entry.main()
     ((given, loading, kinds),) = found

@@ -36,8 +36,8 @@ def test_the_command_of_the_rank_follows_the_prefix(cclmark, prefix, tmp_path):
     told = cclmark(*SMALL, "--debug-rank", f"1={prefix} 0")
     words = (tmp_path / "record.txt").read_text().splitlines()
     assert words[0] == "0"
-    assert words[2:5] == ["-m", "cclmark.rank_process", "--job"]
-    assert len(words) == 6  # one rank
+    assert words[2:4] == ["-m", "cclmark.rank_process"]
+    assert len(words) == 5  # one rank
     (notice,) = (one for one in told.journal.header.notices if "rank 1 under" in one)
     assert notice.endswith("deadlines (-T) are off for all ranks, and times contain the debugger")
     assert len(told.journal.results) == 2
@@ -51,12 +51,12 @@ def test_no_deadline_ends_the_run(cclmark, prefix):
 
 def test_several_ranks_with_a_command(cclmark, prefix, tmp_path):
     cclmark(*SMALL, "--debug-rank", f"0,1={prefix} 0")
-    assert (tmp_path / "record.txt").read_text().count("--job") == 2
+    assert (tmp_path / "record.txt").read_text().count("cclmark.rank_process") == 2
 
 
 def test_ranks_of_other_kinds(cclmark, prefix, tmp_path):
     cclmark("p2p", "--devices", "host:2", "-n", "16", "--debug-rank", f"1={prefix} 0")
-    assert (tmp_path / "record.txt").read_text().count("--job") == 1
+    assert (tmp_path / "record.txt").read_text().count("cclmark.rank_process") == 1
 
 
 def test_a_debugger_that_ends_before_the_rank_has_finished(cclmark):

@@ -158,7 +158,7 @@ def start_debugged(
 
     With the terminal if the debugger needs it, which is then in the foreground.
     """
-    words = [*command, sys.executable, "-m", "cclmark.rank_process", "--job", job_path]
+    words = [*command, sys.executable, "-m", "cclmark.rank_process", job_path]
     if not on_terminal:
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True, env=environment
