@@ -1,6 +1,7 @@
 """The process of a rank: ``python -m cclmark.rank_process [--runtime NAME | JOBS]``.
 
-Its job is on standard input, or in the file ``JOBS`` with those of all ranks of an mpirun.
+Its job is on standard input, or in the file ``JOBS``: with those of all ranks of an mpirun, or
+alone if a debugger has the standard input.
 ``--runtime``: the runtime of its device, which loads while Python imports the modules of a rank:
 the initialisation of a driver takes longer than these imports.
 """

@@ -5,7 +5,8 @@ rows as they were printed, and the information around them. Each has a chapter f
 tools of one kind; ``formats.py`` lists them. ``importers.py`` finds the format of a text, or of a
 program's traces, whose files, one for each rank, are one journal. ``assemble.py`` creates the
 journal for all formats, with ``plausible.py``, and merges several texts of one run;
-``cleaned_text.py`` reads numbers and names.
+``cleaned_text.py`` reads numbers and names. ``runs_in_text.py`` finds the runs of a text, of which
+there may be several.
 
 Traces of torch.profiler (``kineto.py``) arrive piece by piece (``trace_events.py``) and become the
 same ``ObservedProcess`` values as the plug-in's logs, see ``cclmark.profile``; ``trace_calls.py``

@@ -121,7 +121,8 @@ class Shown:
         return True
 
 
-_SERIES = re.compile(
+#: cclmark's line above rows of its formats without operation and type.
+SERIES = re.compile(
     r"# (?P<operation>[a-z_]+) (?P<dtype>\w+)(?: (?P<reduction>[a-z]+))?"
     r"(?: root (?P<root>\d{1,7}))?(?: (?P<placement>in-place|out-of-place))?"
     r", (?P<ccl>[\w:.+-]+), (?P<ranks>\d{1,7}) ranks?"
@@ -169,7 +170,7 @@ class SeriesReader(LineReader):
 
     def take_series(self, line: TextLine, words: str) -> bool:
         """Whether this is cclmark's line above rows. Raises UsageError for an impossible count."""
-        found = _SERIES.fullmatch(words)
+        found = SERIES.fullmatch(words)
         dtype = None if found is None else dtype_of(found["dtype"])
         if found is None or dtype is None or found["operation"] not in OPERATIONS:
             return False
@@ -214,9 +215,8 @@ def read_cclmark_json(text: Text) -> Journal:
     try:
         document = json.loads(text.content)
     except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", 1)
         raise text.refuse(
-            line,
+            text.line_of_error(error),
             "this JSON is truncated or damaged: it is complete only when its run has ended. Use "
             "the journal of this run",
         ) from None

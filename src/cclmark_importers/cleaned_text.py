@@ -40,10 +40,11 @@ class TextLine:
 
 @dataclass(frozen=True)
 class Text:
-    """A text and its name in messages."""
+    """A text, or a part of one that begins on line ``first``, and its name in messages."""
 
     name: str
     content: str
+    first: int = 1
 
     def lines(self) -> list[TextLine]:
         """Returns the lines, without colours and launchers' prefixes.
@@ -53,9 +54,22 @@ class Text:
         return list(self._lines)
 
     @cached_property
+    def raw(self) -> list[str]:
+        """The lines as they are in the text."""
+        return self.content.split("\n")
+
+    @cached_property
     def _lines(self) -> list[TextLine]:
-        numbered = enumerate(self.content.split("\n"), start=1)
+        numbered = enumerate(self.raw, start=self.first)
         return [_line(number, part) for number, text in numbered for part in text.split("\r")]
+
+    def line_at(self, offset: int) -> int:
+        """Returns the number of the line that contains the character at ``offset``."""
+        return self.first + self.content.count("\n", 0, offset)
+
+    def line_of_error(self, error: Exception) -> int:
+        """Returns the number of the line where JSON of the whole text is damaged."""
+        return self.first - 1 + getattr(error, "lineno", 1)
 
     def refuse(self, line: TextLine | int, message: str) -> UsageError:
         """Returns the error to raise for the content of ``line``."""

@@ -9,7 +9,13 @@ import msgspec
 
 from cclmark.work.transfers import LATENCY_BYTES, Transfer
 from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine
-from cclmark_importers.line_reader import MatrixReader, PrintedMatrix, importer, placed
+from cclmark_importers.line_reader import (
+    MatrixReader,
+    PrintedMatrix,
+    RunMarks,
+    importer,
+    placed,
+)
 from cclmark_importers.run import ImportedTransfer, UsualSize, listed_device, measured
 
 _TOOL = "p2pBandwidthLatencyTest of the CUDA samples"
@@ -246,5 +252,9 @@ def _has_numbers(words: str, first: int = 1) -> bool:
 
 
 CUDA_SAMPLES = importer(
-    _Reader, lambda words: words == _START, _BANDWIDTH.fullmatch, _LATENCY.fullmatch
+    _Reader,
+    lambda words: words == _START,
+    _BANDWIDTH.fullmatch,
+    _LATENCY.fullmatch,
+    marks=RunMarks(begins=[lambda words: words == _START]),
 )

@@ -10,7 +10,11 @@ import re
 from dataclasses import dataclass
 
 from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine, read_decimal
-from cclmark_importers.line_reader import LineReader, importer
+from cclmark_importers.line_reader import (
+    LineReader,
+    RunMarks,
+    importer,
+)
 from cclmark_importers.run import ImportedRow, RankCount
 
 _FIGURE = (
@@ -82,7 +86,6 @@ class _Reader(LineReader):
     def __init__(self, text: Text) -> None:
         facts = {"timing": "", "across_ranks": "max"}
         super().__init__(text, "DeepEP", _FIGURE, "device", "deepep", **facts)
-        self._raw = text.content.split("\n")
         self._by_rank: dict[tuple[str, str, str], dict[int, _Found]] = {}
         self._told = 0  # ranks, if a line gives their number
         self._elastic_dtype = "bfloat16"
@@ -191,7 +194,7 @@ class _Reader(LineReader):
 
     def _low_latency(self, line: TextLine) -> None:
         """Reads a line of test_low_latency.py, which every rank prints."""
-        found = _LATENCY.search(self._raw[line.number - 1])
+        found = _LATENCY.search(self.text.raw[line.number - self.text.first])
         numbers = (
             {}
             if found is None
@@ -263,4 +266,10 @@ class _Reader(LineReader):
         )
 
 
-DEEPEP = importer(_Reader, _MARKS.search)
+_BEGIN = re.compile(r"\[config\] num_tokens=|Config:$|Allocating buffer size: ")
+
+DEEPEP = importer(
+    _Reader,
+    _MARKS.search,
+    marks=RunMarks(begins=[_BEGIN.match], results=_MARKS.search, by_results=True),
+)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from cclmark_importers.cclmark_output import RowSeries, SeriesReader
+from cclmark_importers.cclmark_output import SERIES, RowSeries, SeriesReader
 from cclmark_importers.cleaned_text import Text, TextLine, operation_in, read_count, read_figure
-from cclmark_importers.line_reader import importer
+from cclmark_importers.line_reader import (
+    RunMarks,
+    importer,
+)
 from cclmark_importers.run import ForeignRun, ImportedRow, how
 
 # The newest version, then older ones. Every rank prints its own, before or after the root's row.
@@ -171,7 +174,19 @@ class _HcclReader(SeriesReader):
         self.run.facts = replace(now, begin_bytes=min(sizes), end_bytes=max(sizes))
 
 
-HCCL = importer(_HcclReader, _columns)
+def _goes_on(words: str) -> bool | None:
+    return True if SERIES.fullmatch(words) else None
+
+
+HCCL = importer(
+    _HcclReader,
+    _columns,
+    marks=RunMarks(
+        begins=[_columns, _SETUP.search],
+        results=re.compile(r"\d{1,20}\s*\|").match,
+        goes_on=_goes_on,
+    ),
+)
 
 # FlagCX's lines are separate or, as in documents, joined.
 _BEGIN = "Comm size:"
@@ -221,4 +236,16 @@ class _FlagcxReader(SeriesReader):
         return replace(row, busbw=busbw.times(1e9), begins=self._begins)
 
 
-FLAGCX = importer(_FlagcxReader, lambda words: _BEGIN in words)
+def _is_row(words: str) -> bool:
+    return _BEGIN in words
+
+
+def _sizes(words: str) -> list[int]:
+    return [int(size) for size in re.findall(rf"{_BEGIN} (\d{{1,18}}) bytes;", words)]
+
+
+FLAGCX = importer(
+    _FlagcxReader,
+    _is_row,
+    marks=RunMarks(results=_is_row, goes_on=_goes_on, sizes=_sizes, by_results=True),
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -31,6 +31,7 @@ from cclmark_importers.assemble import assemble, iso_time
 from cclmark_importers.cleaned_text import Text, decode
 from cclmark_importers.formats import IMPORTERS, TRACE_IMPORTERS
 from cclmark_importers.run import Given, Origin
+from cclmark_importers.runs_in_text import TextRun, part_of, runs_in
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,34 @@ def import_text(
     if isinstance(found, Journal):
         return chosen, found
     return chosen, assemble(found, text, chosen, given, origin)
+
+
+def runs_of(content: bytes, name: str, format: str | None) -> tuple[Text, list[TextRun]]:
+    """Returns a text and its runs, none if no line identifies a format.
+
+    Raises UsageError for a file that is no text.
+    """
+    if content.startswith(_JOURNAL):
+        return Text(name, ""), []
+    text = decode(content, name)
+    return text, runs_in(text, format)
+
+
+def import_run(text: Text, run: TextRun, given: Given, origin: Origin) -> Journal:
+    """Returns the journal of one run of a text. Raises UsageError if it cannot be read."""
+    part = part_of(text, run)
+    found = IMPORTERS[run.format].read(part)
+    if isinstance(found, Journal):
+        return found
+    digest = hashlib.sha256(part.content.encode() + repr(given).encode()).hexdigest()
+    return assemble(found, part, run.format, given, replace(origin, digest=digest))
+
+
+def measured_in(run: Journal) -> str:
+    """Returns what a run measures, for the name of its journal: one operation, or else the kind."""
+    found = {result.case.operation for result in run.cases}
+    found |= {result.transfer.measure for result in run.transfers}
+    return found.pop() if len(found) == 1 else run.kind
 
 
 def _recognised(text: Text) -> str:

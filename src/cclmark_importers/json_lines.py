@@ -23,7 +23,12 @@ from cclmark_importers.cleaned_text import (
     read_count,
     read_figure,
 )
-from cclmark_importers.line_reader import Importer, LineReader, importer
+from cclmark_importers.line_reader import (
+    Importer,
+    LineReader,
+    RunMarks,
+    importer,
+)
 from cclmark_importers.run import ImportedRow, RankCount, UsualSize, listed_device, message_transfer
 
 
@@ -160,7 +165,9 @@ def _decimals(number: Decimal) -> int:
     return max(0, -exponent)
 
 
-MSCCLPP = importer(_MscclppReader, _is_mscclpp)
+MSCCLPP = importer(
+    _MscclppReader, _is_mscclpp, marks=RunMarks(results=_is_mscclpp, by_results=True)
+)
 
 
 # SuperBench (microsoft/superbenchmark): a line for each node. A key is a metric:
@@ -208,13 +215,12 @@ _MOST_DEVICES = 256
 _MOST_NAMED = 12
 
 
-def _has_metric(metric: re.Pattern[str], line: TextLine) -> bool:
-    words = line.text.lstrip()
+def _has_metric(metric: re.Pattern[str], words: str) -> bool:
     return words.startswith("{") and '"node"' in words and metric.search(words) is not None
 
 
 def _first_metric(metric: re.Pattern[str], lines: list[TextLine]) -> int | None:
-    return next((line.number for line in lines if _has_metric(metric, line)), None)
+    return next((line.number for line in lines if _has_metric(metric, line.text.lstrip())), None)
 
 
 def _first_copy(lines: list[TextLine]) -> int | None:
@@ -468,10 +474,24 @@ def _by_verbs(
     return msgspec.structs.replace(common, scope=scope, flows=(flow,))
 
 
+def _has_collectives(words: str) -> bool:
+    return _has_metric(_COLLECTIVES, words)
+
+
+def _has_copies_alone(words: str) -> bool:
+    return _has_metric(_COPIES, words) and not _has_metric(_COLLECTIVES, words)
+
+
+# A line has all figures of a node.
 SUPERBENCH = Importer(
     lambda text, lines: _first_metric(_COLLECTIVES, lines),
     lambda text: _SuperBenchReader(text, copies=False).read(),
+    [_has_collectives],
+    RunMarks(results=_has_collectives, ends=[_has_collectives], by_results=True),
 )
 SUPERBENCH_COPIES = Importer(
-    lambda text, lines: _first_copy(lines), lambda text: _SuperBenchReader(text, copies=True).read()
+    lambda text, lines: _first_copy(lines),
+    lambda text: _SuperBenchReader(text, copies=True).read(),
+    [_has_copies_alone],
+    RunMarks(results=_has_copies_alone, ends=[_has_copies_alone], by_results=True),
 )

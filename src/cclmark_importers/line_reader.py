@@ -19,15 +19,42 @@ from cclmark_importers.run import ForeignRun, RankCount, ToolSettings, left_out,
 MOST_DEVICES = 4096
 
 
+LineTest = Callable[[str], object]
+_FIGURES = re.compile(r"\d\S*\s+[\d.]")
+
+
+@dataclass(frozen=True)
+class RunMarks:
+    """Lines by which the runs of a tool are told apart, as tests of their words.
+
+    ``begins``: lines above the results that a run prints, by default those that identify the
+    format. After a result they begin the next run. ``results``: lines that are results. ``ends``:
+    the last lines of a run. ``goes_on``: whether a line of cclmark says that the same run goes on,
+    None for other lines. ``sizes``: the sizes of a line of results, which grow within a run. Where
+    a run prints nothing of its own above its results, ``by_results``: a result begins the next run
+    after the end of one, after a command, and where sizes do not grow.
+    """
+
+    begins: Sequence[LineTest] = ()
+    results: LineTest = _FIGURES.match
+    ends: Sequence[LineTest] = ()
+    goes_on: Callable[[str], bool | None] = lambda words: None
+    sizes: Callable[[str], Sequence[int]] | None = None
+    by_results: bool = False
+
+
 @dataclass(frozen=True)
 class Importer:
     """A format. ``finds``: returns the first line that identifies the format, if any.
 
-    ``read`` raises UsageError for a text that it cannot read.
+    ``read`` raises UsageError for a text that it cannot read. ``tests``: of the lines that identify
+    the format; none for documents. ``marks``: of its runs.
     """
 
     finds: Callable[[Text, list[TextLine]], int | None]
     read: Callable[[Text], ForeignRun | Journal]
+    tests: Sequence[LineTest] = ()
+    marks: RunMarks = RunMarks()
 
 
 #: From so many bytes at its start the format of a trace is known.
@@ -49,7 +76,7 @@ class TraceImporter:
     read: Callable[[BinaryIO, str, int], Sequence[ObservedProcess]]
 
 
-def first_line(*tests: Callable[[str], object]) -> Callable[[Text, list[TextLine]], int | None]:
+def first_line(*tests: LineTest) -> Callable[[Text, list[TextLine]], int | None]:
     """Returns a detector: of the first line whose words satisfy one of the tests."""
 
     def finds(text: Text, lines: list[TextLine]) -> int | None:
@@ -59,9 +86,12 @@ def first_line(*tests: Callable[[str], object]) -> Callable[[Text, list[TextLine
     return finds
 
 
-def importer(reads: Callable[[Text], LineReader], *tests: Callable[[str], object]) -> Importer:
+def importer(
+    reads: Callable[[Text], LineReader], *tests: LineTest, marks: RunMarks | None = None
+) -> Importer:
     """Returns the importer of a reader, whose format is found by the words of a line."""
-    return Importer(first_line(*tests), lambda text: reads(text).read())
+    marks = marks or RunMarks()
+    return Importer(first_line(*tests), lambda text: reads(text).read(), tests, marks)
 
 
 def document_importer(

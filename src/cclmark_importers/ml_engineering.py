@@ -21,7 +21,11 @@ from cclmark_importers.cleaned_text import (
     read_decimal,
     read_figure,
 )
-from cclmark_importers.line_reader import LineReader, importer
+from cclmark_importers.line_reader import (
+    LineReader,
+    RunMarks,
+    importer,
+)
 from cclmark_importers.run import ImportedRow, RankCount, listed_device
 
 
@@ -129,7 +133,16 @@ def _rate(cell: str) -> PrintedFigure | None:
     return None if figure is None else figure.times(1e9)
 
 
-ALL_REDUCE_BENCH = importer(_BenchReader, _HEAD.fullmatch, _SENTENCE.search)
+_RESULT = re.compile(r"\|\s*\d{1,6}\s*[KMGTPE]?i?B\s*\||(?:algbw|busbw): \S+ GBps")
+
+ALL_REDUCE_BENCH = importer(
+    _BenchReader,
+    _HEAD.fullmatch,
+    _SENTENCE.search,
+    marks=RunMarks(
+        [_HEAD.fullmatch, _SENTENCE.search, _RANKS.search, _SOFTWARE.search], _RESULT.match
+    ),
+)
 
 _SECTION = re.compile(r"-{5,40} (\d{1,7})x (\d{1,6}(?:\.\d{1,12})?)GB -{5,40}")
 _RANK = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):(\d{1,4}):")
@@ -249,7 +262,19 @@ class _LatencyReader(LineReader):
             )
 
 
-ALL_REDUCE_LATENCY = importer(_LatencyReader, _SECTION.fullmatch)
+def _is_first_section(words: str) -> bool:
+    """Whether a line begins the section of one large operation, which is the first of a run."""
+    found = _SECTION.fullmatch(words)
+    return found is not None and found[1] == "1"
+
+
+_LOCAL_RANK = re.compile(r"local_rank: \d{1,4}")
+
+ALL_REDUCE_LATENCY = importer(
+    _LatencyReader,
+    _SECTION.fullmatch,
+    marks=RunMarks([_is_first_section, _LOCAL_RANK.fullmatch], _FIGURE.match),
+)
 
 _CALL = re.compile(r"(all_gather_object|all_reduce|all_gather) *= *(\d[\d.]{2,40})")
 _OBJECT = "all_gather_object"
@@ -306,4 +331,10 @@ class _ObjectReader(LineReader):
             )
 
 
-ALL_GATHER_OBJECT = importer(_ObjectReader, _CALL.fullmatch)
+_WARM = re.compile(r"(?:all_gather_object|all_reduce|all_gather): \d[\d.]*")
+
+ALL_GATHER_OBJECT = importer(
+    _ObjectReader,
+    _CALL.fullmatch,
+    marks=RunMarks([_WARM.fullmatch], _CALL.fullmatch, by_results=True),
+)

@@ -15,7 +15,12 @@ from cclmark_importers.cleaned_text import (
     read_decimal,
     reduction_of,
 )
-from cclmark_importers.line_reader import LineReader, TableRow, importer
+from cclmark_importers.line_reader import (
+    LineReader,
+    RunMarks,
+    TableRow,
+    importer,
+)
 from cclmark_importers.plausible import disorder
 from cclmark_importers.run import (
     ImportedRow,
@@ -255,7 +260,13 @@ class _OsuReader(_MpiReader):
         self.add_copy(line, transfer, size_bytes, rate)
 
 
-OSU = importer(_OsuReader, _OSU_TITLE.fullmatch)
+def _is_osu_table(words: str) -> bool:
+    """Whether a line begins a table that is read. Others are left out within a run."""
+    title = _OSU_TITLE.fullmatch(words)
+    return title is not None and title["name"] in {**_OSU_OPERATIONS, **_OSU_BANDWIDTHS}
+
+
+OSU = importer(_OsuReader, _OSU_TITLE.fullmatch, marks=RunMarks([_is_osu_table]))
 
 
 # Intel MPI Benchmarks (IMB-MPI1; sources of 2021.11).
@@ -418,7 +429,12 @@ class _ImbReader(_MpiReader):
             )
 
 
-IMB = importer(_ImbReader, _IMB_START.fullmatch, _IMB_TITLE.fullmatch)
+IMB = importer(
+    _ImbReader,
+    _IMB_START.fullmatch,
+    _IMB_TITLE.fullmatch,
+    marks=RunMarks([_IMB_START.fullmatch]),
+)
 
 
 # ucc_perftest (openucx/ucc, tools/perf).
@@ -541,4 +557,8 @@ class _UccReader(_MpiReader):
         )
 
 
-UCC = importer(_UccReader, _UCC_HEAD.fullmatch)
+UCC = importer(
+    _UccReader,
+    _UCC_HEAD.fullmatch,
+    marks=RunMarks([lambda words: words.startswith("Collective: ")]),
+)

@@ -85,35 +85,40 @@ def _document(text: Text) -> tuple[dict[str, Any], list[int], bool]:
     content = text.content.lstrip("\ufeff")
     offset = content.find(_RESULTS)
     start = content.find("[", offset) if offset >= 0 else -1
-    results, lines, end = _each_result(content, start + 1) if start >= 0 else ([], [], -1)
+    results, lines, end = (
+        _each_result(content, start + 1, text.first) if start >= 0 else ([], [], -1)
+    )
     try:
         document = json.loads(content)
         whole = isinstance(document, dict) and "end_time" in document
     except (ValueError, RecursionError) as error:
         if start < 0:
-            where = getattr(error, "lineno", 1)
+            where = text.line_of_error(error)
             raise text.refuse(where, "this JSON is not complete and contains no results") from None
         try:  # the part before the results, and the complete results
             document = json.loads(content[: start + 1] + "]}")
         except (ValueError, RecursionError):
-            line = content.count("\n", 0, start) + 1
+            line = text.line_at(start)
             raise text.refuse(line, "the part before the results is not JSON") from None
         if content[end : end + 1] not in ("", "{", "]"):
-            line = content.count("\n", 0, end) + 1
+            line = text.line_at(end)
             raise text.refuse(line, "cannot read the rest of this JSON") from None
         whole = False
     if not isinstance(document, dict):
-        raise text.refuse(1, "this is not a document of nccl-tests")
+        raise text.refuse(text.first, "this is not a document of nccl-tests")
     document["results"] = results
     return document, lines, whole
 
 
-def _each_result(content: str, place: int) -> tuple[list[Any], list[int], int]:
-    """Returns the complete results from ``place`` on, their lines, and where they end."""
+def _each_result(content: str, place: int, first: int) -> tuple[list[Any], list[int], int]:
+    """Returns the complete results from ``place`` on, their lines, and where they end.
+
+    ``first``: the number of the first line of ``content``.
+    """
     decoder = json.JSONDecoder()
     found: list[Any] = []
     lines: list[int] = []
-    line, counted = 1, 0
+    line, counted = first, 0
     while True:
         while place < len(content) and content[place] in " \t\r\n,":
             place += 1
@@ -130,7 +135,7 @@ def _each_result(content: str, place: int) -> tuple[list[Any], list[int], int]:
 
 def _line_of(text: Text, word: str) -> int:
     """Returns the line of the first ``word``, 1 if it is missing."""
-    return 1 + text.content.count("\n", 0, max(0, text.content.find(word)))
+    return text.line_at(max(0, text.content.find(word)))
 
 
 def _rows(

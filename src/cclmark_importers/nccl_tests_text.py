@@ -21,7 +21,11 @@ from cclmark_importers.cleaned_text import (
     read_figure,
     reduction_of,
 )
-from cclmark_importers.line_reader import LineReader, importer
+from cclmark_importers.line_reader import (
+    LineReader,
+    RunMarks,
+    importer,
+)
 from cclmark_importers.nccl_tests_head import (
     FIGURE,
     NcclTestsLayout,
@@ -491,4 +495,36 @@ class _Reader(LineReader):
                 )
 
 
-NCCL_TESTS = importer(_Reader, lambda words: is_head(plain_line(words)))
+_BEGIN = re.compile(
+    r"# (?:nccl-tests version|cclmark version|Collective test starting|nThread|Using devices"
+    r"|NCCL Tests compiled)\b|rccl-tests: Version"
+)
+_RESULT = re.compile(r"\d{1,19}\s+\d{1,19}\s+(?:[a-z]\w*|N/A)\s")
+
+
+def _is_table(words: str) -> bool:
+    return is_head(plain_line(words))
+
+
+def _begins(words: str) -> bool:
+    text = plain_line(words)
+    return _BEGIN.match(text) is not None or is_head(text)
+
+
+def _is_result(words: str) -> bool:
+    return _RESULT.match(plain_line(words).lstrip()) is not None
+
+
+def _goes_on(words: str) -> bool | None:
+    """Whether this is a further operation of a run of cclmark, or the beginning of a run."""
+    if _OUR_VERSION.match(words) is not None:
+        return False
+    start = _START.match(words)
+    return True if start is not None and _OURS.fullmatch(start[1].strip()) is not None else None
+
+
+NCCL_TESTS = importer(
+    _Reader,
+    _is_table,
+    marks=RunMarks([_begins], _is_result, goes_on=_goes_on),
+)

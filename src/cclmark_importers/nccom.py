@@ -24,7 +24,12 @@ from cclmark_importers.cleaned_text import (
     read_decimal,
     read_figure,
 )
-from cclmark_importers.line_reader import LineReader, document_importer, importer
+from cclmark_importers.line_reader import (
+    LineReader,
+    RunMarks,
+    document_importer,
+    importer,
+)
 from cclmark_importers.run import ForeignRun, ImportedRow, RankCount, ToolSettings
 
 _MEDIAN = "the median of the tool's operations (time(us))"
@@ -180,7 +185,7 @@ class _TableReader(_NccomReader):
         self._columns, self._shown = [], []
 
 
-NCCOM = importer(_TableReader, _is_head)
+NCCOM = importer(_TableReader, _is_head, marks=RunMarks([_is_head]))
 
 _ROW = re.compile(r'"size\(B\)"\s{0,20}:')
 _RESULTS = "results"
@@ -204,15 +209,17 @@ class _JsonReader(_NccomReader):
             document = json.loads(content, parse_float=Printed, parse_int=Printed)
         except (ValueError, RecursionError) as error:
             raise self.refuse(
-                getattr(error, "lineno", 1),
+                self.text.line_of_error(error),
                 "this JSON is truncated or damaged: copy the file again",
             ) from None
         rows = document.get(_RESULTS) if isinstance(document, dict) else None
         if not isinstance(rows, list):
-            raise self.refuse(1, f'the document has no list "{_RESULTS}"')
-        lines = [content.count("\n", 0, one.start()) + 1 for one in _ROW.finditer(content)]
+            raise self.refuse(self.text.first, f'the document has no list "{_RESULTS}"')
+        lines = [self.text.line_at(one.start()) for one in _ROW.finditer(content)]
         if len(lines) != len(rows):
-            raise self.refuse(1, f"{len(rows)} results, but {len(lines)} of them have {_SIZE}")
+            raise self.refuse(
+                self.text.first, f"{len(rows)} results, but {len(lines)} of them have {_SIZE}"
+            )
         for line, row in zip(lines, rows, strict=True):
             self._add(TextLine(line, ""), row)
         others = sorted(str(key)[:40] for key in document if key != _RESULTS)

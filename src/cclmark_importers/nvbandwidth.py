@@ -23,6 +23,7 @@ from cclmark_importers.line_reader import (
     MOST_DEVICES,
     MatrixReader,
     PrintedMatrix,
+    RunMarks,
     document_importer,
     importer,
     placed,
@@ -477,7 +478,12 @@ class _TextReader(_NvbandwidthReader):
         self._cells = []
 
 
-NVBANDWIDTH = importer(_TextReader, _VERSION.fullmatch, _RUNNING.fullmatch)
+NVBANDWIDTH = importer(
+    _TextReader,
+    _VERSION.fullmatch,
+    _RUNNING.fullmatch,
+    marks=RunMarks([_VERSION.fullmatch], _RUNNING.fullmatch),
+)
 
 _START = re.compile(r'\{\s{0,200}"nvbandwidth"\s{0,200}:')
 _CASE_NAME = re.compile(r'"name"\s{0,20}:')
@@ -500,17 +506,17 @@ class _JsonReader(_NvbandwidthReader):
         found = _START.search(content)
         if found is None:
             raise self.refuse(1, 'no JSON of nvbandwidth: "nvbandwidth" is due at its beginning')
-        before = content.count("\n", 0, found.start())
+        begin = self.text.line_at(found.start())
         try:
             document, length = json.JSONDecoder().raw_decode(content[found.start() :])
         except (ValueError, RecursionError) as error:
             raise self.refuse(
-                before + getattr(error, "lineno", 1),
+                begin - 1 + getattr(error, "lineno", 1),
                 "this JSON is truncated or damaged: nvbandwidth writes it only at its end",
             ) from None
         names = _CASE_NAME.finditer(content, found.start(), found.start() + length)
-        lines = [TextLine(content.count("\n", 0, one.start()) + 1, "") for one in names]
-        self._document(TextLine(before + 1, ""), lines, document["nvbandwidth"])
+        lines = [TextLine(self.text.line_at(one.start()), "") for one in names]
+        self._document(TextLine(begin, ""), lines, document["nvbandwidth"])
         return self.run
 
     def _document(self, begin: TextLine, lines: list[TextLine], content: Any) -> None:

@@ -11,7 +11,13 @@ from cclmark.journal.schema import Relation
 from cclmark.journal.topology import UNKNOWN_LINK
 from cclmark.work.transfers import CCL, DEFAULT_KERNEL, KERNELS, LATENCY_BYTES, Transfer
 from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine
-from cclmark_importers.line_reader import MatrixReader, PrintedMatrix, importer, placed
+from cclmark_importers.line_reader import (
+    MatrixReader,
+    PrintedMatrix,
+    RunMarks,
+    importer,
+    placed,
+)
 from cclmark_importers.run import ImportedTransfer, listed_device, measured
 
 _FIGURE = (
@@ -302,4 +308,15 @@ class _Reader(MatrixReader):
         return found
 
 
-PCCL = importer(_Reader, _is_title)
+_END = re.compile(r"Total:\s{1,12}\d[\d.]{0,12} s")
+
+PCCL = importer(
+    _Reader,
+    _is_title,
+    marks=RunMarks(
+        [lambda words: words == _PATHS],
+        lambda words: _is_title(words) or _HOW.fullmatch(words),
+        [_END.fullmatch],
+        by_results=True,
+    ),
+)

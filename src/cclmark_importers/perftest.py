@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 
 from cclmark.work.transfers import Transfer
 from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
-from cclmark_importers.line_reader import LineReader, TableRow, document_importer, importer
+from cclmark_importers.line_reader import (
+    LineReader,
+    RunMarks,
+    TableRow,
+    document_importer,
+    importer,
+)
 from cclmark_importers.run import (
     ForeignRun,
     ImportedTransfer,
@@ -273,7 +279,9 @@ class _TableReader(_PerftestReader):
         return measured(row.line.number, common, size, rate)
 
 
-PERFTEST = importer(_TableReader, _HEAD.fullmatch)
+PERFTEST = importer(
+    _TableReader, _HEAD.fullmatch, marks=RunMarks([_TITLE.fullmatch, _HEAD.fullmatch])
+)
 
 # The JSON (``--out_json``) is of the last size of a test. Versions from 2021 to 2023 wrote names
 # and texts without quotation marks, so the document is read by its lines, each of which has one
@@ -308,7 +316,7 @@ class _JsonReader(_PerftestReader):
 
     def read(self) -> ForeignRun:
         """Reads all lines."""
-        for number, content in enumerate(self.text.content.split("\n"), start=1):
+        for number, content in enumerate(self.text.content.split("\n"), start=self.text.first):
             self.take(TextLine(number, content), content.rstrip("\r"))
         self._close()
         self.settings = dict(self._known or {})

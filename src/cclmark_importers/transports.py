@@ -17,7 +17,11 @@ from cclmark_importers.cleaned_text import (
     read_decimal,
     read_figure,
 )
-from cclmark_importers.line_reader import LineReader, importer
+from cclmark_importers.line_reader import (
+    LineReader,
+    RunMarks,
+    importer,
+)
 from cclmark_importers.run import listed_device, message_transfer
 
 # ucx_perftest (openucx/ucx, src/tools/perf).
@@ -92,7 +96,6 @@ class _Row:
 class _UcxReader(LineReader):
     def __init__(self, text: Text) -> None:
         super().__init__(text, "ucx_perftest", "", "host", timing="")
-        self._raw = text.content.split("\n")
         self._test = ""
         self._layer = ""
         self._size: int | None = None
@@ -190,7 +193,7 @@ class _UcxReader(LineReader):
         cells = words.split()
         if self._rows_are == "Stage":
             # "Final: " looks like the prefix of a line with a host's name, which is removed.
-            if "Final:" in self._raw[line.number - 1]:
+            if "Final:" in self.text.raw[line.number - self.text.first]:
                 self._add(line, cells[1:] if cells[0] == "Final:" else cells)
         elif self._rows_are == "Test":
             name = cells[0] if not _is_number(cells[0]) or len(cells) in (5, 9) else ""
@@ -305,7 +308,11 @@ def _sum_of(sizes: str) -> int | None:
     return sum(map(int, sizes.split(","))) if _SIZE.fullmatch(sizes) else None
 
 
-UCX = importer(_UcxReader, _HEAD.fullmatch)
+def _begins_ucx(words: str) -> bool:
+    return _HEAD.fullmatch(words) is not None or words.startswith("| API: ")
+
+
+UCX = importer(_UcxReader, _HEAD.fullmatch, marks=RunMarks([_begins_ucx]))
 
 
 # nixlbench (ai-dynamo/nixl, benchmark/nixlbench).
@@ -456,4 +463,8 @@ class _NixlReader(LineReader):
         )
 
 
-NIXLBENCH = importer(_NixlReader, _is_nixl_head)
+NIXLBENCH = importer(
+    _NixlReader,
+    _is_nixl_head,
+    marks=RunMarks([_is_nixl_head, lambda words: words == _NIXL_TITLE]),
+)

@@ -13,21 +13,21 @@ from commands import PROGRAM, completed
 from places import H200X4, TESTS
 
 TEXTS = TESTS / "foreign"
-NEWEST = str(TEXTS / "nccl-tests-2.19.txt")
+NEWEST = str(TEXTS / "nccl-tests-2.19.txt")  # of two programs
+OLD = str(TEXTS / "nccl-tests-2019.txt")
 
 
 def test_it_says_what_it_took_the_file_for_and_writes_a_journal(cclmark):
-    told = cclmark("import", NEWEST)
-    assert "nccl-tests-2.19.txt: nccl-tests, of nccl-tests 2.19.6: 56 cases of " in told.err
-    assert "all_reduce, all_gather, 4 ranks" in told.err
+    told = cclmark("import", OLD)
+    assert "nccl-tests-2019.txt: nccl-tests: 6 cases of all_gather, 2 ranks" in told.err
     assert told.out == ""
     header = told.journal.header
     assert told.journal_path.parent.name == "cclmark-runs"
-    assert header.imported.file == "nccl-tests-2.19.txt"
-    assert header.command[1:] == ["import", NEWEST]
+    assert header.imported.file == "nccl-tests-2019.txt"
+    assert header.command[1:] == ["import", OLD]
     assert len(told.written()) == 1
     # Once more it is the same run in another file.
-    again = cclmark("import", NEWEST)
+    again = cclmark("import", OLD)
     assert again.journal_path != told.journal_path
     assert again.journal.header.run_id == header.run_id
 
@@ -95,9 +95,46 @@ def test_a_loop_over_nodes_into_one_file_is_split(cclmark, tmp_path):
     assert f"all.txt:{line}: different from the results above (from line " in refused.message
     assert "4 × NVIDIA H200 on h200-host there, 4 × NVIDIA H200 on other here" in refused.message
     assert not (tmp_path / "x.jsonl").exists()
-    lines = both.splitlines(keepends=True)
-    (tmp_path / "rest.txt").write_text("".join(lines[line - 1 :]))
-    assert cclmark("import", "rest.txt").journal.header.devices[0].host == "other"
+    assert "all.txt contains 4 runs: without -o each becomes a journal" in refused.message
+    told = cclmark("import", "all.txt", "--directory", "runs")
+    journals = [read_journal(path) for path in sorted((tmp_path / "runs").iterdir())]
+    hosts = [one.header.devices[0].host for one in journals]
+    assert hosts == ["h200-host", "h200-host", "other", "other"]
+    assert f"all.txt, run 3 (lines {line} to {line + 34}): nccl-tests" in told.err
+
+
+def test_a_log_of_several_runs_is_a_journal_for_each(cclmark, tmp_path):
+    names = ("pccl-p2p.txt", "hccl-test.txt", "imb-mpi1.txt")
+    log = "".join(f"==== {name} ====\n" + (TEXTS / name).read_text() for name in names)
+    (tmp_path / "loop.log").write_text(log)
+    told = cclmark("import", "loop.log", "--directory", "runs", code=2)
+    refused = next(line for line in told.err.splitlines() if "not imported" in line)
+    assert "loop.log, run 4 (lines 49 to 55) is not imported: loop.log:52: " in refused
+    assert "number of ranks: set --ranks N" in refused
+    assert "cclmark: 1 of 5 runs cannot be imported, see above" in told.err
+    expected = [
+        *("loop-01-pccl-unidirectional.jsonl", "loop-02-pccl-bidirectional.jsonl"),
+        *("loop-03-pccl-latency.jsonl", "loop-05-imb-collective.jsonl"),
+    ]
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == expected
+    before = {path: path.read_bytes() for path in (tmp_path / "runs").iterdir()}
+    cclmark("import", "loop.log", "--directory", "runs", "--format", "pccl")
+    assert all(path.read_bytes() == content for path, content in before.items())
+    added = {path.name for path in (tmp_path / "runs").iterdir()} - set(expected)
+    assert added == {name.replace(".jsonl", "-1.jsonl") for name in expected[:3]}
+    assert "set one of them" in cclmark("import", OLD, *OUT, "--directory", "x", code=2).message
+
+
+def test_a_log_that_is_cut_names_the_incomplete_run(cclmark, tmp_path):
+    content = Path(NEWEST).read_text().splitlines()
+    (tmp_path / "cut.log").write_text("\n".join(content[:-10]))
+    told = cclmark("import", "cut.log", "--directory", "runs")
+    assert "cut.log, run 2 (lines 36 to 57): nccl-tests" in told.err
+    assert "  this run ends before its table is complete" in told.err
+    assert told.err.count("before its table is complete") == 1
+    whole, cut = sorted((tmp_path / "runs").iterdir())
+    assert read_journal(whole).footer is not None
+    assert read_journal(cut).footer is None
 
 
 def test_unknown_devices_are_not_taken_for_the_same(cclmark, tmp_path):
@@ -176,7 +213,7 @@ FLAGCX = str(TEXTS / "flagcx-a800.txt")
             *(b"", (NEWEST, str(TESTS / "traces" / "gloo-0.json.gz"), *OUT)),
             "traces of programs and other files cannot be one journal: leave out -o",
         ),
-        (b"", (PCCL, "--size", "1M"), "the size is 268435456 bytes, not --size 1048576"),
+        (b"", (PCCL, "--size", "1M", *OUT), "the size is 268435456 bytes, not --size 1048576"),
     ],
 )
 def test_files_that_are_refused_write_nothing(cclmark, tmp_path, content, arguments, message):
@@ -204,7 +241,7 @@ def test_no_room_leaves_nothing_behind(tmp_path):
 
 def test_a_date_that_files_have_is_that_of_the_run(cclmark, tmp_path):
     text = tmp_path / "in.txt"
-    text.write_text(Path(NEWEST).read_text())
+    text.write_text(Path(OLD).read_text())
     stamp = 1_600_000_000
     os.utime(text, (stamp, stamp))
     journal = cclmark("import", "in.txt").journal

@@ -14,10 +14,11 @@ devices, ``diagnosis.py`` finds stalls of the first process itself.
 
 ``agent.py`` holds the ranks of this process, the coordinator the agents of all processes, so
 supervision does not distinguish them; ``follower.py`` executes orders of the first process and
-sends the status of its ranks every half second. ``ranks.py`` starts ranks; under a launcher a rank
-is the child of its process and inherits its way to the mpirun or srun. Where MPI is measured
-without a launcher, the agent starts them by an mpirun. Diagnosis: ``diagnosis.py`` (culprit first;
-ranks by phase, batch and operations), ``stacks.py``, ``ras.py`` (NCCL's).
+sends the status of its ranks every half second. ``ranks.py`` starts ranks, ``debugging.py`` those
+under a debugger; under a launcher a rank is the child of its process and inherits its way to the
+mpirun or srun. Where MPI is measured without a launcher, the agent starts them by an mpirun.
+Diagnosis: ``diagnosis.py`` (culprit first; ranks by phase, batch and operations), ``stacks.py``,
+``ras.py`` (NCCL's).
 
 Start with ``request.py`` and ``attempt.py``.
 """

@@ -15,6 +15,8 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
+import msgspec
+
 from cclmark.analysis.hosts import differences_between
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.base.errors import (
@@ -26,6 +28,7 @@ from cclmark.base.errors import (
     MissingError,
     RankError,
     UnreadError,
+    UsageError,
 )
 from cclmark.base.grouping import by_key
 from cclmark.base.signals import ENDING, noted, raise_if_ended
@@ -36,6 +39,7 @@ from cclmark.launch.coordinator import (
     coordinator_of_one,
     lay_out,
 )
+from cclmark.launch.debugging import NO_DEADLINE_S, debugged
 from cclmark.launch.diagnosis import RankState, StallWatch, culprit_of, diagnose, exit_kind, hangs
 from cclmark.launch.follower import CUT_S, SILENCE_S
 from cclmark.launch.introduction import Introduction
@@ -205,6 +209,9 @@ def start_ranks(
     request: Request, coordinator: Coordinator, layout: RankLayout, processors: ProcessorPlan
 ) -> None:
     """Starts the ranks, each by the process to which it belongs."""
+    debugged().require(len(request.processes))
+    if debugged().ranks and request.mpirun:
+        raise UsageError("--debug-rank: an mpirun starts these ranks: use an option of its own")
     jobs = _jobs(request, coordinator, layout, processors)
     coordinator.own.start_by(request.mpirun)
     of_member = by_key((process, job) for job, process in zip(jobs, layout.process_of, strict=True))
@@ -219,6 +226,9 @@ def _jobs(
     server = coordinator.meeting.server
     launched = coordinator.placement is not None and coordinator.placement.by_mpi
     plan_of_all = encoded_plan(request.planned)
+    settings = request.settings
+    if debugged().ranks:  # a rank at a breakpoint is not late
+        settings = msgspec.structs.replace(settings, timeout_s=NO_DEADLINE_S)
     return [
         Job(
             rank=rank,
@@ -235,7 +245,7 @@ def _jobs(
             token=server.token,
             kind=request.kind.name,
             plan=plan_of_all,
-            settings=request.settings,
+            settings=settings,
             ccl_path=request.ccl_path,
             ccl_wheels=request.ccl_wheels,
             pending=list(request.pending),
@@ -250,6 +260,8 @@ def _jobs(
             traced_operations=request.traced_operations,
             environment=dict(request.environment),
             attachment=request.attachment_of(rank),
+            debugger=debugged().command_of(rank),
+            debugs_on_terminal=bool(debugged().name),
         )
         for rank, indices in enumerate(request.processes)
     ]
@@ -554,6 +566,7 @@ class Attempt:
         for text in (
             request.devices.notice,
             *request.warnings,
+            debugged().notice if debugged().ranks else "",
             *(placement.notices if placement is not None else ()),
             *differences_between(coordinator.hosts),
         ):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from cclmark.launch.debugging import Foreground, start_debugged
 from cclmark.rendezvous.messages import Job
 
 _GRACE_S = 2.0
@@ -21,7 +22,7 @@ _POLL_S = 0.01
 
 @dataclass
 class RankProcess:
-    """One rank's process, in a separate process group."""
+    """One rank's process, in a separate process group, or the debugger that it runs under."""
 
     rank: int
     process: subprocess.Popen[bytes]
@@ -48,6 +49,34 @@ class RankProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
+    def wait_for_exit(self, timeout_s: float) -> None:
+        """Waits at most ``timeout_s`` until the process exits by itself."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout_s)
+
+    def close(self) -> None:
+        """Releases what the process has of this one, after its end."""
+
+
+@dataclass
+class DebuggedRank(RankProcess):
+    """One rank under a debugger. ``job``: the descriptor of its job, which the rank opens late."""
+
+    job: int
+    foreground: Foreground | None
+
+    def wait_for_exit(self, timeout_s: float) -> None:
+        """Waits until the user has left the debugger."""
+        self.process.wait()
+
+    def close(self) -> None:
+        """Takes the terminal back."""
+        if self.job >= 0:
+            os.close(self.job)
+            self.job = -1
+            if self.foreground is not None:
+                self.foreground.take_back()
+
 
 def is_stopped(pid: int) -> bool:
     """Whether a process of this host is stopped, for example by SIGSTOP or a debugger."""
@@ -60,6 +89,9 @@ def is_stopped(pid: int) -> bool:
 
 def start_rank(job: Job, ranks: list[RankProcess]) -> None:
     """Starts the rank of ``job`` and appends it to ``ranks``. It is killed with this process."""
+    if job.debugger:
+        ranks.append(_debugged_rank(job))
+        return
     # A memory file instead of a pipe: a rank that does not read cannot block the others.
     with os.fdopen(os.memfd_create("cclmark-job"), "w+b") as file:
         file.write(msgspec.msgpack.encode(job))
@@ -79,6 +111,22 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, former)
     ranks.append(RankProcess(job.rank, process))
+
+
+def _debugged_rank(job: Job) -> DebuggedRank:
+    """Starts a rank whose standard input may be a terminal: it opens its job through /proc.
+
+    So does it the shared files, since debuggers close the descriptors that they do not know.
+    """
+    descriptor = os.memfd_create("cclmark-job")
+    os.pwrite(descriptor, msgspec.msgpack.encode([job]), 0)
+    process, foreground = start_debugged(
+        job.debugger,
+        f"/proc/{os.getpid()}/fd/{descriptor}",
+        environment(),
+        on_terminal=job.debugs_on_terminal,
+    )
+    return DebuggedRank(job.rank, process, descriptor, foreground)
 
 
 def _early_runtime(job: Job) -> list[str]:
@@ -117,8 +165,7 @@ def end_ranks(ranks: list[RankProcess]) -> None:
     """Waits briefly for the ranks to exit by themselves, then kills the remaining ones."""
     deadline_s = time.monotonic() + _GRACE_S
     for rank in ranks:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            rank.process.wait(max(0.0, deadline_s - time.monotonic()))
+        rank.wait_for_exit(max(0.0, deadline_s - time.monotonic()))
     kill_ranks(ranks)
 
 
@@ -133,3 +180,5 @@ def kill_ranks(ranks: list[RankProcess]) -> None:
     # wait does not support ranks that are not children of this process.
     while any(rank.remains() for rank in ranks) and time.monotonic() < deadline_s:
         time.sleep(_POLL_S)
+    for rank in ranks:
+        rank.close()

@@ -556,6 +556,16 @@ class CheckOptions:
     )
 
 
+def _choose_debugged(
+    context: click.Context, _parameter: click.Parameter, text: str | None
+) -> str | None:
+    if not context.resilient_parsing:
+        from cclmark.launch.debugging import choose_debugged
+
+        choose_debugged(text)
+    return text
+
+
 @dataclass
 class TimeoutOptions:
     """When a run is ended."""
@@ -569,6 +579,13 @@ class TimeoutOptions:
         type=LIMIT,
         metavar="SECONDS",
         help="Maximum time for one phase before the run is ended [60].",
+    )
+    debug_rank: str | None = option(
+        "--debug-rank",
+        metavar="RANK[=HOW]",
+        callback=_choose_debugged,
+        help="Start this rank under a debugger on the terminal: gdb (the default), lldb, or a "
+        "command before that of the rank, such as valgrind. No deadline ends the run.",
     )
 
 

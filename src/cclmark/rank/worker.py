@@ -149,18 +149,21 @@ def _job_on_standard_input() -> Job:
     return job
 
 
-def _job_of_mpirun(path: str) -> Job:
-    """The job of this rank from the file ``path``.
+def _job_in(path: str) -> Job:
+    """The job of this rank from the file ``path``, the only one if it is debugged.
 
     The launcher's files are opened through /proc, since an mpirun does not pass descriptors on.
     """
     engine.die_with_parent(os.getppid())
     if not _descends_from(int(Path(path).parts[2])):
         os._exit(1)  # the launcher of this rank has already exited
+    listed = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[Job])
     numbers = [os.environ[name] for name in _RANK_VARIABLES if name in os.environ]
+    if listed[0].debugger:
+        numbers = ["0"]
     if not numbers:
         raise OSError(f"the mpirun sets none of {', '.join(_RANK_VARIABLES)}")
-    job = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[Job])[int(numbers[0])]
+    job = listed[int(numbers[0])]
     opened = f"/proc/{job.parent_pid}/fd"
     job.rank_group_fd = os.open(f"{opened}/{job.rank_group_fd}", os.O_RDWR)
     job.board_fd = os.open(f"{opened}/{job.board_fd}", os.O_RDWR)
@@ -191,9 +194,10 @@ def _descends_from(ancestor: int) -> bool:
 
 
 def run_rank(jobs: str, loading: Thread | None, kinds: Mapping[str, Kind]) -> None:
-    """Runs the job of this rank: from the file ``jobs`` of an mpirun, or from standard input.
+    """Runs the job of this rank: from the file ``jobs``, or from standard input.
 
-    ``loading``: see Worker. ``kinds``: all by name.
+    The file is of an mpirun, or of this rank alone if it is debugged. ``loading``: see Worker.
+    ``kinds``: all by name.
 
     Exits without teardown, since vendors' exit handlers may hang.
     """
@@ -202,7 +206,7 @@ def run_rank(jobs: str, loading: Thread | None, kinds: Mapping[str, Kind]) -> No
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by start_rank
     try:
-        job = _job_of_mpirun(jobs) if jobs else _job_on_standard_input()
+        job = _job_in(jobs) if jobs else _job_on_standard_input()
     except msgspec.DecodeError:
         os._exit(1)  # the launcher exited while it wrote the job, and reports the reason itself
     except OSError as error:
@@ -212,7 +216,8 @@ def run_rank(jobs: str, loading: Thread | None, kinds: Mapping[str, Kind]) -> No
         _answer_with_stacks(job.stack_fd)
     client = Client(job)  # one for each rank: the server refuses a second one
     try:
-        worker = Worker(job, client, loading, kinds[job.kind], under_mpirun=bool(jobs) or job.mpi)
+        by_mpirun = (bool(jobs) and not job.debugger) or job.mpi
+        worker = Worker(job, client, loading, kinds[job.kind], under_mpirun=by_mpirun)
     except (engine.EngineError, MemoryError, OSError) as error:
         client.send(Failed(job.rank, job.token, "error", str(error), "start-up", -1))
         client.close()

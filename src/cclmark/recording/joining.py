@@ -17,6 +17,7 @@ from cclmark.launch.coordinator import (
     follow_first,
     gather_processes,
 )
+from cclmark.launch.debugging import debugged
 from cclmark.launch.devices import (
     DeviceChoice,
     choose_devices,
@@ -128,6 +129,7 @@ def pick_devices(
 
 
 def _chosen(wanted: WantedDevices) -> DeviceChoice:
+    debugged().require_program()
     devices = choose_devices(
         wanted.choice(), wanted.count, devices_here, falls_back=wanted.falls_back
     )

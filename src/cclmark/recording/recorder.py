@@ -47,6 +47,7 @@ from cclmark.journal.schema import (
     Trace,
 )
 from cclmark.journal.surroundings import surroundings_changed
+from cclmark.launch.debugging import debugged
 from cclmark.launch.launching import explain_items, launch_items
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.recording.output import Output, refuse_to_lose
@@ -106,7 +107,7 @@ class Progress:
         self._began_s = began_s
         self._line = StatusLine(stream)
         # A pager on standard output owns the screen: nothing may be drawn over it.
-        self._watched = self._line.is_watched and sys.stdout.isatty()
+        self._watched = self._line.is_watched and sys.stdout.isatty() and not debugged().name
         self._quiet_since_s = time.monotonic()
 
     def show(self, rank_status: RankStatus) -> None:

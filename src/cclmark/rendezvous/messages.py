@@ -48,6 +48,7 @@ class Job(msgspec.Struct):
     kind of work needs besides the items, in its own encoding.
     ``place_on_host``: the index of the rank among the ranks of its runtime and host that inherit
     the same processors, and the number of these ranks.
+    ``debugger``: the command before that of the rank, empty for none, with the terminal or without.
     """
 
     rank: int
@@ -80,6 +81,8 @@ class Job(msgspec.Struct):
     traced_operations: int = 0
     environment: dict[str, str] = {}
     attachment: bytes = b""
+    debugger: list[str] = []
+    debugs_on_terminal: bool = False
 
     @property
     def ranks_here(self) -> list[int]:

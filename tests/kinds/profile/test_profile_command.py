@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -498,3 +499,38 @@ def test_no_program_is_run_again_from_a_journal(cclmark, tmp_path):
     again = cclmark("rerun", run.journal_path, code=2)
     assert "no program is read from a journal" in again.message
     assert not (tmp_path / "ran").exists()
+
+
+DETACHING = TESTS / "programs" / "detaching.py"
+
+
+def test_processes_that_the_program_detaches_from_are_waited_for(cclmark, job):
+    words, env = job()
+    detached = (sys.executable, str(DETACHING), "3", *words)
+    run = cclmark("profile", "--wait", "--", *detached, env=env)
+    assert counts(run.journal) == times(STEPS)
+    assert "the program has ended; waiting for process " in run.err
+    assert run.journal.profile.wall_s > 3
+    # Without anything left behind the option waits for nothing.
+    run = cclmark("profile", "--wait", "--", *words, env=env)
+    assert counts(run.journal) == times(STEPS)
+    assert "waiting for" not in run.err
+
+
+@pytest.mark.parametrize("logs", [None, "logs"])
+def test_the_logs_of_detached_processes_remain(cclmark, job, tmp_path, logs):
+    words, env = job()
+    detached = (sys.executable, str(DETACHING), "5", *words)
+    options = () if logs is None else ("--logs", logs)
+    env = {**env, "TMPDIR": str(tmp_path)}
+    run = cclmark("profile", *options, "--", *detached, env=env, code=3)
+    found = re.search(
+        r"process (\d+) \(python\S*\) still runs after the program has ended.*"
+        r"--wait waits for them; or keep the logs with --logs DIR, and read them when the "
+        r"processes have ended: cclmark profile --read (\S+)",
+        run.err,
+    )
+    assert found is not None, run.err
+    pid, directory = int(found[1]), found[2]
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the detached process has ended")
+    assert counts(cclmark("profile", "--read", directory).journal) == times(STEPS)

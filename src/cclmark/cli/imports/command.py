@@ -34,6 +34,10 @@ _OTHER_BENCHMARKS = (
 _EXAMPLES = [
     ("cclmark import all_reduce_perf.txt", "The output of nccl-tests, in cclmark-runs/."),
     (
+        "cclmark import loop.log --directory runs",
+        "A log of several runs: a journal for each.",
+    ),
+    (
         "cclmark import --format kineto rank0.json rank1.json -o job.jsonl",
         "Traces of torch.profiler as one profile.",
     ),
@@ -52,7 +56,14 @@ class ImportFlags:
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Journal to write; it contains the results of all files, which must be of one "
-        "tool and the same devices [one journal for each file in cclmark-runs/].",
+        "tool and the same devices [one journal for each run of each file in cclmark-runs/].",
+    )
+    directory: Path | None = option(
+        "--directory",
+        title=OUTPUT,
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help="Directory of the journals, one for each run [cclmark-runs/].",
     )
     format: str = option(
         "--format",

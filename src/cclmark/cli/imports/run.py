@@ -7,12 +7,12 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cclmark import __version__
-from cclmark.base.errors import EXIT_OK, OutputError, UsageError
+from cclmark.base.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
 from cclmark.base.printable import plain
 from cclmark.cli.imports.command import ImportFlags
 from cclmark.document.remarks import left_out
@@ -24,7 +24,15 @@ from cclmark.kinds.registry import parse_journal, report_kind
 from cclmark.recording.output import made_directory
 from cclmark_importers.assemble import merged
 from cclmark_importers.formats import TRACE_IMPORTERS
-from cclmark_importers.importers import TraceFile, import_text, import_traces, trace_format
+from cclmark_importers.importers import (
+    TraceFile,
+    import_run,
+    import_text,
+    import_traces,
+    measured_in,
+    runs_of,
+    trace_format,
+)
 from cclmark_importers.line_reader import HEAD_BYTES
 from cclmark_importers.run import Given, Origin
 
@@ -34,22 +42,36 @@ _MOST_NAMES = 1000
 _PIECE_BYTES = 1 << 20
 _CCL = re.compile(r"[\w:.+-]{1,40}", re.ASCII)
 _MOST_NOTICES = 20
+_LINE = re.compile(r"^(?:line|\d+ lines from) \d+(?: to \d+)?: ")
 
 
 @dataclass(frozen=True)
 class _Read:
-    """A file that was read."""
+    """A file that was read, or a run in it. ``number``: of a run in a text of several."""
 
     name: str
     format: str
     journal: Journal
+    file: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class _Unread:
+    """A run that cannot be read, in a text of several."""
+
+    name: str
+    reason: str
 
 
 def import_files(flags: ImportFlags) -> int:
     """Imports files and returns the exit code; writes nothing unless all can be read.
 
-    Raises UsageError for files that cannot be read, OutputError for those that cannot be written.
+    A text may contain several runs: of these the ones that can be read are imported. Raises
+    UsageError for files that cannot be read, OutputError for those that cannot be written.
     """
+    if flags.output is not None and flags.directory is not None:
+        raise UsageError("-o is one journal, --directory one for each run: set one of them")
     if flags.ccl is not None and _CCL.fullmatch(flags.ccl) is None:
         raise UsageError(f"--ccl: {flags.ccl!r} is not a library name")
     given = Given(
@@ -58,21 +80,73 @@ def import_files(flags: ImportFlags) -> int:
     )
     if flags.files.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
-    read = list(_read_all(flags.files, None if flags.format == "auto" else flags.format, given))
+    format = None if flags.format == "auto" else flags.format
     if flags.output is None:
-        for one in read:
-            _tell(one)
-            _write(one.journal, _free_name(one))
-        return EXIT_OK
+        return _write_each(list(_read_all(flags.files, format, given, _each_run)), flags.directory)
+    read = [
+        one for one in _read_all(flags.files, format, given, _whole_text) if isinstance(one, _Read)
+    ]
     if len(read) > 1 and any(one.journal.profile is not None for one in read):
         raise UsageError("traces of programs and other files cannot be one journal: leave out -o")
     for one in read:
-        _tell(one)
+        _tell(one, set())
     _write(merged([(one.name, one.journal) for one in read]), flags.output)
     return EXIT_OK
 
 
-def _read_all(files: Sequence[str], format: str | None, given: Given) -> Iterator[_Read]:
+def _write_each(found: Sequence[_Read | _Unread], directory: Path | None) -> int:
+    """Writes a journal for each run, reports those that cannot be read, and returns the code."""
+    unread = [one for one in found if isinstance(one, _Unread)]
+    told: set[str] = set()
+    for one in found:
+        if isinstance(one, _Read):
+            _tell(one, told if one.number else set())
+            _write(one.journal, _free_name(one, directory))
+        else:
+            _say(f"{one.name} is not imported: {one.reason}")
+    if unread:
+        _say(f"{len(unread)} of {counted(len(found), 'run')} cannot be imported, see above")
+    return EXIT_USAGE if unread else EXIT_OK
+
+
+def _whole_text(file: TraceFile, format: str | None, given: Given) -> Iterator[_Read | _Unread]:
+    """Reads a text as one run, as for one journal."""
+    try:
+        chosen, run = import_text(file.content, file.name, format, given, file.origin)
+    except UsageError as error:
+        runs = len(runs_of(file.content, file.name, format)[1])
+        if runs < 2:
+            raise
+        raise UsageError(
+            f"{error}. {file.name} contains {runs} runs: without -o each becomes a journal"
+        ) from None
+    yield _Read(file.name, chosen, run)
+
+
+def _each_run(file: TraceFile, format: str | None, given: Given) -> Iterator[_Read | _Unread]:
+    """Reads the runs of a text."""
+    text, runs = runs_of(file.content, file.name, format)
+    if len(runs) < 2:
+        yield from _whole_text(file, format, given)
+        return
+    _say(f"{file.name}: {len(runs)} runs")
+    for number, one in enumerate(runs, start=1):
+        lines = f"lines {one.first} to {one.last}" if one.last > one.first else f"line {one.first}"
+        name = f"{file.name}, run {number} ({lines})"
+        try:
+            run = import_run(text, one, given, file.origin)
+        except UsageError as error:
+            yield _Unread(name, str(error))
+        else:
+            yield _Read(name, one.format, run, file.name, number)
+
+
+_Reader = Callable[[TraceFile, str | None, Given], Iterator[_Read | _Unread]]
+
+
+def _read_all(
+    files: Sequence[str], format: str | None, given: Given, read_text: _Reader
+) -> Iterator[_Read | _Unread]:
     """Reads all files; the traces of one format are one run, in the place of the first one."""
     contents = [_content(name, format, given) for name in files]
     formats = [_format_of_trace(file.content, format) for file in contents]
@@ -83,8 +157,7 @@ def _read_all(files: Sequence[str], format: str | None, given: Given) -> Iterato
                 run = parse_journal(content.splitlines(), name, as_written=True)
                 yield _Read(name, _PAGE, run)
         elif not found:
-            chosen, run = import_text(file.content, file.name, format, given, file.origin)
-            yield _Read(file.name, chosen, run)
+            yield from read_text(file, format, given)
         elif found not in done:
             done.add(found)
             traces = [one for one, own in zip(contents, formats, strict=True) if own == found]
@@ -146,8 +219,11 @@ def _content(name: str, format: str | None, given: Given) -> TraceFile:
     return TraceFile(shown, content, origin, path)
 
 
-def _tell(read: _Read) -> None:
-    """Reports the detected format of a file, and its notices."""
+def _tell(read: _Read, told: set[str]) -> None:
+    """Reports the detected format of a file, and its notices, without those ``told`` already.
+
+    Line numbers make no other notice.
+    """
     run = read.journal
     if run.header.imported is None:
         place = "in a page" if read.format == _PAGE else "as JSON"
@@ -170,13 +246,16 @@ def _tell(read: _Read) -> None:
         contents = f"{report_kind(run.kind).counted(run)}, "
         contents += counted(len(run.header.devices), "device")
     _say(f"{read.name}: {read.format}{of}: {contents}")
-    for notice in run.header.notices[:_MOST_NOTICES]:
+    notices = [one for one in run.header.notices if _LINE.sub("", one) not in told]
+    told.update(_LINE.sub("", one) for one in notices)
+    for notice in notices[:_MOST_NOTICES]:
         _say(f"  {notice}")
-    more = len(run.header.notices) - _MOST_NOTICES
+    more = len(notices) - _MOST_NOTICES
     if more > 0:
         _say(f"  and {more} more notices, in the journal")
     if run.footer is None:
-        _say("  the text ends before its table is complete")
+        text = "this run" if read.number else "the text"
+        _say(f"  {text} ends before its table is complete")
 
 
 def _tell_profile(read: _Read) -> None:
@@ -193,15 +272,22 @@ def _tell_profile(read: _Read) -> None:
         _say(f"  {note}")
 
 
-def _free_name(read: _Read) -> Path:
-    """Returns a new path in the default directory, named after the run's date and the file."""
+def _free_name(read: _Read, directory: Path | None) -> Path:
+    """Returns a new path, named after the file, and in the default directory the run's date.
+
+    Of several runs in a text their number, tool and operation are part of it.
+    """
     header = read.journal.header
     date = re.sub(r"[^0-9T]", "", header.started_at[:19]) or "unknown"
-    stem = re.sub(r"[^\w.-]+", "_", stem_of(read.name), flags=re.ASCII) or "text"
-    made_directory(_DIRECTORY, "Choose another place with -o FILE")
-    names = [f"{date}-import-{stem}{(n and f'-{n}') or ''}.jsonl" for n in range(_MOST_NAMES)]
-    free = next((name for name in names if not (_DIRECTORY / name).exists()), names[0])
-    return _DIRECTORY / free
+    stem = re.sub(r"[^\w.-]+", "_", stem_of(read.file or read.name), flags=re.ASCII) or "text"
+    if directory is None:
+        stem = f"{date}-import-{stem}"
+    if read.number:
+        stem += f"-{read.number:02}-{read.format}-{measured_in(read.journal)}"
+    place = made_directory(directory or _DIRECTORY, "Choose another place with -o FILE")
+    names = [f"{stem}{(n and f'-{n}') or ''}.jsonl" for n in range(_MOST_NAMES)]
+    free = next((name for name in names if not (place / name).exists()), names[0])
+    return place / free
 
 
 def _write(run: Journal, path: Path) -> None:

@@ -42,6 +42,7 @@ class ProfileFlags:
     rules: ClassVar[OptionRules] = (
         Excludes("read", "program", _EARLIER),
         Excludes("read", "logs", _EARLIER),
+        Excludes("read", "wait", _EARLIER),
         Requires("run", "read", why="it chooses among the runs of the directory"),
     )
 
@@ -60,6 +61,14 @@ class ProfileFlags:
         type=click.Path(path_type=Path),
         metavar="DIR",
         help="Run nothing; read the logs that --logs DIR has kept, of all hosts.",
+    )
+    wait: bool = option(
+        "--wait",
+        title=METHOD,
+        default=False,
+        is_flag=True,
+        help="Wait also for processes that still run after the program has ended, because it "
+        "detached from them.",
     )
     run: str = option(
         "--run",

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -67,6 +68,7 @@ _LIBRARIES = re.compile(
     rb"torch_cpu|cudart|cuda)[^/\n ]*\.so[^/\n ]*)"
 )
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.25, 16.0
+_LAST_LOOK_S = 1.0  # between looks for the end of processes that the program has left behind
 _SOON_S = 10.0  # programs load their libraries at the beginning
 
 
@@ -113,6 +115,27 @@ class Descendants:
         if now_s > _SOON_S:
             self._pause_s = min(2 * self._pause_s, _LAST_PAUSE_S)
         return self._pause_s
+
+    def left(self, patience_s: float) -> list[SeenProcess]:
+        """The processes that still run after the program's end and ``patience_s``.
+
+        A process whose environment was cleared is not among them.
+        """
+        deadline_s = time.monotonic() + patience_s
+        while True:
+            pids = [*self._processes()]
+            if not pids or time.monotonic() >= deadline_s:
+                break
+            time.sleep(_FIRST_PAUSE_S)
+        for pid in pids:
+            self._look_at(pid)
+        return [self.seen[pid] for pid in pids if pid in self.seen]
+
+    def wait(self) -> None:
+        """Waits until no process of the program remains, however long, and looks at them."""
+        began_s = time.monotonic()
+        while [*self._processes()]:
+            time.sleep(min(self.observe(time.monotonic() - began_s), _LAST_LOOK_S))
 
     def _processes(self) -> Iterator[int]:
         for entry in _PROC.iterdir():
@@ -284,6 +307,7 @@ class ProfileRequest:
     ``logs``: the directory of the logs, None for a temporary one. ``calls``: how many calls of a
     process are listed one by one. ``kernel_times``: whether the library reports times of kernels.
     ``run``: the first characters of the ID of the run to read, empty if there is only one.
+    ``waits``: for processes that the program leaves behind.
     """
 
     command: Sequence[str]
@@ -291,13 +315,15 @@ class ProfileRequest:
     calls: int
     kernel_times: bool
     run: str = ""
+    waits: bool = False
 
 
 @dataclass(frozen=True)
 class ProgramRun:
     """What happened. ``identity``: of the journal, and of the logs of a run that was started.
 
-    ``end``: None if logs of an earlier run were read.
+    ``end``: None if logs of an earlier run were read. ``left``: processes that still run after the
+    end of the program; ``directory``: of their logs.
     """
 
     identity: str
@@ -305,6 +331,8 @@ class ProgramRun:
     logs: list[ProfileLog]
     unreadable: list[str]
     seen: list[SeenProcess]
+    left: list[SeenProcess] = field(default_factory=list)
+    directory: Path = Path()
 
 
 def profile(
@@ -368,6 +396,8 @@ def _assembled(
     problems = [*run.unreadable, *losses_of(run.logs)]
     if not assembled.results:
         problems.append(_why_empty(run))
+    elif any(one.has_nccl for one in run.left):
+        problems.append(_left_behind(run))
     if problems and code == EXIT_OK:
         code = EXIT_MISSING
     found = assembled.profile
@@ -400,8 +430,21 @@ def _run(request: ProfileRequest, directory: Path) -> ProgramRun:
         {**environment_of(request, prefix, os.environ), _RUN: identity},
         descendants.observe,
     )
+    left: list[SeenProcess] = []
+    if not request.waits:
+        left = descendants.left(_GRACE_S)
+    elif waited_for := descendants.left(0.0):
+        print(
+            f"cclmark: the program has ended; waiting for {_named(waited_for)} (Ctrl-C ends this)",
+            file=sys.stderr,
+        )
+        descendants.wait()
+        end = ProgramEnd(end.code, (time.time_ns() - began_ns) * 1e-9)
+    if left and request.logs is None:  # their logs remain, see _directory
+        (directory / _RUNNING).unlink(missing_ok=True)
     logs, unreadable = read_logs(directory, identity, began_ns)
-    return ProgramRun(identity, end, logs, unreadable, [*descendants.seen.values()])
+    seen = [*descendants.seen.values()]
+    return ProgramRun(identity, end, logs, unreadable, seen, left, directory)
 
 
 def _read(request: ProfileRequest, directory: Path) -> ProgramRun:
@@ -458,7 +501,8 @@ def environment_of(
 def _directory(request: ProfileRequest) -> Iterator[Path]:
     """The directory of the logs: the user's, or a private one.
 
-    The private one is removed, unless an exception is raised while it contains logs.
+    The private one is removed, unless an exception is raised while it contains logs, or processes
+    of the program still write them, for which its lock file has been removed.
     """
     if request.logs is not None:
         if not request.command:
@@ -484,6 +528,7 @@ def _directory(request: ProfileRequest) -> Iterator[Path]:
     with running:
         try:
             yield made
+            remain = not (made / _RUNNING).exists()
         except BaseException:
             remain = any(made.glob("*.cclmlog"))
             if remain:
@@ -557,8 +602,27 @@ def read_logs(
     return logs, unreadable
 
 
+def _named(processes: Sequence[SeenProcess]) -> str:
+    """Processes in words: the first one, and how many others."""
+    first, *others = processes
+    more = f" and {len(others)} more of its processes" if others else ""
+    return f"process {first.pid} ({plain(first.name)}){more}"
+
+
+def _left_behind(run: ProgramRun) -> str:
+    """What to do about processes that still run, in words."""
+    return (
+        f"{_named(run.left)} still {'run' if len(run.left) > 1 else 'runs'} after the program has "
+        "ended, as it does where the program detaches from what it starts. --wait waits for them; "
+        "or keep the logs with --logs DIR, and read them when the processes have ended: "
+        f"cclmark profile --read {shlex.quote(str(run.directory))}"
+    )
+
+
 def _why_empty(run: ProgramRun) -> str:
     """Why there is no call, in words."""
+    if run.left and not any(one.has_nccl for one in run.seen if one not in run.left):
+        return f"no operation was recorded: {_left_behind(run)}"
     if run.logs:
         versions = {log.log.interface_version for log in run.logs}
         if not any(log.log.claimed for log in run.logs):
@@ -663,7 +727,8 @@ def profile_program(flags: ProfileFlags) -> int:
             "the program to profile is missing: cclmark profile [OPTIONS] -- COMMAND..."
         )
     request = ProfileRequest(
-        flags.program, read or flags.logs, flags.calls, not flags.no_kernel_times, flags.run
+        *(flags.program, read or flags.logs, flags.calls, not flags.no_kernel_times, flags.run),
+        waits=flags.wait,
     )
     to_error = output is None and read is None
     with contextlib.closing(Output(output)) as printed:

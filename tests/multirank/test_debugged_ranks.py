@@ -1,0 +1,193 @@
+"""``--debug-rank``: ranks under a debugger, or another command before theirs."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from cclmark.base.errors import UsageError
+from cclmark.launch.debugging import Debugged
+from commands import PROGRAM, environment
+from patience import scaled
+
+SMALL = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0")
+GDB = pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+
+
+@pytest.fixture
+def prefix(tmp_path):
+    """A command that records its arguments and executes the rest of them, after a pause."""
+    script = tmp_path / "record"
+    script.write_text(
+        '#!/bin/sh\nprintf "%s\\n" "$@" >> record.txt\nsleep "$1"\nshift\nexec "$@"\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return script
+
+
+def test_the_command_of_the_rank_follows_the_prefix(cclmark, prefix, tmp_path):
+    told = cclmark(*SMALL, "--debug-rank", f"1={prefix} 0")
+    words = (tmp_path / "record.txt").read_text().splitlines()
+    assert words[0] == "0"
+    assert words[2:4] == ["-m", "cclmark.rank_process"]
+    assert len(words) == 5  # one rank
+    (notice,) = (one for one in told.journal.header.notices if "rank 1 under" in one)
+    assert notice.endswith("deadlines (-T) are off for all ranks, and times contain the debugger")
+    assert len(told.journal.results) == 2
+
+
+def test_no_deadline_ends_the_run(cclmark, prefix):
+    told = cclmark(*SMALL, "-T", "0.5", "--debug-rank", f"0={prefix} 5")
+    assert told.journal.header.settings.timeout_s == 0.5
+    assert {one.status for one in told.journal.results} == {"ok"}
+
+
+def test_several_ranks_with_a_command(cclmark, prefix, tmp_path):
+    cclmark(*SMALL, "--debug-rank", f"0,1={prefix} 0")
+    assert (tmp_path / "record.txt").read_text().count("cclmark.rank_process") == 2
+
+
+def test_ranks_of_other_kinds(cclmark, prefix, tmp_path):
+    cclmark("p2p", "--devices", "host:2", "-n", "16", "--debug-rank", f"1={prefix} 0")
+    assert (tmp_path / "record.txt").read_text().count("cclmark.rank_process") == 1
+
+
+def test_a_debugger_that_ends_before_the_rank_has_finished(cclmark):
+    told = cclmark(*SMALL, "--debug-rank", "1=true", code=4)
+    assert "rank 1" in told.message
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "message"),
+    [
+        ("x", 2, "expected RANK[=gdb|lldb|COMMAND]"),
+        ("0=", 2, "expected RANK[=gdb|lldb|COMMAND]"),
+        ("0='a", 2, "expected RANK[=gdb|lldb|COMMAND]"),
+        ("0,1", 2, "one terminal is for one rank"),
+        ("2=true", 2, "--debug-rank 2: the run has ranks 0 to 1"),
+        ("0=no-such-debugger -x", 3, "no-such-debugger is not installed here: install it, or"),
+    ],
+)
+def test_what_is_refused(cclmark, given, code, message):
+    told = cclmark(*SMALL, "--debug-rank", given, code=code)
+    assert message in told.message
+    assert "Traceback" not in told.err
+
+
+@pytest.mark.parametrize("given", ["0", "0=gdb", "1=lldb"])
+def test_without_a_terminal_a_command_is_needed(cclmark, given):
+    refused = cclmark(*SMALL, "--debug-rank", given, code=2)
+    assert "needs a terminal: give a command that needs no terminal, as" in refused.message
+
+
+def test_processes_of_a_launcher_have_no_terminal(monkeypatch):
+    launched = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    for name, text in (launched | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}).items():
+        monkeypatch.setenv(name, text)
+    with pytest.raises(UsageError, match="processes of a launcher have no terminal"):
+        Debugged((0,), ("gdb", "--args"), "gdb").require_program()
+    Debugged((0,), ("true",)).require_program()
+
+
+def test_a_run_of_one_rank():
+    with pytest.raises(UsageError, match="--debug-rank 1: the run has only rank 0"):
+        Debugged((1,), ("true",)).require(1)
+
+
+@GDB
+def test_gdb_without_a_terminal(cclmark):
+    told = cclmark(*SMALL, "--debug-rank", "0=gdb -batch -ex run -ex bt --args")
+    assert "exited normally" in told.err
+    assert {one.status for one in told.journal.results} == {"ok"}
+
+
+class Terminal:
+    """The program in a session with a terminal of its own."""
+
+    def __init__(self, tag: str, directory: Path, *arguments: str) -> None:
+        self.text = ""
+        self._descriptor, terminal = os.openpty()
+        subprocess.run(["stty", "rows", "1000", "columns", "200"], stdin=terminal, check=True)
+        self._process = subprocess.Popen(
+            ["setsid", "--ctty", *PROGRAM, *arguments],
+            cwd=directory,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env=environment(tag, {"TERM": "dumb"}),
+        )
+        os.close(terminal)
+
+    def wait_for(self, words: str) -> None:
+        end = time.monotonic() + scaled(60)
+        while words not in self.text:
+            ready, _, _ = select.select([self._descriptor], [], [], end - time.monotonic())
+            assert ready, self.text
+            self.text += os.read(self._descriptor, 65536).decode(errors="replace")
+
+    def write(self, text: str) -> None:
+        os.write(self._descriptor, text.encode())
+
+    def code(self) -> int:
+        while True:
+            try:
+                part = os.read(self._descriptor, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            self.text += part.decode(errors="replace")
+        os.close(self._descriptor)
+        return self._process.wait(scaled(20))
+
+
+@GDB
+def test_gdb_on_the_terminal(tag, tmp_path):
+    """The user starts the rank late, and leaves the debugger at its end."""
+    terminal = Terminal(
+        tag, tmp_path, *SMALL, "-T", "1", "--debug-rank", "0", "--journal", "run.jsonl"
+    )
+    terminal.wait_for("(gdb) ")
+    time.sleep(2)  # longer than the deadline of a run without a debugger
+    terminal.write("echo at the prompt\\n\n")
+    terminal.wait_for("at the prompt")
+    terminal.write("run\n")
+    terminal.wait_for("exited normally")
+    terminal.write("quit\n")
+    assert terminal.code() == 0, terminal.text
+    assert "all_reduce" in terminal.text
+    assert "journal run.jsonl" in terminal.text
+
+
+@GDB
+def test_leaving_gdb_early_ends_the_run(tag, tmp_path):
+    terminal = Terminal(tag, tmp_path, *SMALL, "--debug-rank", "0=gdb")
+    terminal.wait_for("(gdb) ")
+    terminal.write("quit\n")
+    assert terminal.code() == 4, terminal.text
+    assert "rank 0" in terminal.text
+
+
+@GDB
+def test_the_debugger_gets_the_interrupt_key(tag, tmp_path):
+    """Ctrl-C stops the rank for longer than the deadline, and nothing else; the run goes on."""
+    large = ("all_reduce", "--devices", "host:2", "-b", "64M", "-e", "64M", "-n", "60", "-w", "0")
+    terminal = Terminal(tag, tmp_path, *large, "-T", "2", "--debug-rank", "0")
+    terminal.wait_for("(gdb) ")
+    terminal.write("run\n")
+    terminal.wait_for("busbw")
+    terminal.write("\x03")
+    terminal.wait_for("received signal SIGINT")
+    time.sleep(4)
+    terminal.write("continue\n")
+    terminal.wait_for("exited normally")
+    terminal.write("quit\n")
+    assert terminal.code() == 0, terminal.text
+    assert "2 of 2 cases checked, 0 wrong" in terminal.text
