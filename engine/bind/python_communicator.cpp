@@ -53,9 +53,34 @@ class PythonCall final : public Call {
   nb::object prepare_, function_;
 };
 
+class PythonStream final : public OwnStream {
+ public:
+  explicit PythonStream(nb::object stream) : stream_(std::move(stream)) {}
+  ~PythonStream() override {
+    nb::gil_scoped_acquire lock;
+    stream_.reset();
+  }
+
+  void record(size_t mark) override {
+    in_python([&] { stream_.attr("record")(mark); });
+  }
+  double elapsed_s(size_t from, size_t to) override {
+    return in_python([&] { return nb::cast<double>(stream_.attr("elapsed_s")(from, to)); });
+  }
+  void synchronize() override {
+    in_python([&] { stream_.attr("synchronize")(); });
+  }
+
+ private:
+  nb::object stream_;
+};
+
 }  // namespace
 
-PythonCommunicator::PythonCommunicator(nb::object adapter) : adapter_(std::move(adapter)) {}
+PythonCommunicator::PythonCommunicator(nb::object adapter) : adapter_(std::move(adapter)) {
+  nb::object own = adapter_.attr("own_stream");
+  if (!own.is_none()) own_stream_ = std::make_unique<PythonStream>(std::move(own));
+}
 
 PythonCommunicator::~PythonCommunicator() {
   nb::gil_scoped_acquire lock;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from cclmark import _engine as engine
 from cclmark.journal.schema import Settings
@@ -12,6 +11,7 @@ from cclmark.rank.all_or_none import in_step
 from cclmark.rank.context import RankContext
 from cclmark.rank.engine_values import operation_of
 from cclmark.rank.opening import OpenLibrary
+from cclmark.rank.torch_tensors import TorchMemory
 from cclmark.work.cases import Case
 from cclmark.work.computations import Compute
 from cclmark.work.libraries import memory_of
@@ -43,31 +43,6 @@ def free_on_all(device: engine.Device, rank_group: engine.RankGroup, here: int) 
     return int(min(rank_group.gather([float((device.free_memory_bytes() - kept_free) // sharing)])))
 
 
-class _TorchMemory:
-    """Buffers of torch's caching allocator."""
-
-    def __init__(self, device: engine.Device) -> None:
-        from cclmark.rank.torch_backend import load_torch, tensor_device
-
-        self._torch = load_torch("", [])
-        self._place = tensor_device(self._torch, device.info.runtime, device.info.index)
-        self._tensors: dict[int, Any] = {}
-
-    def allocate(self, size_bytes: int) -> int:
-        """Returns the address of a new tensor. Raises OutOfMemoryError."""
-        try:
-            tensor = self._torch.empty(size_bytes, dtype=self._torch.uint8, device=self._place)
-        except self._torch.cuda.OutOfMemoryError as error:
-            raise engine.OutOfMemoryError(str(error).partition("\n")[0]) from None
-        self._tensors[tensor.data_ptr()] = tensor
-        return int(tensor.data_ptr())
-
-    def release(self, address: int) -> None:
-        """Returns the tensor's memory to the device, where other allocators find it."""
-        del self._tensors[address]
-        self._torch.cuda.empty_cache()
-
-
 def buffer_kind(
     device: engine.Device,
     settings: Settings,
@@ -85,7 +60,7 @@ def buffer_kind(
     return engine.BufferKind(
         getattr(engine.Registration, registration),
         _MEMORY_KINDS[kind],
-        _TorchMemory(device) if kind == "torch" else None,
+        TorchMemory(device) if kind == "torch" else None,
     )
 
 

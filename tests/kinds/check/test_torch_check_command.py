@@ -41,7 +41,10 @@ class TestWithoutTorch:
         [
             (("--only", "nothing"), "unknown check 'nothing'"),
             (("--devices", "host:1"), "require two ranks"),
-            (("--backend", "nccl", "--devices", "host:2"), "nccl supports cuda devices"),
+            (
+                ("--backend", "nccl", "--devices", "host:2"),
+                "nccl supports cuda and hip and maca and cudart devices",
+            ),
             (("--inject", "corrupt:rank=9,index=0", "--devices", "host:2"), "no rank 9"),
         ],
     )

@@ -18,11 +18,10 @@ from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
 from cclmark.work.binding import Binding
 from cclmark.work.inject import Injection
-from cclmark.work.libraries import require_torch_devices, usual_runtime
 from cclmark.work.runtimes import NamedDevices, parse_devices
+from cclmark.work.torch_devices import require_support, torch_runtimes, usual_backend
 
 _USUAL_RANKS = 4
-_USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
 _MOST_RANKS_WITH_VALUES = 256
 
 
@@ -76,7 +75,7 @@ def _check(flags: TorchFlags, coordinator: Coordinator) -> int:
 
 def devices_of_backend(flags: DeviceOptions, backend: str, usual_ranks: int) -> NamedDevices:
     """Returns ``--devices``; without it, a backend for hosts has ``usual_ranks`` host ranks."""
-    if flags.devices or usual_runtime(backend) != "host":
+    if flags.devices or torch_runtimes(backend) != ["host"]:
         return flags.devices
     is_alone = find_placement(os.environ) is None
     return parse_devices(f"host:{flags.count or usual_ranks}" if is_alone else "host")
@@ -90,13 +89,11 @@ def checked_backend(backend: str, coordinator: Coordinator, purpose: str) -> str
     """
     devices = coordinator.devices
     locate.require_torch()
-    require_torch_devices(devices.runtime)
     ranks = len(devices.indices)
     if ranks < 2:
         raise UsageError(
             f"{purpose} require two ranks, but there is only {ranks}: see --devices and -g"
         )
-    chosen = backend or _USUAL_BACKEND[devices.runtime]
-    if chosen == "nccl" and devices.runtime != "cuda":
-        raise UsageError("nccl supports cuda devices, not the host: see --devices")
+    chosen = backend or usual_backend(devices.runtime, "--backend")
+    require_support(chosen, chosen, devices.runtime)
     return chosen

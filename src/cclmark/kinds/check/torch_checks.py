@@ -9,6 +9,8 @@ from typing import Any
 
 from cclmark.kinds.check.plan import CHECKS
 from cclmark.kinds.check.result import CheckedValue
+from cclmark.rank.torch_backend import synchronize
+from cclmark.work.torch_devices import TORCH_DEVICES
 
 _SHOWN_WHOLE = 8  # a longer tensor is shown by its ends
 _END = 3
@@ -155,7 +157,7 @@ _PIECE = 1 << 15  # elements that are generated at once
 _FACTOR = 3.0
 _LATE_S = 0.2
 # Backends that match messages by order only: they support neither tags nor unknown senders.
-_IN_ORDER = ("nccl", "flagcx", "ccl")
+_IN_ORDER = {"flagcx", "ccl", *(one.backend for one in TORCH_DEVICES.values())} - {"gloo"}
 
 
 class NotThereError(Exception):
@@ -229,8 +231,7 @@ class World:
     def expect(self, got: Any, wanted: Any, what: str = "output") -> None:
         """Keeps a mismatch with the first wrong index if a tensor differs from ``wanted``."""
         torch = self.torch
-        if self.device.type != "cpu":
-            torch.cuda.synchronize(self.device)
+        synchronize(torch, self.device)
         if self._corrupt is not None and got.numel() > self._corrupt:
             self.falsified = True
             got = got.clone()
@@ -663,14 +664,12 @@ def _recv_any_source(w: World) -> None:
 
 def _barrier(w: World) -> None:
     w.dist.all_reduce(w.values(w.rank))  # so that all ranks start at about the same time
-    if w.device.type != "cpu":
-        w.torch.cuda.synchronize(w.device)
+    synchronize(w.torch, w.device)
     begin_s = time.monotonic()
     if w.rank == w.size - 1:
         time.sleep(_LATE_S)
     w.dist.barrier()
-    if w.device.type != "cpu":
-        w.torch.cuda.synchronize(w.device)
+    synchronize(w.torch, w.device)
     if w.size > 1 and time.monotonic() - begin_s < _LATE_S / 2:
         w.mismatched("left the barrier before the last rank came")
 
