@@ -11,7 +11,6 @@ from cclmark.rank.all_or_none import in_step
 from cclmark.rank.context import RankContext
 from cclmark.rank.engine_values import operation_of
 from cclmark.rank.opening import OpenLibrary
-from cclmark.rank.torch_tensors import TorchMemory
 from cclmark.work.cases import Case
 from cclmark.work.computations import Compute
 from cclmark.work.libraries import memory_of
@@ -43,6 +42,12 @@ def free_on_all(device: engine.Device, rank_group: engine.RankGroup, here: int) 
     return int(min(rank_group.gather([float((device.free_memory_bytes() - kept_free) // sharing)])))
 
 
+def _torch_memory(device: engine.Device) -> object:
+    from cclmark.rank.torch_tensors import TorchMemory  # few ranks require it
+
+    return TorchMemory(device)
+
+
 def buffer_kind(
     device: engine.Device,
     settings: Settings,
@@ -60,7 +65,7 @@ def buffer_kind(
     return engine.BufferKind(
         getattr(engine.Registration, registration),
         _MEMORY_KINDS[kind],
-        TorchMemory(device) if kind == "torch" else None,
+        _torch_memory(device) if kind == "torch" else None,
     )
 
 

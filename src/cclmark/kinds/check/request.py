@@ -8,7 +8,7 @@ from cclmark.base.errors import UsageError
 from cclmark.journal.schema import settings_without_sweep
 from cclmark.kinds.check.command import TorchFlags
 from cclmark.kinds.check.kind import KIND
-from cclmark.kinds.check.plan import chosen_checks
+from cclmark.kinds.check.plan import RANDOM_CHECKS, chosen_checks
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
@@ -23,6 +23,7 @@ from cclmark.work.torch_devices import require_support, torch_runtimes, usual_ba
 
 _USUAL_RANKS = 4
 _MOST_RANKS_WITH_VALUES = 256
+_USUAL_SEED = 1
 
 
 def check_torch(flags: TorchFlags) -> int:
@@ -45,6 +46,8 @@ def _check(flags: TorchFlags, coordinator: Coordinator) -> int:
             f"--values supports at most {_MOST_RANKS_WITH_VALUES} ranks, but there are {ranks}: "
             "select fewer with --devices or -g"
         )
+    checks = chosen_checks(flags.only, backend, random=flags.seed is not None)
+    is_random = any(check.name in RANDOM_CHECKS for check in checks)
     for text in flags.inject:
         if Injection.parse(text, ranks).kind == "hang":
             raise UsageError(f"{text!r}: checks support only the faults corrupt and delay")
@@ -56,13 +59,14 @@ def _check(flags: TorchFlags, coordinator: Coordinator) -> int:
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),
         values=flags.values,
+        seed=(flags.seed or _USUAL_SEED) if is_random else 0,
     )
     request = Request(
         devices=devices,
         settings=settings,
         ccl_wheels={},
         kind=KIND,
-        planned=chosen_checks(flags.only, backend),
+        planned=checks,
         modules=flags.modules,
         coordinator=coordinator,
     )

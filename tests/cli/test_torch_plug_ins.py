@@ -96,25 +96,6 @@ class TestCases:
         run = cclmark("all_reduce", "--ccl", "torch:hccl", *TWO, env=MUSA.env(), code=2)
         assert "torch:hccl supports acl devices, not musa devices" in run.err
 
-    def test_beside_a_compute_nothing_is_measured(self, cclmark):
-        run = cclmark(
-            *(
-                "overlap",
-                "--ccl",
-                "torch:mccl",
-                *TWO,
-                "--compute",
-                "memory",
-                "-b",
-                "1K",
-                "-e",
-                "1K",
-            ),
-            env=MUSA.env(),
-            code=3,
-        )
-        assert "a stream of its own" in run.out + run.err
-
 
 class TestKinds:
     def test_checks_pass(self, cclmark):
