@@ -613,6 +613,12 @@ NB_MODULE(_engine, m) {
       .value("pinned", FarEnd::pinned)
       .value("pageable", FarEnd::pageable);
 
+  nb::enum_<GateKind>(m, "GateKind")
+      .value("automatic", GateKind::automatic)
+      .value("stream_wait", GateKind::stream_wait)
+      .value("host_function", GateKind::host_function)
+      .value("events", GateKind::events);
+
   const Flow flow;
   bind_struct<Flow>(m, "Flow", field("from_device"_a, &Flow::from), field("to_device"_a, &Flow::to),
                     field("runner"_a, &Flow::runner), field("far"_a = flow.far, &Flow::far),
@@ -631,8 +637,10 @@ NB_MODULE(_engine, m) {
 
   nb::class_<FlowTimes>(m, "FlowTimes")
       .def_ro("device_s", &FlowTimes::device_s)
+      .def_ro("launch_s", &FlowTimes::launch_s)
       .def_ro("call_s", &FlowTimes::call_s)
-      .def_ro("timed_out", &FlowTimes::timed_out);
+      .def_ro("timed_out", &FlowTimes::timed_out)
+      .def_ro("by_host", &FlowTimes::by_host);
 
   nb::class_<TracedFlow>(m, "TracedFlow")
       .def_ro("call_begin_ns", &TracedFlow::call_begin_ns)
@@ -649,6 +657,10 @@ NB_MODULE(_engine, m) {
   nb::class_<Transfers>(m, "Transfers")
       .def(nb::init<std::vector<Device*>, RankGroup&, uint32_t>(), "devices"_a, "rank_group"_a,
            "seed"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+      .def("choose_gate", &Transfers::choose_gate, "kind"_a,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("gate", &Transfers::gate)
+      .def_prop_ro("gate_reason", &Transfers::gate_reason)
       .def("reserve", &Transfers::reserve, "size_bytes"_a, "landings"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def("reserve_host", &Transfers::reserve_host, "number"_a, "size_bytes"_a, "kind"_a,

@@ -121,6 +121,7 @@ struct Functions {
   CCLMARK_ACL_OPTIONAL(aclError, enable_peer_access, "aclrtDeviceEnablePeerAccess", int32_t,
                        uint32_t);
   CCLMARK_ACL_OPTIONAL(aclError, disable_peer_access, "aclrtDeviceDisablePeerAccess", int32_t);
+  CCLMARK_ACL_OPTIONAL(aclError, call_host, "aclrtLaunchHostFunc", void*, void (*)(void*), void*);
   CCLMARK_ACL_OPTIONAL(const char*, soc_name, "aclrtGetSocName");
   CCLMARK_ACL_OPTIONAL(aclError, device_info, "aclrtGetDeviceInfo", uint32_t, int, int64_t*);
   CCLMARK_ACL_OPTIONAL(aclError, older_device_info, "aclGetDeviceCapability", uint32_t, int,
@@ -399,9 +400,13 @@ class AclDevice final : public Device {
     throw MissingError("kernels are compiled for CUDA only, not for Ascend devices");
   }
   void wait_for_flag(const uint32_t*, uint32_t, void*) override {
-    throw UnsupportedError(
-        "transfers are not supported on Ascend devices: they require streams that can wait for a "
-        "word of host memory, which the ACL runtime does not have");
+    throw UnsupportedError("streams of the ACL runtime cannot wait for a word of host memory");
+  }
+  void call_host(void (*function)(void*), void* argument, void* stream) override {
+    if (acl_.call_host == nullptr) {
+      throw UnsupportedError("this ACL runtime has no aclrtLaunchHostFunc");
+    }
+    acl_.check(acl_.call_host(stream, function, argument), "aclrtLaunchHostFunc");
   }
 
  private:

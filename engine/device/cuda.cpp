@@ -155,6 +155,7 @@ struct Driver {
                         int);
   CCLMARK_CUDA_OPTIONAL(wait_value, "cuStreamWaitValue32_v2", void*, CUdeviceptr, uint32_t,
                         unsigned);
+  CCLMARK_CUDA_OPTIONAL(call_host, "cuLaunchHostFunc", void*, void (*)(void*), void*);
   CCLMARK_CUDA_OPTIONAL(write_value, "cuStreamWriteValue32_v2", void*, CUdeviceptr, uint32_t,
                         unsigned);
   CCLMARK_CUDA_OPTIONAL(wait_event, "cuStreamWaitEvent", void*, void*, unsigned);
@@ -458,6 +459,11 @@ class CudaDevice final : public Device {
     CUresult code = cu_.wait_value(stream, address(flag), value, kWaitValueAtLeast);
     if (code == kNotSupported) throw UnsupportedError(cu_.describe("cuStreamWaitValue32", code));
     cu_.check(code, "cuStreamWaitValue32");
+  }
+  void call_host(void (*function)(void*), void* argument, void* stream) override {
+    CUresult code = cu_.call_host(stream, function, argument);
+    if (code == kNotSupported) throw UnsupportedError(cu_.describe("cuLaunchHostFunc", code));
+    cu_.check(code, "cuLaunchHostFunc");
   }
   void write_flag(uint32_t* flag, uint32_t value, void* stream) override {
     CUresult code = cu_.write_value(stream, address(flag), value, 0);

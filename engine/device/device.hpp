@@ -153,6 +153,11 @@ class Device {
   /// Holds the stream up until `*flag` (pinned memory, where the device finds it) has come to
   /// `value`, counters that wrap included: a gate for what comes after.
   virtual void wait_for_flag(const uint32_t* flag, uint32_t value, void* stream) = 0;
+  /// Calls `function` on a thread of the host once all earlier work is complete; later work of the
+  /// stream waits until it returns. It must not call the runtime.
+  virtual void call_host(void (*)(void*), void*, void*) {
+    throw UnsupportedError("this runtime's streams cannot call functions of the host");
+  }
   /// Sets such a flag once all earlier work is complete and visible to all ranks.
   virtual void write_flag(uint32_t*, uint32_t, void*) {
     throw UnsupportedError("this runtime's streams cannot set flags");

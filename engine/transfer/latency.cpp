@@ -68,7 +68,7 @@ double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
   prepare({{Flow{a, b, a}, Flow{b, a, b}}, Engine::cache_copy, 0});
   std::vector<double> one_way_s{kNever};
   words_[kFailureWord] = 0;
-  std::atomic_ref<uint32_t>(words_[kGateWord]).store(0, std::memory_order_release);
+  gate_.close(limit_s);
   bool in_call = stations_[0]->device.synchronous();
   if (in_call) rank_group_.barrier();
   for (auto [own, other] : {std::pair(a, b), std::pair(b, a)}) {
@@ -76,7 +76,7 @@ double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
     Station& runner = station(own);
     runner.device.activate();
     void* stream = runner.lanes[0]->stream.get();
-    if (!in_call) runner.device.wait_for_flag(words_ + kGateWord, 1, stream);
+    if (!in_call && gate_.holds()) gate_.hold(runner.device, stream);
     runner.device.record(runner.lanes[0]->begin.get(), stream);
     PingPongArguments arguments{
         reinterpret_cast<volatile unsigned*>(exchange_.scratch(own, own) + kMailOffset),
@@ -90,7 +90,7 @@ double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
     runner.device.record(runner.lanes[0]->end.get(), stream);
   }
   if (!in_call) rank_group_.barrier();
-  open_gate();
+  gate_.open();
   Deadline deadline(limit_s);
   for (int own : {b, a}) {
     if (!exchange_.owns(own)) continue;

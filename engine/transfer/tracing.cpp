@@ -12,7 +12,7 @@ TracedCopies Transfers::trace(size_t copies, double limit_s) {
   constexpr double kNever = std::numeric_limits<double>::quiet_NaN();
   const std::vector<Flow>& flows = transfer_.flows;
   const bool in_call = stations_[0]->device.synchronous();
-  const bool turns = !in_call && waits_in_calls();
+  const bool turns = !in_call && (waits_in_calls() || !gate_.holds());
   const bool gated = !in_call && !turns;
   TracedCopies traced;
   traced.flows.resize(flows.size());
@@ -20,11 +20,11 @@ TracedCopies Transfers::trace(size_t copies, double limit_s) {
   std::vector<size_t> run_here;
 
   poison();
-  std::atomic_ref<uint32_t>(words_[kGateWord]).store(0, std::memory_order_release);
+  gate_.close(limit_s);
   struct Opener {  // an error must not leave a device waiting
-    Transfers& owner;
-    ~Opener() { owner.open_gate(); }
-  } opener{*this};
+    Gate& gate;
+    ~Opener() { gate.open(); }
+  } opener{gate_};
   for (size_t i = 0; i < flows.size(); ++i) {
     const Move& move = moves_[i];
     if (move.runner == nullptr) continue;
@@ -45,8 +45,7 @@ TracedCopies Transfers::trace(size_t copies, double limit_s) {
     if (!gated) break;
     const Move& move = moves_[i];
     move.runner->device.activate();
-    move.runner->device.wait_for_flag(words_ + kGateWord, 1,
-                                      move.runner->lanes[move.lane]->stream.get());
+    gate_.hold(move.runner->device, move.runner->lanes[move.lane]->stream.get());
   }
   if (!gated) rank_group_.barrier();
 
@@ -74,7 +73,7 @@ TracedCopies Transfers::trace(size_t copies, double limit_s) {
     rank_group_.barrier();
     traced.gate_ns = now_ns();
   }
-  open_gate();
+  gate_.open();
 
   Deadline deadline(limit_s);
   std::vector<double> late(flows.size(), kNever);

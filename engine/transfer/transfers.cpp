@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <exception>
@@ -55,6 +54,22 @@ const char* kernel_name(Engine engine) {
   }
 }
 
+/// The most of the time of a copy, on average, in which the device waited for launches.
+///
+/// Copies of equal duration d that the device takes up in order, the k-th of n enqueued at a_k, end
+/// at the greatest a_k + (n - k + 1) d. So d is at least the least (end - a_k) / (n - k + 1); the
+/// measured mean contains the rest.
+double launch_of(const std::vector<Clock::time_point>& enqueued, Clock::time_point begin,
+                 double elapsed_s, double copies) {
+  double least_s = elapsed_s / copies;
+  double each = copies / static_cast<double>(enqueued.size());
+  for (size_t k = 0; k < enqueued.size(); ++k) {
+    double left = copies - each * static_cast<double>(k);
+    least_s = std::min(least_s, (elapsed_s - seconds_between(begin, enqueued[k])) / left);
+  }
+  return elapsed_s / copies - std::max(0.0, least_s);
+}
+
 }  // namespace
 
 Transfers::Station::Station(Device& owner, int number, int count)
@@ -77,7 +92,7 @@ void Transfers::Station::release_host() noexcept {
 }
 
 Transfers::Transfers(std::vector<Device*> devices, RankGroup& rank_group, uint32_t seed)
-    : rank_group_(rank_group), seed_(seed), exchange_(devices, rank_group) {
+    : rank_group_(rank_group), seed_(seed), exchange_(devices, rank_group), gate_(*devices[0]) {
   content_.collective = Collective::broadcast;
   content_.dtype = Dtype::uint32;
   for (size_t i = 0; i < devices.size(); ++i) {
@@ -89,7 +104,7 @@ Transfers::Transfers(std::vector<Device*> devices, RankGroup& rank_group, uint32
 }
 
 Transfers::~Transfers() {
-  open_gate();
+  gate_.open();
   stations_[0]->device.activate();
   stations_[0]->device.release_pinned(words_);
 }
@@ -133,6 +148,10 @@ void Transfers::together(const std::function<void()>& body) {
   reason.resize(std::strlen(reason.c_str()));
   if (worst == kShort) throw OutOfMemoryError(reason);
   throw UnsupportedError(reason);
+}
+
+bool Transfers::any(bool here) {
+  return std::ranges::max(rank_group_.gather(std::array<double, 1>{here ? 1.0 : 0.0})) > 0;
 }
 
 std::vector<double> Transfers::share(const std::vector<double>& values) {
@@ -344,10 +363,6 @@ void Transfers::end(const Move& move) {
   device.record(lane.end.get(), lane.stream.get());
 }
 
-void Transfers::open_gate() {
-  std::atomic_ref<uint32_t>(words_[kGateWord]).store(1, std::memory_order_release);
-}
-
 /// Whether all work of the lane ends before the deadline. Raises when some of it failed. Work that
 /// does not end cannot be called back: what follows goes on in another lane.
 bool Transfers::ends_before(Station& runner, std::unique_ptr<Lane>& lane,
@@ -380,59 +395,102 @@ bool Transfers::waits_in_calls() const {
          });
 }
 
+void Transfers::choose_gate(GateKind kind) {
+  gate_reason_.clear();
+  bool any = kind == GateKind::automatic;
+  for (GateKind one : {GateKind::stream_wait, GateKind::host_function, GateKind::events}) {
+    if (!any && one != kind) continue;
+    try {
+      together([&] {
+        for (auto& own : stations_) {
+          if (!own->device.synchronous()) gate_.require(one, own->device);
+        }
+      });
+      gate_.use(one);
+      return;
+    } catch (const UnsupportedError& error) {
+      if (!any) throw;
+      gate_reason_ += (gate_reason_.empty() ? "" : "; ") + std::string(error.what());
+    }
+  }
+}
+
+/// Enqueues all copies. `in_turn`: of all flows in turn, otherwise flow by flow.
+void Transfers::enqueue_all(size_t iterations, bool in_turn, std::vector<FlowRun>& runs) {
+  for (FlowRun& run : runs) {
+    run.begin = Clock::now();
+    begin(transfer_.flows[run.flow], moves_[run.flow]);
+  }
+  size_t turns = in_turn ? iterations : 1;
+  for (size_t turn = 0; turn < turns; ++turn) {
+    for (FlowRun& run : runs) {
+      run.call_s += enqueue(transfer_.flows[run.flow], moves_[run.flow], iterations / turns);
+      run.enqueued.push_back(Clock::now());
+    }
+  }
+  for (FlowRun& run : runs) {
+    end(moves_[run.flow]);
+    run.call_s /= static_cast<double>(iterations);
+  }
+}
+
 FlowTimes Transfers::run(size_t iterations, double limit_s) {
   const std::vector<Flow>& flows = transfer_.flows;
   bool in_call = stations_[0]->device.synchronous();
   bool waits = waits_in_calls();
-  bool gated = !in_call && !waits;
-  size_t turns = !in_call && waits ? iterations : 1;
+  bool gated = !in_call && !waits && gate_.holds();
+  bool measures_launch = !in_call && !waits && !gate_.holds();
+  bool at_once = transfer_.one_launch && transfer_.engine != Engine::copy_engine;
+  bool in_turn = !in_call && (waits || (measures_launch && !at_once));
   std::vector<double> device_s(flows.size(), kNever), call_s(flows.size(), kNever);
-  std::vector<double> late(flows.size(), kNever);
+  std::vector<double> launch_s(flows.size(), kNever), late(flows.size(), kNever);
+  std::vector<FlowRun> runs;
 
   poison();
-  std::atomic_ref<uint32_t>(words_[kGateWord]).store(0, std::memory_order_release);
+  gate_.close(limit_s);
   struct Opener {  // whatever goes wrong, no device is left waiting
-    Transfers& owner;
-    ~Opener() { owner.open_gate(); }
-  } opener{*this};
+    Gate& gate;
+    ~Opener() { gate.open(); }
+  } opener{gate_};
   for (auto& own : stations_) {
     own->device.activate();
     own->device.record(own->origin.get(), own->service.get());
     finish(*own);
   }
-  std::vector<size_t> run_here;
   for (size_t i = 0; i < flows.size(); ++i) {
-    if (moves_[i].runner != nullptr) run_here.push_back(i);
+    if (moves_[i].runner == nullptr) continue;
+    runs.emplace_back().flow = i;
+    runs.back().enqueued.reserve(in_turn ? iterations : 1);
   }
   if (gated) {
-    for (size_t i : run_here) {
-      const Move& move = moves_[i];
+    for (const FlowRun& run : runs) {
+      const Move& move = moves_[run.flow];
       move.runner->device.activate();
-      move.runner->device.wait_for_flag(words_ + kGateWord, 1,
-                                        move.runner->lanes[move.lane]->stream.get());
+      gate_.hold(move.runner->device, move.runner->lanes[move.lane]->stream.get());
     }
   } else {
     rank_group_.barrier();
   }
-  for (size_t i : run_here) {
-    begin(flows[i], moves_[i]);
-    call_s[i] = 0;
-  }
-  for (size_t turn = 0; turn < turns; ++turn) {
-    for (size_t i : run_here) call_s[i] += enqueue(flows[i], moves_[i], iterations / turns);
-  }
-  for (size_t i : run_here) {
-    end(moves_[i]);
-    call_s[i] /= static_cast<double>(iterations);
-  }
+  enqueue_all(iterations, in_turn, runs);
   if (gated) rank_group_.barrier();
-  open_gate();
+  Clock::time_point opened = Clock::now();
+  gate_.open();
   Deadline deadline(limit_s);
-  for (size_t i = 0; i < flows.size(); ++i) {
-    Move& move = moves_[i];
-    if (move.runner == nullptr) continue;
-    late[i] = ends_before(*move.runner, move.runner->lanes[move.lane], deadline) ? 0 : 1;
+  for (FlowRun& run : runs) {
+    Move& move = moves_[run.flow];
+    run.late = !ends_before(*move.runner, move.runner->lanes[move.lane], deadline);
+    run.seen_end = Clock::now();
+    late[run.flow] = run.late ? 1 : 0;
+    call_s[run.flow] = run.call_s;
   }
+  bool may_give_up = gated && gate_.kind() == GateKind::host_function;
+  if (may_give_up && any(gate_.gave_up())) {
+    gate_.use(GateKind::events);
+    gate_reason_ = "a copy of " + stations_[0]->device.info().runtime +
+                   " is not enqueued while a function of the host holds its stream";
+    return this->run(iterations, limit_s);
+  }
+  FlowTimes times;
   auto since_origin = [](const Move& move, bool beginning) {
     Device& device = move.runner->device;
     device.activate();
@@ -440,18 +498,30 @@ FlowTimes Transfers::run(size_t iterations, double limit_s) {
     return device.elapsed_s(move.runner->origin.get(),
                             beginning ? lane.begin.get() : lane.end.get());
   };
-  for (size_t i = 0; i < flows.size(); ++i) {
-    if (moves_[i].runner == nullptr || late[i] > 0) continue;
+  const auto copies = static_cast<double>(iterations);
+  for (const FlowRun& own : runs) {
+    if (own.late) continue;
     // A device may take up its flows one after the other. What counts is from when it began with
     // the first of them.
     double begin_s = std::numeric_limits<double>::infinity();
-    for (size_t k = 0; k < flows.size(); ++k) {
-      if (moves_[k].runner != moves_[i].runner || late[k] > 0) continue;
-      begin_s = std::min(begin_s, since_origin(moves_[k], true));
+    Clock::time_point begin = own.begin;
+    for (const FlowRun& other : runs) {
+      if (moves_[other.flow].runner != moves_[own.flow].runner || other.late) continue;
+      begin_s = std::min(begin_s, since_origin(moves_[other.flow], true));
+      begin = std::min(begin, other.begin);
     }
-    device_s[i] = (since_origin(moves_[i], false) - begin_s) / static_cast<double>(iterations);
+    double elapsed_s = since_origin(moves_[own.flow], false) - begin_s;
+    if (std::isnan(elapsed_s)) {
+      times.by_host = true;
+      elapsed_s = seconds_between(gated ? opened : begin, own.seen_end);
+    }
+    device_s[own.flow] = elapsed_s / copies;
+    launch_s[own.flow] = measures_launch ? launch_of(own.enqueued, begin, elapsed_s, copies) : 0;
   }
-  FlowTimes times{share(device_s), share(call_s), {}};
+  times.device_s = share(device_s);
+  times.launch_s = share(launch_s);
+  times.call_s = share(call_s);
+  times.by_host = any(times.by_host);
   for (double value : share(late)) times.timed_out.push_back(value > 0);
   return times;
 }

@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "core/clock.hpp"
 #include "core/rank_group.hpp"
 #include "device/device.hpp"
 #include "measure/checker.hpp"
 #include "measure/event_reference.hpp"
 #include "transfer/exchange.hpp"
+#include "transfer/gate.hpp"
 
 namespace cclmark {
 
@@ -55,11 +57,15 @@ struct Transfer {
 };
 
 /// Times of one batch, per flow. NaN and `timed_out` for a flow that did not end.
+///
+/// `device_s`: per copy, from the gate to the last copy. By the runner's events; `by_host`: by the
+/// host's clock, because the runtime does not time its events. `launch_s`: the most of it that was
+/// waiting for the host to enqueue the copies, 0 if streams were held. `call_s`: the host's time in
+/// the call for one copy.
 struct FlowTimes {
-  std::vector<double>
-      device_s;                ///< per copy, by the runner's events from the gate to the last copy
-  std::vector<double> call_s;  ///< the host's time in the call for one copy
+  std::vector<double> device_s, launch_s, call_s;
   std::vector<bool> timed_out;
+  bool by_host = false;
 };
 
 /// The times of the copies of a flow, in nanoseconds of the steady clock; empty for a flow that
@@ -85,13 +91,21 @@ struct TracedCopies {
 ///
 /// All calls are collective: every process makes the same ones with the same arguments, and gets
 /// the same results. Copies are enqueued behind a gate on each device's stream, which opens when
-/// all are enqueued, so that their launch cost is not part of their time.
+/// all are enqueued, so that their launch cost is not part of their time; see GateKind for devices
+/// whose streams cannot be held.
 class Transfers {
  public:
   Transfers(std::vector<Device*> devices, RankGroup& rank_group, uint32_t seed);
   ~Transfers();
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
+
+  /// Chooses how streams are held, by default in the best way that works for all devices. Raises
+  /// UnsupportedError, on every rank, if `kind` does not work.
+  void choose_gate(GateKind kind);
+  GateKind gate() const { return gate_.kind(); }
+  /// Why no better gate is used, empty for the first one.
+  const std::string& gate_reason() const { return gate_reason_; }
 
   /// Room for transfers of up to `bytes`, `landings` of them into one device at once. Fills the
   /// sources. Raises OutOfMemoryError.
@@ -166,6 +180,16 @@ class Transfers {
     unsigned stage_bytes = 0;
   };
 
+  /// A flow of this process in one batch. `begin`: before its first event was recorded; `enqueued`:
+  /// when the call of each launch returned; `seen_end`: when the host saw the end of the last copy.
+  struct FlowRun {
+    size_t flow = 0;
+    double call_s = 0;
+    Clock::time_point begin, seen_end;
+    std::vector<Clock::time_point> enqueued;
+    bool late = false;
+  };
+
   Station& station(int number) {
     return *stations_[static_cast<size_t>(number - exchange_.first())];
   }
@@ -179,8 +203,8 @@ class Transfers {
   void copy(const Flow& flow, const Move& move, unsigned rounds);
   void begin(const Flow& flow, const Move& move);
   double enqueue(const Flow& flow, const Move& move, size_t iterations);
+  void enqueue_all(size_t iterations, bool in_turn, std::vector<FlowRun>& runs);
   void end(const Move& move);
-  void open_gate();
   bool ends_before(Station& station, std::unique_ptr<Lane>& lane, const Deadline& deadline);
   void finish(Station& station);
   Finding look(const Flow& flow, std::optional<size_t> corrupt);
@@ -188,6 +212,8 @@ class Transfers {
   /// Calls `body`, and raises on every rank an error of any rank: UnsupportedError or
   /// OutOfMemoryError.
   void together(const std::function<void()>& body);
+  /// Whether it is true on any rank.
+  bool any(bool here);
   /// Shares values, for example one per flow: NaN on all ranks but the one that has the value.
   std::vector<double> share(const std::vector<double>& values);
 
@@ -198,9 +224,11 @@ class Transfers {
   std::vector<std::unique_ptr<Station>> stations_;
   Transfer transfer_;
   std::vector<Move> moves_;  ///< of each flow
-  /// In memory that every device of this process reads: the gate, and a word for failures.
+  Gate gate_;
+  std::string gate_reason_;
+  /// In memory that every device of this process reads: a word for failures, and a place for what
+  /// kernels write.
   uint32_t* words_ = nullptr;
-  static constexpr size_t kGateWord = 0;
   static constexpr size_t kFailureWord = 1;
   static constexpr size_t kWords = 64;
   uint32_t mail_value_ = 0;

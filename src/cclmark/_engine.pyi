@@ -500,10 +500,18 @@ class Transfer:
         staged: bool = False,
     ) -> None: ...
 
+class GateKind:
+    automatic: GateKind
+    stream_wait: GateKind
+    host_function: GateKind
+    events: GateKind
+
 class FlowTimes:
     device_s: list[float]
+    launch_s: list[float]
     call_s: list[float]
     timed_out: list[bool]
+    by_host: bool
 
 class TracedFlow:
     @property
@@ -529,6 +537,11 @@ class TracedCopies:
 
 class Transfers:
     def __init__(self, devices: list[Device], rank_group: RankGroup, seed: int) -> None: ...
+    def choose_gate(self, kind: GateKind) -> None: ...
+    @property
+    def gate(self) -> GateKind: ...
+    @property
+    def gate_reason(self) -> str: ...
     def reserve(self, size_bytes: int, landings: int) -> None: ...
     def reserve_host(self, number: int, size_bytes: int, kind: FarEnd) -> None: ...
     def prepare(self, transfer: Transfer) -> None: ...

@@ -403,15 +403,6 @@ def test_transfers_by_the_copy_engine(cclmark, processes) -> None:
             assert "kernels are compiled for CUDA only, not for hip" in result.reason
 
 
-def test_transfers_of_a_runtime_that_cannot_hold_a_stream_up(cclmark) -> None:
-    arguments = ("p2p", "--devices", "maca:0,1", "-b", "64K", "-p", "uniBw", "--engine", "CE")
-    results = cclmark(*arguments, env=MACA.env(), code=3).journal.transfers
-    assert len(results) == 2
-    for result in results:
-        assert result.status == "skipped"
-        assert "this runtime has no mcStreamWaitValue32" in result.reason
-
-
 @pytest.mark.parametrize(
     ("runtime", "file", "copy", "order", "timed"),
     [

@@ -152,6 +152,9 @@ class LazyDevice : public Device {
       while (static_cast<int32_t>(word.load() - value) < 0) usleep(20);
     });
   }
+  void call_host(void (*function)(void*), void* argument, void* stream) override {
+    on(stream).push([=] { function(argument); });
+  }
   void write_flag(uint32_t* flag, uint32_t value, void* stream) override {
     on(stream).push([=] { std::atomic_ref<uint32_t>(*flag).store(value); });
   }

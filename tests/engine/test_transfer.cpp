@@ -132,6 +132,53 @@ TEST_CASE("copies that are enqueued wait behind the gate, and have events") {
   });
 }
 
+namespace {
+
+/// Streams that cannot wait for memory; with `runs_in_call` their host functions hold nothing.
+class Unheld : public LazyDevice {
+ public:
+  Unheld(int index, bool runs_in_call) : LazyDevice(index, 3, -1), runs_in_call_(runs_in_call) {}
+  void wait_for_flag(const uint32_t*, uint32_t, void*) override {
+    throw UnsupportedError("no waits for memory");
+  }
+  void call_host(void (*function)(void*), void* argument, void* stream) override {
+    if (runs_in_call_) return function(argument);
+    LazyDevice::call_host(function, argument, stream);
+  }
+
+ private:
+  bool runs_in_call_;
+};
+
+}  // namespace
+
+TEST_CASE("streams that cannot wait for memory are held by functions of the host, or not at all") {
+  for (bool in_call : {false, true}) {
+    run_ranks(1, [in_call](RankGroup& rank_group) {
+      Unheld first(0, false), second(1, in_call);
+      Transfers transfers({&first, &second}, rank_group, 7);
+      transfers.choose_gate(GateKind::automatic);
+      if (transfers.gate() != (in_call ? GateKind::events : GateKind::host_function)) {
+        throw Error("another gate than that which works on both devices");
+      }
+      bool says = transfers.gate_reason().find("no waits for memory") == 0;
+      if (!says) throw Error("no reason: " + transfers.gate_reason());
+      transfers.reserve(65536, 1);
+      Transfer both = one_way(0, 1, true, Engine::copy_engine, 65536);
+      both.flows.push_back(Flow{1, 0, 1});
+      transfers.prepare(both);
+      FlowTimes times = transfers.run(5, 10);
+      expect_right(transfers.verify({}, 0), 2);
+      for (size_t flow : {0, 1}) {
+        double launch_s = times.launch_s[flow];
+        bool fits = in_call ? launch_s >= 0 && launch_s <= times.device_s[flow] : launch_s == 0;
+        if (!fits) throw Error("launches take " + std::to_string(launch_s) + " s of a copy");
+      }
+      CHECK_THROWS_AS(transfers.choose_gate(GateKind::stream_wait), UnsupportedError);
+    });
+  }
+}
+
 TEST_CASE("what is not copied is noticed, although it was copied before") {
   with_transfers(2, 65536, 1, [](RankGroup&, Transfers& transfers) {
     transfers.prepare(one_way(0, 1, true, Engine::copy_engine, 65536));

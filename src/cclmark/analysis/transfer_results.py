@@ -26,6 +26,7 @@ def summarise_copies(transfer: Transfer, samples: TransferSamples) -> TransferSu
         samples=len(slowest_s),
         call_s=median([max(row) for row in samples.call_s]) if samples.call_s else None,
         half_width=median_half_width(slowest_s),
+        launch_s=median([max(row) for row in samples.launch_s]) if samples.launch_s else 0.0,
     )
     if transfer.measure != "latency":
         size_bytes = transfer.size_bytes

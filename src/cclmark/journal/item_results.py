@@ -22,7 +22,7 @@ from cclmark.work.cases import Case
 from cclmark.work.counts import Count
 from cclmark.work.items import Item, Status
 from cclmark.work.profiled import ProfiledOperation
-from cclmark.work.transfers import Transfer
+from cclmark.work.transfers import Gate, Transfer
 
 ItemType = TypeVar("ItemType")
 
@@ -221,6 +221,8 @@ class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
 
     ``report``: the state of every rank for a message that hung or failed. A finding's ``rank`` is
     the number of the flow; ``hung``: the numbers of the flows that did not complete in time.
+    ``gate``: how streams were held (work.transfers). ``by_host``: whether times are the host's,
+    because the runtime does not time its events.
     """
 
     index: Count
@@ -235,6 +237,8 @@ class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
     verification: Verification | None = None
     hung: list[int] = []
     report: str = ""
+    gate: Gate = ""
+    by_host: bool = False
 
     @property
     def is_checkable(self) -> bool:
@@ -247,7 +251,10 @@ class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
         flows = len(self.transfer.flows)
         samples, summary = self.samples, self.summary
         return (
-            (samples is None or have_length(flows, *samples.device_s, *samples.call_s))
+            (
+                samples is None
+                or have_length(flows, *samples.device_s, *samples.call_s, *samples.launch_s)
+            )
             and (summary is None or len(summary.flow_bytes_per_s) in (0, flows))
             and all(0 <= flow < flows for flow in self.hung)
             and are_of_ranks((), self.verification, flows)

@@ -10,6 +10,7 @@ from cclmark.explain.paths import Route
 from cclmark.work.counts import Count, Elapsed
 from cclmark.work.islands import Island
 from cclmark.work.outline import Outline
+from cclmark.work.transfers import Gate
 
 SCHEMA_VERSION = 4
 
@@ -139,7 +140,8 @@ class Settings(msgspec.Struct, omit_defaults=True):
     every rank, ``ranks:0=0-7;1=8-15`` (see work.binding). ``values``: whether the tensors of checks
     are reported. ``config``: options of the communicators, by the library's names. ``triangle``:
     whether only the upper triangles of matrices of pairs are measured. ``memory``: as requested
-    (work.libraries.memory_of), empty where it was not recorded or plays no role.
+    (work.libraries.memory_of), empty where it was not recorded or plays no role. ``gate``: of
+    copies, as requested (work.transfers.GATES), empty for the best that works.
     """
 
     begin_bytes: Count
@@ -174,6 +176,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     config: dict[str, str] = {}
     triangle: bool = False
     memory: str = ""
+    gate: Gate = ""
 
 
 def settings_without_sweep(timing: str, timeout_s: float, **changes: Any) -> Settings:
@@ -450,12 +453,16 @@ class Trace(msgspec.Struct, tag="trace", omit_defaults=True):
     summary: list[str] = []
 
 
-class TransferSamples(msgspec.Struct):
-    """Seconds per copy, as [sample][flow]: on the device's clock, and in the host's call."""
+class TransferSamples(msgspec.Struct, omit_defaults=True):
+    """Seconds per copy, as [sample][flow]: on the device's clock, and in the host's call.
+
+    ``launch_s``: the most of ``device_s`` that was waiting for launches; empty if there was none.
+    """
 
     device_s: list[list[float]]
     call_s: list[list[float]]
     copies_per_sample: Count
+    launch_s: list[list[float]] = []
 
 
 class TransferSummary(msgspec.Struct, omit_defaults=True):
@@ -465,6 +472,7 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
     ``flow_bytes_per_s`` is the median bandwidth of each flow and ``bytes_per_s`` the total: all
     bytes over the time of the slowest flow. Both are absent for a latency. In imported results they
     are those that the tool printed; one total for several flows has no ``flow_bytes_per_s``.
+    ``launch_s``: the most of ``time_s`` that was waiting for launches.
     """
 
     time_s: float
@@ -475,6 +483,7 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
     bytes_per_s: float = 0.0
     flow_bytes_per_s: list[float] = []
     half_width: float | None = None
+    launch_s: float = 0.0
 
 
 class ProfileGroup(msgspec.Struct, omit_defaults=True):

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 from cclmark.journal.schema import DeviceDescription, Link, Relation
+from cclmark.work.runtimes import ACCELERATOR_RUNTIMES
 
 UNKNOWN_LINK = "?"
 
@@ -14,6 +22,13 @@ UNKNOWN_LINK = "?"
 LEGEND = {
     "X": "the device itself",
     "NV#": "# NVLinks between the two, or from each to a switch",
+    "ICN#": "# ICN links between the two, or from each to a switch",
+    "MX": "MetaXLink between the two",
+    "MT#": "# MTLinks between the two",
+    "HCCS": "HCCS between the two",
+    "MLK": "MLU-Links between the two",
+    "XGMI": "xGMI links between the two",
+    "PCIE": "PCIe",
     "PIX": "at most one PCIe bridge between them",
     "PXB": "several PCIe bridges, not the processor's",
     "PHB": "the processor's PCIe host bridge",
@@ -24,6 +39,42 @@ LEGEND = {
     "P2P": "peer access over an unknown path",
     UNKNOWN_LINK: "unknown",
 }
+
+
+@dataclass(frozen=True)
+class TopologyTool:
+    """A vendor's program that prints a matrix of how devices are connected.
+
+    ``directories``: where it may be, besides PATH. ``matrix``: its arguments for the matrix.
+    ``device``: the label of a device before its number. ``link``: the sign of the vendor's own
+    links, which a number of links may follow. ``rates``: its arguments for a list of links with
+    their rates in GB/s, empty if it has none.
+    """
+
+    program: str
+    matrix: tuple[str, ...]
+    device: str
+    link: str
+    directories: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ()
+
+
+#: By runtime; the first one that is found tells.
+TOOLS = {
+    "cudart": (
+        TopologyTool("ppu-smi", ("topo", "-m"), "PPU", "ICN", rates=("icn", "-s")),
+        TopologyTool("ixsmi", ("topo", "-m"), "GPU", "IX", ("/usr/local/corex/bin",)),
+    ),
+    "maca": (TopologyTool("mx-smi", ("topo", "-m"), "GPU", "MX", ("/opt/maca/bin",)),),
+    "musa": (TopologyTool("mthreads-gmi", ("topo", "-m"), "GPU", "MT"),),
+    "acl": (TopologyTool("npu-smi", ("info", "-t", "topo"), "NPU", "HCCS", ("/usr/local/sbin",)),),
+    "cnrt": (TopologyTool("cnmon", ("topo", "-m"), "MLU", "MLK", ("/usr/local/neuware/bin",)),),
+    "hip": (TopologyTool("rocm-smi", ("--showtopotype",), "GPU", "XGMI", ("/opt/rocm/bin",)),),
+}
+_TOOL_LIMIT_S = 10.0
+_MOST_OUTPUT = 1 << 20
+_RATE = re.compile(r"^\s*Link\s+\d+:\s+([\d.]+)\s*GB/s\s*$", re.MULTILINE)
+_SIGN = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,15}")
 
 PciAddress = tuple[int, int, int]  # PCI domain, bus, device
 
@@ -43,6 +94,11 @@ def relations_between(
     pairs = list(permutations((device.rank for device in devices), 2))
     if all(device.runtime == "host" for device in devices):
         return [Relation(*pair, "MEM", 1) for pair in pairs]
+    told = _from_tool(devices)
+    if told is not None:
+        relations, linked = told
+        # A route over other devices' links may be accessible, too: it has several steps.
+        return relations if reach is None else with_hops(relations, linked or reach)
     try:
         relations = _from_nvml(devices, links)
     except Exception:  # the measurement can go on after any failure of NVML
@@ -50,6 +106,104 @@ def relations_between(
             Relation(*pair, "P2P" if pair in (reach or ()) else UNKNOWN_LINK) for pair in pairs
         ]
     return relations if reach is None else with_hops(relations, reach)
+
+
+def _from_tool(
+    devices: Sequence[DeviceDescription],
+) -> tuple[list[Relation], set[tuple[int, int]]] | None:
+    """The relations that a vendor's program tells, without hops, and the pairs with its own links.
+
+    None if there is no such program for these devices, or it does not tell all of them.
+    """
+    runtime = devices[0].runtime
+    if any(device.runtime != runtime for device in devices):
+        return None
+    for tool in TOOLS.get(runtime, ()):
+        program = _found(tool)
+        if not program:
+            continue
+        signs = parse_matrix(_output(program, tool.matrix), tool.device)
+        rates = [float(text) for text in _RATE.findall(_output(program, tool.rates))]
+        numbers = _numbers_of(devices, ACCELERATOR_RUNTIMES[runtime].visible_variables)
+        pairs = list(permutations(devices, 2))
+        by_pair = {
+            (one.rank, other.rank): signs.get((numbers[one.rank], numbers[other.rank]))
+            for one, other in pairs
+        }
+        if any(sign is None for sign in by_pair.values()):
+            continue
+        relations, linked = [], set()
+        for pair, sign in by_pair.items():
+            own = re.fullmatch(rf"{tool.link}(\d*)", sign or "")
+            limit = int(own[1] or 0) * min(rates, default=0.0) * 1e9 if own else 0.0
+            relations.append(Relation(*pair, sign or UNKNOWN_LINK, None, limit))
+            if own:
+                linked.add(pair)
+        return relations, linked
+    return None
+
+
+def _found(tool: TopologyTool) -> str:
+    places = [shutil.which(tool.program) or ""]
+    places += [str(Path(directory) / tool.program) for directory in tool.directories]
+    return next((one for one in places if one and os.access(one, os.X_OK)), "")
+
+
+def _output(program: str, arguments: Sequence[str]) -> str:
+    """What the program prints, empty if it fails, hangs, or has no such arguments."""
+    if not arguments:
+        return ""
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            [program, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TOOL_LIMIT_S,
+            check=False,
+        )
+        if done.returncode == 0:
+            return done.stdout[:_MOST_OUTPUT].decode(errors="replace")
+    return ""
+
+
+def parse_matrix(text: str, device: str) -> dict[tuple[int, int], str]:
+    """The signs between devices in the matrix of a vendor's program, by their numbers.
+
+    ``device``: the label of a device before its number, ``GPU`` of ``GPU0``. Other columns, of
+    network interfaces and processors, are left out. Empty if there is no such matrix.
+    """
+    label = re.compile(rf"{re.escape(device)}(\d{{1,4}})")
+    columns: list[int | None] = []
+    signs: dict[tuple[int, int], str] = {}
+    for line in text.splitlines():
+        words = line.replace("|", " ").split()
+        found = [label.fullmatch(word) for word in words]
+        if not words or found[0] is None:
+            continue
+        if len(words) > 1 and found[1] is not None:  # the head, before columns of processors
+            columns = [None if one is None else int(one[1]) for one in found]
+            continue
+        row = int(found[0][1])
+        for column, word in zip(columns, words[1:], strict=False):
+            if column is not None and column != row and _SIGN.fullmatch(word):
+                signs[row, column] = word
+    return signs
+
+
+def _numbers_of(
+    devices: Sequence[DeviceDescription], variables: Sequence[str]
+) -> Mapping[int, int]:
+    """The numbers by which a vendor's program names devices: it ignores which are visible."""
+    visible: list[int] = []
+    for name in variables:
+        entries = [entry.strip() for entry in os.environ.get(name, "").split(",")]
+        if all(entry.isdecimal() for entry in entries):
+            visible = [int(entry) for entry in entries]
+            break
+    return {
+        device.rank: visible[device.index] if device.index < len(visible) else device.index
+        for device in devices
+    }
 
 
 def relations_across(

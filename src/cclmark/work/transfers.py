@@ -6,12 +6,20 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from cclmark.work.counts import Count
 from cclmark.work.items import P2P
 from cclmark.work.sizes import format_size
+
+#: Of a result: empty for the usual stream wait, and for copies that are done in their call. In
+#: settings: as requested, empty for the first that works.
+if TYPE_CHECKING:
+    Gate: TypeAlias = str
+else:
+    Gate = Literal["", "stream-wait", "host-function", "events"]
 
 ENGINES = ("CE", "SM")
 KERNELS = ("cacheCopy", "ncCopy", "bulkCopy")
@@ -23,6 +31,10 @@ CCL = "CCL"  # the engine of a message between hosts
 MEASURES_MEMORY = b"memory"  # attached to a job: host devices measure the limit of their copies
 MESSAGE_LATENCY = "half-round-trip"
 LATENCY_METHODS = ("auto", "copy", "chase", "ping-pong")
+#: How streams are held until all copies are enqueued, the best first; without a gate, copies are
+#: between events, and launches are part of their time.
+STREAM_WAIT, HOST_FUNCTION, EVENTS = "stream-wait", "host-function", "events"
+GATES = (STREAM_WAIT, HOST_FUNCTION, EVENTS)
 ELEMENT_BYTES = 4
 LATENCY_BYTES = 4 * ELEMENT_BYTES  # four integers, as p2pBandwidthLatencyTest copies
 

@@ -1,6 +1,7 @@
 // Streams and events.
 
 #include "ascend/codes.hpp"
+#include "common/environment.hpp"
 #include "common/export.hpp"
 #include "cuda/driver.hpp"
 
@@ -49,6 +50,17 @@ FAKE_API int aclrtSetStreamFailureMode(void* stream, uint64_t mode) {
   return guarded("aclrtSetStreamFailureMode", [&] {
     stream_behind(stream);
     require(mode <= kStopOnFailure, "the mode is none");
+  });
+}
+
+/// CCLMARK_FAKE_HOST_FUNCTIONS=none: an installation that refuses them.
+FAKE_API int aclrtLaunchHostFunc(void* stream, void (*function)(void*), void* argument) {
+  return guarded("aclrtLaunchHostFunc", [&] {
+    require(function != nullptr, "there is no function");
+    bool known = !fake_common::environment_is("CCLMARK_FAKE_HOST_FUNCTIONS", "none");
+    require(known, "host functions are not supported", kNotSupported);
+    stream_behind(stream)->push(std::make_shared<const std::function<void()>>(
+        [function, argument] { function(argument); }));
   });
 }
 

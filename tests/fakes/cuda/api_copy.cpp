@@ -1,7 +1,10 @@
 // Copies and fills.
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
+#include "common/environment.hpp"
 #include "common/export.hpp"
 #include "cuda/driver.hpp"
 
@@ -60,8 +63,15 @@ void enqueue(Stream& stream, Body body) {
   stream.push(std::make_shared<const std::function<void()>>(std::move(body)));
 }
 
+/// CCLMARK_FAKE_COPY_US: how long each copy takes at least.
+unsigned long long copy_us() {
+  static const auto microseconds = fake_common::environment_number("CCLMARK_FAKE_COPY_US", 0, 0);
+  return microseconds;
+}
+
 /// A copy that may be one of those that the environment spoils.
 void enqueue_copy(Stream& stream, const Side& to, const Side& from, size_t bytes) {
+  stream.enter_copy();
   const Faults& faults = Driver::instance().faults();
   std::byte *target = to.first, *source = from.first;
   int source_device = from.memory.device, target_device = to.memory.device;
@@ -70,7 +80,11 @@ void enqueue_copy(Stream& stream, const Side& to, const Side& from, size_t bytes
   } else if (lists(faults.copy_fail, source_device, target_device)) {
     enqueue(stream, [] { throw Refusal{kIllegalAddress}; });
   } else {
-    enqueue(stream, [=] { std::memmove(target, source, bytes); });
+    enqueue(stream, [=] {
+      auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(copy_us());
+      std::memmove(target, source, bytes);
+      std::this_thread::sleep_until(end);
+    });
   }
 }
 

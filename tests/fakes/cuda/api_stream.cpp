@@ -88,6 +88,26 @@ FAKE_API int cuStreamWaitValue32_v2(void* stream, unsigned long long address, ui
   });
 }
 
+/// CCLMARK_FAKE_HOST_FUNCTIONS: `none` are taken; `inline`: they run in the call; `beside`: the
+/// stream does not wait for them; `blocking`: the next copy waits in its call until they end.
+FAKE_API int cuLaunchHostFunc(void* stream, void (*function)(void*), void* argument) {
+  return guarded([&] {
+    std::shared_ptr<Stream> target = own(Driver::instance().streams, stream);
+    require(function != nullptr, kInvalidValue);
+    const char* how = "CCLMARK_FAKE_HOST_FUNCTIONS";
+    require(!fake_common::environment_is(how, "none"), kNotSupported);
+    if (fake_common::environment_is(how, "inline")) {
+      function(argument);
+    } else if (fake_common::environment_is(how, "beside")) {
+      std::thread(function, argument).detach();
+    } else {
+      if (fake_common::environment_is(how, "blocking")) target->block_next_copy();
+      target->push(std::make_shared<const std::function<void()>>(
+          [function, argument] { function(argument); }));
+    }
+  });
+}
+
 FAKE_API int cuStreamWriteValue32_v2(void* stream, unsigned long long address, uint32_t value,
                                      unsigned flags) {
   return guarded([&] {

@@ -31,6 +31,11 @@ class Stream {
 
   /// Raises Refusal when the stream is in a capture that has failed.
   void push(Work work);
+  /// The next copy is enqueued only when the work before it is done.
+  void block_next_copy() { blocks_copy_ = true; }
+  void enter_copy() {
+    if (blocks_copy_.exchange(false)) drain();
+  }
   /// Whether all work is done; gives it up to `patience` for that.
   bool idle(std::chrono::microseconds patience);
   void drain();
@@ -61,6 +66,7 @@ class Stream {
   std::condition_variable arrived_;
   std::condition_variable finished_;
   std::deque<Work> queue_;
+  std::atomic<bool> blocks_copy_ = false;
   bool busy_ = false;
   bool closing_ = false;
   Status error_ = kSuccess;

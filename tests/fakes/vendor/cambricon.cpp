@@ -173,6 +173,10 @@ FAKE_API int cnrtQueueQuery(void* queue) {
   return code_of(cuStreamQuery(queue));
 }
 
+FAKE_API int cnrtInvokeHostFunc(void* queue, void (*function)(void*), void* argument) {
+  return code_of(cuLaunchHostFunc(queue, function, argument));
+}
+
 FAKE_API int cnrtNotifierCreate(void** notifier) {
   return code_of(cuEventCreate(notifier, 0));
 }

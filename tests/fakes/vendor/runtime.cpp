@@ -254,6 +254,10 @@ FAKE_API int CALL(StreamWriteValue32)(void* stream, void* word, uint32_t value, 
 }
 #endif
 
+FAKE_API int CALL(LaunchHostFunc)(void* stream, void (*function)(void*), void* argument) {
+  return told(cuLaunchHostFunc(stream, function, argument));
+}
+
 FAKE_API int CALL(StreamBeginCapture)(void* stream, int mode) {
   return told(cuStreamBeginCapture_v2(stream, mode));
 }

@@ -33,6 +33,7 @@ int cuStreamDestroy_v2(void*);
 int cuStreamQuery(void*);
 int cuStreamWaitValue32_v2(void*, CUdeviceptr, uint32_t, unsigned);
 int cuStreamWriteValue32_v2(void*, CUdeviceptr, uint32_t, unsigned);
+int cuLaunchHostFunc(void*, void (*)(void*), void*);
 int cuStreamWaitEvent(void*, void*, unsigned);
 int cuStreamBeginCapture_v2(void*, int);
 int cuStreamEndCapture(void*, void**);

@@ -145,8 +145,8 @@ def test_sentences_of_a_terminal_have_its_width():
         place for place, line in enumerate(text.splitlines()) if line.startswith("  method ")
     ]
     method, rest = text.splitlines()[place : place + 2]
-    assert method.startswith("  method     device events behind a gate, until the median")
-    assert rest == " " * 13 + "%), every last sample checked"
+    assert method.startswith("  method     device events behind a gate, where streams can be held,")
+    assert rest.endswith("%), every last sample checked")
     # The rows of a table are longer.
     (table,) = document_of(document_of_transfers, NamedRun("", COPIES, notes())).closing
     rows = tuple(f"  {row[0]}" for row in (table.head, *table.rows))

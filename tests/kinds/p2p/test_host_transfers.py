@@ -73,7 +73,7 @@ def test_the_reason_for_a_missing_figure_names_the_host_as_tables_do(rank, host)
 
 @pytest.mark.parametrize(("host", "words"), [("HOST1", "HOST1: outputs"), ("", "outputs")])
 def test_the_notice_of_checks_on_the_host_names_it(monkeypatch, host, words):
-    runner = SimpleNamespace(checked_on_host="no kernel")
+    runner = SimpleNamespace(checked_on_host="no kernel", gate_notice="")
     monkeypatch.setattr("cclmark.kinds.p2p.run.TransferRunner", lambda *_: runner)
     context, sent = context_of(2)
     assert open_transfers(context, SimpleNamespace(rank=0), [], host) is runner

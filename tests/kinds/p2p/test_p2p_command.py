@@ -176,6 +176,11 @@ class TestHost:
         (("--devices", "host:0,0"), 2, "list a device twice"),
         (("--devices", "host:2", "-p", "speed"), 2, "'--perf': unknown kind 'speed'"),
         (("--devices", "host:2", "-k", "fast"), 2, "'--kernel': unknown kernel 'fast'"),
+        (
+            ("--devices", "host:2", "-k", "cs-wt-0"),
+            2,
+            "cs-wt-0: no kernel has these cache policies",
+        ),
         (("--devices", "host:2", "-t", "DMA"), 2, "unknown engine 'DMA': choose from CE, SM"),
         (("--devices", "host:2", "--scope", "moon"), 2, "'--scope': unknown scope 'moon'"),
         (("--devices", "host:2", "-b", "7"), 2, "multiples of 4 bytes"),
@@ -327,6 +332,13 @@ class TestCuda:
         )  # fmt: skip
         wrong = [one for one in run.journal.transfers if one.status == "wrong"]
         assert {one.transfer.flows[0] for one in wrong} == {(0, 1), (1, 0)}
+
+
+def test_forms_of_pccls_kernels(cclmark):
+    arguments = ("p2p", "--devices", "host:2", *SHORT, "-p", "uniBw", "-t", "SM")
+    run = cclmark(*arguments, "-k", "ca-wb-0,NC-wb-1-2")
+    assert [one.transfer.kernel for one in run.journal.transfers[::2]] == ["cacheCopy", "ncCopy"]
+    assert "--kernel ca-wb-0 is measured as cacheCopy: plain loads and stores" in run.err
 
 
 PCCL = [

@@ -12,8 +12,8 @@ from cclmark.base.errors import UsageError
 from cclmark.kinds.p2p.command import (
     DIRECTIONS,
     ENGINES,
-    KERNELS,
     SCOPES,
+    Kernels,
     TransferOptions,
     TransferRangeOptions,
 )
@@ -114,7 +114,7 @@ class TraceCopiesFlags(TransferOptions):
     kernel: list[str] = changed(
         TransferOptions,
         "kernel",
-        type=Names(KERNELS, "kernel", one=True),
+        type=Kernels(one=True),
         metavar="KERNEL",
         help="cacheCopy (plain loads and stores), ncCopy (16-byte loads that bypass the cache's "
         "coherence) or bulkCopy (the fastest) [bulkCopy].",

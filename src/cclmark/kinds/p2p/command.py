@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,6 +32,14 @@ ENGINES = ("CE", "SM")
 KERNELS = ("cacheCopy", "ncCopy", "bulkCopy")
 DIRECTIONS = ("write", "read")
 SCOPES = ("pairs", "local", "host", "all-to-one", "one-to-all", "all-pairs")
+GATES = ("stream-wait", "host-function", "events")
+#: PCCL's forms of --kernel: cache policies of loads and stores, and of remote memory.
+_FORM = re.compile(r"(?P<load>[a-z]+)-(?P<store>[a-z]+)-[a-z0-9]+(-[a-z0-9]+)?", re.IGNORECASE)
+_POLICIES = {("ca", "wb"): "cacheCopy", ("nc", "wb"): "ncCopy"}
+_POLICY_WORDS = {
+    "cacheCopy": "plain loads and stores",
+    "ncCopy": "loads through the read-only cache, plain stores",
+}
 _MOST_ELEMENTS = 1 << 48
 _MOST_BLOCKS = 65535
 
@@ -81,6 +90,42 @@ def _blocks(text: str) -> list[int]:
             low *= 2
         counts.append(high)
     return list(dict.fromkeys(counts))
+
+
+class Kernels(Names):
+    """Names of kernels, and PCCL's forms ``<load>-<store>-<remote>`` as far as a kernel is alike.
+
+    ``one``: only one is accepted.
+    """
+
+    def __init__(self, *, one: bool = False) -> None:
+        super().__init__(KERNELS, "kernel", one=one)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the list of kernels. Raises click.BadParameter."""
+        if not isinstance(value, str):
+            return super().convert(value, param, ctx)
+        words = [word.strip() for word in value.split(",")]
+        for place, word in enumerate(words):
+            if (form := _FORM.fullmatch(word)) is None:
+                continue
+            policies = (form["load"].lower(), form["store"].lower())
+            if policies not in _POLICIES:
+                known = " and ".join(f"{load}-{store}-…" for load, store in _POLICIES)
+                self.fail(
+                    f"{word}: no kernel has these cache policies of loads and stores, which PCCL's "
+                    f"guide does not explain; alike are {known}, or choose from "
+                    f"{', '.join(KERNELS)}",
+                    param,
+                    ctx,
+                )
+            words[place] = _POLICIES[policies]
+            click.echo(
+                f"cclmark: --kernel {word} is measured as {words[place]}: "
+                f"{_POLICY_WORDS[words[place]]}; policies for remote memory have no counterpart",
+                err=True,
+            )
+        return super().convert(",".join(words), param, ctx)
 
 
 def _option(*names: str, **rest: Any) -> Any:
@@ -142,10 +187,11 @@ class CopyOptions(
         "--kernel",
         title=OPERATION,
         default=["bulkCopy"],
-        type=Names(KERNELS, "kernel"),
+        type=Kernels(),
         metavar="KERNELS",
         help="cacheCopy (plain loads and stores), ncCopy (16-byte loads that bypass the cache's "
-        "coherence), bulkCopy (the fastest), with commas, or all [bulkCopy].",
+        "coherence), bulkCopy (the fastest), with commas, or all; of PCCL's forms LD-ST-RMT: "
+        "ca-wb-… and nc-wb-… are the first two [bulkCopy].",
     )
     scope: list[str] = option(
         "--scope",
@@ -246,6 +292,15 @@ class CopyOptions(
     )
     verify: int = option(
         "-v", "--verify", title=METHOD, default=1, help="Check the received data [1].", **_SWITCH
+    )
+    gate: str = option(
+        "--gate",
+        title=METHOD,
+        default="auto",
+        type=click.Choice(["auto", *GATES]),
+        help="How streams are held until all copies are enqueued: they wait for memory of the "
+        "host, or for a function of the host; or not: between events, with launches in the times "
+        "[the first that works].",
     )
     timeout_s: float = changed(
         groups.TimeoutOptions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -76,7 +77,7 @@ from cclmark.references.copy_matching import slowest_matches
 from cclmark.references.match import Match
 from cclmark.work.pair_cases import Pair
 from cclmark.work.sizes import format_size
-from cclmark.work.transfers import Transfer
+from cclmark.work.transfers import EVENTS, HOST_FUNCTION, STREAM_WAIT, Transfer
 
 _MOST_NAMED = 10
 # Half widths of medians: of most medians, and of a single one, that deserve attention.
@@ -87,6 +88,14 @@ _MOST_FLOWS = 8  # named in a cell
 _MOST_APART = 2.0  # ratio of the rates of links of one kind, for a range
 _WITHOUT_END = 1 << 62  # results of a matrix: how many is unknown
 _UP, _DOWN = "▲", "▼"
+_LAUNCH_COUNTS = 0.02  # share of launches in a time from which it is a bound
+_BOUNDS = {"latency": "≤", "bandwidth": "≥", "utilisation": "≥"}
+_GATE_WORDS = {
+    "": "behind a gate, where streams can be held",
+    STREAM_WAIT: "behind a gate",
+    HOST_FUNCTION: "behind functions of the host",
+    EVENTS: "around copies that are not held",
+}
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,12 @@ class _Row:
         summary = self.result.summary
         rates = [] if summary is None else summary.flow_bytes_per_s
         return rates[self.flow] if rates else None
+
+    @property
+    def launch_us(self) -> float | None:
+        """The most of the time that was waiting for launches; None where streams were held."""
+        summary = self.result.summary
+        return summary.launch_s * US_PER_S if summary is not None and summary.launch_s else None
 
     @property
     def share(self) -> float | None:
@@ -181,6 +196,8 @@ FIELDS = Fields(
         Field("min_us", "result.summary.min_s"),
         Field("max_us", "result.summary.max_s"),
         Field("call_us", "result.summary.call_s", on_page=False),
+        Field("launch_us", lambda row: row.launch_us, on_page=False),
+        Field("gate", "result.gate", "text", on_page=False),
         Field("samples", "result.summary.samples", "int"),
         Field("half_width", "result.summary.half_width", on_page=False),
         Field(
@@ -270,7 +287,9 @@ def method_of_transfers(header: Header) -> str:
     if header.imported is not None:
         return "one figure for each transfer"
     settings = header.settings
-    clock = "host clock after a barrier" if is_on_host(header) else "device events behind a gate"
+    clock = f"device events {_GATE_WORDS[settings.gate]}"
+    if is_on_host(header):
+        clock = "host clock after a barrier"
     copies = f"samples of {settings.iterations} copies, " if settings.iterations else ""
     length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
     check = "every last sample checked" if settings.check else "copies not checked"
@@ -285,7 +304,7 @@ def _connections(header: Header) -> Iterator[Heat]:
     if not header.relations:
         return
     kinds = {one.kind for one in header.relations}
-    shown = {"X", *("NV#" if kind.startswith("NV") else kind for kind in kinds)}
+    shown = {"X", *(re.sub(r"\d+$", "#", kind) for kind in kinds), *kinds}
     limits = [*_limits(header.relations)]
     if kinds != {UNKNOWN_LINK}:
         legend = [f"{sign}: {text}" for sign, text in LEGEND.items() if sign in shown]
@@ -366,6 +385,7 @@ def _heat(
     found = [[_far(matrix, cell, far) for cell in line] for line in cells]
     marks = ["" if one is None else _DOWN if one.worse else _UP for line in found for one in line]
     width = 2 if any(marks) else 0
+    bound = _BOUNDS.get(matrix.figure, "")
     title = f"{matrix.title[0].upper()}{matrix.title[1:]} [{matrix.unit}]"
     return Heat(
         key=key,
@@ -378,7 +398,7 @@ def _heat(
         values=values,
         texts=[
             [
-                _text(cells[row][column], values[row][column], found[row][column], width)
+                _text(cells[row][column], values[row][column], found[row][column], width, bound)
                 for column in range(len(columns))
             ]
             for row in range(len(rows))
@@ -400,12 +420,35 @@ def _heat(
         ],
         meaning=[
             *(part for part in matrix.meaning.split("; ") if part),
+            *_gate_notes(matrix),
             *([] if all(map(_is_settled, matrix.cells.values())) else [UNSETTLED_NOTE]),
         ],
         reasons=_reasons(matrix, names),
         of_devices=True,
         is_detail=matrix.figure == "utilisation",
     )
+
+
+def _gate_notes(matrix: Matrix) -> Iterator[str]:
+    """What launches add to the figures of a matrix, and times by the host's clock."""
+    if matrix.figure not in ("bandwidth", "latency"):
+        return
+    results = [cell.result for cell in matrix.cells.values() if cell.result.summary is not None]
+    shares = [*map(_launch_share, results)]
+    if any(one.gate == HOST_FUNCTION for one in results):
+        yield "functions of the host held the streams"
+    if any(one.gate == EVENTS for one in results):
+        sign = _BOUNDS[matrix.figure]
+        bound = f" ({sign}: a bound)" if max(shares) > _LAUNCH_COUNTS else ""
+        yield f"streams were not held: launches are at most {max(shares):.1%} of a time{bound}"
+    if any(one.by_host for one in results):
+        yield "times by the host's clock instead: the runtime does not time its events"
+
+
+def _launch_share(result: TransferResult) -> float:
+    """The most of the time of a copy that was waiting for launches, as a share."""
+    summary = result.summary
+    return 0.0 if summary is None or not summary.time_s else summary.launch_s / summary.time_s
 
 
 def _value(cell: MatrixCell) -> float | None:
@@ -421,14 +464,21 @@ def _far(
     return far.get((cell.result.transfer.series(), cell.judged_pair))
 
 
-def _text(cell: MatrixCell | None, value: float | None, found: Deviation | None, width: int) -> str:
-    """A figure with a mark of ``width`` characters if it stands out, or why there is none."""
+def _text(
+    cell: MatrixCell | None, value: float | None, found: Deviation | None, width: int, bound: str
+) -> str:
+    """A figure with a mark of ``width`` characters if it stands out, or why there is none.
+
+    ``bound``: the sign of a figure in which launches count.
+    """
     if cell is None:
         return "x"
     if value is None:
         return cell.note or "?"
     mark = "" if found is None else f" {_DOWN}" if found.worse else f" {_UP}"
-    return f"{'' if _is_settled(cell) else UNSETTLED}{figure(value)}{mark:<{width}}"
+    if _launch_share(cell.result) <= _LAUNCH_COUNTS:
+        bound = ""
+    return f"{'' if _is_settled(cell) else UNSETTLED}{bound}{figure(value)}{mark:<{width}}"
 
 
 def _is_settled(cell: MatrixCell) -> bool:

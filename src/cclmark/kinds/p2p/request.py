@@ -98,7 +98,7 @@ def _measure(
     shows_hosts: bool = True,
 ) -> int:
     """``coordinator``: of processes on several hosts, each with its devices."""
-    _say_what_is_ignored(flags)
+    _say_what_is_ignored(flags, devices.runtime)
     settings = settings_of(flags, devices.runtime)
     plans = plans_of(flags, devices, settings)
     ccl = ""
@@ -202,7 +202,7 @@ def _library_between_hosts(flags: TransferFlags, coordinator: Coordinator) -> st
     return name
 
 
-def _say_what_is_ignored(flags: TransferFlags) -> None:
+def _say_what_is_ignored(flags: TransferFlags, runtime: str) -> None:
     for name, words in _MEANINGLESS.items():
         if getattr(flags, name):
             print(f"cclmark: {words} has no effect and is ignored", file=sys.stderr)
@@ -210,6 +210,10 @@ def _say_what_is_ignored(flags: TransferFlags) -> None:
         print("cclmark: the copy engine has no thread blocks: use -t SM", file=sys.stderr)
     if flags.bench != "none" and (flags.no_peer or len(flags.direction) > 1):
         print("cclmark: --bench-type sets the measurements: -a and -d are ignored", file=sys.stderr)
+    if flags.gate != "auto" and runtime == "host":
+        print(
+            "cclmark: --gate is ignored: copies of the host are done in their call", file=sys.stderr
+        )
     if not flags.warmup:
         print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
 
@@ -397,6 +401,7 @@ def settings_of(flags: TransferOptions, runtime: str) -> Settings:
         seed=flags.seed,
         inject=list(flags.inject),
         triangle=bool(flags.triangle),
+        gate="" if flags.gate == "auto" or runtime == "host" else flags.gate,
     )
 
 

@@ -96,15 +96,20 @@ def open_transfers(
     ``host``: the name of their host in messages, empty in a run on a single one.
 
     The caller keeps it until the process exits if a copy hangs, because releasing the memory of
-    such a copy would hang.
+    such a copy would hang. Raises MissingError for a gate that does not work here.
     """
     rank, job = context.rank, context.job
     rank.enter("allocating buffers")
-    runner = TransferRunner(
-        context.devices, rank_group, job.settings, injections, rank.enter, context.inherited
-    )
+    try:
+        runner = TransferRunner(
+            context.devices, rank_group, job.settings, injections, rank.enter, context.inherited
+        )
+    except engine.UnsupportedError as error:
+        raise engine.MissingError(f"--gate {job.settings.gate}: {error}") from None
+    where = f"{host}: " if host else ""
+    if runner.gate_notice and rank_group.rank == 0:
+        rank.notice(f"{where}{runner.gate_notice}")
     if runner.checked_on_host and rank_group.rank == 0 and not job.traced_operations:
-        where = f"{host}: " if host else ""
         rank.notice(f"{where}outputs are checked on the host: {runner.checked_on_host}")
     return runner
 

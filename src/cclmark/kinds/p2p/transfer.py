@@ -22,7 +22,7 @@ from cclmark.journal.schema import (
 )
 from cclmark.work.inject import Injection
 from cclmark.work.sizes import format_size
-from cclmark.work.transfers import Transfer
+from cclmark.work.transfers import EVENTS, HOST_FUNCTION, STREAM_WAIT, Transfer
 
 _ENGINES = {
     "": engine.Engine.copy_engine,
@@ -34,6 +34,21 @@ _FAR_ENDS = {
     "": engine.FarEnd.device,
     "pinned": engine.FarEnd.pinned,
     "pageable": engine.FarEnd.pageable,
+}
+_GATES = {
+    "": engine.GateKind.automatic,
+    STREAM_WAIT: engine.GateKind.stream_wait,
+    HOST_FUNCTION: engine.GateKind.host_function,
+    EVENTS: engine.GateKind.events,
+}
+_GATE_WORDS = {
+    engine.GateKind.host_function: HOST_FUNCTION,
+    engine.GateKind.events: EVENTS,
+}
+_GATE_NOTICES = {
+    engine.GateKind.host_function: "functions of the host hold the streams of copies",
+    engine.GateKind.events: "streams are not held, so launches are a part of the times of copies, "
+    "which tables state",
 }
 _SAMPLE_S = 5e-3  # of consecutive copies: long enough to make their start and end negligible
 _MOST_COPIES = 200  # all copies wait behind the gate, and the queue of a stream is limited
@@ -58,7 +73,10 @@ class TransferRunner:
         enter: Callable[[str, int], None],
         processors: set[int],
     ) -> None:
-        """``processors``: the processors on which this process may touch memory near and far."""
+        """``processors``: the processors on which this process may touch memory near and far.
+
+        Raises UnsupportedError if the requested gate does not work on these devices.
+        """
         self._transfers = engine.Transfers(list(devices), rank_group, settings.seed)
         self._rank_group = rank_group
         self._settings = settings
@@ -78,11 +96,19 @@ class TransferRunner:
         sharing = self._transfers.devices if self._runtime == "host" else 1
         own_free = (self._transfers.free_memory_bytes() - _KEPT_FREE * memory_bytes) / sharing
         self._free_bytes = int(min(rank_group.gather([own_free])))
+        self._transfers.choose_gate(_GATES[settings.gate])
 
     @property
     def checked_on_host(self) -> str:
         """The reason why checks run on the host, empty if they run on the devices."""
         return self._transfers.checked_on_host
+
+    @property
+    def gate_notice(self) -> str:
+        """How streams are held if not in the usual way, and why; otherwise empty."""
+        text = _GATE_NOTICES.get(self._transfers.gate)
+        reason = self._transfers.gate_reason
+        return "" if text is None else f"{text}{f': {reason}' if reason else ''}"
 
     def room_bytes(self, transfer: Transfer) -> int:
         """The memory of each device for a transfer: the source and the destinations."""
@@ -265,9 +291,15 @@ class TransferRunner:
                 return
             samples.device_s.append(list(times.device_s))
             samples.call_s.append(list(times.call_s))
+            if any(times.launch_s):
+                samples.launch_s.append(list(times.launch_s))
+            result.by_host |= times.by_host
             slowest_s.append(max(times.device_s))
             # By the clock of rank 0, so that all ranks decide alike.
             elapsed_s = self._rank_group.gather([time.monotonic() - begin_s])[0]
+        if len(samples.launch_s) != len(samples.device_s):
+            samples.launch_s = []
+        result.gate = _GATE_WORDS.get(self._transfers.gate, "") if transfer.peer_access else ""
         result.samples = samples
         result.converged = len(slowest_s) == 1 or rule.reached(slowest_s)
         result.summary = summarise_copies(transfer, samples)

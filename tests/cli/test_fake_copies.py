@@ -1,0 +1,154 @@
+"""Copies between devices of vendors whose streams are held in other ways, or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from vendors import CNCL, ECCL, HCCL, MACA, MUSA, PCCL, SHIM, SUNRISE, by_name
+
+COPIES = ("p2p", "-b", "64K", "-t", "CE", "--max-time", "0.02")
+COPY_US = 2000
+
+
+def copies(cclmark, vendor, *arguments, code=0, **settings):
+    """Copies between two devices of a vendor. ``settings``: of the fake."""
+    env = vendor.env(**{f"CCLMARK_FAKE_{name}": value for name, value in settings.items()})
+    return cclmark(*COPIES, "--devices", vendor.devices(2), *arguments, env=env, code=code)
+
+
+def said(run) -> str:
+    """What the run says, its notices in the head or on standard error."""
+    return " ".join((run.out + run.err).split())
+
+
+@pytest.mark.parametrize("vendor", [CNCL, ECCL, MACA, MUSA, SHIM, SUNRISE, HCCL], ids=by_name)
+def test_functions_of_the_host_hold_streams(cclmark, vendor) -> None:
+    run = copies(cclmark, vendor)
+    found = run.journal.transfers
+    assert len(found) == 6
+    assert {(one.status, one.gate, one.by_host) for one in found} == {
+        ("ok", "host-function", vendor is MUSA)
+    }
+    assert all(one.summary.launch_s == 0 and one.verification.wrong == 0 for one in found)
+    assert "functions of the host held the streams" in run.out
+    assert "functions of the host hold the streams of copies: " in said(run)
+    assert ("times by the host's clock instead" in run.out) == (vendor is MUSA)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "how", "reason"),
+    [
+        (SHIM, "none", "cudaLaunchHostFunc failed"),
+        (HCCL, "none", "aclrtLaunchHostFunc failed"),
+        (MACA, "inline", "a function of the host does not hold streams of maca"),
+        (ECCL, "beside", "a function of the host does not hold streams of tops"),
+    ],
+)
+def test_copies_between_events_where_no_stream_can_be_held(cclmark, vendor, how, reason) -> None:
+    run = copies(cclmark, vendor, HOST_FUNCTIONS=how)
+    found = run.journal.transfers
+    assert {(one.status, one.gate) for one in found} == {("ok", "events")}
+    assert all(0 <= one.summary.launch_s <= one.summary.time_s for one in found)
+    assert reason in said(run)
+    assert "streams were not held: launches are at most " in run.out
+
+
+def test_a_copy_that_waits_in_its_call_for_a_held_stream_is_not_held(cclmark) -> None:
+    """The function of the host gives up, and the copies are measured again without it."""
+    only = ("-p", "uniBw", "-j", "1", "--timeout", "2")
+    [found] = copies(cclmark, SHIM, *only, HOST_FUNCTIONS="blocking").journal.transfers
+    assert (found.status, found.gate) == ("ok", "events")
+
+
+@pytest.mark.parametrize("copy_us", [0, COPY_US])
+def test_launches_bound_the_time_of_copies_that_are_not_held(cclmark, copy_us) -> None:
+    only = ("-p", "uniBw", "-j", "1", "-r", "20", "--gate", "events")
+    run = copies(cclmark, MACA, *only, COPY_US=str(copy_us))
+    [found] = run.journal.transfers
+    summary = found.summary
+    if copy_us:
+        # A launch takes microseconds: it is hidden behind the copy before.
+        assert summary.launch_s < 0.1 * summary.time_s
+    least_s = min(
+        one - other
+        for rows in zip(found.samples.device_s, found.samples.launch_s, strict=True)
+        for one, other in zip(*rows, strict=True)
+    )
+    assert summary.time_s >= copy_us * 1e-6
+    assert least_s <= summary.time_s
+    assert run.journal.header.settings.gate == "events"
+
+
+@pytest.mark.parametrize("gate", ["host-function", "events"])
+@pytest.mark.parametrize("processes", ["0", "1"], ids=["one process", "a process each"])
+def test_wrong_data_is_found_behind_every_gate(cclmark, gate, processes) -> None:
+    arguments = (
+        "--gate",
+        gate,
+        "-p",
+        "biBw",
+        "-m",
+        processes,
+        "--inject",
+        "corrupt:pair=1-0,index=77",
+    )
+    run = copies(cclmark, MACA, *arguments, code=1)
+    found = [(one.status, one.gate) for one in run.journal.transfers]
+    assert ("wrong", gate if gate != "stream-wait" else "") in found
+
+
+def test_a_gate_that_does_not_work_is_refused(cclmark) -> None:
+    run = copies(cclmark, MACA, "--gate", "stream-wait", code=3)
+    assert "--gate stream-wait: this runtime has no mcStreamWaitValue32" in run.err
+
+
+def test_the_host_needs_no_gate(cclmark) -> None:
+    run = cclmark(*COPIES, "--devices", "host:2", "--gate", "events", "-p", "uniBw")
+    assert "--gate is ignored" in run.err
+    assert {one.gate for one in run.journal.transfers} == {""}
+
+
+ICN = [[0, 1, 1, 1, 0, 0, 0, 1], [1, 0, 1, 1, 0, 0, 1, 0], [1, 1, 0, 1, 0, 1, 0, 0]]
+ICN += [[1, 1, 1, 0, 1, 0, 0, 0], [0, 0, 0, 1, 0, 1, 1, 1], [0, 0, 1, 0, 1, 0, 1, 1]]
+ICN += [[0, 1, 0, 0, 1, 1, 0, 1], [1, 0, 0, 0, 1, 1, 1, 0]]  # of the guide's eight PPUs
+
+
+@pytest.fixture
+def ppu_smi(tmp_path) -> Path:
+    """A directory with T-Head's program, which prints the guide's topology."""
+    names = [f"PPU{number}" for number in range(8)]
+    signs = [
+        [f"ICN{links}" if links else "X" if one == other else "SYS" for other, links in own]
+        for one, own in enumerate([*enumerate(row)] for row in ICN)
+    ]
+    rows = [" ".join([name, *row, "0-47"]) for name, row in zip(names, signs, strict=True)]
+    (tmp_path / "topo").write_text("\n".join([f" {' '.join(names)} CPU Affinity", *rows]))
+    (tmp_path / "icn").write_text("PPU 0: PPU (UUID: x)\n    Link 0: 50 GB/s\n")
+    program = tmp_path / "bin" / "ppu-smi"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncat {tmp_path}/"$1"\n')
+    program.chmod(0o755)
+    return program.parent
+
+
+def test_the_guides_command_on_eight_ppus(cclmark, ppu_smi) -> None:
+    """Bandwidths, shares of the link limit, and paths over other devices, which are measured."""
+    path = f"{ppu_smi}:{os.environ['PATH']}"
+    run = cclmark(
+        *("p2pBandwidthLatencyTest", "--num_gpus=8", "--num_elems=16384", "--p2p_type=CE"),
+        *("--perf=uniBw", "--p2p_direction=write", "--display_ur=1", "--max-time", "0.002"),
+        env=PCCL.env(CCLMARK_FAKE_DEVICES="8", PATH=path),
+    )
+    blocks = run.out.split("\n(EnabledP2P")
+    assert "P2P Connectivity & minPath Matrix" in blocks[0]
+    first = next(line for line in blocks[0].splitlines() if line.startswith("DEV0"))
+    assert first.split() == ["DEV0", "0", "1", "1", "1", "2", "2", "2", "1"]
+    rates, shares = (block.splitlines() for block in blocks[1:3])
+    assert "Bandwidth Matrix" in rates[1] and "Utilization Ratio Matrix" in shares[1]
+    of_first = [line.split() for line in (rates[3], shares[3])]
+    assert "n/a" not in of_first[0]  # routed pairs too
+    assert [cell == "?" for cell in of_first[1]] == [False] * 5 + [True] * 3 + [False]
+    relations = {(one.first, one.second): one for one in run.journal.header.relations}
+    assert (relations[0, 1].kind, relations[0, 1].limit_bytes_per_s) == ("ICN1", 50e9)
