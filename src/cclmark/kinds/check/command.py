@@ -13,7 +13,10 @@ from cclmark.options.command import OPERATION, OUTPUT, Action, command, option
 from cclmark.options.types import Parsed, WholeNumber
 
 _EXAMPLES = [
-    ("cclmark torch check", "Every operation of nccl on all accelerators, of gloo on the host."),
+    (
+        "cclmark torch check",
+        "Every operation of the devices' backend (nccl, hccl, mccl, …), of gloo on the host.",
+    ),
     (
         "cclmark torch check --backend gloo --devices host:2 --only broadcast,barrier",
         "Two operations of gloo, between two ranks of the host.",
@@ -49,8 +52,8 @@ class BackendOptions:
         default="",
         type=Parsed(_one_backend),
         metavar="NAME",
-        help="gloo, nccl, flagcx, ucc, mpi or any registered backend [nccl on accelerators, "
-        "gloo on the host].",
+        help="gloo, nccl, flagcx, ucc, mpi or any registered backend [by device: nccl, hccl, mccl, "
+        "…; gloo on the host].",
     )
 
 
