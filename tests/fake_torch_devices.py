@@ -71,3 +71,4 @@ class TorchVendor:
 
 MUSA = TorchVendor("musa", "CCLMARK_MUSA_LIBRARY", "musa/libmusart.so", "mccl", "torch_musa")
 ACL = TorchVendor("acl", "CCLMARK_ASCENDCL_LIBRARY", "libascendcl.so", "hccl", "torch_npu")
+GCU = TorchVendor("tops", "CCLMARK_TOPS_LIBRARY", "tops/libtopsrt.so", "eccl", "torch_gcu")

@@ -1,9 +1,11 @@
 #include "bind/python_communicator.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 namespace nb = nanobind;
@@ -111,6 +113,40 @@ void PythonCommunicator::end_group() {
 
 std::string PythonCommunicator::no_registration(Registration) const {
   return "this library registers only memory from its own allocators: use --register none";
+}
+
+PythonCompute::~PythonCompute() {
+  nb::gil_scoped_acquire lock;
+  adapter_.reset();
+}
+
+void PythonCompute::enqueue(void* stream) {
+  in_python([&] { adapter_.attr("enqueue")(reinterpret_cast<uintptr_t>(stream)); });
+}
+
+double PythonCompute::work() const {
+  return in_python([&] { return nb::cast<double>(adapter_.attr("work")); });
+}
+
+std::string PythonCompute::implementation() const {
+  return in_python([&] { return nb::cast<std::string>(adapter_.attr("implementation")); });
+}
+
+std::string PythonCompute::path() const {
+  return in_python([&] { return nb::cast<std::string>(adapter_.attr("path")); });
+}
+
+void PythonCompute::poison(void* stream) {
+  in_python([&] { adapter_.attr("poison")(reinterpret_cast<uintptr_t>(stream)); });
+}
+
+ComputeFinding PythonCompute::check(void*, const std::function<void()>& wait) {
+  wait();
+  return in_python([&] {
+    auto [wrong, first, expected, actual] =
+        nb::cast<std::tuple<size_t, size_t, double, double>>(adapter_.attr("check")());
+    return ComputeFinding{wrong, first, expected, actual};
+  });
 }
 
 PythonMemory::~PythonMemory() {

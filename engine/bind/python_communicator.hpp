@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ccl/communicator.hpp"
+#include "compute/compute.hpp"
 
 namespace cclmark {
 
@@ -37,6 +38,25 @@ class PythonCommunicator final : public Communicator {
  private:
   nanobind::object adapter_;
   std::unique_ptr<OwnStream> own_stream_;
+};
+
+/// Work of a library that has only a Python interface. `adapter` has work, implementation and path;
+/// enqueue(stream) and poison(stream); and check(), which is called when the stream is idle and
+/// returns the members of a ComputeFinding.
+class PythonCompute final : public Compute {
+ public:
+  explicit PythonCompute(nanobind::object adapter) : adapter_(std::move(adapter)) {}
+  ~PythonCompute() override;
+
+  void enqueue(void* stream) override;
+  double work() const override;
+  std::string implementation() const override;
+  std::string path() const override;
+  void poison(void* stream) override;
+  ComputeFinding check(void* stream, const std::function<void()>& wait) override;
+
+ private:
+  nanobind::object adapter_;
 };
 
 /// Memory that a Python object allocates: `allocate(bytes)` returns an address and raises the

@@ -70,8 +70,8 @@ class Device {
 
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
-  /// Memory of this device from another allocator, until disown(): for runtimes whose copies have to
-  /// specify their direction.
+  /// Memory of this device from another allocator, until disown(): for runtimes whose copies have
+  /// to specify their direction.
   virtual void adopt(void*, size_t) {}
   virtual void disown(void*) noexcept {}
   /// Both copies return when the data has arrived.

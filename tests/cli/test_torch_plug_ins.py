@@ -6,9 +6,10 @@ import pytest
 
 from cclmark.kinds.check.result import CheckResult
 from cclmark.kinds.objects.result import ObjectResult
+from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.work.operations import COLLECTIVES
 from cclmark_training.result import TrainingResult
-from fake_torch_devices import ACL, MUSA
+from fake_torch_devices import ACL, GCU, MUSA
 
 pytestmark = pytest.mark.usefixtures("torch", "no_leaks")
 TWO = ("--devices", "musa:0-1")
@@ -137,6 +138,41 @@ class TestKinds:
         assert result.training.ccl == "torch:mccl"
         assert all(result.peak_allocated_bytes)
         assert result.timeline_reason == "torch's profiler does not record musa devices"
+
+
+class TestOverlap:
+    """Torch multiplies matrices beside a vendor's library, on a stream of the engine."""
+
+    SMALL = ("--devices", "tops:0-1", "--matrix", "100", "-b", "1K", "-e", "1K", "--rounds", "2")
+
+    def env(self, fault: str = "") -> dict[str, str]:
+        return GCU.env(fault) | {"CCLMARK_ECCL_LIBRARY": GCU.beside("libeccl.so")}
+
+    def test_the_product_is_torchs_and_checked(self, cclmark):
+        run = cclmark("overlap", *self.SMALL, env=self.env())
+        results = run.journal.of(OverlapResult)
+        assert len(results) == 2
+        for result in results:
+            assert result.implementation.startswith("torch 2.")
+            assert result.overlap.compute.dtype == "bfloat16"
+            assert result.verification.wrong == 0
+            assert result.compute_findings == []
+
+    def test_a_wrong_product_is_found(self, cclmark):
+        run = cclmark("overlap", *self.SMALL, env=self.env("wrong-product"), code=1)
+        for result in run.journal.of(OverlapResult):
+            assert result.status == "wrong"
+            found = [(one.rank, one.wrong, one.first_element) for one in result.compute_findings]
+            assert found == [(0, 1, 0), (1, 1, 0)]
+
+    def test_a_stream_of_torch_is_not_measured_beside_it(self, cclmark):
+        run = cclmark("overlap", "--ccl", "torch:eccl", *self.SMALL, env=self.env(), code=3)
+        assert "a stream of its own" in run.out
+
+    def test_a_plug_in_that_requires_its_own_streams_is_refused(self, cclmark):
+        env = ACL.env() | {"CCLMARK_HCCL_LIBRARY": ACL.beside("libhccl.so")}
+        run = cclmark("overlap", *self.SMALL, "--devices", "acl:0-1", env=env, code=3)
+        assert "torch.npu has no ExternalStream" in run.err
 
 
 class TestBadInput:

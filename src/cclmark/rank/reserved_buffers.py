@@ -12,7 +12,7 @@ from cclmark.rank.context import RankContext
 from cclmark.rank.engine_values import operation_of
 from cclmark.rank.opening import OpenLibrary
 from cclmark.work.cases import Case
-from cclmark.work.computations import Compute
+from cclmark.work.computations import PRODUCT_RUNTIMES, Compute
 from cclmark.work.libraries import memory_of
 from cclmark.work.sizes import format_size
 from cclmark.work.variants import DEFAULT, MEMORY, REGISTRATION, Variant
@@ -125,6 +125,22 @@ def reserve_for(
 _ARRAYS = 3  # of the triad
 
 
+def _product_bytes(device: engine.Device, order: int) -> int:
+    if device.info.runtime in PRODUCT_RUNTIMES:
+        return engine.product_bytes(device, order)
+    from cclmark.rank.torch_product import torch_product_bytes
+
+    return torch_product_bytes(order)
+
+
+def _make_product(device: engine.Device, order: int) -> engine.Compute:
+    if device.info.runtime in PRODUCT_RUNTIMES:
+        return engine.make_product(device, order)
+    from cclmark.rank.torch_product import TorchProduct
+
+    return engine.adapt_compute(TorchProduct(device, order))
+
+
 def open_compute(context: RankContext, compute: Compute) -> engine.Compute:
     """Allocates and fills the inputs. All ranks succeed, or all raise.
 
@@ -133,7 +149,7 @@ def open_compute(context: RankContext, compute: Compute) -> engine.Compute:
     rank, device = context.rank, context.devices[0]
     free_bytes = free_on_all(device, rank.rank_group, len(context.job.ranks_here))
     if compute.name == MATMUL:
-        needed, option = engine.product_bytes(device, compute.extent), "--matrix"
+        needed, option = _product_bytes(device, compute.extent), "--matrix"
     else:
         needed, option = _ARRAYS * compute.extent, "--array"
     if needed > free_bytes:
@@ -141,5 +157,5 @@ def open_compute(context: RankContext, compute: Compute) -> engine.Compute:
             f"{compute.describe()} requires {format_size(needed)} of memory per rank; "
             f"{format_size(free_bytes)} are free: use a smaller {option}"
         )
-    make = engine.make_product if compute.name == MATMUL else engine.make_triad
+    make = _make_product if compute.name == MATMUL else engine.make_triad
     return in_step(rank.agreement, partial(make, device, compute.extent))

@@ -9,6 +9,7 @@ of torch wait for it. ``CCLMARK_FAKE_TORCH``: a fault of the plug-in,
 - ``other-torch``: built for another torch,
 - ``no-backend``: without its backend of torch.distributed,
 - ``no-event-times``: events measure no times,
+- ``wrong-product``: the first element of a matrix product is one too large,
 - ``no-devices``, ``one-device``: so many devices.
 """
 
@@ -22,6 +23,7 @@ import types
 import torch
 import torch.distributed as dist
 
+_WITHOUT_EXTERNAL = ("npu",)  # as in most releases of torch_npu
 _FAULT, _, _OPERATION = os.environ.get("CCLMARK_FAKE_TORCH", "").partition(":")
 
 
@@ -72,6 +74,16 @@ class _Stream:
             return function()
         except Exception as error:
             self._error = error
+
+
+def _external_streams(name):
+    """Operations of torch are done when they return, so that they need no stream."""
+    if name in _WITHOUT_EXTERNAL:
+        return {}
+    return {
+        "ExternalStream": lambda pointer, device=None: pointer,
+        "set_stream": lambda stream: None,
+    }
 
 
 def _event_of(stream):
@@ -176,6 +188,16 @@ def _on_host(argument):
     return argument
 
 
+def _falsify_products():
+    multiply = torch.mm
+
+    def wrong(*factors, out):
+        multiply(*factors, out=out)
+        out.view(-1)[0] += 1
+
+    torch.mm = wrong
+
+
 def register(name, backend, runtime, prefix):
     """Makes torch's device ``name`` and its ``backend``, with memory of a fake ``runtime``."""
     if _FAULT == "other-torch":
@@ -196,6 +218,7 @@ def register(name, backend, runtime, prefix):
         current_stream=lambda device=None: stream,
         Event=_event_of(stream),
         Stream=_Stream,
+        **_external_streams(name),
         empty_cache=lambda: None,
         OutOfMemoryError=torch.OutOfMemoryError,
         max_memory_allocated=lambda device=None: library.fake_most_allocated(),
@@ -212,5 +235,7 @@ def register(name, backend, runtime, prefix):
     def make(store, rank, size, timeout):
         return _Group(backend, stream, store, rank, size, timeout)
 
+    if _FAULT == "wrong-product":
+        _falsify_products()
     if _FAULT != "no-backend":
         dist.Backend.register_backend(backend, make, devices=[name])
