@@ -26,6 +26,20 @@ def link_limit(links: Sequence[Link], hosts: Sequence[HostDescription] = ()) -> 
     return smallest if smallest > 0 else None
 
 
+def link_kind(links: Sequence[Link], hosts: Sequence[HostDescription] = ()) -> str:
+    """The kind of link between all devices of a host, as ``NVLink 4``; the oldest of them.
+
+    Empty for several ``hosts``, and where the machine does not report links of every device alike.
+    """
+    devices = {link.device for link in links}
+    fast = [link for link in links if link.kind == "NVLink"]
+    own = fast or [link for link in links if link.kind == "PCIe"]
+    versions = {link.version for link in own}
+    if len(hosts) > 1 or not own or devices != {link.device for link in own} or "" in versions:
+        return ""
+    return f"{own[0].kind} {min(versions)}"
+
+
 _MOST_PAIRS = 4  # named in a warning
 _NVLINKS = re.compile(r"NV([0-9]{1,3})")
 # The values of NCCL_P2P_LEVEL from the nearest, by name and number: a device beyond is not

@@ -27,6 +27,7 @@ FINDINGS: Mapping[str, str] = {
     "definitions-differ": "several runs: their tools define a time differently",
     "differences": "pairs of runs: what differs between them",
     "ended-early": "the run, its journal or its program ended early",
+    "expected-of-links": "the peak beside what is expected of this kind of link",
     "failed-cases": "cases failed, with the most frequent reason",
     "failed-checks": "checks of a backend of torch.distributed failed",
     "falling-bandwidth": "larger messages have less bandwidth than smaller ones",

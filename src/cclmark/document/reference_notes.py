@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from cclmark.analysis.links import link_kind
 from cclmark.analysis.summary import judged_summary
 from cclmark.document.text import format_time_us
 from cclmark.journal.item_results import CaseResult, TransferResult, device_summary
 from cclmark.journal.schema import Header, Summary
 from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.match import LEAST_JUDGED_BYTES, LatencyVerdict, Match, latency_verdict
-from cclmark.references.matching import References, kinds_of
+from cclmark.references.matching import References, kinds_of, multicast_of
 from cclmark.references.reference import Reference
 from cclmark.work.cases import Case
 from cclmark.work.sizes import format_size
@@ -85,6 +86,23 @@ class ReferenceNotes:
         self._of(header)
         assert self._copies is not None
         return self._copies.nearest(result.transfer, result.summary)
+
+    def expected(self, operation: str, header: Header) -> list[Reference]:
+        """Returns what is expected of an operation over the kind of link within a host.
+
+        Of figures with and without NVLink's multicast both, if it is unknown whether it is used.
+        Empty for several hosts, and for unknown links.
+        """
+        link = link_kind(header.links, header.hosts)
+        if not link:
+            return []
+        multicast = multicast_of(header.environment, operation)
+        return [
+            one
+            for one in self._load({link})
+            if (one.link, one.operation) == (link, operation)
+            and (multicast is None or one.multicast in (None, multicast))
+        ]
 
     def cell(self, match: Match | None) -> str:
         """Returns ``100.7% a``: the share, and the mark of its reference in the legend."""

@@ -32,7 +32,8 @@ class Reference(msgspec.Struct, frozen=True):
     ``root``: a rank, or 0 or 1 for a pair. ``multicast``: NVLink's. ``launch``: process or thread
     (one for each device), or one thread (for all of them). ``kind``: measured, or floor for a limit
     that a figure must reach. ``approximate``: rounded or read off a plot. ``device_s``: the time of
-    the devices, measured apart from the cost of a call (``time_s``). The fields from
+    the devices, measured apart from the cost of a call (``time_s``). ``link``: of what is expected
+    of any devices with this kind of link, ``NVLink 4``. The fields from
     ``measure`` on describe a copy, see work.transfers; ``pair`` is the device that copies and its
     peer, ``hops`` the length of the path between them, ``limit_bytes_per_s`` their link's specified
     rate.
@@ -54,6 +55,7 @@ class Reference(msgspec.Struct, frozen=True):
     kind: str = "measured"
     approximate: bool = False
     conditions: str = ""
+    link: str = ""
     size_bytes: int = 0
     time_s: float | None = None
     device_s: float | None = None

@@ -183,6 +183,7 @@ class _WrittenSeries(msgspec.Struct, forbid_unknown_fields=True):
     kind: str = "measured"
     approximate: bool = False
     conditions: str = ""
+    link: str = ""
     measure: str = ""
     direction: str = ""
     engine: str = ""

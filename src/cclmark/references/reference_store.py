@@ -29,8 +29,8 @@ def load_references(
 def shipped_references(kinds: Collection[str] | None = None) -> list[Reference]:
     """Returns the figures shipped with cclmark.
 
-    ``kinds`` of devices (see work.device_names): a file that names none of them is not read, so
-    that a run does not parse thousands of figures of other devices.
+    ``kinds`` of devices (see work.device_names) or of links: a file that names none of them is not
+    read, so that a run does not parse thousands of figures of other devices.
     """
     found: list[Reference] = []
     for path in shipped_toml_files("references/data"):

@@ -49,6 +49,7 @@ _LOW_SHARE = 0.6  # of the link limit, at the best size of a large sweep
 _HIGH_SHARE = 1.05  # more than links can carry
 _LARGE_BYTES = 64 << 20
 _MOST_LISTED = 6
+_OF_NCCL = ("nccl", "torch:nccl")
 
 
 def of_limits(
@@ -104,6 +105,39 @@ def of_limits(
             advice="No link carries that. The library may reduce in the switch (multicast), or "
             "data may stay in a cache: look at small messages and --cache warm first.",
             evidence=tuple(high.values()),
+        )
+
+
+def of_expected(
+    journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
+) -> Iterator[Finding]:
+    """Compares peaks of NCCL with what is expected of any devices with this kind of link."""
+    for found in of_operations:
+        peak, known = found.peak, notes.expected(found.operation, journal.header)
+        is_large = found.largest_bytes >= _LARGE_BYTES and peak.case.ccl in _OF_NCCL
+        if peak.summary is None or not known or not is_large:
+            continue
+        known.sort(key=lambda one: one.busbw_bytes_per_s or 0.0)
+        rate = peak.summary.busbw_bytes_per_s
+        parts = [
+            f"{share_text(rate / (one.busbw_bytes_per_s or rate))} of the "
+            f"{(one.busbw_bytes_per_s or 0.0) / BYTES_PER_GB:.0f} GB/s expected {one.conditions}"
+            for one in known
+        ]
+        source = known[0].source
+        yield Finding(
+            "expected-of-links",
+            "note",
+            f"{found.name} peaks at {rate / BYTES_PER_GB:.1f} GB/s: {', '.join(parts)} "
+            f"({source.title}, {source.published})",
+            evidence=tuple(
+                Evidence(
+                    *("busbw_gbps", rate / BYTES_PER_GB, "GB/s", found.name),
+                    comparison="<" if rate < (one.busbw_bytes_per_s or 0.0) else ">",
+                    limit=(one.busbw_bytes_per_s or 0.0) / BYTES_PER_GB,
+                )
+                for one in known
+            ),
         )
 
 
@@ -399,6 +433,7 @@ def findings_on_collectives(run: NamedRun) -> list[Finding]:
         *of_paths(journal),
         *of_what_ran(journal),
         *of_limits(journal, notes, operations),
+        *of_expected(journal, notes, operations),
         *beside,
         *of_restrictions(journal, notes, operations),
         *of_courses(journal, notes),
