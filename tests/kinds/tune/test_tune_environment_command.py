@@ -128,6 +128,7 @@ def test_shm_ends_with_a_result(cclmark, env):
     [
         ((*SHM, "--app-changes", "yes"), {}, "--app-changes yes requires nccl or rccl"),
         ((*SHM, "-d", "float32,int8"), {}, "-d: tune one at a time"),
+        ((*SHM, "-f", "4", "-i", "8"), {}, "-i (--step) and -f (--factor) exclude each other"),
         ((*SHM, "--allow-loss", "4%"), {}, "--allow-loss is not supported for shm"),
         (("--ccl", "shm", "--devices", "host:1"), {}, "requires two or more devices"),
         (

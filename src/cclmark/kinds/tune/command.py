@@ -115,7 +115,8 @@ class TuneFlags(groups.OneOfEachOptions):
     )
     begin: int = changed(groups.SizeOptions, "begin", 1 << 10, shown="1K")
     end: int | None = changed(groups.SizeOptions, "end", 256 << 20, shown="256M")
-    factor: float | None = changed(groups.SizeOptions, "factor", 4.0, shown="4")
+    usual_factor: ClassVar = 4.0
+    factor: float | None = changed(groups.SizeOptions, "factor", shown="4")
     placement: str = placement_option()
     max_time_s: float = changed(groups.SamplingOptions, "max_time_s", 0.05, shown="0.05")
     output: Path | None = changed(
