@@ -149,7 +149,8 @@ class TestOverlap:
         return GCU.env(fault) | {"CCLMARK_ECCL_LIBRARY": GCU.beside("libeccl.so")}
 
     def test_the_product_is_torchs_and_checked(self, cclmark):
-        run = cclmark("overlap", *self.SMALL, env=self.env())
+        # Whether operations of fakes run beside each other depends on the machine (code 3 if none).
+        run = cclmark("overlap", *self.SMALL, env=self.env(), code=(0, 3))
         results = run.journal.of(OverlapResult)
         assert len(results) == 2
         for result in results:
