@@ -488,6 +488,12 @@ NB_MODULE(_engine, m) {
       .def_prop_ro("path", &Compute::path);
   m.def("make_product", &make_product, "device"_a, "order"_a, nb::keep_alive<0, 1>(),
         nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "adapt_compute",
+      [](nb::object adapter) -> std::unique_ptr<Compute> {
+        return std::make_unique<PythonCompute>(std::move(adapter));
+      },
+      "adapter"_a);
   m.def("product_bytes", &product_bytes, "device"_a, "order"_a);
   m.def("make_triad", &make_triad, "device"_a, "size_bytes"_a, nb::keep_alive<0, 1>(),
         nb::call_guard<nb::gil_scoped_release>());

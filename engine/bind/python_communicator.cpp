@@ -1,9 +1,11 @@
 #include "bind/python_communicator.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 namespace nb = nanobind;
@@ -53,9 +55,34 @@ class PythonCall final : public Call {
   nb::object prepare_, function_;
 };
 
+class PythonStream final : public OwnStream {
+ public:
+  explicit PythonStream(nb::object stream) : stream_(std::move(stream)) {}
+  ~PythonStream() override {
+    nb::gil_scoped_acquire lock;
+    stream_.reset();
+  }
+
+  void record(size_t mark) override {
+    in_python([&] { stream_.attr("record")(mark); });
+  }
+  double elapsed_s(size_t from, size_t to) override {
+    return in_python([&] { return nb::cast<double>(stream_.attr("elapsed_s")(from, to)); });
+  }
+  void synchronize() override {
+    in_python([&] { stream_.attr("synchronize")(); });
+  }
+
+ private:
+  nb::object stream_;
+};
+
 }  // namespace
 
-PythonCommunicator::PythonCommunicator(nb::object adapter) : adapter_(std::move(adapter)) {}
+PythonCommunicator::PythonCommunicator(nb::object adapter) : adapter_(std::move(adapter)) {
+  nb::object own = adapter_.attr("own_stream");
+  if (!own.is_none()) own_stream_ = std::make_unique<PythonStream>(std::move(own));
+}
 
 PythonCommunicator::~PythonCommunicator() {
   nb::gil_scoped_acquire lock;
@@ -86,6 +113,40 @@ void PythonCommunicator::end_group() {
 
 std::string PythonCommunicator::no_registration(Registration) const {
   return "this library registers only memory from its own allocators: use --register none";
+}
+
+PythonCompute::~PythonCompute() {
+  nb::gil_scoped_acquire lock;
+  adapter_.reset();
+}
+
+void PythonCompute::enqueue(void* stream) {
+  in_python([&] { adapter_.attr("enqueue")(reinterpret_cast<uintptr_t>(stream)); });
+}
+
+double PythonCompute::work() const {
+  return in_python([&] { return nb::cast<double>(adapter_.attr("work")); });
+}
+
+std::string PythonCompute::implementation() const {
+  return in_python([&] { return nb::cast<std::string>(adapter_.attr("implementation")); });
+}
+
+std::string PythonCompute::path() const {
+  return in_python([&] { return nb::cast<std::string>(adapter_.attr("path")); });
+}
+
+void PythonCompute::poison(void* stream) {
+  in_python([&] { adapter_.attr("poison")(reinterpret_cast<uintptr_t>(stream)); });
+}
+
+ComputeFinding PythonCompute::check(void*, const std::function<void()>& wait) {
+  wait();
+  return in_python([&] {
+    auto [wrong, first, expected, actual] =
+        nb::cast<std::tuple<size_t, size_t, double, double>>(adapter_.attr("check")());
+    return ComputeFinding{wrong, first, expected, actual};
+  });
 }
 
 PythonMemory::~PythonMemory() {

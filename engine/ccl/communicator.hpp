@@ -90,6 +90,20 @@ struct CclInfo {
   std::vector<std::pair<std::string, std::string>> routes;
 };
 
+/// A library's stream, on which its operations run instead of the one that bind() received. Marks
+/// are numbered from 0; recording one again replaces it.
+class OwnStream {
+ public:
+  virtual ~OwnStream() = default;
+  /// Records a mark behind the operations so far.
+  virtual void record(size_t mark) = 0;
+  /// The time between two marks, once the stream is idle. NaN if the library measures no times.
+  virtual double elapsed_s(size_t from, size_t to) = 0;
+  /// Returns when the work on the stream is complete. It blocks as long as the library does: only
+  /// the supervision of the rank detects that it hangs.
+  virtual void synchronize() = 0;
+};
+
 /// A library's group of ranks, and this process's place in it.
 class Communicator {
  public:
@@ -132,6 +146,8 @@ class Communicator {
   virtual void register_memory(void*, size_t, Registration) {}
   virtual void deregister_memory(void*, Registration) noexcept {}
 
+  /// The stream that the operations run on if it is not the one of bind(), else null.
+  virtual OwnStream* own_stream() { return nullptr; }
   /// Whether a call returns only when its work is done, so that events around it measure nothing.
   virtual bool blocking() const { return false; }
   /// Why calls cannot be captured in a graph and replayed; empty when they can.
@@ -164,10 +180,11 @@ class Communicator {
   }
 };
 
-/// Polls until the work on `stream` is complete. Periodically checks for failures of the library
-/// and of other ranks, and propagates their errors.
+/// Polls until the work on `stream` is complete, after that on a stream of the library's own.
+/// Periodically checks for failures of the library and of other ranks, and propagates their errors.
 inline void wait_until_idle(Device& device, void* stream, Communicator& library,
                             const RankGroup& rank_group) {
+  if (OwnStream* own = library.own_stream()) own->synchronize();
   wait_until_idle(device, stream, [&] {
     library.check();
     rank_group.check(RankGroup::kDevice);

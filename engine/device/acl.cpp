@@ -212,7 +212,7 @@ const Functions& runtime() {
   return ready;
 }
 
-/// The runtime's allocations in this process: a copy must specify its direction.
+/// The runtime's allocations that are used in this process: a copy must specify its direction.
 class Allocations {
  public:
   enum class Kind : uint8_t { device, pinned, foreign };
@@ -280,6 +280,11 @@ class AclDevice final : public Device {
     allocations().remove(memory);
     acl_.release(memory);
   }
+
+  void adopt(void* memory, size_t bytes) override {
+    allocations().add(memory, bytes, Allocations::Kind::device);
+  }
+  void disown(void* memory) noexcept override { allocations().remove(memory); }
 
   void copy_to_host(void* host, const void* from, size_t bytes) override {
     if (bytes == 0) return;

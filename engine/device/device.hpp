@@ -70,6 +70,10 @@ class Device {
 
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
+  /// Memory of this device from another allocator, until disown(): for runtimes whose copies have
+  /// to specify their direction.
+  virtual void adopt(void*, size_t) {}
+  virtual void disown(void*) noexcept {}
   /// Both copies return when the data has arrived.
   virtual void copy_to_host(void* host, const void* device, size_t bytes) = 0;
   virtual void copy_from_host(void* device, const void* host, size_t bytes) = 0;

@@ -64,6 +64,10 @@ Concurrency::Concurrency(Device& device, RankGroup& rank_group, Communicator& co
       reference_(device) {}
 
 void Concurrency::require_events() const {
+  if (communicator_.own_stream() != nullptr) {
+    throw UnsupportedError(
+        "this library has a stream of its own, whose times beside other work are not measured");
+  }
   if (device_.synchronous() || !communicator_.blocking()) return;
   throw UnsupportedError(
       "calls of this library return only when their work is complete, so that their times on the "

@@ -58,14 +58,20 @@ void MessageBuffers::release(std::byte* memory) noexcept {
   if (kind_.registration != Registration::none) {
     communicator_.deregister_memory(memory, kind_.registration);
   }
-  if (kind_.memory == MemoryKind::foreign) return kind_.source->release(memory);
+  if (kind_.memory == MemoryKind::foreign) {
+    device_.disown(memory);
+    return kind_.source->release(memory);
+  }
   communicator_.release(device_, memory, kind_.memory);
 }
 
 std::byte* MessageBuffers::allocate(size_t bytes) {
-  return static_cast<std::byte*>(kind_.memory == MemoryKind::foreign
-                                     ? kind_.source->allocate(bytes)
-                                     : communicator_.allocate(device_, bytes, kind_.memory));
+  if (kind_.memory != MemoryKind::foreign) {
+    return static_cast<std::byte*>(communicator_.allocate(device_, bytes, kind_.memory));
+  }
+  void* memory = kind_.source->allocate(bytes);
+  device_.adopt(memory, bytes);
+  return static_cast<std::byte*>(memory);
 }
 
 Room MessageBuffers::with_spare(const Room& room) const {

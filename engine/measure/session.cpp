@@ -13,6 +13,8 @@ namespace cclmark {
 namespace {
 
 constexpr double kLeastLedIn = 10;  // operations: one more before them costs a tenth at most
+// The numbers of marks: of what is timed as a whole, and the first of single operations.
+constexpr size_t kStart = 0, kEnd = 1, kFirst = 2;
 // Between two graphs. After 64 of them, on H200, most graphs are as fast as the one before.
 constexpr size_t kSpaceKernels = 256;
 
@@ -30,10 +32,9 @@ Session::Session(Device& device, RankGroup& rank_group, Communicator& communicat
       communicator_(communicator),
       counter_(counter != nullptr ? *counter : uncounted_),
       stream_(device),
-      start_(device),
-      end_(device),
       verification_(device, stream_.get(), rank_group, communicator),
       buffers_(device, rank_group, communicator) {
+  provide_marks(kFirst);
   counter_.restart();
 }
 
@@ -82,18 +83,23 @@ std::vector<PlannedStep> Session::steps() const {
   return steps;
 }
 
-/// Lets the library prepare its resources for the slots that so many operations use.
+/// Lets the library prepare its resources for the slots that so many operations use, and has their
+/// inputs in place, which are filled on the engine's stream.
 void Session::ready(size_t operations) {
   for (size_t most = std::min(operations, buffers_.used_slots()); readied_ < most; ++readied_) {
     MessageBuffers::Ends at = buffers_.ends(readied_);
     call_->prepare(at.source, at.to);
   }
+  if (communicator_.own_stream() != nullptr) wait_until_idle();
 }
 
 /// Enqueues the operation on a slot of the buffers.
 void Session::issue(size_t slot) {
   MessageBuffers::Ends at = buffers_.ends(slot);
-  if (buffers_.is_staged()) buffers_.stage(slot, stream_.get());
+  if (buffers_.is_staged()) {
+    buffers_.stage(slot, stream_.get());
+    if (communicator_.own_stream() != nullptr) wait_until_idle();
+  }
   counter_.enter();
   try {
     call_->enqueue(at.source, at.to);
@@ -168,10 +174,21 @@ static void hold_back(const Batch& batch) {
   if (batch.delay_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(batch.delay_s));
 }
 
-/// Between two events on the device's clock; NaN where they measure nothing.
-double Session::elapsed_s(const Event& from, const Event& to) {
+void Session::provide_marks(size_t count) {
+  while (marks_.size() < count) marks_.emplace_back(device_);
+}
+
+/// Records a mark behind the operations so far, on the stream that they run on.
+void Session::mark(size_t number) {
+  if (OwnStream* own = communicator_.own_stream()) return own->record(number);
+  device_.record(marks_[number].get(), stream_.get());
+}
+
+/// Between two marks on the device's clock; NaN where they measure nothing.
+double Session::elapsed_s(size_t from, size_t to) {
   if (communicator_.blocking()) return std::numeric_limits<double>::quiet_NaN();
-  return device_.elapsed_s(from.get(), to.get());
+  if (OwnStream* own = communicator_.own_stream()) return own->elapsed_s(from, to);
+  return device_.elapsed_s(marks_[from].get(), marks_[to].get());
 }
 
 void Session::begin(const Batch& batch) {
@@ -218,20 +235,20 @@ Samples Session::run_batch(const Batch& batch) {
   hold_back(batch);
   // While the device replays these, the host enqueues what follows: no launch is in the event time.
   for (size_t i = 0; i < lead; ++i) graph->launch();
-  device_.record(start_.get(), stream_.get());
+  mark(kStart);
   if (replay) {
     for (size_t i = 0; i < launches; ++i) graph->launch();
   } else {
     issue_all(batch);
   }
-  device_.record(end_.get(), stream_.get());
+  mark(kEnd);
   auto enqueued = Clock::now();
   wait_until_idle();
   auto end = Clock::now();
   communicator_.check();
   double of_host =
       operations * static_cast<double>(lead + launches) / static_cast<double>(launches);
-  return gather({seconds_between(begin, end) / of_host}, {elapsed_s(start_, end_) / operations},
+  return gather({seconds_between(begin, end) / of_host}, {elapsed_s(kStart, kEnd) / operations},
                 {seconds_between(begin, enqueued) / of_host});
 }
 
@@ -243,13 +260,13 @@ Samples Session::run_singly(const Batch& batch) {
     meet(batch);
     auto begin = Clock::now();
     hold_back(batch);
-    if (events) device_.record(start_.get(), stream_.get());
+    if (events) mark(kStart);
     issue_next();
-    if (events) device_.record(end_.get(), stream_.get());
+    if (events) mark(kEnd);
     auto enqueued = Clock::now();
     wait_until_idle();
     host_s.push_back(seconds_between(begin, Clock::now()));
-    device_s.push_back(events ? elapsed_s(start_, end_) : std::numeric_limits<double>::quiet_NaN());
+    device_s.push_back(events ? elapsed_s(kStart, kEnd) : std::numeric_limits<double>::quiet_NaN());
     enqueue_s.push_back(seconds_between(begin, enqueued));
   }
   communicator_.check();
@@ -257,14 +274,14 @@ Samples Session::run_singly(const Batch& batch) {
 }
 
 Samples Session::run_with_events(const Batch& batch) {
-  while (marks_.size() < batch.iterations + 1) marks_.emplace_back(device_);
+  provide_marks(kFirst + batch.iterations + 1);
   meet(batch);
   auto begin = Clock::now();
   hold_back(batch);
-  device_.record(marks_[0].get(), stream_.get());
+  mark(kFirst);
   for (size_t i = 0; i < batch.iterations; ++i) {
     issue_next();
-    device_.record(marks_[i + 1].get(), stream_.get());
+    mark(kFirst + i + 1);
   }
   auto enqueued = Clock::now();
   wait_until_idle();
@@ -272,7 +289,7 @@ Samples Session::run_with_events(const Batch& batch) {
   communicator_.check();
   std::vector<double> device_s;
   for (size_t i = 0; i < batch.iterations; ++i) {
-    device_s.push_back(elapsed_s(marks_[i], marks_[i + 1]));
+    device_s.push_back(elapsed_s(kFirst + i, kFirst + i + 1));
   }
   auto operations = static_cast<double>(batch.iterations);
   std::vector<double> host_s(batch.iterations, seconds_between(begin, end) / operations);
@@ -285,30 +302,30 @@ TracedOperations Session::trace(size_t operations, bool events) {
   batch.iterations = operations;
   begin(batch);
   counter_.begin_batch();
-  events = events && !communicator_.blocking() && !device_.synchronous();
+  events = events && !communicator_.blocking() && !device_.synchronous() &&
+           communicator_.own_stream() == nullptr;
   TracedOperations traced;
   traced.call_begin_ns.reserve(operations);
   traced.call_end_ns.reserve(operations);
-  const size_t marks = events ? 2 * operations + 1 : 0;
-  while (marks_.size() < marks) marks_.emplace_back(device_);
   if (events) {
-    traced.reference =
-        record_reference(device_, stream_.get(), start_, marks_[0], [this] { wait_until_idle(); });
+    provide_marks(kFirst + 2 * operations);
+    traced.reference = record_reference(device_, stream_.get(), marks_[kEnd], marks_[kStart],
+                                        [this] { wait_until_idle(); });
   }
   rank_group_.barrier();
   for (size_t i = 0; i < operations; ++i) {
     traced.call_begin_ns.push_back(now_ns());
-    if (events) device_.record(marks_[1 + 2 * i].get(), stream_.get());
+    if (events) mark(kFirst + 2 * i);
     issue_next();
-    if (events) device_.record(marks_[2 + 2 * i].get(), stream_.get());
+    if (events) mark(kFirst + 2 * i + 1);
     traced.call_end_ns.push_back(now_ns());
   }
   wait_until_idle();
   traced.complete_ns = now_ns();
   communicator_.check();
   for (size_t i = 0; events && i < operations; ++i) {
-    traced.device_begin_s.push_back(elapsed_s(marks_[0], marks_[1 + 2 * i]));
-    traced.device_end_s.push_back(elapsed_s(marks_[0], marks_[2 + 2 * i]));
+    traced.device_begin_s.push_back(elapsed_s(kStart, kFirst + 2 * i));
+    traced.device_end_s.push_back(elapsed_s(kStart, kFirst + 2 * i + 1));
   }
   return traced;
 }

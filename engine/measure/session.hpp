@@ -150,7 +150,9 @@ class Session {
   Samples run_batch(const Batch& batch);
   Samples run_singly(const Batch& batch);
   Samples run_with_events(const Batch& batch);
-  double elapsed_s(const Event& from, const Event& to);
+  void provide_marks(size_t count);
+  void mark(size_t number);
+  double elapsed_s(size_t from, size_t to);
   Concurrency& concurrency();
   void begin(const Batch& batch);
   CapturedGraph& upload_graph(const Batch& batch);
@@ -164,8 +166,7 @@ class Session {
   /// Whether the work of a call is done when it returns, and so whenever the next one is entered.
   bool done_on_return_ = false;
   Stream stream_;
-  Event start_, end_;
-  std::vector<Event> marks_;
+  std::vector<Event> marks_;  ///< the first two begin and end what is timed as a whole
   Verification verification_;
 
   Operation operation_;

@@ -15,9 +15,10 @@ from cclmark.options.varied import faults_of, rounds_of, step_settings, step_var
 from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
-from cclmark.work.libraries import require_torch_devices, torch_backend_of, usual_runtime
+from cclmark.work.libraries import torch_backend_of
 from cclmark.work.models import Model, find_model
 from cclmark.work.runtimes import NamedDevices, parse_devices
+from cclmark.work.torch_devices import require_support, torch_runtimes, usual_backend
 from cclmark.work.variants import DEFAULT, PROCESS, Assignment, Variant
 from cclmark_training.choices import DDP, LEARNING_RATES, NONE, PIPELINE
 from cclmark_training.command import USUAL_BALANCE_WEIGHT, USUAL_SEQUENCE, TrainFlags
@@ -25,7 +26,6 @@ from cclmark_training.kind import KIND
 from cclmark_training.plan import Training, check_training, dtype_called, trainings_of
 
 _USUAL_HOST_RANKS = 2
-_USUAL_BACKENDS = {"cuda": "torch:nccl", "host": "torch:gloo"}
 _USUAL_MODELS = {"host": "tiny"}
 _USUAL_MODEL = "gpt2"
 _USUAL_DTYPES = {"host": "float32"}
@@ -47,8 +47,7 @@ def _devices(flags: TrainFlags, named: Sequence[str]) -> NamedDevices:
     """Returns ``--devices``; without it the host, if all backends of ``--ccl`` are its own."""
     if flags.devices or not named:
         return flags.devices
-    runtimes = {usual_runtime(torch_backend_of(name) or "") for name in named}
-    if runtimes != {"host"}:
+    if any(torch_runtimes(torch_backend_of(name) or "") != ["host"] for name in named):
         return flags.devices
     alone = find_placement(os.environ) is None
     return parse_devices(f"host:{flags.count or _USUAL_HOST_RANKS}" if alone else "host")
@@ -56,10 +55,9 @@ def _devices(flags: TrainFlags, named: Sequence[str]) -> NamedDevices:
 
 def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) -> int:
     devices = coordinator.devices
-    require_torch_devices(devices.runtime)
-    backends = list(named) or [_USUAL_BACKENDS[devices.runtime]]
+    backends = list(named) or [f"torch:{usual_backend(devices.runtime, '--ccl torch:BACKEND')}"]
     for name in backends:
-        _check_backend(name, devices.runtime)
+        require_support(name, torch_backend_of(name) or "", devices.runtime)
     ranks = len(devices.indices)
     training = _training_of(flags, devices.runtime, ranks, backends[0])
     variants, notices = _variants(flags, backends)
@@ -81,14 +79,6 @@ def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) 
         flags,
         f"train-{training.model.name}-{training.parallel}-{ranks}",
     ).exit_code
-
-
-def _check_backend(name: str, runtime: str) -> None:
-    """Raises UsageError for a backend that does not support the devices."""
-    backend = torch_backend_of(name) or ""
-    needed = usual_runtime(backend)
-    if needed not in (None, runtime) and (backend, runtime) != ("gloo", "cuda"):
-        raise UsageError(f"{name} supports {needed} devices, not {runtime} devices: see --devices")
 
 
 def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Training:

@@ -268,13 +268,6 @@ def test_info_tells_what_the_library_can_do(cclmark, without_torch):
     assert "compute capability" not in devices
 
 
-@pytest.mark.started  # refused without torch
-def test_torch_is_not_handed_memory_that_it_cannot_use(cclmark):
-    for command in (("all_reduce", *TWO, "--ccl", "torch:hccl"), ("torch", "check")):
-        run = cclmark(*command, code=2, env=HCCL.env())
-        assert "torch.distributed is supported on cuda or host devices only" in run.err
-
-
 def test_a_path_goes_before_the_variable(cclmark):
     env = HCCL.env(CCLMARK_HCCL_LIBRARY="/nonexistent")
     path = str(HCCL.file("old"))

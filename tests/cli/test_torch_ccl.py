@@ -28,7 +28,10 @@ class TestWithoutTorch:
             (("--ccl", "shm,,mpi"), "'--ccl': 'shm,,mpi': a library is empty"),
             (("--ccl", ","), "'--ccl': ',': a library is empty"),
             (("--ccl", "torhc:gloo"), "unknown library 'torhc:gloo'"),
-            (("--ccl", "torch:nccl"), "torch:nccl supports cuda devices"),
+            (
+                ("--ccl", "torch:nccl"),
+                "torch:nccl supports cuda and hip and maca and cudart devices",
+            ),
             (("--ccl", "torch:gloo", "--ccl-path", "x.so"), "--ccl-path"),
         ],
     )
@@ -208,7 +211,7 @@ class TestGloo:
         assert ccls["torch:gloo"]["routes"]["sendrecv"] == "batch_isend_irecv"
         assert "was built without its backend nccl; it has gloo" in ccls["torch:nccl"]["reason"]
         assert "4 × H200" in ccls["torch:nccl"]["verified"]
-        assert "supported on NVIDIA GPUs and the host only" in ccls["torch:hccl"]["reason"]
+        assert "requires torch_npu for acl devices" in ccls["torch:hccl"]["reason"]
         assert ccls["torch:nccl"]["routes"] == {}
 
 

@@ -19,6 +19,8 @@ COUNT = 1 << 16
 class Copies:
     """With one rank every operation is a copy."""
 
+    own_stream = None
+
     def __init__(self, path: str, copy: str, order: str) -> None:
         self._copy = getattr(ctypes.CDLL(path), copy)
         self._order = order.split(",")

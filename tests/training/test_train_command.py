@@ -227,7 +227,10 @@ class TestRuns:
         (("--parallel", "none"), "--parallel none trains on one rank, but there are 2"),
         (("--peak", "0"), "--peak"),
         (("--ccl", "torch:"), "write a backend of torch"),
-        (("--ccl", "nccl"), "torch:nccl supports cuda devices, not host devices"),
+        (
+            ("--ccl", "nccl"),
+            "torch:nccl supports cuda and hip and maca and cudart devices, not host",
+        ),
         (("--ccl", "gloo,second", "--vary", "A=1"), "exclude each other"),
         (("--vary", "registration=none"), "train varies variables of the environment only"),
         (("--inject", "hang:rank=0,case=0"), "supports only the faults corrupt and delay"),

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cclmark import _engine as engine
-from cclmark.rank.torch_backend import OF_OTHER_DEVICES, PLUG_INS, load_torch
+from cclmark.rank.torch_backend import PLUG_INS
 from cclmark.work.libraries import listed_settings, shipped
 from cclmark.work.library_files import Library
 from cclmark.work.library_settings import LibrarySetting, allowed_values, settings_of
 from cclmark.work.operations import DTYPE_BYTES
+from cclmark.work.torch_devices import TORCH_DEVICES
 from measured_results import HOSTS, RESULTS, measured, models, where
 from places import REPOSITORY
 
@@ -178,8 +178,25 @@ def settings(ccl: str) -> str:
 
 
 SETTINGS = [name for name, library in shipped().items() if listed_settings(library)]
+
+
+def torch_devices() -> str:
+    """How torch uses the devices of each runtime."""
+    rows = []
+    for runtime, device in TORCH_DEVICES.items():
+        parts = [f"a torch {device.build}" if device.build else "torch"]
+        if device.plug_in:
+            parts.append(f"`{device.plug_in}`")
+        if device.may_have:
+            parts.append(f"`{device.may_have}` if it is installed")
+        backend = f"`{device.backend}`" if device.backend else ""
+        rows.append([f"`{runtime}`", f"`{device.type}`", backend, ", ".join(parts)])
+    return table(["`--devices`", "in torch", "default backend", "imported"], rows)
+
+
 TABLES = {
     "tried": tried,
+    "torch_devices": torch_devices,
     "shaped_as_nccl": shaped_as_nccl,
     "places": places,
     **{f"settings_{name.replace('-', '_')}": partial(settings, name) for name in SETTINGS},
@@ -230,11 +247,3 @@ def test_the_page_on_torch_names_the_plug_ins_that_are_imported():
     text = " ".join((DOCS / "how-to" / "torch-check.md").read_text().split())
     (imported,) = re.findall(r"The plug-ins of ([^;.]+) are imported automatically", text)
     assert set(re.findall(r"`(\w+)`", imported)) == set(PLUG_INS)
-    (refused,) = re.findall(r": ([^:]+), which torch uses with other devices, are refused", text)
-    assert set(re.findall(r"`(\w+)`", refused)) == set(OF_OTHER_DEVICES)
-
-
-@pytest.mark.parametrize("backend", OF_OTHER_DEVICES)
-def test_backends_of_other_devices_are_refused_before_torch_is_imported(backend):
-    with pytest.raises(engine.MissingError, match=f"backend {backend} is for devices of "):
-        load_torch(backend, [])

@@ -39,10 +39,8 @@ from cclmark.work.libraries import (
     names_for,
     native_library,
     owners_of,
-    require_torch_devices,
     runtimes_of,
     torch_backend_of,
-    usual_runtime,
 )
 from cclmark.work.library_settings import (
     check_combination,
@@ -53,6 +51,7 @@ from cclmark.work.library_settings import (
 from cclmark.work.operations import ALL_ROOTS, DTYPE_BYTES, OPERATIONS, moves_data
 from cclmark.work.runtimes import NamedDevices, parse_devices
 from cclmark.work.sizes import format_size, sweep
+from cclmark.work.torch_devices import TORCH_DEVICES, supports, torch_runtimes
 from cclmark.work.variants import OPTION
 
 PLAIN_SRUN = (
@@ -188,12 +187,10 @@ def _named_ccls(flags: CaseOptions, coordinator: Coordinator) -> list[str]:
         if name == BRIDGE:
             continue
         backend = torch_backend_of(name)
-        needed = runtimes_of(name) if backend is None else [usual_runtime(backend) or runtime]
-        if not needed or backend == "":
+        needed = runtimes_of(name) if backend is None else torch_runtimes(backend)
+        if backend == "" or (backend is None and not needed):
             raise unknown_library(name, runtime)
-        if backend is not None:
-            require_torch_devices(runtime)
-        if runtime not in needed and (backend, runtime) != ("gloo", "cuda"):
+        if runtime not in needed if backend is None else not supports(backend, runtime):
             if not flags.devices:
                 count_devices(needed[0])  # with the default, the missing device is the reason
             raise UsageError(
@@ -368,8 +365,12 @@ def settings_of(flags: CaseOptions, runtime: str) -> Settings:
     """Creates the settings that the flags request. Raises UsageError."""
     if flags.memory not in (None, "plain") and runtime == "host":
         raise UsageError(f"--memory {flags.memory}: buffers of the host are plain memory")
-    if flags.memory == "torch":
-        require_torch_devices(runtime)
+    own = any(torch_backend_of(name) is not None for name in flags.ccl or ())
+    if own and flags.memory not in (None, "torch") and not TORCH_DEVICES[runtime].shares_memory:
+        raise UsageError(
+            f"--memory {flags.memory}: on {runtime} devices torch.distributed supports only "
+            "buffers of torch: use --memory torch or leave it out"
+        )
     timing = _timing(flags, runtime)
     usual_end = _DEFAULT_END_BYTES.get(runtime, _DEFAULT_END_BYTES_OF_ACCELERATORS)
     if flags.like is not None and runtime != "host":

@@ -184,7 +184,7 @@ class ComputeOptions:
         default=MATMUL,
         type=click.Choice([MATMUL, TRIAD]),
         help="The work beside the collective: matmul, a matrix product (cuBLASLt on CUDA devices, "
-        "a loop on the host; other devices have none); memory, a triad that is bound by the memory "
+        "a loop on the host; overlap: torch on others); memory, a triad bound by the memory "
         "[matmul].",
     )
     matrix: int | None = option(

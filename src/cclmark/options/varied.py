@@ -16,7 +16,7 @@ from cclmark.options.groups import (
     StepOptions,
 )
 from cclmark.work.binding import Binding
-from cclmark.work.computations import Compute
+from cclmark.work.computations import PRODUCT_RUNTIMES, Compute
 from cclmark.work.inject import Injection
 from cclmark.work.libraries import MPI, torch_backend_of
 from cclmark.work.library_settings import (
@@ -254,22 +254,29 @@ def step_settings(flags: StepOptions, ranks: int) -> Settings:
     )
 
 
-#: Runtimes with a matrix product, and the type of its elements.
-_PRODUCTS = {"cuda": "bfloat16", "host": "float32"}
+# The type of the elements of matrix products.
+_HOST_DTYPE, _DTYPE = "float32", "bfloat16"
 
 
 def compute_of(
-    options: ComputeOptions, runtime: str, *, usual_rows: int, usual_array_bytes: int
+    options: ComputeOptions,
+    runtime: str,
+    *,
+    usual_rows: int,
+    usual_array_bytes: int,
+    by_torch: bool = False,
 ) -> Compute:
     """Returns the compute of ``--compute``, ``--matrix`` and ``--array`` on devices of a runtime.
 
-    ``usual_rows``, ``usual_array_bytes``: without ``--matrix`` and ``--array``. Raises UsageError.
+    ``usual_rows``, ``usual_array_bytes``: without ``--matrix`` and ``--array``. ``by_torch``:
+    whether torch may multiply where no other library is known. Raises UsageError.
     """
     if options.compute == TRIAD:
         return Compute(TRIAD, "float32", (options.array or usual_array_bytes) // 16 * 16)
-    if runtime not in _PRODUCTS:
+    if runtime not in PRODUCT_RUNTIMES and not by_torch:
         raise UsageError(
             f"no matrix product is known for {runtime} devices, only for "
-            f"{' and '.join(_PRODUCTS)} devices: see --devices"
+            f"{' and '.join(PRODUCT_RUNTIMES)} devices: see --devices"
         )
-    return Compute(MATMUL, _PRODUCTS[runtime], options.matrix or usual_rows)
+    dtype = _HOST_DTYPE if runtime == "host" else _DTYPE
+    return Compute(MATMUL, dtype, options.matrix or usual_rows)

@@ -226,7 +226,7 @@ def open_library(name: str, job: Job, measured: Sequence[str]) -> OpenLibrary:
         return _open_native(name, job)
     from cclmark.rank.torch_ccl import TorchLibrary
 
-    return TorchLibrary(backend, job.modules)
+    return TorchLibrary(backend, job.modules, job.runtime)
 
 
 def _open_mpi(job: Job, measured: Sequence[str]) -> NativeLibrary:

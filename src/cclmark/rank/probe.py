@@ -17,11 +17,11 @@ from cclmark.work.libraries import (
     engine_libraries,
     in_place_only,
     library_called,
-    usual_runtime,
     verified,
 )
 from cclmark.work.library_files import Library
 from cclmark.work.operations import COLLECTIVES
+from cclmark.work.torch_devices import TORCH_DEVICES, torch_runtimes
 
 
 @dataclass
@@ -172,14 +172,14 @@ def _native(library: Library, ccl_path: str) -> CclReport:
 
 
 def _torch() -> list[CclReport]:
-    from cclmark.rank.torch_backend import OF_OTHER_DEVICES, PLUG_INS, built_in_names, load_torch
+    from cclmark.rank.torch_backend import PLUG_INS, built_in_names, load_torch
 
     try:
         torch = load_torch("", [])
     except engine.MissingError as error:
-        return [CclReport("torch:BACKEND", ["cuda", "host"], "", str(error))]
-    names = built_in_names(torch).union(PLUG_INS, OF_OTHER_DEVICES)
-    return [_of_torch(backend) for backend in sorted(names)]
+        return [CclReport("torch:BACKEND", ["any"], "", str(error))]
+    names = built_in_names(torch).union(PLUG_INS, (it.backend for it in TORCH_DEVICES.values()))
+    return [_of_torch(backend) for backend in sorted(names - {""})]
 
 
 def _of_torch(backend: str) -> CclReport:
@@ -187,9 +187,11 @@ def _of_torch(backend: str) -> CclReport:
     from cclmark.rank.torch_ccl import route_of
 
     name = f"torch:{backend}"
-    report = CclReport(name, [usual_runtime(backend) or "any"], verified(name))
+    runtimes = torch_runtimes(backend)
+    report = CclReport(name, runtimes or ["any"], verified(name))
+    runtime = next((one for one in runtimes if TORCH_DEVICES[one].plug_in), "host")
     try:
-        description = describe_backend(load_torch(backend, []), backend)
+        description = describe_backend(load_torch(backend, [], runtime), backend, runtime)
     except engine.MissingError as error:
         report.reason = str(error)
         return report

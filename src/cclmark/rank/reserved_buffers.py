@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from cclmark import _engine as engine
 from cclmark.journal.schema import Settings
@@ -13,7 +12,7 @@ from cclmark.rank.context import RankContext
 from cclmark.rank.engine_values import operation_of
 from cclmark.rank.opening import OpenLibrary
 from cclmark.work.cases import Case
-from cclmark.work.computations import Compute
+from cclmark.work.computations import PRODUCT_RUNTIMES, Compute
 from cclmark.work.libraries import memory_of
 from cclmark.work.sizes import format_size
 from cclmark.work.variants import DEFAULT, MEMORY, REGISTRATION, Variant
@@ -43,29 +42,10 @@ def free_on_all(device: engine.Device, rank_group: engine.RankGroup, here: int) 
     return int(min(rank_group.gather([float((device.free_memory_bytes() - kept_free) // sharing)])))
 
 
-class _TorchMemory:
-    """Buffers of torch's caching allocator."""
+def _torch_memory(device: engine.Device) -> object:
+    from cclmark.rank.torch_tensors import TorchMemory  # few ranks require it
 
-    def __init__(self, device: engine.Device) -> None:
-        from cclmark.rank.torch_backend import load_torch, tensor_device
-
-        self._torch = load_torch("", [])
-        self._place = tensor_device(self._torch, device.info.runtime, device.info.index)
-        self._tensors: dict[int, Any] = {}
-
-    def allocate(self, size_bytes: int) -> int:
-        """Returns the address of a new tensor. Raises OutOfMemoryError."""
-        try:
-            tensor = self._torch.empty(size_bytes, dtype=self._torch.uint8, device=self._place)
-        except self._torch.cuda.OutOfMemoryError as error:
-            raise engine.OutOfMemoryError(str(error).partition("\n")[0]) from None
-        self._tensors[tensor.data_ptr()] = tensor
-        return int(tensor.data_ptr())
-
-    def release(self, address: int) -> None:
-        """Returns the tensor's memory to the device, where other allocators find it."""
-        del self._tensors[address]
-        self._torch.cuda.empty_cache()
+    return TorchMemory(device)
 
 
 def buffer_kind(
@@ -85,7 +65,7 @@ def buffer_kind(
     return engine.BufferKind(
         getattr(engine.Registration, registration),
         _MEMORY_KINDS[kind],
-        _TorchMemory(device) if kind == "torch" else None,
+        _torch_memory(device) if kind == "torch" else None,
     )
 
 
@@ -145,6 +125,22 @@ def reserve_for(
 _ARRAYS = 3  # of the triad
 
 
+def _product_bytes(device: engine.Device, order: int) -> int:
+    if device.info.runtime in PRODUCT_RUNTIMES:
+        return engine.product_bytes(device, order)
+    from cclmark.rank.torch_product import torch_product_bytes
+
+    return torch_product_bytes(order)
+
+
+def _make_product(device: engine.Device, order: int) -> engine.Compute:
+    if device.info.runtime in PRODUCT_RUNTIMES:
+        return engine.make_product(device, order)
+    from cclmark.rank.torch_product import TorchProduct
+
+    return engine.adapt_compute(TorchProduct(device, order))
+
+
 def open_compute(context: RankContext, compute: Compute) -> engine.Compute:
     """Allocates and fills the inputs. All ranks succeed, or all raise.
 
@@ -153,7 +149,7 @@ def open_compute(context: RankContext, compute: Compute) -> engine.Compute:
     rank, device = context.rank, context.devices[0]
     free_bytes = free_on_all(device, rank.rank_group, len(context.job.ranks_here))
     if compute.name == MATMUL:
-        needed, option = engine.product_bytes(device, compute.extent), "--matrix"
+        needed, option = _product_bytes(device, compute.extent), "--matrix"
     else:
         needed, option = _ARRAYS * compute.extent, "--array"
     if needed > free_bytes:
@@ -161,5 +157,5 @@ def open_compute(context: RankContext, compute: Compute) -> engine.Compute:
             f"{compute.describe()} requires {format_size(needed)} of memory per rank; "
             f"{format_size(free_bytes)} are free: use a smaller {option}"
         )
-    make = engine.make_product if compute.name == MATMUL else engine.make_triad
+    make = _make_product if compute.name == MATMUL else engine.make_triad
     return in_step(rank.agreement, partial(make, device, compute.extent))

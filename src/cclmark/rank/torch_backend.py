@@ -7,8 +7,10 @@ import datetime
 import importlib
 import os
 import socket
+import sys
 import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +18,13 @@ from cclmark import _engine as engine
 from cclmark.journal.schema import LibraryDescription
 from cclmark.rank.rank import Rank
 from cclmark.rendezvous.interfaces import interface_towards
+from cclmark.work.libraries import OWN_MEMORY
+from cclmark.work.torch_devices import TORCH_DEVICES, torch_runtimes
 
 PLUG_INS = {
     # Importing the module registers the backend.
     "flagcx": "flagcx",
     "ccl": "oneccl_bindings_for_pytorch",
-}
-# Backends of devices whose memory is not used as torch's tensors here, with their vendors.
-OF_OTHER_DEVICES = {
-    "hccl": "Huawei",
-    "mccl": "Moore Threads",
-    "cncl": "Cambricon",
-    "eccl": "Enflame",
 }
 # Phrases of torch and its backends for unsupported operations, compared in lower case.
 _CANNOT = (
@@ -39,17 +36,11 @@ _LONGEST = 300
 PATIENCE_S = 60.0  # torch's timeout exceeds the deadline of a phase by this time
 
 
-def load_torch(backend: str, modules: Sequence[str]) -> Any:
-    """Imports torch with the plug-in that provides ``backend`` (none if that is empty).
+def load_torch(backend: str, modules: Sequence[str], runtime: str = "") -> Any:
+    """Imports torch with the plug-ins of the devices of ``runtime`` and of ``backend``.
 
-    Raises MissingError with a remedy.
+    Either may be empty. Raises MissingError with a remedy.
     """
-    if backend in OF_OTHER_DEVICES:
-        raise engine.MissingError(
-            f"torch's backend {backend} is for devices of {OF_OTHER_DEVICES[backend]}: "
-            "torch.distributed is supported on NVIDIA GPUs and the host only. --ccl "
-            f"{backend} measures the library itself, without torch"
-        )
     # The framework's deprecation warnings are not relevant to a check.
     warnings.simplefilter("ignore")
     try:
@@ -60,8 +51,12 @@ def load_torch(backend: str, modules: Sequence[str]) -> Any:
             f"torch cannot be imported ({error}): install torch into the environment of cclmark, "
             "or cclmark into the environment of torch"
         ) from None
+    except RuntimeError as error:  # torch imports installed plug-ins of devices by itself
+        raise engine.MissingError(f"torch cannot be imported: {one_line(error)}") from None
     if not dist.is_available():
         raise engine.MissingError(f"torch {torch.__version__} was built without torch.distributed")
+    if runtime:
+        _add_devices(torch, runtime)
     for module in [*modules, *([PLUG_INS[backend]] if backend in PLUG_INS else [])]:
         try:
             importlib.import_module(module)
@@ -77,10 +72,40 @@ def load_torch(backend: str, modules: Sequence[str]) -> Any:
                 f"torch {torch.__version__} was built without its backend {backend}; it has {known}"
             )
         raise engine.MissingError(
-            f"torch {torch.__version__} has no backend {backend}, only {known}: if a plug-in "
-            "provides it, load its module with --import MODULE"
+            f"torch {torch.__version__} has no backend {backend}, only {known}: "
+            + _provider_of(backend, runtime)
         )
     return torch
+
+
+def _add_devices(torch: Any, runtime: str) -> None:
+    """Imports the plug-in that adds devices of ``runtime`` to torch. Raises MissingError."""
+    known, version = TORCH_DEVICES[runtime], torch.__version__
+    plug_in = known.plug_in
+    if known.may_have and find_spec(known.may_have) is not None:
+        plug_in = known.may_have
+    try:
+        if plug_in:
+            importlib.import_module(plug_in)
+    except Exception as error:  # a plug-in may fail in any way while it is imported
+        if isinstance(error, ModuleNotFoundError) and error.name == plug_in:
+            raise engine.MissingError(
+                f"torch requires {plug_in} for {runtime} devices, which is not installed: install "
+                f"its release for torch {version} beside torch"
+            ) from None
+        raise engine.MissingError(
+            f"torch {version} cannot import {plug_in}, which {runtime} devices require "
+            f"({type(error).__name__}: {one_line(error)}): install its release for this torch"
+        ) from None
+    if known.type == "cpu":
+        return
+    module = getattr(torch, known.type, None)
+    if module is None or not module.is_available():
+        found = f"torch {version}" + (f" with {plug_in}" if plug_in else "")
+        raise engine.MissingError(
+            f"{found} has no {known.type} devices, as torch calls {runtime} devices"
+            + (f": install a torch {known.build}" if known.build else "")
+        )
 
 
 def backends_of(torch: Any) -> list[str]:
@@ -89,20 +114,37 @@ def backends_of(torch: Any) -> list[str]:
     return sorted(name for name in built_in_names(torch) if dist.is_backend_available(name))
 
 
+def _provider_of(backend: str, runtime: str) -> str:
+    """What has to be installed or loaded for a backend that torch does not have."""
+    plug_ins = [TORCH_DEVICES[one].plug_in for one in torch_runtimes(backend)]
+    if any(plug_ins) and runtime not in torch_runtimes(backend):
+        return f"{' and '.join(plug_ins)} provides it, for {torch_runtimes(backend)[0]} devices"
+    if any(plug_ins):
+        return (
+            f"this build of {' and '.join(plug_ins)} is without it: install one with "
+            f"{backend.upper()}"
+        )
+    return "if a plug-in provides it, load its module with --import MODULE"
+
+
 def built_in_names(torch: Any) -> set[str]:
     """The names of torch's backends, including those that this torch was built without."""
     return {*torch.distributed.Backend.backend_list} - {"undefined", "fake"}
 
 
-def describe_backend(torch: Any, backend: str) -> LibraryDescription:
-    """The description of the loaded backend for the header."""
+def describe_backend(torch: Any, backend: str, runtime: str) -> LibraryDescription:
+    """The description of the loaded backend on devices of ``runtime`` for the header."""
     version = str(torch.__version__)
+    device = TORCH_DEVICES[runtime]
+    if plug_in := sys.modules.get(device.plug_in):
+        version += f", {device.plug_in} {getattr(plug_in, '__version__', '')}".rstrip()
     if backend == "nccl":
         version += " with NCCL " + ".".join(map(str, torch.cuda.nccl.version()))
     path = os.path.dirname(str(torch.__file__))  # noqa: PTH120 - as torch gives it
     if backend == "nccl":
         path = _file_behind("libnccl.so.2", "ncclGetVersion") or path
-    return LibraryDescription(f"torch:{backend}", version, path)
+    capabilities = [] if device.shares_memory else [OWN_MEMORY]
+    return LibraryDescription(f"torch:{backend}", version, path, capabilities)
 
 
 def _file_behind(name: str, symbol: str) -> str:
@@ -130,13 +172,33 @@ def _host_of(endpoint: str) -> str:
 
 
 def tensor_device(torch: Any, runtime: str, index: int) -> Any:
-    """The torch device for a device of the engine, set as the current device."""
-    if runtime == "cuda":
-        device = torch.device("cuda", index)
-        torch.cuda.set_device(device)
-        return device
-    torch.set_num_threads(1)
-    return torch.device("cpu")
+    """The torch device for a device of the engine, set as the current device.
+
+    Raises MissingError if torch does not have that device.
+    """
+    kind = TORCH_DEVICES[runtime].type
+    if kind == "cpu":
+        torch.set_num_threads(1)
+        return torch.device("cpu")
+    device = torch.device(kind, index)
+    module = module_of(torch, device)
+    if index >= module.device_count():
+        raise engine.MissingError(
+            f"torch has {module.device_count()} {kind} devices, but {runtime}:{index} is requested"
+        )
+    module.set_device(device)
+    return device
+
+
+def module_of(torch: Any, device: Any) -> Any:
+    """Torch's module for the type of a device: torch.cuda, torch.npu, …; None for the host."""
+    return None if device.type == "cpu" else getattr(torch, device.type)
+
+
+def synchronize(torch: Any, device: Any) -> None:
+    """Waits for all work on a device."""
+    if module := module_of(torch, device):
+        module.synchronize(device)
 
 
 def cannot(error: Exception) -> bool:

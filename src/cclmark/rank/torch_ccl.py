@@ -1,8 +1,8 @@
 """torch.distributed as a library: the calls of a training program, timed like other libraries.
 
-Tensors use the engine's buffers, so the same kernels fill and check them. Each call is bound to its
-tensors on the first use of an address in the buffers. The timed region contains torch's call and
-one dictionary look-up.
+Tensors are the buffers that the engine fills and checks: on some devices its own, on others torch's
+(see work/torch_devices.py). Each call is bound to its tensors on the first use of an address in the
+buffers. The timed region contains torch's call and one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from cclmark.rank.torch_backend import (
     cannot,
     describe_backend,
     load_torch,
+    module_of,
     one_line,
     tensor_device,
 )
+from cclmark.rank.torch_tensors import TorchStream, bytes_at
 from cclmark.work.operations import DTYPE_BYTES
+from cclmark.work.torch_devices import TORCH_DEVICES
 
 _DTYPES = {"fp8e4m3": "float8_e4m3fn", "fp8e5m2": "float8_e5m2"}  # others are called the same
 _REDUCTIONS = {"sum": "SUM", "prod": "PRODUCT", "min": "MIN", "max": "MAX", "avg": "AVG"}
@@ -47,11 +50,11 @@ def route_of(operation: str) -> str:
 class TorchLibrary:
     """torch with one backend, loaded."""
 
-    def __init__(self, backend: str, modules: Sequence[str]) -> None:
+    def __init__(self, backend: str, modules: Sequence[str], runtime: str) -> None:
         """Raises MissingError with a remedy if torch or the backend is missing."""
         self._backend = backend
-        self._torch = load_torch(backend, modules)
-        self.descriptions = [describe_backend(self._torch, backend)]
+        self._torch = load_torch(backend, modules, runtime)
+        self.descriptions = [describe_backend(self._torch, backend, runtime)]
 
     def join(
         self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
@@ -82,6 +85,10 @@ class TorchCommunicator:
         self._group = group
         self._device = device
         self._place = tensor_device(torch, device.info.runtime, device.info.index)
+        self._module = module_of(torch, self._place)
+        self._shares_memory = TORCH_DEVICES[device.info.runtime].shares_memory
+        #: Torch's stream if it does not run on the engine's, else None.
+        self.own_stream = None if self._shares_memory else TorchStream(self._module)
         self._bound = ""  # the operation that was bound last
         self._coalescing: Any = None
 
@@ -105,7 +112,7 @@ class TorchCommunicator:
                 f"torch {self._torch.__version__} has no function that coalesces calls"
             )
         is_direct = self._bound == "all_reduce"
-        if not is_direct and (self._device.info.runtime != "cuda" or self._bound == "sendrecv"):
+        if not is_direct and (self._module is None or self._bound == "sendrecv"):
             raise engine.UnsupportedError(
                 f"torch.distributed does not support groups of operations of {self._bound} with "
                 "this backend"
@@ -137,12 +144,17 @@ class TorchCommunicator:
         kind = getattr(self._torch, _DTYPES.get(dtype, dtype), None)
         if kind is None:
             raise engine.UnsupportedError(f"torch {self._torch.__version__} has no {dtype}")
-        if self._device.info.runtime == "cuda":
-            self._torch.cuda.set_stream(
-                self._torch.cuda.ExternalStream(stream, device=self._device.info.index)
+        if self._module is not None and self._shares_memory:
+            self._module.set_stream(
+                self._module.ExternalStream(stream, device=self._device.info.index)
             )
         binding = _Binding(
-            self._torch, self._device, kind, DTYPE_BYTES[dtype], self._rank, self._ranks
+            self._torch,
+            partial(engine.tensor_at, device=self._device) if self._shares_memory else bytes_at,
+            kind,
+            DTYPE_BYTES[dtype],
+            self._rank,
+            self._ranks,
         )
         binding.count, binding.root = operation.count, operation.root
         binding.matrix = operation.matrix
@@ -181,7 +193,8 @@ class TorchCommunicator:
 class _Binding:
     """An operation without its buffers. Each method returns the call for two addresses.
 
-    ``count`` and ``matrix``: see Operation in engine/core/operation.hpp.
+    ``bytes_at``: the tensor of bytes at an address. ``count`` and ``matrix``: see Operation in
+    engine/core/operation.hpp.
     """
 
     count: int
@@ -190,10 +203,16 @@ class _Binding:
     reduction: Any
 
     def __init__(
-        self, torch: Any, device: engine.Device, dtype: Any, width: int, rank: int, ranks: int
+        self,
+        torch: Any,
+        bytes_at: Callable[[int, int], Any],
+        dtype: Any,
+        width: int,
+        rank: int,
+        ranks: int,
     ) -> None:
         self._dist = torch.distributed
-        self._device = device
+        self._bytes_at = bytes_at
         self._dtype = dtype
         self._width = width
         self._rank = rank
@@ -266,7 +285,7 @@ class _Binding:
         return barrier
 
     def _tensor(self, address: int, count: int) -> Any:
-        return engine.tensor_at(address, count * self._width, self._device).view(self._dtype)
+        return self._bytes_at(address, count * self._width).view(self._dtype)
 
     def _parts(self, address: int) -> list[Any]:
         return list(self._tensor(address, self.count * self._ranks).split(self.count))

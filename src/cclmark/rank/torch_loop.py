@@ -44,9 +44,9 @@ class TorchLoop:
         context, rank, job, backend = self.context, self.rank, self.job, self.backend
         context.share_processors(alone=False)
         rank.enter("loading the library")
-        torch = load_torch(backend, job.modules)
+        torch = load_torch(backend, job.modules, job.runtime)
         self.require(torch)
-        context.introduce([describe_backend(torch, backend)])
+        context.introduce([describe_backend(torch, backend, job.runtime)])
         device = tensor_device(torch, job.runtime, context.devices[0].info.index)
         rank.enter("communicator creation")
         group = ProcessGroup(rank, torch, backend, device, self.timeout_s)

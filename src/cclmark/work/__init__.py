@@ -9,7 +9,8 @@ Imports: base.
 - ``sizes.py``: values as users write them; ``counts.py``: numbers with a lower bound.
 - ``libraries.py``: the libraries of ``--ccl``, read by ``library_files.py`` from
   ``cclmark/libraries/*.toml``; settings: ``library_settings.py``, ``setting_fields.py``,
-  ``setting_checks.py`` (which values are possible).
+  ``setting_checks.py`` (which values are possible). ``torch_devices.py``: devices and backends of
+  torch.
 - ``variants.py``: settings compared with the default; ``islands.py``: ranks by library, for the
   bridge; ``models.py``: shapes of transformers; ``thresholds.py``: bounds in suites.
 - ``intervals.py``: intervals of time, their union and what others leave free.

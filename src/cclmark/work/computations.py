@@ -9,6 +9,8 @@ from cclmark.work.sizes import format_size
 from cclmark.work.work_beside import MATMUL, Work
 
 _TRIAD_ARRAYS = 3
+#: The runtimes for which the engine has a matrix product.
+PRODUCT_RUNTIMES = ("cuda", "host")
 
 
 class Compute(msgspec.Struct, frozen=True):

@@ -21,6 +21,8 @@ MPI = "mpi"
 #: memory that is mapped, and torch's allocator.
 MEMORY_KINDS = ("plain", "library", "vmm", "torch")
 AUTO_MEMORY = "auto"
+#: The capability of a torch backend that uses only buffers of torch.
+OWN_MEMORY = "own memory"
 _TORCH = "torch"
 # Names in variables CCLMARK_..._LIBRARY that do not belong to a collective library.
 _OTHER_FILES = ("nvrtc", "ascendcl", *RUNTIMES)
@@ -193,23 +195,6 @@ def _shared_names() -> dict[str, dict[str, str]]:
     return owners
 
 
-def usual_runtime(backend: str) -> str | None:
-    """The runtime of the devices that a torch backend is used with, None for an unknown backend."""
-    library = library_called(f"{_TORCH}:{backend}")
-    return library.devices[0] if library is not None else None
-
-
-def require_torch_devices(runtime: str) -> None:
-    """Raises UsageError for a runtime whose device memory cannot be used as torch tensors."""
-    runtimes = shipped()[_TORCH].devices
-    if runtime not in runtimes:
-        known = " or ".join(runtimes)
-        raise UsageError(
-            f"torch.distributed is supported on {known} devices only, not on {runtime}: see "
-            "--devices"
-        )
-
-
 def memory_of(
     requested: str, timing: str, registration: str, ccl: str, capabilities: Sequence[str]
 ) -> str:
@@ -220,6 +205,8 @@ def memory_of(
     register by themselves. Elsewhere, and in runs that had no choice (empty), it is plain.
     ``capabilities``: the library's, by name.
     """
+    if OWN_MEMORY in capabilities:
+        return "torch"
     if requested not in ("", AUTO_MEMORY):
         return requested
     if registration not in ("", "none"):

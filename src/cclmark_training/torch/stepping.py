@@ -19,6 +19,7 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.steps import ON_DEVICE, is_communication, is_host_compute
 from cclmark.analysis.stopping import Precision, WarmUp
 from cclmark.rank.rank import Rank
+from cclmark.rank.torch_backend import module_of
 from cclmark.work.intervals import length_of, union_of, without
 from cclmark_training.torch.trainer import StepFunction
 
@@ -56,24 +57,25 @@ class DeviceClock:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
+        self._module = module_of(torch, device)
         self._marks: list[torch.cuda.Event] = []
 
     def mark(self) -> None:
         """See StepClock."""
-        event = torch.cuda.Event(enable_timing=True)
+        event = self._module.Event(enable_timing=True)
         event.record()
         self._marks.append(event)
 
     def read(self) -> list[float]:
         """See StepClock."""
         marks, self._marks = self._marks, []
-        torch.cuda.synchronize(self._device)
+        self._module.synchronize(self._device)
         return [before.elapsed_time(after) / 1e3 for before, after in itertools.pairwise(marks)]
 
 
 def clock_of(device: torch.device) -> StepClock:
     """The clock for steps on a device."""
-    return DeviceClock(device) if device.type == "cuda" else HostClock()
+    return HostClock() if device.type == "cpu" else DeviceClock(device)
 
 
 _US_PER_S = 1e6

@@ -28,6 +28,7 @@ from cclmark.analysis.statistics import median
 from cclmark.base.errors import RefusedError
 from cclmark.rank.rank import Rank
 from cclmark.rank.reserved_buffers import free_on_all
+from cclmark.rank.torch_backend import module_of
 from cclmark.work.inject import RankFaults
 from cclmark_training.choices import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
 from cclmark_training.memory import memory_of, shortage
@@ -237,6 +238,7 @@ def _sequence(seed: int, batch: int, number: int, vocabulary: int, length: int) 
 
 
 _PROFILED_S = 0.3
+_PROFILED = ("cpu", "cuda")  # vendors' plug-ins have profilers of their own
 
 
 _UNKNOWN = -1.0
@@ -263,6 +265,7 @@ class TrainingRunner:
     ) -> None:
         self._rank = rank
         self._device = device
+        self._module = module_of(torch, device)
         self._engine_device = engine_device
         self._backend = backend
         self._on_host = engine_device.info.runtime == "host"
@@ -367,6 +370,8 @@ class TrainingRunner:
     ) -> tuple[StepTimeline | None, str]:
         if self._rank.job.ranks < 2:
             return None, "one rank does not communicate"
+        if self._device.type not in _PROFILED:
+            return None, f"torch's profiler does not record {self._device.type} devices"
         steps = max(_LEAST_PROFILED, min(_MOST_PROFILED, int(_PROFILED_S / step_s)))
         self._profile(trainer.step, stepper, 2)  # initialises the profiler
         busy = self._profile(trainer.step, stepper, steps)
@@ -404,24 +409,24 @@ class TrainingRunner:
         return [gathered[place : place + 4] for place in range(0, len(gathered), 4)]
 
     def _reset_peak(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self._device)
+        if self._module is not None:
+            self._module.reset_peak_memory_stats(self._device)
 
     def _peaks(self) -> tuple[list[int], list[int]]:
         """The peaks of torch's allocator by rank: allocated and reserved bytes."""
-        if self._device.type != "cuda":
+        if self._module is None:
             return [], []
         own = [
-            float(torch.cuda.max_memory_allocated(self._device)),
-            float(torch.cuda.max_memory_reserved(self._device)),
+            float(self._module.max_memory_allocated(self._device)),
+            float(self._module.max_memory_reserved(self._device)),
         ]
         gathered = [int(one) for one in self._rank.rank_group.gather(own)]
         return gathered[::2], gathered[1::2]
 
     def _release(self) -> None:
         gc.collect()
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
+        if self._module is not None:
+            self._module.empty_cache()
 
 
 def _known_of_all(alone: list[list[float]] | None) -> list[float]:

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from cclmark.kinds.check.plan import CHECKS, checks_called, chosen_checks
+from cclmark.kinds.check.plan import CHECKS, RANDOM_CHECKS, checks_called, chosen_checks
 from cclmark.kinds.check.result import CheckResult
 from cclmark.report.exports import replayed
 from examples import exhaustive
@@ -27,20 +27,24 @@ class TestWithoutTorch:
     def test_every_check_has_a_function_and_every_function_is_a_check(self):
         from cclmark.kinds.check.torch_checks import FUNCTIONS
 
-        assert list(FUNCTIONS) == list(CHECKS)
+        assert list(FUNCTIONS) == [*CHECKS, *RANDOM_CHECKS]
 
     def test_a_name_stands_for_all_that_begin_with_it(self):
         names = [check.name for check in chosen_checks(checks_called("broadcast,barrier"), "gloo")]
         assert names == ["broadcast", "barrier"]
         assert len(checks_called("all-reduce")) > 20
         assert len(chosen_checks([], "gloo")) == len(CHECKS)
+        assert [it.name for it in chosen_checks([], "gloo", random=True)][-4:] == [*RANDOM_CHECKS]
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
             (("--only", "nothing"), "unknown check 'nothing'"),
             (("--devices", "host:1"), "require two ranks"),
-            (("--backend", "nccl", "--devices", "host:2"), "nccl supports cuda devices"),
+            (
+                ("--backend", "nccl", "--devices", "host:2"),
+                "nccl supports cuda and hip and maca and cudart devices",
+            ),
             (("--inject", "corrupt:rank=9,index=0", "--devices", "host:2"), "no rank 9"),
         ],
     )
@@ -138,6 +142,31 @@ class TestGloo:
         # Two operations precede the output, so neither is named.
         assert {one.call for one in found["send_recv"] if one.moment == "after"} == {""}
         assert found["sequence"][-1].text.endswith(" more values")
+
+    def test_random_values_of_a_seed_are_shown_and_compared(self, cclmark):
+        def shown(*flags: str):
+            only = ("-g", "2", "--backend", "gloo", "--only", "random", "--values")
+            run = cclmark("torch", "check", *only, *flags)
+            assert verdicts(run) == dict.fromkeys(RANDOM_CHECKS, "ok")
+            found = {one.check.name: one.values for one in run.journal.of(CheckResult)}
+            return run, {(it.rank, it.moment): it.text for it in found["random_min"]}, found
+
+        run, values, found = shown("--seed", "7")
+        numbers = {
+            key: [float(one) for one in text[len("tensor([") : text.index("]")].split(",")]
+            for key, text in values.items()
+        }
+        assert len(numbers) == 4
+        least = [min(pair) for pair in zip(numbers[0, "before"], numbers[1, "before"], strict=True)]
+        assert numbers[0, "after"] == numbers[1, "after"] == least
+        assert len({*least}) == len(least)
+        sent = {(it.rank, it.moment): it.text for it in found["random_broadcast"]}
+        assert sent[1, "after"] == sent[0, "before"] != sent[1, "before"]
+        assert "one verdict of all ranks, random values of seed 7" in run.out
+        assert shown("--seed", "7")[1] == values
+        run, others, _ = shown()
+        assert others != values
+        assert run.journal.header.settings.seed == 1
 
     def test_without_values_nothing_is_kept(self, whole):
         assert not any(check.values for check in whole.journal.of(CheckResult))

@@ -20,7 +20,10 @@ def of_call(run, name):
     [
         (("--only", "gather_tensor"), "unknown call 'gather_tensor': choose from flag,"),
         (("--devices", "host:1"), "object calls require two ranks, but there is only 1"),
-        (("--backend", "nccl", "--devices", "host:2"), "nccl supports cuda devices"),
+        (
+            ("--backend", "nccl", "--devices", "host:2"),
+            "nccl supports cuda and hip and maca and cudart devices",
+        ),
         (("-b", "1", "-e", "14"), "the smallest object (bytes) has 15 bytes when pickled"),
         (("-e", "2G"), "'2G' is not a size of at most 1G"),
         (("--inject", "corrupt:rank=9,index=0", "--devices", "host:2"), "no rank 9"),

@@ -10,13 +10,20 @@ import click
 from cclmark.base.errors import UsageError
 from cclmark.options import groups
 from cclmark.options.command import OPERATION, OUTPUT, Action, command, option
-from cclmark.options.types import Parsed
+from cclmark.options.types import Parsed, WholeNumber
 
 _EXAMPLES = [
-    ("cclmark torch check", "Every operation of nccl on all accelerators, of gloo on the host."),
+    (
+        "cclmark torch check",
+        "Every operation of the devices' backend (nccl, hccl, mccl, …), of gloo on the host.",
+    ),
     (
         "cclmark torch check --backend gloo --devices host:2 --only broadcast,barrier",
         "Two operations of gloo, between two ranks of the host.",
+    ),
+    (
+        "cclmark torch check --devices host:2 --only random --seed 7 --values",
+        "Tensors of random values before and after reductions, on every rank.",
     ),
 ]
 
@@ -45,8 +52,8 @@ class BackendOptions:
         default="",
         type=Parsed(_one_backend),
         metavar="NAME",
-        help="gloo, nccl, flagcx, ucc, mpi or any registered backend [nccl on accelerators, "
-        "gloo on the host].",
+        help="gloo, nccl, flagcx, ucc, mpi or any registered backend [by device: nccl, hccl, mccl, "
+        "…; gloo on the host].",
     )
 
 
@@ -82,6 +89,14 @@ class TorchFlags(
         default=False,
         is_flag=True,
         help="The tensors before and after each operation on every rank, long ones by their ends.",
+    )
+    seed: int | None = option(
+        "--seed",
+        title=OPERATION,
+        default=None,
+        type=WholeNumber(1, 2**32 - 1),
+        metavar="N",
+        help="Seed of random values, which are checked too, as with --only random [1].",
     )
 
 

@@ -16,12 +16,13 @@ from cclmark.document.remarks import planned_results
 from cclmark.document.report_kind import ReportKind, RunLabels
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
-from cclmark.kinds.check.plan import CHECKS
+from cclmark.kinds.check.plan import ALL_CHECKS
 from cclmark.kinds.check.result import CheckedValue, CheckResult
 
 _WORDS = {"ok": "pass", "unsupported": "unsupported", "failed": "FAIL"}
 _HEAD = ("verdict", "check", "operation", "reason")
-_WIDTHS = (max(map(len, _WORDS.values())), max(map(len, CHECKS)), 0)  # of all columns but the last
+# Of all columns but the last.
+_WIDTHS = (max(map(len, _WORDS.values())), max(map(len, ALL_CHECKS)), 0)
 _OK = "cclmark_check_ok"
 
 
@@ -78,7 +79,9 @@ def document_of_checks(run: RunContent) -> Document:
 
 
 def _method_of_checks(header: Header) -> str:
-    return "every output compared in full, one verdict of all ranks"
+    seed = header.settings.seed
+    random = f", random values of seed {seed}" if seed else ""
+    return f"every output compared in full, one verdict of all ranks{random}"
 
 
 def _table(backend: str, results: Sequence[CheckResult]) -> Table:
@@ -98,7 +101,7 @@ def _cells(result: CheckResult) -> list[str]:
     name = result.check.name
     values = "\n".join(map(_value_text, result.values))
     below = "\n".join(filter(None, (plain_lines(result.reason), values)))
-    return [_verdict(result), plain(name), CHECKS.get(name, ""), below]
+    return [_verdict(result), plain(name), ALL_CHECKS.get(name, ""), below]
 
 
 def _value_text(value: CheckedValue) -> str:

@@ -64,10 +64,18 @@ CHECKS: dict[str, str] = {
     "monitored_barrier": "barrier that reports missing ranks",
     "sequence": "forty operations of four kinds without a wait in between",
 }
+#: Only with a seed.
+RANDOM_CHECKS: dict[str, str] = {
+    "random_min": "all_reduce, min, of random values",
+    "random_max": "all_reduce, max, of random values",
+    "random_sum": "all_reduce, sum, of random values",
+    "random_broadcast": "broadcast of random values from rank 0",
+}
+ALL_CHECKS = {**CHECKS, **RANDOM_CHECKS}
 
 
 class Check(msgspec.Struct, OfBackend, frozen=True):
-    """One check of one backend. ``name``: a key of CHECKS."""
+    """One check of one backend. ``name``: a key of ALL_CHECKS."""
 
     name: str
     backend: str
@@ -103,9 +111,9 @@ class Check(msgspec.Struct, OfBackend, frozen=True):
 
 def checks_called(text: str) -> list[str]:
     """The checks that names, or parts of them, select. Raises UsageError."""
-    return names_selected(text, CHECKS, "check")
+    return names_selected(text, ALL_CHECKS, "check")
 
 
-def chosen_checks(only: Sequence[str], backend: str) -> list[Check]:
-    """These checks of a backend, all without names."""
-    return [Check(name, backend) for name in only or CHECKS]
+def chosen_checks(only: Sequence[str], backend: str, *, random: bool = False) -> list[Check]:
+    """These checks of a backend, all without names: those of random values if ``random``."""
+    return [Check(name, backend) for name in only or (ALL_CHECKS if random else CHECKS)]

@@ -8,7 +8,7 @@ from cclmark.base.errors import UsageError
 from cclmark.journal.schema import settings_without_sweep
 from cclmark.kinds.check.command import TorchFlags
 from cclmark.kinds.check.kind import KIND
-from cclmark.kinds.check.plan import chosen_checks
+from cclmark.kinds.check.plan import RANDOM_CHECKS, chosen_checks
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
@@ -18,12 +18,12 @@ from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import record
 from cclmark.work.binding import Binding
 from cclmark.work.inject import Injection
-from cclmark.work.libraries import require_torch_devices, usual_runtime
 from cclmark.work.runtimes import NamedDevices, parse_devices
+from cclmark.work.torch_devices import require_support, torch_runtimes, usual_backend
 
 _USUAL_RANKS = 4
-_USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
 _MOST_RANKS_WITH_VALUES = 256
+_USUAL_SEED = 1
 
 
 def check_torch(flags: TorchFlags) -> int:
@@ -46,6 +46,8 @@ def _check(flags: TorchFlags, coordinator: Coordinator) -> int:
             f"--values supports at most {_MOST_RANKS_WITH_VALUES} ranks, but there are {ranks}: "
             "select fewer with --devices or -g"
         )
+    checks = chosen_checks(flags.only, backend, random=flags.seed is not None)
+    is_random = any(check.name in RANDOM_CHECKS for check in checks)
     for text in flags.inject:
         if Injection.parse(text, ranks).kind == "hang":
             raise UsageError(f"{text!r}: checks support only the faults corrupt and delay")
@@ -57,13 +59,14 @@ def _check(flags: TorchFlags, coordinator: Coordinator) -> int:
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),
         values=flags.values,
+        seed=(flags.seed or _USUAL_SEED) if is_random else 0,
     )
     request = Request(
         devices=devices,
         settings=settings,
         ccl_wheels={},
         kind=KIND,
-        planned=chosen_checks(flags.only, backend),
+        planned=checks,
         modules=flags.modules,
         coordinator=coordinator,
     )
@@ -76,7 +79,7 @@ def _check(flags: TorchFlags, coordinator: Coordinator) -> int:
 
 def devices_of_backend(flags: DeviceOptions, backend: str, usual_ranks: int) -> NamedDevices:
     """Returns ``--devices``; without it, a backend for hosts has ``usual_ranks`` host ranks."""
-    if flags.devices or usual_runtime(backend) != "host":
+    if flags.devices or torch_runtimes(backend) != ["host"]:
         return flags.devices
     is_alone = find_placement(os.environ) is None
     return parse_devices(f"host:{flags.count or usual_ranks}" if is_alone else "host")
@@ -90,13 +93,11 @@ def checked_backend(backend: str, coordinator: Coordinator, purpose: str) -> str
     """
     devices = coordinator.devices
     locate.require_torch()
-    require_torch_devices(devices.runtime)
     ranks = len(devices.indices)
     if ranks < 2:
         raise UsageError(
             f"{purpose} require two ranks, but there is only {ranks}: see --devices and -g"
         )
-    chosen = backend or _USUAL_BACKEND[devices.runtime]
-    if chosen == "nccl" and devices.runtime != "cuda":
-        raise UsageError("nccl supports cuda devices, not the host: see --devices")
+    chosen = backend or usual_backend(devices.runtime, "--backend")
+    require_support(chosen, chosen, devices.runtime)
     return chosen

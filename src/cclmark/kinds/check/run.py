@@ -59,6 +59,7 @@ class TorchChecker(TorchLoop):
             device,
             self._faults.corrupt,
             self._recorder,
+            job.settings.seed,
         )
 
     def finish(self) -> None:

@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cclmark.kinds.check.plan import CHECKS
+from cclmark.kinds.check.plan import ALL_CHECKS
 from cclmark.kinds.check.result import CheckedValue
+from cclmark.rank.torch_backend import synchronize
+from cclmark.work.torch_devices import TORCH_DEVICES
 
 _SHOWN_WHOLE = 8  # a longer tensor is shown by its ends
 _END = 3
@@ -150,12 +152,14 @@ _COUNT = 1000
 _SPREAD, _APART, _STIR, _WORD = 0x9E3779B1, 0x85EBCA6B, 0x2C1B3C6D, 0xFFFFFFFF
 _AVERAGED = 1024  # averages are compared with a resolution of 1/1024
 _MOST_VALUE = 13  # integers up to 16 are exact in 8-bit floats
+_RANDOM = 1 << 12
+_RANDOM_COUNT = 4
 _LARGE = 16 << 20  # elements of 4 bytes
 _PIECE = 1 << 15  # elements that are generated at once
 _FACTOR = 3.0
 _LATE_S = 0.2
 # Backends that match messages by order only: they support neither tags nor unknown senders.
-_IN_ORDER = ("nccl", "flagcx", "ccl")
+_IN_ORDER = {"flagcx", "ccl", *(one.backend for one in TORCH_DEVICES.values())} - {"gloo"}
 
 
 class NotThereError(Exception):
@@ -163,8 +167,9 @@ class NotThereError(Exception):
 
 
 class World:
-    """The context of a check. ``corrupt``: the element to falsify in every output, or None.
+    """The context of a check.
 
+    ``corrupt``: the element to falsify in every output, or None. ``seed``: of random values.
     ``recorder``: keeps the tensors before and after the operations, or None. ``mismatch``: the
     first output that differs from the expected one, as text. A rank with a wrong output continues
     with the check, because the others would wait in vain for its next operation.
@@ -179,8 +184,10 @@ class World:
         device: Any,
         corrupt: int | None = None,
         recorder: ValueRecorder | None = None,
+        seed: int = 0,
     ) -> None:
         self.torch = torch
+        self.seed = seed
         self.backend = backend
         self._recorder = recorder
         self.dist = torch.distributed
@@ -214,6 +221,16 @@ class World:
         """A tensor for an output, filled with a value that no output contains."""
         return self.torch.full((count,), 77, dtype=dtype or self.torch.float32, device=self.device)
 
+    def random_values(self) -> Any:
+        """Random values from 0 to 1 for every rank, as rows, which depend on the seed.
+
+        They are multiples of 2^-12, so that the sum over 4096 ranks is exact in every order.
+        """
+        torch = self.torch
+        generator = torch.Generator().manual_seed(self.seed)
+        whole = torch.randint(0, _RANDOM, (self.size, _RANDOM_COUNT), generator=generator)
+        return (whole.to(torch.float32) / _RANDOM).to(self.device)
+
     def all_values(self, count: int = _COUNT, dtype: Any = None) -> list[Any]:
         """The ``values`` of every rank."""
         return [self.values(rank, count, dtype) for rank in range(self.size)]
@@ -229,8 +246,7 @@ class World:
     def expect(self, got: Any, wanted: Any, what: str = "output") -> None:
         """Keeps a mismatch with the first wrong index if a tensor differs from ``wanted``."""
         torch = self.torch
-        if self.device.type != "cpu":
-            torch.cuda.synchronize(self.device)
+        synchronize(torch, self.device)
         if self._corrupt is not None and got.numel() > self._corrupt:
             self.falsified = True
             got = got.clone()
@@ -663,14 +679,12 @@ def _recv_any_source(w: World) -> None:
 
 def _barrier(w: World) -> None:
     w.dist.all_reduce(w.values(w.rank))  # so that all ranks start at about the same time
-    if w.device.type != "cpu":
-        w.torch.cuda.synchronize(w.device)
+    synchronize(w.torch, w.device)
     begin_s = time.monotonic()
     if w.rank == w.size - 1:
         time.sleep(_LATE_S)
     w.dist.barrier()
-    if w.device.type != "cpu":
-        w.torch.cuda.synchronize(w.device)
+    synchronize(w.torch, w.device)
     if w.size > 1 and time.monotonic() - begin_s < _LATE_S / 2:
         w.mismatched("left the barrier before the last rank came")
 
@@ -704,5 +718,27 @@ def _sequence(w: World) -> None:
         w.expect(got_one, wanted, f"output {number}")
 
 
+def _random(operation: str, combine: Callable[[Any], Any]) -> _Check:
+    def check(w: World) -> None:
+        inputs = w.random_values()
+        x = inputs[w.rank].clone()
+        w.dist.all_reduce(x, getattr(w.dist.ReduceOp, operation))
+        w.expect(x, combine(inputs))
+
+    return check
+
+
+_random_min = _random("MIN", lambda stacked: stacked.amin(0))
+_random_max = _random("MAX", lambda stacked: stacked.amax(0))
+_random_sum = _random("SUM", _total)
+
+
+def _random_broadcast(w: World) -> None:
+    inputs = w.random_values()
+    x = inputs[w.rank].clone()
+    w.dist.broadcast(x, 0)
+    w.expect(x, inputs[0])
+
+
 #: The functions above by their names, which are those of the checks.
-FUNCTIONS: dict[str, _Check] = {name: globals()[f"_{name}"] for name in CHECKS}
+FUNCTIONS: dict[str, _Check] = {name: globals()[f"_{name}"] for name in ALL_CHECKS}

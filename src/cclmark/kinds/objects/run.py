@@ -20,7 +20,7 @@ from cclmark.rank.context import RankContext
 from cclmark.rank.measure import hang, least_batch_s, measure_rounds, rounded_s, warm_up
 from cclmark.rank.rank import Rank
 from cclmark.rank.reserved_buffers import free_on_all
-from cclmark.rank.torch_backend import ProcessGroup, cannot, one_line
+from cclmark.rank.torch_backend import ProcessGroup, cannot, one_line, synchronize
 from cclmark.rank.torch_loop import TorchLoop
 from cclmark.work.inject import RankFaults
 from cclmark.work.items import items_of
@@ -336,8 +336,7 @@ class ObjectRunner:
             self._synchronize()
 
     def _synchronize(self) -> None:
-        if self._device.type != "cpu":
-            self._torch.cuda.synchronize(self._device)
+        synchronize(self._torch, self._device)
 
     def _batch(self, run: RunOnce, count: int) -> list[float]:
         """The time of a call in seconds on every rank, from ``count`` calls in a row."""

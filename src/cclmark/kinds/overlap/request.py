@@ -48,6 +48,7 @@ def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordi
         runtime,
         usual_rows=_ROWS.get(runtime, _USUAL_ROWS),
         usual_array_bytes=_ARRAYS.get(runtime, _USUAL_ARRAY_BYTES),
+        by_torch=True,
     )
     varied = flags.vary
     notices = check_settings(varied, ccl, allow_unknown=flags.allow_unknown_settings)

@@ -1,0 +1,68 @@
+"""Torch with the devices of a runtime: builds and plug-ins that are missing or unsuitable."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from cclmark import _engine as engine
+from cclmark.rank.torch_backend import _add_devices, module_of, tensor_device
+
+
+def torch_with(**modules) -> SimpleNamespace:
+    return SimpleNamespace(__version__="2.9.0", **modules)
+
+
+def module(count: int) -> SimpleNamespace:
+    chosen: list[object] = []
+    return SimpleNamespace(
+        is_available=lambda: count > 0,
+        device_count=lambda: count,
+        set_device=chosen.append,
+        chosen=chosen,
+    )
+
+
+@pytest.mark.parametrize(
+    ("runtime", "build"),
+    [("hip", "for ROCm"), ("maca", "of MetaX"), ("cudart", "of the devices' vendor")],
+)
+def test_a_torch_without_the_devices_is_refused(runtime, build):
+    with pytest.raises(engine.MissingError) as caught:
+        _add_devices(torch_with(cuda=module(0)), runtime)
+    message = f"torch 2.9.0 has no cuda devices, as torch calls {runtime} devices: install a torch "
+    assert str(caught.value) == message + build
+    _add_devices(torch_with(cuda=module(1)), runtime)
+
+
+def test_a_module_that_some_devices_require_is_imported_where_it_is(tmp_path, monkeypatch):
+    torch = torch_with(cuda=module(1))
+    _add_devices(torch, "cudart")
+    (tmp_path / "torch_xmlir.py").write_text("raise OSError('libxpurt.so: not found')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(engine.MissingError, match=r"torch_xmlir.*OSError: libxpurt\.so"):
+        _add_devices(torch, "cudart")
+    (tmp_path / "torch_xmlir.py").write_text("")
+    monkeypatch.delitem(sys.modules, "torch_xmlir", raising=False)
+    _add_devices(torch, "cudart")
+    assert "torch_xmlir" in sys.modules
+
+
+def test_a_plug_in_without_its_module_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "torch_mlu.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(engine.MissingError, match=r"2\.9\.0 with torch_mlu has no mlu devices"):
+        _add_devices(torch_with(), "cnrt")
+
+
+def test_the_device_is_made_the_current_one():
+    torch = torch_with(device=lambda kind, index: SimpleNamespace(type=kind, index=index))
+    torch.cuda = module(2)
+    device = tensor_device(torch, "hip", 1)
+    assert (device.type, device.index) == ("cuda", 1)
+    assert torch.cuda.chosen == [device]
+    assert module_of(torch, device) is torch.cuda
+    with pytest.raises(engine.MissingError, match="torch has 2 cuda devices, but hip:2"):
+        tensor_device(torch, "hip", 2)
