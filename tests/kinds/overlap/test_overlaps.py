@@ -17,6 +17,7 @@ from cclmark.kinds.overlap.document import (
     alone_text,
     cells_of,
     remarks_of,
+    sentences_of,
     share_text,
     slow_down_text,
     wrong_lines,
@@ -66,6 +67,15 @@ def result(index, number, variant=DEFAULT, case=LARGE, **figures):
         figures=OverlapFigures(**values),
         verification=Verification(0),
     )
+
+
+def test_rounds_that_differ_too_much_say_nothing():
+    def sentence(*beside_s: float) -> str:
+        rounds = [result(n, n, communication_s=time_s) for n, time_s in enumerate(beside_s)]
+        return " ".join(sentences_of(summaries_of(rounds)))
+
+    assert "takes 1.252 (" in sentence(5e-3, 5.01e-3, 5.02e-3)
+    assert "the slow-down cannot be said, the rounds differ too much" in sentence(5e-3, 0.5)
 
 
 def test_rounds_without_figures_are_counted_and_the_row_is_not_called_skipped():

@@ -383,6 +383,7 @@ def test_impossible_times_of_other_kernels_are_refused(beside_s):
     ("changes", "says"),
     [
         ({"size_bytes": 1028}, "256 elements do not have 1028 bytes"),
+        ({"size_bytes": 2048}, "256 elements do not have 2048 bytes"),  # as of an all_gather
         ({"count": 1 << 40}, "do not have 1024 bytes"),
         ({"group_ranks": 1 << 20}, "its group has 2 ranks, not 1048576"),
     ],

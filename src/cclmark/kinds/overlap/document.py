@@ -47,6 +47,7 @@ _PRECISE = 100.0  # smaller rates are printed with three digits
 _IN_TURNS = 1.05  # a smaller sum of the remaining rates is no gain over executing in turns
 _FEW = 0.5  # a smaller share of the operations that count is reported
 _MOST_WRONG = 8
+_UNKNOWN = 4.0  # a wider interval of a slow-down, upper end over lower end, says nothing
 
 
 def _figure(of: Callable[[OverlapFigures], float]) -> Callable[[OverlapResult], float | None]:
@@ -163,7 +164,7 @@ def document_of_overlaps(run: RunContent) -> Document:
         [
             *(Finding("wrong-data", "bad", line) for line in wrong[:_MOST_WRONG]),
             *(Finding("limited-figures", "look", line) for line in remarks_of(summaries)),
-            *(Finding("overlap-of-largest", "note", line) for line in _of_largest(summaries)),
+            *(Finding("overlap-of-largest", "note", line) for line in sentences_of(summaries)),
         ],
         _outcome(results),
         is_wrong=bool(wrong) or any(one.status == "wrong" for one in results),
@@ -199,7 +200,7 @@ def _blocks(summaries: Sequence[OverlapSummary]) -> Iterator[Block]:
         yield from _charts(group, keys)
 
 
-def _of_largest(summaries: Sequence[OverlapSummary]) -> Iterator[str]:
+def sentences_of(summaries: Sequence[OverlapSummary]) -> Iterator[str]:
     """The slow-downs of the largest messages."""
     for group in grouped(summaries):
         largest = max(one.case.size_bytes for one in group)
@@ -368,7 +369,20 @@ def wrong_lines(results: Iterable[OverlapResult]) -> list[str]:
     return [plain(line) for line in lines]
 
 
+def _is_unknown(slow_down: SlowDown | None) -> bool:
+    """Whether the rounds differ so much that a slow-down says nothing."""
+    estimate = None if slow_down is None else slow_down.estimate
+    return estimate is not None and estimate.high > _UNKNOWN * estimate.low
+
+
 def _sentence(one: OverlapSummary) -> str:
+    if _is_unknown(one.communication) or _is_unknown(one.compute):
+        return (
+            f"{one.case.operation} of {one.case.size_words()} with {one.variant.describe()} beside "
+            f"{one.work.describe()}: the slow-down cannot be said, the rounds differ too much "
+            f"({slow_down_text(one.communication)}, of the compute {slow_down_text(one.compute)}); "
+            "--rounds measures more"
+        )
     return (
         f"{one.case.operation} of {one.case.size_words()} with {one.variant.describe()} takes "
         f"{slow_down_text(one.communication)} times as long beside {one.work.describe()}, which "

@@ -371,12 +371,12 @@ def _check_operation(one: ProfiledOperation, peer: int, group_size: int, name: s
         raise UsageError(f"{what}: the profile does not contain the sizes of its parts")
     if one.dtype not in DTYPE_BYTES:
         raise UsageError(f"{what}: its type is unknown; record the trace with shapes")
-    # The size is that of a rank's elements, or of all ranks' parts.
-    parts = max(1, one.group_ranks)
+    # The size is that of a rank's elements; of operations that span ranks, that of all parts.
+    spans = one.operation not in OPERATIONS or OPERATIONS[one.operation].spans_ranks
     width_bytes = DTYPE_BYTES[one.dtype]
     if not any(
         one.count * width_bytes * number <= one.size_bytes < (one.count + 1) * width_bytes * number
-        for number in (1, parts)
+        for number in {1, max(1, one.group_ranks) if spans else 1}
     ):
         raise UsageError(
             f"{what}: the profile is damaged: {one.count} elements do not have {one.size_bytes} "
