@@ -233,14 +233,18 @@ def test_another_profiler_is_called_too(cclmark, job, fake_cuda, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "version", "problem"),
+    ("options", "version", "steps", "problem"),
     [
-        (["--only-communicator"], 22809, "the program called no operation on more than one rank"),
-        ([], 22100, "NCCL did not load the plug-in"),
+        (
+            *(["--only-communicator"], 22809, 400),
+            "the program called no operation on more than one rank",
+        ),
+        # Long enough for looks at the processes of the program, which are 0.25 s apart.
+        ([], 22100, 4000, "NCCL did not load the plug-in"),
     ],
 )
-def test_nccl_without_operations(profiled, options, version, problem):
-    run = profiled(*options, CCLMARK_FAKE_NCCL_VERSION=str(version), steps=400, code=3)
+def test_nccl_without_operations(profiled, options, version, steps, problem):
+    run = profiled(*options, CCLMARK_FAKE_NCCL_VERSION=str(version), steps=steps, code=3)
     assert problem in run.message
     assert run.journal.results == []
     assert run.journal.kind == "profile"
