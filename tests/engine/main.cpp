@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -5,6 +6,8 @@
 
 #include <cstdlib>
 #include <string_view>
+
+#include "sanitizers.hpp"
 
 namespace {
 
@@ -31,9 +34,16 @@ void shrink_cache() {
 
 // AddressSanitizer of GCC 12 takes a block of thread-local storage at offset 16 of a page for one
 // of an old glibc, with its bounds in front of it. A block from its own allocator has other numbers
-// there, and the search for leaks at the end then crashes, once in some twenty runs.
-extern "C" const char* __asan_default_options() {
+// there, and the search for leaks at the end then crashes, once in some twenty runs. The
+// sanitizer's library finds this function only if the program exports it.
+extern "C" [[gnu::visibility("default")]] const char* __asan_default_options() {
   return "intercept_tls_get_addr=0";
+}
+
+TEST_CASE("AddressSanitizer finds its options") {
+  if (&__asan_init == nullptr) return;
+  CHECK(dlsym(RTLD_DEFAULT, "__asan_default_options") ==
+        reinterpret_cast<void*>(&__asan_default_options));
 }
 
 int main(int count, char** arguments) {
