@@ -1,4 +1,4 @@
-"""Real MPIs, which ``make`` installs in directories of their own: tests of one that is not there
+"""Real MPIs, which ``make`` installs in separate directories: tests of one that is not there
 are left out.
 """
 

@@ -156,7 +156,7 @@ class Device {
   /// Calls `function` on a thread of the host once all earlier work is complete; later work of the
   /// stream waits until it returns. It must not call the runtime.
   virtual void call_host(void (*)(void*), void*, void*) {
-    throw UnsupportedError("this runtime's streams cannot call functions of the host");
+    throw UnsupportedError("this runtime's streams cannot call host functions");
   }
   /// Sets such a flag once all earlier work is complete and visible to all ranks.
   virtual void write_flag(uint32_t*, uint32_t, void*) {

@@ -66,7 +66,7 @@ Concurrency::Concurrency(Device& device, RankGroup& rank_group, Communicator& co
 void Concurrency::require_events() const {
   if (communicator_.own_stream() != nullptr) {
     throw UnsupportedError(
-        "this library has a stream of its own, whose times beside other work are not measured");
+        "this library works on a separate stream, whose times beside other work are not measured");
   }
   if (device_.synchronous() || !communicator_.blocking()) return;
   throw UnsupportedError(

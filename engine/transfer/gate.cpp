@@ -69,7 +69,7 @@ void Gate::wait(void* waiting) {
   --own.functions;
 }
 
-/// Waits for the functions of the host, which end at once when the gate is open.
+/// Waits for the host functions, which end at once when the gate is open.
 void Gate::drain() noexcept {
   Deadline deadline(kTrialLimitS);
   LongWait wait;
@@ -103,7 +103,7 @@ void Gate::require(GateKind kind, Device& device) {
   timespec a_while{0, kTrialNs};
   nanosleep(&a_while, nullptr);
   const char* what =
-      kind == GateKind::stream_wait ? "a wait for a word of host memory" : "a function of the host";
+      kind == GateKind::stream_wait ? "a wait for a word of host memory" : "a host function";
   bool held = !device.idle(stream->get()) && !gave_up();
   open();
   if (!ends(device, stream->get(), kTrialLimitS)) {

@@ -13,7 +13,7 @@ namespace cclmark {
 enum class GateKind : uint8_t {
   automatic,      ///< the first of the following that works
   stream_wait,    ///< the streams wait for a word of host memory
-  host_function,  ///< a function of the host waits on each stream
+  host_function,  ///< a host function waits on each stream
   events,         ///< not held: copies are between two events, with the launch of the first ones
 };
 
@@ -33,17 +33,17 @@ class Gate {
   void require(GateKind kind, Device& device);
   void use(GateKind kind) { kind_ = kind; }
 
-  /// `limit_s`: how long a function of the host waits, at most 15 s.
+  /// `limit_s`: how long a host function waits, at most 15 s.
   void close(double limit_s);
   void open();
   /// What is enqueued on the stream afterwards begins when the gate is open.
   void hold(Device& device, void* stream) { hold(kind_, device, stream); }
-  /// Whether a function of the host ended before the gate was opened: some call did not return
+  /// Whether a host function ended before the gate was opened: some call did not return
   /// while the stream was held.
   bool gave_up() const { return waiting_->gave_up; }
 
  private:
-  /// The state of the functions of the host. They may end after this object.
+  /// The state of the host functions. They may end after this object.
   struct Waiting {
     std::atomic<bool> is_open = true;
     std::atomic<bool> gave_up = false;

@@ -487,7 +487,7 @@ FlowTimes Transfers::run(size_t iterations, double limit_s) {
   if (may_give_up && any(gate_.gave_up())) {
     gate_.use(GateKind::events);
     gate_reason_ = "a copy of " + stations_[0]->device.info().runtime +
-                   " is not enqueued while a function of the host holds its stream";
+                   " is not enqueued while a host function holds its stream";
     return this->run(iterations, limit_s);
   }
   FlowTimes times;

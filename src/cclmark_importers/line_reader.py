@@ -30,9 +30,9 @@ class RunMarks:
     ``begins``: lines above the results that a run prints, by default those that identify the
     format. After a result they begin the next run. ``results``: lines that are results. ``ends``:
     the last lines of a run. ``goes_on``: whether a line of cclmark says that the same run goes on,
-    None for other lines. ``sizes``: the sizes of a line of results, which grow within a run. Where
-    a run prints nothing of its own above its results, ``by_results``: a result begins the next run
-    after the end of one, after a command, and where sizes do not grow.
+    None for other lines. ``sizes``: the sizes of a line of results, which grow within a run.
+    ``by_results``: for tools that print no such line above the results of a run: a result begins
+    the next run after the end of another, after a command, and where sizes do not grow.
     """
 
     begins: Sequence[LineTest] = ()

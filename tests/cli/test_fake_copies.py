@@ -30,8 +30,8 @@ def test_functions_of_the_host_hold_streams(cclmark, vendor) -> None:
         ("ok", "host-function", vendor is MUSA)
     }
     assert all(one.summary.launch_s == 0 and one.verification.wrong == 0 for one in found)
-    assert "functions of the host held the streams" in run.out
-    assert "functions of the host hold the streams of copies: " in said(run)
+    assert "host functions held the streams" in run.out
+    assert "host functions hold the streams of copies: " in said(run)
     assert ("times by the host's clock instead" in run.out) == (vendor is MUSA)
 
 
@@ -40,8 +40,8 @@ def test_functions_of_the_host_hold_streams(cclmark, vendor) -> None:
     [
         (SHIM, "none", "cudaLaunchHostFunc failed"),
         (HCCL, "none", "aclrtLaunchHostFunc failed"),
-        (MACA, "inline", "a function of the host does not hold streams of maca"),
-        (ECCL, "beside", "a function of the host does not hold streams of tops"),
+        (MACA, "inline", "a host function does not hold streams of maca"),
+        (ECCL, "beside", "a host function does not hold streams of tops"),
     ],
 )
 def test_copies_between_events_where_no_stream_can_be_held(cclmark, vendor, how, reason) -> None:
@@ -54,7 +54,7 @@ def test_copies_between_events_where_no_stream_can_be_held(cclmark, vendor, how,
 
 
 def test_a_copy_that_waits_in_its_call_for_a_held_stream_is_not_held(cclmark) -> None:
-    """The function of the host gives up, and the copies are measured again without it."""
+    """The host function gives up, and the copies are measured again without it."""
     only = ("-p", "uniBw", "-j", "1", "--timeout", "2")
     [found] = copies(cclmark, SHIM, *only, HOST_FUNCTIONS="blocking").journal.transfers
     assert (found.status, found.gate) == ("ok", "events")

@@ -152,7 +152,7 @@ class Unheld : public LazyDevice {
 
 }  // namespace
 
-TEST_CASE("streams that cannot wait for memory are held by functions of the host, or not at all") {
+TEST_CASE("streams that cannot wait for memory are held by host functions, or not at all") {
   for (bool in_call : {false, true}) {
     run_ranks(1, [in_call](RankGroup& rank_group) {
       Unheld first(0, false), second(1, in_call);

@@ -109,7 +109,7 @@ def test_gdb_without_a_terminal(cclmark):
 
 
 class Terminal:
-    """The program in a session with a terminal of its own."""
+    """The program in a new session with a new terminal."""
 
     def __init__(self, tag: str, directory: Path, *arguments: str) -> None:
         self.text = ""

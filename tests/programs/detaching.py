@@ -1,6 +1,6 @@
 """Starts a command in a process that leaves this one, and ends: ``detaching.py SECONDS COMMAND``.
 
-The process begins after some seconds, in a session of its own, as launchers of jobs start them.
+The process begins after some seconds, in a new session, as launchers of jobs start them.
 """
 
 import os

@@ -211,7 +211,9 @@ def start_ranks(
     """Starts the ranks, each by the process to which it belongs."""
     debugged().require(len(request.processes))
     if debugged().ranks and request.mpirun:
-        raise UsageError("--debug-rank: an mpirun starts these ranks: use an option of its own")
+        raise UsageError(
+            "--debug-rank does not apply: mpirun starts these ranks. Use its option for debuggers"
+        )
     jobs = _jobs(request, coordinator, layout, processors)
     coordinator.own.start_by(request.mpirun)
     of_member = by_key((process, job) for job, process in zip(jobs, layout.process_of, strict=True))

@@ -21,7 +21,7 @@ class TorchDevice:
     unknown. ``plug_in``: the module that adds them to torch, empty if a build of torch has them:
     ``build`` describes it. ``may_have``: a module that adds some of them to such a build.
     ``shares_memory``: whether torch works on the engine's buffers and streams; else the engine
-    works on buffers of torch, and torch on a stream of its own.
+    works on buffers of torch, and torch on a separate stream.
     """
 
     type: str

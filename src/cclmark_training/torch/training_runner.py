@@ -238,7 +238,7 @@ def _sequence(seed: int, batch: int, number: int, vocabulary: int, length: int) 
 
 
 _PROFILED_S = 0.3
-_PROFILED = ("cpu", "cuda")  # vendors' plug-ins have profilers of their own
+_PROFILED = ("cpu", "cuda")  # vendors' plug-ins bring separate profilers
 
 
 _UNKNOWN = -1.0

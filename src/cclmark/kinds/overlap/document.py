@@ -47,7 +47,7 @@ _PRECISE = 100.0  # smaller rates are printed with three digits
 _IN_TURNS = 1.05  # a smaller sum of the remaining rates is no gain over executing in turns
 _FEW = 0.5  # a smaller share of the operations that count is reported
 _MOST_WRONG = 8
-_UNKNOWN = 4.0  # a wider interval of a slow-down, upper end over lower end, says nothing
+_UNKNOWN = 4.0  # largest upper end over lower end of a slow-down's interval that is reported
 
 
 def _figure(of: Callable[[OverlapFigures], float]) -> Callable[[OverlapResult], float | None]:
@@ -370,7 +370,7 @@ def wrong_lines(results: Iterable[OverlapResult]) -> list[str]:
 
 
 def _is_unknown(slow_down: SlowDown | None) -> bool:
-    """Whether the rounds differ so much that a slow-down says nothing."""
+    """Whether the rounds differ too much to determine a slow-down."""
     estimate = None if slow_down is None else slow_down.estimate
     return estimate is not None and estimate.high > _UNKNOWN * estimate.low
 

@@ -298,9 +298,9 @@ class CopyOptions(
         title=METHOD,
         default="auto",
         type=click.Choice(["auto", *GATES]),
-        help="How streams are held until all copies are enqueued: they wait for memory of the "
-        "host, or for a function of the host; or not: between events, with launches in the times "
-        "[the first that works].",
+        help="How streams are held until all copies are enqueued: by a wait on host memory, by a "
+        "host function, or not at all: then copies are timed by events and their times contain "
+        "launches [the first that works].",
     )
     timeout_s: float = changed(
         groups.TimeoutOptions,

@@ -93,7 +93,7 @@ _BOUNDS = {"latency": "≤", "bandwidth": "≥", "utilisation": "≥"}
 _GATE_WORDS = {
     "": "behind a gate, where streams can be held",
     STREAM_WAIT: "behind a gate",
-    HOST_FUNCTION: "behind functions of the host",
+    HOST_FUNCTION: "behind host functions",
     EVENTS: "around copies that are not held",
 }
 
@@ -436,7 +436,7 @@ def _gate_notes(matrix: Matrix) -> Iterator[str]:
     results = [cell.result for cell in matrix.cells.values() if cell.result.summary is not None]
     shares = [*map(_launch_share, results)]
     if any(one.gate == HOST_FUNCTION for one in results):
-        yield "functions of the host held the streams"
+        yield "host functions held the streams"
     if any(one.gate == EVENTS for one in results):
         sign = _BOUNDS[matrix.figure]
         bound = f" ({sign}: a bound)" if max(shares) > _LAUNCH_COUNTS else ""

@@ -46,7 +46,7 @@ _GATE_WORDS = {
     engine.GateKind.events: EVENTS,
 }
 _GATE_NOTICES = {
-    engine.GateKind.host_function: "functions of the host hold the streams of copies",
+    engine.GateKind.host_function: "host functions hold the streams of copies",
     engine.GateKind.events: "streams are not held, so launches are a part of the times of copies, "
     "which tables state",
 }
