@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 from cclmark.journal.schema import DeviceDescription, Link, Relation
@@ -118,35 +117,38 @@ def _from_tool(
     runtime = devices[0].runtime
     if any(device.runtime != runtime for device in devices):
         return None
+    numbers = _numbers_of(devices, ACCELERATOR_RUNTIMES[runtime].visible_variables)
+    pairs = list(permutations(numbers, 2))
     for tool in TOOLS.get(runtime, ()):
-        program = _found(tool)
-        if not program:
+        places = os.pathsep.join([os.environ.get("PATH", os.defpath), *tool.directories])
+        program = shutil.which(tool.program, path=places)
+        if program is None:
             continue
         signs = parse_matrix(_output(program, tool.matrix), tool.device)
-        rates = [float(text) for text in _RATE.findall(_output(program, tool.rates))]
-        numbers = _numbers_of(devices, ACCELERATOR_RUNTIMES[runtime].visible_variables)
-        pairs = list(permutations(devices, 2))
         by_pair = {
-            (one.rank, other.rank): signs.get((numbers[one.rank], numbers[other.rank]))
-            for one, other in pairs
+            (rank, other): signs.get((numbers[rank], numbers[other])) for rank, other in pairs
         }
-        if any(sign is None for sign in by_pair.values()):
-            continue
-        relations, linked = [], set()
-        for pair, sign in by_pair.items():
-            own = re.fullmatch(rf"{tool.link}(\d*)", sign or "")
-            limit = int(own[1] or 0) * min(rates, default=0.0) * 1e9 if own else 0.0
-            relations.append(Relation(*pair, sign or UNKNOWN_LINK, None, limit))
-            if own:
-                linked.add(pair)
-        return relations, linked
+        if None not in by_pair.values():
+            rates = [float(text) for text in _RATE.findall(_output(program, tool.rates))]
+            return _relations(by_pair, tool.link, min(rates, default=0.0) * 1e9)
     return None
 
 
-def _found(tool: TopologyTool) -> str:
-    places = [shutil.which(tool.program) or ""]
-    places += [str(Path(directory) / tool.program) for directory in tool.directories]
-    return next((one for one in places if one and os.access(one, os.X_OK)), "")
+def _relations(
+    by_pair: Mapping[tuple[int, int], str | None], link: str, rate: float
+) -> tuple[list[Relation], set[tuple[int, int]]]:
+    """The relations of pairs with these signs, and the pairs with the vendor's own links.
+
+    ``link``: the sign of such links. ``rate``: of one of them in B/s, 0 if it is unknown.
+    """
+    relations, linked = [], set()
+    for pair, sign in by_pair.items():
+        links = re.fullmatch(rf"{link}(\d*)", sign or "")
+        limit = int(links[1] or 0) * rate if links else 0.0
+        relations.append(Relation(*pair, sign or UNKNOWN_LINK, None, limit))
+        if links:
+            linked.add(pair)
+    return relations, linked
 
 
 def _output(program: str, arguments: Sequence[str]) -> str:

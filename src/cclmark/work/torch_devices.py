@@ -1,8 +1,7 @@
 """How torch uses the devices of each runtime, as one table.
 
 ``torch.TYPE`` (``torch.cuda``, ``torch.npu``, …) is the module of the devices. Vendors either build
-torch so that it uses their devices under the name ``cuda``, or ship a plug-in with a type of its
-own.
+torch so that it uses their devices under the name ``cuda``, or ship a plug-in that adds a type.
 """
 
 from __future__ import annotations
