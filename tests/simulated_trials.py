@@ -3,10 +3,32 @@
 import random
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
+from cclmark.document.blocks import Document
+from cclmark.document.document_text import TextLines
+from cclmark.document.report_kind import View
+from cclmark.journal.schema import Footer
 from cclmark.kinds.experiment.measured_trials import TrialTimes
 from cclmark.kinds.experiment.plan import Trial
+from cclmark.kinds.experiment.result import as_found
+from cclmark.kinds.tune.document import document_of_result
+from cclmark.kinds.tune.result import TuneResult, result_of
 
 NOISE = 0.003
+
+
+def stored_document(result: TuneResult) -> Document:
+    """The document of a result that was written to a journal and read again."""
+    line = msgspec.json.encode(Footer("", 0, 1.0, found=as_found(result)))
+    again = result_of(msgspec.json.decode(line, type=Footer))
+    assert again is not None
+    return document_of_result(again)
+
+
+def text_of(result: TuneResult) -> str:
+    """What a terminal shows of a result."""
+    return TextLines(View()).whole(stored_document(result))
 
 
 class SimulatedTrials:

@@ -663,8 +663,9 @@ class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
     """The last line of a journal, present if the run ended by itself.
 
     ``message``: why it ended early. ``problems``: what was observed incompletely after the
-    measurement, by a trace or by explanations. ``conclusion``: the result of an adaptive run, of
-    tune or of a bisection, in the lines that the command printed.
+    measurement, by a trace or by explanations. ``found``: the result of an adaptive run, of tune or
+    of a bisection, as data whose type the room of the kind defines; ``conclusion``: the same as
+    lines, in journals of older versions.
     """
 
     ended_at: str
@@ -674,3 +675,4 @@ class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
     phases_s: dict[str, float] = {}
     problems: list[str] = []
     conclusion: list[str] = []
+    found: dict[str, Any] = {}

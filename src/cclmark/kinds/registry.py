@@ -21,6 +21,7 @@ from cclmark.kinds.pairs import kind as pairs
 from cclmark.kinds.pieces import kind as pieces
 from cclmark.kinds.profile import kind as profile
 from cclmark.kinds.replay import kind as replay
+from cclmark.kinds.tune import kind as tune
 from cclmark_training import kind as train
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _KINDS = (
     check.KIND,
     memory.KIND,
     experiment.KIND,
+    tune.KIND,
     overlap.KIND,
     train.KIND,
     replay.KIND,

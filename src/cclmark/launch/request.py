@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from cclmark.journal.item_results import Result
 from cclmark.journal.kind import Kind
@@ -178,7 +179,7 @@ class Outcome:
 
     ``phases_s``: the times of rank 0 by phase. ``failure``: the failure of the culprit, None if it
     died or was stopped. ``case_index``: the item that the culprit was working on, -1 if unknown.
-    ``problems``: what a trace lacks. ``conclusion``: see schema.Footer.
+    ``problems``: what a trace lacks. ``found``: see schema.Footer.
     """
 
     exit_code: int
@@ -187,7 +188,7 @@ class Outcome:
     failure: Failed | None = None
     case_index: int = -1
     problems: Sequence[str] = ()
-    conclusion: Sequence[str] = ()
+    found: Mapping[str, Any] = field(default_factory=dict)
 
 
 class ResultDelivery:

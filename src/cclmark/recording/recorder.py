@@ -371,7 +371,7 @@ class Recorder(Listener):
             message=outcome.message,
             phases_s=outcome.phases_s,
             problems=problems,
-            conclusion=[*outcome.conclusion],
+            found=dict(outcome.found),
         )
         self._progress.clear()
         if self._introduced:

@@ -4,25 +4,31 @@ import math
 import random
 import re
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
-from cclmark.journal.schema import Explanation
+from cclmark.document.blocks import RunContent
+from cclmark.document.document_text import TextLines
+from cclmark.document.report_kind import View
+from cclmark.journal.schema import Explanation, Footer
 from cclmark.kinds.experiment.bisection import (
     LEAST_ROUNDS_TO_DECIDE,
     NEIGHBOURS,
     bisect,
-    bisection_lines,
     round_spread,
 )
+from cclmark.kinds.experiment.document import document_of_experiment
 from cclmark.kinds.experiment.measured_trials import EndedError
 from cclmark.kinds.experiment.plan import parse_bisect
 from cclmark.kinds.experiment.request import run_bisection
+from cclmark.kinds.experiment.result import as_found
 from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 from cclmark.work.variants import PROCESS
 from examples import examples, exhaustive
+from experiments import HEADER
 
 MIB = 1 << 20
 CASES = [
@@ -80,8 +86,10 @@ def bisected(simulated, values, keep, say=print):
     result, outcome = run_bisection(simulated, CASES, name, PROCESS, values, keep, say)
     if result.found is None:
         return result, outcome, ""
-    lines = bisection_lines(result.found, name, CASES, keep, result.without_effect)
-    return result, outcome, "\n".join(lines)
+    line = msgspec.json.encode(Footer("", 0, 1.0, found=as_found(result)))
+    footer = msgspec.json.decode(line, type=Footer)
+    document = document_of_experiment(RunContent(HEADER, [], footer), with_trials=False)
+    return result, outcome, TextLines(View(columns=400)).whole(document)
 
 
 def test_the_smallest_value_that_keeps_the_share():
@@ -176,14 +184,14 @@ def test_an_interrupted_bisection_has_the_result_of_its_complete_rounds():
     assert outcome.exit_code == 130
     assert not result.found.complete
     assert "the run ended before the result was certain" in text
-    assert "    certainly below 99 % at a size: 1, 2, 3, 4, 6, 8, 11, 16, 23\n" in text
-    assert "    certainly 99 % or more at every size: 32, 45, 48\n" in text
+    assert " are certainly below 99 % at a size: 1, 2, 3, 4, 6, 8, 11, 16, 23; " in text
+    assert "; certainly 99 % or more at every size: 32, 45, 48\n" in text
     assert "  so far, NCCL_MAX_CTAS=32 is the smallest value that keeps 99 %" in text
 
 
 def test_an_early_end_lists_values_that_are_not_decided():
     result, _, text = bisected(Simulated(rounds=3, noise=0.01), [1, 8, 23, 24], 0.96)
-    assert "    not decided: " in text
+    assert "; not decided: " in text
     assert {*result.found.below, *result.found.above} < {1, 8, 23, 24}
 
 

@@ -12,14 +12,13 @@ from cclmark.kinds.experiment.measured_trials import EndedError, TrialCosts, Tri
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.tune.environment_search import EnvironmentTarget, candidates_of
-from cclmark.kinds.tune.tune_lines import tune_lines
 from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, EnvironmentTuning, TuneRequest
 from cclmark.launch.launching import Starts, starts_of
 from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 from cclmark.work.variants import COMMUNICATOR, DEFAULT, PROCESS
 from commands import completed
-from simulated_trials import SimulatedTrials
+from simulated_trials import SimulatedTrials, text_of
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [KIB << (2 * step) for step in range(10)]  # 1 KiB to 256 MiB
@@ -98,7 +97,7 @@ def test_a_gain_is_deployed_in_fresh_processes(tmp_path):
     assert set(result.variables) == {"CCLMARK_SHM_INLINE_BYTES"}
     assert 4096 <= int(result.variables["CCLMARK_SHM_INLINE_BYTES"]) <= 16384
     file = tmp_path / "t" / ENVIRONMENT_FILE
-    assert result.files == [file]
+    assert result.files == [str(file)]
     done = completed(["sh", "-c", f'. "{file}"; echo $CCLMARK_SHM_INLINE_BYTES'], check=True)
     assert done.stdout.strip() == result.variables["CCLMARK_SHM_INLINE_BYTES"]
     scopes = {
@@ -111,8 +110,8 @@ def test_a_gain_is_deployed_in_fresh_processes(tmp_path):
         for stage in ("search", "proof")
     }
     assert scopes == {"search": {COMMUNICATOR}, "proof": {PROCESS}}
-    text = "\n".join(tune_lines(result))
-    assert "(default 2048; costs host memory)" in text
+    text = text_of(result)
+    assert "  default 2048; costs host memory" in text
     assert f"use: . {file}" in text
     assert text.count("copies") == 2 * len(SIZES)
 
@@ -123,10 +122,10 @@ def test_nothing_beats_the_default(tmp_path):
     assert result.variables == {}
     assert result.files == []
     assert not (tmp_path / "t").exists()  # so that the command can be repeated
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "nothing beats the default" in text
     assert "12 combinations of CCLMARK_SHM_INLINE_BYTES, CCLMARK_SHM_STREAM_BYTES" in text
-    assert "s, no proof; " in text
+    assert "s, no proof\n" in text
 
 
 def test_what_replaces_a_variable_of_the_environment_is_compared_with_it(tmp_path):
@@ -136,8 +135,8 @@ def test_what_replaces_a_variable_of_the_environment_is_compared_with_it(tmp_pat
         return 1e-6 * (4 if int(variables.get(name, 65536)) > 16384 else 1) + size / 1e10
 
     result = tuned(tmp_path / "t", Simulated(slow), environment={name: "65536"}, only=[name])
-    text = "\n".join(tune_lines(result))
-    assert "(compared with 65536; default 2048; " in text
+    text = text_of(result)
+    assert "  compared with 65536; default 2048; " in text
     assert f"compared with {name}=65536 of the environment, not with the default" in text
     assert f"unset {name} and repeat the command" in text
     comments = (tmp_path / "t" / ENVIRONMENT_FILE).read_text()
@@ -155,7 +154,7 @@ def test_a_size_that_loses_in_the_proof_withholds_the_file(tmp_path):
     assert set(result.proof.harmed) == {("all_reduce", MIB)}
     assert result.files == []
     assert not (tmp_path / "t" / ENVIRONMENT_FILE).exists()
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "slower at 1 MiB" in text
     assert "no file is written: an environment applies to all sizes" in text
 
@@ -192,7 +191,7 @@ def test_an_environment_whose_calls_cost_more_is_not_deployed(tmp_path):
     assert "because launches determine its time" in result.proof.objection
     assert result.files == []
     assert not (tmp_path / "t" / ENVIRONMENT_FILE).exists()
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "not proven: the device needs " in text
     assert "but a call costs" in text
 
@@ -212,7 +211,7 @@ def test_calls_that_may_cost_more_by_chance_are_reported(tmp_path):
     assert result.proof.call.low < 1
     assert result.proof.call.ratio > 1.02
     assert result.files
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert re.search(r"determine its time, a call costs [0-9.]+% more time than the default", text)
     assert "which may be noise" in text
 
@@ -220,9 +219,9 @@ def test_calls_that_may_cost_more_by_chance_are_reported(tmp_path):
 def test_a_size_whose_calls_cost_more_withholds_the_file(tmp_path):
     result = tuned(tmp_path / "t", LaunchBound(at_one_size=1.05))
     assert not result.proof.objection
-    assert set(result.proof.costly) == {("all_reduce", 16 * KIB)}
+    assert set(dict(result.proof.costly)) == {("all_reduce", 16 * KIB)}
     assert result.files == []
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "a call costs more at 16 KiB, because launches determine its time" in text
     assert "no file is written: an environment applies to all sizes" in text
 
@@ -235,7 +234,7 @@ def test_what_fails_in_the_proof_is_not_deployed(tmp_path):
     result = tuned(tmp_path / "t", simulated)
     assert result.proof.failed == [("all_reduce", MIB)]
     assert result.files == []
-    assert "failed at 1 MiB" in "\n".join(tune_lines(result))
+    assert "failed at 1 MiB" in text_of(result)
     # It does not help to repeat that.
     assert {trial.round for trial in simulated.seen if trial.stage == "proof"} == {0}
 
@@ -246,7 +245,7 @@ def test_what_fails_in_the_search_is_reported(tmp_path):
 
     result = tuned(tmp_path / "t", Simulated(flat, fails=fails))
     assert result.files
-    assert "failed: CCLMARK_SHM_STREAM_BYTES=131072" in "\n".join(tune_lines(result))
+    assert "failed     CCLMARK_SHM_STREAM_BYTES=131072" in text_of(result)
 
 
 def test_all_operations_count(tmp_path):
@@ -271,8 +270,8 @@ def test_variables_of_the_user_are_named_in_the_file(tmp_path):
 
 def test_a_deadline_ends_the_search(tmp_path):
     result = tuned(tmp_path / "t", Simulated(lambda *_: 1e-5), budget_s=0.0)
-    assert not result.found.complete
-    text = "\n".join(tune_lines(result))
+    assert not result.is_search_complete
+    text = text_of(result)
     assert (
         "  no gain was proven within the budget\n  the search ended after 0.0 s, because " in text
     )
@@ -284,7 +283,7 @@ def test_a_gain_after_one_round_is_proven(tmp_path):
         return 1e-5 * (0.5 if "CCLMARK_SHM_INLINE_BYTES" in variables else 1.0)
 
     result = tuned(tmp_path / "t", Simulated(responds), budget_s=0.0)
-    assert not result.found.complete
+    assert not result.is_search_complete
     assert result.proof.is_proven
     assert result.files
 
@@ -331,7 +330,7 @@ def test_search_and_proof_fit_into_the_budget(tmp_path, monkeypatch, budget_s, t
     assert result.proof_s == pytest.approx(7 * round_s)
     assert result.search_s + result.proof_s <= budget_s
     # What is left is less than a round of the search, and the observations.
-    if not result.found.complete:
+    if not result.is_search_complete:
         most_s = process_s + 14 * communicator_s + 28
         assert result.search_s > budget_s - 8 * round_s - most_s
 
@@ -341,7 +340,7 @@ def test_a_proof_longer_than_the_budget_leaves_time_for_a_search(tmp_path, monke
     result = tuned(tmp_path / "t", simulated, budget_s=130)
     # The first round: 30 % have no room for another one.
     assert result.search_s == pytest.approx(44.0)
-    assert not result.found.complete
+    assert not result.is_search_complete
 
 
 def test_without_known_times_the_search_has_a_share_of_the_budget(tmp_path, monkeypatch):

@@ -1,17 +1,20 @@
 """What is measured for the cost of tuned settings beside a matrix product."""
 
+import msgspec
+
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.kinds.overlap.plan import overlaps_of_pairs
 from cclmark.kinds.tune.prove import Proof, Proven
+from cclmark.kinds.tune.result import OperationResult, RulesResult
 from cclmark.kinds.tune.search import Rule
-from cclmark.kinds.tune.sm_cost import measure_sm_cost, sm_cost_lines
+from cclmark.kinds.tune.sm_cost import measure_sm_cost
 from cclmark.kinds.tune.target import Choice
-from cclmark.kinds.tune.tune_result import OperationResult, RulesResult
 from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 from cclmark.work.computations import Compute
 from cclmark.work.variants import DEFAULT
 from cclmark.work.work_beside import MATMUL
+from simulated_trials import stored_document
 
 SIZE = 1 << 20
 
@@ -62,8 +65,10 @@ def test_without_a_product_the_reason_is_reported(tmp_path, monkeypatch):
     one = tuned("all_reduce", Choice("ring", "simple", 2))
     result = RulesResult(7, operations=[one])
     cost = measure_sm_cost(None, {"all_reduce": [one.case]}, result, tmp_path, 64)
-    assert sm_cost_lines(cost) == [
-        "",
-        "  SM cost: not measured: rank 0 (cuda:0) failed: cuBLASLt, which multiplies matrices on "
-        "CUDA devices (pip install nvidia-cublas\\x1b), cannot be loaded",
-    ]
+    result = msgspec.structs.replace(result, is_complete=True, sm_cost=cost)
+    (finding,) = [one for one in stored_document(result).findings if one.id == "sm-cost"]
+    assert finding.severity == "unknown"
+    assert finding.sentence == (
+        "SM cost: not measured: rank 0 (cuda:0) failed: cuBLASLt, which multiplies matrices on "
+        "CUDA devices (pip install nvidia-cublas\\x1b), cannot be loaded"
+    )

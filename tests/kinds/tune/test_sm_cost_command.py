@@ -1,6 +1,7 @@
 """What tuned settings cost a matrix product, on fakes: measured as part of another run."""
 
 import os
+import re
 import sys
 
 from cclmark.kinds.overlap.result import OverlapResult
@@ -20,12 +21,14 @@ from cclmark.work.items import items_of
 from cclmark.work.runtimes import parse_devices
 from cclmark.recording.joining import WantedDevices, joined
 from cclmark.kinds.tune.sm_cost import measure_sm_cost
-from cclmark.kinds.tune.sm_cost import sm_cost_lines
+from cclmark.document.document_text import TextLines
+from cclmark.document.report_kind import View
+from cclmark.kinds.tune.document import document_of_result
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.tune.target import Choice
 from cclmark.kinds.tune.prove import Proof, Proven
 from cclmark.kinds.tune.search import Rule
-from cclmark.kinds.tune.tune_result import OperationResult, RulesResult
+from cclmark.kinds.tune.result import OperationResult, RulesResult
 
 flags = TuneFlags(operations=["all_reduce"], begin=16 << 10, end=64 << 10, factor=2.0)
 with joined(WantedDevices(lambda: parse_devices("cuda:0"), None, 60.0)) as coordinator:
@@ -36,9 +39,10 @@ with joined(WantedDevices(lambda: parse_devices("cuda:0"), None, 60.0)) as coord
     one.proof = Proof([Proven(Rule(0, 32768, 1), gain, 0.001, {32768: gain})], [])
     one.usual = {32768: Explanation(0, channels=2)}
     one.tuned = {32768: Explanation(0, channels=4)}
-    result = RulesResult(7, operations=[one], files=[Path("x")], variables={"NCCL_PROTO": "Simple"})
+    result = RulesResult(7, operations=[one], files=["x"], variables={"NCCL_PROTO": "Simple"})
     cost = measure_sm_cost(request, {"all_reduce": cases}, result, Path("."), 62)
-    print("\\n".join(sm_cost_lines(cost)))
+    result.is_complete, result.sm_cost = True, cost
+    print(TextLines(View()).whole(document_of_result(result)))
     coordinator.exit_code = 0
 """
 
@@ -62,7 +66,7 @@ def test_the_largest_tuned_case_is_measured_by_default_and_as_deployed(fake_cuda
     assert len(deployed) == 4
     assert {one.variables("process")["NCCL_PROTO"] for one in deployed} == {"Simple"}
     assert "SM cost: the slow-down of a matrix product beside the collective" in done.stdout
-    assert "before 2 channels, " in done.stdout
-    assert "after 4 channels, " in done.stdout
+    assert re.search(r" before +2  [0-9.]+ \(", done.stdout)
+    assert re.search(r" after +4  [0-9.]+ \(", done.stdout)
     assert "journal sm-cost.jsonl" in done.stdout
     assert "cclmark: journal" not in done.stderr  # it is a part of another run

@@ -1,6 +1,7 @@
 """``cclmark tune`` on fakes; tests/kinds/tune/test_tuning.py has simulated devices with gains."""
 
 import fcntl
+import json
 import os
 import signal
 
@@ -9,6 +10,7 @@ import pytest
 from cclmark.kinds.experiment.plan import SEARCH
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
+from cclmark.kinds.tune.result import result_of
 from examples import exhaustive
 from mpis import mpi_environment
 
@@ -42,9 +44,16 @@ def test_a_run_ends_with_a_result(cclmark, fakes):
         "  no artifact is written: see above\n",
     )
     assert kept != any(text in run.out for text in ends)
-    footer = journal.footer
-    assert footer is not None
-    assert "\n".join(footer.conclusion) in run.out
+    assert result_of(journal.footer).is_complete
+    table, markdown, json_text = (
+        cclmark("export", run.journal_path, "--format", format).out
+        for format in ("table", "markdown", "json")
+    )
+    assert {*run.out.splitlines()} <= {*table.splitlines()}
+    (outcome,) = [line for line in run.out.splitlines() if line.startswith("  search ")]
+    assert f"- {outcome.strip()}\n" in markdown
+    ids = {one["id"] for one in json.loads(json_text)["findings"]}
+    assert ids & {"proven-gain", "no-gain", "artifact-withheld"}
     # The plug-in of the ranks leaves no log where nothing is recorded.
     assert list(run.directory.glob("*.cclmlog")) == []
     assert cclmark("export", run.journal_path, "--format", "csv").out.count("\n") == 1 + len(

@@ -81,7 +81,7 @@ def test_a_variable_that_is_faster_is_found_proven_and_deployed(
         timeout_s=200,
     )
     file = run.directory / "t" / "environment.sh"
-    assert f"{name}={value} (default {default}" in run.out
+    assert f"{name}={value}  default {default}" in run.out
     assert f"use: . {file.relative_to(run.directory)}    which sets {name}={value}" in run.out
     done = completed(["sh", "-c", f'. "{file}"; printf "%s" "${name}"'], check=True)
     assert done.stdout == value
@@ -111,7 +111,7 @@ def test_shm_ends_with_a_result(cclmark, env):
     names = {one.name for trial in trials for one in trial.trial.variant.assignments}
     assert names == {"CCLMARK_SHM_INLINE_BYTES", "CCLMARK_SHM_STREAM_BYTES"}
     assert "all_gather float32 out-of-place · shm, 2 ranks" in run.out
-    assert "tried: 12 combinations of" in run.out
+    assert "tried      12 combinations of" in run.out
     ends = ("nothing beats the default", "no gain was proven", "no file is written")
     no_gain = any(text in run.out for text in ends)
     assert (run.directory / "t" / "environment.sh").exists() != no_gain

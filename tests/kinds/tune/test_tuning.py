@@ -17,7 +17,6 @@ from cclmark.kinds.tune.mpi_target import RULES_FILE, OpenMpiTarget
 from cclmark.kinds.tune.nccl_target import TABLE_FILE, NcclTarget, wide_options
 from cclmark.kinds.tune.request import check_directory
 from cclmark.kinds.tune.target import Choice
-from cclmark.kinds.tune.tune_lines import tune_lines
 from cclmark.kinds.tune.tuning import (
     ENVIRONMENT_FILE,
     Budget,
@@ -28,7 +27,7 @@ from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 from cclmark.work.variants import REGISTRATION, Assignment
 from commands import completed
-from simulated_trials import SimulatedTrials
+from simulated_trials import SimulatedTrials, text_of
 
 _read_table = cache(table_file.read)  # most trials have the same one
 
@@ -183,7 +182,7 @@ def test_a_gain_is_deployed_and_other_sizes_keep_what_ran(tmp_path):
     written_files = {one.name for one in directory.iterdir() if one.is_file()}
     assert written_files == {TABLE_FILE, ENVIRONMENT_FILE}
     assert (directory / "candidates").is_dir()  # which explain the result
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "geometric mean of the speed-ups" in text
     assert f". {directory / ENVIRONMENT_FILE}" in text
     script = f'. "{directory / ENVIRONMENT_FILE}"; echo "$CCLMARK_TUNER_TABLE"'
@@ -196,14 +195,14 @@ def test_nothing_beats_the_default(tmp_path):
     assert result.files == []
     assert not (tmp_path / "tuned" / TABLE_FILE).exists()
     assert not (tmp_path / "tuned" / ENVIRONMENT_FILE).exists()
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert text.count("nothing") == 1
     assert "  nothing beats the default\n" in text
-    ended = [replace(one, found=replace(one.found, complete=False)) for one in result.operations]
-    text_of_ended = "\n".join(tune_lines(replace(result, operations=ended)))
+    ended = [msgspec.structs.replace(one, is_search_complete=False) for one in result.operations]
+    text_of_ended = text_of(msgspec.structs.replace(result, operations=ended))
     assert "  no gain was proven within the budget\n" in text_of_ended
     assert "nothing beats" not in text_of_ended
-    assert ("no proof;" in text) == (result.operations[0].proof is None)
+    assert ("no proof\n" in text) == (result.operations[0].proof is None)
     check_directory(tmp_path / "tuned", resumes=False)  # the command can be repeated
 
 
@@ -227,7 +226,7 @@ def test_an_artifact_that_harms_another_size_is_withdrawn(tmp_path, harm, says):
     assert (one.failed, set(one.harmed)) == (([], {KIB}) if harm else ([KIB], set()))
     assert result.files == []
     assert not (tmp_path / "tuned" / TABLE_FILE).exists()
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert says in text
     assert "no artifact is written" in text
     assert "nothing beats the default" not in text
@@ -254,7 +253,7 @@ def test_rules_whose_variable_harms_another_size_are_dropped_and_the_others_depl
     lost = [each for each in one.proof.dropped if "NCCL_MIN_CTAS=64" in each.reason]
     assert max(each.rule.high_bytes for each in lost) == max(SIZES)
     assert {one.choices[each.rule.variant].channels for each in lost}.isdisjoint(range(1, 25))
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "requires NCCL_MIN_CTAS=64, with which all_reduce of 1 KiB, without a rule" in text
     assert "no artifact is written" not in text
 
@@ -277,7 +276,7 @@ def test_the_best_rules_without_the_harmful_variable_are_proven_instead(tmp_path
     assert all(0 < one.choices[rule.variant].channels <= 24 for rule in instead)
     table = table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), TABLE_FILE)
     assert all(rule.channels <= 24 for rule in table.rules)
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert " is not used at 1 MiB: requires NCCL_MIN_CTAS=64" in text
     assert "the default stays from 8 MiB to " in text  # nothing narrow is faster there
 
@@ -383,7 +382,7 @@ def test_a_rule_whose_calls_cost_more_is_dropped_where_launches_determine_them(t
         simulated = LaunchBound(per_channel_s=per_channel_s)
         result, one = tuned(tmp_path / f"{per_channel_s}", simulated)
         sizes = {size for size in SIZES for each in one.proof.proven if each.rule.covers(size)}
-        return sizes, [each.reason for each in one.proof.dropped], "\n".join(tune_lines(result))
+        return sizes, [each.reason for each in one.proof.dropped], text_of(result)
 
     cheap, _, text = covered(0.0)
     assert 4 * MIB in cheap
@@ -426,7 +425,7 @@ def test_calls_that_cost_more_at_sizes_without_a_rule_are_reported(tmp_path):
     size, ratio = one.calls_outside
     assert size < 16 * MIB
     assert ratio.ratio == pytest.approx(1.2 ** (4 / 5), rel=0.05)  # four of five sizes
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "whose time launches determine: a call costs +" in text
     assert result.files
 
@@ -440,7 +439,7 @@ def test_the_rules_that_are_left_after_the_last_proof_are_deployed(tmp_path, mon
     applies = [rule for rule in rules if rule.smallest_bytes <= 256 * MIB <= rule.largest_bytes]
     assert [(each.protocol, each.channels) for each in applies] == [("simple", 24)]
     assert one.unmeasured == [256 * MIB]
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "the default stays, but was not measured with these files, at 256 MiB" in text
 
 
@@ -486,9 +485,9 @@ def test_registered_buffers_are_proven_where_the_program_may_change(tmp_path):
     }
     assert choices[16 * KIB].registration == "symmetric"
     assert choices[max(SIZES)].registration == ""
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "program change: input and output have to be in symmetric windows" in text
-    assert "      backend.register_mem_pool(pool, symm=True)  # after the allocation\n" in text
+    assert "  backend.register_mem_pool(pool, symm=True)  # after the allocation\n" in text
 
 
 def test_channels_are_an_option_of_the_communicator_where_the_program_may_change(tmp_path):
@@ -501,10 +500,10 @@ def test_channels_are_an_option_of_the_communicator_where_the_program_may_change
     wide = [one for one in proofs if one.value_of("CCLMARK_TUNER_TABLE")]
     assert wide
     assert all(one.options == result.options for one in wide)
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "create the communicator with minCTAs=64 maxCTAs=64 in ncclConfig_t" in text
-    assert "      options = torch.distributed.ProcessGroupNCCL.Options()\n" in text
-    assert "      options.config.min_ctas = 64\n      options.config.max_ctas = 64\n" in text
+    assert "  options = torch.distributed.ProcessGroupNCCL.Options()\n" in text
+    assert "  options.config.min_ctas = 64\n  options.config.max_ctas = 64\n" in text
     assert "NCCL_MIN_CTAS" not in text
     assert "NCCL_MIN_CTAS" not in (tmp_path / "tuned" / "environment.sh").read_text()
     assert "requires the option minCTAs=64 of the communicator" in (
@@ -537,7 +536,7 @@ def test_a_library_without_the_options_is_tuned_by_the_variable(
 
 def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):
     result, _ = tuned(tmp_path / "tuned", Simulated(), ("all_reduce", "alltoall"))
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "nothing can be selected for this operation by size" in text
     table = table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), TABLE_FILE)
     assert {rule.operation for rule in table.rules} == {"all_reduce"}
@@ -545,10 +544,10 @@ def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):
 
 def test_a_deadline_ends_the_search(tmp_path):
     result, _ = tuned(tmp_path / "tuned", Simulated(), budget_s=0.0)
-    assert not result.operations[0].found.complete
-    text = "\n".join(tune_lines(result))
+    assert not result.operations[0].is_search_complete
+    text = text_of(result)
     assert re.search(
-        r"the search ended after \d+\.\d s, because the rest of the 0 s is for the proof: more "
+        r"the search ended after \d+\.\d s, because the rest of the 0 s is for the proof\n    more "
         r"time may find more \(--budget\)",
         text,
     )
@@ -670,6 +669,6 @@ def test_open_mpi_is_tuned_by_its_rules_file(tmp_path):
     assert algorithms[KIB] == "recursive_doubling"
     assert algorithms[16 * MIB] == "ring"
     assert result.operations[0].mean_gain > 1.3
-    text = "\n".join(tune_lines(result))
+    text = text_of(result)
     assert "recursive_doubling" in text
     assert "NCCL_MIN_CTAS" not in text

@@ -14,7 +14,6 @@ from cclmark.options.command import (
     Action,
     Excludes,
     OptionRules,
-    Requires,
     changed,
     command,
     option,
@@ -71,7 +70,6 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
         Excludes("bisect", "libraries", _ONE_VALUE),
         Excludes("bisect", "one_at_a_time", _ONE_VALUE),
         Excludes("bisect", "output", "use cclmark export for its journal"),
-        Requires("bisect", "format", ("table",), "use cclmark export for its journal"),
     )
 
     operations: list[str] = several_operations()

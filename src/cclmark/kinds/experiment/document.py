@@ -9,24 +9,37 @@ from operator import attrgetter
 from typing import cast
 
 from cclmark.analysis.paired import noise_floor
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Block, Document, Finding, Gain, Listing, RunContent, Table
+from cclmark.document.blocks import (
+    Block,
+    Document,
+    Evidence,
+    Finding,
+    Gain,
+    Listing,
+    RunContent,
+    Table,
+)
 from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fields, summary_fields
 from cclmark.document.chart_model import Heat, key_of
+from cclmark.document.document_text import DocumentText
 from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Field, Fields
-from cclmark.document.head import method_of, opening_lines
+from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, sentence
 from cclmark.document.naming import NamedRun
-from cclmark.document.paint import Paint, unpainted
-from cclmark.document.remarks import conclusion_lines, ending_line
-from cclmark.document.report_kind import ReportKind
+from cclmark.document.remarks import conclusion_lines
+from cclmark.document.report_kind import ReportKind, View
 from cclmark.document.text import counted, format_time_us, us_text
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Footer, Header
+from cclmark.journal.schema import Footer
+from cclmark.kinds.experiment.bisection import Bisected
 from cclmark.kinds.experiment.figures import Experiment, VariantResult, experiment_of
-from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.experiment.result import BisectionResult, TrialResult, found_in
 from cclmark.work.cases import Case
+from cclmark.work.sizes import format_size
 from cclmark.work.variants import Variant
 
 _ON_PAGE = (
@@ -83,28 +96,41 @@ _CONCLUDES = re.compile(
     r"smallest value that keeps|no value keeps"
 )
 _MOST_CONCLUDED = 3
+_LEAST_DOUBT = 0.01  # part of a share by which the end of its interval may miss the request
+_MORE_THAN_ALL = 1.0005
+_EXCEEDS = "shares above 100 % are faster than the best value by no more than noise"
 
 
-def document_of_experiment(run: RunContent) -> Document:
-    """Composes everything that a run says: the comparison, and the result of adaptive runs."""
+def document_of_experiment(run: RunContent, *, with_trials: bool = True) -> Document:
+    """Composes everything that a run says: the comparison, and the result of a bisection.
+
+    Without ``with_trials`` only the result, if there is one.
+    """
     results = cast("Sequence[TrialResult]", run.results)
     experiment = experiment_of(results, run.header.settings.timing)
     wrong = sum(one.status == "wrong" for one in results)
     checked = sum(one.is_checked for one in results)
     measured = sum(one.is_measured for one in results)
-    return Document(
-        "Speed-up over the default",
-        method_of(run.header),
-        [*_blocks(experiment, run.footer)],
-        [
+    bisection = found_in(run.footer, BisectionResult)
+    findings = [] if bisection is None else [*_of_bisection(bisection)]
+    closing = [] if bisection is None else [*_shares(bisection)]
+    is_shown = with_trials or bisection is None
+    if is_shown:
+        findings += [
             *_of_variants(experiment, ("wrong",)),
             *_of_noise(experiment),
             *_of_variants(experiment, ("within noise", "no effect", "failed", "skipped")),
             *_of_fastest(experiment),
-        ],
+        ]
+    return Document(
+        "Speed-up over the default",
+        method_of(run.header),
+        [*_blocks(experiment, run.footer)] if is_shown else [],
+        findings,
         f"{_numbers(experiment)}; {checked} of {measured} trials checked, {wrong} wrong",
         is_wrong=bool(wrong),
-        notes=[*_notes(experiment)],
+        notes=[*_notes(experiment)] if is_shown else [],
+        closing=closing,
     )
 
 
@@ -345,27 +371,127 @@ def _numbers(experiment: Experiment) -> str:
     return ", ".join(counted(number, noun) for noun, number in numbers.items())
 
 
-class SearchTable(Exporter[TrialResult]):
-    """The head of a run that searches, and at its end the lines of ``result``, set before."""
+def _shares(result: BisectionResult) -> Iterator[Heat]:
+    """The share of the best bandwidth of each value in each case."""
+    found = result.found
+    if found is None:
+        return
+    shares = [found.curve[value] for value in sorted(found.curve)]
+    title = f"{result.name}: share of the best bandwidth"
+    exceeds = any(one.ratio > _MORE_THAN_ALL for own in shares for one in own)
+    yield Heat(
+        key=key_of(f"bisection {result.name}", set()),
+        title=title,
+        says=f"{title}, by value and case.",
+        column_title="case",
+        unit="%",
+        rows=[*map(str, sorted(found.curve))],
+        columns=[*map(_case_name, result.cases)],
+        values=[[one.ratio * 100 for one in own] for own in shares],
+        texts=[[f"{one.ratio * 100:.1f} %" for one in own] for own in shares],
+        hover=[[_share_text(one) for one in own] for own in shares],
+        reasons=[_EXCEEDS] if exceeds else [],
+    )
 
-    def __init__(self, *, paint: Paint = unpainted) -> None:
-        self._paint = paint
-        self.result: list[str] = []
 
-    def begin(self, header: Header) -> str:
-        """Returns the devices, their links, the library and the method."""
-        return "\n".join(opening_lines(header, "rank", method_of(header), self._paint)) + "\n"
+def _case_name(case: Case) -> str:
+    return f"{case.operation} {format_size(case.size_bytes)}"
 
-    def add(self, result: TrialResult) -> str:
-        """Returns nothing: the result of the search has all trials."""
-        return ""
 
-    def end(self, footer: Footer | None) -> str:
-        """Returns the result."""
-        lines = [*self.result]
-        if footer is None or footer.message:
-            lines.append(self._paint(f"  ended early: {ending_line(footer)}", "red"))
-        return "\n".join(lines) + "\n"
+def _share_text(one: RatioEstimate) -> str:
+    """A share of the best bandwidth with its interval."""
+    if one.deviation == 0:
+        return f"{one.ratio * 100:.1f} % (shares refer to this value)"
+    return f"{one.ratio * 100:.1f} % ({one.low * 100:.1f} to {one.high * 100:.1f} %)"
+
+
+def _of_bisection(result: BisectionResult) -> Iterator[Finding]:
+    """The smallest value that keeps the share, or why it is not known."""
+    found, name = result.found, result.name
+    if found is None:
+        return
+    percent = f"{result.keep * 100:g} %"
+    so_far = ""
+    if not found.complete:
+        so_far = "so far, "
+        text = "the run ended before the result was certain; of the values measured up to then are"
+        yield Finding("no-proof", "unknown", f"{text} {_decided(found, percent)}")
+    if result.without_effect and set(found.curve) == set(result.without_effect):
+        reason = next(iter(result.without_effect.values()))
+        yield Finding("variant-without-effect", "look", f"{name} has no effect: {reason}")
+        return
+    share = f"{percent} of the best bandwidth at every size"
+    if found.value is None:
+        yield Finding("smallest-value", "note", f"{so_far}no value keeps {share}")
+    else:
+        yield from _of_value(
+            result, found, found.value, f"is the smallest value that keeps {share}"
+        )
+    if found.elsewhere:
+        listed = ", ".join(map(str, found.elsewhere))
+        text = f"smaller values keep it too, although values between do not: {listed}"
+        yield Finding("smallest-value", "note", text)
+    reasons = by_key((reason, value) for value, reason in sorted(result.without_effect.items()))
+    for reason, values in reasons.items():
+        text = f"no effect with {', '.join(map(str, values))}: {reason}"
+        yield Finding("variant-without-effect", "note", text)
+    if found.failed:
+        text = f"failed: {', '.join(map(str, sorted(found.failed)))}"
+        yield Finding("variant-without-effect", "look", text)
+
+
+def _of_value(
+    result: BisectionResult, found: Bisected, value: int, keeps: str
+) -> Iterator[Finding]:
+    """The smallest value with its smallest share, and whether that is certain."""
+    keep, shares = result.keep, found.curve[value]
+    worst = min(range(len(shares)), key=lambda place: shares[place].ratio)
+    one, at = shares[worst], _case_name(result.cases[worst])
+    so_far = "" if found.complete else "so far, "
+    evidence = Evidence("share", 100 * one.ratio, "%", at, ">", 100 * keep)
+    text = f"{so_far}{result.name}={value} {keeps}"
+    yield Finding("smallest-value", "good", text, evidence=(evidence,))
+    text = f"its smallest share: {_share_text(one)} at {at}"
+    yield Finding("smallest-value", "note", text)
+    if_another = min(_shares_if_another_is_best(found, value), default=1.0)
+    least = keep - max(_LEAST_DOUBT, (1 - keep) / 2)
+    if min(one.low, if_another) < least:
+        cause = "that share may be smaller than requested"
+        if one.low >= least:
+            cause = f"another value may be the best one, of whose bandwidth {value} has "
+            cause += f"{if_another * 100:.1f} %"
+        yield Finding(
+            "uncertain-value",
+            "unknown",
+            f"not certain, because {cause}",
+            advice="repeat the search on an idle machine, or measure longer (--max-time)",
+        )
+
+
+def _shares_if_another_is_best(found: Bisected, value: int) -> list[float]:
+    """The smallest share of the value at each size where shares refer to it.
+
+    Another value, which may be faster, is then the best one.
+    """
+    best = []
+    for size, own in enumerate(found.curve[value]):
+        if own.deviation == 0:
+            others = [one[size].high for at, one in found.curve.items() if at not in found.below]
+            best.append(1 / max(others, default=1.0))
+    return best
+
+
+def _decided(found: Bisected, percent: str) -> str:
+    """Which of the measured values certainly keep the share, and which certainly do not."""
+    undecided = sorted(set(found.curve) - {*found.below, *found.above})
+    groups = (
+        (f"certainly below {percent} at a size", found.below),
+        (f"certainly {percent} or more at every size", found.above),
+        ("not decided", undecided),
+    )
+    return "; ".join(
+        f"{words}: {', '.join(map(str, values))}" for words, values in groups if values
+    )
 
 
 def _titled(runs: Sequence[NamedRun]) -> str:
@@ -383,6 +509,8 @@ def _titled(runs: Sequence[NamedRun]) -> str:
 
 def _headline(run: NamedRun) -> str:
     """The conclusion of an adaptive run, else the largest speed-up that counts."""
+    if bisection := found_in(run.journal.footer, BisectionResult):
+        return sentence(next(iter(_of_bisection(bisection))).sentence)
     if conclusion := conclusion_lines(run.journal.footer):
         found = [line.strip() for line in conclusion if _CONCLUDES.search(line)]
         return sentence("; ".join(found[:_MOST_CONCLUDED]) or "the result is below")
@@ -407,6 +535,15 @@ def _counted(journal: Journal) -> str:
     return f"{amount(len(journal.results), 'trial')} of {amount(len(variants), 'variant')}"
 
 
+def _text(view: View) -> Exporter[TrialResult]:
+    """During the run, a bisection has only its result: trials are many."""
+
+    def compose(run: RunContent) -> Document:
+        return document_of_experiment(run, with_trials=view.journal is not None)
+
+    return DocumentText(compose, view)
+
+
 REPORT = ReportKind(
     noun="trials",
     title="experiments",
@@ -422,4 +559,5 @@ REPORT = ReportKind(
     method=method_of,
     page_columns=FIELDS.page_columns(),
     page_cells=FIELDS.page_cells,
+    formats={"table": _text},
 )

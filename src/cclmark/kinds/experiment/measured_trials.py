@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from cclmark.analysis.paired import Batch, Times
 from cclmark.analysis.statistics import median
 from cclmark.base.errors import EXIT_OK, MissingError, UsageError
-from cclmark.document.paint import Paint, ansi, unpainted
+from cclmark.document.exporters import exporter_of
 from cclmark.document.text import counted
 from cclmark.journal.item_results import Result
 from cclmark.journal.resume import MEASURED, differing_settings
 from cclmark.journal.schema import Explanation, Header, LibraryDescription, Paths, Predecessor
-from cclmark.kinds.experiment.document import SearchTable
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
@@ -384,30 +384,26 @@ def _is_measured(result: TrialResult) -> bool:
     return result.status in MEASURED and not result.reason.startswith(FAILED_BEFORE)
 
 
-#: The lines of a result, for a terminal of so many columns if it is one.
-ResultLines = Callable[[Paint, int | None], list[str]]
-
-
 def record_search(
     request: Request,
     earlier: EarlierTrials | None,
     journal: Path,
     began_s: float,
-    search: Callable[[Measuring, Recorder], tuple[ResultLines, Outcome]],
+    search: Callable[[Measuring, Recorder], tuple[Mapping[str, Any], Outcome]],
+    format: str = "table",
 ) -> int:
     """Runs a search and records its trials and its result in the new file ``journal``.
 
-    ``earlier``: the trials of the run that this one resumes. Returns the exit code. Raises
-    UsageError if the journal cannot be created, and the errors of ``search``.
+    ``earlier``: the trials of the run that this one resumes. ``search`` returns what the footer
+    contains as ``found``. Returns the exit code. Raises UsageError if the journal cannot be
+    created, and the errors of ``search``.
     """
     with contextlib.closing(Output(None)) as printed:
-        paint = ansi if printed.takes_colours else unpainted
-        table = SearchTable(paint=paint)
+        view = replace(printed.view, columns=printed.terminal_columns)
+        exporter_for = partial(exporter_of, request.kind, format, view)
         with recording(
-            journal, printed, lambda: table, request, began_s, earlier=earlier
+            journal, printed, exporter_for, request, began_s, earlier=earlier
         ) as recorder:
             known = () if earlier is None else earlier.results
-            lines, outcome = search(Measuring(request, recorder, known), recorder)
-            table.result = lines(paint, printed.terminal_columns)
-            outcome = replace(outcome, conclusion=lines(unpainted, None))
-            return recorder.finish(outcome, can_resume=True)
+            found, outcome = search(Measuring(request, recorder, known), recorder)
+            return recorder.finish(replace(outcome, found=found), can_resume=True)

@@ -15,6 +15,7 @@ from cclmark.work.sizes import parse_size
 from cclmark.work.variants import Assignment, Variant
 
 EXPERIMENT = "experiment"
+TUNE = "tune"
 
 SEARCH, PROOF = "search", "proof"
 
@@ -37,7 +38,7 @@ class Trial(msgspec.Struct, OfCase, frozen=True, omit_defaults=True):
     @property
     def kind(self) -> str:
         """The kind of work, see work.items."""
-        return EXPERIMENT
+        return TUNE if self.stage else EXPERIMENT
 
     def describe(self) -> str:
         """The trial in words, for messages."""

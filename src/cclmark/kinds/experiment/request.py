@@ -9,9 +9,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -20,7 +21,6 @@ from cclmark.kinds.experiment.bisection import (
     LEAST_ROUNDS_TO_DECIDE,
     Bisected,
     bisect,
-    bisection_lines,
 )
 from cclmark.kinds.experiment.command import ExperimentFlags
 from cclmark.kinds.experiment.figures import without_effect
@@ -29,11 +29,11 @@ from cclmark.kinds.experiment.measured_trials import (
     EarlierTrials,
     EndedError,
     Measuring,
-    ResultLines,
     ended,
     record_search,
 )
 from cclmark.kinds.experiment.plan import Trial, trials_of
+from cclmark.kinds.experiment.result import BisectionResult, as_found
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.launching import worst_of
 from cclmark.launch.request import Outcome, Request
@@ -107,18 +107,6 @@ def _version_of(ccl: str, flags: CaseOptions) -> str:
     return version if isinstance(version, str) else ""
 
 
-@dataclass(frozen=True)
-class BisectionResult:
-    """A bisection with what ran. ``found``: None without enough rounds.
-
-    ``without_effect``: for each value with which the setting did not take effect at any size, the
-    reason.
-    """
-
-    found: Bisected | None
-    without_effect: Mapping[int, str]
-
-
 def run_bisection(
     measuring: Measuring,
     cases: Sequence[Case],
@@ -135,6 +123,7 @@ def run_bisection(
     Afterwards the libraries are observed with every measured value. ``notice`` receives what the
     user should know meanwhile.
     """
+    result = partial(BisectionResult, name, [*cases], keep)
     process = bisect(values, len(cases), keep)
     batch = next(process)
     measured: dict[int, list[Trial]] = {}
@@ -161,18 +150,18 @@ def run_bisection(
             batch = process.send({cell: times.get(trial) for cell, trial in trials.items()})
         except EndedError as error:
             found = ended(process)
-            return BisectionResult(found if found.curve else None, {}), error.outcome
+            return result(found if found.curve else None), error.outcome
         except StopIteration as end:
             found, outcome = end.value, _judged(end.value, measuring)
             break
     if outcome.exit_code != EXIT_OK:
-        return BisectionResult(found, {}), outcome
+        return result(found), outcome
     kept = {value: measured[value] for value in found.curve}
     try:
-        return BisectionResult(found, _without_effect(measuring, cases, kept)), outcome
+        return result(found, _without_effect(measuring, cases, kept)), outcome
     except EndedError as error:
         message = f"what ran was not observed: {error.outcome.message}"
-        return BisectionResult(found, {}), replace(error.outcome, message=message)
+        return result(found), replace(error.outcome, message=message)
 
 
 def _duration_text(values: int, round_s: float) -> str:
@@ -295,17 +284,12 @@ def _bisect(
         earlier = EarlierTrials.read(flags.resume, request, command, fits, repeats_failures=True)
     journal = flags.journal or new_journal(f"experiment-bisect-{ccl}")
 
-    def search(measuring: Measuring, recorder: Recorder) -> tuple[ResultLines, Outcome]:
+    def search(measuring: Measuring, recorder: Recorder) -> tuple[Mapping[str, Any], Outcome]:
         notice = recorder.notice
         result, outcome = run_bisection(measuring, cases, name, scope, values, keep, notice)
-        if result.found is None:
-            return lambda paint, columns: [], outcome
-        return (
-            partial(bisection_lines, result.found, name, cases, keep, result.without_effect),
-            outcome,
-        )
+        return {} if result.found is None else as_found(result), outcome
 
-    return record_search(request, earlier, journal, began_s, search)
+    return record_search(request, earlier, journal, began_s, search, flags.format)
 
 
 def _is_of(name: str, values: Collection[str], trial: Trial) -> bool:

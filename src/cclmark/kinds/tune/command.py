@@ -51,7 +51,6 @@ class TuneFlags(groups.OneOfEachOptions):
         groups.LikeOptions,
         groups.CheckOptions,
         groups.FaultOptions,
-        groups.FormatOptions,
         groups.ReferenceOptions,
         groups.SoakOptions,
         groups.ExplainOptions,

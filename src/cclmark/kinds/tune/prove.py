@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeVar
 
@@ -256,6 +256,7 @@ def change(ratio: RatioEstimate) -> str:
 
 # A size in bytes, or an operation and a size.
 K = TypeVar("K", int, tuple[str, int])
+PlacedT = TypeVar("PlacedT")
 
 
 def is_failure(trio: Trio | None) -> bool:
@@ -321,6 +322,8 @@ def _logs(rounds: Sequence[Mapping[K, Trio]]) -> dict[K, list[float]]:
 
 # An operation and a size in bytes.
 Place = tuple[str, int]
+# What is known of places, in a form that journals can contain.
+Placed = Sequence[tuple[Place, PlacedT]]
 
 
 @dataclass(frozen=True)
@@ -338,22 +341,22 @@ class EnvironmentProof:
     estimate: RatioEstimate | None = None
     chance: float = 1.0
     objection: str = ""
-    by_place: Mapping[Place, RatioEstimate] = field(default_factory=dict)
+    by_place: Placed[RatioEstimate] = ()
     failed: Sequence[Place] = ()
     call: RatioEstimate | None = None
-    costly: Mapping[Place, RatioEstimate] = field(default_factory=dict)
+    costly: Placed[RatioEstimate] = ()
 
     @property
     def harmed(self) -> dict[Place, RatioEstimate]:
         """Where the loss exceeds LARGEST_LOSS with its whole interval."""
-        return {place: one for place, one in self.by_place.items() if one.low > 1 + LARGEST_LOSS}
+        return {place: one for place, one in self.by_place if one.low > 1 + LARGEST_LOSS}
 
     @property
     def unguarded(self) -> dict[Place, RatioEstimate]:
         """Where a loss of LARGEST_LOSS is not excluded, and not certain either."""
         return {
             place: one
-            for place, one in self.by_place.items()
+            for place, one in self.by_place
             if not one.excludes_slower_by(LARGEST_LOSS) and place not in self.harmed
         }
 
@@ -397,9 +400,9 @@ def prove_environment(
         certain,
         chance_of_gain(certain),
         reason,
-        {place: paired_ratio([logs]) for place, logs in tuned.items()},
+        [(place, paired_ratio([logs])) for place, logs in tuned.items()],
         call=call,
-        costly={
-            place: one for place, one in ratios_of(calls).items() if one.low > 1 + LARGEST_LOSS
-        },
+        costly=[
+            (place, one) for place, one in ratios_of(calls).items() if one.low > 1 + LARGEST_LOSS
+        ],
     )

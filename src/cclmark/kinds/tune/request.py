@@ -7,27 +7,27 @@ import fcntl
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from cclmark.base.errors import MissingError, UsageError
-from cclmark.document.paint import Paint
 from cclmark.explain.plugin_log import plugin_path
-from cclmark.kinds.experiment.kind import KIND
 from cclmark.kinds.experiment.measured_trials import (
     EarlierTrials,
     Measuring,
-    ResultLines,
     record_search,
 )
 from cclmark.kinds.experiment.plan import trials_of
+from cclmark.kinds.experiment.result import as_found
 from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.command import TuneFlags
 from cclmark.kinds.tune.environment_search import EnvironmentTarget, candidates_of
+from cclmark.kinds.tune.kind import KIND
 from cclmark.kinds.tune.mpi_target import MpichTarget, OpenMpiTarget
 from cclmark.kinds.tune.mpich_selection import builtin_trees
 from cclmark.kinds.tune.nccl_target import (
@@ -38,12 +38,11 @@ from cclmark.kinds.tune.nccl_target import (
     TUNED_OPERATIONS,
     NcclTarget,
 )
+from cclmark.kinds.tune.result import EnvironmentResult, RulesResult
 from cclmark.kinds.tune.search import LARGEST_LOSS
-from cclmark.kinds.tune.sm_cost import measure_sm_cost, sm_cost_lines
+from cclmark.kinds.tune.sm_cost import measure_sm_cost
 from cclmark.kinds.tune.table_file import LIBRARIES
 from cclmark.kinds.tune.target import Target
-from cclmark.kinds.tune.tune_lines import tune_lines
-from cclmark.kinds.tune.tune_result import EnvironmentResult, RulesResult
 from cclmark.kinds.tune.tuning import (
     EnvironmentTuning,
     RulesTuning,
@@ -155,7 +154,9 @@ def _tune(tune: TuneRequest, start: Start, began_s: float) -> int:
     check_directory(tune.directory, resumes=earlier is not None)
     journal = tune.journal or new_journal(f"tune-{'-'.join(tune.cases)}")
     with _alone():
-        return record_search(tune.request, earlier, journal, began_s, partial(_search, tune, start))
+        return record_search(
+            tune.request, earlier, journal, began_s, partial(_search, tune, start), tune.format
+        )
 
 
 def check_directory(directory: Path, *, resumes: bool) -> None:
@@ -172,21 +173,16 @@ def check_directory(directory: Path, *, resumes: bool) -> None:
 
 def _search(
     tune: TuneRequest, start: Start, measuring: Measuring, _: Recorder
-) -> tuple[ResultLines, Outcome]:
+) -> tuple[Mapping[str, Any], Outcome]:
     """Searches, proves, and prices the result."""
     result: RulesResult | EnvironmentResult
     result, outcome = start(tune, measuring, _say).run()
-    cost = None
     if tune.matrix_rows and isinstance(result, RulesResult) and result.files:
         _say("measuring the slow-down of a matrix product")
-        cost = measure_sm_cost(
+        result.sm_cost = measure_sm_cost(
             tune.request, tune.proof_cases, result, tune.directory, tune.matrix_rows
         )
-
-    def lines(paint: Paint, _: int | None) -> list[str]:
-        return tune_lines(result, paint) + ([] if cost is None else sm_cost_lines(cost, paint))
-
-    return lines, outcome
+    return as_found(result), outcome
 
 
 def _say(text: str) -> None:
@@ -238,6 +234,7 @@ def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, S
         matrix_rows=flags.sm_cost if request.devices.runtime == "cuda" else 0,
         journal=flags.journal,
         resume=flags.resume,
+        format=flags.format,
     )
     if by_size:
         timing = request.settings.timing

@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cclmark.base.errors import EXIT_OK
-from cclmark.base.printable import plain
-from cclmark.document.paint import Paint, unpainted
-from cclmark.document.text import counted
-from cclmark.journal.schema import Explanation
-from cclmark.kinds.overlap.document import slow_down_text
 from cclmark.kinds.overlap.figures import OverlapSummary, summaries_of
 from cclmark.kinds.overlap.kind import KIND
 from cclmark.kinds.overlap.plan import overlaps_of_pairs
 from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.kinds.tune.result import CaseCost, OperationResult, RulesResult, SmCost
 from cclmark.kinds.tune.target import assigned_options
-from cclmark.kinds.tune.tune_result import OperationResult, RulesResult
 from cclmark.launch.request import Outcome, Request
 from cclmark.recording.recorder import record, unused
 from cclmark.work.cases import Case
 from cclmark.work.computations import Compute
 from cclmark.work.variants import DEFAULT, PROCESS, Assignment, Variant
 from cclmark.work.work_beside import MATMUL
-
-
-@dataclass(frozen=True)
-class CaseCost:
-    """The slow-downs in one case, by default and as deployed; None: not measured."""
-
-    result: OperationResult
-    case: Case
-    before: OverlapSummary | None
-    after: OverlapSummary | None
-
-
-@dataclass(frozen=True)
-class SmCost:
-    """The costs by case. ``reason``: why there are none. ``journal``: of the measurement."""
-
-    cases: Sequence[CaseCost]
-    journal: Path
-    reason: str = ""
 
 
 def largest_tuned(one: OperationResult, cases: Sequence[Case]) -> Case | None:
@@ -123,51 +99,9 @@ def measure_sm_cost(
     )
     found = {(one.case.operation, one.variant): one for one in summaries}
     costs = [
-        CaseCost(one, case, found.get((name, DEFAULT)), found.get((name, deployed[name])))
-        for name, (one, case) in chosen.items()
+        CaseCost(case, found.get((name, DEFAULT)), found.get((name, deployed[name])))
+        for name, (_, case) in chosen.items()
     ]
     lines = [line.strip() for line in outcome.message.splitlines()]
     reason = "" if outcome.exit_code == EXIT_OK else ": ".join(lines[:_LINES_OF_REASON])
-    return SmCost(costs, journal, reason)
-
-
-def sm_cost_lines(cost: SmCost, paint: Paint = unpainted) -> list[str]:
-    """Returns a line for each case, or the reason why nothing was measured."""
-    known = [one for one in cost.cases if one.before is not None and one.after is not None]
-    if not any(_has_figures(one) for one in known):
-        reason = cost.reason or next(
-            (one.reason for case in known for one in (case.before, case.after) if one), "unknown"
-        )
-        return ["", f"  SM cost: not measured: {plain(reason)}"]
-    lines = [
-        "",
-        paint("  SM cost: the slow-down of a matrix product beside the collective", "bold"),
-    ]
-    lines += [f"    {line}" for one in known for line in _lines(one)]
-    return [*lines, f"    measured by cclmark overlap: journal {plain(str(cost.journal))}"]
-
-
-def _lines(one: CaseCost) -> list[str]:
-    assert one.before is not None
-    assert one.after is not None
-    size = one.case.size_bytes
-    before = _part(one.before, one.result.usual.get(size))
-    after = _part(one.after, one.result.tuned.get(size))
-    return [
-        f"{one.case.operation} {one.case.size_words()}, {one.before.work.describe()}: before "
-        f"{before}; after {after}"
-    ]
-
-
-def _part(summary: OverlapSummary, ran: Explanation | None) -> str:
-    channels = f"{counted(ran.channels, 'channel')}, " if ran is not None and ran.channels else ""
-    if summary.compute is None or summary.communication is None:
-        return f"{channels}{summary.status}: {plain(summary.reason)}"
-    return (
-        f"{channels}{slow_down_text(summary.compute)} times as long (the collective "
-        f"{slow_down_text(summary.communication)})"
-    )
-
-
-def _has_figures(one: CaseCost) -> bool:
-    return any(part is not None and part.compute is not None for part in (one.before, one.after))
+    return SmCost(costs, str(journal), reason)

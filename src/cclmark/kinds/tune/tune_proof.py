@@ -23,9 +23,9 @@ from cclmark.kinds.tune.prove import (
     prove,
     ratios_of,
 )
+from cclmark.kinds.tune.result import OperationResult
 from cclmark.kinds.tune.search import Rule, joined_rules
 from cclmark.kinds.tune.target import Choice, OperationPlan, Target
-from cclmark.kinds.tune.tune_result import OperationResult
 from cclmark.recording.output import write_files
 from cclmark.work.cases import Case
 from cclmark.work.sizes import format_size

@@ -21,7 +21,13 @@ from cclmark.kinds.experiment.measured_trials import EndedError, Measuring, ende
 from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
 from cclmark.kinds.tune.environment_search import EnvironmentSearch, EnvironmentTarget, in_words
 from cclmark.kinds.tune.prove import Place, prove_environment
-from cclmark.kinds.tune.search import LARGEST_LOSS, Rule, joined_rules, rules_of, search
+from cclmark.kinds.tune.result import (
+    EnvironmentResult,
+    OperationResult,
+    RulesResult,
+    TuneResult,
+)
+from cclmark.kinds.tune.search import LARGEST_LOSS, Found, Rule, joined_rules, rules_of, search
 from cclmark.kinds.tune.target import Candidates, Choice, OperationPlan, Target
 from cclmark.kinds.tune.tune_proof import (
     Proving,
@@ -31,17 +37,11 @@ from cclmark.kinds.tune.tune_proof import (
     measured_rounds,
     trials_of,
 )
-from cclmark.kinds.tune.tune_result import (
-    EnvironmentResult,
-    OperationResult,
-    RulesResult,
-    TuneResult,
-)
 from cclmark.launch.request import Outcome, Request
 from cclmark.options.environment_file import shell_text
 from cclmark.recording.output import remove_if_empty, write_files
 from cclmark.work.cases import Case
-from cclmark.work.library_settings import find_setting, requires_new_processes
+from cclmark.work.library_settings import LibrarySetting, find_setting, requires_new_processes
 from cclmark.work.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
 
 # Of the budget for the search, as long as nothing is known about the time of a trial.
@@ -126,7 +126,7 @@ class TuneRequest:
     artifacts. ``budget_s``: for search and proof. ``proof_rounds``: at least seven.
     ``largest_loss``: see OperationResult. ``matrix_rows``: of the product that prices the result, 0
     without one. ``journal``: of the run, a new one without it; ``resume``: of the run that it
-    continues.
+    continues. ``format``: of what is printed.
     """
 
     request: Request
@@ -139,6 +139,7 @@ class TuneRequest:
     matrix_rows: int = 0
     journal: Path | None = None
     resume: Path | None = None
+    format: str = "table"
 
 
 class _Tuning(ABC, Generic[TargetT, ResultT]):
@@ -177,7 +178,6 @@ class _Tuning(ABC, Generic[TargetT, ResultT]):
             self._remove_unused()
         except EndedError as ended:
             outcome = ended.outcome
-        result.trials = self._measuring.number
         return result, outcome
 
     @abstractmethod
@@ -265,6 +265,7 @@ class RulesTuning(_Tuning[Target, RulesResult]):
     _target: Target
     _candidates: dict[str, Candidates]
     _variants: dict[Choice, Variant]
+    _found: dict[str, Found]
 
     def _empty_result(self) -> RulesResult:
         tune = self._tune
@@ -281,7 +282,7 @@ class RulesTuning(_Tuning[Target, RulesResult]):
             name = one.operation
             one.usual = {size: ran for (own, size), ran in usual.items() if own == name}
             self._candidates[name] = candidates = target.candidates(name)
-            one.choices = candidates.choices
+            one.choices = dict(candidates.choices)
             if one.choices:
                 sizes = len(self._tune.cases[name])
                 searches[name] = search(candidates.space, candidates.first, sizes)
@@ -291,8 +292,9 @@ class RulesTuning(_Tuning[Target, RulesResult]):
             hopeless = self._is_hopeless(by_name[operation], cell)
             return None if hopeless else self._trial(operation, cell)
 
-        for name, found in self._searched(searches, trial_of).items():
-            by_name[name].found = found
+        self._found = self._searched(searches, trial_of)
+        for name, found in self._found.items():
+            by_name[name].is_search_complete = found.complete
         self._settle_boundaries(self._result.operations)
 
     def _prove(self) -> None:
@@ -343,10 +345,10 @@ class RulesTuning(_Tuning[Target, RulesResult]):
         plans = {
             one.operation: (
                 one,
-                _boundaries(one, tune.cases[one.operation], tune.proof_cases[one.operation]),
+                _boundaries(found, tune.cases[one.operation], tune.proof_cases[one.operation]),
             )
             for one in results
-            if one.found is not None
+            if (found := self._found.get(one.operation)) is not None
         }
         times: dict[Trial, float | None] = {}
         trials_of: dict[tuple[str, int, int], list[Trial]] = {}
@@ -414,15 +416,16 @@ class RulesTuning(_Tuning[Target, RulesResult]):
 
     def _narrow_rules(self, one: OperationResult) -> list[Rule]:
         """The rules of the search without choices that require the target's wide settings."""
-        if one.found is None:
+        found = self._found.get(one.operation)
+        if found is None:
             return []
         wide = {number for number, choice in one.choices.items() if self._target.is_wide(choice)}
         scores = [
             {number: score for number, score in own.items() if number not in wide}
-            for own in one.found.scores
+            for own in found.scores
         ]
         sizes = [case.size_bytes for case in self._tune.cases[one.operation]]
-        return rules_of(replace(one.found, scores=scores), sizes)
+        return rules_of(replace(found, scores=scores), sizes)
 
     def _deploy(self, plans: Sequence[OperationPlan]) -> None:
         """Writes the artifacts of the proven rules. Raises UsageError, OutputError."""
@@ -430,36 +433,35 @@ class RulesTuning(_Tuning[Target, RulesResult]):
         comments = self._comments([self._target.words])
         artifact = self._target.deployment(plans, directory, comments)
         result.variables, result.options = dict(artifact.process), dict(artifact.options)
-        result.files = write_files(directory, artifact.files)
+        result.files = [*map(str, write_files(directory, artifact.files))]
         if result.variables:
             needed = [
                 f"requires the option {name}={value} of the communicator (see cclmark report)"
                 for name, value in result.options.items()
             ]
             text = shell_text(result.variables, comments=[*comments, *needed])
-            result.files[:0] = write_files(directory, {ENVIRONMENT_FILE: text})
+            result.files[:0] = map(str, write_files(directory, {ENVIRONMENT_FILE: text}))
 
 
 def _boundaries(
-    one: OperationResult, cases: Sequence[Case], proof_cases: Sequence[Case]
+    found: Found, cases: Sequence[Case], proof_cases: Sequence[Case]
 ) -> dict[int, tuple[int, int]]:
     """The choices of the nearest measured sizes below and above, by size in bytes.
 
     For a measured size both are its own. Sizes between them are those at which they compete.
     """
-    assert one.found is not None
     sizes = [case.size_bytes for case in cases]
-    rules = rules_of(one.found, sizes)
+    rules = rules_of(found, sizes)
 
     def choice_at(size: int) -> int:
         return next((rule.variant for rule in rules if rule.covers(size)), DEFAULT_NUMBER)
 
-    found: dict[int, tuple[int, int]] = {}
+    around: dict[int, tuple[int, int]] = {}
     for size in (case.size_bytes for case in proof_cases):
         below = max((known for known in sizes if known <= size), default=size)
         above = min((known for known in sizes if known >= size), default=size)
-        found[size] = (choice_at(below), choice_at(above))
-    return found
+        around[size] = (choice_at(below), choice_at(above))
+    return around
 
 
 def _median_s(times_s: Sequence[float | None]) -> float:
@@ -487,9 +489,9 @@ class EnvironmentTuning(_Tuning[EnvironmentTarget, EnvironmentResult]):
 
     def _find(self, usual: Mapping[Place, Explanation], target: EnvironmentTarget) -> None:
         result, space = self._result, target.candidates.space
-        self._target, result.usual = target, usual
+        self._target, result.usual = target, [*usual.items()]
         settings = [find_setting(self._ccl, axis.name) for axis in space.axes]
-        result.tried = [one for one in settings if one is not None]
+        result.tried = {one.name: _remark(one) for one in settings if one is not None}
         result.refused, result.replaced = target.candidates.refused, target.replaced
         cases = [case for own in self._tune.cases.values() for case in own]
         process = EnvironmentSearch(space, len(cases))
@@ -502,7 +504,8 @@ class EnvironmentTuning(_Tuning[EnvironmentTarget, EnvironmentResult]):
             return Trial(variant, self._number, cases[at], SEARCH)
 
         found = self._searched({None: process.run()}, trial_of)[None]
-        result.found = found
+        result.combinations, result.harmful = found.tried, len(found.harmful)
+        result.is_search_complete = found.complete
         result.variables = space.variables(found.best)
         result.failures = [in_words(space.variables(one)) for one in found.failed]
 
@@ -534,10 +537,17 @@ class EnvironmentTuning(_Tuning[EnvironmentTarget, EnvironmentResult]):
         rounds = measured_rounds(self._measuring, trials_of_round, number, self._say)
         result.proof = prove_environment(by_one_clock(rounds), calls_of(rounds))
         if result.proof.is_proven:
-            result.tuned = self._observed(tuned)
+            result.tuned = [*self._observed(tuned).items()]
             text = shell_text(result.variables, comments=self._comments(self._target.comments))
-            result.files = write_files(self._tune.directory, {ENVIRONMENT_FILE: text})
+            files = write_files(self._tune.directory, {ENVIRONMENT_FILE: text})
+            result.files = [*map(str, files)]
 
     def _remove_unused(self) -> None:
         if not self._result.files:
             remove_if_empty(self._tune.directory)
+
+
+def _remark(setting: LibrarySetting) -> str:
+    """The default of a setting, and what it costs."""
+    costs = f"; costs {', '.join(setting.costs)}" if setting.costs else ""
+    return f"default {setting.default or 'of the library'}{costs}"

@@ -1,0 +1,585 @@
+"""What a run of tuning says: proven rules, what was dropped, the artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.base.grouping import by_key
+from cclmark.base.printable import plain
+from cclmark.document.blocks import (
+    Block,
+    Comparison,
+    Document,
+    Evidence,
+    Facts,
+    Finding,
+    Gain,
+    Listing,
+    RunContent,
+    Table,
+)
+from cclmark.document.document_text import DocumentText
+from cclmark.document.exporter import Exporter
+from cclmark.document.insight_words import sentence
+from cclmark.document.naming import NamedRun
+from cclmark.document.report_kind import View
+from cclmark.document.text import counted
+from cclmark.journal.schema import Explanation
+from cclmark.kinds.experiment.document import REPORT as OF_TRIALS
+from cclmark.kinds.experiment.document import document_of_experiment
+from cclmark.kinds.overlap.document import slow_down_text
+from cclmark.kinds.overlap.figures import OverlapSummary
+from cclmark.kinds.tune.environment_search import in_words
+from cclmark.kinds.tune.nccl_target import MIN_CTAS
+from cclmark.kinds.tune.prove import Dropped, EnvironmentProof, Place, Proof, Proven, change
+from cclmark.kinds.tune.result import (
+    CaseCost,
+    EnvironmentResult,
+    OperationResult,
+    RulesResult,
+    SmCost,
+    TuneResult,
+    result_of,
+)
+from cclmark.kinds.tune.search import LARGEST_LOSS, Rule
+from cclmark.work.cases import Case
+from cclmark.work.sizes import format_size
+from cclmark.work.variants import MEMORY, REGISTRATION, Assignment
+
+# The fields of torch.distributed.ProcessGroupNCCL.NCCLConfig (torch/_C/_distributed_c10d.pyi).
+_TORCH_OPTIONS = {"minCTAs": "min_ctas", "maxCTAs": "max_ctas"}
+# The buffers that the program has to prepare, and the argument of torch's register_mem_pool.
+_CHANGED = {
+    (REGISTRATION, "symmetric"): ("in symmetric windows (NCCL 2.27, torch 2.9)", ", symm=True"),
+    (REGISTRATION, "local"): ("registered (NCCL 2.19)", ""),
+    (MEMORY, "library"): ("memory of ncclMemAlloc, which NCCL registers in graphs (2.19)", ""),
+}
+_TITLE = "Tuned settings"
+_SPEED_UP = "times as fast"
+_RULE_HEADS = ("from", "to", "setting", "speed-up (95 %)", "smallest", "before", "after")
+_MEAN = "geometric mean of the speed-ups over all sizes"
+
+
+def document_of_tuning(run: RunContent, *, with_trials: bool = True) -> Document:
+    """Composes everything that a run says: the result, and below it that of each trial.
+
+    Without ``with_trials`` only the result, if there is one.
+    """
+    trials = document_of_experiment(run)
+    result = result_of(run.footer)
+    if result is None:
+        lacks = run.is_whole and not (run.footer and run.footer.conclusion)
+        return replace(
+            trials, title=_TITLE, findings=[*([_no_proof()] if lacks else []), *trials.findings]
+        )
+    own = document_of_result(result)
+    return replace(
+        own,
+        method=trials.method,
+        outcome="; ".join(filter(None, (own.outcome, trials.outcome))),
+        is_wrong=trials.is_wrong,
+        blocks=trials.blocks if with_trials else [],
+        findings=[*own.findings, *(trials.findings if with_trials else ())],
+        notes=[*own.notes, *(trials.notes if with_trials else ())],
+    )
+
+
+def _no_proof() -> Finding:
+    text = "the run ended before its proof was complete"
+    return Finding("no-proof", "unknown", text, advice="continue with --resume JOURNAL")
+
+
+def document_of_result(result: RulesResult | EnvironmentResult) -> Document:
+    """What search and proof found, without the method and the trials."""
+    if not result.is_complete:
+        return Document(_TITLE, "", findings=[_no_proof()])
+    if isinstance(result, RulesResult):
+        is_proven = any(one.proof for one in result.operations)
+        findings, figures = [*_of_rules(result)], [*_means(result)]
+        blocks, notes = [*_blocks_of_rules(result)], [*_notes_of_rules(result)]
+    else:
+        is_proven = result.proof is not None
+        findings, figures = [*_of_environment(result)], [*_mean(result.proof)]
+        blocks, notes = [*_blocks_of_environment(result)], [*_notes_of_environment(result)]
+    proof = "no proof"
+    if is_proven:
+        rounds = counted(result.proof_rounds, "round")
+        proof = f"proof {result.proof_s:.0f} s ({rounds}, each in fresh processes)"
+    return Document(
+        _TITLE,
+        "",
+        closing=[*blocks, *_artifacts(result)],
+        findings=[*findings, *_of_search_end(result)],
+        figures=figures,
+        notes=notes,
+        outcome=f"search {result.search_s:.0f} s, {proof}",
+    )
+
+
+def no_gain(complete: bool) -> str:
+    """The conclusion without a gain. ``complete``: whether the search ended by itself."""
+    return "nothing beats the default" if complete else "no gain was proven within the budget"
+
+
+def speed_up(ratio: RatioEstimate) -> str:
+    """The default's time over the other one's, with the interval."""
+    return f"{1 / ratio.ratio:.3f} ({1 / ratio.high:.3f} to {1 / ratio.low:.3f})"
+
+
+def what_ran(explanation: Explanation | None) -> str:
+    """What the library ran, as far as it is known."""
+    return (explanation and explanation.choice_with_channels) or "unknown"
+
+
+def _evidence(
+    ratio: RatioEstimate, at: str, comparison: Comparison = "", limit: float | None = None
+) -> tuple[Evidence, ...]:
+    """The speed-up; with a limit the end of its interval that is nearer to that."""
+    end = {">": ratio.high, "<": ratio.low, "": ratio.ratio}[comparison]
+    return (Evidence("speed_up", 1 / end, _SPEED_UP, at, comparison, limit),)
+
+
+def _gain(ratio: RatioEstimate, at: str) -> Gain:
+    return Gain(1 / ratio.ratio, _SPEED_UP, at, 1 / ratio.high, 1 / ratio.low)
+
+
+def _load(result: TuneResult) -> str:
+    """How the artifacts are loaded; empty without any."""
+    return f"load them with `. {result.files[0]}`" if result.files else ""
+
+
+def _artifacts(result: TuneResult) -> Iterator[Block]:
+    if result.files:
+        names = in_words(result.variables)
+        use = f"use: . {result.files[0]}    which sets {names}"
+        yield Listing("artifacts", [*(f"  {path}" for path in result.files), use])
+
+
+def _of_search_end(result: RulesResult | EnvironmentResult) -> Iterator[Finding]:
+    searches = result.operations if isinstance(result, RulesResult) else [result]
+    if not all(map(_is_complete, searches)):
+        text = f"the search ended {result.search_end or 'early'}"
+        advice = "more time may find more (--budget)"
+        yield Finding("search-ended", "note", text, advice=advice)
+
+
+def _is_complete(one: OperationResult | EnvironmentResult) -> bool:
+    return one.is_search_complete
+
+
+def _series(case: Case) -> str:
+    return case.series().group_words()
+
+
+def _is_withheld(result: RulesResult) -> bool:
+    return any(one.failed or one.harmed for one in result.operations)
+
+
+def _blocks_of_rules(result: RulesResult) -> Iterator[Block]:
+    yield Facts([("tuned", _series(one.case)) for one in result.operations])
+    for one in result.operations:
+        if one.proof is not None and one.proof.proven:
+            rows = [_row(one, each) for each in one.proof.proven]
+            yield Table(_series(one.case), _RULE_HEADS, rows, "<" * len(_RULE_HEADS))
+    yield from map(_program_change, _program_changes(result))
+    if result.options:
+        yield _option_change(result.options)
+    if result.sm_cost is not None:
+        yield from _table_of_costs(result.sm_cost, result.operations)
+
+
+def _means(result: RulesResult) -> Iterator[str]:
+    for one in result.operations:
+        if one.mean_gain is not None:
+            name = f"{one.operation}: " if len(result.operations) > 1 else ""
+            yield f"{name}{_MEAN}: {one.mean_gain:.3f}"
+
+
+def _notes_of_rules(result: RulesResult) -> Iterator[str]:
+    if MIN_CTAS in result.variables:
+        yield (
+            f"{MIN_CTAS} applies to the whole program: groups of other sizes and other "
+            "operations get more channels and buffers too"
+        )
+
+
+def _program_changes(result: RulesResult) -> list[Assignment]:
+    """What the program has to change, if anything was deployed."""
+    if _is_withheld(result):
+        return []
+    found = {
+        change
+        for one in result.operations
+        if one.proof is not None
+        for proven in one.proof.proven
+        for change in one.choices[proven.rule.variant].program_changes
+    }
+    return sorted(found, key=lambda change: (change.name, change.value))
+
+
+def _program_change(change: Assignment) -> Listing:
+    """How a program allocates or registers the buffers of its operations, in torch."""
+    how, argument = _CHANGED[change.name, change.value]
+    registers = f"backend.register_mem_pool(pool{argument})  # after the allocation"
+    return Listing(
+        f"program change: input and output have to be {how}. In torch, on all ranks:",
+        [
+            'backend = torch.distributed.group.WORLD._get_backend(torch.device("cuda"))',
+            "pool = torch.cuda.MemPool(backend.mem_allocator)",
+            "with torch.cuda.use_mem_pool(pool):",
+            '    buffer = torch.empty(elements, device="cuda")  # all that the operations use',
+            *([registers] if change.name == REGISTRATION else []),
+        ],
+    )
+
+
+def _option_change(options: Mapping[str, str]) -> Listing:
+    """The options that the program has to give its communicator, and how torch does it."""
+    given = " ".join(f"{name}={value}" for name, value in options.items())
+    return Listing(
+        f"program change: create the communicator with {given} in ncclConfig_t "
+        "(ncclCommInitRankConfig); other communicators keep their channels. In torch:",
+        [
+            "options = torch.distributed.ProcessGroupNCCL.Options()",
+            *(
+                f"options.config.{_TORCH_OPTIONS[name]} = {value}"
+                for name, value in options.items()
+            ),
+            'torch.distributed.init_process_group("nccl", pg_options=options)',
+            "# or, for a group of its own, torch.distributed.new_group(ranks, pg_options=options)",
+        ],
+    )
+
+
+def _row(one: OperationResult, proven: Proven) -> tuple[str, ...]:
+    rule = proven.rule
+    worst, choice = proven.worst_bytes, one.choices[rule.variant]
+    after = choice.name if choice.program_changes else _ran(one.tuned, proven)
+    return (
+        format_size(rule.low_bytes),
+        format_size(rule.high_bytes),
+        choice.name,
+        speed_up(proven.estimate),
+        f"{1 / proven.by_size[worst].ratio:.3f} at {format_size(worst)}",
+        _ran(one.usual, proven),
+        after,
+    )
+
+
+def _where(rule: Rule) -> str:
+    low, high = format_size(rule.low_bytes), format_size(rule.high_bytes)
+    return f"at {low}" if low == high else f"from {low} to {high}"
+
+
+def _ran(found: Mapping[int, Explanation], proven: Proven) -> str:
+    """What ran at the sizes of a rule: each different choice once."""
+    ran = (what_ran(one) for size, one in sorted(found.items()) if proven.rule.covers(size))
+    return ", ".join(dict.fromkeys(ran)) or "unknown"
+
+
+def _of_rules(result: RulesResult) -> Iterator[Finding]:
+    for one in result.operations:
+        yield from _of_operation(one, result)
+    if result.withheld:
+        yield Finding("artifact-withheld", "look", result.withheld)
+    elif _is_withheld(result):
+        yield Finding("artifact-withheld", "look", "no artifact is written: see above")
+    elif not result.variables and not _program_changes(result):
+        yield Finding("no-gain", "note", no_gain(all(map(_is_complete, result.operations))))
+    if result.sm_cost is not None:
+        yield from _of_costs(result.sm_cost)
+
+
+def _of_operation(one: OperationResult, result: RulesResult) -> Iterator[Finding]:
+    subject = _series(one.case)
+    if not one.choices:
+        yield Finding(
+            "nothing-to-choose",
+            "note",
+            "nothing can be selected for this operation by size (NCCL does not call a tuner for "
+            "it)",
+            subject,
+            "tune it alone with --settings, or see --app-changes yes",
+        )
+        return
+    proof = one.proof or Proof((), ())
+    for each in proof.proven:
+        name = one.choices[each.rule.variant].name
+        at = f"{one.operation} {_where(each.rule)}"
+        yield Finding(
+            "proven-gain",
+            "good",
+            f"{_where(each.rule)}: {name}: {speed_up(each.estimate)}",
+            subject,
+            _load(result),
+            is_outcome=True,
+            evidence=_evidence(each.estimate, at, ">", 1.0),
+            gain=_gain(each.estimate, at),
+        )
+    for lost in proof.dropped:
+        text = _dropped(one, proof, lost)
+        known = () if lost.estimate is None else _evidence(lost.estimate, _where(lost.rule))
+        yield Finding("default-kept", "note", text, subject, evidence=known)
+    if one.outside:
+        worst = max(one.outside, key=lambda size: one.outside[size].ratio)
+        ratio, at = one.outside[worst], format_size(worst)
+        text = f"sizes without a rule: at worst {speed_up(ratio)} at {at}"
+        yield Finding("sizes-without-rule", "note", text, subject, evidence=_evidence(ratio, at))
+    yield from _of_calls(one, subject)
+    if one.unmeasured:
+        sizes = ", ".join(map(format_size, one.unmeasured))
+        text = f"the default stays, but was not measured with these files, at {sizes}"
+        yield Finding("default-kept", "note", text, subject)
+    for size, ratio in one.harmed.items():
+        at = format_size(size)
+        text = f"{at} has no rule and is slower with the artifact: {speed_up(ratio)}"
+        evidence = _evidence(ratio, at, "<", 1 / (1 + one.largest_loss))
+        yield Finding("harmful-settings", "look", text, subject, evidence=evidence)
+    for size in one.failed:
+        text = f"the artifact failed at {format_size(size)}"
+        yield Finding("failing-settings", "bad", text, subject)
+    if not proof.proven and len(result.operations) > 1:
+        text = f"{no_gain(one.is_search_complete)} for this operation"
+        yield Finding("no-gain", "note", text, subject)
+
+
+def _of_calls(one: OperationResult, subject: str) -> Iterator[Finding]:
+    """Where a call costs more with the artifact, although no rule applies."""
+    found = {
+        f"{format_size(size)}, next to a rule: a call costs": ratio
+        for size, ratio in one.calls_beside.items()
+    }
+    if one.calls_outside is not None:
+        size, ratio = one.calls_outside
+        where = f"sizes without a rule up to {format_size(size)}, whose time launches determine"
+        found = {f"{where}: a call costs": ratio, **found}
+    for words, ratio in found.items():
+        if ratio.low > 1:
+            reach = f"{ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
+            text = f"{words} {ratio.ratio - 1:+.1%} ({reach}) with the artifact"
+            yield Finding(
+                *("costlier-calls", "note", text, subject),
+                evidence=_evidence(ratio, words.partition(":")[0], "<", 1.0),
+            )
+
+
+def _dropped(one: OperationResult, proof: Proof, dropped: Dropped) -> str:
+    """The reason why a rule is not deployed. Another one may be, at some of its sizes."""
+    rule, name = dropped.rule, one.choices[dropped.rule.variant].name
+    others = [each.rule for each in proof.proven]
+    if any(own.low_bytes <= rule.high_bytes and rule.low_bytes <= own.high_bytes for own in others):
+        return f"{name} is not used {_where(rule)}: {dropped.reason}"
+    return f"the default stays {_where(rule)} instead of {name}: {dropped.reason}"
+
+
+def _table_of_costs(cost: SmCost, operations: Sequence[OperationResult]) -> Iterator[Table]:
+    known = {one.operation: one for one in operations}
+    rows = [
+        (
+            f"{one.case.operation} {one.case.size_words()}",
+            summary.work.describe(),
+            when,
+            *_beside(summary, ran.get(one.case.size_bytes)),
+        )
+        for one in cost.cases
+        for when, summary, ran in (
+            ("before", one.before, known[one.case.operation].usual),
+            ("after", one.after, known[one.case.operation].tuned),
+        )
+        if summary is not None
+    ]
+    if any(map(_has_figures, cost.cases)):
+        yield Table(
+            "SM cost: the slow-down of a matrix product beside the collective",
+            ("case", "product", "", "channels", "product, times as long", "collective"),
+            rows,
+            "<<<>>>",
+            [f"measured by cclmark overlap: journal {plain(cost.journal)}"],
+        )
+
+
+def _beside(summary: OverlapSummary, ran: Explanation | None) -> tuple[str, ...]:
+    channels = str(ran.channels) if ran is not None and ran.channels else ""
+    if summary.compute is None or summary.communication is None:
+        return channels, f"{summary.status}: {plain(summary.reason)}"
+    return channels, slow_down_text(summary.compute), slow_down_text(summary.communication)
+
+
+def _has_figures(one: CaseCost) -> bool:
+    return any(part is not None and part.compute is not None for part in (one.before, one.after))
+
+
+def _of_costs(cost: SmCost) -> Iterator[Finding]:
+    """The slow-downs before and after, which texts have in a table, or why they are unknown."""
+    if not any(map(_has_figures, cost.cases)):
+        parts = [part for one in cost.cases for part in (one.before, one.after) if part is not None]
+        reason = cost.reason or next((part.reason for part in parts if part.reason), "unknown")
+        yield Finding("sm-cost", "unknown", plain(f"SM cost: not measured: {reason}"))
+    for one in cost.cases:
+        at = f"{one.case.operation} {one.case.size_words()}"
+        figures = {
+            f"slow-down {when}": part.compute
+            for when, part in (("before", one.before), ("after", one.after))
+            if part is not None and part.compute is not None
+        }
+        if figures:
+            words = ", ".join(f"{name} {slow_down_text(each)}" for name, each in figures.items())
+            yield Finding(
+                *("sm-cost", "note", f"SM cost beside {at}: {words}"),
+                is_outcome=True,
+                evidence=tuple(
+                    Evidence(name, each.ratio, "times as long", at)
+                    for name, each in figures.items()
+                ),
+            )
+
+
+def _blocks_of_environment(result: EnvironmentResult) -> Iterator[Block]:
+    """What the search tried, a table for each operation, and the settings."""
+    combinations = counted(result.combinations, "combination")
+    facts = [("tuned", _series(case)) for case in result.cases]
+    facts.append(("tried", f"{combinations} of {', '.join(result.tried)}"))
+    if result.harmful:
+        harmful = counted(result.harmful, "combination")
+        words = f"but slower than the default by more than {LARGEST_LOSS:.0%} at a size"
+        facts.append(("faster", f"{words}: {harmful}"))
+    facts += [("failed", plain(one)) for one in result.failures]
+    reasons = by_key((reason, name) for name, reason in result.refused.items())
+    facts += [
+        ("not tried", f"{plain(reason)}: {', '.join(names)}") for reason, names in reasons.items()
+    ]
+    yield Facts(facts)
+    proof = result.proof
+    by_place = () if proof is None else proof.by_place
+    for case in result.cases if by_place else ():
+        rows = [
+            (
+                *(format_size(place[1]), speed_up(ratio)),
+                *(what_ran(dict(side).get(place)) for side in (result.usual, result.tuned)),
+            )
+            for place, ratio in by_place
+            if place[0] == case.operation
+        ]
+        yield Table(_series(case), ("size", "speed-up (95 %)", "before", "after"), rows, "<<<<")
+    if proof is not None:
+        settings = [
+            (f"{name}={value}", _remark(name, result)) for name, value in result.variables.items()
+        ]
+        yield Table("the fastest settings", ("setting", "remark"), settings, "<<")
+
+
+def _remark(name: str, result: EnvironmentResult) -> str:
+    replaced = [f"compared with {result.replaced[name]}"] if name in result.replaced else []
+    return plain("; ".join(filter(None, (*replaced, result.tried.get(name, "")))))
+
+
+def _mean(proof: EnvironmentProof | None) -> Iterator[str]:
+    if proof is not None and proof.estimate is not None:
+        yield f"{_MEAN}: {speed_up(proof.estimate)}"
+
+
+def _notes_of_environment(result: EnvironmentResult) -> Iterator[str]:
+    if not result.files:
+        return
+    if result.replaced:
+        yield (
+            f"compared with {plain(in_words(result.replaced))} of the environment, not with the "
+            f"default of the library: unset {' and '.join(map(plain, result.replaced))} and repeat "
+            "the command to compare with that"
+        )
+    yield (
+        "the variables apply to the whole program: operations and sizes that were not measured "
+        "have them too"
+    )
+
+
+def _of_environment(result: EnvironmentResult) -> Iterator[Finding]:
+    proof = result.proof
+    if proof is not None:
+        yield from _of_proof(result, proof)
+    if not result.files and (proof is None or not (proof.harmed or proof.failed or proof.costly)):
+        yield Finding("no-gain", "note", no_gain(result.is_search_complete))
+
+
+def _of_proof(result: EnvironmentResult, proof: EnvironmentProof) -> Iterator[Finding]:
+    estimate = proof.estimate
+    if proof.is_proven and estimate is not None:
+        yield Finding(
+            *("proven-gain", "good", f"{in_words(result.variables)}: {speed_up(estimate)}"),
+            advice=_load(result),
+            is_outcome=True,
+            evidence=_evidence(estimate, "all sizes", ">", 1.0),
+            gain=_gain(estimate, "all sizes"),
+        )
+    if proof.objection:
+        known = () if estimate is None else _evidence(estimate, "all sizes")
+        yield Finding("no-gain", "note", f"not proven: {proof.objection}", evidence=known)
+    slower: list[tuple[str, Place, RatioEstimate]] = [
+        *(("slower at {}", *each) for each in proof.harmed.items()),
+        *(
+            ("a call costs more at {}, because launches determine its time", *each)
+            for each in proof.costly
+        ),
+    ]
+    for words, place, ratio in slower:
+        at = _words(place, result)
+        evidence = _evidence(ratio, at, "<", 1 / (1 + LARGEST_LOSS))
+        text = f"{words.format(at)}: {speed_up(ratio)}"
+        yield Finding("harmful-settings", "look", text, evidence=evidence)
+    for place in proof.failed:
+        yield Finding("failing-settings", "bad", f"failed at {_words(place, result)}")
+    if slower or proof.failed:
+        text = "no file is written: an environment applies to all sizes"
+        yield Finding("artifact-withheld", "look", text)
+    if proof.is_proven and proof.unguarded:
+        worst = {_words(place, result): ratio for place, ratio in proof.unguarded.items()}
+        where = ", ".join(f"{at}: {speed_up(ratio)}" for at, ratio in worst.items())
+        text = f"a loss of {LARGEST_LOSS:.0%} is not excluded at {where}"
+        limit = 1 / (1 + LARGEST_LOSS)
+        figures = tuple(
+            Evidence("speed_up", 1 / ratio.high, _SPEED_UP, at, "<", limit)
+            for at, ratio in worst.items()
+        )
+        yield Finding("loss-not-excluded", "note", text, evidence=figures)
+    if proof.is_proven and proof.call is not None and proof.may_cost:
+        yield Finding(
+            "costlier-calls",
+            "note",
+            f"where launches determine its time, a call costs {change(proof.call)}, which may be "
+            "noise",
+            advice="raise --proof-rounds",
+            evidence=_evidence(proof.call, "calls"),
+        )
+
+
+def _words(place: Place, result: EnvironmentResult) -> str:
+    size = format_size(place[1])
+    return size if len(result.cases) == 1 else f"{place[0]} {size}"
+
+
+def _headline(run: NamedRun) -> str:
+    """The main figures of the result, or what takes their place."""
+    result = result_of(run.journal.footer)
+    if result is None:
+        return OF_TRIALS.headline(run)
+    document = document_of_result(result)
+    concluded = ("no-proof", "artifact-withheld", "no-gain")
+    found = [one.sentence for one in document.findings if one.id in concluded and not one.subject]
+    return sentence("; ".join([*document.figures, *found]))
+
+
+def _text(view: View) -> Exporter[Any]:
+    """During the run, only the result: trials are many."""
+
+    def compose(run: RunContent) -> Document:
+        return document_of_tuning(run, with_trials=view.journal is not None)
+
+    return DocumentText(compose, view)
+
+
+REPORT = replace(
+    OF_TRIALS, document=document_of_tuning, headline=_headline, formats={"table": _text}
+)
