@@ -276,7 +276,7 @@ class Finding:
     @property
     def commands(self) -> list[str]:
         """The commands of the advice, to copy."""
-        return re.findall(r"`(cclmark [^`]+)`", self.advice)
+        return re.findall(r"`((?:cclmark|\.) [^`]+)`", self.advice)
 
 
 #: The order of findings in lists: the most severe first, then positive ones, then notes.

@@ -361,7 +361,10 @@ def _of_calls(one: OperationResult, subject: str) -> Iterator[Finding]:
             reach = f"{ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
             text = f"{words} {ratio.ratio - 1:+.1%} ({reach}) with the artifact"
             yield Finding(
-                *("costlier-calls", "note", text, subject),
+                "costlier-calls",
+                "note",
+                text,
+                subject,
                 evidence=_evidence(ratio, words.partition(":")[0], "<", 1.0),
             )
 
@@ -428,7 +431,9 @@ def _of_costs(cost: SmCost) -> Iterator[Finding]:
         if figures:
             words = ", ".join(f"{name} {slow_down_text(each)}" for name, each in figures.items())
             yield Finding(
-                *("sm-cost", "note", f"SM cost beside {at}: {words}"),
+                "sm-cost",
+                "note",
+                f"SM cost beside {at}: {words}",
                 is_outcome=True,
                 evidence=tuple(
                     Evidence(name, each.ratio, "times as long", at)
@@ -508,7 +513,9 @@ def _of_proof(result: EnvironmentResult, proof: EnvironmentProof) -> Iterator[Fi
     estimate = proof.estimate
     if proof.is_proven and estimate is not None:
         yield Finding(
-            *("proven-gain", "good", f"{in_words(result.variables)}: {speed_up(estimate)}"),
+            "proven-gain",
+            "good",
+            f"{in_words(result.variables)}: {speed_up(estimate)}",
             advice=_load(result),
             is_outcome=True,
             evidence=_evidence(estimate, "all sizes", ">", 1.0),
