@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from cclmark.kinds.tune.prove import Trio, prove
+from cclmark.kinds.tune.figures import Trio, prove
 from cclmark.kinds.tune.search import Rule
 from environment_tables import RESPONSES as ENVIRONMENTS
 from environment_tables import Table as EnvironmentTable

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
 from cclmark.kinds.tune.environment_search import Axis, EnvironmentSearch, EnvironmentSpace
-from cclmark.kinds.tune.prove import Trio, prove_environment
+from cclmark.kinds.tune.figures import Trio, prove_environment
 
 CELLS = 12  # sizes of all operations
 LAUNCH_BOUND = 4  # of them, the smallest, whose calls launches set

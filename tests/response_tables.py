@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
-from cclmark.kinds.tune.prove import Trio, prove, ratios_of
+from cclmark.kinds.tune.figures import Trio, prove, ratios_of
 from cclmark.kinds.tune.search import Space, rules_of, search
 
 LAUNCH_BOUND = 4  # the number of sizes, the smallest, whose times launches set

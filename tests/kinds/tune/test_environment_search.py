@@ -15,7 +15,7 @@ from cclmark.kinds.tune.environment_search import (
     candidates_of,
     difference,
 )
-from cclmark.kinds.tune.prove import Trio, prove_environment
+from cclmark.kinds.tune.figures import Trio, prove_environment
 from cclmark.work.library_settings import find_setting
 from cclmark.work.setting_fields import LibrarySetting
 

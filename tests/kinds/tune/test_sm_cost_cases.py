@@ -4,11 +4,10 @@ import msgspec
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.kinds.overlap.plan import overlaps_of_pairs
-from cclmark.kinds.tune.prove import Proof, Proven
-from cclmark.kinds.tune.result import OperationResult, RulesResult
+from cclmark.kinds.tune.plan import Choice
+from cclmark.kinds.tune.result import OperationResult, Proof, Proven, RulesResult
 from cclmark.kinds.tune.search import Rule
-from cclmark.kinds.tune.sm_cost import measure_sm_cost
-from cclmark.kinds.tune.target import Choice
+from cclmark.kinds.tune.tuning import measure_sm_cost
 from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 from cclmark.work.computations import Compute
@@ -35,7 +34,7 @@ def test_each_operation_is_measured_with_the_default_and_as_it_is_deployed(tmp_p
         seen.extend(pairs)
         return [], Outcome(0)
 
-    monkeypatch.setattr("cclmark.kinds.tune.sm_cost.measure_beside", measure)
+    monkeypatch.setattr("cclmark.kinds.tune.tuning.measure_beside", measure)
     operations = [
         tuned("all_reduce", Choice("ring", "simple", 2)),
         tuned("all_gather", Choice("", "", 0, registration="symmetric")),
@@ -60,7 +59,7 @@ def test_without_a_product_the_reason_is_reported(tmp_path, monkeypatch):
         "(pip install nvidia-cublas\x1b), cannot be loaded\n  another line"
     )
     monkeypatch.setattr(
-        "cclmark.kinds.tune.sm_cost.measure_beside", lambda *_: ([], Outcome(3, message))
+        "cclmark.kinds.tune.tuning.measure_beside", lambda *_: ([], Outcome(3, message))
     )
     one = tuned("all_reduce", Choice("ring", "simple", 2))
     result = RulesResult(7, operations=[one])

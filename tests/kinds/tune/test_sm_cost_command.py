@@ -20,13 +20,13 @@ from cclmark.work.cases import Case
 from cclmark.work.items import items_of
 from cclmark.work.runtimes import parse_devices
 from cclmark.recording.joining import WantedDevices, joined
-from cclmark.kinds.tune.sm_cost import measure_sm_cost
+from cclmark.kinds.tune.tuning import measure_sm_cost
 from cclmark.document.document_text import TextLines
 from cclmark.document.report_kind import View
 from cclmark.kinds.tune.document import document_of_result
 from cclmark.journal.schema import Explanation
-from cclmark.kinds.tune.target import Choice
-from cclmark.kinds.tune.prove import Proof, Proven
+from cclmark.kinds.tune.plan import Choice
+from cclmark.kinds.tune.result import Proof, Proven
 from cclmark.kinds.tune.search import Rule
 from cclmark.kinds.tune.result import OperationResult, RulesResult
 

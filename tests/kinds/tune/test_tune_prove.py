@@ -6,7 +6,8 @@ import random
 import pytest
 
 from cclmark.analysis.paired import LEAST_ROUNDS
-from cclmark.kinds.tune.prove import FALSE_SHARE, Trio, prove
+from cclmark.kinds.tune.figures import Trio, prove
+from cclmark.kinds.tune.result import FALSE_SHARE
 from cclmark.kinds.tune.search import Rule
 from examples import examples
 

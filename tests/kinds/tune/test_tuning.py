@@ -13,10 +13,15 @@ from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialTimes
 from cclmark.kinds.tune import open_mpi_rules, table_file
-from cclmark.kinds.tune.mpi_target import RULES_FILE, OpenMpiTarget
-from cclmark.kinds.tune.nccl_target import TABLE_FILE, NcclTarget, wide_options
+from cclmark.kinds.tune.plan import Choice
 from cclmark.kinds.tune.request import check_directory
-from cclmark.kinds.tune.target import Choice
+from cclmark.kinds.tune.targets import (
+    RULES_FILE,
+    TABLE_FILE,
+    NcclTarget,
+    OpenMpiTarget,
+    wide_options,
+)
 from cclmark.kinds.tune.tuning import (
     ENVIRONMENT_FILE,
     Budget,
@@ -431,7 +436,7 @@ def test_calls_that_cost_more_at_sizes_without_a_rule_are_reported(tmp_path):
 
 
 def test_the_rules_that_are_left_after_the_last_proof_are_deployed(tmp_path, monkeypatch):
-    monkeypatch.setattr("cclmark.kinds.tune.tune_proof._MOST_PROOFS", 1)
+    monkeypatch.setattr("cclmark.kinds.tune.proving._MOST_PROOFS", 1)
     result, one = tuned(tmp_path / "tuned", SlowWhereTuned([256 * MIB]))
     assert [each.rule.low_bytes for each in one.proof.dropped] == [256 * MIB]
     assert result.files

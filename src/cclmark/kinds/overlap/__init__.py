@@ -7,7 +7,7 @@ that count. A ``Compute`` (engine/compute) is a matrix product through cuBLASLt,
 run time, or on the host a loop, or a triad; each checks its own output.
 
 ``document.py`` composes everything that a run says. The figures are separate from it because tune
-computes them too (``kinds/tune/sm_cost.py``).
+computes them too (``kinds/tune/tuning.py``).
 
 Rooms imported: none. Start with ``document.py``.
 """

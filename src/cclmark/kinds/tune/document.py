@@ -33,18 +33,23 @@ from cclmark.kinds.experiment.document import document_of_experiment
 from cclmark.kinds.overlap.document import slow_down_text
 from cclmark.kinds.overlap.figures import OverlapSummary
 from cclmark.kinds.tune.environment_search import in_words
-from cclmark.kinds.tune.nccl_target import MIN_CTAS
-from cclmark.kinds.tune.prove import Dropped, EnvironmentProof, Place, Proof, Proven, change
+from cclmark.kinds.tune.figures import change
 from cclmark.kinds.tune.result import (
     CaseCost,
+    Dropped,
+    EnvironmentProof,
     EnvironmentResult,
     OperationResult,
+    Place,
+    Proof,
+    Proven,
     RulesResult,
     SmCost,
     TuneResult,
     result_of,
 )
 from cclmark.kinds.tune.search import LARGEST_LOSS, Rule
+from cclmark.kinds.tune.targets import MIN_CTAS
 from cclmark.work.cases import Case
 from cclmark.work.sizes import format_size
 from cclmark.work.variants import MEMORY, REGISTRATION, Assignment

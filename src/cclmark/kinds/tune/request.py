@@ -28,25 +28,26 @@ from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.command import TuneFlags
 from cclmark.kinds.tune.environment_search import EnvironmentTarget, candidates_of
 from cclmark.kinds.tune.kind import KIND
-from cclmark.kinds.tune.mpi_target import MpichTarget, OpenMpiTarget
 from cclmark.kinds.tune.mpich_selection import builtin_trees
-from cclmark.kinds.tune.nccl_target import (
+from cclmark.kinds.tune.plan import Target
+from cclmark.kinds.tune.result import EnvironmentResult, RulesResult
+from cclmark.kinds.tune.search import LARGEST_LOSS
+from cclmark.kinds.tune.table_file import LIBRARIES
+from cclmark.kinds.tune.targets import (
     ANYWHERE,
     MIN_CTAS,
     PLUG_IN,
     TABLE,
     TUNED_OPERATIONS,
+    MpichTarget,
     NcclTarget,
+    OpenMpiTarget,
 )
-from cclmark.kinds.tune.result import EnvironmentResult, RulesResult
-from cclmark.kinds.tune.search import LARGEST_LOSS
-from cclmark.kinds.tune.sm_cost import measure_sm_cost
-from cclmark.kinds.tune.table_file import LIBRARIES
-from cclmark.kinds.tune.target import Target
 from cclmark.kinds.tune.tuning import (
     EnvironmentTuning,
     RulesTuning,
     TuneRequest,
+    measure_sm_cost,
 )
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import msgspec
 
@@ -13,10 +14,107 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.journal.schema import Explanation, Footer
 from cclmark.kinds.experiment.result import found_in
 from cclmark.kinds.overlap.figures import OverlapSummary
-from cclmark.kinds.tune.prove import FALSE_SHARE, EnvironmentProof, Placed, Proof
+from cclmark.kinds.tune.plan import Choice
 from cclmark.kinds.tune.search import LARGEST_LOSS, Rule
-from cclmark.kinds.tune.target import Choice
 from cclmark.work.cases import Case
+
+PlacedT = TypeVar("PlacedT")
+# An operation and a size in bytes.
+Place = tuple[str, int]
+# What is known of places, in a form that journals can contain.
+Placed = Sequence[tuple[Place, PlacedT]]
+FALSE_SHARE = 0.01  # at most so many proofs contain a rule that is no gain
+
+
+@dataclass(frozen=True)
+class Proven:
+    """A rule that is a gain.
+
+    ``estimate``: its time over the default's, over all its sizes. ``chance``: the probability that
+    no gain appears as large. ``by_size``: the ratio of each size in bytes.
+    """
+
+    rule: Rule
+    estimate: RatioEstimate
+    chance: float
+    by_size: Mapping[int, RatioEstimate]
+
+    @property
+    def worst_bytes(self) -> int:
+        """The size with the smallest gain."""
+        return max(self.by_size, key=lambda size: self.by_size[size].difference)
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A rule, or the size of a rule, that is not deployed, and the reason in words.
+
+    ``estimate``: the ratio to the default, None if there are too few times.
+    """
+
+    rule: Rule
+    reason: str
+    estimate: RatioEstimate | None = None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Proven and dropped rules, both in the order of sizes. Nothing beats the default without
+    ``proven`` ones.
+    """
+
+    proven: Sequence[Proven]
+    dropped: Sequence[Dropped]
+
+    @property
+    def rules(self) -> list[Rule]:
+        """The rules to deploy."""
+        return [one.rule for one in self.proven]
+
+
+@dataclass(frozen=True)
+class EnvironmentProof:
+    """The verdict on an environment.
+
+    ``estimate``: its time over the default's, over all places; None if there are too few rounds.
+    ``chance``: the probability that no gain appears as large. ``objection``: the reason why it is
+    no gain, empty if it is one. ``by_place``: the ratio at each size of each operation. ``failed``:
+    where it failed and the default did not. ``call``: the ratio of the costs of a call over all
+    sizes where launches determine them; None if there are none. ``costly``: the sizes of these at
+    which the loss exceeds LARGEST_LOSS with its whole interval.
+    """
+
+    estimate: RatioEstimate | None = None
+    chance: float = 1.0
+    objection: str = ""
+    by_place: Placed[RatioEstimate] = ()
+    failed: Sequence[Place] = ()
+    call: RatioEstimate | None = None
+    costly: Placed[RatioEstimate] = ()
+
+    @property
+    def harmed(self) -> dict[Place, RatioEstimate]:
+        """Where the loss exceeds LARGEST_LOSS with its whole interval."""
+        return {place: one for place, one in self.by_place if one.low > 1 + LARGEST_LOSS}
+
+    @property
+    def unguarded(self) -> dict[Place, RatioEstimate]:
+        """Where a loss of LARGEST_LOSS is not excluded, and not certain either."""
+        return {
+            place: one
+            for place, one in self.by_place
+            if not one.excludes_slower_by(LARGEST_LOSS) and place not in self.harmed
+        }
+
+    @property
+    def may_cost(self) -> bool:
+        """Whether calls are estimated to cost more by LARGEST_LOSS, which may be noise."""
+        return self.call is not None and self.call.ratio > 1 + LARGEST_LOSS
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether it is a gain that harms no size."""
+        return not (self.objection or self.harmed or self.failed or self.costly)
 
 
 class TuneResult(msgspec.Struct):

@@ -10,7 +10,7 @@ measured neighbours compete with the best, until nothing untried lies around the
 A variant's score is the mean of the second fastest quarter of the logarithms of its ratios to the
 default: outliers are slow, and a ratio may be far too fast only because the default was slow.
 Scores are good enough to choose candidates and are no proof: the best of many is partly luck. See
-prove.py.
+figures.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Tunes a library: searches, deploys the found settings as a user would, and proves them."""
+"""Tunes a library: searches, deploys the found settings as a user would, and proves them.
+
+Afterwards the slow-down of a matrix product beside the tuned collectives is measured.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,14 @@ from cclmark.base.errors import EXIT_OK
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import EndedError, Measuring, ended
 from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
+from cclmark.kinds.overlap.figures import OverlapSummary, summaries_of
+from cclmark.kinds.overlap.kind import KIND as OVERLAP
+from cclmark.kinds.overlap.plan import overlaps_of_pairs
+from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.kinds.tune.environment_search import EnvironmentSearch, EnvironmentTarget, in_words
-from cclmark.kinds.tune.prove import Place, prove_environment
-from cclmark.kinds.tune.result import (
-    EnvironmentResult,
-    OperationResult,
-    RulesResult,
-    TuneResult,
-)
-from cclmark.kinds.tune.search import LARGEST_LOSS, Found, Rule, joined_rules, rules_of, search
-from cclmark.kinds.tune.target import Candidates, Choice, OperationPlan, Target
-from cclmark.kinds.tune.tune_proof import (
+from cclmark.kinds.tune.figures import prove_environment
+from cclmark.kinds.tune.plan import Candidates, Choice, OperationPlan, Target, assigned_options
+from cclmark.kinds.tune.proving import (
     Proving,
     Trials,
     by_one_clock,
@@ -37,12 +37,25 @@ from cclmark.kinds.tune.tune_proof import (
     measured_rounds,
     trials_of,
 )
+from cclmark.kinds.tune.result import (
+    CaseCost,
+    EnvironmentResult,
+    OperationResult,
+    Place,
+    RulesResult,
+    SmCost,
+    TuneResult,
+)
+from cclmark.kinds.tune.search import LARGEST_LOSS, Found, Rule, joined_rules, rules_of, search
 from cclmark.launch.request import Outcome, Request
 from cclmark.options.environment_file import shell_text
 from cclmark.recording.output import remove_if_empty, write_files
+from cclmark.recording.recorder import record, unused
 from cclmark.work.cases import Case
+from cclmark.work.computations import Compute
 from cclmark.work.library_settings import LibrarySetting, find_setting, requires_new_processes
 from cclmark.work.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
+from cclmark.work.work_beside import MATMUL
 
 # Of the budget for the search, as long as nothing is known about the time of a trial.
 _USUAL_SHARE = 0.62
@@ -551,3 +564,90 @@ def _remark(setting: LibrarySetting) -> str:
     """The default of a setting, and what it costs."""
     costs = f"; costs {', '.join(setting.costs)}" if setting.costs else ""
     return f"default {setting.default or 'of the library'}{costs}"
+
+
+# Of the slow-down of a matrix product beside the tuned collectives.
+_COST_ROUNDS = 4
+_LINES_OF_REASON = 2  # of a failure: which rank, and its error
+_MATRIX_TYPE = "bfloat16"
+_COST_JOURNAL = "sm-cost"
+
+
+def largest_tuned(one: OperationResult, cases: Sequence[Case]) -> Case | None:
+    """The largest of the cases to which a proven rule applies; None without one."""
+    proven = () if one.proof is None else one.proof.proven
+    covered = [case for case in cases if any(each.rule.covers(case.size_bytes) for each in proven)]
+    return max(covered, key=lambda case: case.size_bytes, default=None)
+
+
+def deployed_variant(result: RulesResult, one: OperationResult, case: Case) -> Variant:
+    """The variant that runs a case of an operation as a user would, with the artifacts."""
+    variables = [Assignment(*pair, PROCESS) for pair in result.variables.items()]
+    variables += assigned_options(result.options)
+    for each in () if one.proof is None else one.proof.proven:
+        changes = one.choices[each.rule.variant].program_changes
+        if changes and each.rule.covers(case.size_bytes):
+            variables += changes
+            break
+    return Variant(tuple(variables))
+
+
+def measure_beside(
+    request: Request,
+    pairs: Sequence[tuple[Variant, Case]],
+    compute: Compute,
+    rounds: int,
+    journal: Path,
+) -> tuple[list[OverlapSummary], Outcome]:
+    """Returns the slow-downs of a compute and of each pair's case with its variant.
+
+    ``request``: the devices and settings. Nothing is printed; the results are in the new file
+    ``journal``. Raises UsageError if it cannot be created.
+    """
+    planned = overlaps_of_pairs(pairs, rounds, compute)
+    own = replace(request, kind=OVERLAP, planned=planned, pending=(), warnings=())
+    recorded = record(own, journal=journal)
+    results = (one for one in recorded.results if isinstance(one, OverlapResult))
+    return summaries_of(results), recorded.outcome
+
+
+def measure_sm_cost(
+    request: Request,
+    cases: Mapping[str, Sequence[Case]],
+    result: RulesResult,
+    directory: Path,
+    rows: int,
+) -> SmCost:
+    """Measures the largest case with a proven rule of each operation, by default and as deployed.
+
+    ``cases``: of the proof, by operation. ``rows``: of the matrices. The journal of the measurement
+    is written to ``directory``. Raises UsageError if it cannot be created.
+    """
+    chosen = {
+        one.operation: (one, case)
+        for one in result.operations
+        if (case := largest_tuned(one, cases[one.operation])) is not None
+    }
+    deployed = {
+        operation: deployed_variant(result, one, case) for operation, (one, case) in chosen.items()
+    }
+    journal = unused(directory, _COST_JOURNAL)
+    summaries, outcome = measure_beside(
+        request,
+        [
+            pair
+            for name, (_, case) in chosen.items()
+            for pair in dict.fromkeys([(DEFAULT, case), (deployed[name], case)])
+        ],
+        Compute(MATMUL, _MATRIX_TYPE, rows),
+        _COST_ROUNDS,
+        journal,
+    )
+    found = {(one.case.operation, one.variant): one for one in summaries}
+    costs = [
+        CaseCost(case, found.get((name, DEFAULT)), found.get((name, deployed[name])))
+        for name, (_, case) in chosen.items()
+    ]
+    lines = [line.strip() for line in outcome.message.splitlines()]
+    reason = "" if outcome.exit_code == EXIT_OK else ": ".join(lines[:_LINES_OF_REASON])
+    return SmCost(costs, str(journal), reason)

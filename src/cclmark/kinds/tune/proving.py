@@ -11,21 +11,10 @@ from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import Measuring, TrialTimes
 from cclmark.kinds.experiment.plan import PROOF, Trial
-from cclmark.kinds.tune.prove import (
-    FALSE_SHARE,
-    Dropped,
-    Place,
-    Proof,
-    Trio,
-    change,
-    is_failure,
-    joint_ratio,
-    prove,
-    ratios_of,
-)
-from cclmark.kinds.tune.result import OperationResult
+from cclmark.kinds.tune.figures import Trio, change, is_failure, joint_ratio, prove, ratios_of
+from cclmark.kinds.tune.plan import Choice, OperationPlan, Target
+from cclmark.kinds.tune.result import FALSE_SHARE, Dropped, OperationResult, Place, Proof
 from cclmark.kinds.tune.search import Rule, joined_rules
-from cclmark.kinds.tune.target import Choice, OperationPlan, Target
 from cclmark.recording.output import write_files
 from cclmark.work.cases import Case
 from cclmark.work.sizes import format_size

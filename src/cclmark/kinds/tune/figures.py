@@ -35,10 +35,16 @@ from cclmark.analysis.paired import (
 )
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.base.grouping import by_key
+from cclmark.kinds.tune.result import (
+    FALSE_SHARE,
+    Dropped,
+    EnvironmentProof,
+    Place,
+    Proof,
+    Proven,
+)
 from cclmark.kinds.tune.search import LARGEST_LOSS, Rule, is_loss
 from cclmark.work.sizes import format_size
-
-FALSE_SHARE = 0.01  # at most so many proofs contain a rule that is no gain
 
 
 @dataclass(frozen=True)
@@ -55,52 +61,6 @@ class Trio:
 
 # The times of one round by size in bytes.
 ProofRound = Mapping[int, Trio]
-
-
-@dataclass(frozen=True)
-class Proven:
-    """A rule that is a gain.
-
-    ``estimate``: its time over the default's, over all its sizes. ``chance``: the probability that
-    no gain appears as large. ``by_size``: the ratio of each size in bytes.
-    """
-
-    rule: Rule
-    estimate: RatioEstimate
-    chance: float
-    by_size: Mapping[int, RatioEstimate]
-
-    @property
-    def worst_bytes(self) -> int:
-        """The size with the smallest gain."""
-        return max(self.by_size, key=lambda size: self.by_size[size].difference)
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """A rule, or the size of a rule, that is not deployed, and the reason in words.
-
-    ``estimate``: the ratio to the default, None if there are too few times.
-    """
-
-    rule: Rule
-    reason: str
-    estimate: RatioEstimate | None = None
-
-
-@dataclass(frozen=True)
-class Proof:
-    """Proven and dropped rules, both in the order of sizes. Nothing beats the default without
-    ``proven`` ones.
-    """
-
-    proven: Sequence[Proven]
-    dropped: Sequence[Dropped]
-
-    @property
-    def rules(self) -> list[Rule]:
-        """The rules to deploy."""
-        return [one.rule for one in self.proven]
 
 
 def prove(
@@ -256,7 +216,6 @@ def change(ratio: RatioEstimate) -> str:
 
 # A size in bytes, or an operation and a size.
 K = TypeVar("K", int, tuple[str, int])
-PlacedT = TypeVar("PlacedT")
 
 
 def is_failure(trio: Trio | None) -> bool:
@@ -318,57 +277,6 @@ def _logs(rounds: Sequence[Mapping[K, Trio]]) -> dict[K, list[float]]:
         if trio.tuned_s and trio.default_s
     )
     return {at: logs for at, logs in sorted(found.items()) if len(logs) >= LEAST_COMPARED_ROUNDS}
-
-
-# An operation and a size in bytes.
-Place = tuple[str, int]
-# What is known of places, in a form that journals can contain.
-Placed = Sequence[tuple[Place, PlacedT]]
-
-
-@dataclass(frozen=True)
-class EnvironmentProof:
-    """The verdict on an environment.
-
-    ``estimate``: its time over the default's, over all places; None if there are too few rounds.
-    ``chance``: the probability that no gain appears as large. ``objection``: the reason why it is
-    no gain, empty if it is one. ``by_place``: the ratio at each size of each operation. ``failed``:
-    where it failed and the default did not. ``call``: the ratio of the costs of a call over all
-    sizes where launches determine them; None if there are none. ``costly``: the sizes of these at
-    which the loss exceeds LARGEST_LOSS with its whole interval.
-    """
-
-    estimate: RatioEstimate | None = None
-    chance: float = 1.0
-    objection: str = ""
-    by_place: Placed[RatioEstimate] = ()
-    failed: Sequence[Place] = ()
-    call: RatioEstimate | None = None
-    costly: Placed[RatioEstimate] = ()
-
-    @property
-    def harmed(self) -> dict[Place, RatioEstimate]:
-        """Where the loss exceeds LARGEST_LOSS with its whole interval."""
-        return {place: one for place, one in self.by_place if one.low > 1 + LARGEST_LOSS}
-
-    @property
-    def unguarded(self) -> dict[Place, RatioEstimate]:
-        """Where a loss of LARGEST_LOSS is not excluded, and not certain either."""
-        return {
-            place: one
-            for place, one in self.by_place
-            if not one.excludes_slower_by(LARGEST_LOSS) and place not in self.harmed
-        }
-
-    @property
-    def may_cost(self) -> bool:
-        """Whether calls are estimated to cost more by LARGEST_LOSS, which may be noise."""
-        return self.call is not None and self.call.ratio > 1 + LARGEST_LOSS
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether it is a gain that harms no size."""
-        return not (self.objection or self.harmed or self.failed or self.costly)
 
 
 def prove_environment(
