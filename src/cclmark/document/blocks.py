@@ -20,7 +20,8 @@ class RunContent:
     ``footer``: None if the end of the run is missing. ``references``: finds references.
     ``profile``: what the profile of a program contains besides its operations. ``paths``: how
     libraries connect the ranks. ``traces``: the timelines of the run. ``is_whole``: whether
-    ``results`` are all of the run; of a part of it, only blocks are written.
+    ``results`` are all of the run; of a part of it, only blocks are written. ``is_live``: whether
+    the run is shown as it is measured.
     """
 
     header: Header
@@ -31,6 +32,7 @@ class RunContent:
     paths: Sequence[Paths] = ()
     traces: Sequence[Trace] = ()
     is_whole: bool = True
+    is_live: bool = False
 
 
 #: ``bad``: wrong, or failed. ``look``: needs attention. ``unknown``: could not be judged, with the

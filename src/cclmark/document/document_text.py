@@ -502,6 +502,7 @@ class DocumentText(Exporter[Any]):
             *(self._header, results, footer, self._view.references, self._profile),
             paths=self._paths,
             is_whole=is_whole,
+            is_live=self._view.journal is None,
         )
         return self._compose(content)
 

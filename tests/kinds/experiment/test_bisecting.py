@@ -88,7 +88,7 @@ def bisected(simulated, values, keep, say=print):
         return result, outcome, ""
     line = msgspec.json.encode(Footer("", 0, 1.0, found=as_found(result)))
     footer = msgspec.json.decode(line, type=Footer)
-    document = document_of_experiment(RunContent(HEADER, [], footer), with_trials=False)
+    document = document_of_experiment(RunContent(HEADER, [], footer, is_live=True))
     return result, outcome, TextLines(View(columns=400)).whole(document)
 
 

@@ -24,14 +24,12 @@ from cclmark.document.blocks import (
 )
 from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fields, summary_fields
 from cclmark.document.chart_model import Heat, key_of
-from cclmark.document.document_text import DocumentText
-from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Field, Fields
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import conclusion_lines
-from cclmark.document.report_kind import ReportKind, View
+from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import counted, format_time_us, us_text
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Footer
@@ -101,10 +99,10 @@ _MORE_THAN_ALL = 1.0005
 _EXCEEDS = "shares above 100 % are faster than the best value by no more than noise"
 
 
-def document_of_experiment(run: RunContent, *, with_trials: bool = True) -> Document:
+def document_of_experiment(run: RunContent) -> Document:
     """Composes everything that a run says: the comparison, and the result of a bisection.
 
-    Without ``with_trials`` only the result, if there is one.
+    A live bisection has only its result: trials are many.
     """
     results = cast("Sequence[TrialResult]", run.results)
     experiment = experiment_of(results, run.header.settings.timing)
@@ -114,7 +112,7 @@ def document_of_experiment(run: RunContent, *, with_trials: bool = True) -> Docu
     bisection = found_in(run.footer, BisectionResult)
     findings = [] if bisection is None else [*_of_bisection(bisection)]
     closing = [] if bisection is None else [*_shares(bisection)]
-    is_shown = with_trials or bisection is None
+    is_shown = bisection is None or not run.is_live
     if is_shown:
         findings += [
             *_of_variants(experiment, ("wrong",)),
@@ -535,15 +533,6 @@ def _counted(journal: Journal) -> str:
     return f"{amount(len(journal.results), 'trial')} of {amount(len(variants), 'variant')}"
 
 
-def _text(view: View) -> Exporter[TrialResult]:
-    """During the run, a bisection has only its result: trials are many."""
-
-    def compose(run: RunContent) -> Document:
-        return document_of_experiment(run, with_trials=view.journal is not None)
-
-    return DocumentText(compose, view)
-
-
 REPORT = ReportKind(
     noun="trials",
     title="experiments",
@@ -559,5 +548,4 @@ REPORT = ReportKind(
     method=method_of,
     page_columns=FIELDS.page_columns(),
     page_cells=FIELDS.page_cells,
-    formats={"table": _text},
 )

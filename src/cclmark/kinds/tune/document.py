@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.base.grouping import by_key
@@ -21,11 +20,8 @@ from cclmark.document.blocks import (
     RunContent,
     Table,
 )
-from cclmark.document.document_text import DocumentText
-from cclmark.document.exporter import Exporter
 from cclmark.document.insight_words import sentence
 from cclmark.document.naming import NamedRun
-from cclmark.document.report_kind import View
 from cclmark.document.text import counted
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.document import REPORT as OF_TRIALS
@@ -68,10 +64,10 @@ _RULE_HEADS = ("from", "to", "setting", "speed-up (95 %)", "smallest", "before",
 _MEAN = "geometric mean of the speed-ups over all sizes"
 
 
-def document_of_tuning(run: RunContent, *, with_trials: bool = True) -> Document:
-    """Composes everything that a run says: the result, and below it that of each trial.
+def document_of_tuning(run: RunContent) -> Document:
+    """Composes everything that a run says: the result, and that of each trial.
 
-    Without ``with_trials`` only the result, if there is one.
+    A live run has only the former: trials are many.
     """
     trials = document_of_experiment(run)
     result = result_of(run.footer)
@@ -86,9 +82,9 @@ def document_of_tuning(run: RunContent, *, with_trials: bool = True) -> Document
         method=trials.method,
         outcome="; ".join(filter(None, (own.outcome, trials.outcome))),
         is_wrong=trials.is_wrong,
-        blocks=trials.blocks if with_trials else [],
-        findings=[*own.findings, *(trials.findings if with_trials else ())],
-        notes=[*own.notes, *(trials.notes if with_trials else ())],
+        blocks=[] if run.is_live else trials.blocks,
+        findings=own.findings if run.is_live else [*own.findings, *trials.findings],
+        notes=own.notes if run.is_live else [*own.notes, *trials.notes],
     )
 
 
@@ -583,15 +579,4 @@ def _headline(run: NamedRun) -> str:
     return sentence("; ".join([*document.figures, *found]))
 
 
-def _text(view: View) -> Exporter[Any]:
-    """During the run, only the result: trials are many."""
-
-    def compose(run: RunContent) -> Document:
-        return document_of_tuning(run, with_trials=view.journal is not None)
-
-    return DocumentText(compose, view)
-
-
-REPORT = replace(
-    OF_TRIALS, document=document_of_tuning, headline=_headline, formats={"table": _text}
-)
+REPORT = replace(OF_TRIALS, document=document_of_tuning, headline=_headline)
