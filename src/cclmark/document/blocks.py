@@ -10,7 +10,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 from cclmark.document.chart_model import Chart
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.journal.schema import Footer, Header, Paths, Profile, Trace, TracedStage
+from cclmark.journal.schema import Condition, Footer, Header, Paths, Profile, Trace, TracedStage
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class RunContent:
     ``profile``: what the profile of a program contains besides its operations. ``paths``: how
     libraries connect the ranks. ``traces``: the timelines of the run. ``is_whole``: whether
     ``results`` are all of the run; of a part of it, only blocks are written. ``is_live``: whether
-    the run is shown as it is measured.
+    the run is shown as it is measured. ``conditions``: of devices. ``reduction``: see ReportKind;
+    None if ``results`` and ``conditions`` are all.
     """
 
     header: Header
@@ -33,6 +34,8 @@ class RunContent:
     traces: Sequence[Trace] = ()
     is_whole: bool = True
     is_live: bool = False
+    conditions: Sequence[Condition] = ()
+    reduction: Any = None
 
 
 #: ``bad``: wrong, or failed. ``look``: needs attention. ``unknown``: could not be judged, with the

@@ -26,9 +26,9 @@ from cclmark.document.json_format import without_samples
 from cclmark.document.naming import NamedRun
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import ending_line
-from cclmark.document.report_kind import View
+from cclmark.document.report_kind import Reduce, Reduction, View, reduces_nothing
 from cclmark.document.text import escape, filled
-from cclmark.journal.schema import Explanation, Footer, Header, Paths, Profile
+from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths, Profile
 
 STYLES: Mapping[Severity, str] = {"bad": "red", "look": "yellow", "unknown": "yellow"}
 _GAP = "  "
@@ -395,6 +395,7 @@ def document_of(compose: Compose, run: NamedRun) -> Document:
                 *(journal.header, journal.results, journal.footer, run.notes, journal.profile),
                 paths=journal.paths,
                 traces=journal.traces,
+                conditions=journal.conditions,
             )
         )
     document: Document = run.documents[compose]
@@ -404,8 +405,9 @@ def document_of(compose: Compose, run: NamedRun) -> Document:
 class DocumentText(Exporter[Any]):
     """Writes the head, then the blocks of each part that is complete, then the rest at the end.
 
-    ``part``, ``in_order``: as those of ReportKind. A document without parts is written at the end.
-    Without ``keeps_samples``, raw samples are not held in memory: results may be many.
+    ``part``, ``in_order`` and ``reduction``: as those of ReportKind. A document without parts is
+    written at the end. Without ``keeps_samples``, raw samples are not held in memory: results may
+    be many.
     """
 
     explains_at_end = True
@@ -419,7 +421,10 @@ class DocumentText(Exporter[Any]):
         *,
         in_order: bool = False,
         keeps_samples: bool = True,
+        reduction: Reduce = reduces_nothing,
     ) -> None:
+        self._reduce = reduction
+        self._reduction: Reduction | None = None
         self._compose = compose
         self._view = view
         self._lines = self.renderer(view)
@@ -437,6 +442,11 @@ class DocumentText(Exporter[Any]):
         """Receives what a profile contains besides its operations."""
         self._profile = profile
 
+    def observe(self, condition: Condition) -> None:
+        """Receives the condition of a device; most runs do not keep it."""
+        if self._reduction is not None:
+            self._reduction.observe(condition)
+
     def connect(self, paths: Paths) -> None:
         """Receives the paths of a library for the end."""
         self._paths.append(paths)
@@ -444,6 +454,7 @@ class DocumentText(Exporter[Any]):
     def begin(self, header: Header) -> str:
         """Returns the head: devices, links, libraries, the method; and the opening blocks."""
         self._header = header
+        self._reduction = self._reduce(header)
         document = self._document([], None)
         if not document.in_parts:
             self._part = None
@@ -454,17 +465,24 @@ class DocumentText(Exporter[Any]):
         """Returns the blocks of parts that the result completes; empty if it completes none."""
         if not self._keeps_samples:
             result = without_samples(result)
+        if self._reduction is not None and not self._reduction.add(result):
+            return self._complete()
         self._results.append(result)
         if self._part is None:
             return ""
         key, number = self._part(result)
         text = ""
         if self._in_order and key not in self._unwritten:
-            text = "".join(map(self._written, self._unwritten.values()))
-            self._unwritten.clear()
+            text = self._complete()
         own = self._unwritten.setdefault(key, [])
         own.append(result)
         return text if len(own) < number else text + self._written(self._unwritten.pop(key))
+
+    def _complete(self) -> str:
+        """The blocks of all parts that have begun."""
+        text = "".join(map(self._written, self._unwritten.values()))
+        self._unwritten.clear()
+        return text
 
     def _written(self, part: Sequence[Any]) -> str:
         document = self._document(part, None, is_whole=False)
@@ -503,6 +521,7 @@ class DocumentText(Exporter[Any]):
             paths=self._paths,
             is_whole=is_whole,
             is_live=self._view.journal is None,
+            reduction=self._reduction,
         )
         return self._compose(content)
 

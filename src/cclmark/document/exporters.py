@@ -29,12 +29,17 @@ def exporter_of(kind: Kind, format: str, view: View = _WHILE_RUNNING) -> Exporte
     own: ReportKind = kind.report()
     if format == "json":
         return JsonExporter(
-            kind.listed_as, own.document, view.references, keeps_samples=own.needs_samples
+            *(kind.listed_as, own.document, view.references),
+            keeps_samples=own.needs_samples,
+            reduction=own.reduction,
         )
     if format == "csv":
         return CsvExporter(own.csv)
     if format in own.formats:
         return own.formats[format](view)
     return _OF_DOCUMENTS[format](
-        own.document, view, own.part, in_order=own.in_order, keeps_samples=own.needs_samples
+        *(own.document, view, own.part),
+        in_order=own.in_order,
+        keeps_samples=own.needs_samples,
+        reduction=own.reduction,
     )

@@ -29,6 +29,7 @@ FINDINGS: Mapping[str, str] = {
     "default-kept": "tuning: sizes at which the default stays, with the reason",
     "definitions-differ": "several runs: their tools define a time differently",
     "differences": "pairs of runs: what differs between them",
+    "drift": "soaks: cases that became slower or faster, or that cannot be judged",
     "ended-early": "the run, its journal or its program ended early",
     "expected-of-links": "the peak beside what is expected of this kind of link",
     "failed-cases": "cases failed, with the most frequent reason",

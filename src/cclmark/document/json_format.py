@@ -12,6 +12,7 @@ import msgspec
 from cclmark.document.blocks import SEVERITY_ORDER, Document, Finding, RunContent
 from cclmark.document.exporter import Exporter
 from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.report_kind import Reduce, Reduction, reduces_nothing
 from cclmark.document.soundness import of_completeness
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal
@@ -24,9 +25,8 @@ class JsonExporter(Exporter[Result]):
     Every field is present, even with its default value. NaN and infinities, which JSON does not
     support, are null. ``footer`` is null if the end of the run is missing. A soak also has
     ``conditions``, a run with explanations ``paths``, a profile of a program
-    ``profile``. At the end are the ``findings``, the most severe first. They are null for a soak,
-    whose results are not held in memory, and with the reason in ``findings_error`` if the journal
-    contradicts itself.
+    ``profile``. At the end are the ``findings``, the most severe first. They are null with the
+    reason in ``findings_error`` if the journal contradicts itself.
     """
 
     def __init__(
@@ -36,16 +36,19 @@ class JsonExporter(Exporter[Result]):
         references: ReferenceNotes | None = None,
         *,
         keeps_samples: bool = True,
+        reduction: Reduce = reduces_nothing,
     ) -> None:
         """``listed_as``: the name of the list of results. ``compose``: the document of a run.
 
-        ``keeps_samples``: whether the document is composed from raw samples too.
+        ``keeps_samples``: whether the document is composed from raw samples too. ``reduction``: as
+        that of ReportKind.
         """
         self._listed_as = listed_as
         self._compose = compose
         self._references = references or ReferenceNotes()
         self._keeps_samples = keeps_samples
-        self._is_soak = False
+        self._reduce = reduction
+        self._reduction: Reduction | None = None
         self._header: Header | None = None
         self._results: list[Any] = []
         self._own_profile: Profile | None = None
@@ -57,12 +60,12 @@ class JsonExporter(Exporter[Result]):
     def begin(self, header: Header) -> str:
         """Returns the document up to its first case."""
         self._header = header
-        self._is_soak = header.settings.duration_s > 0 or header.settings.cycles == 0
+        self._reduction = self._reduce(header)
         return f'{{"header": {encode(header)},\n"{self._listed_as}": ['
 
     def add(self, result: Result) -> str:
         """Returns one result, on one line."""
-        if not self._is_soak:
+        if self._reduction is None or self._reduction.add(result):
             self._results.append(result if self._keeps_samples else without_samples(result))
         separator, self._separator = self._separator, ",\n"
         return separator + encode(result)
@@ -70,6 +73,8 @@ class JsonExporter(Exporter[Result]):
     def observe(self, condition: Condition) -> None:
         """Stores the condition of a device for the end of the document."""
         self._conditions.append(encode(condition))
+        if self._reduction is not None:
+            self._reduction.observe(condition)
 
     def connect(self, paths: Paths) -> None:
         """Stores the paths of a library for the end of the document."""
@@ -87,12 +92,11 @@ class JsonExporter(Exporter[Result]):
         return f'\n],\n{lists}"footer": {encode(footer)}{self._findings(footer)}}}\n'
 
     def _findings(self, footer: Footer | None) -> str:
-        if self._is_soak:
-            return ',\n"findings": null'
         assert self._header is not None
         content = RunContent(
             *(self._header, self._results, footer, self._references, self._own_profile),
             paths=self._paths,
+            reduction=self._reduction,
         )
         try:
             document = self._compose(content)

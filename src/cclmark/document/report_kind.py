@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cclmark.document.columns import Cell, Layout
 from cclmark.document.exporter import Exporter
@@ -12,7 +12,7 @@ from cclmark.document.openmetrics import Metric, Series
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Header
+from cclmark.journal.schema import Condition, Header
 
 if TYPE_CHECKING:
     from cclmark.analysis.steps import StepRun
@@ -44,6 +44,24 @@ class View:
         return len(header.hosts) > 1 or len({device.host for device in header.devices}) > 1
 
 
+class Reduction(Protocol):
+    """What remains of the results of a run that are too many for the memory."""
+
+    def add(self, result: Any) -> bool:
+        """Adds a result. Returns whether the document also requires the result itself."""
+
+    def observe(self, condition: Condition) -> None:
+        """Adds the condition of a device."""
+
+
+Reduce = Callable[[Header], Reduction | None]
+
+
+def reduces_nothing(header: Header) -> Reduction | None:
+    """None: most runs have few results."""
+    return None
+
+
 @dataclass(frozen=True)
 class RunLabels:
     """The labels shared by all series of a run. ``devices``: the names of its devices.
@@ -68,8 +86,9 @@ class ReportKind:
     run says; from it the terminal, Markdown and pages are rendered. ``part``: the key of a result's
     part of the document, and how many results the part has: texts write the blocks of a part as
     soon as it is complete; None if they write all at the end. ``in_order``: whether the results of
-    a part follow each other, so that it is complete when another one begins. ``needs_samples``:
-    whether the document is composed from raw samples too. ``formats``: those of other tools by
+    a part follow each other, so that it is complete when another one begins. ``reduction``: what is
+    kept of a run with this header in place of its results. ``needs_samples``: whether the document
+    is composed from raw samples too. ``formats``: those of other tools by
     name, and texts that differ from the document.
 
     ``metrics``: the gauges for Prometheus, which ``measure`` sets for one result. ``counted``: the
@@ -98,6 +117,7 @@ class ReportKind:
     page_cells: Callable[[NamedRun], Callable[[Any], Mapping[str, Cell]]]
     part: Callable[[Any], tuple[Hashable, int]] | None = None
     in_order: bool = False
+    reduction: Reduce = reduces_nothing
     needs_samples: bool = True
     formats: Mapping[str, Callable[[View], Exporter[Any]]] = field(default_factory=dict)
     samples: Layout | None = None

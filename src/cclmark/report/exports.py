@@ -58,13 +58,13 @@ def unshown(journal: Journal, format: str) -> list[str]:
 
 
 def _pieces(journal: Journal, exporter: Exporter[Any]) -> Iterator[str]:
-    for condition in journal.conditions:
-        exporter.observe(condition)
     for paths in journal.paths:
         exporter.connect(paths)
     if journal.profile is not None:
         exporter.profile(journal.profile)
     yield exporter.begin(journal.header)
+    for condition in journal.conditions:
+        exporter.observe(condition)
     for result in journal.results:
         yield exporter.add(result)
     yield exporter.end(journal.footer)

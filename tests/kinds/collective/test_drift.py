@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cclmark.analysis.statistics import median, median_half_width, median_interval
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Condition
-from cclmark.kinds.collective.soak import DeviceConditions, drift_of
+from cclmark.kinds.collective.figures import DeviceConditions, drift_of
 from cclmark.work.sizes import parse_duration
 
 times = st.lists(st.floats(1e-7, 10), min_size=1, max_size=80)

@@ -144,11 +144,15 @@ class TestStructured:
         assert (case["summary"]["p99_s"], case["summary"]["busbw_bytes_per_s"]) == (None, None)
         assert case["samples"] == msgspec.to_builtins(OUT.samples)
 
-    def test_json_of_a_soak_holds_no_results(self):
+    def test_json_of_a_soak_holds_no_later_results(self):
         of = header(cycles=0, duration_s=60.0)
-        document = json.loads(exported_as("json", [OUT, IN], of, END))
-        assert document["findings"] is None
-        assert [one["status"] for one in document["cases"]] == ["ok", "ok"]
+        exporter = exporter_of(KINDS[COLLECTIVE], "json")
+        cycles = [replace(OUT, cycle=number) for number in range(12)]
+        document = json.loads(export(exporter, cycles, of, END))
+        assert len(exporter._results) == 1
+        (drift,) = [one for one in document["findings"] if one["id"] == "drift"]
+        assert drift["sentence"].startswith("drift: none of 1 case is slower or faster at the end")
+        assert [one["status"] for one in document["cases"]] == ["ok"] * 12
 
     def test_json_of_an_interrupted_run_says_so_first(self):
         stopped = Footer("", 130, 1.0, message="interrupted")

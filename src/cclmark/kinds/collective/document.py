@@ -14,6 +14,7 @@ from cclmark.analysis.findings import LibraryComparison, OperationFindings, comp
 from cclmark.analysis.links import link_limit
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
+    SEVERITY_ORDER,
     Block,
     Document,
     Groups,
@@ -62,8 +63,17 @@ from cclmark.document.why import prediction_tables
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Summary
+from cclmark.kinds.collective.figures import SoakFigures, soak_of
 from cclmark.kinds.collective.findings import findings_on_collectives, headline_of_collectives
 from cclmark.kinds.collective.formats import CASE_FORMATS
+from cclmark.kinds.collective.soak import (
+    SoakText,
+    findings_on_drift,
+    of_first_cycle,
+    opening_of_soak,
+    outcome_of_soak,
+    tables_of_soak,
+)
 from cclmark.work.cases import Case
 from cclmark.work.operations import moves_data
 from cclmark.work.sizes import format_size
@@ -86,22 +96,29 @@ class CaseView:
     """What the rows of cases show.
 
     ``placements``: those that the run measures. ``shares``: of references, for every row. ``gbps``:
-    bandwidths in Gbit/s too. ``why``: the library's predictions. ``is_first_cycle``: of a soak,
-    which says what stands out at its end.
+    bandwidths in Gbit/s too. ``why``: the library's predictions.
     """
 
     placements: Sequence[str] = PLACEMENTS
     shares: bool = False
     gbps: bool = False
     why: bool = False
-    is_first_cycle: bool = False
 
 
 def document_of_cases(run: RunContent, view: CaseView | None = None) -> Document:
-    """Composes everything that a run says. ``view``: None for the placements of its results."""
-    results = cast("Sequence[CaseResult]", run.results)
+    """Composes everything that a run says. ``view``: None for the placements of its results.
+
+    Of a soak the first cycle is shown, and how the later ones differ.
+    """
+    results, header = cast("Sequence[CaseResult]", run.results), run.header
+    soak: SoakFigures | None = run.reduction or soak_of(header)
+    if soak is not None:
+        if run.reduction is None:
+            results = soak.add_all(results, run.conditions)
+        run = replace(run, header=of_first_cycle(header), results=results)
     view = view or view_of(results)
-    blocks = [*_Rows(run, view).tables(results)]
+    shown = [one for one in results if soak is None or one.cycle == 0]
+    blocks = [*_Rows(run, view).tables(shown)]
     if not run.is_whole:
         return Document("Collectives", method_of(run.header), blocks)
     journal = Journal(
@@ -118,15 +135,7 @@ def document_of_cases(run: RunContent, view: CaseView | None = None) -> Document
         *run.references.legend(),
     ]
     closing = [peaks] if peaks is not None else []
-    if view.is_first_cycle:
-        return Document(
-            *("Collectives", method_of(run.header), blocks),
-            notes=notes,
-            closing=closing,
-            figures=figures,
-            states_end=True,
-        )
-    return Document(
+    document = Document(
         "Collectives",
         method_of(run.header),
         blocks,
@@ -136,6 +145,19 @@ def document_of_cases(run: RunContent, view: CaseView | None = None) -> Document
         notes,
         closing=[*_closing(run, results, view), *closing],
         figures=figures,
+    )
+    return document if soak is None else _with_drift(document, soak, header)
+
+
+def _with_drift(document: Document, soak: SoakFigures, header: Header) -> Document:
+    findings = [*findings_on_drift(soak, header), *document.findings]
+    return replace(
+        document,
+        opening=[opening_of_soak(header)],
+        closing=[*tables_of_soak(soak, header), *document.closing],
+        findings=sorted(findings, key=lambda one: SEVERITY_ORDER[one.severity]),
+        outcome=outcome_of_soak(soak),
+        is_wrong=bool(soak.statuses["wrong"]),
     )
 
 
@@ -408,14 +430,19 @@ def _sections(runs: Sequence[NamedRun]) -> list[Section]:
     return collective_sections(runs)
 
 
-def text_of_cases(view: View, shown: CaseView, *, markdown: bool = False) -> DocumentText:
+def text_of_cases(
+    view: View,
+    shown: CaseView,
+    renderer: Callable[..., DocumentText] = DocumentText,
+) -> DocumentText:
     """Returns the exporter of the table, or of Markdown, that writes each row as it is complete."""
-    return (DocumentMarkdown if markdown else DocumentText)(
+    return renderer(
         partial(document_of_cases, view=shown),
         view,
         partial(part_of_case, placements=len(shown.placements)),
         in_order=True,
         keeps_samples=False,
+        reduction=soak_of,
     )
 
 
@@ -429,10 +456,8 @@ def table_of_cases(
     """Returns the exporter of the table. ``summary_every_s``: of a soak, 0 for ever less often."""
     if not is_soak:
         return text_of_cases(view, shown)
-    from cclmark.kinds.collective.soak import SoakTable
-
-    first_cycle = partial(text_of_cases, view, replace(shown, is_first_cycle=True))
-    return SoakTable(first_cycle, view.paint, summary_every_s)
+    soak_text = partial(SoakText, every_s=summary_every_s, paint=view.paint)
+    return text_of_cases(view, shown, soak_text)
 
 
 def _table(view: View) -> Exporter[CaseResult]:
@@ -442,7 +467,7 @@ def _table(view: View) -> Exporter[CaseResult]:
 
 
 def _markdown(view: View) -> Exporter[CaseResult]:
-    return text_of_cases(view, _shown(view), markdown=True)
+    return text_of_cases(view, _shown(view), DocumentMarkdown)
 
 
 def _without_view(
@@ -467,6 +492,7 @@ REPORT = ReportKind(
     part=part_of_case,
     in_order=True,
     needs_samples=False,
+    reduction=soak_of,
     formats={
         "table": _table,
         "markdown": _markdown,

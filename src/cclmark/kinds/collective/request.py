@@ -174,6 +174,7 @@ def _reference_notes(*, are_asked: bool) -> ReferenceNotes:
 
 def _exporter(flags: CollectiveOptions, plan: Sweep, view: View) -> Exporter[CaseResult]:
     # Imported while the ranks start, see Recorder.
+    from cclmark.document.document_text import DocumentMarkdown
     from cclmark.document.exporters import exporter_of
     from cclmark.kinds.collective.document import (
         PLACEMENTS,
@@ -188,7 +189,7 @@ def _exporter(flags: CollectiveOptions, plan: Sweep, view: View) -> Exporter[Cas
     gbps = flags.like is not None and flags.like.shows_gbps
     shown = CaseView(names, flags.references, gbps, flags.why)
     if flags.format == "markdown":
-        return text_of_cases(view, shown, markdown=True)
+        return text_of_cases(view, shown, DocumentMarkdown)
     return table_of_cases(
         view, shown, is_soak=bool(flags.duration), summary_every_s=flags.summary_every
     )

@@ -1,0 +1,182 @@
+"""What a soak shows: the drift of each case through its cycles, and the conditions of devices."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cclmark.analysis.statistics import median, median_interval
+from cclmark.journal.item_results import CaseResult
+from cclmark.journal.schema import Condition, Header
+from cclmark.work.cases import Case
+
+_LEAST_IN_PART = 6  # fewer have no 95 % interval of their median
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The times of one case through the cycles of a soak.
+
+    ``first_s`` and ``last_s`` are medians over the first and the last ``part`` cycles. ``apart``:
+    whether their 95 % confidence intervals do not overlap, which is more than noise; None with too
+    few cycles for intervals. ``worst`` is the place of the longest time, ``worst_ratio`` that time
+    over the median of all.
+    """
+
+    cycles: int
+    part: int
+    first_s: float
+    last_s: float
+    apart: bool | None
+    worst: int
+    worst_ratio: float
+
+    @property
+    def ratio(self) -> float:
+        """The time at the end over that at the beginning."""
+        return self.last_s / self.first_s
+
+
+def drift_of(times_s: Sequence[float]) -> Drift:
+    """The drift of positive times, one for each cycle. Raises ValueError without times.
+
+    The parts are thirds, which show a slow drift best, or halves if thirds would have no intervals.
+    """
+    number = len(times_s)
+    third = number // 3
+    part = max(1, third if third >= _LEAST_IN_PART else number // 2)
+    first, last = times_s[:part], times_s[-part:]
+    before, after = median_interval(first), median_interval(last)
+    apart = None
+    if before is not None and after is not None:
+        apart = after[0] > before[1] or after[1] < before[0]
+    worst = max(range(number), key=lambda place: times_s[place], default=0)
+    usual_s = median(times_s)
+    return Drift(
+        cycles=number,
+        part=part,
+        first_s=median(first),
+        last_s=median(last),
+        apart=apart,
+        worst=worst,
+        worst_ratio=times_s[worst] / usual_s,
+    )
+
+
+@dataclass
+class Range:
+    """The smallest and the largest of values; None before the first value."""
+
+    least: float | None = None
+    most: float | None = None
+
+    def add(self, value: float | None) -> None:
+        """Adds a value unless it is None."""
+        if value is not None:
+            self.least = value if self.least is None else min(self.least, value)
+            self.most = value if self.most is None else max(self.most, value)
+
+    @property
+    def width(self) -> float:
+        """The largest minus the smallest value."""
+        return 0.0 if self.least is None or self.most is None else self.most - self.least
+
+
+@dataclass
+class DeviceConditions:
+    """The observed conditions of one device, in constant memory."""
+
+    readings: int = 0
+    clock_hz: Range = field(default_factory=Range)
+    memory_clock_hz: Range = field(default_factory=Range)
+    temperature_c: Range = field(default_factory=Range)
+    power_w: Range = field(default_factory=Range)
+    throttle_count: Range = field(default_factory=Range)
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def add(self, condition: Condition) -> None:
+        """Adds a reading."""
+        self.readings += 1
+        self.clock_hz.add(condition.clock_hz)
+        self.memory_clock_hz.add(condition.memory_clock_hz)
+        self.temperature_c.add(condition.temperature_c)
+        self.power_w.add(condition.power_w)
+        self.throttle_count.add(condition.throttle_count)
+        self.reasons.update(condition.reasons)
+
+
+@dataclass
+class CaseTimes:
+    """The median times of one case by cycle. ``compared``: the number of those in ``ratios``."""
+
+    times_s: array[float] = field(default_factory=lambda: array("d"))
+    cycles: array[int] = field(default_factory=lambda: array("Q"))
+    compared: int = 0
+    at_first_s: float = 0.0
+
+
+@dataclass
+class SoakFigures:
+    """A soak in a few bytes for each result, see ReportKind.reduction."""
+
+    times: dict[Case, CaseTimes] = field(default_factory=dict)
+    conditions: dict[int, DeviceConditions] = field(default_factory=dict)
+    statuses: Counter[str] = field(default_factory=Counter)
+    checked: int = 0
+    elapsed_s: float = 0.0
+    _begun_s: float | None = None
+    _failed: set[Case] = field(default_factory=set)
+
+    def add(self, result: CaseResult) -> bool:
+        """Adds a result. Returns whether it is of the first cycle, or the first failure of its case
+        in a later one.
+        """
+        self.statuses[result.status] += 1
+        self.checked += result.verification is not None
+        if result.started_at_s:
+            if self._begun_s is None:
+                self._begun_s = result.started_at_s
+            self.elapsed_s = result.started_at_s + result.duration_s - self._begun_s
+        if result.summary is not None and result.summary.time_s > 0:
+            times = self.times.setdefault(result.case, CaseTimes())
+            times.times_s.append(result.summary.time_s)
+            times.cycles.append(max(0, result.cycle))
+        if result.cycle == 0 or result.status == "ok" or result.case in self._failed:
+            return result.cycle == 0
+        self._failed.add(result.case)
+        return True
+
+    def add_all(
+        self, results: Sequence[CaseResult], conditions: Sequence[Condition]
+    ) -> list[CaseResult]:
+        """Adds all of a run. Returns the results of which ``add`` is true."""
+        for condition in conditions:
+            self.observe(condition)
+        return [one for one in results if self.add(one)]
+
+    def observe(self, condition: Condition) -> None:
+        """Adds the condition of a device."""
+        self.conditions.setdefault(condition.rank, DeviceConditions()).add(condition)
+
+    def drifts(self) -> dict[Case, Drift]:
+        """The drift of each case."""
+        return {case: drift_of(times.times_s) for case, times in self.times.items()}
+
+    def ratios(self) -> list[tuple[float, Case]]:
+        """The times since the last call over the times before the first one."""
+        ratios = []
+        for case, times in self.times.items():
+            recent = times.times_s[times.compared :]
+            if recent and times.compared:
+                ratios.append((median(recent) / times.at_first_s, case))
+            elif recent:
+                times.at_first_s = median(recent)
+            times.compared = len(times.times_s)
+        return ratios
+
+
+def soak_of(header: Header) -> SoakFigures | None:
+    """The figures of a soak without results; None for other runs."""
+    return SoakFigures() if header.settings.duration_s > 0 else None
