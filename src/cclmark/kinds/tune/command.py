@@ -52,6 +52,7 @@ class TuneFlags(groups.OneOfEachOptions):
         groups.CheckOptions,
         groups.FaultOptions,
         groups.FormatOptions,
+        groups.ColumnOptions,
         groups.ReferenceOptions,
         groups.SoakOptions,
         groups.ExplainOptions,
