@@ -650,6 +650,23 @@ class FormatOptions:
     )
 
 
+@dataclass
+class ColumnOptions:
+    """Which fields of results are printed."""
+
+    title: ClassVar[str] = OUTPUT
+    rules: ClassVar[OptionRules] = (Requires("columns", "format", ("table", "csv", "markdown")),)
+
+    columns: list[str] = option(
+        "--columns",
+        default=[],
+        type=Names(),
+        metavar="NAMES",
+        help="A row for each result with these fields, separated by commas, in this order: "
+        "size_bytes,time_us,p99_us. A wrong name lists all.",
+    )
+
+
 _PLAN = (
     "--print-plan prints a call of cclmark.measure, which measures collectives only: it is an "
     "option of cclmark collectives and of the commands of single collectives."
@@ -789,6 +806,7 @@ class CaseOptions(
     CheckOptions,
     FaultOptions,
     FormatOptions,
+    ColumnOptions,
     ReferenceOptions,
     ResumeOptions,
     SoakOptions,
@@ -848,6 +866,7 @@ class StepOptions(
     SeedOptions,
     FaultOptions,
     FormatOptions,
+    ColumnOptions,
     FileOptions,
     ResumeOptions,
 ):

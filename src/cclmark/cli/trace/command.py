@@ -85,6 +85,7 @@ class TraceFlags(groups.OneOfEachOptions):
         groups.LikeOptions,
         groups.SamplingOptions,
         groups.FaultOptions,
+        groups.ColumnOptions,
         groups.ReferenceOptions,
         groups.ResumeOptions,
         groups.SoakOptions,

@@ -71,6 +71,7 @@ class TorchFlags(
     groups.TimeoutOptions,
     groups.FaultOptions,
     groups.FormatOptions,
+    groups.ColumnOptions,
     groups.FileOptions,
 ):
     """The options of ``cclmark torch check``."""

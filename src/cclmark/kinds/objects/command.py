@@ -41,6 +41,7 @@ class ObjectFlags(
     groups.SeedOptions,
     groups.FaultOptions,
     groups.FormatOptions,
+    groups.ColumnOptions,
     groups.FileOptions,
     groups.ResumeOptions,
 ):

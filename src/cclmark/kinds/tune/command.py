@@ -51,6 +51,7 @@ class TuneFlags(groups.OneOfEachOptions):
         groups.LikeOptions,
         groups.CheckOptions,
         groups.FaultOptions,
+        groups.ColumnOptions,
         groups.ReferenceOptions,
         groups.SoakOptions,
         groups.ExplainOptions,
