@@ -14,9 +14,9 @@ import random
 import sys
 from itertools import permutations
 
-from cclmark.analysis.transfer_results import deviations
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.schema import Relation, TransferSummary
+from cclmark.kinds.p2p.figures import deviations
 from cclmark.work.transfers import Transfer
 
 MATRICES = [

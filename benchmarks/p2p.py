@@ -21,7 +21,7 @@ from itertools import permutations
 from pathlib import Path
 from statistics import median
 
-from cclmark.analysis.transfer_results import figures
+from cclmark.kinds.p2p.figures import figures
 from cclmark.kinds.registry import read_journal
 
 SIZE_MIB = 512

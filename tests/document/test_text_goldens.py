@@ -15,7 +15,6 @@ from cclmark.comparison.words import (
     Comparison,
     comparison_json,
 )
-from cclmark.document.explained import explained_lines
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi
 from cclmark.document.report_kind import View
@@ -195,7 +194,7 @@ EXPLAINED = {
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_what_ran_beside_predictions(name):
     results = EXPLAINED[name]
-    parts = [outline([prediction_tables(results), explained_lines(results)])]
+    parts = [outline([prediction_tables(results)])]
     for shown in ({"why": True}, {"why": True, "markdown": True}, {}):
         text = exported(case_text(**shown), Journal(SAMPLE.header, results, footer=SAMPLE.footer))
         parts.append(below_head(text) if shown or name == "predicted" else "")

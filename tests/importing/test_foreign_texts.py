@@ -9,9 +9,9 @@ from datetime import datetime
 import pytest
 
 from cclmark.base.errors import UsageError
-from cclmark.document.matrix import MatrixCollector
 from cclmark.history.history_model import stored_moment
 from cclmark.journal.journal_file import JournalWriter
+from cclmark.kinds.p2p.figures import MatrixCollector
 from cclmark.kinds.registry import read_journal
 from cclmark.profile.observed import nccl_version
 from cclmark.references.copy_matching import CopyReferences

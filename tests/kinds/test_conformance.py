@@ -95,13 +95,34 @@ STATES = (whole, empty, cut, interrupted, died)
 by_kind = pytest.mark.parametrize("kind", KINDS)
 
 
+FILES = ("kind", "plan", "result", "run", "figures", "document", "command", "request")
+# What a room does not have, and why.
+WITHOUT = {
+    COLLECTIVE: {
+        "plan": "cases are in work/, because other kinds measure them too",
+        "result": "results of cases are in journal/, because they are compared with other runs",
+    },
+    PAIRS: {"result": "that of a case"},
+    P2P: {"result": "in journal/, because copies are compared with other runs"},
+    "check": {"figures": "a verdict has none"},
+    "pieces": {
+        "command": "an option of the commands of collectives",
+        "request": "that of collectives",
+    },
+    "profile": {
+        "plan": "the program decides what is executed",
+        "result": "in journal/, because imported traces have it too",
+        "run": "the program is the user's",
+    },
+    "tune": {"run": "ranks measure the trials of an experiment"},
+}
+
+
 @by_kind
 def test_a_room_has_the_files_of_all_rooms(kind):
-    for name in ("__init__", "kind", "document"):
-        assert (ROOMS[kind] / f"{name}.py").exists(), name
+    present = {path.stem for path in ROOMS[kind].glob("*.py")}
+    assert {*FILES} - present == {*WITHOUT.get(kind, ())}
     assert (ROOMS[kind] / "__init__.py").read_text().startswith('"""')
-    if KINDS[kind].runner is not None and kind != "tune":  # trials, as an experiment
-        assert (ROOMS[kind] / "run.py").exists()
 
 
 @by_kind

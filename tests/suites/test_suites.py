@@ -15,12 +15,12 @@ from cclmark.journal.schema import SCHEMA_VERSION, Header, Machine
 from cclmark.kinds.collective.command import CollectivesFlags, OperationFlags
 from cclmark.kinds.p2p.command import TransferFlags
 from cclmark.kinds.pairs.command import PairFlags
+from cclmark.kinds.pairs.plan import PairCases
 from cclmark.options.command import command
 from cclmark.suites.checks import points_of
 from cclmark.suites.suite import chosen_commands, parse_suite, with_baselines
 from cclmark.work.cases import Sweep, UnevenPattern
 from cclmark.work.operations import COLLECTIVES, PAIR_OPERATIONS
-from cclmark.work.pair_cases import PairCases
 from cclmark.work.sizes import sweep
 from cclmark.work.thresholds import (
     BANDWIDTH_UNITS,

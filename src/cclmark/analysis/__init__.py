@@ -10,7 +10,6 @@ Imports: base, explain, journal, work.
 - Findings: ``findings.py`` begins a run's list, and compares libraries; ``irregularities.py``
   (times between neighbouring sizes, changes of the library's choice), ``outliers.py``,
   ``hosts.py``, ``links.py`` (limits of links, paths of the library against the topology).
-- Pairs: ``transfer_results.py``, ``pair_results.py``.
 - Steps of trainings and programs: ``steps.py``.
 
 Figures of one kind of work are in its room (``kinds/*/figures.py``). Ranks call ``stopping.py`` and

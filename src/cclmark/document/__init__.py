@@ -10,7 +10,7 @@ of a page follow. ``report_kind.py`` is the definition of a kind for reports.
 
 - Formats: ``exporter.py`` is the interface (beginning, one result at a time, end), ``exporters.py``
   the table; ``columns.py`` with CSV, ``json_format.py``, ``openmetrics.py``.
-- Shared parts of documents: ``head.py``, ``remarks.py``, ``soundness.py``, ``matrix.py``,
+- Shared parts of documents: ``head.py``, ``remarks.py``, ``soundness.py``,
   ``reference_notes.py``, ``explained.py``, ``why.py``, ``step_words.py``, ``peaks.py``, …
 - Charts as numbers and names without colours and pixels: ``chart_model.py``.
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.analysis.outliers import LEAST_VALUES
-from cclmark.analysis.transfer_results import Checks, Deviation
 from cclmark.document.insight_words import on_host_alone
-from cclmark.document.matrix import Matrix
-from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
+from cclmark.document.text import figure
 from cclmark.journal.journal_file import Journal
-from cclmark.work.transfers import Transfer
 
 #: What is not there to compare figures of pairs with.
 TOO_FEW_PAIRS = f"no reference and no group of {LEAST_VALUES} or more pairs linked in the same way"
@@ -57,36 +54,6 @@ def relative(value: float, usual: float, *, lower_is_better: bool) -> str:
     if lower and value > 0 and share == "100%":
         share = f"a factor of {float(f'{usual / value:.3g}'):,.0f}"
     return f"{share} {'lower' if lower else 'higher'}, {word}"
-
-
-def deviation_text(one: Deviation, names: Sequence[str]) -> str:
-    """Describes a copy that stands out: the measured value and the usual one."""
-    latency = one.transfer.measure == "latency"
-    scale, unit = (US_PER_S, "µs") if latency else (1 / BYTES_PER_GB, "GB/s")
-    start, end = (names[rank] for rank in one.pair)
-    share = relative(one.value, one.usual, lower_is_better=latency)
-    return (
-        f"{start} → {end}: {figure(one.value * scale)} {unit}, usual for {one.kind} "
-        f"{figure(one.usual * scale)} {unit} ({share}): {series_title(one.transfer.series())}"
-    )
-
-
-def series_title(series: Transfer) -> str:
-    """Describes the series, as the heading of its matrix."""
-    figure_of = "latency" if series.measure == "latency" else "bandwidth"
-    return Matrix(series, figure_of, [], []).title
-
-
-def checks_text(checks: Checks) -> str:
-    """Returns the number of checked transfers, and of results without an output to check."""
-    what = "copies"
-    if checks.messages:
-        what = "messages" if checks.messages == checks.copies else "copies and messages"
-    text = f"{checks.checked} of {checks.copies} {what} checked, {checks.wrong} wrong"
-    if not checks.unverifiable:
-        return text
-    latencies = "latency" if checks.unverifiable == 1 else "latencies"
-    return f"{text}; {checks.unverifiable} {latencies} of loads and stores have no output to check"
 
 
 def link_advice(journal: Journal) -> str:

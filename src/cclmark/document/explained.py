@@ -1,4 +1,4 @@
-"""Executed algorithms of each case: by operation, as data and as lines below a table."""
+"""Executed algorithms of each case, by operation."""
 
 from __future__ import annotations
 
@@ -46,20 +46,6 @@ class Choices:
 
     rows: list[tuple[str, str]]
     remarks: list[str] = field(default_factory=list)
-
-    def lines(self, indent: str) -> list[str]:
-        """The rows, aligned, and the remarks."""
-        width = max(len(sizes) for sizes, _ in self.rows)
-        rows = [f"{indent}{sizes:>{width}}  {choice}" for sizes, choice in self.rows]
-        return [*rows, *(indent + remark for remark in self.remarks)]
-
-
-def explained_lines(results: Iterable[CaseResult]) -> list[str]:
-    """Returns a block of lines for each operation; empty if no result has an explanation."""
-    lines: list[str] = []
-    for title, choices in _what_ran(results):
-        lines += [f"  {title}", *choices.lines("    ")]
-    return lines
 
 
 def ran_tables(results: Iterable[CaseResult]) -> list[Table]:
@@ -187,10 +173,10 @@ def tables_of_pairs(results: Iterable[CaseResult], name_of: Callable[[Case], str
 def _tables(pairs: dict[str, Entries]) -> list[Table]:
     every = [entry for sizes in pairs.values() for entry in sizes.values()]
     head = head_of(*title_and_sources(every, with_root=False))
-    groups: dict[tuple[str, ...], tuple[Choices, list[str]]] = {}
+    groups: dict[tuple[object, ...], tuple[Choices, list[str]]] = {}
     for name, sizes in sorted(pairs.items(), key=lambda one: _place(one[1])):
         choices = choices_of(sizes)
-        groups.setdefault(tuple(choices.lines("")), (choices, []))[1].append(name)
+        groups.setdefault((*choices.rows, *choices.remarks), (choices, []))[1].append(name)
     ordered = sorted(groups.values(), key=lambda group: -len(group[1]))
     tables = []
     for choices, names in ordered[:_MOST_GROUPS]:

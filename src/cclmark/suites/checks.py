@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cclmark.analysis.links import link_limit
-from cclmark.analysis.pair_results import places_of
 from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import judged_summary
-from cclmark.analysis.transfer_results import LinkLimits, allowed_bytes_per_s, figures
 from cclmark.base.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
@@ -24,6 +22,8 @@ from cclmark.base.errors import (
 from cclmark.journal.item_results import AUTO, CaseResult, Result, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import WrongOutput
+from cclmark.kinds.p2p.figures import LinkLimits, allowed_bytes_per_s, figures
+from cclmark.kinds.pairs.figures import places_of
 from cclmark.kinds.registry import KINDS
 from cclmark.suites.suite import SuiteCommand
 from cclmark.work.cases import Case

@@ -11,9 +11,9 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.resume import remainder_of
 from cclmark.journal.schema import Header, Machine
 from cclmark.journal.surroundings import surroundings_changed
+from cclmark.kinds.pairs.plan import PairCases
 from cclmark.work.cases import Sweep, UnevenPattern
 from cclmark.work.outline import differences, outline_of
-from cclmark.work.pair_cases import PairCases
 from cclmark.work.transfers import TransferPlan
 from samples import usual_settings
 

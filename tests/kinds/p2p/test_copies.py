@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
-from cclmark.analysis.transfer_results import checks_of, outliers_of
 from cclmark.document.chart_model import Heat, Lines
-from cclmark.document.deviations import deviation_text, relative
+from cclmark.document.deviations import relative
 from cclmark.document.device_labels import device_labels
 from cclmark.document.document_text import document_of
 from cclmark.document.exporters import exporter_of
@@ -20,6 +19,7 @@ from cclmark.document.report_kind import View
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceDescription, Verification, WrongOutput
 from cclmark.kinds.p2p.document import document_of_transfers
+from cclmark.kinds.p2p.figures import checks_of, deviation_text, outliers_of
 from cclmark.kinds.p2p.formats import TransferPccl
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.references.reference_store import shipped_references

@@ -7,13 +7,12 @@ from msgspec.structs import replace
 from test_copies import COPIES
 
 from cclmark.analysis.stopping import operations_per_batch
-from cclmark.analysis.transfer_results import checks_of
 from cclmark.document.blocks import RunContent
-from cclmark.document.matrix import MatrixCollector
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Relation, TransferSummary, Verification, WrongOutput
 from cclmark.kinds.p2p.document import document_of_transfers
+from cclmark.kinds.p2p.figures import MatrixCollector, checks_of
 from cclmark.kinds.p2p.run import MessageCases
 from cclmark.rank.measure import CaseRunner, batches_of, least_batch_s
 from cclmark.rendezvous.messages import Job

@@ -4,15 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.transfer_results import (
-    LinkLimits,
-    deviations,
-    figures,
-    summarise_copies,
-    utilisation,
-)
 from cclmark.base.errors import UsageError
-from cclmark.document.matrix import note_of_flow
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.schema import (
     Relation,
@@ -22,6 +14,14 @@ from cclmark.journal.schema import (
     WrongOutput,
 )
 from cclmark.journal.topology import with_hops
+from cclmark.kinds.p2p.figures import (
+    LinkLimits,
+    deviations,
+    figures,
+    note_of_flow,
+    summarise_copies,
+    utilisation,
+)
 from cclmark.work.inject import Injection
 from cclmark.work.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
 

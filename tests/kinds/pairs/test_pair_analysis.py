@@ -12,14 +12,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.analysis.outliers import looked_at, outliers, sigmas_allowed
-from cclmark.analysis.pair_results import (
-    PairSweep,
-    at_once,
-    disturbance,
-    pair_deviations,
-    places_of,
-    sweeps,
-)
 from cclmark.analysis.summary import summarise
 from cclmark.document.explained import tables_of_pairs
 from cclmark.document.exporters import exporter_of
@@ -37,11 +29,20 @@ from cclmark.journal.schema import (
     WrongOutput,
 )
 from cclmark.kinds.pairs.document import names_of
+from cclmark.kinds.pairs.figures import (
+    PairSweep,
+    at_once,
+    disturbance,
+    pair_deviations,
+    places_of,
+    sweeps,
+)
+from cclmark.kinds.pairs.plan import PairCases, probe_of
 from cclmark.kinds.registry import KINDS
 from cclmark.work.cases import Case, Sweep, UnevenPattern
 from cclmark.work.items import PAIRS
 from cclmark.work.operations import PAIR_OPERATIONS
-from cclmark.work.pair_cases import PairCases, pair_rounds, probe_of
+from cclmark.work.pair_cases import pair_rounds
 from goldens import outline, require_golden
 from places import H200X4
 from samples import header_of, usual_settings

@@ -1,12 +1,11 @@
 """Copies and messages between devices: ``cclmark p2p``.
 
 Items and results are ``work/transfers.py`` and ``journal/item_results.py``. One rank holds all
-devices of an accelerator, unless ``--is-multi-proc`` or the host ask for one each. ``transfer.py``
-times copies behind a gate until the median converges and verifies them, with engine/transfer;
-between hosts a library moves the messages. ``run.py`` is the rank, ``trace.py`` records one
-transfer for ``cclmark trace p2p``.
+devices of an accelerator, unless ``--is-multi-proc`` or the host ask for one each. ``run.py`` times
+copies behind a gate until the median converges and verifies them, with engine/transfer; between
+hosts a library moves the messages. ``trace.py`` records one transfer for ``cclmark trace p2p``.
 
-``document.py``: matrices and what stands out; ``formats.py``: PCCL's text.
+``figures.py``: bandwidths, what stands out, and matrices; ``formats.py``: PCCL's text.
 
 Rooms imported: collective (the choice of the library between hosts), pairs (messages are measured
 as cases of pairs). Start with ``request.py``, which makes the plan, and ``run.py``.

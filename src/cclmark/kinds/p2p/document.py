@@ -10,14 +10,6 @@ from typing import cast
 import msgspec
 
 from cclmark.analysis.statistics import median
-from cclmark.analysis.transfer_results import (
-    Deviation,
-    LinkLimits,
-    checks_of,
-    figures,
-    outliers_of,
-    utilisation,
-)
 from cclmark.document.blocks import (
     Block,
     Comparison,
@@ -31,30 +23,12 @@ from cclmark.document.blocks import (
 from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
 from cclmark.document.columns import Cell, Column, Layout
-from cclmark.document.deviations import (
-    TOO_FEW_PAIRS,
-    checks_text,
-    deviation_text,
-    extremes,
-    least_span,
-    link_advice,
-    relative,
-    series_title,
-)
+from cclmark.document.deviations import TOO_FEW_PAIRS, extremes, least_span, link_advice, relative
 from cclmark.document.device_labels import device_labels
 from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Field, Fields
 from cclmark.document.finding_rules import RULES_OF_REFERENCES, evidence_of_share
 from cclmark.document.insight_words import amount, listed
-from cclmark.document.matrix import (
-    WRONG,
-    Matrix,
-    MatrixCell,
-    MatrixCollector,
-    is_on_host,
-    note,
-    series_of,
-)
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Series
 from cclmark.document.reference_notes import share_text, verdict_of, verdict_text
@@ -74,6 +48,24 @@ from cclmark.journal.item_results import TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Relation, Settings, TransferSummary
 from cclmark.journal.topology import LEGEND, UNKNOWN_LINK
+from cclmark.kinds.p2p.figures import (
+    WRONG,
+    Deviation,
+    LinkLimits,
+    Matrix,
+    MatrixCell,
+    MatrixCollector,
+    checks_of,
+    checks_text,
+    deviation_text,
+    figures,
+    is_on_host,
+    note,
+    outliers_of,
+    series_of,
+    series_title,
+    utilisation,
+)
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.references.match import Match
 from cclmark.work.pair_cases import Pair

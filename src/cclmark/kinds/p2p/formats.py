@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from cclmark.document.device_labels import device_labels
 from cclmark.document.exporter import Exporter
 from cclmark.document.grid import hidden_line
-from cclmark.document.matrix import (
+from cclmark.document.paint import unpainted
+from cclmark.document.remarks import comment_lines
+from cclmark.document.text import counted, figure
+from cclmark.journal.item_results import TransferResult
+from cclmark.journal.schema import Footer, Header
+from cclmark.kinds.p2p.figures import (
     LATENCY_OF_HOST_COPIES,
     Matrix,
     MatrixCollector,
@@ -15,11 +20,6 @@ from cclmark.document.matrix import (
     is_on_host,
     missing_figures,
 )
-from cclmark.document.paint import unpainted
-from cclmark.document.remarks import comment_lines
-from cclmark.document.text import counted, figure
-from cclmark.journal.item_results import TransferResult
-from cclmark.journal.schema import Footer, Header
 from cclmark.work.transfers import DEFAULT_KERNEL, Transfer
 
 _WIDTH = 10

@@ -6,19 +6,9 @@ from typing import Any
 
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.kind import Kind
-from cclmark.work.items import P2P, Item
-from cclmark.work.pair_cases import falls_with_message
+from cclmark.kinds.p2p.plan import falls_with_message, is_message
+from cclmark.work.items import P2P
 from cclmark.work.transfers import Transfer
-
-
-def _is_message(item: Item) -> bool:
-    return isinstance(item, Transfer) and bool(item.ccl)
-
-
-def _of_the_message(item: Item, culprit: Item, phase: str) -> bool:
-    assert isinstance(item, Transfer)
-    assert isinstance(culprit, Transfer)
-    return falls_with_message(item, culprit, phase)
 
 
 def _report() -> Any:
@@ -42,9 +32,9 @@ KIND = Kind(
     between_devices=True,
     # As for pairs. A copy that hangs is a result, and one that fails ends the run.
     forgiven=("timeout", "error"),
-    forgives=_is_message,
+    forgives=is_message,
     numbers_of_findings="flow",
     independent=True,
-    falls_with=_of_the_message,
+    falls_with=falls_with_message,
     runner=_runner,
 )

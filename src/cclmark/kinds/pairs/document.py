@@ -8,14 +8,6 @@ from functools import partial
 from typing import cast
 
 from cclmark.analysis.outliers import LEAST_VALUES, times_mean_little
-from cclmark.analysis.pair_results import (
-    PairDeviation,
-    PairPoint,
-    PairSweep,
-    at_once,
-    pair_outliers,
-    sweeps,
-)
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
     Block,
@@ -57,6 +49,14 @@ from cclmark.document.text import BYTES_PER_GB, UNSETTLED, UNSETTLED_NOTE, US_PE
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Summary
+from cclmark.kinds.pairs.figures import (
+    PairDeviation,
+    PairPoint,
+    PairSweep,
+    at_once,
+    pair_outliers,
+    sweeps,
+)
 from cclmark.work.cases import Case
 from cclmark.work.pair_cases import Pair
 from cclmark.work.sizes import format_size

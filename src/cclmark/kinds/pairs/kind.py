@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.kind import Kind
+from cclmark.kinds.pairs.plan import cases_of_pairs, falls_with_pair
 from cclmark.work.cases import Case
-from cclmark.work.items import PAIRS, Item
-from cclmark.work.pair_cases import PairCases, falls_with_pair
-
-
-def _of_every_pair(planned: Sequence[Item], processes: int) -> Sequence[Item]:
-    return PairCases([one for one in planned if isinstance(one, Case)], processes)
-
-
-def _of_the_pair(item: Item, culprit: Item, phase: str) -> bool:
-    assert isinstance(item, Case)
-    assert isinstance(culprit, Case)
-    return falls_with_pair(item, culprit, phase)
+from cclmark.work.items import PAIRS
 
 
 def _report() -> Any:
@@ -44,7 +33,7 @@ KIND = Kind(
     # A library that fails for one pair may work for another.
     forgiven=("timeout", "error"),
     independent=True,
-    items=_of_every_pair,
-    falls_with=_of_the_pair,
+    items=cases_of_pairs,
+    falls_with=falls_with_pair,
     runner=_runner,
 )

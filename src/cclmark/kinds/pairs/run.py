@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from cclmark import _engine as engine
-from cclmark.analysis.pair_results import disturbance
 from cclmark.journal.item_results import CaseResult, Result
 from cclmark.journal.schema import Settings
+from cclmark.kinds.pairs.figures import disturbance
+from cclmark.kinds.pairs.plan import PairCases, probe_of
 from cclmark.rank.context import MeasuredCases, RankContext
 from cclmark.rank.item_loop import measure_each
 from cclmark.rank.measure import Batches, CaseRunner, least_batch_s
@@ -22,7 +23,7 @@ from cclmark.work.cases import Case
 from cclmark.work.inject import Injection, RankFaults
 from cclmark.work.items import items_of
 from cclmark.work.operations import OPERATIONS
-from cclmark.work.pair_cases import Pair, PairCases, pair_rounds, probe_of
+from cclmark.work.pair_cases import Pair, pair_rounds
 
 if TYPE_CHECKING:
     from cclmark.rank.instruments import Instruments
@@ -346,7 +347,7 @@ class PairsRunner:
 
 
 def _followers(cases: CasesOfPairs, places: Iterable[int]) -> dict[int, list[int]]:
-    """The probe of each sweep with the places that follow it: see work.pair_cases.probe_of."""
+    """The probe of each sweep with the places that follow it: see kinds.pairs.plan.probe_of."""
     sweeps: dict[tuple[object, ...], list[int]] = {}
     for place in places:
         case = cases.of_two[place]

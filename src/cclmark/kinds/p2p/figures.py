@@ -1,24 +1,227 @@
-"""Sorts single transfers into matrices, with the place of each result and the matrices' titles."""
+"""What results of copies show: bandwidths, limits, copies that stand out, and matrices of them."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, wrong_flows
+from cclmark.analysis.outliers import LEAST_VALUES, looked_at, outliers, times_mean_little
+from cclmark.analysis.statistics import median, median_half_width
+from cclmark.analysis.summary import algorithm_bandwidth
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
+from cclmark.document.deviations import relative
 from cclmark.document.device_labels import device_labels, of_several_kinds
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, figure
 from cclmark.journal.item_results import TransferResult
-from cclmark.journal.schema import Header
+from cclmark.journal.schema import Header, Relation, TransferSamples, TransferSummary
 from cclmark.work.sizes import format_size
 from cclmark.work.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
 
 Pair = tuple[int, int]
+
+
+def summarise_copies(transfer: Transfer, samples: TransferSamples) -> TransferSummary:
+    """The median time of all flows together, and the bandwidths of all and of each flow."""
+    slowest_s = [max(row) for row in samples.device_s]
+    summary = TransferSummary(
+        time_s=median(slowest_s),
+        min_s=min(slowest_s),
+        max_s=max(slowest_s),
+        samples=len(slowest_s),
+        call_s=median([max(row) for row in samples.call_s]) if samples.call_s else None,
+        half_width=median_half_width(slowest_s),
+        launch_s=median([max(row) for row in samples.launch_s]) if samples.launch_s else 0.0,
+    )
+    if transfer.measure != "latency":
+        size_bytes = transfer.size_bytes
+        by_flow = zip(*samples.device_s, strict=True)
+        summary.flow_bytes_per_s = [
+            algorithm_bandwidth(size_bytes, median(times)) for times in by_flow
+        ]
+        summary.bytes_per_s = algorithm_bandwidth(size_bytes * len(transfer.flows), summary.time_s)
+    return summary
+
+
+class LinkLimits:
+    """The limits of the connections between devices, in bytes per second.
+
+    Both directions of a link have a limit each. Copies between host devices share the bandwidth of
+    the host's memory, whatever their directions.
+    """
+
+    def __init__(self, relations: Sequence[Relation]) -> None:
+        self._of = {(one.first, one.second): one.limit_bytes_per_s for one in relations}
+        self._in_memory = {(one.first, one.second) for one in relations if one.kind == "MEM"}
+
+    def of(self, pair: Pair) -> float:
+        """The limit from the first device to the second, 0 if unknown."""
+        return self._of.get(pair, 0.0)
+
+    def of_all(self, flows: Sequence[Pair]) -> float:
+        """The limit of simultaneous flows, 0 if unknown."""
+        limits = [self.of(flow) for flow in flows]
+        return max(limits) if self._in_memory.issuperset(flows) else sum(limits)
+
+
+def utilisation(result: TransferResult, limits: LinkLimits) -> float | None:
+    """The share of the links' limit in the used directions; None if unknown."""
+    if result.summary is None or not result.summary.bytes_per_s:
+        return None
+    allowed = allowed_bytes_per_s(result.transfer, result.transfer.flows, limits)
+    return result.summary.bytes_per_s / allowed if allowed else None
+
+
+def allowed_bytes_per_s(
+    transfer: Transfer, flows: Sequence[Pair], limits: LinkLimits
+) -> float | None:
+    """The links' limit for ``flows`` of the transfer together; None if unknown.
+
+    It is also None for flows that share a device's links, which have no limit of their own.
+    """
+    if transfer.scope not in ("pairs", "all-pairs"):
+        return None
+    return limits.of_all(flows) or None
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A pair whose figure is far from those of other pairs with the same kind of link.
+
+    ``value`` and ``usual`` (the median) are bytes per second, or seconds for a latency.
+    """
+
+    transfer: Transfer
+    pair: Pair
+    kind: str
+    value: float
+    usual: float
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is slower than usual."""
+        if self.transfer.measure == "latency":
+            return self.value > self.usual
+        return self.value < self.usual
+
+
+def deviations(results: Sequence[TransferResult], relations: Sequence[Relation]) -> list[Deviation]:
+    """The pairs that stand out, compared within one matrix and one class of link.
+
+    The criterion is that of ``outliers``, applied to all figures of ``results`` together.
+    """
+    kinds = {(one.first, one.second): f"{one.kind}, {one.hops} hops" for one in relations}
+    names = {(one.first, one.second): one.kind for one in relations}
+    groups: dict[tuple[Transfer, str], list[tuple[TransferResult, Pair, float]]] = defaultdict(list)
+    for result in results:
+        if result.transfer.scope not in ("pairs", "all-pairs"):
+            continue  # the device determines the order of flows that begin together
+        for pair, value in figures(result):
+            kind = kinds.get(pair)
+            if kind is not None and value > 0:  # zero: shorter than the clock's resolution
+                groups[result.transfer.series(), kind].append((result, pair, value))
+    found = []
+    of = looked_at(groups.values())
+    for members in groups.values():
+        usual, places = outliers([value for *_, value in members], of)
+        for result, pair, value in (members[place] for place in places):
+            found.append(Deviation(result.transfer, pair, names[pair], value, usual))
+    return found
+
+
+def wrong_flows(result: TransferResult) -> set[int]:
+    """The numbers of the flows with wrong data."""
+    findings = result.verification.findings if result.verification is not None else []
+    return {finding.rank for finding in findings}
+
+
+def figures(result: TransferResult) -> list[tuple[Pair, float]]:
+    """The figures of a result by pair of devices: bandwidths, or a latency.
+
+    Figures with wrong data are left out, because their times have no meaning.
+    """
+    summary, transfer = result.summary, result.transfer
+    if summary is None or transfer.host_memory:
+        return []
+    wrong = wrong_flows(result)
+    if wrong and transfer.scope == "all-pairs":
+        known = enumerate(zip(transfer.flows, summary.flow_bytes_per_s, strict=False))
+        return [figure for number, figure in known if number not in wrong]
+    if result.status == "wrong":
+        return []
+    if transfer.measure == "latency":
+        return [(transfer.flows[0], summary.time_s)]
+    if transfer.scope in ("pairs", "local"):
+        return [(transfer.flows[0], summary.bytes_per_s)]
+    # A result with an unknown measure may have no bandwidths.
+    return list(zip(transfer.flows, summary.flow_bytes_per_s, strict=False))
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The numbers of transfers with an output, that were checked, and that were wrong.
+
+    ``messages``: how many of the former are messages between hosts, the others are copies.
+    ``unverifiable``: the number of latencies of loads and stores, which have no output to check.
+    """
+
+    copies: int
+    messages: int
+    checked: int
+    wrong: int
+    unverifiable: int
+
+
+def checks_of(results: Sequence[TransferResult]) -> Checks:
+    """Counts the results of a run."""
+    copies = [one for one in results if one.transfer.has_output]
+    return Checks(
+        copies=len(copies),
+        messages=sum(bool(one.transfer.ccl) for one in copies),
+        checked=sum(one.verification is not None for one in results),
+        wrong=sum(one.status == "wrong" for one in results),
+        unverifiable=len(results) - len(copies),
+    )
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """The pairs that stand out, the worst first and better ones last.
+
+    ``compared``: whether any class of links has enough pairs for a usual value.
+    """
+
+    far: list[Deviation]
+    compared: bool
+
+    @property
+    def worse(self) -> list[Deviation]:
+        """The pairs that are slower than usual."""
+        return [one for one in self.far if one.worse]
+
+
+def outliers_of(results: Sequence[TransferResult], header: Header) -> Outliers:
+    """The pairs that are far from others with the same kind of link.
+
+    Empty if the run itself reports that its times are not meaningful.
+    """
+    if times_mean_little(header):
+        return Outliers([], compared=False)
+    counts: dict[Transfer, int] = {}
+    for result in results:
+        if result.transfer.scope in ("pairs", "all-pairs"):
+            series = result.transfer.series()
+            counts[series] = counts.get(series, 0) + len(figures(result))
+    far = sorted(
+        deviations(results, header.relations),
+        key=lambda one: (not one.worse, min(one.value / one.usual, one.usual / one.value)),
+    )
+    return Outliers(far, compared=any(count >= LEAST_VALUES for count in counts.values()))
+
+
 CellPlace = tuple[str, str]
 
 _LATENCY_MEANING = {
@@ -396,3 +599,33 @@ def note(result: TransferResult) -> str:
     if result.status == "ok":
         return ""
     return {"skipped": "n/a", "timeout": "hung", "wrong": WRONG}.get(result.status, result.status)
+
+
+def deviation_text(one: Deviation, names: Sequence[str]) -> str:
+    """Describes a copy that stands out: the measured value and the usual one."""
+    latency = one.transfer.measure == "latency"
+    scale, unit = (US_PER_S, "µs") if latency else (1 / BYTES_PER_GB, "GB/s")
+    start, end = (names[rank] for rank in one.pair)
+    share = relative(one.value, one.usual, lower_is_better=latency)
+    return (
+        f"{start} → {end}: {figure(one.value * scale)} {unit}, usual for {one.kind} "
+        f"{figure(one.usual * scale)} {unit} ({share}): {series_title(one.transfer.series())}"
+    )
+
+
+def series_title(series: Transfer) -> str:
+    """Describes the series, as the heading of its matrix."""
+    figure_of = "latency" if series.measure == "latency" else "bandwidth"
+    return Matrix(series, figure_of, [], []).title
+
+
+def checks_text(checks: Checks) -> str:
+    """Returns the number of checked transfers, and of results without an output to check."""
+    what = "copies"
+    if checks.messages:
+        what = "messages" if checks.messages == checks.copies else "copies and messages"
+    text = f"{checks.checked} of {checks.copies} {what} checked, {checks.wrong} wrong"
+    if not checks.unverifiable:
+        return text
+    latencies = "latency" if checks.unverifiable == 1 else "latencies"
+    return f"{text}; {checks.unverifiable} {latencies} of loads and stores have no output to check"
