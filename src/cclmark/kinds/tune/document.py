@@ -97,27 +97,24 @@ def document_of_result(result: RulesResult | EnvironmentResult) -> Document:
     """What search and proof found, without the method and the trials."""
     if not result.is_complete:
         return Document(_TITLE, "", findings=[_no_proof()])
+    parts: Sequence[OperationResult | EnvironmentResult]
     if isinstance(result, RulesResult):
-        is_proven = any(one.proof for one in result.operations)
-        findings, figures = [*_of_rules(result)], [*_means(result)]
-        blocks, notes = [*_blocks_of_rules(result)], [*_notes_of_rules(result)]
+        parts, own = result.operations, _document_of_rules(result)
     else:
-        is_proven = result.proof is not None
-        findings, figures = [*_of_environment(result)], [*_mean(result.proof)]
-        blocks, notes = [*_blocks_of_environment(result)], [*_notes_of_environment(result)]
-    proof = "no proof"
-    if is_proven:
+        parts, own = [result], _document_of_environment(result)
+    findings, closing, proof = [*own.findings], [*own.closing], "no proof"
+    if not all(one.is_search_complete for one in parts):
+        text = f"the search ended {result.search_end or 'early'}"
+        advice = "more time may find more (--budget)"
+        findings.append(Finding("search-ended", "note", text, advice=advice))
+    if any(one.proof for one in parts):
         rounds = counted(result.proof_rounds, "round")
         proof = f"proof {result.proof_s:.0f} s ({rounds}, each in fresh processes)"
-    return Document(
-        _TITLE,
-        "",
-        closing=[*blocks, *_artifacts(result)],
-        findings=[*findings, *_of_search_end(result)],
-        figures=figures,
-        notes=notes,
-        outcome=f"search {result.search_s:.0f} s, {proof}",
-    )
+    if result.files:
+        use = f"use: . {result.files[0]}    which sets {in_words(result.variables)}"
+        closing.append(Listing("artifacts", [*(f"  {path}" for path in result.files), use]))
+    outcome = f"search {result.search_s:.0f} s, {proof}"
+    return replace(own, closing=closing, findings=findings, outcome=outcome)
 
 
 def no_gain(complete: bool) -> str:
@@ -143,77 +140,156 @@ def _evidence(
     return (Evidence("speed_up", 1 / end, _SPEED_UP, at, comparison, limit),)
 
 
-def _gain(ratio: RatioEstimate, at: str) -> Gain:
-    return Gain(1 / ratio.ratio, _SPEED_UP, at, 1 / ratio.high, 1 / ratio.low)
+def _proven(
+    ratio: RatioEstimate, at: str, text: str, result: TuneResult, subject: str = ""
+) -> Finding:
+    """A gain, which texts have in a table, and how the artifacts are loaded."""
+    return Finding(
+        "proven-gain",
+        "good",
+        f"{text}: {speed_up(ratio)}",
+        subject,
+        f"load it with `. {result.files[0]}`" if result.files else "",
+        is_outcome=True,
+        evidence=_evidence(ratio, at, ">", 1.0),
+        gain=Gain(1 / ratio.ratio, _SPEED_UP, at, 1 / ratio.high, 1 / ratio.low),
+    )
 
 
-def _load(result: TuneResult) -> str:
-    """How the artifacts are loaded; empty without any."""
-    return f"load them with `. {result.files[0]}`" if result.files else ""
-
-
-def _artifacts(result: TuneResult) -> Iterator[Block]:
-    if result.files:
-        names = in_words(result.variables)
-        use = f"use: . {result.files[0]}    which sets {names}"
-        yield Listing("artifacts", [*(f"  {path}" for path in result.files), use])
-
-
-def _of_search_end(result: RulesResult | EnvironmentResult) -> Iterator[Finding]:
-    searches = result.operations if isinstance(result, RulesResult) else [result]
-    if not all(map(_is_complete, searches)):
-        text = f"the search ended {result.search_end or 'early'}"
-        advice = "more time may find more (--budget)"
-        yield Finding("search-ended", "note", text, advice=advice)
-
-
-def _is_complete(one: OperationResult | EnvironmentResult) -> bool:
-    return one.is_search_complete
+def _harmful(
+    text: str, ratio: RatioEstimate, at: str, subject: str = "", loss: float = LARGEST_LOSS
+) -> Finding:
+    evidence = _evidence(ratio, at, "<", 1 / (1 + loss))
+    return Finding(
+        "harmful-settings", "look", f"{text}: {speed_up(ratio)}", subject, evidence=evidence
+    )
 
 
 def _series(case: Case) -> str:
     return case.series().group_words()
 
 
-def _is_withheld(result: RulesResult) -> bool:
-    return any(one.failed or one.harmed for one in result.operations)
-
-
-def _blocks_of_rules(result: RulesResult) -> Iterator[Block]:
-    yield Facts([("tuned", _series(one.case)) for one in result.operations])
-    for one in result.operations:
+def _document_of_rules(result: RulesResult) -> Document:
+    operations = result.operations
+    blocks: list[Block] = [Facts([("tuned", _series(one.case)) for one in operations])]
+    figures: list[str] = []
+    for one in operations:
         if one.proof is not None and one.proof.proven:
             rows = [_row(one, each) for each in one.proof.proven]
-            yield Table(_series(one.case), _RULE_HEADS, rows, "<" * len(_RULE_HEADS))
-    yield from map(_program_change, _program_changes(result))
-    if result.options:
-        yield _option_change(result.options)
-    if result.sm_cost is not None:
-        yield from _table_of_costs(result.sm_cost, result.operations)
-
-
-def _means(result: RulesResult) -> Iterator[str]:
-    for one in result.operations:
+            blocks.append(Table(_series(one.case), _RULE_HEADS, rows, "<" * len(_RULE_HEADS)))
         if one.mean_gain is not None:
-            name = f"{one.operation}: " if len(result.operations) > 1 else ""
-            yield f"{name}{_MEAN}: {one.mean_gain:.3f}"
+            name = f"{one.operation}: " if len(operations) > 1 else ""
+            figures.append(f"{name}{_MEAN}: {one.mean_gain:.3f}")
+    findings = [each for one in operations for each in _of_operation(one, result)]
+    is_withheld = any(one.failed or one.harmed for one in operations)
+    changes = [] if is_withheld else _program_changes(operations)
+    blocks += map(_program_change, changes)
+    if result.options:
+        blocks.append(_option_change(result.options))
+    if result.withheld or is_withheld:
+        text = result.withheld or "no artifact is written: see above"
+        findings.append(Finding("artifact-withheld", "look", text))
+    elif not result.variables and not changes:
+        text = no_gain(all(one.is_search_complete for one in operations))
+        findings.append(Finding("no-gain", "note", text))
+    if result.sm_cost is not None:
+        blocks += _table_of_costs(result.sm_cost, operations)
+        findings += _of_costs(result.sm_cost)
+    wide = (
+        f"{MIN_CTAS} applies to the whole program: groups of other sizes and other operations get "
+        "more channels and buffers too"
+    )
+    notes = [wide] if MIN_CTAS in result.variables else []
+    return Document(_TITLE, "", findings=findings, closing=blocks, figures=figures, notes=notes)
 
 
-def _notes_of_rules(result: RulesResult) -> Iterator[str]:
-    if MIN_CTAS in result.variables:
-        yield (
-            f"{MIN_CTAS} applies to the whole program: groups of other sizes and other "
-            "operations get more channels and buffers too"
-        )
+def _of_operation(one: OperationResult, result: RulesResult) -> Iterator[Finding]:
+    subject = _series(one.case)
+    if not one.choices:
+        text = "nothing can be selected for this operation by size (NCCL does not call a tuner for "
+        advice = "tune it alone with --settings, or see --app-changes yes"
+        yield Finding("nothing-to-choose", "note", f"{text}it)", subject, advice)
+        return
+    proof = one.proof or Proof((), ())
+    for each in proof.proven:
+        where = _where(each.rule)
+        text = f"{where}: {one.choices[each.rule.variant].name}"
+        yield _proven(each.estimate, f"{one.operation} {where}", text, result, subject)
+    for lost in proof.dropped:
+        text = _dropped(one, proof, lost)
+        known = () if lost.estimate is None else _evidence(lost.estimate, _where(lost.rule))
+        yield Finding("default-kept", "note", text, subject, evidence=known)
+    if one.outside:
+        worst = max(one.outside, key=lambda size: one.outside[size].ratio)
+        ratio, at = one.outside[worst], format_size(worst)
+        text = f"sizes without a rule: at worst {speed_up(ratio)} at {at}"
+        yield Finding("sizes-without-rule", "note", text, subject, evidence=_evidence(ratio, at))
+    calls = {f"{format_size(size)}, next to a rule": it for size, it in one.calls_beside.items()}
+    if one.calls_outside is not None:
+        size, ratio = one.calls_outside
+        where = f"sizes without a rule up to {format_size(size)}, whose time launches determine"
+        calls = {where: ratio, **calls}
+    for where, ratio in calls.items():
+        if ratio.low > 1:
+            reach = f"{ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
+            text = f"{where}: a call costs {ratio.ratio - 1:+.1%} ({reach}) with the artifact"
+            evidence = _evidence(ratio, where, "<", 1.0)
+            yield Finding("costlier-calls", "note", text, subject, evidence=evidence)
+    if one.unmeasured:
+        sizes = ", ".join(map(format_size, one.unmeasured))
+        text = f"the default stays, but was not measured with these files, at {sizes}"
+        yield Finding("default-kept", "note", text, subject)
+    for size, ratio in one.harmed.items():
+        text = f"{format_size(size)} has no rule and is slower with the artifact"
+        yield _harmful(text, ratio, format_size(size), subject, one.largest_loss)
+    for size in one.failed:
+        text = f"the artifact failed at {format_size(size)}"
+        yield Finding("failing-settings", "bad", text, subject)
+    if not proof.proven and len(result.operations) > 1:
+        text = f"{no_gain(one.is_search_complete)} for this operation"
+        yield Finding("no-gain", "note", text, subject)
 
 
-def _program_changes(result: RulesResult) -> list[Assignment]:
-    """What the program has to change, if anything was deployed."""
-    if _is_withheld(result):
-        return []
+def _dropped(one: OperationResult, proof: Proof, dropped: Dropped) -> str:
+    """The reason why a rule is not deployed. Another one may be, at some of its sizes."""
+    rule, name = dropped.rule, one.choices[dropped.rule.variant].name
+    others = [each.rule for each in proof.proven]
+    if any(own.low_bytes <= rule.high_bytes and rule.low_bytes <= own.high_bytes for own in others):
+        return f"{name} is not used {_where(rule)}: {dropped.reason}"
+    return f"the default stays {_where(rule)} instead of {name}: {dropped.reason}"
+
+
+def _row(one: OperationResult, proven: Proven) -> tuple[str, ...]:
+    rule = proven.rule
+    worst, choice = proven.worst_bytes, one.choices[rule.variant]
+    after = choice.name if choice.program_changes else _ran(one.tuned, proven)
+    return (
+        format_size(rule.low_bytes),
+        format_size(rule.high_bytes),
+        choice.name,
+        speed_up(proven.estimate),
+        f"{1 / proven.by_size[worst].ratio:.3f} at {format_size(worst)}",
+        _ran(one.usual, proven),
+        after,
+    )
+
+
+def _where(rule: Rule) -> str:
+    low, high = format_size(rule.low_bytes), format_size(rule.high_bytes)
+    return f"at {low}" if low == high else f"from {low} to {high}"
+
+
+def _ran(found: Mapping[int, Explanation], proven: Proven) -> str:
+    """What ran at the sizes of a rule: each different choice once."""
+    ran = (what_ran(one) for size, one in sorted(found.items()) if proven.rule.covers(size))
+    return ", ".join(dict.fromkeys(ran)) or "unknown"
+
+
+def _program_changes(operations: Sequence[OperationResult]) -> list[Assignment]:
+    """What the program has to change for proven rules."""
     found = {
         change
-        for one in result.operations
+        for one in operations
         if one.proof is not None
         for proven in one.proof.proven
         for change in one.choices[proven.rule.variant].program_changes
@@ -253,130 +329,6 @@ def _option_change(options: Mapping[str, str]) -> Listing:
             "# or, for a group of its own, torch.distributed.new_group(ranks, pg_options=options)",
         ],
     )
-
-
-def _row(one: OperationResult, proven: Proven) -> tuple[str, ...]:
-    rule = proven.rule
-    worst, choice = proven.worst_bytes, one.choices[rule.variant]
-    after = choice.name if choice.program_changes else _ran(one.tuned, proven)
-    return (
-        format_size(rule.low_bytes),
-        format_size(rule.high_bytes),
-        choice.name,
-        speed_up(proven.estimate),
-        f"{1 / proven.by_size[worst].ratio:.3f} at {format_size(worst)}",
-        _ran(one.usual, proven),
-        after,
-    )
-
-
-def _where(rule: Rule) -> str:
-    low, high = format_size(rule.low_bytes), format_size(rule.high_bytes)
-    return f"at {low}" if low == high else f"from {low} to {high}"
-
-
-def _ran(found: Mapping[int, Explanation], proven: Proven) -> str:
-    """What ran at the sizes of a rule: each different choice once."""
-    ran = (what_ran(one) for size, one in sorted(found.items()) if proven.rule.covers(size))
-    return ", ".join(dict.fromkeys(ran)) or "unknown"
-
-
-def _of_rules(result: RulesResult) -> Iterator[Finding]:
-    for one in result.operations:
-        yield from _of_operation(one, result)
-    if result.withheld:
-        yield Finding("artifact-withheld", "look", result.withheld)
-    elif _is_withheld(result):
-        yield Finding("artifact-withheld", "look", "no artifact is written: see above")
-    elif not result.variables and not _program_changes(result):
-        yield Finding("no-gain", "note", no_gain(all(map(_is_complete, result.operations))))
-    if result.sm_cost is not None:
-        yield from _of_costs(result.sm_cost)
-
-
-def _of_operation(one: OperationResult, result: RulesResult) -> Iterator[Finding]:
-    subject = _series(one.case)
-    if not one.choices:
-        yield Finding(
-            "nothing-to-choose",
-            "note",
-            "nothing can be selected for this operation by size (NCCL does not call a tuner for "
-            "it)",
-            subject,
-            "tune it alone with --settings, or see --app-changes yes",
-        )
-        return
-    proof = one.proof or Proof((), ())
-    for each in proof.proven:
-        name = one.choices[each.rule.variant].name
-        at = f"{one.operation} {_where(each.rule)}"
-        yield Finding(
-            "proven-gain",
-            "good",
-            f"{_where(each.rule)}: {name}: {speed_up(each.estimate)}",
-            subject,
-            _load(result),
-            is_outcome=True,
-            evidence=_evidence(each.estimate, at, ">", 1.0),
-            gain=_gain(each.estimate, at),
-        )
-    for lost in proof.dropped:
-        text = _dropped(one, proof, lost)
-        known = () if lost.estimate is None else _evidence(lost.estimate, _where(lost.rule))
-        yield Finding("default-kept", "note", text, subject, evidence=known)
-    if one.outside:
-        worst = max(one.outside, key=lambda size: one.outside[size].ratio)
-        ratio, at = one.outside[worst], format_size(worst)
-        text = f"sizes without a rule: at worst {speed_up(ratio)} at {at}"
-        yield Finding("sizes-without-rule", "note", text, subject, evidence=_evidence(ratio, at))
-    yield from _of_calls(one, subject)
-    if one.unmeasured:
-        sizes = ", ".join(map(format_size, one.unmeasured))
-        text = f"the default stays, but was not measured with these files, at {sizes}"
-        yield Finding("default-kept", "note", text, subject)
-    for size, ratio in one.harmed.items():
-        at = format_size(size)
-        text = f"{at} has no rule and is slower with the artifact: {speed_up(ratio)}"
-        evidence = _evidence(ratio, at, "<", 1 / (1 + one.largest_loss))
-        yield Finding("harmful-settings", "look", text, subject, evidence=evidence)
-    for size in one.failed:
-        text = f"the artifact failed at {format_size(size)}"
-        yield Finding("failing-settings", "bad", text, subject)
-    if not proof.proven and len(result.operations) > 1:
-        text = f"{no_gain(one.is_search_complete)} for this operation"
-        yield Finding("no-gain", "note", text, subject)
-
-
-def _of_calls(one: OperationResult, subject: str) -> Iterator[Finding]:
-    """Where a call costs more with the artifact, although no rule applies."""
-    found = {
-        f"{format_size(size)}, next to a rule: a call costs": ratio
-        for size, ratio in one.calls_beside.items()
-    }
-    if one.calls_outside is not None:
-        size, ratio = one.calls_outside
-        where = f"sizes without a rule up to {format_size(size)}, whose time launches determine"
-        found = {f"{where}: a call costs": ratio, **found}
-    for words, ratio in found.items():
-        if ratio.low > 1:
-            reach = f"{ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
-            text = f"{words} {ratio.ratio - 1:+.1%} ({reach}) with the artifact"
-            yield Finding(
-                "costlier-calls",
-                "note",
-                text,
-                subject,
-                evidence=_evidence(ratio, words.partition(":")[0], "<", 1.0),
-            )
-
-
-def _dropped(one: OperationResult, proof: Proof, dropped: Dropped) -> str:
-    """The reason why a rule is not deployed. Another one may be, at some of its sizes."""
-    rule, name = dropped.rule, one.choices[dropped.rule.variant].name
-    others = [each.rule for each in proof.proven]
-    if any(own.low_bytes <= rule.high_bytes and rule.low_bytes <= own.high_bytes for own in others):
-        return f"{name} is not used {_where(rule)}: {dropped.reason}"
-    return f"the default stays {_where(rule)} instead of {name}: {dropped.reason}"
 
 
 def _table_of_costs(cost: SmCost, operations: Sequence[OperationResult]) -> Iterator[Table]:
@@ -443,8 +395,8 @@ def _of_costs(cost: SmCost) -> Iterator[Finding]:
             )
 
 
-def _blocks_of_environment(result: EnvironmentResult) -> Iterator[Block]:
-    """What the search tried, a table for each operation, and the settings."""
+def _document_of_environment(result: EnvironmentResult) -> Document:
+    proof = result.proof
     combinations = counted(result.combinations, "combination")
     facts = [("tuned", _series(case)) for case in result.cases]
     facts.append(("tried", f"{combinations} of {', '.join(result.tried)}"))
@@ -453,28 +405,48 @@ def _blocks_of_environment(result: EnvironmentResult) -> Iterator[Block]:
         words = f"but slower than the default by more than {LARGEST_LOSS:.0%} at a size"
         facts.append(("faster", f"{words}: {harmful}"))
     facts += [("failed", plain(one)) for one in result.failures]
-    reasons = by_key((reason, name) for name, reason in result.refused.items())
-    facts += [
-        ("not tried", f"{plain(reason)}: {', '.join(names)}") for reason, names in reasons.items()
-    ]
-    yield Facts(facts)
-    proof = result.proof
-    by_place = () if proof is None else proof.by_place
-    for case in result.cases if by_place else ():
+    reasons = by_key((plain(reason), name) for name, reason in result.refused.items())
+    facts += [("not tried", f"{reason}: {', '.join(names)}") for reason, names in reasons.items()]
+    blocks: list[Block] = [Facts(facts)]
+    findings: list[Finding] = []
+    notes: list[str] = []
+    if proof is not None:
+        blocks += _tables_of_environment(result, proof)
+        findings += _of_proof(result, proof)
+    if not result.files and (proof is None or not (proof.harmed or proof.failed or proof.costly)):
+        findings.append(Finding("no-gain", "note", no_gain(result.is_search_complete)))
+    if result.files and result.replaced:
+        notes.append(
+            f"compared with {plain(in_words(result.replaced))} of the environment, not with the "
+            f"default of the library: unset {' and '.join(map(plain, result.replaced))} and repeat "
+            "the command to compare with that"
+        )
+    if result.files:
+        notes.append(
+            "the variables apply to the whole program: operations and sizes that were not measured "
+            "have them too"
+        )
+    estimate = None if proof is None else proof.estimate
+    figures = [] if estimate is None else [f"{_MEAN}: {speed_up(estimate)}"]
+    return Document(_TITLE, "", findings=findings, closing=blocks, figures=figures, notes=notes)
+
+
+def _tables_of_environment(result: EnvironmentResult, proof: EnvironmentProof) -> Iterator[Table]:
+    """A table for each operation, and the settings."""
+    for case in result.cases if proof.by_place else ():
         rows = [
             (
                 *(format_size(place[1]), speed_up(ratio)),
                 *(what_ran(dict(side).get(place)) for side in (result.usual, result.tuned)),
             )
-            for place, ratio in by_place
+            for place, ratio in proof.by_place
             if place[0] == case.operation
         ]
         yield Table(_series(case), ("size", "speed-up (95 %)", "before", "after"), rows, "<<<<")
-    if proof is not None:
-        settings = [
-            (f"{name}={value}", _remark(name, result)) for name, value in result.variables.items()
-        ]
-        yield Table("the fastest settings", ("setting", "remark"), settings, "<<")
+    settings = [
+        (f"{name}={value}", _remark(name, result)) for name, value in result.variables.items()
+    ]
+    yield Table("the fastest settings", ("setting", "remark"), settings, "<<")
 
 
 def _remark(name: str, result: EnvironmentResult) -> str:
@@ -482,82 +454,37 @@ def _remark(name: str, result: EnvironmentResult) -> str:
     return plain("; ".join(filter(None, (*replaced, result.tried.get(name, "")))))
 
 
-def _mean(proof: EnvironmentProof | None) -> Iterator[str]:
-    if proof is not None and proof.estimate is not None:
-        yield f"{_MEAN}: {speed_up(proof.estimate)}"
-
-
-def _notes_of_environment(result: EnvironmentResult) -> Iterator[str]:
-    if not result.files:
-        return
-    if result.replaced:
-        yield (
-            f"compared with {plain(in_words(result.replaced))} of the environment, not with the "
-            f"default of the library: unset {' and '.join(map(plain, result.replaced))} and repeat "
-            "the command to compare with that"
-        )
-    yield (
-        "the variables apply to the whole program: operations and sizes that were not measured "
-        "have them too"
-    )
-
-
-def _of_environment(result: EnvironmentResult) -> Iterator[Finding]:
-    proof = result.proof
-    if proof is not None:
-        yield from _of_proof(result, proof)
-    if not result.files and (proof is None or not (proof.harmed or proof.failed or proof.costly)):
-        yield Finding("no-gain", "note", no_gain(result.is_search_complete))
-
-
 def _of_proof(result: EnvironmentResult, proof: EnvironmentProof) -> Iterator[Finding]:
-    estimate = proof.estimate
+    estimate, at_all = proof.estimate, "all sizes"
     if proof.is_proven and estimate is not None:
-        yield Finding(
-            "proven-gain",
-            "good",
-            f"{in_words(result.variables)}: {speed_up(estimate)}",
-            advice=_load(result),
-            is_outcome=True,
-            evidence=_evidence(estimate, "all sizes", ">", 1.0),
-            gain=_gain(estimate, "all sizes"),
-        )
+        yield _proven(estimate, at_all, in_words(result.variables), result)
     if proof.objection:
-        known = () if estimate is None else _evidence(estimate, "all sizes")
+        known = () if estimate is None else _evidence(estimate, at_all)
         yield Finding("no-gain", "note", f"not proven: {proof.objection}", evidence=known)
-    slower: list[tuple[str, Place, RatioEstimate]] = [
-        *(("slower at {}", *each) for each in proof.harmed.items()),
-        *(
-            ("a call costs more at {}, because launches determine its time", *each)
-            for each in proof.costly
-        ),
-    ]
-    for words, place, ratio in slower:
+    for place, ratio in proof.harmed.items():
         at = _words(place, result)
-        evidence = _evidence(ratio, at, "<", 1 / (1 + LARGEST_LOSS))
-        text = f"{words.format(at)}: {speed_up(ratio)}"
-        yield Finding("harmful-settings", "look", text, evidence=evidence)
+        yield _harmful(f"slower at {at}", ratio, at)
+    for place, ratio in proof.costly:
+        at = _words(place, result)
+        text = f"a call costs more at {at}, because launches determine its time"
+        yield _harmful(text, ratio, at)
     for place in proof.failed:
         yield Finding("failing-settings", "bad", f"failed at {_words(place, result)}")
-    if slower or proof.failed:
+    if proof.harmed or proof.costly or proof.failed:
         text = "no file is written: an environment applies to all sizes"
         yield Finding("artifact-withheld", "look", text)
     if proof.is_proven and proof.unguarded:
         worst = {_words(place, result): ratio for place, ratio in proof.unguarded.items()}
         where = ", ".join(f"{at}: {speed_up(ratio)}" for at, ratio in worst.items())
         text = f"a loss of {LARGEST_LOSS:.0%} is not excluded at {where}"
-        limit = 1 / (1 + LARGEST_LOSS)
-        figures = tuple(
-            Evidence("speed_up", 1 / ratio.high, _SPEED_UP, at, "<", limit)
-            for at, ratio in worst.items()
-        )
+        figures = tuple(figure for at, ratio in worst.items() for figure in _evidence(ratio, at))
         yield Finding("loss-not-excluded", "note", text, evidence=figures)
     if proof.is_proven and proof.call is not None and proof.may_cost:
+        text = f"where launches determine its time, a call costs {change(proof.call)}, which may be"
         yield Finding(
             "costlier-calls",
             "note",
-            f"where launches determine its time, a call costs {change(proof.call)}, which may be "
-            "noise",
+            f"{text} noise",
             advice="raise --proof-rounds",
             evidence=_evidence(proof.call, "calls"),
         )
