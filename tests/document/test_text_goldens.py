@@ -27,7 +27,7 @@ from cclmark.journal.schema import (
     Verification,
     WrongOutput,
 )
-from cclmark.kinds.collective.document import CaseView, table_of_cases
+from cclmark.kinds.collective.document import exporter_of_cases
 from cclmark.kinds.experiment.kind import KIND as EXPERIMENT
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.suites.checks import Judgement, Verdict
@@ -150,7 +150,7 @@ def condition(clock_hz, temperature_c, reasons):
 @pytest.mark.parametrize("every_s", [0.0, 600.0])
 def test_texts_of_soaks(name, every_s):
     """One table, then summaries, ever less often or as requested, and the drift."""
-    exporter = table_of_cases(View(), CaseView(), is_soak=True, summary_every_s=every_s)
+    exporter = exporter_of_cases(View(), every_s=every_s)
     text = exporter.begin(header(cycles=0, duration_s=5400.0))
     text += "".join(exporter.add(printable(one)) for one in SOAKS[name])
     for one in (condition(1.98e9, 30.0, []), condition(1.3e9, 67.0, ["power cap\x1b"])):

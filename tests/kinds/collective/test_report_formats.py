@@ -29,7 +29,7 @@ from cclmark.journal.schema import (
     TransferSummary,
     Verification,
 )
-from cclmark.kinds.collective.document import CaseView, table_of_cases
+from cclmark.kinds.collective.document import exporter_of_cases
 from cclmark.kinds.collective.nccl_tests import fit
 from cclmark.kinds.registry import KINDS, read_journal, report_kind
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS
@@ -257,7 +257,7 @@ class TestTable:
         )
     )
     def test_a_soak_shows_whatever_a_journal_holds(self, entries):
-        exporter = table_of_cases(View(), CaseView(), is_soak=True)
+        exporter = exporter_of_cases(View())
         results = [
             replace(
                 OUT,

@@ -14,7 +14,6 @@ from cclmark.analysis.findings import LibraryComparison, OperationFindings, comp
 from cclmark.analysis.links import link_limit
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
-    SEVERITY_ORDER,
     Block,
     Document,
     Groups,
@@ -62,14 +61,7 @@ from cclmark.journal.schema import Header, Summary
 from cclmark.kinds.collective.figures import SoakFigures, soak_of
 from cclmark.kinds.collective.findings import findings_on_collectives, headline_of_collectives
 from cclmark.kinds.collective.formats import CASE_FORMATS
-from cclmark.kinds.collective.soak import (
-    SoakText,
-    findings_on_drift,
-    of_first_cycle,
-    opening_of_soak,
-    outcome_of_soak,
-    tables_of_soak,
-)
+from cclmark.kinds.collective.soak import SoakText, of_first_cycle, with_drift
 from cclmark.work.cases import Case
 from cclmark.work.operations import moves_data
 from cclmark.work.sizes import format_size
@@ -140,19 +132,7 @@ def document_of_cases(run: RunContent, view: CaseView | None = None) -> Document
         closing=[*_closing(run, results, view), *closing],
         figures=figures,
     )
-    return document if soak is None else _with_drift(document, soak, header)
-
-
-def _with_drift(document: Document, soak: SoakFigures, header: Header) -> Document:
-    findings = [*findings_on_drift(soak, header), *document.findings]
-    return replace(
-        document,
-        opening=[opening_of_soak(header)],
-        closing=[*tables_of_soak(soak, header), *document.closing],
-        findings=sorted(findings, key=lambda one: SEVERITY_ORDER[one.severity]),
-        outcome=outcome_of_soak(soak),
-        is_wrong=bool(soak.statuses["wrong"]),
-    )
+    return document if soak is None else with_drift(document, soak, header)
 
 
 def view_of(results: Iterable[CaseResult]) -> CaseView:
@@ -424,12 +404,16 @@ def _sections(runs: Sequence[NamedRun]) -> list[Section]:
     return collective_sections(runs)
 
 
-def text_of_cases(
-    view: View,
-    shown: CaseView,
-    renderer: Callable[..., DocumentText] = DocumentText,
+def exporter_of_cases(
+    view: View, shown: CaseView | None = None, format: str = "table", *, every_s: float = 0.0
 ) -> DocumentText:
-    """Returns the exporter of the table, or of Markdown, that writes each row as it is complete."""
+    """Returns the exporter of the table, or of Markdown, that writes each row as it is complete.
+
+    ``every_s``: the interval of the summaries of a soak, 0 for a growing one.
+    """
+    if shown is None:
+        shown = CaseView() if view.journal is None else view_of(view.journal.cases)
+    renderer = DocumentMarkdown if format == "markdown" else partial(SoakText, every_s=every_s)
     return renderer(
         partial(document_of_cases, view=shown),
         view,
@@ -438,30 +422,6 @@ def text_of_cases(
         keeps_samples=False,
         reduction=soak_of,
     )
-
-
-def _shown(view: View) -> CaseView:
-    return CaseView() if view.journal is None else view_of(view.journal.cases)
-
-
-def table_of_cases(
-    view: View, shown: CaseView, *, is_soak: bool, summary_every_s: float = 0.0
-) -> Exporter[CaseResult]:
-    """Returns the exporter of the table. ``summary_every_s``: of a soak, 0 for ever less often."""
-    if not is_soak:
-        return text_of_cases(view, shown)
-    soak_text = partial(SoakText, every_s=summary_every_s, paint=view.paint)
-    return text_of_cases(view, shown, soak_text)
-
-
-def _table(view: View) -> Exporter[CaseResult]:
-    assert view.journal is not None
-    is_soak = view.journal.header.settings.duration_s > 0
-    return table_of_cases(view, _shown(view), is_soak=is_soak)
-
-
-def _markdown(view: View) -> Exporter[CaseResult]:
-    return text_of_cases(view, _shown(view), DocumentMarkdown)
 
 
 def _without_view(
@@ -488,8 +448,8 @@ REPORT = ReportKind(
     needs_samples=False,
     reduction=soak_of,
     formats={
-        "table": _table,
-        "markdown": _markdown,
+        "table": exporter_of_cases,
+        "markdown": partial(exporter_of_cases, format="markdown"),
         **{name: _without_view(create) for name, create in CASE_FORMATS.items()},
     },
     measure=measure_case,

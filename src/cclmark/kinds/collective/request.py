@@ -174,22 +174,12 @@ def _reference_notes(*, are_asked: bool) -> ReferenceNotes:
 
 def _exporter(flags: CollectiveOptions, plan: Sweep, view: View) -> Exporter[CaseResult]:
     # Imported while the ranks start, see Recorder.
-    from cclmark.document.document_text import DocumentMarkdown
     from cclmark.document.exporters import exporter_of
-    from cclmark.kinds.collective.document import (
-        PLACEMENTS,
-        CaseView,
-        table_of_cases,
-        text_of_cases,
-    )
+    from cclmark.kinds.collective.document import PLACEMENTS, CaseView, exporter_of_cases
 
     if view.fields or flags.format not in ("table", "markdown"):
         return exporter_of(KIND, flags.format, view)
     names = [name for name in PLACEMENTS if (name == "in-place") in plan.placements]
     gbps = flags.like is not None and flags.like.shows_gbps
     shown = CaseView(names, flags.references, gbps, flags.why)
-    if flags.format == "markdown":
-        return text_of_cases(view, shown, DocumentMarkdown)
-    return table_of_cases(
-        view, shown, is_soak=bool(flags.duration), summary_every_s=flags.summary_every
-    )
+    return exporter_of_cases(view, shown, flags.format, every_s=flags.summary_every)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from cclmark.analysis.statistics import median
 from cclmark.document.blocks import (
+    SEVERITY_ORDER,
     Block,
     Comparison,
+    Document,
     Evidence,
     Facts,
     Finding,
@@ -20,7 +23,6 @@ from cclmark.document.blocks import (
 )
 from cclmark.document.document_text import DocumentText
 from cclmark.document.insight_words import amount, listed
-from cclmark.document.paint import Paint
 from cclmark.document.remarks import problems
 from cclmark.document.text import US_PER_S, clock_text, counted, format_time_us
 from cclmark.journal.item_results import CaseResult
@@ -40,20 +42,23 @@ def of_first_cycle(header: Header) -> Header:
     return msgspec.structs.replace(header, settings=settings, planned_cases=0)
 
 
-def opening_of_soak(header: Header) -> Facts:
-    """The duration of a soak."""
-    return Facts([("soak", clock_text(header.settings.duration_s))])
-
-
-def outcome_of_soak(soak: SoakFigures) -> str:
-    """The numbers of checked results, of wrong ones and of others without figures."""
+def with_drift(document: Document, soak: SoakFigures, header: Header) -> Document:
+    """The document of a first cycle, with what the later ones show."""
     text = f"{soak.checked} of {soak.statuses.total()} results checked, "
     text += f"{soak.statuses['wrong']} wrong"
     others = {one: number for one, number in soak.statuses.items() if one not in ("ok", "wrong")}
-    return text + "".join(f", {number} {status}" for status, number in others.items())
+    findings = [*_drift(soak, header), *document.findings]
+    return replace(
+        document,
+        opening=[Facts([("soak", clock_text(header.settings.duration_s))])],
+        closing=[*_tables(soak, header), *document.closing],
+        findings=sorted(findings, key=lambda one: SEVERITY_ORDER[one.severity]),
+        outcome=text + "".join(f", {number} {status}" for status, number in others.items()),
+        is_wrong=bool(soak.statuses["wrong"]),
+    )
 
 
-def tables_of_soak(soak: SoakFigures, header: Header) -> Iterator[Block]:
+def _tables(soak: SoakFigures, header: Header) -> Iterator[Block]:
     """The drift of each case, and the conditions of the devices."""
     drifts = soak.drifts()
     if sum(drift.apart is None for drift in drifts.values()) > _MOST_UNKNOWN:
@@ -81,7 +86,7 @@ def tables_of_soak(soak: SoakFigures, header: Header) -> Iterator[Block]:
         yield _conditions(soak.conditions)
 
 
-def findings_on_drift(soak: SoakFigures, header: Header) -> Iterator[Finding]:
+def _drift(soak: SoakFigures, header: Header) -> Iterator[Finding]:
     """Which cases became slower or faster beyond their intervals, and which cannot be judged."""
     drifts = soak.drifts()
     names = _names(drifts, header)
@@ -177,26 +182,24 @@ def _range(values: Range, unit: float = 1.0) -> str:
 
 
 class SoakText(DocumentText):
-    """The document of a soak, with its progress: problems of later cycles, and summaries."""
+    """A document, of a soak with its progress: problems of later cycles, and summaries."""
 
-    def __init__(self, *arguments: Any, every_s: float, paint: Paint, **named: Any) -> None:
+    def __init__(self, *arguments: Any, every_s: float, **named: Any) -> None:
         """``every_s``: the interval of summaries, 0 for a growing interval."""
         super().__init__(*arguments, **named)
         self._every_s = every_s
         self._due_s = every_s or _FIRST_SUMMARY_S
-        self._paint = paint
 
     def add(self, result: CaseResult) -> str:
         """Returns a row of a first cycle; later only problems, and a summary if one is due."""
         text = super().add(result)
-        if result.cycle == 0:
-            return text
         soak = self._reduction
-        assert isinstance(soak, SoakFigures)
+        if result.cycle == 0 or not isinstance(soak, SoakFigures):
+            return text
         when = clock_text(soak.elapsed_s)
         for problem in problems(result):
             line = f"  {when}  cycle {result.cycle}, {self._name(result.case)}: {problem}"
-            text += self._paint(line, "red") + "\n"
+            text += self._view.paint(line, "red") + "\n"
         if soak.elapsed_s < self._due_s:
             return text
         if self._every_s:

@@ -93,13 +93,6 @@ _CERTAIN = ("faster", "slower")
 _LEAST_SPAN_PERCENT = 10.0
 _MOST_NAMED = 8
 _OF_TUNE = re.compile(r"=/\S*/candidates/(?=\S+\.(?:rules|table|json)\b)")
-# Of the lines that commands print at their end.
-_CONCLUDES = re.compile(
-    r"nothing beats the default|no gain was proven|geometric mean|no artifact is written|"
-    r"no file is written|"
-    r"smallest value that keeps|no value keeps"
-)
-_MOST_CONCLUDED = 3
 _LEAST_DOUBT = 0.01  # part of a share by which the end of its interval may miss the request
 _MORE_THAN_ALL = 1.0005
 _EXCEEDS = "shares above 100 % are faster than the best value by no more than noise"
@@ -515,9 +508,8 @@ def _headline(run: NamedRun) -> str:
     """The conclusion of an adaptive run, else the largest speed-up that counts."""
     if bisection := found_in(run.journal.footer, BisectionResult):
         return sentence(next(iter(_of_bisection(bisection))).sentence)
-    if conclusion := conclusion_lines(run.journal.footer):
-        found = [line.strip() for line in conclusion if _CONCLUDES.search(line)]
-        return sentence("; ".join(found[:_MOST_CONCLUDED]) or "the result is below")
+    if conclusion_lines(run.journal.footer):
+        return "The result is below."
     trials = run.journal.of(TrialResult)
     if not any(one.is_measured for one in trials):
         return ""
