@@ -26,7 +26,7 @@ from cclmark.document.json_format import without_samples
 from cclmark.document.naming import NamedRun
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import ending_line
-from cclmark.document.report_kind import Reduce, Reduction, View, reduces_nothing
+from cclmark.document.report_kind import Reduce, Reduction, View
 from cclmark.document.text import escape, filled
 from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths, Profile
 
@@ -421,7 +421,7 @@ class DocumentText(Exporter[Any]):
         *,
         in_order: bool = False,
         keeps_samples: bool = True,
-        reduction: Reduce = reduces_nothing,
+        reduction: Reduce = lambda header: None,
     ) -> None:
         self._reduce = reduction
         self._reduction: Reduction | None = None

@@ -12,7 +12,7 @@ import msgspec
 from cclmark.document.blocks import SEVERITY_ORDER, Document, Finding, RunContent
 from cclmark.document.exporter import Exporter
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.document.report_kind import Reduce, Reduction, reduces_nothing
+from cclmark.document.report_kind import Reduce, Reduction
 from cclmark.document.soundness import of_completeness
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal
@@ -36,7 +36,7 @@ class JsonExporter(Exporter[Result]):
         references: ReferenceNotes | None = None,
         *,
         keeps_samples: bool = True,
-        reduction: Reduce = reduces_nothing,
+        reduction: Reduce = lambda header: None,
     ) -> None:
         """``listed_as``: the name of the list of results. ``compose``: the document of a run.
 

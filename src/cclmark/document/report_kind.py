@@ -60,11 +60,6 @@ class Reduction(Protocol):
 Reduce = Callable[[Header], Reduction | None]
 
 
-def reduces_nothing(header: Header) -> Reduction | None:
-    """None: most runs have few results."""
-    return None
-
-
 @dataclass(frozen=True)
 class RunLabels:
     """The labels shared by all series of a run. ``devices``: the names of its devices.
@@ -120,7 +115,7 @@ class ReportKind:
     page_cells: Callable[[NamedRun], Callable[[Any], Mapping[str, Cell]]] | None = None
     part: Callable[[Any], tuple[Hashable, int]] | None = None
     in_order: bool = False
-    reduction: Reduce = reduces_nothing
+    reduction: Reduce = lambda header: None
     needs_samples: bool = True
     formats: Mapping[str, Callable[[View], Exporter[Any]]] = field(default_factory=dict)
     samples: Layout | None = None
