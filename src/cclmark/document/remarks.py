@@ -232,13 +232,17 @@ def convergence_text(result: CaseResult) -> str:
     """Returns `` (not converged, ±3.1 %)`` to follow a figure; empty if the case converged."""
     if converged(result):
         return ""
+    words = "device time not converged" if result.converged else "not converged"
+    width = unsettled_width(result)
+    return f" ({words})" if width is None else f" ({words}, {precision_text(width)})"
+
+
+def unsettled_width(result: CaseResult) -> float | None:
+    """Returns half the width of the interval of the median that did not converge, as a share."""
     summary = result.summary
-    words = "not converged"
     if result.converged and result.device is not None:
-        summary, words = result.device.summary, "device time not converged"
-    if summary is None or summary.half_width is None:
-        return f" ({words})"
-    return f" ({words}, {precision_text(summary.half_width)})"
+        summary = result.device.summary
+    return None if summary is None else summary.half_width
 
 
 def _describe(finding: WrongOutput) -> str:
