@@ -188,6 +188,18 @@ def test_the_reason_of_wrong_data_is_its_first_wrong_element(kind, reason):
         assert row["reason"] == f"rank 0, the compute: {TEXT}"
 
 
+@pytest.mark.parametrize("kind", [one for one in KINDS if one not in ("check", "profile")])
+def test_wrong_data_without_a_known_element_is_bad(kind):
+    journal = journal_of(lines_of(kind))
+    for place, one in enumerate(journal.results):
+        of = {"verification": Verification(3), "findings": [], "rows": []}
+        own = {name: value for name, value in of.items() if name in one.__struct_fields__}
+        journal.results[place] = msgspec.structs.replace(one, status="wrong", **own)
+    found = {one.severity: one.id for one in insights_on(journal)}
+    assert found["bad"] == "wrong-data"
+    assert "good" not in found
+
+
 @by_kind
 @pytest.mark.parametrize("state", STATES)
 def test_every_state_is_written_in_every_format(kind, state):

@@ -87,6 +87,12 @@ def wrong_data(text: str, wrong: int, at: str, name: str = "wrong") -> Finding:
     return Finding("wrong-data", "bad", plain(text), evidence=(Evidence.of(name, wrong, at, 0),))
 
 
+def or_unlocated(found: Iterable[Finding], results: Iterable[Result]) -> list[Finding]:
+    """Returns ``found``, or a finding on each wrong result if its wrong elements are unknown."""
+    wrong = (one.item.describe() for one in results if one.status == "wrong")
+    return [*found] or [Finding("wrong-data", "bad", plain(f"wrong data in {at}")) for at in wrong]
+
+
 def of_checked(results: Sequence[Result], sentence: str) -> Finding:
     """Returns ``sentence``, good only if every result that was not skipped was checked."""
     missing = sum(not one.is_checked and one.status != "skipped" for one in results)

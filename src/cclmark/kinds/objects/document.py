@@ -17,7 +17,7 @@ from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, limits_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
-from cclmark.document.soundness import of_checked
+from cclmark.document.soundness import of_checked, or_unlocated
 from cclmark.document.text import US_PER_S, format_time_us, half_width_text
 from cclmark.journal.schema import Header
 from cclmark.kinds.objects.plan import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
@@ -199,14 +199,13 @@ def _findings(
     results: Sequence[ObjectResult], groups: Iterable[Sequence[ObjectResult]]
 ) -> Iterator[Finding]:
     """Wrong data, the ratios of flags and of the largest objects, and what limits the figures."""
-    wrong = wrong_lines(results)
-    yield from (Finding("wrong-data", "bad", line) for line in wrong[:_MOST_WRONG])
+    wrong = or_unlocated(_wrong_findings(results), results)
+    yield from wrong[:_MOST_WRONG]
     if (more := len(wrong) - _MOST_WRONG) > 0:
         yield Finding(
             "wrong-data", "bad", f"{amount(more, 'more line')} on wrong data: see the journal"
         )
-    is_right = all(one.status != "wrong" for one in results)
-    if is_right and any(one.is_checked for one in results):
+    if not wrong and any(one.is_checked for one in results):
         yield of_checked(results, "all received data were correct")
     for one in results:
         if one.call.content == FLAG and one.figures is not None:
@@ -235,13 +234,12 @@ def _with_size(group: Iterable[ObjectResult]) -> list[ObjectResult]:
     return [one for one in group if one.figures is not None and one.call.content != FLAG]
 
 
-def wrong_lines(results: Iterable[ObjectResult]) -> list[str]:
-    """A line for each rank with wrong data."""
-    return [
-        plain(f"wrong {one.of} of {result.call.describe()} on rank {one.rank}: {one.text}")
-        for result in results
-        for one in result.findings
-    ]
+def _wrong_findings(results: Iterable[ObjectResult]) -> Iterator[Finding]:
+    """A finding on each rank with wrong data."""
+    for result in results:
+        for one in result.findings:
+            text = f"wrong {one.of} of {result.call.describe()} on rank {one.rank}: {one.text}"
+            yield Finding("wrong-data", "bad", plain(text))
 
 
 def _of_flags(figures: ObjectFigures) -> str:

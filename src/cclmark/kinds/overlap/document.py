@@ -24,7 +24,7 @@ from cclmark.document.insight_words import Remark, amount, limits_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import elements_text, reason_text
 from cclmark.document.report_kind import ReportKind
-from cclmark.document.soundness import wrong_data
+from cclmark.document.soundness import or_unlocated, wrong_data
 from cclmark.document.text import BYTES_PER_GB, counted, format_time_us
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
@@ -231,7 +231,7 @@ def document_of_overlaps(run: RunContent) -> Document:
     """Composes everything that a run says."""
     results = cast("Sequence[OverlapResult]", run.results)
     summaries = summaries_of(results)
-    wrong = [*wrong_findings(results)]
+    wrong = or_unlocated(wrong_findings(results), results)
     return Document(
         "Collectives beside compute",
         method_of_overlaps(run.header),
@@ -242,7 +242,7 @@ def document_of_overlaps(run: RunContent) -> Document:
             *findings_on_largest(summaries),
         ],
         _outcome(results),
-        is_wrong=bool(wrong) or any(one.status == "wrong" for one in results),
+        is_wrong=bool(wrong),
     )
 
 

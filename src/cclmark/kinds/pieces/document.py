@@ -21,7 +21,7 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Series
 from cclmark.document.remarks import elements_text, reason_text
 from cclmark.document.report_kind import ReportKind, RunLabels
-from cclmark.document.soundness import of_checked, wrong_data
+from cclmark.document.soundness import of_checked, or_unlocated, wrong_data
 from cclmark.document.text import BYTES_PER_GB, format_time_us, half_width_text
 from cclmark.journal.schema import Header
 from cclmark.kinds.pieces.plan import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
@@ -109,7 +109,7 @@ def _measure(series: Series, result: PieceResult, run: RunLabels) -> None:
 def document_of_pieces(run: RunContent) -> Document:
     """Composes everything that a run says."""
     results = cast("Sequence[PieceResult]", run.results)
-    wrong = [*wrong_findings(results)]
+    wrong = or_unlocated(wrong_findings(results), results)
     is_right = not wrong and any(one.is_checked for one in results)
     return Document(
         "Messages in pieces",

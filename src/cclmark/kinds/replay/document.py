@@ -22,7 +22,7 @@ from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import ReportKind
-from cclmark.document.soundness import wrong_data
+from cclmark.document.soundness import or_unlocated, wrong_data
 from cclmark.document.text import TWO_ROUNDS, counted
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Summary
@@ -289,7 +289,7 @@ def document_of_replays(run: RunContent) -> Document:
         method_of_replays(run.header),
         [*_blocks(summaries)] if summaries else [],
         [
-            *_wrong_findings(results),
+            *or_unlocated(_wrong_findings(results), results),
             *_ratios(summaries),
             *errors_of(summaries),
             *_ranges(summaries),
