@@ -13,7 +13,7 @@ from cclmark.document.blocks import SEVERITY_ORDER
 from cclmark.document.finding_rules import FINDINGS
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.objects.plan import FLAG
-from cclmark.kinds.registry import read_journal
+from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
 from experiments import QUIET, journal_of_trials, numbered
@@ -205,3 +205,21 @@ def test_a_replay_without_times_of_the_program_is_not_judged():
         one for one in insights_on(run) if "cannot be compared with the program" in one.sentence
     ]
     assert [one.severity for one in found] == ["unknown"]
+
+
+@pytest.mark.parametrize("path", [DEVICE_TIMES, RESULTS / "collectives.jsonl"])
+def test_a_figure_of_a_case_is_that_of_its_row(path):
+    run = read_journal(path)
+    layout = report_kind(run.kind).csv
+    names = [column.name for column in layout.columns]
+    rows_of = layout.rows_of(run.header, None)
+    rows = {
+        one.item.describe(): dict(zip(names, row, strict=True))
+        for one in run.results
+        for row in rows_of(one)
+    }
+    known = [figure for one in findings_of(run) for figure in one.evidence if figure.name in names]
+    found = [figure for figure in known if figure.at.split(", ")[0] in rows]
+    assert found
+    for figure in found:
+        assert figure.value == pytest.approx(rows[figure.at.split(", ")[0]][figure.name])
