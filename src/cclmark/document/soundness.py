@@ -15,18 +15,11 @@ from cclmark.base.errors import EXIT_INTERRUPTED
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Evidence, Finding, Severity
 from cclmark.document.insight_words import MOST_NAMED, amount, described, first_line, listed
-from cclmark.document.remarks import (
-    ending,
-    left_out,
-    planned_results,
-    problems,
-    unsettled_text,
-    unsettled_width,
-)
-from cclmark.document.text import precision_text
+from cclmark.document.remarks import ending, left_out, planned_results, problems, unsettled_width
+from cclmark.document.text import counted, precision_text
 from cclmark.journal.item_results import CaseResult, Result, TransferResult
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Header, Verification
+from cclmark.journal.schema import Header, Settings, Verification
 
 
 def of_data(
@@ -284,9 +277,9 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
         )
     settings = journal.header.settings
     fixed = journal.header.imported is not None or settings.iterations is not None
-    if not (fixed or journal.traces) and (text := unsettled_text(settings, measured)):
-        unsettled = [one for one in measured if not converged(one)]
-        sentences.append(text)
+    unsettled = [one for one in measured if not converged(one)]
+    if unsettled and not (fixed or journal.traces):
+        sentences.append(_unsettled_text(settings, unsettled))
         evidence += [
             Evidence.of("half_width", own, described(one), settings.precision)
             for one in unsettled[:MOST_NAMED]
@@ -302,6 +295,19 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
             advice=advice,
             evidence=tuple(evidence),
         )
+
+
+def _unsettled_text(settings: Settings, found: Sequence[CaseResult]) -> str:
+    """Describes medians, of calls and of device times, without the requested precision."""
+    names = [
+        f"{described(one)}, {one.case.ccl}{' (device time)' if one.converged else ''}"
+        for one in found[:MOST_NAMED]
+    ]
+    more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
+    return (
+        f"{counted(len(found), 'case')} did not get to ±{settings.precision * 100:.3g} % of the "
+        f"median within --max-time {settings.max_time_s:g} s: {'; '.join(names)}{more}"
+    )
 
 
 def _unsure_from(journal: Journal) -> float:
