@@ -12,7 +12,6 @@ from cclmark.analysis.statistics import median
 from cclmark.document.blocks import (
     SEVERITY_ORDER,
     Block,
-    Comparison,
     Document,
     Evidence,
     Facts,
@@ -24,7 +23,7 @@ from cclmark.document.blocks import (
 from cclmark.document.document_text import DocumentText
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.remarks import problems
-from cclmark.document.text import US_PER_S, clock_text, counted, format_time_us
+from cclmark.document.text import clock_text, counted, format_time_us
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Header
 from cclmark.kinds.collective.figures import DeviceConditions, Drift, Range, SoakFigures
@@ -118,11 +117,9 @@ def _drift(soak: SoakFigures, header: Header) -> Iterator[Finding]:
 
 def _evidence(name: str, drift: Drift) -> tuple[Evidence, Evidence]:
     """The last median beside the first one, and their ratio."""
-    first_us, last_us = drift.first_s * US_PER_S, drift.last_s * US_PER_S
-    sign: Comparison = ">" if drift.ratio > 1 else "<"
     return (
-        Evidence("time_us", last_us, "µs", name, sign, first_us),
-        Evidence("drift", drift.ratio, "times as long", name, sign, 1.0),
+        Evidence.of("time_us", drift.last_s, name, drift.first_s),
+        Evidence.of("ratio", drift.ratio, name, 1.0),
     )
 
 

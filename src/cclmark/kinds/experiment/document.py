@@ -16,7 +16,6 @@ from cclmark.document.blocks import (
     Document,
     Evidence,
     Finding,
-    Gain,
     Listing,
     RunContent,
     Table,
@@ -32,6 +31,7 @@ from cclmark.document.case_fields import (
 )
 from cclmark.document.chart_model import Heat, key_of
 from cclmark.document.fields import Field, Fields
+from cclmark.document.finding_rules import gain_of
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, sentence
 from cclmark.document.naming import NamedRun
@@ -41,7 +41,7 @@ from cclmark.document.text import counted, format_time_us, us_text
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Footer
 from cclmark.kinds.experiment.bisection import Bisected
-from cclmark.kinds.experiment.figures import Experiment, VariantResult, experiment_of
+from cclmark.kinds.experiment.figures import MOST_NOISE, Experiment, VariantResult, experiment_of
 from cclmark.kinds.experiment.result import BisectionResult, TrialResult, found_in
 from cclmark.work.cases import Case
 from cclmark.work.sizes import format_size
@@ -223,25 +223,39 @@ def _of_fastest(experiment: Experiment) -> Iterator[Finding]:
                     "note",
                     plain(f"{text}{_what_ran(best)}"),
                     subject,
-                    gain=_gain(best, f"{series} {size}"),
+                    evidence=_speed_ups([best]),
+                    gain=gain_of(best.estimate, f"{series} {size}", rounds=0),
                 )
-        others = [size for size, best in found if best is None]
-        if others:
-            where = f" at {', '.join(others)}" if others != ["-"] else ""
+        others = by_key(
+            ("; ".join(experiment.not_compared(case)), case)
+            for case in cases
+            if experiment.fastest(case) is None
+        )
+        for reason, own in others.items():
+            names = [case.size_words() for case in own]
+            where = f" at {', '.join(names)}" if names != ["-"] else ""
             text = f"nothing is faster than the default{where}"
-            is_all = len(others) == len(cases)
-            rule = "nothing-faster"
-            yield (
-                Finding(rule, "note", f"{series}: {text}")
-                if is_all
-                else Finding(rule, "note", text, subject)
+            if reason:
+                text = f"no variant could be compared with the default{where}: {plain(reason)}"
+            is_all = len(own) == len(cases)
+            best_of = [best for case in own for best in experiment.ranked(case)[:1]]
+            yield Finding(
+                "nothing-faster",
+                "unknown" if reason else "note",
+                f"{series}: {text}" if is_all else text,
+                "" if is_all else subject,
+                evidence=_speed_ups(best_of[:_MOST_NAMED]),
             )
 
 
-def _gain(best: VariantResult, at: str) -> Gain | None:
-    if best.speed_up is None or best.interval is None:
-        return None
-    return Gain(best.speed_up, "times as fast", at, *best.interval)
+def _speed_ups(found: Sequence[VariantResult]) -> tuple[Evidence, ...]:
+    """The speed-ups over the default that are known."""
+    named = ((one, f"{one.case.describe()}, {variant_name(one.variant)}") for one in found)
+    return tuple(
+        Evidence.of("speed_up", one.speed_up, at, 1)
+        for one, at in named
+        if one.speed_up is not None
+    )
 
 
 def _what_ran(best: VariantResult) -> str:
@@ -267,6 +281,7 @@ def _of_noise(experiment: Experiment) -> Iterator[Finding]:
         "inconclusive",
         advice="end other work on the machine, use at most as many host ranks as processors, or "
         "measure longer with more --rounds and --max-time",
+        evidence=(Evidence.of("noise_percent", worst, noisy[0].describe(), MOST_NOISE),),
     )
 
 
@@ -445,7 +460,7 @@ def _of_value(
     worst = min(range(len(shares)), key=lambda place: shares[place].ratio)
     one, at = shares[worst], _case_name(result.cases[worst])
     so_far = "" if found.complete else "so far, "
-    evidence = Evidence("share", 100 * one.ratio, "%", at, ">", 100 * keep)
+    evidence = Evidence.of("share_percent", one.ratio, at, keep)
     text = f"{so_far}{result.name}={value} {keeps}"
     yield Finding("smallest-value", "good", text, evidence=(evidence,))
     text = f"its smallest share: {_share_text(one)} at {at}"

@@ -50,6 +50,7 @@ class TuneFlags(groups.OneOfEachOptions):
         groups.CommunicatorOptions,
         groups.LikeOptions,
         groups.CheckOptions,
+        groups.CheckPlaceOptions,
         groups.FaultOptions,
         groups.ColumnOptions,
         groups.ReferenceOptions,

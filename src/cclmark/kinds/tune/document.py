@@ -10,16 +10,15 @@ from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
     Block,
-    Comparison,
     Document,
     Evidence,
     Facts,
     Finding,
-    Gain,
     Listing,
     RunContent,
     Table,
 )
+from cclmark.document.finding_rules import gain_of
 from cclmark.document.insight_words import sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.text import counted
@@ -59,7 +58,6 @@ _CHANGED = {
     (MEMORY, "library"): ("memory of ncclMemAlloc, which NCCL registers in graphs (2.19)", ""),
 }
 _TITLE = "Tuned settings"
-_SPEED_UP = "times as fast"
 _RULE_HEADS = ("from", "to", "setting", "speed-up (95 %)", "smallest", "before", "after")
 _MEAN = "geometric mean of the speed-ups over all sizes"
 
@@ -132,12 +130,10 @@ def what_ran(explanation: Explanation | None) -> str:
     return (explanation and explanation.choice_with_channels) or "unknown"
 
 
-def _evidence(
-    ratio: RatioEstimate, at: str, comparison: Comparison = "", limit: float | None = None
-) -> tuple[Evidence, ...]:
+def _evidence(ratio: RatioEstimate, at: str, limit: float | None = None) -> tuple[Evidence, ...]:
     """The speed-up; with a limit the end of its interval that is nearer to that."""
-    end = {">": ratio.high, "<": ratio.low, "": ratio.ratio}[comparison]
-    return (Evidence("speed_up", 1 / end, _SPEED_UP, at, comparison, limit),)
+    end = ratio.ratio if limit is None else ratio.high if limit >= 1.0 else ratio.low
+    return (Evidence.of("speed_up", 1 / end, at, limit),)
 
 
 def _proven(
@@ -151,15 +147,15 @@ def _proven(
         subject,
         f"load it with `. {result.files[0]}`" if result.files else "",
         is_outcome=True,
-        evidence=_evidence(ratio, at, ">", 1.0),
-        gain=Gain(1 / ratio.ratio, _SPEED_UP, at, 1 / ratio.high, 1 / ratio.low),
+        evidence=_evidence(ratio, at, 1.0),
+        gain=gain_of(ratio, at),
     )
 
 
 def _harmful(
     text: str, ratio: RatioEstimate, at: str, subject: str = "", loss: float = LARGEST_LOSS
 ) -> Finding:
-    evidence = _evidence(ratio, at, "<", 1 / (1 + loss))
+    evidence = _evidence(ratio, at, 1 / (1 + loss))
     return Finding(
         "harmful-settings", "look", f"{text}: {speed_up(ratio)}", subject, evidence=evidence
     )
@@ -233,7 +229,7 @@ def _of_operation(one: OperationResult, result: RulesResult) -> Iterator[Finding
         if ratio.low > 1:
             reach = f"{ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
             text = f"{where}: a call costs {ratio.ratio - 1:+.1%} ({reach}) with the artifact"
-            evidence = _evidence(ratio, where, "<", 1.0)
+            evidence = _evidence(ratio, where)
             yield Finding("costlier-calls", "note", text, subject, evidence=evidence)
     if one.unmeasured:
         sizes = ", ".join(map(format_size, one.unmeasured))
@@ -377,20 +373,20 @@ def _of_costs(cost: SmCost) -> Iterator[Finding]:
     for one in cost.cases:
         at = f"{one.case.operation} {one.case.size_words()}"
         figures = {
-            f"slow-down {when}": part.compute
+            when: part.compute
             for when, part in (("before", one.before), ("after", one.after))
             if part is not None and part.compute is not None
         }
         if figures:
-            words = ", ".join(f"{name} {slow_down_text(each)}" for name, each in figures.items())
+            words = ", ".join(f"{when} {slow_down_text(each)}" for when, each in figures.items())
             yield Finding(
                 "sm-cost",
                 "note",
-                f"SM cost beside {at}: {words}",
+                f"SM cost beside {at}: slow-down {words}",
                 is_outcome=True,
                 evidence=tuple(
-                    Evidence(name, each.ratio, "times as long", at)
-                    for name, each in figures.items()
+                    Evidence.of("compute_slow_down", each.ratio, f"{at} {when}")
+                    for when, each in figures.items()
                 ),
             )
 
