@@ -14,12 +14,13 @@ DERIVED = {
     *("of_cases_percent", "of_alone_percent", "at_once_ratio", "noise_percent", "margin_percent"),
     *("speed_up", "ratio", "combined_rate", "loss_difference", "above_reference_ms"),
     *("communication_percent", "exposed_percent", "idle_percent"),
-    *("library_pss_bytes", "changed_bytes", "wrong"),
+    *("library_pss_bytes", "changed_bytes", "wrong", "compute_slow_down", "share_percent"),
 }
 #: Rules of which some sentences state no figure: reasons, what was not done, or a text of a check.
 SOMETIMES = {
     *("launch-bound", "limited-figures", "memory-of-library", "nothing-faster", "pairs-at-once"),
-    *("not-converged", "replay-beside-program", "wrong-data"),
+    *("not-converged", "replay-beside-program", "wrong-data", "drift", "default-kept", "no-gain"),
+    *("sm-cost", "smallest-value"),
 }
 #: Rules whose sentences state no figure of a run, only numbers of cases, reasons and names.
 WITHOUT_FIGURES = {
@@ -30,7 +31,8 @@ WITHOUT_FIGURES = {
     *("no-device-times", "noise-between-runs", "not-measured", "nothing-found", "notice"),
     *("nothing-to-compare-with", "pairs-alike", "program-failed", "restricted-by-environment"),
     *("shared-processors", "skipped-cases", "unknown-choice", "unusual-path"),
-    "variant-without-effect",
+    *("variant-without-effect", "artifact-withheld", "failing-settings", "nothing-to-choose"),
+    *("search-ended", "no-proof", "uncertain-value"),
 }
 _COMPARED = {"<": operator.lt, "=": operator.eq, ">": operator.gt}
 

@@ -14,6 +14,7 @@ from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import as_found
 from cclmark.kinds.tune.document import document_of_result
 from cclmark.kinds.tune.result import TuneResult, result_of
+from evidence import require_evidence
 
 NOISE = 0.003
 
@@ -23,7 +24,9 @@ def stored_document(result: TuneResult) -> Document:
     line = msgspec.json.encode(Footer("", 0, 1.0, found=as_found(result)))
     again = result_of(msgspec.json.decode(line, type=Footer))
     assert again is not None
-    return document_of_result(again)
+    document = document_of_result(again)
+    require_evidence(document.findings, {})
+    return document
 
 
 def text_of(result: TuneResult) -> str:

@@ -147,11 +147,18 @@ class TestStructured:
     def test_json_of_a_soak_holds_no_later_results(self):
         of = header(cycles=0, duration_s=60.0)
         exporter = exporter_of(KINDS[COLLECTIVE], "json")
-        cycles = [replace(OUT, cycle=number) for number in range(12)]
+        times_s = [1e-5 if number < 6 else 2e-5 for number in range(12)]
+        cycles = [
+            replace(OUT, cycle=number, summary=replace(OUT.summary, time_s=time_s))
+            for number, time_s in enumerate(times_s)
+        ]
         document = json.loads(export(exporter, cycles, of, END))
         assert len(exporter._results) == 1
         (drift,) = [one for one in document["findings"] if one["id"] == "drift"]
-        assert drift["sentence"].startswith("drift: none of 1 case is slower or faster at the end")
+        assert drift["severity"] == "look"
+        assert drift["sentence"].startswith("drift: 1 case of 1 slower at the end, beyond the 95 %")
+        figures = [(one["name"], one["value"], one["limit"]) for one in drift["evidence"]]
+        assert figures == [("time_us", 20.0, 10.0), ("ratio", 2.0, 1.0)]
         assert [one["status"] for one in document["cases"]] == ["ok"] * 12
 
     def test_json_of_an_interrupted_run_says_so_first(self):

@@ -75,6 +75,11 @@ def document_of_tuning(run: RunContent) -> Document:
             trials, title=_TITLE, findings=[*([_no_proof()] if lacks else []), *trials.findings]
         )
     own = document_of_result(result)
+    if trials.is_wrong:  # of some settings, so that nothing is called good
+        findings = [
+            replace(one, severity="note") if one.severity == "good" else one for one in own.findings
+        ]
+        own = replace(own, findings=findings)
     return replace(
         own,
         method=trials.method,
