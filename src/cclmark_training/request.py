@@ -14,7 +14,7 @@ from cclmark.options.environment_file import read_shell
 from cclmark.options.varied import faults_of, rounds_of, step_settings, step_variants
 from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices, run_joined
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import Recorded, record
 from cclmark.work.libraries import torch_backend_of
 from cclmark.work.models import Model, find_model
 from cclmark.work.runtimes import NamedDevices, parse_devices
@@ -33,8 +33,8 @@ _USUAL_DTYPE = "bfloat16"
 _TERA = 1e12
 
 
-def measure_training(flags: TrainFlags) -> int:
-    """Measures the training of ``flags`` and returns the exit code.
+def measure_training(flags: TrainFlags) -> Recorded:
+    """Measures the training of ``flags``.
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
@@ -53,7 +53,7 @@ def _devices(flags: TrainFlags, named: Sequence[str]) -> NamedDevices:
     return parse_devices(f"host:{flags.count or _USUAL_HOST_RANKS}" if alone else "host")
 
 
-def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) -> int:
+def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) -> Recorded:
     devices = coordinator.devices
     backends = list(named) or [f"torch:{usual_backend(devices.runtime, '--ccl torch:BACKEND')}"]
     for name in backends:
@@ -78,7 +78,7 @@ def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) 
         request,
         flags,
         f"train-{training.model.name}-{training.parallel}-{ranks}",
-    ).exit_code
+    )
 
 
 def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Training:

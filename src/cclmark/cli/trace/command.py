@@ -33,7 +33,10 @@ _OF_COPIES = [
 class _TraceCommand(GroupedCommand):
     """The command for operations. ``trace p2p`` has the options of ``cclmark p2p`` instead."""
 
-    run: Action
+    @property
+    def commands(self) -> dict[str, click.Command]:
+        """The command for copies by its name."""
+        return {_COPIES: _copies_command(self.run)}
 
     def make_context(
         self,
@@ -44,7 +47,7 @@ class _TraceCommand(GroupedCommand):
     ) -> click.Context:
         """Parses the arguments by the options of the command that they name."""
         if args[:1] == [_COPIES]:
-            copies = _copies_command(self.run)
+            copies = self.commands[_COPIES]
             return copies.make_context(f"{info_name} {_COPIES}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
@@ -55,12 +58,9 @@ def trace_command(name: str, summary: str, run: Action) -> click.Command:
         f"{operations_in_help([_COPIES])}\n\nCopies between devices: see cclmark {name} {_COPIES} "
         "--help."
     )
-    trace = command(
+    return command(
         *(name, summary, TraceFlags, run, _TraceCommand), examples=_EXAMPLES, epilog=epilog
     )
-    assert isinstance(trace, _TraceCommand)
-    trace.run = run
-    return trace
 
 
 def _copies_command(run: Action) -> click.Command:
@@ -102,6 +102,7 @@ class TraceFlags(groups.OneOfEachOptions):
         help="How many operations are traced [20].",
     )
     warmup: int | None = changed(groups.CountOptions, "warmup", help="Operations before them [5].")
+    files: ClassVar = ("output", "format")
     output: Path | None = changed(
         groups.FileOptions, "output", help="The trace [a new file in cclmark-runs/]."
     )

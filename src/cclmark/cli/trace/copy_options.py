@@ -151,6 +151,7 @@ class TraceCopiesFlags(TransferOptions):
         metavar="N",
         help="Copies before them [5].",
     )
+    files: ClassVar = ("output", "format")
     output: Path | None = changed(
         TransferOptions, "output", help="The trace [a new file in cclmark-runs/]."
     )

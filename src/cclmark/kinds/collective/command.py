@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -11,7 +11,6 @@ from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.options import groups
 from cclmark.options.command import (
     OPERATION,
-    OUTPUT,
     Action,
     Excludes,
     OptionRules,
@@ -24,6 +23,9 @@ from cclmark.options.groups import one_operation, operations_in_help
 from cclmark.options.printed_help import Example
 from cclmark.options.types import Names, Parsed
 from cclmark.work.operations import COLLECTIVES, moves_data
+
+if TYPE_CHECKING:
+    from cclmark.recording.recorder import Recorded
 
 _WITH_REFERENCES = ("table", "markdown")
 _WITH_PIECES = ("table", "json", "csv", "markdown")
@@ -50,32 +52,6 @@ class CollectiveOptions(groups.CaseOptions):
     )
 
 
-#: Options that ``cclmark.measure`` lacks: of the terminal, or of a journal that is continued.
-OF_TERMINAL = frozenset(
-    {"format", "output", "references", "journal", "resume", "like", "print_plan"}
-    | {"explain", "cycles", "duration", "summary_every", "npus"}
-)
-_NO_OPTION = "cclmark.measure has no such option"
-
-
-@dataclass
-class MeasureOptions(CollectiveOptions):
-    """What the commands that measure collectives have, without that which explains."""
-
-    rules: ClassVar[OptionRules] = tuple(
-        Excludes("print_plan", name, _NO_OPTION)
-        for name in ("output", "references", "resume", "explain", "cycles", "duration")
-    )
-
-    print_plan: bool = option(
-        "--print-plan",
-        title=OUTPUT,
-        default=False,
-        is_flag=True,
-        help="Print the call of the Python API that measures the same, and measure nothing.",
-    )
-
-
 def _pieces(text: str) -> list[int]:
     from cclmark.kinds.pieces.plan import parse_pieces
 
@@ -83,7 +59,7 @@ def _pieces(text: str) -> list[int]:
 
 
 @dataclass
-class OperationFlags(MeasureOptions):
+class OperationFlags(CollectiveOptions):
     """The options of the command of one collective."""
 
     rules: ClassVar[OptionRules] = (
@@ -95,7 +71,6 @@ class OperationFlags(MeasureOptions):
         Excludes("pieces", "iterations", "--precision and --max-time end the rounds"),
         Excludes("pieces", "warmup", "the warm-up ends when two batches agree"),
         Excludes("pieces", "group", "groups of pieces are measured by default"),
-        Excludes("print_plan", "pieces", _NO_OPTION),
         Requires("pieces", "format", _WITH_PIECES),
     )
 
@@ -124,7 +99,7 @@ class BarrierFlags(OperationFlags):
 
 
 @dataclass
-class CollectivesFlags(MeasureOptions):
+class CollectivesFlags(CollectiveOptions):
     """The same options, and the selection of operations."""
 
     only: list[str] = option(
@@ -192,7 +167,7 @@ _OF_EXPLAIN = [
 def collective_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command of the operation ``name``."""
 
-    def measured(flags: OperationFlags) -> int | None:
+    def measured(flags: OperationFlags) -> Recorded | int | None:
         return run([name], flags, flags.pieces)
 
     if not moves_data(name):
@@ -205,7 +180,7 @@ def collective_command(name: str, summary: str, run: Action) -> click.Command:
 def collectives_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command that measures several operations, by default all."""
 
-    def measured(flags: CollectivesFlags) -> int | None:
+    def measured(flags: CollectivesFlags) -> Recorded | int | None:
         return run(flags.only or list(COLLECTIVES), flags)
 
     return command(name, summary, CollectivesFlags, measured, examples=_OF_COLLECTIVES)
@@ -214,7 +189,7 @@ def collectives_command(name: str, summary: str, run: Action) -> click.Command:
 def explain_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command that measures one operation and shows the library's predictions."""
 
-    def explained(flags: ExplainFlags) -> int | None:
+    def explained(flags: ExplainFlags) -> Recorded | int | None:
         return run([flags.operation], flags)
 
     epilog = operations_in_help()

@@ -25,8 +25,9 @@ from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.launching import FAILED_BEFORE, ExperimentLaunch, Starts, starts_of
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
+from cclmark.recording.caller import caller
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import Recorder, recording
+from cclmark.recording.recorder import Recorded, Recorder, Silent, recording
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.work.cases import Case
 from cclmark.work.outline import SIDES, differences, outline_of
@@ -394,20 +395,21 @@ def record_search(
     journal: Path,
     began_s: float,
     search: Callable[[Measuring, Recorder], tuple[ResultLines, Outcome]],
-) -> int:
+) -> Recorded:
     """Runs a search and records its trials and its result in the new file ``journal``.
 
-    ``earlier``: the trials of the run that this one resumes. Returns the exit code. Raises
-    UsageError if the journal cannot be created, and the errors of ``search``.
+    ``earlier``: the trials of the run that this one resumes. Raises UsageError if the journal
+    cannot be created, and the errors of ``search``.
     """
     with contextlib.closing(Output(None)) as printed:
         paint = ansi if printed.takes_colours else unpainted
         table = SearchTable(paint=paint)
+        exporter = Silent() if caller().is_silent else table
         with recording(
-            journal, printed, lambda: table, request, began_s, earlier=earlier
+            journal, printed, lambda: exporter, request, began_s, earlier=earlier
         ) as recorder:
             known = () if earlier is None else earlier.results
             lines, outcome = search(Measuring(request, recorder, known), recorder)
             table.result = lines(paint, printed.terminal_columns)
             outcome = replace(outcome, conclusion=lines(unpainted, None))
-            return recorder.finish(outcome, can_resume=True)
+            return Recorded(recorder.finish(outcome, can_resume=True), outcome)

@@ -47,8 +47,9 @@ from cclmark.options.case_request import (
 )
 from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
 from cclmark.options.varied import check_settings, checked_variants, scope_of
+from cclmark.recording.caller import caller
 from cclmark.recording.joining import run_joined
-from cclmark.recording.recorder import Recorder, record
+from cclmark.recording.recorder import Recorded, Recorder, record
 from cclmark.recording.run_files import new_journal
 from cclmark.work.cases import Case
 from cclmark.work.items import items_of
@@ -216,15 +217,15 @@ def _variant(name: str, value: int, scope: str) -> Variant:
     return Variant((Assignment(name, str(value), scope),))
 
 
-def measure_experiment(flags: ExperimentFlags) -> int:
-    """Measures the trials of ``flags`` and returns the exit code.
+def measure_experiment(flags: ExperimentFlags) -> Recorded:
+    """Measures the trials of ``flags``.
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     return run_joined(wanted_of(flags), lambda coordinator: _measure(flags, coordinator))
 
 
-def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> int:
+def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> Recorded:
     require_no_launcher("experiment", coordinator)
     request, plan = request_of(KIND, flags.operations, flags, coordinator)
     if len(plan.ccls) > 1:
@@ -249,7 +250,7 @@ def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> int:
         flags,
         stem_of(plan, "experiment-"),
         explain=True,
-    ).exit_code
+    )
 
 
 def _placed_alike(cases: Sequence[Case], variants: Sequence[Variant]) -> list[Case]:
@@ -272,8 +273,8 @@ def _bisect(
     request: Request,
     cases: Sequence[Case],
     began_s: float,
-) -> int:
-    """Runs ``--bisect`` over the values of ``name``; returns the exit code. Raises UsageError."""
+) -> Recorded:
+    """Runs ``--bisect`` over the values of ``name``. Raises UsageError."""
     keep = flags.keep / 100
     if foreign := foreign_setting(ccl, name):
         raise UsageError(f"--bisect: {foreign}")
@@ -296,8 +297,8 @@ def _bisect(
     journal = flags.journal or new_journal(f"experiment-bisect-{ccl}")
 
     def search(measuring: Measuring, recorder: Recorder) -> tuple[ResultLines, Outcome]:
-        notice = recorder.notice
-        result, outcome = run_bisection(measuring, cases, name, scope, values, keep, notice)
+        tell = (lambda text: None) if caller().is_silent else recorder.notice
+        result, outcome = run_bisection(measuring, cases, name, scope, values, keep, tell)
         if result.found is None:
             return lambda paint, columns: [], outcome
         return (

@@ -13,7 +13,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.options.case_request import request_of, require_no_launcher, stem_of, wanted_of
 from cclmark.options.varied import check_settings, checked_variants, compute_of
 from cclmark.recording.joining import run_joined
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import Recorded, record
 from cclmark.work.cases import Case
 from cclmark.work.items import items_of
 from cclmark.work.variants import DEFAULT, Variant
@@ -25,8 +25,8 @@ _ARRAYS, _USUAL_ARRAY_BYTES = {"host": 16 << 20}, 1 << 30
 _USUAL_OPERATION = "all_reduce"
 
 
-def measure_overlap(flags: OverlapFlags) -> int:
-    """Measures the overlaps of ``flags`` and returns the exit code.
+def measure_overlap(flags: OverlapFlags) -> Recorded:
+    """Measures the overlaps of ``flags``.
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
@@ -36,7 +36,7 @@ def measure_overlap(flags: OverlapFlags) -> int:
     )
 
 
-def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordinator) -> int:
+def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordinator) -> Recorded:
     require_no_launcher("overlap", coordinator)
     request, plan = request_of(KIND, list(operations), flags, coordinator)
     if len(plan.ccls) > 1:
@@ -68,4 +68,4 @@ def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordi
         flags,
         stem_of(plan, "overlap-"),
         explain=flags.explain,
-    ).exit_code
+    )

@@ -105,6 +105,8 @@ class ProfileFlags:
     journal: Path | None = changed(
         FileOptions, "journal", metavar="FILE", help="Journal [a new file in cclmark-runs/]."
     )
+    files: ClassVar[tuple[str, ...]] = ()
+    print_plan: bool = changed(FileOptions, "print_plan")
 
 
 def profile_command(name: str, summary: str, run: Action) -> click.Command:
