@@ -34,10 +34,7 @@ _TERA = 1e12
 
 
 def measure_training(flags: TrainFlags) -> Recorded:
-    """Measures the training of ``flags``.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+    """Measures the training of ``flags``."""
     named = flags.ccl
     wanted = WantedDevices(lambda: _devices(flags, named), flags.count, flags.timeout_s)
     return run_joined(wanted, lambda coordinator: _measure(flags, named, coordinator))
@@ -74,11 +71,7 @@ def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) 
         warnings=notices,
         coordinator=coordinator,
     )
-    return record(
-        request,
-        flags,
-        f"train-{training.model.name}-{training.parallel}-{ranks}",
-    )
+    return record(request, flags, f"train-{training.model.name}-{training.parallel}-{ranks}")
 
 
 def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Training:

@@ -340,7 +340,8 @@ def imported(path: str) -> Action:
     return run
 
 
-#: What a command does with its flags. Returns the exit code, None for 0, or how a run ended.
+#: What a command does with its flags. Returns the exit code, None for 0, or how a run ended. Raises
+#: CclmarkError before anything is started or written if the flags are invalid.
 Action: TypeAlias = "Callable[..., Recorded | int | None]"
 FlagsType = TypeVar("FlagsType", bound="DataclassInstance")
 
@@ -387,15 +388,15 @@ def command(
     summary: str,
     flags_type: type[FlagsType],
     run: Callable[[FlagsType], Recorded | int | None],
-    kind: type[GroupedCommand] = GroupedCommand,
     *,
     examples: Sequence[Example] = (),
     **settings: Any,
 ) -> click.Command:
-    """The click command ``name`` of class ``kind``, which calls ``run`` with its flags.
+    """The click command ``name``, which calls ``run`` with its flags.
 
-    ``examples`` and ``settings``, further ones of click's command: also from the class of flags,
-    where ``examples``, ``epilog`` and ``hidden`` are no options.
+    ``settings``: further ones of click's command. The class of flags may have ``examples``,
+    ``about``, which follows the summary in the help, some of click's settings, and
+    ``command_type``, a class of commands.
     """
 
     def callback(**values: Any) -> None:
@@ -412,11 +413,11 @@ def command(
             raise click.Abort from None
         sys.exit(ended if ended is None or isinstance(ended, int) else ended.exit_code)
 
-    made = kind(
+    made: GroupedCommand = getattr(flags_type, "command_type", GroupedCommand)(
         name,
         params=parameters_of(flags_type),
         callback=callback,
-        help=summary,
+        help="\n\n".join(filter(None, (summary, getattr(flags_type, "about", "")))),
         examples=examples or getattr(flags_type, "examples", ()),
         elsewhere={
             name: hint
@@ -425,7 +426,7 @@ def command(
         },
         **{
             setting: getattr(flags_type, setting)
-            for setting in ("epilog", "hidden")
+            for setting in ("epilog", "hidden", "context_settings")
             if hasattr(flags_type, setting)
         },
         **settings,

@@ -62,23 +62,18 @@ def parsed_call(
     Raises UsageError, which names what was given.
     """
     words = _call_words(path, command, arguments, sizes, options)
-    name = path.split()
-    typed = words[1 + len(name) :]
+    typed = words[1 + len(path.split()) :]
     try:
-        with (
-            called_by(Caller(words, is_silent=True)),
-            command.make_context(name[-1], typed) as context,
-        ):
+        with called_by(Caller(words, is_silent=True)), command.make_context(path, typed) as context:
             return words, command.flags_from(context.params)
-    except click.BadParameter as error:
-        given = (error.param and error.param.name) or ""
-        if given in options:
-            raise UsageError(f"{given}={options[given]!r}: {error.message}") from None
-        if given in _OF_SIZES:
-            raise UsageError(f"sizes={sizes!r}, {given}: {error.message}") from None
-        raise UsageError(f"measure({path!r}, …): {error.format_message()}") from None
     except click.UsageError as error:
-        raise UsageError(f"measure({path!r}, …): {error.format_message()}") from None
+        given = getattr(getattr(error, "param", None), "name", "")
+        text = f"measure({path!r}, …): {error.format_message()}"
+        if given in options:
+            text = f"{given}={options[given]!r}: {error.message}"
+        elif given in _OF_SIZES:
+            text = f"sizes={sizes!r}, {given}: {error.message}"
+        raise UsageError(text) from None
 
 
 def _call_words(
@@ -98,9 +93,7 @@ def _call_words(
             raise UsageError(f"measure has no option {name}{meant(name, named)} {hint}")
     if sizes != "" and not _has_sizes(known):
         raise UsageError(f"sizes={sizes!r}: cclmark {path} measures no range of sizes")
-    words = []
-    for name, text in _sizes(sizes).items():
-        words += [known[name].opts[0], text]
+    words = [one for name, text in _sizes(sizes).items() for one in (known[name].opts[0], text)]
     for name, value in options.items():
         words += _option_words(known[name], value)
     if not all(isinstance(one, (str, PurePath)) for one in arguments):

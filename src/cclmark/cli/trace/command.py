@@ -18,16 +18,6 @@ from cclmark.options.groups import (
 from cclmark.options.types import WholeNumber
 
 _COPIES = "p2p"
-_EXAMPLES = [
-    ("cclmark trace all_reduce", "1 MiB on all accelerators, for Perfetto."),
-    (
-        "cclmark trace all_gather --devices host:2 -b 64K -n 5 --format chrome -O trace.json",
-        "Five operations between two ranks of the host, for Chrome.",
-    ),
-]
-_OF_COPIES = [
-    ("cclmark trace p2p --pair 0-1 -b 16M", "Copies of 16 MiB from device 0 to device 1.")
-]
 
 
 class _TraceCommand(GroupedCommand):
@@ -52,17 +42,6 @@ class _TraceCommand(GroupedCommand):
         return super().make_context(info_name, args, parent, **extra)
 
 
-def trace_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command that traces one operation."""
-    epilog = (
-        f"{operations_in_help([_COPIES])}\n\nCopies between devices: see cclmark {name} {_COPIES} "
-        "--help."
-    )
-    return command(
-        *(name, summary, TraceFlags, run, _TraceCommand), examples=_EXAMPLES, epilog=epilog
-    )
-
-
 def _copies_command(run: Action) -> click.Command:
     from cclmark.cli.trace.copy_options import TraceCopiesFlags
 
@@ -71,13 +50,25 @@ def _copies_command(run: Action) -> click.Command:
         "Record the copies of one transfer as a timeline for Perfetto, with a summary.",
         TraceCopiesFlags,
         run,
-        examples=_OF_COPIES,
     )
 
 
 @dataclass
 class TraceFlags(groups.OneOfEachOptions):
     """The options of ``cclmark trace``, which runs one case."""
+
+    command_type: ClassVar = _TraceCommand
+    examples: ClassVar = [
+        ("cclmark trace all_reduce", "1 MiB on all accelerators, for Perfetto."),
+        (
+            "cclmark trace all_gather --devices host:2 -b 64K -n 5 --format chrome -O trace.json",
+            "Five operations between two ranks of the host, for Chrome.",
+        ),
+    ]
+    epilog: ClassVar = (
+        f"{operations_in_help([_COPIES])}\n\nCopies between devices: see cclmark trace {_COPIES} "
+        "--help."
+    )
 
     without: ClassVar = (
         groups.SizeOptions,

@@ -71,6 +71,9 @@ class CopyPair:
 class TraceCopiesFlags(TransferOptions):
     """The options of ``cclmark p2p`` that describe one transfer, and those of a trace."""
 
+    examples: ClassVar = [
+        ("cclmark trace p2p --pair 0-1 -b 16M", "Copies of 16 MiB from device 0 to device 1.")
+    ]
     without: ClassVar = (TransferRangeOptions, SamplingOptions, FaultOptions)
 
     pair: CopyPair | None = option(

@@ -165,10 +165,7 @@ _MOST_LISTED = 8
 
 
 def trace_copies(flags: TraceCopiesFlags) -> Recorded:
-    """Traces the transfer that the flags describe.
-
-    Raises CclmarkError before anything is started if the flags are invalid.
-    """
+    """Traces the transfer that the flags describe."""
     began_s = time.monotonic()
     launched = first_of("trace p2p")
     if launched is not None:

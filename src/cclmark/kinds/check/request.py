@@ -27,10 +27,7 @@ _USUAL_SEED = 1
 
 
 def check_torch(flags: TorchFlags) -> Recorded:
-    """Runs the checks of ``flags``.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+    """Runs the checks of ``flags``."""
     wanted = WantedDevices(
         lambda: devices_of_backend(flags, flags.backend, _USUAL_RANKS), flags.count, flags.timeout_s
     )
@@ -70,11 +67,7 @@ def _check(flags: TorchFlags, coordinator: Coordinator) -> Recorded:
         modules=flags.modules,
         coordinator=coordinator,
     )
-    return record(
-        request,
-        flags,
-        f"torch-check-{backend}-{ranks}",
-    )
+    return record(request, flags, f"torch-check-{backend}-{ranks}")
 
 
 def devices_of_backend(flags: DeviceOptions, backend: str, usual_ranks: int) -> NamedDevices:

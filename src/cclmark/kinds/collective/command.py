@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import click
 
@@ -23,9 +23,6 @@ from cclmark.options.groups import one_operation, operations_in_help
 from cclmark.options.printed_help import Example
 from cclmark.options.types import Names, Parsed
 from cclmark.work.operations import COLLECTIVES, moves_data
-
-if TYPE_CHECKING:
-    from cclmark.recording.recorder import Recorded
 
 _WITH_REFERENCES = ("table", "markdown")
 _WITH_PIECES = ("table", "json", "csv", "markdown")
@@ -89,6 +86,19 @@ class OperationFlags(CollectiveOptions):
 class BarrierFlags(OperationFlags):
     """The options of ``cclmark barrier``, and those of the other collectives without effect."""
 
+    examples: ClassVar = [
+        ("cclmark barrier", "All accelerators of this machine."),
+        ("cclmark barrier --devices host:2 --max-time 0.1", "Two ranks of the host."),
+        (
+            "cclmark barrier -g 2 --ccl nccl,torch:nccl",
+            "Two accelerators with two libraries side by side.",
+        ),
+    ]
+    epilog: ClassVar = (
+        "A barrier moves no data. Options on sizes and elements, as of the other collectives, are "
+        "accepted and have no effect."
+    )
+
     unlisted: ClassVar = (
         groups.SizeOptions,
         groups.ElementOptions,
@@ -101,6 +111,14 @@ class BarrierFlags(OperationFlags):
 @dataclass
 class CollectivesFlags(CollectiveOptions):
     """The same options, and the selection of operations."""
+
+    examples: ClassVar = [
+        (
+            "cclmark collectives --devices host:2 --only reduce,gather -e 1K --max-time 0.1",
+            "Two collectives between two ranks of the host.",
+        ),
+        ("cclmark collectives -b 1M -e 1G --format csv -O all.csv", "All collectives, as CSV."),
+    ]
 
     only: list[str] = option(
         "--only",
@@ -115,6 +133,15 @@ class CollectivesFlags(CollectiveOptions):
 @dataclass
 class ExplainFlags(CollectiveOptions):
     """The options of ``cclmark explain``, which always explains."""
+
+    examples: ClassVar = [
+        ("cclmark explain all_reduce", "The algorithm and protocol of each size, and why."),
+        (
+            "cclmark explain all_gather -b 1M -e 1M --ccl nccl",
+            "One size of another operation with NCCL.",
+        ),
+    ]
+    epilog: ClassVar = operations_in_help()
 
     without: ClassVar = (groups.SoakOptions, groups.ExplainOptions)
     why: ClassVar[bool] = True
@@ -136,61 +163,12 @@ def _examples(name: str) -> list[Example]:
     ]
 
 
-_OF_BARRIER = [
-    ("cclmark barrier", "All accelerators of this machine."),
-    ("cclmark barrier --devices host:2 --max-time 0.1", "Two ranks of the host."),
-    (
-        "cclmark barrier -g 2 --ccl nccl,torch:nccl",
-        "Two accelerators with two libraries side by side.",
-    ),
-]
-_BARRIER_NOTE = (
-    "A barrier moves no data. Options on sizes and elements, as of the other collectives, are "
-    "accepted and have no effect."
-)
-_OF_COLLECTIVES = [
-    (
-        "cclmark collectives --devices host:2 --only reduce,gather -e 1K --max-time 0.1",
-        "Two collectives between two ranks of the host.",
-    ),
-    ("cclmark collectives -b 1M -e 1G --format csv -O all.csv", "All collectives, as CSV."),
-]
-_OF_EXPLAIN = [
-    ("cclmark explain all_reduce", "The algorithm and protocol of each size, and why."),
-    (
-        "cclmark explain all_gather -b 1M -e 1M --ccl nccl",
-        "One size of another operation with NCCL.",
-    ),
-]
-
-
 def collective_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command of the operation ``name``."""
 
-    def measured(flags: OperationFlags) -> Recorded | int | None:
+    def measured(flags: OperationFlags) -> Any:
         return run([name], flags, flags.pieces)
 
     if not moves_data(name):
-        return command(
-            *(name, summary, BarrierFlags, measured), examples=_OF_BARRIER, epilog=_BARRIER_NOTE
-        )
+        return command(name, summary, BarrierFlags, measured)
     return command(name, summary, OperationFlags, measured, examples=_examples(name))
-
-
-def collectives_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command that measures several operations, by default all."""
-
-    def measured(flags: CollectivesFlags) -> Recorded | int | None:
-        return run(flags.only or list(COLLECTIVES), flags)
-
-    return command(name, summary, CollectivesFlags, measured, examples=_OF_COLLECTIVES)
-
-
-def explain_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command that measures one operation and shows the library's predictions."""
-
-    def explained(flags: ExplainFlags) -> Recorded | int | None:
-        return run([flags.operation], flags)
-
-    epilog = operations_in_help()
-    return command(name, summary, ExplainFlags, explained, examples=_OF_EXPLAIN, epilog=epilog)

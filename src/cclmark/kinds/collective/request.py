@@ -12,7 +12,7 @@ from cclmark.document.exporter import Exporter
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import CaseResult
-from cclmark.kinds.collective.command import CollectiveOptions
+from cclmark.kinds.collective.command import CollectiveOptions, CollectivesFlags, ExplainFlags
 from cclmark.kinds.collective.kind import KIND
 from cclmark.kinds.pieces.kind import KIND as PIECES
 from cclmark.kinds.pieces.plan import piece_cases
@@ -35,6 +35,7 @@ from cclmark.work.libraries import (
     owners_of,
     torch_backend_of,
 )
+from cclmark.work.operations import COLLECTIVES
 
 _SHM = "shm"  # of the ranks of one host
 _UNDER_MPI = (
@@ -102,8 +103,6 @@ def measure(
     """Measures ``operations`` with ``flags`` on all processes of this run.
 
     ``pieces``: the numbers of pieces to divide each message into, empty for one call each.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
     """
 
     def measured(coordinator: Coordinator) -> Recorded:
@@ -120,6 +119,16 @@ def measure(
         )
 
     return run_joined(wanted_of(flags, mixed=True), measured)
+
+
+def measure_several(flags: CollectivesFlags) -> Recorded:
+    """Measures the operations of ``flags``, by default all."""
+    return measure(flags.only or list(COLLECTIVES), flags)
+
+
+def explain(flags: ExplainFlags) -> Recorded:
+    """Measures the operation of ``flags`` and shows the library's predictions."""
+    return measure([flags.operation], flags)
 
 
 def _in_pieces(request: Request, numbers: Sequence[int]) -> Request:

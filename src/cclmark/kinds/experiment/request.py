@@ -218,10 +218,7 @@ def _variant(name: str, value: int, scope: str) -> Variant:
 
 
 def measure_experiment(flags: ExperimentFlags) -> Recorded:
-    """Measures the trials of ``flags``.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+    """Measures the trials of ``flags``."""
     return run_joined(wanted_of(flags), lambda coordinator: _measure(flags, coordinator))
 
 
@@ -245,12 +242,7 @@ def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> Recorded:
         planned=trials,
         warnings=[*request.warnings, *notices],
     )
-    return record(
-        experiment,
-        flags,
-        stem_of(plan, "experiment-"),
-        explain=True,
-    )
+    return record(experiment, flags, stem_of(plan, "experiment-"), explain=True)
 
 
 def _placed_alike(cases: Sequence[Case], variants: Sequence[Variant]) -> list[Case]:

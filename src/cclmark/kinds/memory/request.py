@@ -14,10 +14,7 @@ from cclmark.recording.recorder import Recorded, record
 
 
 def read_memory(flags: MemoryFlags) -> Recorded:
-    """Reads the memory for the operation of ``flags``.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+    """Reads the memory for the operation of ``flags``."""
     return run_joined(wanted_of(flags, mixed=True), lambda coordinator: _read(flags, coordinator))
 
 
@@ -29,8 +26,4 @@ def _read(flags: MemoryFlags, coordinator: Coordinator) -> Recorded:
             f"--ccl {','.join(flags.ccl)}: memory is read for one library, because several "
             "libraries in a process share memory"
         )
-    return record(
-        request,
-        flags,
-        stem_of(plan, "memory-"),
-    )
+    return record(request, flags, stem_of(plan, "memory-"))

@@ -21,10 +21,7 @@ _MOST_USUAL_RANKS = 4  # of the host
 
 
 def measure_objects(flags: ObjectFlags) -> Recorded:
-    """Measures the calls of ``flags``.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+    """Measures the calls of ``flags``."""
     usual_ranks = max(2, min(_MOST_USUAL_RANKS, len(os.sched_getaffinity(0))))
     wanted = WantedDevices(
         lambda: devices_of_backend(flags, flags.backend, usual_ranks), flags.count, flags.timeout_s
@@ -47,11 +44,7 @@ def _measure(flags: ObjectFlags, coordinator: Coordinator) -> Recorded:
         modules=flags.modules,
         coordinator=coordinator,
     )
-    return record(
-        request,
-        flags,
-        f"torch-objects-{backend}-{ranks}",
-    )
+    return record(request, flags, f"torch-objects-{backend}-{ranks}")
 
 
 def _settings(flags: ObjectFlags, ranks: int) -> Settings:

@@ -26,10 +26,7 @@ _USUAL_OPERATION = "all_reduce"
 
 
 def measure_overlap(flags: OverlapFlags) -> Recorded:
-    """Measures the overlaps of ``flags``.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+    """Measures the overlaps of ``flags``."""
     operations = flags.operations or [_USUAL_OPERATION]
     return run_joined(
         wanted_of(flags), lambda coordinator: _measure(operations, flags, coordinator)
@@ -63,9 +60,4 @@ def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordi
         planned=overlaps_of(cases, [DEFAULT, *variants], flags.rounds, compute),
         warnings=[*request.warnings, *notices],
     )
-    return record(
-        overlaps,
-        flags,
-        stem_of(plan, "overlap-"),
-        explain=flags.explain,
-    )
+    return record(overlaps, flags, stem_of(plan, "overlap-"), explain=flags.explain)

@@ -60,10 +60,7 @@ _MEANINGLESS = {
 
 
 def measure_transfers(flags: TransferFlags) -> Recorded:
-    """Measures the transfers of ``flags``.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+    """Measures the transfers of ``flags``."""
     began_s = time.monotonic()
     placement = find_placement(os.environ)
     if placement is not None and not placement.on_one_host:

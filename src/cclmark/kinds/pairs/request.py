@@ -36,10 +36,7 @@ from cclmark.work.operations import OPERATIONS, PAIR_OPERATIONS
 
 
 def measure_pairs(flags: PairFlags) -> Recorded:
-    """Measures the cases of ``flags``.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+    """Measures the cases of ``flags``."""
     return run_joined(wanted_of(flags), lambda coordinator: _measure(flags, coordinator))
 
 

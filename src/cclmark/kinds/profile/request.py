@@ -715,10 +715,7 @@ def _now() -> str:
 
 
 def profile_program(flags: ProfileFlags) -> Recorded:
-    """Profiles a program, or reads the logs of one.
-
-    Raises CclmarkError before anything is started or written if the options are invalid.
-    """
+    """Profiles a program, or reads the logs of one."""
     read, output = flags.read, flags.output
     if read is None and not flags.program:
         raise UsageError(

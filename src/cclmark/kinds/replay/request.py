@@ -305,10 +305,7 @@ _ARRAYS, _USUAL_ARRAY_BYTES = {"host": 1 << 20}, 64 << 20
 
 
 def measure_replays(flags: ReplayFlags) -> Recorded:
-    """Measures the replays of ``flags``.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+    """Measures the replays of ``flags``."""
     if not flags.profile:
         raise UsageError(
             "the profile is missing: cclmark replay [OPTIONS] PROFILE, the journal of cclmark "

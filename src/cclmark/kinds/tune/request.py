@@ -137,10 +137,7 @@ _FOR_MESSAGES = "NCCL_MIN_CTAS,NCCL_MIN_P2P_NCHANNELS,NCCL_P2P_NVL_CHUNKSIZE"
 
 
 def tune(flags: TuneFlags) -> Recorded:
-    """Tunes the library for the operations of ``flags``.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+    """Tunes the library for the operations of ``flags``."""
 
     def tuned(coordinator: Coordinator) -> Recorded:
         request, start = _request(flags, coordinator)
