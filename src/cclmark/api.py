@@ -285,8 +285,13 @@ class _Call:
 
     def recorded(self, path: Path, step: int | None = None) -> Journal:
         """Measures and reads the journal. Raises the error of a run without figures."""
-        with within_program(), called_by(Caller(self.words, step, is_silent=True)):
-            recorded: Any = self.run(replace(self.flags, journal=path))
+        try:
+            with within_program(), called_by(Caller(self.words, step, is_silent=True)):
+                recorded: Any = self.run(replace(self.flags, journal=path))
+        except CclmarkError as error:
+            if error.exit_code == EXIT_INTERRUPTED:
+                raise KeyboardInterrupt(str(error)) from None
+            raise
         code, message = recorded.exit_code, recorded.outcome.message
         if code == EXIT_INTERRUPTED:
             raise KeyboardInterrupt(message)
@@ -297,8 +302,8 @@ class _Call:
             footer = journal and journal.footer
             reasons = [*(footer.problems if footer else ()), *(row.reason for row in rows)]
             message = message or "; ".join(dict.fromkeys(filter(None, reasons)))
-            error = next((one for one in _ERRORS.values() if one.exit_code == code), RankError)
-            raise error(message or "nothing was measured")
+            kind = next((one for one in _ERRORS.values() if one.exit_code == code), RankError)
+            raise kind(message or "nothing was measured")
         return journal
 
     def run_of(self, journal: Journal, *, kept: bool = True) -> Run:

@@ -350,7 +350,15 @@ def test_a_session_of_one_process_measures_as_usual():
     assert (session.rank, session.size, len(found.rows)) == (0, 1, 4)
 
 
-def test_an_interruption_ends_the_program(tmp_path):
+@pytest.mark.parametrize(
+    "call",
+    [
+        '"all_reduce", sizes="8:64K"',
+        '"experiment", "reduce", vary=["CCLMARK_SHM_INLINE_BYTES=0,4096"], sizes="8:64K"',
+        '"p2p", sizes="64:64K", perf="uniBw"',
+    ],
+)
+def test_an_interruption_ends_the_program(tmp_path, call):
     (tmp_path / "program.py").write_text(
         """
 import cclmark, os, pathlib, signal, threading, time
@@ -361,18 +369,18 @@ def interrupt_when_there_are_results():
 threading.Thread(target=interrupt_when_there_are_results).start()
 try:
     for number in range(1000):
-        cclmark.measure("all_reduce", sizes="8:64K", devices="host:2", journal=f"{number}.jsonl")
+        cclmark.measure(CALL, devices="host:2", journal=f"{number}.jsonl")
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 print(len(cclmark.measure("all_reduce", sizes="8", devices="host:2", max_time_s=0.05).rows))
-"""
+""".replace("CALL", call)
     )
     done = completed([sys.executable, "program.py"], cwd=tmp_path, check=True)
     assert done.stdout == "interrupted\nTrue\n2\n"
     journals = [cclmark.open(path) for path in tmp_path.glob("*.jsonl")]
     assert journals
-    assert all(one.header.command[1] == "all_reduce" for one in journals)
+    assert all(f'"{one.header.command[1]}"' in call for one in journals)
 
 
 def test_an_item_that_failed_is_no_whole_run():

@@ -243,7 +243,7 @@ def measuring_command(
     from cclmark.options.command import GroupedCommand
     from cclmark.work.thresholds import meant
 
-    if len(words) > 1 and words[0] in COLLECTIVES:
+    if len(words) > 1 and words[0] in COLLECTIVES and "only" not in options:
         words, options = ["collectives"], {"only": [*words], **options}
     first, *rest = words or ["collectives"]
     names = first.split() if isinstance(first, str) else []
@@ -260,6 +260,6 @@ def measuring_command(
     if not (isinstance(found, GroupedCommand) and found.measures):
         text = " ".join(path)
         inner = [f'"{text} {name}"' for name in getattr(found, "commands", ())]
-        instead = _IN_PYTHON.get(text, " or ".join(inner))
+        instead = _IN_PYTHON.get(path[0], " or ".join(inner))
         raise UsageError(f"cclmark {text} measures nothing into a journal: use {instead}")
     return " ".join(path), found, rest, options
