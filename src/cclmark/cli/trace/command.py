@@ -69,7 +69,6 @@ class TraceFlags(groups.OneOfEachOptions):
         f"{operations_in_help([_COPIES])}\n\nCopies between devices: see cclmark trace {_COPIES} "
         "--help."
     )
-
     without: ClassVar = (
         groups.SizeOptions,
         groups.TimingOptions,

@@ -98,7 +98,6 @@ class BarrierFlags(OperationFlags):
         "A barrier moves no data. Options on sizes and elements, as of the other collectives, are "
         "accepted and have no effect."
     )
-
     unlisted: ClassVar = (
         groups.SizeOptions,
         groups.ElementOptions,
@@ -142,7 +141,6 @@ class ExplainFlags(CollectiveOptions):
         ),
     ]
     epilog: ClassVar = operations_in_help()
-
     without: ClassVar = (groups.SoakOptions, groups.ExplainOptions)
     why: ClassVar[bool] = True
 

@@ -54,7 +54,6 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
         ),
     ]
     epilog: ClassVar = operations_in_help()
-
     without: ClassVar = (
         groups.ModuleOptions,
         groups.LikeOptions,

@@ -22,7 +22,6 @@ class MemoryFlags(groups.CaseOptions):
         ),
     ]
     epilog: ClassVar = operations_in_help()
-
     without: ClassVar = (
         groups.TimingOptions,
         groups.LikeOptions,

@@ -46,7 +46,6 @@ class ObjectFlags(
             "One call of gloo, between two ranks of the host.",
         ),
     ]
-
     usual_factor: ClassVar = 16.0
 
     begin: int = changed(groups.SizeOptions, "begin", 64, shown="64")

@@ -33,7 +33,6 @@ class OverlapFlags(groups.CaseOptions, groups.ComputeOptions, groups.VariedOptio
         ),
     ]
     epilog: ClassVar = operations_in_help()
-
     usual_factor: ClassVar = 4.0
     without: ClassVar = (
         groups.IslandOptions,

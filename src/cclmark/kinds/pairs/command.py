@@ -26,7 +26,6 @@ class PairFlags(groups.CaseOptions):
             "One operation and size between three ranks of the host.",
         ),
     ]
-
     usual_factor: ClassVar = 4.0
     without: ClassVar = (
         groups.RootOptions,

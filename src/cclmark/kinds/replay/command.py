@@ -38,7 +38,6 @@ class ReplayFlags(groups.StepOptions, groups.LibraryFileOptions, groups.ComputeO
             "Two protocols against the default, beside work like the program's.",
         ),
     ]
-
     rules: ClassVar[OptionRules] = tuple(
         Excludes(name, "compute", "it chooses the size", (FIT,)) for name in ("matrix", "array")
     )

@@ -44,7 +44,6 @@ class TuneFlags(groups.OneOfEachOptions):
         ),
     ]
     epilog: ClassVar = operations_in_help()
-
     without: ClassVar = (
         groups.ModuleOptions,
         groups.CommunicatorOptions,
