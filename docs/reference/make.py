@@ -1,4 +1,4 @@
-"""Writes the help and the examples of commands in cli.md, and the list in findings.md, anew.
+"""Writes anew the help and the examples of commands in cli.md, the list in findings.md, fields.md.
 
 python docs/reference/make.py
 """
@@ -6,17 +6,23 @@ python docs/reference/make.py
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 
 from cclmark.cli.commands import COMMANDS, load_command
+from cclmark.document.columns import Column
 from cclmark.document.finding_rules import FINDINGS
+from cclmark.document.insight_words import capitalised
+from cclmark.kinds.registry import KINDS, report_kind
+from cclmark.report.exports import RUN_COLUMNS, STEP_COLUMNS
 from cclmark.work.operations import COLLECTIVES
 
 PAGE = Path(__file__).parent / "cli.md"
 FINDINGS_PAGE = Path(__file__).parent / "findings.md"
+FIELDS_PAGE = Path(__file__).parent / "fields.md"
 _COLUMNS = 78  # of a terminal with 80
 
 
@@ -59,6 +65,48 @@ def with_findings(page: str) -> str:
     return before + head + "".join(f"| `{one}` | {text} |\n" for one, text in FINDINGS.items())
 
 
+def table(columns: Iterable[Column], gauges: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Columns as a table, with the gauges of some of them."""
+    lines = ["| field | type | unit | better | what it is |", "|---|---|---|---|---|"]
+    for one in columns:
+        help = f"{one.help} Gauge `{gauges[one.name]}`." if one.name in gauges else one.help
+        cells = (f"`{one.name}`", one.kind, one.unit, one.direction, help)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def fields_page() -> str:
+    """The page of all fields."""
+    parts = [_FIELDS_HEAD, "## Of every run\n", table(RUN_COLUMNS)]
+    for name in KINDS:
+        kind = report_kind(name)
+        fields = kind.fields
+        gauges = {one.key: fields.gauge_of(one) for one in fields.all if one.gauge}
+        parts += [f"## {capitalised(kind.title)}\n", table(kind.csv.columns, gauges)]
+        known = [column.name for column in kind.csv.columns]
+        more = [one for one in kind.exported_layout.columns if one.name not in known]
+        if more:
+            parts += ["In files with several runs also:\n", table(more)]
+        if kind.samples is not None:
+            own = [one for one in kind.samples.columns if one.name not in known]
+            parts += ["`--table samples`, besides those that say what was measured:\n", table(own)]
+    return "\n".join([*parts, "## Steps (`--table steps`)\n", table(STEP_COLUMNS)])
+
+
+_FIELDS_HEAD = """# Fields
+
+The fields of the results of every kind of work. They are the columns of `--format csv`, of `cclmark export --format parquet` and of
+the table of a page, the names that `--columns` takes, and, where a gauge is named, those of `--format prometheus`:
+
+```sh
+cclmark all_reduce --devices host:2 -b 8 -e 64K -f 16 --columns size_bytes,time_us,p99_us
+cclmark export run.jsonl --format parquet --columns size_bytes,time_us -O run.parquet
+```
+
+GB/s are 10^9 bytes per second. A cell without a value is empty.
+"""
+
+
 def with_block(page: str, heading: str, language: str, text: str) -> str:
     """The page with another content of the first such block after a heading."""
     before, found, rest = page.partition(f"\n## {heading}\n")
@@ -70,6 +118,7 @@ def with_block(page: str, heading: str, language: str, text: str) -> str:
 def main() -> None:
     """Writes the pages."""
     FINDINGS_PAGE.write_text(with_findings(FINDINGS_PAGE.read_text()))
+    FIELDS_PAGE.write_text(fields_page())
     page = with_block(PAGE.read_text(), "Examples", "sh", examples())
     PAGE.write_text(with_block(page, "`cclmark all_reduce -h`", "text", all_reduce_help()))
 

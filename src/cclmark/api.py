@@ -115,16 +115,20 @@ class Run:
         """The formats of ``text``."""
         return formats_of(KINDS[self.kind])
 
-    def text(self, format: str = "table", *, columns: int | None = None) -> str:
-        """The run as ``cclmark export --format`` writes it. ``columns``: the width of a table.
+    def text(
+        self, format: str = "table", *, columns: Sequence[str] = (), width: int | None = None
+    ) -> str:
+        """The run as ``cclmark export --format`` writes it.
 
-        Raises UsageError for a format that the kind of work does not have.
+        ``columns``: a row for each result with these fields; empty for the whole run. ``width``:
+        characters of a line of a table. Raises UsageError for a format that the kind of work does
+        not have, and for unknown fields.
         """
         if format not in self.formats:
             raise UsageError(
                 f"{self.name} has no format {format!r}: choose from {', '.join(self.formats)}"
             )
-        return "".join(replayed(self.journal, format, View(columns=columns)))
+        return "".join(replayed(self.journal, format, View(columns=width, fields=columns)))
 
     def html(self, title: str = "") -> str:
         """The page of ``cclmark report``: one file without external resources.

@@ -223,7 +223,7 @@ def test_lists_of_different_lengths_are_unknown():
 
 
 def test_both_kinds_have_the_same_columns():
-    for layout in (FIELDS.layout(), PROFILE_FIELDS.layout()):
+    for layout in (FIELDS.layout, PROFILE_FIELDS.layout):
         found = [column.name for column in layout.columns if column.name in STEP_NAMES]
         assert found == STEP_NAMES
     head = head_of([])

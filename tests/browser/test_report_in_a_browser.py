@@ -15,6 +15,7 @@ from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
 from cclmark.document.blocks import Table
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
+from cclmark.document.columns import Column
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import Rows, Section, render
 from cclmark.journal.journal_file import Journal
@@ -340,7 +341,11 @@ def test_the_table_is_filtered_sorted_and_handed_out(drawn):
     cells = page.locator(f"#cases tbody td:nth-child({column + 1})").all_text_contents()
     times = [float(cell) for cell in cells]
     assert times == sorted(times)
-    assert page.locator("#cases thead th").nth(column).get_attribute("aria-sort") == "ascending"
+    head = page.locator("#cases thead th")
+    assert head.nth(column).get_attribute("aria-sort") == "ascending"
+    assert head.nth(column).get_attribute("title") == "Median time of one operation."
+    page.get_by_role("button", name="busbw GB/s").click()
+    assert page.locator("#cases thead th[aria-sort=descending]").inner_text() == "busbw GB/s"
     with page.expect_download() as download:
         page.get_by_role("button", name="Download CSV").click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
@@ -458,7 +463,7 @@ def _wide_page():
     row = [words] * 10 + ["12345678901"] * 10
     table = Table("Wide", [f"column {n}" for n in range(20)], [row], "<" * 10 + ">" * 10)
     rows = Rows(
-        [f"column_{n}" for n in range(40)],
+        [Column(f"column_{n}", "text", "A column.") for n in range(40)],
         [[f"{words} {row}"] * 20 + [12345678901 + row] * 20 for row in range(3)],
         "cases.csv",
     )

@@ -95,7 +95,9 @@ def test_the_new_kind_measures_and_is_reported(extended, tmp_path):
     assert [line["type"] for line in lines] == ["header", "arrival", "footer"]
     assert 0 < lines[1]["time_s"] < 1
     csv = extended("export", "a.jsonl", "--format", "csv")
-    assert "rounds,status,time_us" in csv.splitlines()[0]
+    assert "rounds,status,reason,time_us" in csv.splitlines()[0]
+    chosen = extended("export", "a.jsonl", "--format", "csv", "--columns", "rounds").splitlines()
+    assert chosen[:2] == ["rounds", "50"]
     document = json.loads(extended("export", "a.jsonl", "--format", "json").partition("\n#")[0])
     assert [one["arrival"]["rounds"] for one in document["arrivals"]] == [50]
     (tmp_path / "a.json").write_text(json.dumps(document))

@@ -62,3 +62,8 @@ def test_the_examples_for_the_host_run(cclmark, line):
     run = cclmark(*arguments, code=codes)
     assert run.code == 0 or "no operation ran entirely beside the other work" in run.message
     assert run.out or run.written()
+
+
+def test_the_page_of_fields_is_current():
+    page = (REPOSITORY / "docs" / "reference" / "fields.md").read_text()
+    assert page == MAKE["fields_page"](), "python docs/reference/make.py writes the page anew"

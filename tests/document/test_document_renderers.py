@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from cclmark.base.errors import UsageError
 from cclmark.document.blocks import (
     Bars,
     Document,
@@ -21,6 +22,7 @@ from cclmark.document.blocks import (
     table_of,
 )
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
+from cclmark.document.columns import Column, Layout, rows_table
 from cclmark.document.document_text import DocumentMarkdown, DocumentText, MarkdownLines, TextLines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.json_format import JsonExporter
@@ -317,9 +319,9 @@ def test_a_document_of_several_runs():
 
 FIELDS = Fields(
     [
-        Field("name", lambda one: one.name, "text"),
-        Field("step_ms", lambda one: one.step_s, gauge="Time of one step."),
-        Field("steps", lambda one: one.steps, "int", on_page=False),
+        Field("name", "Name of the sample.", "name", "text"),
+        Field("step_ms", "Time of one step.", lambda one: one.step_s, gauge="step_seconds"),
+        Field("steps", "Its steps.", "steps", "int", direction="higher", on_page=False),
     ],
     gauges="cclmark_example",
     labels=("name",),
@@ -329,7 +331,7 @@ MEASURED = SimpleNamespace(name="a", step_s=0.5, steps=3, status="ok")
 
 
 def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
-    layout = FIELDS.layout()
+    layout = FIELDS.layout
     assert [(one.name, one.kind) for one in layout.columns] == [
         *(("name", "text"), ("step_ms", "float"), ("steps", "int")),
     ]
@@ -337,39 +339,81 @@ def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
     assert [*rows(MEASURED)] == [["a", 500.0, 3]]
     unknown = SimpleNamespace(**vars(MEASURED) | {"step_s": None})
     assert [*rows(unknown)] == [["a", None, 3]]
-    assert FIELDS.page_columns() == ["name", "step_ms"]
+    assert [one.name for one in FIELDS.page_columns] == ["name", "step_ms"]
     cells = {"name": "a", "step_ms": 500.0, "steps": 3}
     assert FIELDS.page_cells(NamedRun("a", JOURNAL))(MEASURED) == cells
+
+
+def test_columns_have_the_unit_of_their_name_and_what_is_better():
+    def of(name, kind="float", **given):
+        column = Column(name, kind, "Help.", **given)
+        return column.title, column.unit, column.direction
+
+    assert of("p99_us") == ("p99 µs", "µs", "lower")
+    assert of("busbw_gbps") == ("busbw GB/s", "GB/s", "higher")
+    assert of("gbps") == ("gbps GB/s", "GB/s", "higher")
+    assert of("size_bytes", "int") == ("size bytes", "bytes", "")
+    assert of("tokens_per_s") == ("tokens per s", "per s", "higher")
+    assert of("ratio", direction="lower") == ("ratio", "", "lower")
+    assert of("name_ms", "text") == ("name ms", "", "")
+
+
+CHOSEN = FIELDS.layout.chosen(["steps", "step_ms", "name"])
+
+
+def test_chosen_columns_are_in_their_order_and_unknown_ones_are_refused():
+    assert [one.name for one in CHOSEN.columns] == ["steps", "step_ms", "name"]
+    assert [*CHOSEN.rows_of(JOURNAL.header, None)(MEASURED)] == [[3, 500.0, "a"]]
+    assert FIELDS.layout.chosen([]) is FIELDS.layout
+    with pytest.raises(UsageError, match=r"no column .*'step_us': did you mean 'step_ms'\? Choose"):
+        FIELDS.layout.chosen(["step_us"])
+
+
+def test_rows_of_chosen_columns_are_for_people():
+    columns = [
+        *(Column("time_us", "float", "A."), Column("size_bytes", "int", "B.")),
+        *(Column("right", "bool", "C."), Column("ratio", "float", "D.")),
+        *(Column("name", "text", "E."), Column("ranks", "int", "F.")),
+    ]
+    rows = [[1.5, 2048, 1, 1.25, "a", 8], [1234.5, -4, 0, 0.001, "", None], [None] * 6]
+    table = rows_table("title", Layout(columns, lambda header: lambda result: []), rows)
+    assert table.head == ["time µs", "size", "right", "ratio", "name", "ranks"]
+    assert table.rows == [
+        ["1.50", "2 KiB", "yes", "1.25", "a", "8"],
+        ["1234.5", "-4", "no", "0.00100", "-", "-"],
+        ["-"] * 6,
+    ]
+    assert table.sides == ">>>><>"
 
 
 def test_pages_may_have_another_row_and_other_names():
     fields = Fields(
         [
-            Field("group_ranks", len, "int", name="ranks"),
-            Field("first", lambda one: one[0], "text"),
+            Field("group_ranks", "Ranks.", len, "int", name="ranks"),
+            Field("first", "The first one.", lambda one: one[0], "text"),
         ],
         rows=lambda header, one: one,
         page_row="".join,
     )
-    rows = fields.layout().rows_in(JOURNAL.header)
+    rows = fields.layout.rows_in(JOURNAL.header)
     assert [*rows(["ab", "c"])] == [[2, "a"], [1, "c"]]
-    assert fields.page_columns() == ["ranks", "first"]
+    assert [one.name for one in fields.page_columns] == ["ranks", "first"]
     assert fields.page_cells(NamedRun("a", JOURNAL))(["ab", "c"]) == {"ranks": 3, "first": "a"}
 
 
 def test_common_fields_are_the_last_cells_of_all_rows():
     fields = Fields(
-        [Field("name", lambda one: one, "text")],
+        [Field("name", "Name.", lambda one: one, "text")],
         rows=lambda header, one: one,
-        common=[Field("wall_ms", lambda one: one.wall_s)],
+        common=[Field("wall_ms", "Time of the program.", "wall_s")],
         common_of=lambda profile: profile or Profile(""),
     )
-    layout = fields.layout()
+    layout = fields.layout
     assert [one.name for one in layout.columns] == ["name", "wall_ms"]
     for profile, wall_ms in ((None, 0.0), (Profile("", wall_s=2.0), 2000.0)):
         rows = layout.rows_of(JOURNAL.header, profile)
         assert [*rows("ab")] == [["a", wall_ms], ["b", wall_ms]]
-    assert fields.page_columns() == ["name"]
+    assert [one.name for one in fields.page_columns] == ["name"]
 
 
 #: Fields with gauges, and results that have them.
@@ -386,9 +430,9 @@ GAUGES = [
     (
         Fields(
             [
-                Field("bytes_per_s", lambda one: 2.0, gauge="Rate.", gauge_name="rate"),
-                Field("step_ms", lambda one: one.step_s, gauge="Time of one step."),
-                Field("device_ms", lambda one: 0.25, gauge="Of it.", gauge_name="device_seconds"),
+                Field("bytes_per_s", "Rate.", lambda one: 2.0, gauge="rate"),
+                Field("step_ms", "Time of one step.", "step_s", gauge="step_seconds"),
+                Field("device_ms", "Of it.", lambda one: 0.25, gauge="device_seconds"),
             ],
             gauges="cclmark_method",
             noun="a sample",
@@ -400,8 +444,8 @@ GAUGES = [
     (
         Fields(
             [
-                Field("group_ranks", lambda one: 2, "int", name="ranks"),
-                Field("bytes", lambda one: 4, "int", gauge="Bytes.", gauge_name="bytes"),
+                Field("group_ranks", "Ranks.", lambda one: 2, "int", name="ranks"),
+                Field("bytes", "Bytes.", lambda one: 4, "int", gauge="bytes"),
             ],
             gauges="cclmark_calls",
             labels=("group_ranks",),
@@ -414,7 +458,7 @@ GAUGES = [
 def test_gauges_of_fields():
     text = ""
     for fields, results in GAUGES:
-        series = Series(fields.metrics())
+        series = Series(fields.metrics)
         for one in results:
             fields.measure(series, one, RunLabels([("host", "h")], [("timing", "graph")], []))
         text += "".join(lines_of(series))

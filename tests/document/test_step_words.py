@@ -1,8 +1,8 @@
 """Words on the steps of programs."""
 
 from cclmark.analysis.steps import StepFigures, StepRun
+from cclmark.document.case_fields import PAIR_FIELDS
 from cclmark.document.step_words import notes_of_steps
-from cclmark.kinds.pairs.document import FIELDS
 
 
 def steps(reason="", variant=""):
@@ -18,6 +18,6 @@ def test_notes_of_several_runs_name_them_and_those_of_one_do_not():
 
 
 def test_pages_of_pairs_have_no_columns_of_what_ran_beside():
-    columns = FIELDS.page_columns()
-    assert {"first", "second"} <= {*columns}
-    assert not {"beside", "at_once_ratio"} & {*columns}
+    columns = {one.name for one in PAIR_FIELDS.page_columns}
+    assert {"first", "second"} <= columns
+    assert not {"beside", "at_once_ratio"} & columns

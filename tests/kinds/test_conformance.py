@@ -7,7 +7,9 @@ import re
 import msgspec
 import pytest
 
+from cclmark.base.errors import UsageError
 from cclmark.document.blocks import SEVERITY_ORDER
+from cclmark.document.columns import Layout
 from cclmark.document.exporters import formats_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
@@ -211,20 +213,48 @@ def test_what_is_unknown_makes_no_verdict_good(kind, state):
         assert not headline(run), headline(run)
 
 
+#: Fields without a unit: shares, ratios, and the ends of their intervals.
+PLAIN = re.compile(
+    r"cv|share|.*half_width|(.*_)?ratio(_low|_high)?|(.*_)?slow_down|(.*_)?evaluated|\w+_loss"
+)
+
+
 @by_kind
 def test_fields_are_named_once_with_their_units(kind):
     report = report_kind(kind)
-    for layout in (report.csv, report.exported, report.samples):
+    page = Layout(report.page_columns, lambda header: lambda result: [])
+    for layout in (report.csv, report.exported_layout, report.samples, page):
         if layout is not None:
+            for column in layout.columns:
+                assert re.fullmatch(r"\S[^|`]*\.", column.help), column
+                assert column.kind != "float" or column.unit or PLAIN.fullmatch(column.name), column
             names = [column.name for column in layout.columns]
             assert len(names) == len(set(names))
             assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in names)
             assert not [name for name in names if name.endswith(("_time", "_size", "_duration"))]
-    assert len({one.name for one in report.metrics}) == len(report.metrics)
-    for metric in report.metrics:
-        assert metric.name.startswith("cclmark_")
-        assert metric.help.endswith("."), metric
-    assert len(set(report.page_columns)) == len(report.page_columns)
+    metrics = report.fields.metrics
+    assert len({one.name for one in metrics}) == len(metrics)
+    for metric in metrics:
+        assert re.fullmatch(r"cclmark_[a-z0-9_]+[a-z0-9]", metric.name)
+        assert metric.name.endswith(metric.unit)
+
+
+@by_kind
+@pytest.mark.parametrize("state", STATES)
+def test_chosen_columns_are_those_of_csv(kind, state):
+    journal = journal_of(state(lines_of(kind)))
+    columns = report_kind(journal.kind).csv.columns  # of collectives without a result
+    names = [one.name for one in columns][::-3]
+    rows = [*csv.DictReader("".join(replayed(journal, "csv")).splitlines())]
+    chosen = [*csv.reader("".join(replayed(journal, "csv", View(fields=names))).splitlines())]
+    assert chosen == [names, *([row[name] for name in names] for row in rows)]
+    text = "".join(replayed(journal, "markdown", View(fields=names)))
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(table) == (len(rows) + 2 if rows else 0)
+    assert all(line.count("|") == len(names) + 1 for line in table)
+    for format in {*formats_of(KINDS[journal.kind])} - {"csv", "table", "markdown"}:
+        with pytest.raises(UsageError, match="--columns"):
+            "".join(replayed(journal, format, View(fields=names)))
 
 
 @by_kind

@@ -40,6 +40,8 @@ OTHERS = [
     "all_reduce --config minCTAs=2 --config maxCTAs=4 --pieces 1,10",
     "barrier -b 8 -d bfloat16",
     "collectives --explain",
+    "p2p --format csv --columns size_bytes,time_us",
+    "overlap --columns size_bytes",
     "experiment all_reduce --library nccl --keep 99.5% --vary 'A=1|2' --vary B=0x10",
     "memory all_reduce --devices 0 --placement in-place",
     "p2p -w -v 0 -g -1 -k ca-wb-x,bulkCopy --dev_list 0,1 --num-thread-blocks 1-8",
@@ -71,9 +73,10 @@ class Called(NamedTuple):
     arguments: tuple[str, ...]
     options: dict[str, str]
     format: str = "table"
+    columns: list[str] = []
 
-    def text(self, format):
-        return self._replace(format=format)
+    def text(self, format="table", columns=()):
+        return self._replace(format=format, columns=[*columns])
 
 
 class InPlace:
@@ -98,6 +101,8 @@ def flags_of_call(call):
     flags.journal = journal and Path(journal)
     if call.format != "table":
         flags.format = call.format
+    if call.columns:
+        flags.columns = call.columns
     return flags, words
 
 
@@ -117,7 +122,10 @@ def test_the_printed_call_has_the_flags_of_the_command_line(capsys, monkeypatch,
     assert type(called) is type(typed)
     assert called == typed
     again = flags_of_line(path, command_line[1 + number :])
-    assert replace(again, journal=called.journal, format=called.format) == called
+    again = replace(again, journal=called.journal, format=called.format)
+    if hasattr(called, "columns"):
+        again.columns = called.columns
+    assert again == called
 
 
 @pytest.mark.parametrize("path", [*MEASURING])

@@ -11,6 +11,7 @@ from cclmark.comparison.figures import Side
 from cclmark.comparison.words import Comparison, shown_of
 from cclmark.document.blocks import Table
 from cclmark.document.chart_model import Chart, marked
+from cclmark.document.columns import Column
 from cclmark.document.fields import Field
 from cclmark.document.insight_words import in_sentences, sentence
 from cclmark.document.naming import NamedRun, group_titles, groups_of
@@ -20,14 +21,22 @@ from cclmark.journal.page_journals import stem_of
 from cclmark.kinds.collective.charts import collective_charts
 
 _FIELDS = (
-    Field("case", lambda one: one.thing.describe()),
-    Field("ccl", "thing.ccl"),
-    Field("size_bytes", "size_bytes"),
-    Field("figure", lambda one: "device time" if one.by_device else "time"),
-    Field("before_us", "before_s"),
-    Field("after_us", "after_s"),
-    *(Field(name, name) for name in ("ratio", "low", "high", "verdict")),
-    Field("reason", lambda one: plain(one.reason)),
+    Field("case", "What was compared.", lambda one: one.thing.describe(), "text"),
+    Field("ccl", "Library that performs it.", "thing.ccl", "text"),
+    Field("size_bytes", "Size of the message.", "size_bytes", "int"),
+    Field(
+        "figure",
+        "What was compared of it: its time, or that of the devices.",
+        lambda one: "device time" if one.by_device else "time",
+        "text",
+    ),
+    Field("before_us", "Time before the change.", "before_s"),
+    Field("after_us", "Time after the change.", "after_s"),
+    Field("ratio", "Time after over time before.", "ratio", direction="lower"),
+    Field("low", "Lower end of its 95 % interval.", "low"),
+    Field("high", "Upper end of its 95 % interval.", "high"),
+    Field("verdict", "slower, faster, no difference or inconclusive.", "verdict", "text"),
+    Field("reason", "Why it was not judged.", lambda one: plain(one.reason), "text"),
 )
 
 
@@ -111,5 +120,6 @@ def _rows(comparisons: Sequence[Comparison], names: Sequence[str]) -> Rows:
             cells = (field.cell(one) for field in _FIELDS)
             short = [shortened(cell) if isinstance(cell, float) else cell for cell in cells]
             lines.append([name, *short] if several else short)
-    columns = [field.key for field in _FIELDS]
-    return Rows(["comparison", *columns] if several else columns, lines, "comparison.csv")
+    name_column = [Column("comparison", "text", "Name of the later run.")] if several else []
+    columns = [*name_column, *(field.column for field in _FIELDS)]
+    return Rows(columns, lines, "comparison.csv")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
@@ -10,14 +10,13 @@ from operator import attrgetter
 from typing import Any
 
 from cclmark.analysis.links import link_limit
-from cclmark.document.columns import Cell, ColumnKind
+from cclmark.document.columns import Cell, Column, ColumnKind
 from cclmark.document.device_labels import device_labels
 from cclmark.document.fields import Field, Fields
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.openmetrics import Series
 from cclmark.document.remarks import STAGED_NOTE, reason_text, staged_mark
 from cclmark.document.report_kind import RunLabels
-from cclmark.document.text import BYTES_PER_GB
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.method import unusual_method
 from cclmark.journal.schema import Explanation, Header
@@ -42,63 +41,132 @@ def case_labels(case: Case) -> list[tuple[str, str]]:
 CASE_LABELS = (
     *("operation", "ccl", "ranks", "dtype", "reduction", "root", "size_bytes", "placement"),
 )
-_OF_CASE: Mapping[str, ColumnKind] = {
-    **{"operation": "text", "ccl": "text", "ranks": "int", "dtype": "text", "reduction": "text"},
-    **{"root": "int", "placement": "text", "size_bytes": "int", "count": "int"},
-}
-# Their keys, and the names of the attributes of an explanation.
-_OF_EXPLANATION = {
-    **{"kernel": "kernel", "algorithm": "algorithm", "protocol": "protocol"},
-    **{"channels": "channels", "explained_by": "source", "explanation": "reason"},
-}
-_CHANNELS = "channels"
+_OF_CASE: Sequence[tuple[str, ColumnKind, str]] = (
+    ("operation", "text", "Operation, as NCCL names it."),
+    ("ccl", "text", "Library that performs it."),
+    ("ranks", "int", "Ranks of the communicator."),
+    ("dtype", "text", "Data type of an element."),
+    ("reduction", "text", "Reduction, empty for an operation without one."),
+    ("root", "int", "Root, empty for an operation without one."),
+    ("placement", "text", "Whether the output overwrites the input: in-place or out-of-place."),
+    ("size_bytes", "int", "Size of the message, as nccl-tests counts it for the operation."),
+    ("count", "int", "Elements of that size."),
+)
+_STATUS_HELP = "ok, wrong (data), or why it has no figures: skipped, failed, died, timeout, error."
+_REASON_HELP = "Why there are no figures, or the first wrong element."
+
+
+def variant_fields(path: str) -> list[Field]:
+    """The fields of an item with variants and rounds. ``path``: the attribute with it."""
+    item = attrgetter(path)
+    return [
+        Field(
+            "variant",
+            "Settings that differ from the default.",
+            lambda one: item(one).variant.describe(),
+            "text",
+        ),
+        Field("round", "Number of the round, from 1.", lambda one: item(one).round + 1, "int"),
+    ]
+
+
+def status_fields(
+    reason: Callable[[Any], Cell] | str, status: str = "status", *, help: str = _REASON_HELP
+) -> list[Field]:
+    """The status and the reason of a result. ``help``: of the reason."""
+    return [Field("status", _STATUS_HELP, status, "text"), Field("reason", help, reason, "text")]
 
 
 def case_fields(path: str) -> list[Field]:
     """The fields of a case, from its operation to its count. ``path``: the attribute with it."""
-    return [Field(key, attrgetter(f"{path}.{key}"), kind) for key, kind in _OF_CASE.items()]
+    return [Field(key, help, attrgetter(f"{path}.{key}"), kind) for key, kind, help in _OF_CASE]
 
 
 def summary_fields(path: str) -> list[Field]:
     """The fields of a summary, from its time to its clock. ``path``: the attribute with it, which
     may be None.
     """
+    own = attrgetter(path)
 
-    def of(name: str, divisor: float = 1) -> Callable[[Any], Any]:
-        own = attrgetter(path)
-        return lambda one: None if own(one) is None else _over(getattr(own(one), name), divisor)
+    def of(name: str) -> Callable[[Any], Any]:
+        return lambda one: None if own(one) is None else getattr(own(one), name)
 
     return [
-        *(Field(f"{name}_us", of(f"{name}_s")) for name in ("time", "min", "p95", "p99", "max")),
-        *(Field(name, of(name)) for name in ("cv", "half_width")),
-        Field("samples", of("samples"), "int"),
-        Field("algbw_gbps", of("algbw_bytes_per_s", BYTES_PER_GB)),
-        Field("busbw_gbps", of("busbw_bytes_per_s", BYTES_PER_GB)),
-        *(Field(name, of(name), "int") for name in ("slowest_rank", "late_rank")),
-        Field("clock", of("clock"), "text"),
-    ]
-
-
-def _over(value: Any, divisor: float) -> Any:
-    return value if divisor == 1 or value is None else value / divisor
-
-
-def explained_fields() -> list[Field]:
-    """The fields of what the library did; empty without ``--explain``."""
-    return [
+        Field("time_us", "Median time of one operation.", of("time_s")),
+        Field("min_us", "Shortest sample.", of("min_s")),
+        Field("p95_us", "95th percentile of the samples.", of("p95_s")),
+        Field("p99_us", "99th percentile of the samples.", of("p99_s")),
+        Field("max_us", "Longest sample.", of("max_s")),
         Field(
-            key,
-            _explained(name),
-            "int" if name == _CHANNELS else "text",
-            on_page=name == _CHANNELS,
-        )
-        for key, name in _OF_EXPLANATION.items()
+            "cv",
+            "Standard deviation of the samples over their mean.",
+            of("cv"),
+            direction="lower",
+        ),
+        Field(
+            "half_width",
+            "Half of the 95 % confidence interval of the median, as a share of it.",
+            of("half_width"),
+            direction="lower",
+        ),
+        Field("samples", "Samples that the figures are of.", of("samples"), "int"),
+        Field("algbw_gbps", "Size over median time.", of("algbw_bytes_per_s")),
+        Field(
+            "busbw_gbps",
+            "Algorithm bandwidth times the factor of the operation.",
+            of("busbw_bytes_per_s"),
+        ),
+        Field(
+            "slowest_rank",
+            "Rank that is clearly the slowest, if one is.",
+            of("slowest_rank"),
+            "int",
+        ),
+        Field("late_rank", "Rank that the others wait for, if they do.", of("late_rank"), "int"),
+        Field(
+            "clock",
+            "What was read: clock of the host, or events of the device.",
+            of("clock"),
+            "text",
+        ),
     ]
+
+
+def ratio_fields(path: str, help: str) -> list[Field]:
+    """The fields of a ratio of times and its interval. ``path``: the attribute with them. ``help``:
+    of the ratio.
+    """
+    return [
+        Field("ratio", help, f"{path}.ratio", direction="lower"),
+        Field("ratio_low", "Lower end of its 95 % interval.", f"{path}.ratio_low"),
+        Field("ratio_high", "Upper end of its 95 % interval.", f"{path}.ratio_high"),
+    ]
+
+
+def wrong_field(of: str = "verification.wrong") -> Field:
+    """The number of wrong elements. ``of``: the attribute with it."""
+    help = "Wrong elements that the check found; empty without a check."
+    return Field("wrong", help, of, "int", direction="lower")
+
+
+def explained_fields(*, on_page: Collection[str] = ("channels",)) -> list[Field]:
+    """The fields of what the library did; empty without ``--explain``. ``on_page``: the keys of
+    those that pages have.
+    """
+    fields = [
+        Field("kernel", "Kernel that the library launched.", _explained("kernel"), "text"),
+        Field("algorithm", "Algorithm that it chose.", _explained("algorithm"), "text"),
+        Field("protocol", "Protocol that it chose.", _explained("protocol"), "text"),
+        Field("channels", "Channels that it used.", _explained("channels"), "int"),
+        Field("explained_by", "Source of what ran.", _explained("source"), "text"),
+        Field("explanation", "Why what ran is unknown.", _explained("reason"), "text"),
+    ]
+    return [replace(one, on_page=one.key in on_page) for one in fields]
 
 
 def _explained(name: str) -> Callable[[Any], Any]:
     """A number of 0 is unknown."""
-    unknown = None if name == _CHANNELS else ""
+    unknown = None if name == "channels" else ""
     return lambda result: (
         unknown if result.explanation is None else getattr(result.explanation, name) or unknown
     )
@@ -129,10 +197,10 @@ class CaseRow:
         """The differences of the method from the default; empty if there are none."""
         return self.methods(self.result.case.ccl)
 
-    def device(self, end: int) -> str | None:
-        """The name of a device of a pair; None for a case of all ranks."""
+    def device(self, end: int) -> str:
+        """The name of a device of a pair; empty for a case of all ranks."""
         pair = self.result.case.pair
-        return None if pair is None else self.names[pair[end]]
+        return "" if pair is None else self.names[pair[end]]
 
 
 def known_of_cases(header: Header) -> tuple[Sequence[str], Callable[[str], str]]:
@@ -151,113 +219,119 @@ def _of_pair(name: str) -> Callable[[CaseRow], Cell]:
     return lambda row: None if row.result.case.pair is None else getattr(row.result, name)
 
 
+_GAUGES = {
+    **{"time_us": "time_seconds", "device_us": "device_time_seconds"},
+    **{f"{name}_us": f"time_{name}_seconds" for name in ("min", "p95", "p99", "max")},
+    **{"algbw_gbps": "algbw_bytes_per_second", "busbw_gbps": "busbw_bytes_per_second"},
+    **{"samples": "case_samples", "wrong": "wrong_elements"},
+}
+_SPREAD = ("min_us", "p95_us", "p99_us", "max_us")
 #: The fields of a result, for tables of cases of all ranks and of pairs.
-CASE_FIELDS = (
+_OF_RESULT = (
     *case_fields("result.case"),
-    Field("status", "result.status", "text"),
-    Field("reason", lambda row: reason_text(row.result), "text"),
+    *status_fields(lambda row: reason_text(row.result), "result.status"),
     *summary_fields("result.summary"),
-    Field("device_us", "result.device.summary.time_s"),
-    Field("device_half_width", "result.device.summary.half_width"),
-    Field("device_samples", "result.device.summary.samples", "int"),
+    Field(
+        "device_us",
+        "Median time that the devices need, where launches determine the time of an operation.",
+        "result.device.summary.time_s",
+    ),
+    Field(
+        "device_half_width",
+        "Half of the 95 % confidence interval of the time of the devices, as a share of it.",
+        "result.device.summary.half_width",
+        direction="lower",
+    ),
+    Field("device_samples", "Samples of that time.", "result.device.summary.samples", "int"),
     Field(
         "device_converged",
+        "Whether that time reached the requested precision.",
         "result.device.converged",
         "bool",
     ),
-    Field("device_reason", "result.device_reason", "text"),
-    Field(
-        "wrong",
-        "result.verification.wrong",
-        "int",
-    ),
-    Field("route", "result.route", "text"),
-    Field("cycle", "result.cycle", "int"),
+    Field("device_reason", "Why that time is unknown.", "result.device_reason", "text"),
+    wrong_field("result.verification.wrong"),
+    Field("route", "How the operation was composed, if not by one call.", "result.route", "text"),
+    Field("cycle", "Number of the cycle of a soak or of -N, from 0.", "result.cycle", "int"),
     Field(
         "converged",
+        "Whether the median reached the requested precision.",
         lambda row: None if row.result.summary is None else int(row.result.converged),
         "bool",
     ),
-    Field("method", "method", "text"),
-    *(replace(one, on_page=True) for one in explained_fields()),
+    Field("method", "Differences of the method from the default.", "method", "text"),
+    *explained_fields(
+        on_page=("kernel", "algorithm", "protocol", "channels", "explained_by", "explanation")
+    ),
 )
-#: The devices of a pair, and what was measured beside it.
-PAIR_FIELDS = (
-    Field("first", lambda row: row.device(0), "text"),
-    Field("second", lambda row: row.device(1), "text"),
+_CASES = tuple(replace(one, gauge=_GAUGES.get(one.key, "")) for one in _OF_RESULT)
+_PAIR = (
+    Field("first", "First device of a pair.", lambda row: row.device(0), "text"),
+    Field("second", "Second device of a pair.", lambda row: row.device(1), "text"),
 )
-BESIDE_FIELDS = (
-    Field("beside", _of_pair("beside"), "int", on_page=False),
-    Field("at_once_ratio", _of_pair("at_once_ratio"), on_page=False),
+_BESIDE = (
+    Field(
+        "beside",
+        "Pairs that were measured at the same time.",
+        _of_pair("beside"),
+        "int",
+        on_page=False,
+    ),
+    Field(
+        "at_once_ratio",
+        "Time of a pair beside the others over its time alone.",
+        _of_pair("at_once_ratio"),
+        direction="lower",
+        on_page=False,
+    ),
 )
-#: One table for files with cases of all ranks and of pairs: columns that do not apply are empty.
-EXPORTED_CASES = Fields(
-    [*CASE_FIELDS, *PAIR_FIELDS, *BESIDE_FIELDS], rows=case_rows, known=known_of_cases
-).layout()
 
-CASE_METRICS = (
-    Metric("cclmark_time_seconds", "seconds", "Median time of one operation."),
-    Metric(
-        "cclmark_device_time_seconds",
-        "seconds",
-        "Median time that the devices need, where launches determine the time of an operation.",
-    ),
-    Metric("cclmark_time_min_seconds", "seconds", "Shortest sample."),
-    Metric("cclmark_time_p95_seconds", "seconds", "95th percentile of the samples."),
-    Metric("cclmark_time_p99_seconds", "seconds", "99th percentile of the samples."),
-    Metric("cclmark_time_max_seconds", "seconds", "Longest sample."),
-    Metric("cclmark_algbw_bytes_per_second", "bytes_per_second", "Size over median time."),
-    Metric(
-        "cclmark_busbw_bytes_per_second",
-        "bytes_per_second",
-        "Algorithm bandwidth times the factor of the operation.",
-    ),
-    Metric("cclmark_case_samples", "samples", "Samples that the figures are of."),
-    Metric("cclmark_case_ok", "", "1 for a case that was measured and not wrong, else 0."),
-    Metric("cclmark_wrong_elements", "elements", "Wrong elements that the check found."),
-)
-_SPREAD = ("min", "p95", "p99", "max")
-_CASE_FIGURES = (
-    *("cclmark_time_seconds", "cclmark_device_time_seconds"),
-    *("cclmark_algbw_bytes_per_second", "cclmark_busbw_bytes_per_second"),
-    *("cclmark_case_samples", *(f"cclmark_time_{name}_seconds" for name in _SPREAD)),
+
+def _fields(all: Sequence[Field]) -> Fields:
+    return Fields(
+        all,
+        gauges="cclmark",
+        labels=CASE_LABELS,
+        noun="a case",
+        ok="case_ok",
+        rows=case_rows,
+        known=known_of_cases,
+    )
+
+
+#: Of cases of all ranks.
+CASE_FIELDS = _fields(_CASES)
+#: Of cases of pairs.
+PAIR_FIELDS = _fields([*_PAIR, *_CASES, *_BESIDE])
+#: One table for files with cases of all ranks and of pairs: columns that do not apply are empty.
+EXPORTED_CASES = _fields([*_CASES, *_PAIR, *_BESIDE])
+#: Of a page with cases.
+SHARE_COLUMNS = (
+    Column("of_link_limit_percent", "float", "Bus bandwidth over the limit of the links."),
+    Column("of_reference_percent", "float", "Figure over that of the nearest reference."),
+    Column("reference", "text", "The nearest reference."),
 )
 
 
 def measure_case(series: Series, result: CaseResult, run: RunLabels) -> None:
     """Sets the gauges of one case."""
-    case, summary = result.case, result.summary
-    pair = ("", "") if case.pair is None else tuple(run.devices[number] for number in case.pair)
-    labels = labels_of(
-        [
-            *case_labels(case),
-            ("first", pair[0]),
-            ("second", pair[1]),
-            *run.method,
-            *run.where,
-        ]
-    )
     if result.status == "skipped":
         return
+    case = result.case
+    row = CaseRow(run.devices, lambda ccl: "", result)
+    pair = () if case.pair is None else (("first", row.device(0)), ("second", row.device(1)))
+    labels = CASE_FIELDS.labels_of(row, run, *pair, *run.method)
     series.begin(labels)
     # A correct cycle does not hide an earlier wrong one.
-    series.worst("cclmark_case_ok", labels, float(result.status == "ok"), min)
+    series.worst(CASE_FIELDS.ok_gauge, labels, float(result.status == "ok"), min)
+    gauges = {one.key: CASE_FIELDS.gauge_of(one) for one in _CASES if one.gauge}
+    wrong = gauges.pop("wrong")
     if result.verification is not None:
-        series.worst("cclmark_wrong_elements", labels, result.verification.wrong, max)
-    series.clear(labels, _CASE_FIGURES)
-    if summary is None:
-        return
-    series.set("cclmark_time_seconds", labels, summary.time_s)
-    if result.device is not None:
-        series.set("cclmark_device_time_seconds", labels, result.device.summary.time_s)
-    series.set("cclmark_algbw_bytes_per_second", labels, summary.algbw_bytes_per_s)
-    series.set("cclmark_busbw_bytes_per_second", labels, summary.busbw_bytes_per_s)
-    series.set("cclmark_case_samples", labels, summary.samples)
-    if summary.samples > 1:
-        series.set("cclmark_time_min_seconds", labels, summary.min_s)
-        series.set("cclmark_time_p95_seconds", labels, summary.p95_s)
-        series.set("cclmark_time_p99_seconds", labels, summary.p99_s)
-        series.set("cclmark_time_max_seconds", labels, summary.max_s)
+        series.worst(wrong, labels, result.verification.wrong, max)
+    series.clear(labels, gauges.values())
+    if result.summary is not None:
+        single = _SPREAD if result.summary.samples == 1 else ()
+        CASE_FIELDS.set_gauges(series, row, labels, without=("wrong", *single))
 
 
 def case_cells(fields: Fields, run: NamedRun) -> Callable[[CaseResult], dict[str, Cell]]:

@@ -5,27 +5,65 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
+from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
+from cclmark.document.blocks import Table
 from cclmark.document.exporter import Exporter
+from cclmark.document.text import US_PER_S, figure, format_time_us
 from cclmark.journal.item_results import Result
 from cclmark.journal.schema import Footer, Header, Profile
+from cclmark.work.sizes import format_size
+from cclmark.work.thresholds import meant
 
 Cell = str | int | float | None
 Row = Sequence[Cell]
 ColumnKind = Literal["text", "int", "float", "bool"]
 
 
+#: Which of two values is better.
+Direction = Literal["lower", "higher", ""]
+# The units of values by the end of their column's name.
+_UNITS: Mapping[str, str] = {
+    **{"us": "µs", "ms": "ms", "s": "s", "gbps": "GB/s", "bytes": "bytes", "percent": "%"},
+    **{"per_s": "per s"},
+}
+_DIRECTIONS: Mapping[str, Direction] = {
+    **{"µs": "lower", "ms": "lower", "s": "lower", "GB/s": "higher", "per s": "higher"}
+}
+
+
 @dataclass(frozen=True)
 class Column:
-    """A column. ``name`` ends in a unit; ``kind`` is the type of the non-empty cells."""
+    """A column. ``kind``: the type of the non-empty cells. ``help``: what they are, in a sentence
+    of its own. ``unit``: of numbers, empty for a plain one; by default the end of the name.
+    ``direction``: which of two values is better, empty if neither is; by default that of the unit.
+    """
 
     name: str
     kind: ColumnKind
+    help: str
+    unit: str = ""
+    direction: Direction = ""
+
+    def __post_init__(self) -> None:
+        ends = ("_".join(self.name.split("_")[-words:]) for words in (2, 1))
+        unit = self.unit or next((_UNITS[end] for end in ends if end in _UNITS), "")
+        object.__setattr__(self, "unit", unit if self.kind in ("int", "float") else "")
+        object.__setattr__(self, "direction", self.direction or _DIRECTIONS.get(self.unit, ""))
+
+    @property
+    def title(self) -> str:
+        """The name in words, the unit at its end: ``time µs``."""
+        name, unit = self.name, self.unit
+        end = next((one for one, known in _UNITS.items() if known == unit), "")
+        if unit and name.endswith(f"_{end}"):
+            name = name.removesuffix(f"_{end}")
+        return f"{name.replace('_', ' ')} {unit}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -34,29 +72,78 @@ class Layout:
 
     ``rows_in`` receives the header of a journal and returns a function that converts a result to
     its rows, each with a cell for every column. ``common``: returns the last cells of all rows,
-    from the profile of a program; ``rows_in`` leaves them out.
+    from the profile of a program; ``rows_in`` leaves them out. ``places``: those of the cells that
+    ``columns`` show, None for all.
     """
 
     columns: Sequence[Column]
     rows_in: Callable[[Header], Callable[[Any], Iterable[Row]]]
     exact: bool = False
     common: Callable[[Profile | None], Row] | None = None
+    places: Sequence[int] | None = None
 
     def rows_of(self, header: Header, profile: Profile | None) -> Callable[[Any], Iterable[Row]]:
         """Returns a function that converts a result to its complete rows."""
-        rows = self.rows_in(header)
-        if self.common is None:
-            return rows
-        last = self.common(profile)
-        return lambda result: ([*row, *last] for row in rows(result))
+        rows, places = self.rows_in(header), self.places
+        last = [] if self.common is None else self.common(profile)
+        if places is not None:
+            return lambda result: (
+                [cells[place] for place in places]
+                for cells in ([*row, *last] for row in rows(result))
+            )
+        return (lambda result: ([*row, *last] for row in rows(result))) if last else rows
+
+    def chosen(self, names: Sequence[str]) -> Layout:
+        """The table with the columns of these names only, in this order; all without any.
+
+        Raises UsageError for an unknown name.
+        """
+        if not names:
+            return self
+        places = places_of(names, self.columns)
+        return replace(self, columns=[self.columns[place] for place in places], places=places)
 
 
-def columns(names: str, *, texts: str = "", whole: str = "") -> list[Column]:
-    """Creates columns from names separated by blanks. Names in no other list hold numbers."""
-    kinds: dict[str, ColumnKind] = dict.fromkeys(texts.split(), "text")
-    kinds |= dict.fromkeys(whole.split(), "int")
-    return [Column(name, kinds.get(name, "float")) for name in names.split()]
+def places_of(names: Sequence[str], columns: Sequence[Column]) -> list[int]:
+    """The places of the columns with these names. Raises UsageError for an unknown name."""
+    known = [column.name for column in columns]
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"--columns: no column has the name {name!r}{meant(name, known)} Choose from "
+                f"{', '.join(known)}"
+            )
+    return [known.index(name) for name in names]
 
+
+def cell_text(cell: Cell, column: Column) -> str:
+    """The cell in words, for people; ``-`` if it is empty."""
+    if cell is None or cell == "":
+        return "-"
+    if isinstance(cell, str):
+        return plain(cell)
+    if column.kind == "bool":
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return format_size(cell) if column.unit == "bytes" and cell >= 0 else str(cell)
+    return format_time_us(cell / US_PER_S) if column.unit == "µs" else figure(cell)
+
+
+def rows_table(title: str, layout: Layout, rows: Iterable[Row]) -> Table:
+    """The table of rows of results for people, which further rows continue."""
+    heads = [column.title.removesuffix(" bytes") for column in layout.columns]
+    least = [_LEAST_TEXT if column.kind == "text" else _LEAST_NUMBER for column in layout.columns]
+    return Table(
+        title,
+        heads,
+        [[cell_text(*pair) for pair in zip(row, layout.columns, strict=True)] for row in rows],
+        "".join("<" if column.kind == "text" else ">" for column in layout.columns),
+        widths=[max(len(head), width) for head, width in zip(heads, least, strict=True)],
+    )
+
+
+# The least widths of columns: rows are written as they arrive.
+_LEAST_TEXT, _LEAST_NUMBER = 12, 9
 
 # A spreadsheet reads a cell with this beginning as a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@")

@@ -1,22 +1,24 @@
-"""The fields of a kind's results: one table for CSV, JSON lines, Parquet, pages and Prometheus."""
+"""The fields of a kind's results: one table for CSV, Parquet, pages and Prometheus."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
-from cclmark.document.columns import Cell, Column, ColumnKind, Layout, csv_line
+from cclmark.document.columns import Cell, Column, ColumnKind, Direction, Layout, csv_line
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.openmetrics import Labels, Metric, Series, labels_of
 from cclmark.document.report_kind import RunLabels
+from cclmark.document.text import BYTES_PER_GB
 from cclmark.journal.schema import Header, Profile
 
-# A value is in seconds; the end of the key is the unit of its column.
-_UNITS = {"ms": 1e3, "us": 1e6}
+# A value is in seconds or bytes per second; the end of the key is the unit of its column: factor
+# and divisor.
+_SCALES = {"ms": (1e3, 1.0), "us": (1e6, 1.0), "gbps": (1.0, BYTES_PER_GB)}
 # The units of gauges, at the end of their names.
-_GAUGE_UNITS = ("seconds", "bytes")
+_GAUGE_UNITS = ("bytes_per_second", "seconds", "bytes", "samples", "elements")
 
 
 @cache
@@ -36,26 +38,38 @@ def value_at(path: str) -> Callable[[Any], Any]:
 class Field:
     """A quantity of a result.
 
-    ``key``: the name of its column, with its unit at the end. ``of``: its value, times in seconds;
-    None if it is unknown; a text is the path of the attribute (``value_at``). ``gauge``: its help
-    for Prometheus, empty if it is no gauge.
-    ``gauge_name``: the end of the gauge's name if it does not follow from the key of a time.
+    ``key``: the name of its column, with its unit at the end. ``help``: what it is, in a sentence
+    of its own. ``of``: its value, in seconds or bytes per second; None if it is unknown; a text is
+    the path of the attribute (``value_at``). ``unit``, ``direction``: as those of Column.
+    ``gauge``: the end of its gauge's name for Prometheus, in base units; empty if it is no gauge.
     ``on_page``: whether the table of a page has this column. ``name``: of its column on pages and
     of its label, if not the key. ``in_tables``: whether machine-readable tables have it.
     """
 
     key: str
+    help: str
     of: Callable[[Any], Cell] | str
     kind: ColumnKind = "float"
+    unit: str = ""
+    direction: Direction = ""
     gauge: str = ""
     on_page: bool = True
-    gauge_name: str = ""
     name: str = ""
     in_tables: bool = True
 
     @cached_property
+    def column(self) -> Column:
+        """The column of machine-readable tables."""
+        return Column(self.key, self.kind, self.help, self.unit, self.direction)
+
+    @property
+    def page_column(self) -> Column:
+        """The column of the table of a page."""
+        return replace(self.column, name=self.name or self.key)
+
+    @cached_property
     def value(self) -> Callable[[Any], Cell]:
-        """Returns the value, times in seconds."""
+        """Returns the value, in seconds or bytes per second."""
         if not isinstance(self.of, str):
             return self.of
         of = value_at(self.of)
@@ -69,13 +83,14 @@ class Field:
     @cached_property
     def cell(self) -> Callable[[Any], Cell]:
         """Returns the value in the unit of the key."""
-        of, factor = self.value, _UNITS.get(self.key.rpartition("_")[2])
-        if factor is None:
+        of, scale = self.value, _SCALES.get(self.key.rpartition("_")[2])
+        if scale is None:
             return of
+        factor, divisor = scale
 
         def scaled(result: Any) -> Cell:
             value = of(result)
-            return value * factor if isinstance(value, float) else value
+            return value * factor / divisor if isinstance(value, float) else value
 
         return scaled
 
@@ -88,8 +103,7 @@ def csv_lines(fields: Sequence[Field], rows: Iterable[Any]) -> Iterator[str]:
 
 
 def _gauge_unit(name: str) -> str:
-    unit = name.rpartition("_")[2]
-    return unit if unit in _GAUGE_UNITS else ""
+    return next((unit for unit in _GAUGE_UNITS if name.endswith(f"_{unit}")), "")
 
 
 def _itself(header: Header, result: Any) -> Iterable[Any]:
@@ -106,7 +120,8 @@ class Fields:
 
     ``gauges``: the beginning of the names of gauges; ``labels``: the keys of the fields that
     distinguish their series; ``by_method``: whether the method of the run does too; ``noun``: a
-    result of the kind, with its article, empty for results that cannot fail. ``rows``: what has the
+    result of the kind, with its article, empty for results that cannot fail; ``ok``: the end of the
+    name of the gauge that says whether it is ``right``. ``rows``: what has the
     fields, one for each row of a table; pages have the first, or ``page_row``. ``known``: what
     ``rows`` gets in place of the header, computed once for a table. ``common``: the last
     columns of tables, equal in all rows, the fields of what ``common_of`` returns for the profile
@@ -117,6 +132,8 @@ class Fields:
     gauges: str = ""
     labels: Sequence[str] = ()
     noun: str = ""
+    ok: str = "ok"
+    right: str = "that was measured and not wrong"
     rows: Callable[[Any, Any], Iterable[Any]] = _itself
     known: Callable[[Header], Any] = _header
     page_row: Callable[[Any], Any] | None = None
@@ -124,10 +141,11 @@ class Fields:
     common_of: Callable[[Profile | None], Any] | None = None
     by_method: bool = False
 
+    @cached_property
     def layout(self) -> Layout:
         """The columns of machine-readable tables."""
         return Layout(
-            [Column(one.key, one.kind) for one in (*self.all, *self.common) if one.in_tables],
+            [one.column for one in (*self.all, *self.common) if one.in_tables],
             self._rows_in,
             common=None if self.common_of is None else self._common_cells,
         )
@@ -142,9 +160,10 @@ class Fields:
         whole = self.common_of(profile)
         return [one.cell(whole) for one in self.common]
 
-    def page_columns(self) -> list[str]:
+    @property
+    def page_columns(self) -> list[Column]:
         """The columns of a page's table."""
-        return [one.name or one.key for one in self.all if one.on_page]
+        return [one.page_column for one in self.all if one.on_page]
 
     def page_cells(self, run: NamedRun) -> Callable[[Any], dict[str, Cell]]:
         """Returns a function that gives the cells of a result in a page's table, also for columns
@@ -159,36 +178,49 @@ class Fields:
 
         return cells_of
 
+    @cached_property
     def metrics(self) -> list[Metric]:
         """The gauges: times, then other fields, and whether a result is right."""
-        gauges = sorted(
-            (one for one in self.all if one.gauge), key=lambda one: self._unit(one) != "seconds"
-        )
-        found = [Metric(self._name(one), self._unit(one), one.gauge) for one in gauges]
+        names = {self.gauge_of(one): one.help for one in self.all if one.gauge}
+        found = [Metric(name, _gauge_unit(name), help) for name, help in names.items()]
+        found.sort(key=lambda one: one.unit != "seconds")
         if not self.noun:
             return found
-        help = f"1 for {self.noun} that was measured and not wrong, else 0."
-        return [*found, Metric(f"{self.gauges}_ok", "", help)]
+        help = f"1 for {self.noun} {self.right}, else 0."
+        return [*found, Metric(self.ok_gauge, "", help)]
+
+    def labels_of(self, row: Any, run: RunLabels, *more: tuple[str, str]) -> Labels:
+        """The labels of the series of a row. ``more``: those that no field has."""
+        by_key = {one.key: one for one in self.all}
+        fields = (by_key[key] for key in self.labels)
+        values = ((one.name or one.key, one.cell(row)) for one in fields)
+        own = [(name, "" if value is None else str(value)) for name, value in values]
+        return labels_of([*own, *more, *(run.method if self.by_method else ()), *run.where])
 
     def measure(self, series: Series, row: Any, run: RunLabels) -> None:
         """Sets the gauges of one row, which is a result unless ``rows`` differ; unknown values are
         left out.
         """
-        by_key = {one.key: one for one in self.all}
-        fields = (by_key[key] for key in self.labels)
-        values = ((one.name or one.key, one.cell(row)) for one in fields)
-        own = [(name, "" if value is None else str(value)) for name, value in values]
-        labels = labels_of([*own, *(run.method if self.by_method else ()), *run.where])
+        labels = self.labels_of(row, run)
         series.begin(labels)
         if self.noun:
-            series.set(f"{self.gauges}_ok", labels, float(row.status == "ok"))
+            series.set(self.ok_gauge, labels, float(row.status == "ok"))
+        self.set_gauges(series, row, labels)
+
+    def set_gauges(
+        self, series: Series, row: Any, labels: Labels, without: Collection[str] = ()
+    ) -> None:
+        """Sets the gauges of the fields, but for those of the keys ``without``."""
         for one in self.all:
-            if one.gauge and isinstance(value := one.value(row), (int, float)):
-                series.set(self._name(one), labels, float(value))
+            value = one.value(row) if one.gauge and one.key not in without else None
+            if isinstance(value, (int, float)):
+                series.set(self.gauge_of(one), labels, float(value))
 
-    def _unit(self, one: Field) -> str:
-        return _gauge_unit(self._name(one))
+    @property
+    def ok_gauge(self) -> str:
+        """The name of the gauge that says whether a result is right."""
+        return f"{self.gauges}_{self.ok}"
 
-    def _name(self, one: Field) -> str:
-        own = one.gauge_name or f"{one.key.rpartition('_')[0]}_seconds"
-        return f"{self.gauges}_{own}"
+    def gauge_of(self, one: Field) -> str:
+        """The name of the gauge of a field."""
+        return f"{self.gauges}_{one.gauge}"

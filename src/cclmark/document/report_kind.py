@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cclmark.document.columns import Cell, Layout
+from cclmark.document.columns import Cell, Column, Layout
 from cclmark.document.exporter import Exporter
-from cclmark.document.openmetrics import Metric, Series
+from cclmark.document.openmetrics import Series
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
@@ -17,6 +17,7 @@ from cclmark.journal.schema import Header
 if TYPE_CHECKING:
     from cclmark.analysis.steps import StepRun
     from cclmark.document.blocks import Document, RunContent
+    from cclmark.document.fields import Fields
     from cclmark.document.naming import NamedRun
     from cclmark.document.page.page import Section
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 class View:
     """How results are written. ``columns``: the width of the terminal, None without one.
 
-    ``journal``: the journal of the results, None during the run. ``most_devices``: of a matrix of
+    ``journal``: the journal of the results, None during the run. ``fields``: the keys of those that
+    are shown, a row for each result; empty for the whole document. ``most_devices``: of a matrix of
     devices. ``details``: whether texts have the blocks that are details.
     """
 
@@ -35,6 +37,7 @@ class View:
     references: ReferenceNotes = field(default_factory=ReferenceNotes)
     most_devices: int = 32
     details: bool = False
+    fields: Sequence[str] = ()
 
     @property
     def hosts(self) -> bool:
@@ -63,20 +66,22 @@ class ReportKind:
 
     ``noun``: the results in messages, for example cases. ``title``: the kind in messages and
     headings. ``has_times``: whether results can be compared with each other and with references.
-    ``csv``, ``exported`` and ``samples``: the machine-readable tables of a run, and of files with
-    several runs; ``samples`` is None if the kind has none. ``document``: composes everything that a
-    run says; from it the terminal, Markdown and pages are rendered. ``part``: the key of a result's
-    part of the document, and how many results the part has: texts write the blocks of a part as
-    soon as it is complete; None if they write all at the end. ``in_order``: whether the results of
-    a part follow each other, so that it is complete when another one begins. ``needs_samples``:
-    whether the document is composed from raw samples too. ``formats``: those of other tools by
-    name, and texts that differ from the document.
+    ``fields``: of results; ``exported``: of files with several runs, if they are others, and
+    ``of_page`` of pages; ``samples``: the table of raw samples, None if the kind has none.
+    ``measure``: sets the gauges of one result, by default those of ``fields``. ``page_cells``:
+    returns the function for the cells of a result in the table of a page, by default those of
+    ``of_page``. ``document``: composes everything that a run says; from it the terminal, Markdown
+    and pages are rendered. ``part``: the key of a result's part of the document, and how many
+    results the part has: texts write the blocks of a part as soon as it is complete; None if they
+    write all at the end. ``in_order``: whether the results of a part follow each other, so that it
+    is complete when another one begins. ``needs_samples``: whether the document is composed from
+    raw samples too. ``formats``: those of other tools by name, and texts that differ from the
+    document.
 
-    ``metrics``: the gauges for Prometheus, which ``measure`` sets for one result. ``counted``: the
-    number of results, in words. ``headline``: the main figure, empty for none. ``titled``: the work
-    in the title of a page. ``sections``: the charts of several runs together, in place of documents
-    on a page. ``page_columns``, ``page_cells`` and ``page_notes``: the table of all results on a
-    page. ``method_words`` explain the figures, ``method`` describes the method of a run.
+    ``counted``: the number of results, in words. ``headline``: the main figure, empty for none.
+    ``titled``: the work in the title of a page. ``sections``: the charts of several runs together,
+    in place of documents on a page. ``page_notes``: below the table of all results of a page.
+    ``method_words`` explain the figures, ``method`` describes the method of a run.
     ``by_session``: whether the settings of the timed loop of collectives apply. ``has_samples``:
     whether times are sampled until a precision is reached. ``step_runs``: the
     steps of a training or a program, None for other kinds. ``traced``: what has the stages of a
@@ -87,15 +92,14 @@ class ReportKind:
     title: str
     has_times: bool
     document: Callable[[RunContent], Document]
-    csv: Layout
-    exported: Layout
-    metrics: Sequence[Metric]
-    measure: Callable[[Series, Any, RunLabels], None]
+    fields: Fields
     counted: Callable[[Journal], str]
     titled: Callable[[Sequence[NamedRun]], str]
     method: Callable[[Header], str]
-    page_columns: Sequence[str]
-    page_cells: Callable[[NamedRun], Callable[[Any], Mapping[str, Cell]]]
+    exported: Fields | None = None
+    of_page: Fields | None = None
+    measure: Callable[[Series, Any, RunLabels], None] | None = None
+    page_cells: Callable[[NamedRun], Callable[[Any], Mapping[str, Cell]]] | None = None
     part: Callable[[Any], tuple[Hashable, int]] | None = None
     in_order: bool = False
     needs_samples: bool = True
@@ -110,3 +114,26 @@ class ReportKind:
     traced: str = "rank"
     needs_devices: bool = False
     step_runs: Callable[[Journal], list[StepRun]] | None = None
+
+    @property
+    def csv(self) -> Layout:
+        """The table of the results of a run."""
+        return self.fields.layout
+
+    @property
+    def exported_layout(self) -> Layout:
+        """The table of the results of several runs."""
+        return (self.exported or self.fields).layout
+
+    @property
+    def page_columns(self) -> Sequence[Column]:
+        """The columns of the table of all results of a page."""
+        return (self.of_page or self.fields).page_columns
+
+    def cells_of(self, run: NamedRun) -> Callable[[Any], Mapping[str, Cell]]:
+        """Returns the function for the cells of a result in the table of a page."""
+        return (self.page_cells or (self.of_page or self.fields).page_cells)(run)
+
+    def set_gauges(self, series: Series, result: Any, run: RunLabels) -> None:
+        """Sets the gauges of one result."""
+        (self.measure or self.fields.measure)(series, result, run)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
+from dataclasses import replace
 from typing import Any
 
 from cclmark.analysis.steps import StepFigures, StepRun
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
+from cclmark.document.case_fields import status_fields
 from cclmark.document.fields import Field
 
 #: The time of a step.
 STEP = "step ms (95 %)"
 #: The parts of a step, in milliseconds.
 PARTS = ("compute", "exposed", "idle", "hidden", "communication")
+#: What each part of a profiled step is.
+PARTS_HELP = {
+    "profiled": "Time of a profiled step, which the parts are of.",
+    "compute": "Time in which something computes.",
+    "exposed": "Communication beside which nothing computes.",
+    "idle": "Time in which the device does nothing.",
+    "hidden": "Communication beside which something computes.",
+    "communication": "Time in which something communicates.",
+}
 STEPS_TITLE = "steps, parts in ms"
 STEPS_HEAD = ("run", "program or model", "ranks", STEP, *PARTS)
 _MS_PER_S = 1e3
@@ -27,14 +37,11 @@ def _end_of_interval(end: int) -> Callable[[StepFigures], float | None]:
 
 #: Of StepFigures.
 STEP_FIELDS = (
-    Field("step_ms", attrgetter("step_s")),
-    Field("step_low_ms", _end_of_interval(0)),
-    Field("step_high_ms", _end_of_interval(1)),
-    *(
-        Field(f"{name}_ms", attrgetter(f"{name}_s"))
-        for name in ("profiled", "compute", "exposed", "idle", "hidden", "communication")
-    ),
-    Field("timed_steps", lambda one: one.steps or None, "int"),
+    Field("step_ms", "Median time of a step, of the slowest rank.", "step_s"),
+    Field("step_low_ms", "Lower end of the 95 % interval of that time.", _end_of_interval(0)),
+    Field("step_high_ms", "Upper end of the 95 % interval of that time.", _end_of_interval(1)),
+    *(Field(f"{name}_ms", help, f"{name}_s") for name, help in PARTS_HELP.items()),
+    Field("timed_steps", "Steps that were timed.", lambda one: one.steps or None, "int"),
 )
 
 
@@ -44,11 +51,12 @@ def _of_figures(of: Callable[[Any], Any]) -> Callable[[StepRun], Any]:
 
 #: Of a StepRun.
 STEP_RUN_FIELDS = (
-    *(Field(name, attrgetter(name), "text") for name in ("variant", "work", "ccl")),
-    Field("ranks", attrgetter("ranks"), "int"),
-    Field("status", attrgetter("status"), "text"),
-    Field("reason", attrgetter("figures.reason"), "text"),
-    *(Field(one.key, _of_figures(one.value), one.kind) for one in STEP_FIELDS),
+    Field("variant", "Settings that differ from the default.", "variant", "text"),
+    Field("work", "Model and parallelism, or the program or the imported file.", "work", "text"),
+    Field("ccl", "Library that communicates.", "ccl", "text"),
+    Field("ranks", "Ranks of the run.", "ranks", "int"),
+    *status_fields("figures.reason", help="Why figures are unknown."),
+    *(replace(one, of=_of_figures(one.value)) for one in STEP_FIELDS),
 )
 
 

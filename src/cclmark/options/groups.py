@@ -651,6 +651,23 @@ class FormatOptions:
 
 
 @dataclass
+class ColumnOptions:
+    """Which fields of results are printed."""
+
+    title: ClassVar[str] = OUTPUT
+    rules: ClassVar[OptionRules] = (Requires("columns", "format", ("table", "csv", "markdown")),)
+
+    columns: list[str] = option(
+        "--columns",
+        default=[],
+        type=Names(),
+        metavar="NAMES",
+        help="A row for each result with these fields, separated by commas, in this order: "
+        "size_bytes,time_us,p99_us. A wrong name lists all.",
+    )
+
+
+@dataclass
 class FileOptions:
     """Where the output and the journal of a measurement are written.
 
@@ -791,6 +808,7 @@ class CaseOptions(
     CheckOptions,
     FaultOptions,
     FormatOptions,
+    ColumnOptions,
     ReferenceOptions,
     ResumeOptions,
     SoakOptions,
@@ -850,6 +868,7 @@ class StepOptions(
     SeedOptions,
     FaultOptions,
     FormatOptions,
+    ColumnOptions,
     FileOptions,
     ResumeOptions,
 ):

@@ -19,7 +19,11 @@ from cclmark.recording.caller import Caller, called_by
 from cclmark.work.thresholds import meant
 
 #: Options that calls lack: of the terminal, of a journal that is continued, of runs without end.
-_OF_TERMINAL = ("format", "output", "references", "resume", "cycles", "duration", "summary_every")
+_OF_TERMINAL = (
+    *("format", "columns", "output", "references", "resume"),
+    *("cycles", "duration", "summary_every"),
+)
+_OF_TEXT = ("format", "columns")  # of the text that is made of the run of a call
 _OF_SIZES = ("begin", "end", "factor")
 _FORMS = "write SIZE, BEGIN:END or BEGIN:END:FACTOR; an empty part is the default"
 
@@ -141,7 +145,7 @@ def call_text(command: GroupedCommand, context: click.Context, flags: Any) -> st
     given, _, _ = command.make_parser(context).parse_args([*context.meta[TYPED]])
     entries = type(flags).__dataclass_fields__
     for name in given:
-        if name != "format" and _is_of_terminal(command, name):
+        if name not in _OF_TEXT and _is_of_terminal(command, name):
             raise UsageError(
                 f"--print-plan excludes {shown_name(entries[name])}: cclmark.measure has no such "
                 "option"
@@ -160,7 +164,10 @@ def call_text(command: GroupedCommand, context: click.Context, flags: Any) -> st
         words.append(f"journal={_text(given['journal'])}")
     text = f"cclmark.measure({', '.join(words)})"
     is_shown = _is_of_terminal(command, "format") and flags.format != "table"
-    return f"{text}.text({_text(flags.format)})" if is_shown else text
+    shown = [_text(flags.format)] if is_shown else []
+    if "columns" in given:
+        shown.append(f"columns=[{', '.join(map(_text, flags.columns))}]")
+    return f"{text}.text({', '.join(shown)})" if shown else text
 
 
 def _sizes_text(begin: str, end: str, factor: str) -> str:

@@ -513,7 +513,14 @@ def record(
     resumed = Resumed.read(resume, request) if resume is not None else None
     refuse_to_lose(output, [resume] if resume is not None else [])
     printed = Output(output)
-    view = replace(view, paint=printed.view.paint, columns=printed.terminal_columns)
+    view = replace(
+        view,
+        paint=printed.view.paint,
+        columns=printed.terminal_columns,
+        fields=getattr(flags, "columns", ()),
+    )
+    if view.fields:
+        exporter_of_run(view)  # which raises an error while nothing has been written
     try:
         if resumed is not None:
             if not resumed.remainder.pending:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from cclmark.base.errors import MissingError, UsageError
-from cclmark.document.columns import Cell, Column, Layout, Row, columns, csv_line
+from cclmark.document.columns import Cell, Column, Layout, Row, csv_line, places_of
 from cclmark.document.device_labels import device_labels
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of, formats_of
@@ -81,12 +81,33 @@ class FlatTable:
     rows: Iterator[Row]
     exact: bool = False
 
+    def chosen(self, names: Sequence[str]) -> FlatTable:
+        """The table with the columns of these names only, in this order; all without any.
 
-_OF_RUN = "run_id started_at host device source"
-RUN_COLUMNS = columns(_OF_RUN, texts=_OF_RUN)
-_STEP_COLUMNS = [
-    Column("kind", "text"),
-    *(Column(one.key, one.kind) for one in STEP_RUN_FIELDS),
+        Raises UsageError for an unknown name.
+        """
+        if not names:
+            return self
+        places = places_of(names, self.columns)
+        return replace(
+            self,
+            columns=[self.columns[place] for place in places],
+            rows=([row[place] for place in places] for row in self.rows),
+        )
+
+
+#: The first columns of every table.
+RUN_COLUMNS = [
+    Column("run_id", "text", "Of the run; empty in journals of early versions."),
+    Column("started_at", "text", "ISO 8601, UTC unless it has another zone."),
+    Column("host", "text", "Hosts, separated by commas."),
+    Column("device", "text", "Names of devices, kinds separated by plus signs."),
+    Column("source", "text", "Tool that measured: cclmark 0.1.0, nccl-tests 2.19.6."),
+]
+#: Those of ``--table steps`` after them.
+STEP_COLUMNS = [
+    Column("kind", "text", "train or profile."),
+    *(one.column for one in STEP_RUN_FIELDS),
 ]
 
 
@@ -120,19 +141,19 @@ def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> FlatTabl
     if name == "steps" and not have_steps:
         lack = ", ".join(title for title, kind in kinds.items() if kind.step_runs is None)
         raise UsageError(f"{lack}: only trainings and profiles have steps; use --table cases")
-    is_mixed = len({id(kind.exported) for kind in kinds.values()}) > 1
+    is_mixed = len({id(kind.exported_layout) for kind in kinds.values()}) > 1
     if name == "steps" or (name == "cases" and is_mixed and have_steps):
         return FlatTable(
-            [*RUN_COLUMNS, *_STEP_COLUMNS], _step_rows([journal for _, journal in journals])
+            [*RUN_COLUMNS, *STEP_COLUMNS], _step_rows([journal for _, journal in journals])
         )
-    layouts = {id(kind.exported): kind for kind in kinds.values()}
+    layouts = {id(kind.exported_layout): kind for kind in kinds.values()}
     if len(layouts) > 1:
         told = ", ".join(f"{title} contains {kind.noun}" for title, kind in kinds.items())
         raise UsageError(
             f"one table contains one kind of results, but {told}: export them separately"
         )
     kind = next(iter(kinds.values()))
-    layout = kind.samples if name == "samples" else kind.exported
+    layout = kind.samples if name == "samples" else kind.exported_layout
     runs = [journal for _, journal in journals]
     if layout is None or (name == "samples" and not any(map(_has_samples, runs))):
         raise UsageError(f"{', '.join(kinds)}: no raw samples recorded; use --table cases")
@@ -194,7 +215,12 @@ def _pyarrow() -> Any:
 
 def _schema(pa: Any, table: FlatTable) -> Any:
     types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-    return pa.schema([pa.field(one.name, types[one.kind]) for one in table.columns])
+    return pa.schema(
+        [
+            pa.field(one.name, types[one.kind], metadata={"unit": one.unit, "help": one.help})
+            for one in table.columns
+        ]
+    )
 
 
 def _parts(pa: Any, table: FlatTable) -> Iterator[Any]:
@@ -231,7 +257,7 @@ _OF_RUNS = (
 )
 METRICS: dict[str, Metric] = {
     one.name: one
-    for one in (*(one for kind in KINDS for one in report_kind(kind).metrics), *_OF_RUNS)
+    for one in (*(one for kind in KINDS for one in report_kind(kind).fields.metrics), *_OF_RUNS)
 }
 
 
@@ -283,9 +309,9 @@ def _add(series: Series, journal: Journal) -> None:
     where = [("host", hosts_of(header)), ("device", devices_of(header))]
     host_ranks = {device.rank for device in header.devices if device.runtime == "host"}
     of_run = RunLabels(where, method, device_labels(header.devices), host_ranks)
-    measure = report_kind(journal.kind).measure
+    set_gauges = report_kind(journal.kind).set_gauges
     for result in journal.results:
-        measure(series, result, of_run)
+        set_gauges(series, result, of_run)
     if not journal.results:
         return
     labels = labels_of([*where, ("kind", KINDS[journal.kind].listed_as)])
@@ -320,18 +346,22 @@ def export_content(
     format: str,
     table: str = "cases",
     references: Load = no_references,
+    columns: Sequence[str] = (),
 ) -> bytes:
     """Returns the content of a file in ``format``, one of EXPORTS.
 
     ``table``: cases, samples or steps, of TABULAR formats. ``references``: compared with peaks.
+    ``columns``: the names of those to write, empty for all.
     Raises UsageError for journals that the format cannot represent, and MissingError.
     """
+    if columns and format not in (*TABULAR, "table", "markdown"):
+        raise UsageError(f"--columns: {format} has no columns to choose")
     if format == "prometheus":
         return prometheus([journal for _, journal in journals]).encode()
     if format == "parquet":
-        return parquet(chosen_table(journals, table))
+        return parquet(chosen_table(journals, table).chosen(columns))
     if format == "csv":
-        flat = chosen_table(journals, table)
+        flat = chosen_table(journals, table).chosen(columns)
         lines = [csv_line([column.name for column in flat.columns])]
         lines += [csv_line(row, exact=flat.exact) for row in flat.rows]
         return "".join(lines).encode()
@@ -348,6 +378,7 @@ def export_content(
                 f"{name} contains {report_kind(journal.kind).noun}, not supported by {format}: "
                 f"choose from {others}, prometheus"
             )
+    view = View(fields=columns)
     return "\n".join(
-        "".join(replayed(journal, format, references=references)) for _, journal in journals
+        "".join(replayed(journal, format, view, references)) for _, journal in journals
     ).encode()

@@ -14,8 +14,9 @@ from cclmark import __version__
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain, printable
 from cclmark.document.blocks import Bars, Document, Facts, Listing, Stages, Table, unhandled
+from cclmark.document.case_fields import SHARE_COLUMNS
 from cclmark.document.chart_model import Chart, Heat, key_of, marked
-from cclmark.document.columns import Cell
+from cclmark.document.columns import Cell, Column
 from cclmark.document.connection_words import connections_of, ring_text, transport_groups, tree_text
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.explained import RAN_NOTE, ran_tables
@@ -352,7 +353,7 @@ def _method_rows(run: NamedRun) -> list[tuple[str, str]]:
     return rows
 
 
-_SHARE_COLUMNS = ("of_link_limit_percent", "of_reference_percent", "reference")
+_RUN_COLUMN = Column("run", "text", "Name of the run.")
 
 
 def rows_of(runs: Sequence[NamedRun], file_name: str) -> Rows:
@@ -364,16 +365,23 @@ def rows_of(runs: Sequence[NamedRun], file_name: str) -> Rows:
         first: dict[str, Cell] = {"run": run.name} if len(runs) > 1 else {}
         kind = report_kind(run.journal.kind)
         parts += [[*KINDS].index(run.journal.kind)] * len(run.journal.results)
-        cells = kind.page_cells(run)
+        cells = kind.cells_of(run)
         lines += [{**first, **cells(result)} for result in run.journal.results]
         notes |= dict.fromkeys(kind.page_notes(run.journal.results))
     present = {run.journal.kind for run in runs}
-    names = [name for kind in KINDS if kind in present for name in report_kind(kind).page_columns]
-    order = dict.fromkeys(("run", *names, *_SHARE_COLUMNS))
-    used = [name for name in order if any(line.get(name) not in (None, "", "ok") for line in lines)]
-    used = [name for name in used if name != "cycle" or any(line.get(name) for line in lines)]
+    columns = [one for kind in KINDS if kind in present for one in report_kind(kind).page_columns]
+    by_name: dict[str, Column] = {}
+    for column in (_RUN_COLUMN, *columns, *SHARE_COLUMNS):
+        by_name.setdefault(column.name, column)
+    # Without what is empty in all rows, or as usual in all of them.
+    usual: dict[str, tuple[Cell, ...]] = {"cycle": (None, "", 0)}
+    used = [
+        name
+        for name in by_name
+        if any(line.get(name) not in usual.get(name, (None, "", "ok")) for line in lines)
+    ]
     return Rows(
-        used,
+        [by_name[name] for name in used],
         [
             [shortened(cell) if isinstance(cell, float) else cell for cell in map(line.get, used)]
             for line in lines

@@ -17,13 +17,13 @@ from cclmark.analysis.summary import (
     launches_determine,
     summarise,
 )
+from cclmark.document.case_fields import CASE_FIELDS
 from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import convergence_text, launches_in_words, unsettled_text
 from cclmark.document.text import half_width_text
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceTime, Samples, Settings
-from cclmark.kinds.collective.document import FIELDS
 from cclmark.work.cases import Case
 from samples import header_of
 
@@ -113,12 +113,12 @@ def test_a_device_time_that_did_not_converge_is_named():
     assert text.startswith("1 case did not get to ±2 % of the median within --max-time 1 s: ")
     assert text.endswith("out-of-place, nccl (device time)")
     run = NamedRun("", Journal(header_of(SETTINGS)))
-    cells = FIELDS.page_cells(run)(one)
+    cells = CASE_FIELDS.page_cells(run)(one)
     assert (cells["converged"], cells["device_converged"]) == (1, 0)
-    assert FIELDS.page_cells(run)(result(9.0))["device_converged"] is None
+    assert CASE_FIELDS.page_cells(run)(result(9.0))["device_converged"] is None
     one.device.converged = True
     assert unsettled_text(SETTINGS, [one]) == ""
-    assert FIELDS.page_cells(run)(one)["device_converged"] == 1
+    assert CASE_FIELDS.page_cells(run)(one)["device_converged"] == 1
 
 
 def test_a_barrier_has_no_size_up_to_which_launches_determine_its_time():

@@ -33,6 +33,35 @@ def test_prints_to_a_file(cclmark, tmp_path):
     assert read_json((tmp_path / "out.txt").read_text()) == SIZES
 
 
+def test_chosen_columns_are_rows_as_they_are_measured(cclmark, tmp_path):
+    names = "size_bytes,placement,time_us,wrong"
+    run = cclmark(*ARGUMENTS, "--columns", names, "--journal", "a.jsonl")
+    (place,) = [
+        place
+        for place, line in enumerate(run.out.splitlines())
+        if line.split() == ["size", "placement", "time", "µs", "wrong"]
+    ]
+    rows = [line.split() for line in run.out.splitlines()[place + 1 : place + 7]]
+    assert [row[:3] for row in rows[::2]] == [[str(one), "B", "out-of-place"] for one in SIZES]
+    assert {row[-1] for row in rows} == {"0"}
+    assert "6 of 6 cases checked, 0 wrong" in run.out
+    again = cclmark("export", "a.jsonl", "--format", "csv", "--columns", names).out.splitlines()
+    assert again[0] == names
+    assert [row.split(",")[0] for row in again[1::2]] == [str(one) for one in SIZES]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--columns", "time"), "'time': did you mean 'time_us'? Choose from operation, ccl,"),
+        (("--columns", "time_us", "--format", "json"), "--columns requires --format table, csv"),
+    ],
+)
+def test_columns_that_cannot_be_shown_are_refused_before_the_run(cclmark, tmp_path, given, message):
+    assert message in cclmark(*ARGUMENTS, *given, code=2).err
+    assert not (tmp_path / "cclmark-runs").exists()
+
+
 def test_tells_of_wrong_data(cclmark):
     """In one format: the golden texts of all have a wrong result."""
     run = cclmark(*ARGUMENTS, "--inject", "corrupt:rank=1,index=5", "-N", "2", code=1)

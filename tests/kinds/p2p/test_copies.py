@@ -289,3 +289,12 @@ def test_names_are_numbers_unless_these_repeat():
         "HOST1:DEV0",
     ]
     assert device_labels([*gpus, device(2, "a", 1, "mlx5_1")]) == ["H100#0", "H100#1", "mlx5_1"]
+
+
+def test_columns_have_the_times_of_launches_and_bandwidths_in_their_units():
+    (one, *_) = COPIES.transfers
+    summary = replace(one.summary, launch_s=2e-6, bytes_per_s=3e9, flow_bytes_per_s=[1.5e9])
+    for shown, launch_us in ((summary, "2"), (replace(summary, launch_s=0.0), "")):
+        journal = Journal(COPIES.header, [replace(one, summary=shown)])
+        text = "".join(replayed(journal, "csv", View(fields=["launch_us", "gbps", "total_gbps"])))
+        assert text == f"launch_us,gbps,total_gbps\n{launch_us},1.5,3\n"

@@ -297,8 +297,8 @@ def test_rows_are_of_processes_and_those_of_pages_of_all_together():
     (result,) = assembled_profile(
         "plug-in", [process_of(0, [100, 300]), process_of(1, [40])]
     ).results
-    rows = [*FIELDS.layout().rows_of(HEADER, None)(result)]
-    place = [one.name for one in FIELDS.layout().columns].index("calls")
+    rows = [*FIELDS.layout.rows_of(HEADER, None)(result)]
+    place = [one.name for one in FIELDS.layout.columns].index("calls")
     assert [row[place] for row in rows] == [2, 1]
     cells = FIELDS.page_cells(NamedRun("a", Journal(header=HEADER, results=[result])))(result)
     assert (cells["calls"], cells["ranks"], cells["total_us"]) == (3, 2, pytest.approx(440))

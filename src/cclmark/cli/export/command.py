@@ -10,7 +10,7 @@ import click
 
 from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.options.command import JOURNALS, OUTPUT, argument, changed, option
-from cclmark.options.groups import FormatOptions, OutputFileOptions
+from cclmark.options.groups import ColumnOptions, FormatOptions, OutputFileOptions
 
 _FORMATS = (
     *("json", "csv", "parquet", "prometheus", "table", "pccl", "markdown"),
@@ -54,6 +54,12 @@ class ExportFlags:
         help="For csv and parquet: a row for each case, for each raw sample of each rank, "
         "or for the steps of each training and profile [cases; of trainings together with "
         "profiles: steps].",
+    )
+    columns: list[str] = changed(
+        ColumnOptions,
+        "columns",
+        help="For csv, parquet, table and markdown: a row for each result with these fields, "
+        "separated by commas, in this order. A wrong name lists all.",
     )
     output: Path | None = changed(
         OutputFileOptions,

@@ -42,7 +42,10 @@ def export_journals(flags: ExportFlags) -> int:
         raise UsageError("a journal is listed twice: its results would count twice")
     refuse_to_lose(output, journals)
     named = [(str(path), _read(path)) for path in journals]
-    write_whole(output or STANDARD_OUTPUT, export_content(named, format, table, usual_references))
+    write_whole(
+        output or STANDARD_OUTPUT,
+        export_content(named, format, table, usual_references, flags.columns),
+    )
     for name, journal in named:
         for text in unshown(journal, format):
             print(f"cclmark: {plain(name)}: {plain(text)}", file=sys.stderr)

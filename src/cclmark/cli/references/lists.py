@@ -110,21 +110,27 @@ def percent(share: float) -> str:
 
 
 _CHECK = (
-    Field("case", lambda one: one.thing.describe(), "text"),
-    Field("size_bytes", "thing.size_bytes", "int"),
-    Field("time_us", "time_s"),
-    Field("gbps", _gbps),
-    Field("reference", "match.words", "text"),
+    Field("case", "What was measured.", lambda one: one.thing.describe(), "text"),
+    Field("size_bytes", "Size of the message.", "thing.size_bytes", "int"),
+    Field("time_us", "Its time.", "time_s"),
+    Field("gbps", "Its bandwidth.", lambda one: one.bandwidth or None),
+    Field("reference", "The nearest reference.", "match.words", "text"),
     Field(
         "reference_gbps",
-        lambda one: (one.match.bandwidth / BYTES_PER_GB or None) if one.match else None,
+        "Bandwidth of the reference.",
+        lambda one: (one.match.bandwidth or None) if one.match else None,
     ),
-    Field("reference_us", "match.time_s"),
-    Field("share", "match.share"),
-    Field("exact", "match.exact", "int"),
-    Field("judged", "judged", "int"),
-    Field("remark", lambda one: one.bad or one.unjudged, "text"),
-    Field("by_device", "by_device", "int"),
+    Field("reference_us", "Time of the reference.", "match.time_s"),
+    Field(
+        "share",
+        "Bandwidth over that of the reference, or time of the reference over the time.",
+        "match.share",
+        direction="higher",
+    ),
+    Field("exact", "Whether the reference is of the same machine.", "match.exact", "int"),
+    Field("judged", "Whether the share was judged.", "judged", "int"),
+    Field("remark", "What is wrong, or why not.", lambda one: one.bad or one.unjudged, "text"),
+    Field("by_device", "Whether times of the devices were compared.", "by_device", "int"),
 )
 
 
@@ -179,33 +185,45 @@ def _reasons(check: ReferenceCheck) -> list[str]:
     return lines[:_MOST_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])
 
 
-def _texts(*names: str) -> list[Field]:
-    return [Field(name, name, "text") for name in names]
-
-
 _IN_PLACE = {True: "in-place", False: "out-of-place", None: ""}
 _MULTICAST = {True: "on", False: "off", None: ""}
 _REFERENCE = (
-    Field("source", "source.name", "text"),
-    Field("devices", lambda one: devices_text(one.devices).replace("×", "x"), "text"),
-    Field("hosts", lambda one: one.hosts or None, "int"),
-    *_texts("operation", "library", "version", "tool", "dtype", "reduction"),
-    Field("placement", lambda one: _IN_PLACE[one.in_place], "text"),
-    Field("multicast", lambda one: _MULTICAST[one.multicast], "text"),
-    *_texts("launch", "kind"),
-    Field("approximate", "approximate", "int"),
-    Field("size_bytes", lambda one: one.size_bytes or None, "int"),
-    Field("time_us", "time_s"),
-    Field("device_us", "device_s"),
-    Field("algbw_gbps", lambda one: one.algbw_bytes_per_s and one.algbw_bytes_per_s / BYTES_PER_GB),
-    Field("busbw_gbps", lambda one: one.busbw_bytes_per_s and one.busbw_bytes_per_s / BYTES_PER_GB),
-    *_texts("measure", "direction", "engine", "kernel", "method"),
-    Field("from", lambda one: None if one.pair is None else one.pair[0], "int"),
-    Field("to", lambda one: None if one.pair is None else one.pair[1], "int"),
-    Field("hops", "hops", "int"),
-    Field("root", "root", "int"),
-    Field("conditions", "conditions", "text"),
-    *(Field(name, f"source.{name}", "text") for name in ("title", "published", "url")),
+    Field("source", "Name of the source.", "source.name", "text"),
+    Field("devices", "Devices.", lambda one: devices_text(one.devices).replace("×", "x"), "text"),
+    Field("hosts", "Number of hosts.", lambda one: one.hosts or None, "int"),
+    Field("operation", "Operation, as NCCL names it.", "operation", "text"),
+    Field("library", "Library that performed it.", "library", "text"),
+    Field("version", "Version of the library.", "version", "text"),
+    Field("tool", "Tool that measured.", "tool", "text"),
+    Field("dtype", "Data type of an element.", "dtype", "text"),
+    Field("reduction", "Reduction.", "reduction", "text"),
+    Field("placement", "Placement.", lambda one: _IN_PLACE[one.in_place], "text"),
+    Field(
+        "multicast", "Whether NVLink SHARP was on.", lambda one: _MULTICAST[one.multicast], "text"
+    ),
+    Field("launch", "How operations were launched.", "launch", "text"),
+    Field("kind", "Kind of the figure.", "kind", "text"),
+    Field("approximate", "Whether the figure was read off a chart.", "approximate", "int"),
+    Field("size_bytes", "Size of the message.", lambda one: one.size_bytes or None, "int"),
+    Field("time_us", "Time of one operation.", "time_s"),
+    Field("device_us", "Time that the devices need.", "device_s"),
+    Field("algbw_gbps", "Algorithm bandwidth.", "algbw_bytes_per_s"),
+    Field("busbw_gbps", "Bus bandwidth.", "busbw_bytes_per_s"),
+    Field("measure", "What was measured of copies.", "measure", "text"),
+    Field("direction", "Whether devices read or write.", "direction", "text"),
+    Field("engine", "What copies: CE or SM.", "engine", "text"),
+    Field("kernel", "Kernel that copies.", "kernel", "text"),
+    Field("method", "Method of the tool.", "method", "text"),
+    Field(
+        "from", "Device of a pair.", lambda one: None if one.pair is None else one.pair[0], "int"
+    ),
+    Field("to", "The other one.", lambda one: None if one.pair is None else one.pair[1], "int"),
+    Field("hops", "Links on the way.", "hops", "int"),
+    Field("root", "Root.", "root", "int"),
+    Field("conditions", "Conditions of the measurement.", "conditions", "text"),
+    Field("title", "Title of the source.", "source.title", "text"),
+    Field("published", "When it was published.", "source.published", "text"),
+    Field("url", "Where it is.", "source.url", "text"),
 )
 _UNTOLD_IF_0 = ("hosts", "size_bytes", "limit_bytes_per_s")
 _LAUNCHES = {"one thread": ", one thread for all", "thread": ", a thread each"}

@@ -75,6 +75,7 @@ class TraceFlags(groups.OneOfEachOptions):
         groups.LikeOptions,
         groups.SamplingOptions,
         groups.FaultOptions,
+        groups.ColumnOptions,
         groups.ReferenceOptions,
         groups.ResumeOptions,
         groups.SoakOptions,

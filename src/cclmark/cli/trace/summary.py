@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
+from cclmark.document.columns import ColumnKind
 from cclmark.document.connection_words import ring_lines, tree_lines
 from cclmark.document.fields import Field, csv_lines
 from cclmark.document.text import BYTES_PER_GB, aligned, counted, format_time_us, ranks_text
@@ -562,20 +563,31 @@ def _aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     ]
 
 
+_BUFFER_FIELDS: Sequence[tuple[str, str, str, ColumnKind]] = (
+    ("", "buffer", "Buffer", "text"),
+    ("_offset_bytes", "offset_bytes", "Offset in the buffer", "int"),
+)
+
+
 def step_file(found: CaseSteps, relations: Relations) -> Iterator[str]:
     """Yields the lines of the file."""
     links = Links(found.transports, relations)
-    of_step = ("stage", "phase", "source", "destination", "size_bytes", "action", "chunk")
     fields = (
-        *(Field(name, name) for name in of_step),
-        Field("path", lambda step: step.path or None),
-        Field("transport", links.transport),
-        Field("relation", links.relation),
+        Field("stage", "Number of the stage, from 0.", "stage", "int"),
+        Field("phase", "Phase of the algorithm.", "phase", "text"),
+        Field("source", "Rank that sends.", "source", "int"),
+        Field("destination", "Rank that receives.", "destination", "int"),
+        Field("size_bytes", "Bytes that move.", "size_bytes", "int"),
+        Field("action", "What the destination does with them.", "action", "text"),
+        Field("chunk", "Number of the chunk.", "chunk", "int"),
+        Field("path", "Number of the ring or tree.", lambda step: step.path or None, "text"),
+        Field("transport", "How the library connects the two.", links.transport, "text"),
+        Field("relation", "Link between their devices.", links.relation, "text"),
         *(
-            Field(f"{place}{end}", f"{place}.{name}")
+            Field(f"{place}{end}", f"{what} that the step {place}.", f"{place}.{name}", kind)
             for place in ("reads", "writes", "combines")
-            for end, name in (("", "buffer"), ("_offset_bytes", "offset_bytes"))
+            for end, name, what, kind in _BUFFER_FIELDS
         ),
-        Field("origin", lambda step: found.origin),
+        Field("origin", "Where the steps come from.", lambda step: found.origin, "text"),
     )
     return csv_lines(fields, found.steps)

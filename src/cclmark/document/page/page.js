@@ -542,14 +542,14 @@
   function tellAlike(rows) {
     const alike = new Set(), starts = new Map(), said = [];
     if (root.dataset.paper && rows.length > 1) {
-      data.columns.forEach((name, at) => {
+      data.titles.forEach((title, at) => {
         const texts = rows.map((row) => row[at]).filter((one) => one !== null && one !== "");
         if (rows.every((row) => row[at] === rows[0][at])) {
           alike.add(at);
-          if (texts.length) said.push(`${headOf(name)} ${texts[0]}`);
+          if (texts.length) said.push(`${title} ${texts[0]}`);
         } else if (texts.length > 1 && texts.every((one) => typeof one === "string" && one.length > LONG)) {
           const start = commonStart(texts);
-          if (start.length > 2) { starts.set(at, start.length); said.push(`${headOf(name)} ${start}…`); }
+          if (start.length > 2) { starts.set(at, start.length); said.push(`${title} ${start}…`); }
         }
       });
     }
@@ -679,18 +679,17 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
-  const headOf = (name) => name.replace(/_us$/, " µs").replace(/_gbps$/, " GB/s").replace(/_percent$/, " %")
-    .replaceAll("_", " ");
-
   function setUpTable() {
     const head = document.querySelector("#cases thead");
     if (!head) return;
     const row = head.insertRow();
-    data.columns.forEach((name, at) => {
+    data.titles.forEach((title, at) => {
       const made = document.createElement("th");
       made.scope = "col";
-      made.append(button(headOf(name), () => {
-        table.down = table.sort === at ? !table.down : false;
+      made.title = data.helps[at];
+      made.append(button(title, () => {
+        // The best values first, then the worst ones.
+        table.down = table.sort === at ? !table.down : data.higherIsBetter[at];
         table.sort = at;
         fillTable();
       }));

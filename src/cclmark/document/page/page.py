@@ -23,6 +23,7 @@ from cclmark import __version__
 from cclmark.base.errors import MissingError
 from cclmark.document.blocks import Facts, Finding, Table
 from cclmark.document.chart_model import Chart
+from cclmark.document.columns import Column
 from cclmark.document.insight_words import capitalised
 from cclmark.document.page.drawings import Diagram, StageBars
 
@@ -141,7 +142,7 @@ class Rows:
     the same for all rows.
     """
 
-    columns: Sequence[str]
+    columns: Sequence[Column]
     rows: Sequence[Sequence[str | int | float | None]]
     file_name: str = "cclmark.csv"
     notes: Sequence[str] = ()
@@ -173,7 +174,10 @@ def render(page: Page) -> str:
     charts = [encoder.chart(chart) for section in page.sections for chart in section.charts]
     data: dict[str, PageValue] = {
         "charts": charts,
-        "columns": list(page.rows.columns),
+        "columns": [one.name for one in page.rows.columns],
+        "titles": [one.title for one in page.rows.columns],
+        "helps": [one.help for one in page.rows.columns],
+        "higherIsBetter": [one.direction == "higher" for one in page.rows.columns],
         **({"parts": list(page.rows.parts)} if len(set(page.rows.parts)) > 1 else {}),
         "rows": [encoder.cells(row) for row in page.rows.rows],
         "fileName": page.rows.file_name,

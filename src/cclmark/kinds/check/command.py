@@ -54,6 +54,7 @@ class TorchFlags(
     groups.TimeoutOptions,
     groups.FaultOptions,
     groups.FormatOptions,
+    groups.ColumnOptions,
     groups.FileOptions,
 ):
     """The options of ``cclmark torch check``."""

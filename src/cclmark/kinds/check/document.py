@@ -11,7 +11,7 @@ from cclmark.base.printable import plain, plain_lines
 from cclmark.document.blocks import Document, Finding, RunContent, Severity, Table
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import MOST_NAMED, amount, listed
-from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.openmetrics import Series
 from cclmark.document.remarks import planned_results
 from cclmark.document.report_kind import ReportKind, RunLabels
 from cclmark.journal.journal_file import Journal
@@ -23,7 +23,6 @@ _WORDS = {"ok": "pass", "unsupported": "unsupported", "failed": "FAIL"}
 _HEAD = ("verdict", "check", "operation", "reason")
 # Of all columns but the last.
 _WIDTHS = (max(map(len, _WORDS.values())), max(map(len, ALL_CHECKS)), 0)
-_OK = "cclmark_check_ok"
 
 
 def _verdict(result: CheckResult) -> str:
@@ -31,36 +30,36 @@ def _verdict(result: CheckResult) -> str:
     return _WORDS.get(result.status, result.status)
 
 
-_NAME = Field("check", "check.name", "text")
-_REASON = Field("reason", "reason", "text")
+_NAME = Field("check", "Name of the check.", "check.name", "text")
+_REASON = Field("reason", "What failed, or why the backend does not support it.", "reason", "text")
 FIELDS = Fields(
     [
         _NAME,
-        Field("backend", "check.backend", "text"),
-        Field("verdict", _verdict, "text"),
-        Field("duration_ms", "duration_s"),
+        Field("backend", "Backend of torch.distributed.", "check.backend", "text"),
+        Field("verdict", "pass, FAIL or unsupported.", _verdict, "text"),
+        Field("duration_ms", "Duration of the check.", "duration_s"),
         _REASON,
-    ]
+    ],
+    gauges="cclmark_check",
+    labels=("check", "backend"),
+    noun="a check",
+    right="that passed",
 )
 # Pages have the columns that other kinds have as well.
 _OF_PAGE = Fields(
     [
         _NAME,
-        Field("status", "status", "text"),
+        Field("status", "ok, failed or unsupported.", "status", "text"),
         _REASON,
-        Field("duration_s", "duration_s"),
+        Field("duration_s", "Duration of the check.", "duration_s"),
     ]
 )
 
 
 def _measure(series: Series, result: CheckResult, run: RunLabels) -> None:
     """Sets the gauge of one check; an unsupported one has none."""
-    if result.status == "unsupported":
-        return
-    check = result.check
-    labels = labels_of([("check", check.name), ("backend", check.backend), *run.where])
-    series.begin(labels)
-    series.set(_OK, labels, float(result.status == "ok"))
+    if result.status != "unsupported":
+        FIELDS.measure(series, result, run)
 
 
 def document_of_checks(run: RunContent) -> Document:
@@ -146,17 +145,14 @@ REPORT = ReportKind(
     noun="checks",
     title="checks",
     has_times=False,
-    csv=FIELDS.layout(),
-    exported=FIELDS.layout(),
+    fields=FIELDS,
     document=document_of_checks,
     part=lambda result: (result.index, 1),
-    metrics=(Metric(_OK, "", "1 for a check that passed, 0 for one that failed."),),
     measure=_measure,
     counted=_counted,
     titled=lambda runs: "checks",
     method=_method_of_checks,
     has_samples=False,
     needs_devices=True,
-    page_columns=_OF_PAGE.page_columns(),
-    page_cells=_OF_PAGE.page_cells,
+    of_page=_OF_PAGE,
 )

@@ -25,12 +25,9 @@ from cclmark.document.blocks import (
 )
 from cclmark.document.case_fields import (
     CASE_FIELDS,
-    CASE_METRICS,
     EXPORTED_CASES,
     METHOD_OF_CASES,
     case_cells,
-    case_rows,
-    known_of_cases,
     measure_case,
     notes_on_cases,
     title_of_cases,
@@ -39,7 +36,6 @@ from cclmark.document.connection_words import connection_lines
 from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.explained import ran_tables
 from cclmark.document.exporter import Exporter
-from cclmark.document.fields import Fields
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
@@ -70,8 +66,6 @@ from cclmark.work.sizes import format_size
 
 if TYPE_CHECKING:
     from cclmark.document.page.page import Section
-
-FIELDS = Fields(CASE_FIELDS, rows=case_rows, known=known_of_cases)
 
 PLACEMENTS = ("out-of-place", "in-place")
 _SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
@@ -460,7 +454,7 @@ REPORT = ReportKind(
     noun="cases",
     title="collectives",
     has_times=True,
-    csv=FIELDS.layout(),
+    fields=CASE_FIELDS,
     exported=EXPORTED_CASES,
     samples=CASE_SAMPLES,
     document=document_of_cases,
@@ -472,7 +466,6 @@ REPORT = ReportKind(
         "markdown": _markdown,
         **{name: _without_view(create) for name, create in CASE_FORMATS.items()},
     },
-    metrics=CASE_METRICS,
     measure=measure_case,
     counted=_counted,
     headline=headline_of_collectives,
@@ -480,7 +473,6 @@ REPORT = ReportKind(
     method=method_of,
     method_words=METHOD_OF_CASES,
     sections=_sections,
-    page_columns=FIELDS.page_columns(),
-    page_cells=partial(case_cells, FIELDS),
+    page_cells=partial(case_cells, CASE_FIELDS),
     page_notes=notes_on_cases,
 )

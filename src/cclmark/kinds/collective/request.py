@@ -165,7 +165,7 @@ def _exporter(flags: CollectiveOptions, plan: Sweep, view: View) -> Exporter[Cas
         text_of_cases,
     )
 
-    if flags.format not in ("table", "markdown"):
+    if view.fields or flags.format not in ("table", "markdown"):
         return exporter_of(KIND, flags.format, view)
     names = [name for name in PLACEMENTS if (name == "in-place") in plan.placements]
     gbps = flags.like is not None and flags.like.shows_gbps

@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from typing import cast
 
 from cclmark.analysis.paired import noise_floor
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Block, Document, Finding, Gain, Listing, RunContent, Table
-from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fields, summary_fields
+from cclmark.document.case_fields import (
+    CASE_LABELS,
+    case_fields,
+    explained_fields,
+    status_fields,
+    summary_fields,
+    variant_fields,
+    wrong_field,
+)
 from cclmark.document.chart_model import Heat, key_of
 from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Field, Fields
@@ -34,25 +41,24 @@ _ON_PAGE = (
     *("size_bytes", "status", "reason", "time_us", "device_us", "busbw_gbps", "half_width"),
     *("wrong", "converged", "kernel", "protocol", "channels"),
 )
-_GAUGES = {
-    "time_us": "Median time of one operation with a variant.",
-    "device_us": "Median time that the devices need, where launches determine the time of an "
-    "operation.",
-}
+_GAUGES = {"time_us": "time_seconds", "device_us": "device_time_seconds"}
 _ALL = [
-    Field("variant", lambda one: one.trial.variant.describe(), "text"),
-    Field("round", lambda one: one.trial.round + 1, "int"),
+    *variant_fields("trial"),
     *case_fields("trial.case"),
-    Field("status", attrgetter("status"), "text"),
-    Field("reason", attrgetter("reason"), "text"),
+    *status_fields("reason"),
     *summary_fields("summary"),
     Field(
         "device_us",
-        lambda one: None if one.device is None else one.device.summary.time_s,
-        gauge_name="device_time_seconds",
+        "Median time that the devices need, where launches determine the time of an operation.",
+        "device.summary.time_s",
     ),
-    Field("wrong", lambda one: None if one.verification is None else one.verification.wrong, "int"),
-    Field("converged", lambda one: None if one.summary is None else int(one.converged), "bool"),
+    wrong_field(),
+    Field(
+        "converged",
+        "Whether the median reached the requested precision.",
+        lambda one: None if one.summary is None else int(one.converged),
+        "bool",
+    ),
     *explained_fields(),
 ]
 FIELDS = Fields(
@@ -411,15 +417,10 @@ REPORT = ReportKind(
     noun="trials",
     title="experiments",
     has_times=False,
-    csv=FIELDS.layout(),
-    exported=FIELDS.layout(),
+    fields=FIELDS,
     document=document_of_experiment,
-    metrics=FIELDS.metrics(),
-    measure=FIELDS.measure,
     counted=_counted,
     headline=_headline,
     titled=_titled,
     method=method_of,
-    page_columns=FIELDS.page_columns(),
-    page_cells=FIELDS.page_cells,
 )

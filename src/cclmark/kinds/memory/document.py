@@ -10,12 +10,12 @@ from typing import cast
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Document, Finding, RunContent, Table, without_empty_columns
-from cclmark.document.case_fields import case_fields, case_labels
+from cclmark.document.case_fields import CASE_LABELS, case_fields, status_fields
 from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.openmetrics import Series
 from cclmark.document.remarks import ending, reason_text
 from cclmark.document.report_kind import ReportKind, RunLabels
 from cclmark.document.text import counted, ranks_text
@@ -89,22 +89,27 @@ def _name(entry: _Entry) -> Cell:
 
 
 def _of_stage(
-    key: str, of: Callable[[MemoryStage], int | None], *, on_device: bool = False
+    key: str,
+    help: str,
+    of: Callable[[MemoryStage], int | None],
+    *,
+    on_device: bool = False,
+    gauge: str = "",
 ) -> Field:
     def value(entry: _Entry) -> Cell:
         if entry.stage is None or (on_device and entry.on_host):
             return None
         return of(entry.stage)
 
-    return Field(key, value, "int")
+    return Field(key, help, value, "int", gauge=gauge)
 
 
 def _of_library(result: MemoryResult, name: str) -> int:
     return sum(getattr(one, name) for one in taken_by_library(result).values())
 
 
-def _on_device(key: str, of: Callable[[MemoryResult], int | None]) -> Field:
-    return Field(key, lambda one: None if one.on_host else of(one.result), "int")
+def _on_device(key: str, help: str, of: Callable[[MemoryResult], int | None]) -> Field:
+    return Field(key, help, lambda one: None if one.on_host else of(one.result), "int")
 
 
 def _given_back_bytes(result: MemoryResult) -> int | None:
@@ -119,77 +124,128 @@ def _stated_bytes(entry: _Entry) -> int | None:
 
 _OF_RESULT = (
     *case_fields("result.memory.case"),
-    Field("rank", "result.memory.rank", "int"),
-    Field("status", "result.status", "text"),
-    Field("reason", lambda one: reason_text(one.result), "text"),
+    Field("rank", "Rank whose process holds the memory.", "result.memory.rank", "int"),
+    *status_fields(lambda one: reason_text(one.result), "result.status"),
 )
 # A row for each stage, then one for each buffer.
 FIELDS = Fields(
     [
         *_OF_RESULT,
-        Field("entry", lambda one: "buffer" if one.stage is None else "stage", "text"),
-        Field("name", _name, "text"),
-        Field("owner", lambda one: (one.stage or one.buffer).owner, "text"),
-        _of_stage("device_bytes", lambda one: taken_in(one).device_bytes, on_device=True),
-        _of_stage("device_free_bytes", attrgetter("after.device_free_bytes"), on_device=True),
-        _of_stage("rss_bytes", lambda one: taken_in(one).rss_bytes),
-        _of_stage("shared_bytes", lambda one: taken_in(one).shared_bytes),
-        _of_stage("pss_bytes", lambda one: taken_in(one).pss_bytes),
-        _of_stage("stated_bytes", stated_total),
-        Field("place", "buffer.place", "text"),
-        Field("allocated_bytes", "buffer.size_bytes", "int"),
-        Field("used_bytes", "buffer.used_bytes", "int"),
-        Field("first_values", "buffer.first_values", "text"),
-        Field("address", "buffer.address", "text"),
-        Field("mapped", lambda one: None if one.buffer is None else one.buffer.mapped, "bool"),
+        Field(
+            "entry",
+            "stage or buffer.",
+            lambda one: "buffer" if one.stage is None else "stage",
+            "text",
+        ),
+        Field("name", "The stage, or the purpose of the buffer.", _name, "text"),
+        Field(
+            "owner",
+            "Who allocated: library or cclmark.",
+            lambda one: (one.stage or one.buffer).owner,
+            "text",
+        ),
+        _of_stage(
+            "device_bytes",
+            "Decrease of the device's free memory in a stage; negative where memory became free.",
+            lambda one: taken_in(one).device_bytes,
+            on_device=True,
+            gauge="device_taken_bytes",
+        ),
+        _of_stage(
+            "device_free_bytes",
+            "Free memory of the device after a stage; empty for ranks of the host.",
+            attrgetter("after.device_free_bytes"),
+            on_device=True,
+        ),
+        _of_stage(
+            "rss_bytes",
+            "Growth of the resident memory of the rank's process in a stage.",
+            lambda one: taken_in(one).rss_bytes,
+            gauge="resident_taken_bytes",
+        ),
+        _of_stage(
+            "shared_bytes",
+            "Growth of its shared resident memory.",
+            lambda one: taken_in(one).shared_bytes,
+        ),
+        _of_stage(
+            "pss_bytes",
+            "Growth of its resident memory, of which shared pages count in part.",
+            lambda one: taken_in(one).pss_bytes,
+        ),
+        _of_stage(
+            "stated_bytes",
+            "Device memory that the library itself reports after a stage.",
+            stated_total,
+            gauge="stated_bytes",
+        ),
+        Field("place", "Memory that the buffer is in.", "buffer.place", "text"),
+        Field("allocated_bytes", "Bytes of the buffer.", "buffer.size_bytes", "int"),
+        Field(
+            "used_bytes", "What one operation reads or writes of it.", "buffer.used_bytes", "int"
+        ),
+        Field(
+            "first_values",
+            "First elements of an input, or those expected in an output.",
+            "buffer.first_values",
+            "text",
+        ),
+        Field("address", "Virtual address in the process of the rank.", "buffer.address", "text"),
+        Field(
+            "mapped",
+            "Whether another process allocated it.",
+            lambda one: None if one.buffer is None else one.buffer.mapped,
+            "bool",
+        ),
     ],
     rows=_entries,
+    gauges="cclmark_memory",
+    labels=(*CASE_LABELS, "rank", "name", "owner"),
 )
 # On pages, a row for each rank and case.
 _OF_PAGE = Fields(
     [
         *_OF_RESULT,
-        _on_device("library_device_bytes", lambda one: _of_library(one, "device_bytes")),
-        Field("library_rss_bytes", lambda one: _of_library(one.result, "rss_bytes"), "int"),
-        _on_device("given_back_device_bytes", _given_back_bytes),
-        Field("stated_bytes", _stated_bytes, "int"),
-        _on_device("buffers_device_bytes", lambda one: listed_bytes(one.buffers, "device")),
+        _on_device(
+            "library_device_bytes",
+            "Device memory that the library took.",
+            lambda one: _of_library(one, "device_bytes"),
+        ),
+        Field(
+            "library_rss_bytes",
+            "Growth of the resident memory of the process in the library's stages.",
+            lambda one: _of_library(one.result, "rss_bytes"),
+            "int",
+        ),
+        _on_device(
+            "given_back_device_bytes",
+            "Device memory that it gave back at the end.",
+            _given_back_bytes,
+        ),
+        Field(
+            "stated_bytes", "Device memory that the library itself reports.", _stated_bytes, "int"
+        ),
+        _on_device(
+            "buffers_device_bytes",
+            "Device memory in buffers.",
+            lambda one: listed_bytes(one.buffers, "device"),
+        ),
         Field(
             "buffers_host_bytes",
+            "Memory of the host in buffers.",
             lambda one: sum(listed_bytes(one.result.buffers, place) for place in _HOST_PLACES),
             "int",
         ),
     ],
     rows=lambda header, result: [_Entry(result, on_host(result, header.devices))],
 )
-_DEVICE_TAKEN = Metric(
-    "cclmark_memory_device_taken_bytes",
-    "bytes",
-    "Decrease of the device's free memory in a stage; negative where memory became free.",
-)
-_RESIDENT_TAKEN = Metric(
-    "cclmark_memory_resident_taken_bytes",
-    "bytes",
-    "Growth of the resident memory of the rank's process in a stage.",
-)
-_STATED = Metric(
-    "cclmark_memory_stated_bytes",
-    "bytes",
-    "Device memory that the library itself reports after a stage.",
-)
 
 
 def _measure(series: Series, result: MemoryResult, run: RunLabels) -> None:
     """Sets the gauges of one rank and case, for each stage."""
-    own = [*case_labels(result.memory.case), ("rank", str(result.memory.rank))]
+    on_host = result.memory.rank in run.host_ranks
     for stage in result.stages:
-        labels = labels_of([*own, ("stage", stage.name), ("owner", stage.owner), *run.where])
-        series.begin(labels)
-        taken = taken_in(stage)
-        if result.memory.rank not in run.host_ranks:
-            series.set(_DEVICE_TAKEN.name, labels, taken.device_bytes)
-        series.set(_RESIDENT_TAKEN.name, labels, taken.rss_bytes)
-        series.set(_STATED.name, labels, stated_total(stage))
+        FIELDS.measure(series, _Entry(result, on_host, stage=stage), run)
 
 
 def document_of_memory(run: RunContent) -> Document:
@@ -554,9 +610,7 @@ REPORT = ReportKind(
     noun="memory",
     title="memory",
     has_times=False,
-    csv=FIELDS.layout(),
-    exported=FIELDS.layout(),
-    metrics=(_DEVICE_TAKEN, _RESIDENT_TAKEN, _STATED),
+    fields=FIELDS,
     measure=_measure,
     counted=_counted,
     document=document_of_memory,
@@ -565,6 +619,5 @@ REPORT = ReportKind(
     method=method_of_memory,
     by_session=False,
     has_samples=False,
-    page_columns=_OF_PAGE.page_columns(),
-    page_cells=_OF_PAGE.page_cells,
+    of_page=_OF_PAGE,
 )

@@ -34,6 +34,7 @@ class ObjectFlags(
     groups.SeedOptions,
     groups.FaultOptions,
     groups.FormatOptions,
+    groups.ColumnOptions,
     groups.FileOptions,
     groups.ResumeOptions,
 ):

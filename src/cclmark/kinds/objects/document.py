@@ -11,6 +11,7 @@ from typing import cast
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Document, Finding, RunContent, Table
+from cclmark.document.case_fields import ratio_fields, status_fields
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, grouped_lines
@@ -40,35 +41,85 @@ def _reason(one: ObjectResult) -> str:
 
 FIELDS = Fields(
     [
-        Field("operation", "call.operation", "text"),
-        Field("tensor_call", "call.tensor_call", "text"),
-        Field("backend", "call.backend", "text"),
-        Field("ranks", "call.ranks", "int"),
-        Field("content", "call.content", "text"),
-        Field("size_bytes", "call.size_bytes", "int"),
-        Field("status", "status", "text"),
-        Field("reason", _reason, "text"),
+        Field("operation", "Call with objects.", "call.operation", "text"),
         Field(
-            "objects_us",
-            "figures.object_s",
-            gauge="Time of one call with objects.",
-            gauge_name="seconds",
+            "tensor_call", "Call with tensors that it is compared with.", "call.tensor_call", "text"
         ),
-        Field("objects_low_us", "figures.object_low_s", on_page=False),
-        Field("objects_high_us", "figures.object_high_s", on_page=False),
-        Field("tensors_us", "figures.tensor_s", gauge="Time of one call with tensors."),
-        Field("tensors_low_us", "figures.tensor_low_s", on_page=False),
-        Field("tensors_high_us", "figures.tensor_high_s", on_page=False),
-        *(Field(name, f"figures.{name}") for name in ("ratio", "ratio_low", "ratio_high")),
-        Field("pickling_us", "figures.pickling_s", gauge="Time of pickling for one call."),
-        Field("rounds", lambda one: one.times and len(one.times.objects_s), "int"),
-        Field("calls", "times.calls", "int", on_page=False),
-        Field("tensor_calls", "times.tensor_calls", "int", on_page=False),
-        Field("converged", "converged", "bool"),
+        Field("backend", "Backend of torch.distributed.", "call.backend", "text"),
+        Field("ranks", "Ranks of the process group.", "call.ranks", "int"),
+        Field("content", "What is pickled: bytes, numbers or flag.", "call.content", "text"),
+        Field("size_bytes", "Bytes of one pickled object.", "call.size_bytes", "int"),
+        *status_fields(_reason, "status"),
+        Field("objects_us", "Time of one call with objects.", "figures.object_s", gauge="seconds"),
+        Field(
+            "objects_low_us",
+            "Lower end of the 95 % interval of that time.",
+            "figures.object_low_s",
+            on_page=False,
+        ),
+        Field(
+            "objects_high_us",
+            "Upper end of the 95 % interval of that time.",
+            "figures.object_high_s",
+            on_page=False,
+        ),
+        Field(
+            "tensors_us",
+            "Time of one call with tensors.",
+            "figures.tensor_s",
+            gauge="tensors_seconds",
+        ),
+        Field(
+            "tensors_low_us",
+            "Lower end of the 95 % interval of that time.",
+            "figures.tensor_low_s",
+            on_page=False,
+        ),
+        Field(
+            "tensors_high_us",
+            "Upper end of the 95 % interval of that time.",
+            "figures.tensor_high_s",
+            on_page=False,
+        ),
+        *ratio_fields("figures", "Time of a call with objects over that of one with tensors."),
+        Field(
+            "pickling_us",
+            "Time of pickling for one call.",
+            "figures.pickling_s",
+            gauge="pickling_seconds",
+        ),
+        Field(
+            "rounds",
+            "Rounds that were timed.",
+            lambda one: one.times and len(one.times.objects_s),
+            "int",
+        ),
+        Field(
+            "calls",
+            "Calls with objects in a row in each round.",
+            "times.calls",
+            "int",
+            on_page=False,
+        ),
+        Field(
+            "tensor_calls",
+            "Calls with tensors in a row in each round.",
+            "times.tensor_calls",
+            "int",
+            on_page=False,
+        ),
+        Field(
+            "converged",
+            "Whether both medians reached the requested precision.",
+            "converged",
+            "bool",
+        ),
         Field(
             "wrong_ranks",
+            "Ranks that received wrong data; empty without a check.",
             lambda one: len({found.rank for found in one.findings}) if one.checked else None,
             "int",
+            direction="lower",
         ),
     ],
     gauges="cclmark_objects",
@@ -311,16 +362,11 @@ REPORT = ReportKind(
     noun="object calls",
     title="object calls",
     has_times=False,
-    csv=FIELDS.layout(),
-    exported=FIELDS.layout(),
+    fields=FIELDS,
     document=document_of_objects,
     part=lambda result: (result.index, 1),
-    metrics=FIELDS.metrics(),
-    measure=FIELDS.measure,
     counted=lambda journal: amount(len(journal.results), "object call"),
     titled=_titled,
     method=method_of_objects,
     by_session=False,
-    page_columns=FIELDS.page_columns(),
-    page_cells=FIELDS.page_cells,
 )

@@ -10,7 +10,14 @@ from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Block, Document, Facts, Finding, RunContent, Table
-from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fields
+from cclmark.document.case_fields import (
+    CASE_LABELS,
+    case_fields,
+    explained_fields,
+    status_fields,
+    variant_fields,
+    wrong_field,
+)
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, grouped_lines
@@ -55,15 +62,14 @@ def _figure(of: Callable[[OverlapFigures], float]) -> Callable[[OverlapResult], 
     return lambda one: None if one.figures is None else of(one.figures)
 
 
-def _busbw_gbps(name: str) -> Callable[[OverlapResult], float | None]:
+def _busbw(name: str) -> Callable[[OverlapResult], float | None]:
     """The bus bandwidth of the collective in the time with this name."""
 
     def busbw(one: OverlapResult) -> float | None:
         if one.figures is None:
             return None
         case = one.overlap.case
-        factor = bus_factor(case) / BYTES_PER_GB
-        return algorithm_bandwidth(case.size_bytes, getattr(one.figures, name)) * factor
+        return algorithm_bandwidth(case.size_bytes, getattr(one.figures, name)) * bus_factor(case)
 
     return busbw
 
@@ -84,57 +90,124 @@ def _reason(one: OverlapResult) -> str:
     return f"rank {first.rank}, the compute: {elements_text(first)}"
 
 
+_LAUNCH_BOUND = {
+    "launch_bound": "the collective alone",
+    "compute_launch_bound": "the compute alone",
+    "together_launch_bound": "both at once",
+}
 FIELDS = Fields(
     [
-        Field("variant", lambda one: one.overlap.variant.describe(), "text"),
-        Field("round", lambda one: one.overlap.round + 1, "int"),
+        *variant_fields("overlap"),
         *case_fields("overlap.case"),
-        Field("compute", "overlap.compute.name", "text"),
-        Field("compute_dtype", "overlap.compute.dtype", "text", on_page=False),
-        Field("extent", "overlap.compute.extent", "int"),
-        Field("status", "status", "text"),
-        Field("reason", _reason, "text"),
+        Field(
+            "compute",
+            "What computes beside the collective: matmul or memory.",
+            "overlap.compute.name",
+            "text",
+        ),
+        Field(
+            "compute_dtype",
+            "Data type of the compute.",
+            "overlap.compute.dtype",
+            "text",
+            on_page=False,
+        ),
+        Field(
+            "extent", "Rows of the matrices, or bytes of an array.", "overlap.compute.extent", "int"
+        ),
+        *status_fields(_reason),
         Field(
             "alone_us",
+            "Time of one collective alone.",
             "figures.communication_alone_s",
-            gauge="Time of one collective alone.",
+            gauge="alone_seconds",
         ),
         Field(
             "beside_us",
+            "Time of one collective beside the compute.",
             "figures.communication_s",
-            gauge="Time of one collective beside the compute.",
+            gauge="beside_seconds",
         ),
-        Field("slow_down", _figure(lambda own: own.communication_s / own.communication_alone_s)),
-        Field("alone_busbw_gbps", _busbw_gbps("communication_alone_s"), on_page=False),
-        Field("beside_busbw_gbps", _busbw_gbps("communication_s")),
+        Field(
+            "slow_down",
+            "Time of the collective beside the compute over its time alone.",
+            _figure(lambda own: own.communication_s / own.communication_alone_s),
+            direction="lower",
+        ),
+        Field(
+            "alone_busbw_gbps",
+            "Bus bandwidth of the collective alone.",
+            _busbw("communication_alone_s"),
+            on_page=False,
+        ),
+        Field(
+            "beside_busbw_gbps",
+            "Bus bandwidth of the collective beside the compute.",
+            _busbw("communication_s"),
+        ),
         Field(
             "compute_alone_us",
+            "Time of one compute alone.",
             "figures.compute_alone_s",
-            gauge="Time of one compute alone.",
+            gauge="compute_alone_seconds",
         ),
         Field(
             "compute_beside_us",
+            "Time of one compute beside the collective.",
             "figures.compute_s",
-            gauge="Time of one compute beside the collective.",
+            gauge="compute_beside_seconds",
         ),
-        Field("compute_slow_down", _figure(lambda own: own.compute_s / own.compute_alone_s)),
-        Field("compute_alone_per_s", _rate("compute_alone_s"), on_page=False),
-        Field("compute_beside_per_s", _rate("compute_s"), on_page=False),
-        Field("evaluated", "figures.communication_evaluated"),
-        Field("compute_evaluated", "figures.compute_evaluated"),
+        Field(
+            "compute_slow_down",
+            "Time of the compute beside the collective over its time alone.",
+            _figure(lambda own: own.compute_s / own.compute_alone_s),
+            direction="lower",
+        ),
+        Field(
+            "compute_alone_per_s",
+            "Floating-point operations (matmul) or bytes (memory) in a second, alone.",
+            _rate("compute_alone_s"),
+            on_page=False,
+        ),
+        Field(
+            "compute_beside_per_s",
+            "The same beside the collective.",
+            _rate("compute_s"),
+            on_page=False,
+        ),
+        Field(
+            "evaluated",
+            "Smallest share of the collectives that ran entirely beside the compute and count.",
+            "figures.communication_evaluated",
+            direction="higher",
+        ),
+        Field(
+            "compute_evaluated",
+            "The same share of the compute operations.",
+            "figures.compute_evaluated",
+            direction="higher",
+        ),
         *(
-            Field(name, f"figures.{name}", "bool", on_page=False)
-            for name in ("launch_bound", "compute_launch_bound", "together_launch_bound")
+            Field(
+                name,
+                f"Whether launches set the time of {what}.",
+                f"figures.{name}",
+                "bool",
+                on_page=False,
+            )
+            for name, what in _LAUNCH_BOUND.items()
         ),
         Field(
             "attempts",
+            "How often the phases were measured, with more operations each time.",
             lambda one: None if one.together is None else one.attempts,
             "int",
             on_page=False,
         ),
-        Field("wrong", "verification.wrong", "int"),
+        wrong_field(),
         Field(
             "compute_wrong",
+            "Wrong elements of the compute; empty without a check.",
             lambda one: (
                 None
                 if one.verification is None
@@ -142,8 +215,9 @@ FIELDS = Fields(
             ),
             "int",
             on_page=False,
+            direction="lower",
         ),
-        Field("implementation", "implementation", "text", on_page=False),
+        Field("implementation", "Software that computes.", "implementation", "text", on_page=False),
         *explained_fields(),
     ],
     gauges="cclmark_overlap",
@@ -508,16 +582,11 @@ REPORT = ReportKind(
     noun="overlaps",
     title="overlaps",
     has_times=False,
-    csv=FIELDS.layout(),
-    exported=FIELDS.layout(),
+    fields=FIELDS,
     document=document_of_overlaps,
-    metrics=FIELDS.metrics(),
-    measure=FIELDS.measure,
     counted=_counted,
     headline=_headline,
     titled=_titled,
     method=method_of_overlaps,
     by_session=False,
-    page_columns=FIELDS.page_columns(),
-    page_cells=FIELDS.page_cells,
 )

@@ -130,6 +130,7 @@ class CopyOptions(
     groups.TimeoutOptions,
     groups.SeedOptions,
     groups.FormatOptions,
+    groups.ColumnOptions,
     groups.FileOptions,
 ):
     """What the commands about copies between devices have."""

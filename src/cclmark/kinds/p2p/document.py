@@ -28,8 +28,9 @@ from cclmark.document.blocks import (
     Severity,
     Table,
 )
+from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
-from cclmark.document.columns import Cell
+from cclmark.document.columns import Cell, Column, Layout
 from cclmark.document.deviations import (
     TOO_FEW_PAIRS,
     checks_text,
@@ -55,11 +56,11 @@ from cclmark.document.matrix import (
     series_of,
 )
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.openmetrics import Series
 from cclmark.document.reference_notes import share_text, verdict_of, verdict_text
 from cclmark.document.remarks import elements_text, planned_results, without_figures_text
 from cclmark.document.report_kind import ReportKind, RunLabels, View
-from cclmark.document.sample_columns import TRANSFER_SAMPLES
+from cclmark.document.sample_columns import INDEX, SAMPLE, times_of_samples
 from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
 from cclmark.document.text import (
     BYTES_PER_GB,
@@ -126,10 +127,9 @@ class _Row:
         return rates[self.flow] if rates else None
 
     @property
-    def launch_us(self) -> float | None:
+    def launch_s(self) -> float | None:
         """The most of the time that was waiting for launches; None where streams were held."""
-        summary = self.result.summary
-        return summary.launch_s * US_PER_S if summary is not None and summary.launch_s else None
+        return (None if self.result.summary is None else self.result.summary.launch_s) or None
 
     @property
     def share(self) -> float | None:
@@ -156,101 +156,253 @@ class _Row:
         return ", ".join(f"{one}→{other}" for one, other in transfer.flows[:_MOST_FLOWS]) + more
 
 
-def _gbps(bytes_per_s: float | None) -> float | None:
-    return bytes_per_s / BYTES_PER_GB if bytes_per_s else None
-
-
-def _total_gbps(row: _Row) -> float | None:
-    return None if row.result.summary is None else _gbps(row.result.summary.bytes_per_s)
-
-
-def _rate_gbps(row: _Row) -> float | None:
-    rate = row.rate_bytes_per_s
-    return None if rate is None else rate / BYTES_PER_GB
+def _total_bytes_per_s(row: _Row) -> float | None:
+    return (None if row.result.summary is None else row.result.summary.bytes_per_s) or None
 
 
 # A row for each flow; on pages for each transfer.
 FIELDS = Fields(
     [
-        Field("measure", "transfer.measure", "text"),
-        Field("scope", "transfer.scope", "text"),
-        Field("means", "transfer.means", "text", in_tables=False),
-        Field("direction", "transfer.direction", "text"),
-        Field("engine", "transfer.engine", "text", on_page=False),
-        Field("kernel", "kernel", "text", on_page=False),
-        Field("flows", "flows", "text", in_tables=False),
-        Field("from", lambda row: row.end(0), "text", on_page=False),
-        Field("to", lambda row: row.end(1), "text", on_page=False),
-        Field("host_memory", "transfer.host_memory", "text", on_page=False),
-        Field("to_host", "transfer.to_host", "bool", on_page=False),
-        Field("numa", "transfer.numa", "text", on_page=False),
-        Field("size_bytes", "transfer.size_bytes", "int"),
-        Field("offset_bytes", "transfer.offset_bytes", "int", on_page=False),
-        Field("blocks", lambda row: row.transfer.blocks or None, "int", on_page=False),
-        Field("threads", lambda row: row.transfer.threads or None, "int", on_page=False),
-        Field("peer_access", "transfer.peer_access", "bool", on_page=False),
-        Field("method", "transfer.method", "text", on_page=False),
-        Field("status", "result.status", "text"),
-        Field("reason", "reason", "text"),
-        Field("time_us", "result.summary.time_s"),
-        Field("min_us", "result.summary.min_s"),
-        Field("max_us", "result.summary.max_s"),
-        Field("call_us", "result.summary.call_s", on_page=False),
-        Field("launch_us", lambda row: row.launch_us, on_page=False),
-        Field("gate", "result.gate", "text", on_page=False),
-        Field("samples", "result.summary.samples", "int"),
-        Field("half_width", "result.summary.half_width", on_page=False),
+        Field(
+            "measure",
+            "What was measured: unidirectional, bidirectional or latency.",
+            "transfer.measure",
+            "text",
+        ),
+        Field("scope", "Which flows ran at once, as --scope.", "transfer.scope", "text"),
+        Field(
+            "means",
+            "What copies: the copy engine, a kernel, or messages of a library.",
+            "transfer.means",
+            "text",
+            in_tables=False,
+        ),
+        Field(
+            "direction",
+            "Which device copies: the source (write) or the destination (read).",
+            "transfer.direction",
+            "text",
+        ),
+        Field(
+            "engine",
+            "CE: the copy engine of the device; SM: a kernel.",
+            "transfer.engine",
+            "text",
+            on_page=False,
+        ),
+        Field(
+            "kernel",
+            "Kernel that copies, or messages of a library between hosts.",
+            "kernel",
+            "text",
+            on_page=False,
+        ),
+        Field("flows", "Devices from and to which bytes flow.", "flows", "text", in_tables=False),
+        Field(
+            "from",
+            "Source of the data; with the host both are the device.",
+            lambda row: row.end(0),
+            "text",
+            on_page=False,
+        ),
+        Field("to", "Destination of the data.", lambda row: row.end(1), "text", on_page=False),
+        Field(
+            "host_memory",
+            "pinned or pageable memory of the host, for --scope host.",
+            "transfer.host_memory",
+            "text",
+            on_page=False,
+        ),
+        Field(
+            "to_host",
+            "Whether the host receives the bytes.",
+            "transfer.to_host",
+            "bool",
+            on_page=False,
+        ),
+        Field(
+            "numa",
+            "near or far memory of the host, for --scope host.",
+            "transfer.numa",
+            "text",
+            on_page=False,
+        ),
+        Field("size_bytes", "Bytes of one copy.", "transfer.size_bytes", "int"),
+        Field(
+            "offset_bytes",
+            "Distance of the copied bytes from the beginning of their buffers.",
+            "transfer.offset_bytes",
+            "int",
+            on_page=False,
+        ),
+        Field(
+            "blocks",
+            "Blocks of the kernel as given; empty for the default.",
+            lambda row: row.transfer.blocks or None,
+            "int",
+            on_page=False,
+        ),
+        Field(
+            "threads",
+            "Threads of a block as given; empty for the default.",
+            lambda row: row.transfer.threads or None,
+            "int",
+            on_page=False,
+        ),
+        Field(
+            "peer_access",
+            "Whether copies are direct; otherwise they go through the host.",
+            "transfer.peer_access",
+            "bool",
+            on_page=False,
+        ),
+        Field(
+            "method",
+            "How a latency was measured: copy, chase or ping-pong.",
+            "transfer.method",
+            "text",
+            on_page=False,
+        ),
+        *status_fields("reason", "result.status"),
+        Field(
+            "time_us",
+            "Median time of a copy of the slowest flow, or latency.",
+            "result.summary.time_s",
+            gauge="time_seconds",
+        ),
+        Field("min_us", "Shortest sample.", "result.summary.min_s"),
+        Field("max_us", "Longest sample.", "result.summary.max_s"),
+        Field(
+            "call_us",
+            "Median time of the host in the call of one copy.",
+            "result.summary.call_s",
+            on_page=False,
+        ),
+        Field(
+            "launch_us",
+            "The most of the time that was waiting for launches; empty where streams were held.",
+            "launch_s",
+            on_page=False,
+        ),
+        Field(
+            "gate",
+            "host-function or events where streams could not wait for memory, else empty.",
+            "result.gate",
+            "text",
+            on_page=False,
+        ),
+        Field("samples", "Samples that the figures are of.", "result.summary.samples", "int"),
+        Field(
+            "half_width",
+            "Half of the 95 % confidence interval of the median, as a share of it.",
+            "result.summary.half_width",
+            on_page=False,
+            direction="lower",
+        ),
         Field(
             "converged",
+            "Whether the median reached the requested precision: 1 or 0.",
             lambda row: None if row.result.summary is None else int(row.result.converged),
             "int",
             on_page=False,
         ),
-        Field("gbps", _rate_gbps, on_page=False),
-        Field("total_gbps", _total_gbps, name="bandwidth_gbps"),
-        Field("share", "share", on_page=False),
-        Field("wrong", "result.verification.wrong", "int"),
+        Field(
+            "gbps",
+            "Median bandwidth of a flow.",
+            "rate_bytes_per_s",
+            on_page=False,
+            gauge="bytes_per_second",
+        ),
+        Field(
+            "total_gbps",
+            "Bandwidth of all flows together: their bytes over the time of the slowest.",
+            _total_bytes_per_s,
+            name="bandwidth_gbps",
+        ),
+        Field(
+            "share",
+            "Total bandwidth over the limits of the links; empty where flows share a link.",
+            "share",
+            on_page=False,
+            direction="higher",
+        ),
+        Field(
+            "wrong",
+            "Wrong elements of 4 bytes in all flows; empty without a check.",
+            "result.verification.wrong",
+            "int",
+            gauge="wrong_elements",
+            direction="lower",
+        ),
     ],
     rows=lambda known, result: [
         _Row(result, flow, *known) for flow in range(len(result.transfer.flows))
     ],
     known=lambda header: (device_labels(header.devices), LinkLimits(header.relations)),
     page_row=_Row,
+    gauges="cclmark_transfer",
+    labels=(
+        *("measure", "scope", "direction", "engine", "kernel", "method", "size_bytes"),
+        *("offset_bytes", "blocks", "threads", "peer_access", "host_memory", "to_host", "numa"),
+        *("from", "to"),
+    ),
+    noun="a transfer",
 )
-_LABELS = (
-    *("measure", "scope", "direction", "engine", "kernel", "method", "size_bytes"),
-    *("offset_bytes", "blocks", "threads", "peer_access", "host_memory", "to_host", "numa"),
-    *("from", "to"),
-)
-_TIME = Metric("cclmark_transfer_time_seconds", "seconds", "Median time of a copy, or latency.")
-_RATE = Metric(
-    "cclmark_transfer_bytes_per_second", "bytes_per_second", "Median bandwidth of a flow."
-)
-_OK = Metric("cclmark_transfer_ok", "", "1 for a transfer that was measured and not wrong.")
-_WRONG = Metric("cclmark_transfer_wrong_elements", "elements", "Wrong elements of 4 bytes.")
 
 
 def _measure(series: Series, result: TransferResult, run: RunLabels) -> None:
-    """Sets the gauges of one transfer, which has the labels of its first flow."""
+    """Sets the gauges of one transfer; those of the whole have the labels of its first flow."""
     if result.status == "skipped":
         return
-    fields = {one.key: one for one in FIELDS.all}
     rows = [_Row(result, flow, run.devices) for flow in range(len(result.transfer.flows))]
-    by_flow = []
-    for row in rows:
-        cells = [(key, fields[key].cell(row)) for key in _LABELS]
-        own = [(key, "" if cell is None else str(cell)) for key, cell in cells]
-        by_flow.append(labels_of([*own, ("flows", str(len(rows))), *run.where]))
-    whole = by_flow[0]
+    flows = ("flows", str(len(rows)))
+    by_flow = [FIELDS.labels_of(row, run, flows) for row in rows]
     for labels in by_flow:
         series.begin(labels)
-    series.worst(_OK.name, whole, float(result.status == "ok"), min)
+    gauges = {one.key: FIELDS.gauge_of(one) for one in FIELDS.all if one.gauge}
+    series.worst(FIELDS.ok_gauge, by_flow[0], float(result.status == "ok"), min)
     if result.verification is not None:
-        series.worst(_WRONG.name, whole, result.verification.wrong, max)
+        series.worst(gauges["wrong"], by_flow[0], result.verification.wrong, max)
     if result.summary is not None:
-        series.set(_TIME.name, whole, result.summary.time_s)
+        series.set(gauges["time_us"], by_flow[0], result.summary.time_s)
         for labels, row in zip(by_flow, rows, strict=True):
-            series.set(_RATE.name, labels, row.rate_bytes_per_s)
+            series.set(gauges["gbps"], labels, row.rate_bytes_per_s)
+
+
+def _samples(header: Header) -> Callable[[TransferResult], Iterator[list[Cell]]]:
+    names = device_labels(header.devices)
+    return lambda result: _sample_rows(result, names)
+
+
+def _sample_rows(result: TransferResult, names: Sequence[str]) -> Iterator[list[Cell]]:
+    transfer, samples = result.transfer, result.samples
+    if samples is None:
+        return
+    lead: list[Cell] = [
+        *(result.index, transfer.measure, transfer.scope, transfer.direction),
+        *(transfer.engine, transfer.kernel, transfer.size_bytes),
+    ]
+    for sample, flow, times in times_of_samples((samples.device_s, samples.call_s)):
+        known = flow < len(transfer.flows)
+        ends = [names[place] for place in transfer.flows[flow]] if known else [None, None]
+        yield [*lead, sample, flow, *ends, samples.copies_per_sample, *times]
+
+
+_BY_KEY = {one.key: one.column for one in FIELDS.all}
+_SAMPLES = Layout(
+    [
+        INDEX,
+        *(_BY_KEY[key] for key in ("measure", "scope", "direction", "engine", "kernel")),
+        *(_BY_KEY["size_bytes"], SAMPLE),
+        Column("flow", "int", "Number of the flow, from 0."),
+        *(_BY_KEY["from"], _BY_KEY["to"]),
+        Column("copies_per_sample", "int", "Copies that the times were divided by."),
+        Column("device_s", "float", "Time of one copy by events of the device."),
+        Column("call_s", "float", "Time of one call on the host."),
+    ],
+    _samples,
+    exact=True,
+)
 
 
 def document_of_transfers(run: RunContent) -> Document:
@@ -854,15 +1006,13 @@ REPORT = ReportKind(
     noun="transfers",
     title="copies between devices (p2p)",
     has_times=True,
-    csv=FIELDS.layout(),
-    exported=FIELDS.layout(),
-    samples=TRANSFER_SAMPLES,
+    fields=FIELDS,
+    samples=_SAMPLES,
     document=document_of_transfers,
     part=lambda result: (series_of(result), _WITHOUT_END),
     in_order=True,
     needs_samples=False,
     formats={"pccl": _pccl},
-    metrics=(_TIME, _RATE, _OK, _WRONG),
     measure=_measure,
     counted=_counted,
     headline=_headline,
@@ -872,6 +1022,5 @@ REPORT = ReportKind(
     "have all of their bytes over the time of the slowest.",
     by_session=False,
     traced="device",
-    page_columns=FIELDS.page_columns(),
     page_cells=_page_cells,
 )

@@ -27,15 +27,10 @@ from cclmark.document.blocks import (
     Table,
 )
 from cclmark.document.case_fields import (
-    BESIDE_FIELDS,
-    CASE_FIELDS,
-    CASE_METRICS,
     EXPORTED_CASES,
     METHOD_OF_CASES,
     PAIR_FIELDS,
     case_cells,
-    case_rows,
-    known_of_cases,
     measure_case,
     notes_on_cases,
     title_of_cases,
@@ -44,7 +39,6 @@ from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
 from cclmark.document.deviations import TOO_FEW_PAIRS, extremes, least_span, link_advice, relative
 from cclmark.document.device_labels import device_labels, pair_name, way_between
 from cclmark.document.explained import RAN_NOTE, tables_of_pairs
-from cclmark.document.fields import Fields
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
@@ -86,7 +80,6 @@ _LATENCY_ADVICE = (
     "with messages this small the time depends more on the processors that launch operations than "
     "on links: it does not indicate a slow link"
 )
-FIELDS = Fields([*PAIR_FIELDS, *CASE_FIELDS, *BESIDE_FIELDS], rows=case_rows, known=known_of_cases)
 
 
 def document_of_pairs(run: RunContent) -> Document:
@@ -441,12 +434,11 @@ REPORT = ReportKind(
     noun="pairs",
     title="pairs of ranks",
     has_times=True,
-    csv=FIELDS.layout(),
+    fields=PAIR_FIELDS,
     exported=EXPORTED_CASES,
     samples=CASE_SAMPLES,
     document=document_of_pairs,
     needs_samples=False,
-    metrics=CASE_METRICS,
     measure=measure_case,
     counted=lambda journal: (
         f"{amount(len(journal.results), 'case')} between single pairs of devices"
@@ -455,7 +447,6 @@ REPORT = ReportKind(
     titled=title_of_cases,
     method=method_of,
     method_words=METHOD_OF_CASES,
-    page_columns=FIELDS.page_columns(),
-    page_cells=partial(case_cells, FIELDS),
+    page_cells=partial(case_cells, PAIR_FIELDS),
     page_notes=notes_on_cases,
 )

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
-from cclmark.document.case_fields import case_fields, case_labels, method_of_case, summary_fields
+from cclmark.document.case_fields import (
+    case_fields,
+    method_of_case,
+    ratio_fields,
+    status_fields,
+    summary_fields,
+    wrong_field,
+)
 from cclmark.document.chart_model import ChartCurve, Lines, key_of
-from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, grouped_lines
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.openmetrics import Series
 from cclmark.document.remarks import elements_text, reason_text
 from cclmark.document.report_kind import ReportKind, RunLabels
 from cclmark.document.soundness import of_checked
@@ -29,6 +35,7 @@ _HEAD = ("pieces", "as", "each", "time µs", "±%", "algbw", "busbw", "ratio (95
 _SIDES = "><>>>>>>>"
 _FORMS = {ONE: "one call", SEPARATE: "calls", GROUPED: "one group", BUCKETS: "DDP buckets"}
 _MOST_NAMED = 6
+_CASE_ON_PAGE = ("operation", "ccl", "ranks", "dtype", "reduction", "placement")
 _MOST_WRONG = 8
 
 
@@ -38,6 +45,11 @@ class _Row(NamedTuple):
     result: PieceResult
     row: PieceRow
     method: str
+
+    @property
+    def status(self) -> str:
+        """The status of the division."""
+        return self.row.status
 
     @property
     def known(self) -> PieceRow | None:
@@ -57,53 +69,42 @@ def _rows(header: Header, result: PieceResult) -> Iterator[_Row]:
 FIELDS = Fields(
     [
         *case_fields("result.pieces.case"),
-        Field("pieces", "row.division.pieces", "int"),
-        Field("form", "row.division.form", "text"),
-        Field("status", "row.status", "text"),
-        Field("reason", lambda one: reason_text(one.row), "text"),
+        Field("pieces", "Pieces that the message is divided into.", "row.division.pieces", "int"),
+        Field(
+            "form",
+            "How they are sent: one, separate, grouped or buckets.",
+            "row.division.form",
+            "text",
+        ),
+        *status_fields(lambda one: reason_text(one.row), "row.status"),
         *summary_fields("row.summary"),
-        *(Field(name, f"known.{name}") for name in ("ratio", "ratio_low", "ratio_high")),
+        *ratio_fields("known", "Time over that of the message in one call."),
         Field(
             "launch_bound",
+            "Whether launches of the host set the time.",
             "known.launch_bound",
             "bool",
         ),
         Field(
-            "operations",
-            "row.samples.operations_per_sample",
-            "int",
+            "operations", "Whole messages in a sample.", "row.samples.operations_per_sample", "int"
         ),
+        wrong_field("row.verification.wrong"),
         Field(
-            "wrong",
-            "row.verification.wrong",
-            "int",
+            "converged",
+            "Whether all medians of the message reached the requested precision.",
+            "result.converged",
+            "bool",
         ),
-        Field("converged", "result.converged", "bool"),
-        Field("method", "method", "text"),
+        Field("method", "Differences of the method from the default.", "method", "text"),
     ],
     rows=_rows,
-)
-_METRICS = (
-    Metric("cclmark_pieces_seconds", "seconds", "Time of a message in a division."),
-    Metric("cclmark_pieces_ratio", "", "The same over its time in one call."),
-    Metric("cclmark_pieces_ok", "", "1 for a division that was measured and not wrong, else 0."),
-)
-_PAGE_COLUMNS = (
-    *("operation", "ccl", "ranks", "dtype", "reduction", "placement", "size", "status", "reason"),
-    *("divisions", "slowest", "ratio"),
 )
 
 
 def _measure(series: Series, result: PieceResult, run: RunLabels) -> None:
     """Sets the gauges of all divisions of one message."""
     for row in result.rows:
-        division = [("form", row.division.form), ("pieces", str(row.division.pieces))]
-        labels = labels_of([*case_labels(result.pieces.case), *division, *run.where])
-        series.begin(labels)
-        series.set("cclmark_pieces_ok", labels, float(row.status == "ok"))
-        if row.summary is not None:
-            series.set("cclmark_pieces_seconds", labels, row.summary.time_s)
-            series.set("cclmark_pieces_ratio", labels, row.ratio)
+        FIELDS.measure(series, _Row(result, row, ""), run)
 
 
 def document_of_pieces(run: RunContent) -> Document:
@@ -300,27 +301,45 @@ def _charts(result: PieceResult, keys: set[str]) -> list[Lines]:
     ]
 
 
-def _page_cells(result: PieceResult) -> Mapping[str, Cell]:
-    """The cells of a message: its slowest division."""
-    case = result.pieces.case
-    measured = [row for row in result.rows if row.summary is not None]
-    slowest = max(measured, key=lambda row: row.ratio, default=None)
-    return {
-        "operation": case.operation,
-        "ccl": case.ccl,
-        "ranks": case.ranks,
-        "dtype": case.dtype,
-        "reduction": case.reduction,
-        "placement": case.placement,
-        "size": format_size(case.size_bytes),
-        "status": result.status,
-        "reason": result.reason,
-        "divisions": len(measured),
-        "slowest": ""
-        if slowest is None
-        else _name(slowest.division.pieces, form_text(slowest.division)),
-        "ratio": None if slowest is None else slowest.ratio,
-    }
+class _Slowest(NamedTuple):
+    """A message, as a row of pages: its slowest division."""
+
+    result: PieceResult
+    measured: Sequence[PieceRow]
+
+    @property
+    def row(self) -> PieceRow | None:
+        return max(self.measured, key=lambda row: row.ratio, default=None)
+
+    @property
+    def name(self) -> str:
+        division = None if self.row is None else self.row.division
+        return "" if division is None else _name(division.pieces, form_text(division))
+
+
+_OF_PAGE = Fields(
+    [
+        *(one for one in case_fields("result.pieces.case") if one.key in _CASE_ON_PAGE),
+        Field(
+            "size",
+            "Size of the message.",
+            lambda row: format_size(row.result.pieces.size_bytes),
+            "text",
+        ),
+        *status_fields("result.reason", "result.status"),
+        Field("divisions", "Divisions that were measured.", lambda row: len(row.measured), "int"),
+        Field("slowest", "The slowest of them.", "name", "text"),
+        Field(
+            "ratio",
+            "Its time over that of the message in one call.",
+            "row.ratio",
+            direction="lower",
+        ),
+    ],
+    page_row=lambda result: _Slowest(
+        result, [row for row in result.rows if row.summary is not None]
+    ),
+)
 
 
 def _name(pieces: int, form: str) -> str:
@@ -346,17 +365,14 @@ REPORT = ReportKind(
     noun="messages in pieces",
     title="messages in pieces",
     has_times=False,
-    csv=FIELDS.layout(),
-    exported=FIELDS.layout(),
+    fields=FIELDS,
     document=document_of_pieces,
     part=lambda result: (result.index, 1),
-    metrics=_METRICS,
     measure=_measure,
     counted=lambda journal: f"{amount(len(journal.results), 'message')} in pieces",
     headline=_headline,
     titled=_titled,
     method=method_of_pieces,
     by_session=False,
-    page_columns=_PAGE_COLUMNS,
-    page_cells=lambda run: _page_cells,
+    of_page=_OF_PAGE,
 )

@@ -17,7 +17,7 @@ from cclmark.options.command import (
     changed,
     option,
 )
-from cclmark.options.groups import FileOptions, FormatOptions
+from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
 from cclmark.options.types import WholeNumber
 
 _USUAL_CALLS = 1 << 17
@@ -101,6 +101,7 @@ class ProfileFlags:
         help="Only counts and algorithms, no times: costs less.",
     )
     format: str = changed(FormatOptions, "format", help="Format of the result [table].")
+    columns: list[str] = changed(ColumnOptions, "columns")
     output: Path | None = changed(
         FileOptions,
         "output",

@@ -733,7 +733,11 @@ def profile_program(flags: ProfileFlags) -> Recorded:
         recorded = profile(
             request,
             flags.journal or new_journal("profile"),
-            exporter_of(KIND, flags.format, View(paint=ansi if coloured else unpainted)),
+            exporter_of(
+                KIND,
+                flags.format,
+                View(paint=ansi if coloured else unpainted, fields=flags.columns),
+            ),
             _print_error if to_error else printed.write,
             to_error=to_error,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import cast
 
@@ -14,6 +15,7 @@ from cclmark.analysis.steps import slowest_of
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
+from cclmark.document.case_fields import status_fields, wrong_field
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
@@ -185,46 +187,92 @@ def _span_interval_s(result: ReplayResult, end: int) -> float | None:
 
 FIELDS = Fields(
     [
-        Field("variant", lambda one: one.replay.variant.describe(), "text"),
-        Field("round", lambda one: one.replay.round + 1, "int"),
-        Field("ccl", lambda one: one.replay.ccl, "text"),
-        Field("ranks", lambda one: one.replay.ranks, "int"),
-        Field("program", lambda one: one.replay.program, "text"),
-        Field("calls", lambda one: one.replay.calls, "int"),
-        Field("groups", lambda one: one.replay.groups, "int"),
-        Field("gaps", lambda one: one.replay.gaps, "text"),
-        Field("compute", lambda one: one.replay.beside, "text", on_page=False),
-        Field("fit", lambda one: one.replay.fit, "text", on_page=False),
-        Field("status", lambda one: one.status, "text"),
-        Field("reason", lambda one: one.reason, "text"),
         Field(
-            "communication_ms",
-            lambda one: communication_of(one) if one.is_measured else None,
-            gauge="Time of one step of a program in which at least one call runs.",
+            "variant", "Settings of the variant.", lambda one: one.replay.variant.describe(), "text"
         ),
-        Field("program_communication_ms", _program_communication_s),
+        Field("round", "Number of the round, from 1.", lambda one: one.replay.round + 1, "int"),
+        Field("ccl", "Library that performs the calls.", lambda one: one.replay.ccl, "text"),
+        Field("ranks", "Ranks of the program.", lambda one: one.replay.ranks, "int"),
+        Field("program", "Name of the profile.", lambda one: one.replay.program, "text"),
         Field(
-            "span_ms",
-            lambda one: span_of(one) if one.is_measured else None,
-            gauge="Time from the first call of a step to the end of the last one.",
-        ),
-        Field("span_low_ms", lambda one: _span_interval_s(one, 0), on_page=False),
-        Field("span_high_ms", lambda one: _span_interval_s(one, 1), on_page=False),
-        Field("program_span_ms", _program_span_s),
-        Field(
-            "step_ms",
-            lambda one: step_of_result(one) if one.is_measured else None,
-            gauge="Time of one step of a program.",
-        ),
-        Field("program_step_ms", lambda one: max(one.replay.original.step_s, default=None)),
-        Field("enqueue_ms", lambda one: one.enqueue_s if one.is_measured else None, on_page=False),
-        Field("steps", lambda one: len(one.span_s[0]) if one.is_measured else None, "int"),
-        Field(
-            "wrong",
-            lambda one: None if one.verification is None else one.verification.wrong,
+            "calls",
+            "Calls in a step, of the rank that makes most.",
+            lambda one: one.replay.calls,
             "int",
+        ),
+        Field("groups", "Communicators of the program.", lambda one: one.replay.groups, "int"),
+        Field(
+            "gaps", "When calls begin: keep, fixed or drop.", lambda one: one.replay.gaps, "text"
+        ),
+        Field(
+            "compute",
+            "What runs beside the calls.",
+            lambda one: one.replay.beside,
+            "text",
             on_page=False,
         ),
+        Field(
+            "fit",
+            "Whether the gaps and what runs beside were fitted to the program: fitted, or nearest.",
+            lambda one: one.replay.fit,
+            "text",
+            on_page=False,
+        ),
+        *status_fields("reason"),
+        Field(
+            "communication_ms",
+            "Time of one step of a program in which at least one call runs.",
+            lambda one: communication_of(one) if one.is_measured else None,
+            gauge="communication_seconds",
+        ),
+        Field(
+            "program_communication_ms",
+            "The same of the program, as the mean of its ranks.",
+            _program_communication_s,
+        ),
+        Field(
+            "span_ms",
+            "Time from the first call of a step to the end of the last one.",
+            lambda one: span_of(one) if one.is_measured else None,
+            gauge="span_seconds",
+        ),
+        Field(
+            "span_low_ms",
+            "Lower end of the 95 % interval of that time.",
+            lambda one: _span_interval_s(one, 0),
+            on_page=False,
+        ),
+        Field(
+            "span_high_ms",
+            "Upper end of the 95 % interval of that time.",
+            lambda one: _span_interval_s(one, 1),
+            on_page=False,
+        ),
+        Field("program_span_ms", "The same of the program.", _program_span_s),
+        Field(
+            "step_ms",
+            "Time of one step of a program.",
+            lambda one: step_of_result(one) if one.is_measured else None,
+            gauge="step_seconds",
+        ),
+        Field(
+            "program_step_ms",
+            "Time of one step of the program itself.",
+            lambda one: max(one.replay.original.step_s, default=None),
+        ),
+        Field(
+            "enqueue_ms",
+            "Time of the host to enqueue the calls of a step.",
+            lambda one: one.enqueue_s if one.is_measured else None,
+            on_page=False,
+        ),
+        Field(
+            "steps",
+            "Steps that were timed.",
+            lambda one: len(one.span_s[0]) if one.is_measured else None,
+            "int",
+        ),
+        replace(wrong_field(), on_page=False),
     ],
     gauges="cclmark_replay",
     labels=("variant", "round", "ccl", "ranks", "program", "gaps"),
@@ -596,16 +644,11 @@ REPORT = ReportKind(
     noun="replays",
     title="replays",
     has_times=False,
-    csv=FIELDS.layout(),
-    exported=FIELDS.layout(),
-    metrics=FIELDS.metrics(),
-    measure=FIELDS.measure,
+    fields=FIELDS,
     counted=_counted,
     headline=_headline,
     document=document_of_replays,
     titled=_titled,
     method=method_of_replays,
     by_session=False,
-    page_columns=FIELDS.page_columns(),
-    page_cells=FIELDS.page_cells,
 )

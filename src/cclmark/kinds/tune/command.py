@@ -51,6 +51,7 @@ class TuneFlags(groups.OneOfEachOptions):
         groups.CheckOptions,
         groups.FaultOptions,
         groups.FormatOptions,
+        groups.ColumnOptions,
         groups.ReferenceOptions,
         groups.SoakOptions,
         groups.ExplainOptions,
