@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.base.errors import UsageError
+from cclmark.journal.schema import HostDescription
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
+from cclmark.options.case_request import require_new_ranks
 from cclmark.options.environment_file import read_shell
 from cclmark.options.varied import faults_of, rounds_of, step_settings, step_variants
 from cclmark.rank import locate
@@ -57,8 +59,8 @@ def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) 
         require_support(name, torch_backend_of(name) or "", devices.runtime)
     ranks = len(devices.indices)
     training = _training_of(flags, devices.runtime, ranks, backends[0])
-    variants, notices = _variants(flags, backends)
-    rounds = rounds_of("train", flags, variants, coordinator)
+    variants, notices = _variants(flags, backends, coordinator.hosts)
+    rounds = rounds_of(flags, variants)
     _check_faults(flags, training)
     locate.require_torch()
     request = Request(
@@ -71,6 +73,8 @@ def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) 
         warnings=notices,
         coordinator=coordinator,
     )
+    if len(request.planned) > 1:
+        require_new_ranks("train", request)
     return record(request, flags, f"train-{training.model.name}-{training.parallel}-{ranks}")
 
 
@@ -107,9 +111,11 @@ def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Train
     return training
 
 
-def _variants(flags: TrainFlags, backends: Sequence[str]) -> tuple[list[Variant], list[str]]:
+def _variants(
+    flags: TrainFlags, backends: Sequence[str], hosts: Sequence[HostDescription]
+) -> tuple[list[Variant], list[str]]:
     """Returns the default, other backends, varied settings; and notices. Raises UsageError."""
-    variants, notices = step_variants("train", flags, backends, with_options=False)
+    variants, notices = step_variants("train", flags, backends, with_options=False, hosts=hosts)
     deployed = [_deployed(Path(name)) for name in flags.artifacts]
     variants += deployed
     if len(set(variants)) < len(variants):

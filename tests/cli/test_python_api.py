@@ -275,7 +275,8 @@ with cclmark.session() as session:
     unlike = {"sizes": 8 << session.rank}
     kinds = [session.measure("memory", "all_reduce", sizes=64, devices="host:1").kind]
     kinds += [session.measure("p2p", sizes="64K", devices="host:2", max_time_s=0.05).kind]
-    for refused in (["overlap", "all_reduce"], ["profile", "true"]):
+    kinds += [session.measure("overlap", sizes="64K", devices="host:1", rounds=2).kind]
+    for refused in (["tune", "all_reduce"], ["profile", "true"]):
         try:
             session.measure(*refused)
         except cclmark.UsageError as error:
@@ -329,8 +330,8 @@ def test_the_program_of_the_page_and_one_with_errors_run_under_torchrun(tmp_path
     assert (tmp_path / "0.jsonl").exists()
     assert first[5] == second[5]
     assert first[5] == [
-        *("memory", "p2p"),
-        "overlap starts its ranks itself, several times: run it without torchrun, on one host",
+        *("memory", "p2p", "overlap"),
+        "tune starts its ranks itself, several times: run it without torchrun, on one host",
         "profile runs a program itself: cclmark.session has no part in it",
     ]
 

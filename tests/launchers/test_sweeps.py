@@ -355,6 +355,75 @@ class TestOnTwoHosts:
         assert "--ccl torch:gloo" in run.err
         assert run.written() == []
 
+    # Processes of a launcher start new ranks for every set of variables.
+    @across("srun-none", more=("srun-torchrun",))
+    def test_settings_are_compared_between_hosts(self, on_two, background, hosts):
+        """One of an interface that no host has fails, and the others are measured."""
+        begun = background(
+            *on_two.arguments("experiment", "all_reduce", "-b", "1K", "-e", "1K"),
+            *("--vary", f"GLOO_SOCKET_IFNAME={DEVICE},nosuch0", "--rounds", "2"),
+            *("-n", "2", "-w", "1"),
+            prefix=one_on_each(on_two.prefix),
+            env=on_two.env,
+        )
+        before = hosts.second.received_bytes()
+        run = begun.finish(2 * SOON_S)
+        assert run.code == 0, run.err
+        header = run.journal.header
+        assert [device.host for device in header.devices] == ["alpha", "beta"]
+        found = {}
+        for result in run.journal.results:
+            trial = result.trial
+            found.setdefault(trial.variant.value_of("GLOO_SOCKET_IFNAME"), []).append(result.status)
+        # The default, and the default again.
+        # The default, and the default again.
+        assert found == {"": ["ok"] * 4, DEVICE: ["ok"] * 2, "nosuch0": ["skipped"] * 2}
+        assert "nosuch0 is not measured any more" in run.err + run.out
+        assert hosts.second.received_bytes() - before > 4 * 1024
+
+    @across("srun-none")
+    def test_an_experiment_ends_with_what_it_has_when_a_host_is_lost(
+        self, on_two, background, hosts
+    ):
+        begun = background(
+            *on_two.arguments("experiment", "all_reduce", "-b", "1K", "-e", "1K"),
+            *("--vary", f"GLOO_SOCKET_IFNAME={DEVICE}", "--rounds", "1000"),
+            *("-n", "2", "-w", "1"),
+            prefix=one_on_each(on_two.prefix),
+            env=on_two.env,
+        )
+        begun.wait_for_ranks(1)
+        wait_until(lambda: len(begun.read().results) > 3, "there are trials", SOON_S)
+        process = next(
+            pid
+            for pid, line in hosts.second.processes().items()
+            if "-m cclmark experiment" in line and "srun" not in line
+        )
+        os.kill(process, signal.SIGKILL)
+        wait_until(lambda: begun.read().footer is not None, "the run says that it is over", SOON_S)
+        footer = begun.read().footer
+        assert footer.exit_code == 4
+        assert "process 1" in footer.message
+        assert len([one for one in begun.read().results if one.status == "ok"]) > 2
+        with suppress(ProcessLookupError):
+            os.kill(program_of(begun.process), signal.SIGTERM)
+        begun.finish(SOON_S)
+
+    @across("mpich")
+    def test_settings_of_mpi_are_not_compared_under_its_launcher(self, on_two, background):
+        begun = background(
+            *on_two.arguments("experiment", "all_reduce", "-b", "1K", "-e", "1K"),
+            *("--vary", "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=recursive_doubling"),
+            prefix=one_on_each(on_two.prefix),
+            env=on_two.env,
+        )
+        run = begun.finish(SOON_S)
+        assert run.code == 2
+        assert (
+            "MPI supports no second process for a rank of Hydra's mpirun: use another library"
+            in run.err
+        )
+
     # One of those that may end the job before anyone can say why, and one that never does.
     @across("openmpi", "srun-pmi2", more=("mpich", "srun-pmix"))
     def test_a_killed_rank_ends_all(self, on_two, background, hosts):

@@ -288,6 +288,9 @@ class ExperimentLaunch:
                 self._record_failure(culprit, outcome)
                 left.remove(culprit)
             self._give_up(variant, outcome)
+            coordinator = self._request.coordinator
+            if coordinator is not None and coordinator.lost():
+                return outcome  # no ranks can be started there
             todo = left
 
     def _by_variant(self, group: Sequence[int], number: int) -> list[int]:

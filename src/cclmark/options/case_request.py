@@ -155,6 +155,18 @@ def require_no_launcher(command: str, coordinator: Coordinator) -> None:
         )
 
 
+def require_new_ranks(command: str, request: Request) -> None:
+    """Raises UsageError if new ranks cannot follow the first ones, as ``command`` requires."""
+    coordinator = request.coordinator
+    if request.starts_ranks_once and coordinator is not None and coordinator.placement is not None:
+        launcher = coordinator.placement.launcher
+        raise UsageError(
+            f"{command} starts new ranks for each variant and round, but MPI supports no second "
+            f"process for a rank of {launcher}: use another library (--ccl), or run it without "
+            f"{launcher}, on one host"
+        )
+
+
 def is_one_device_each(coordinator: Coordinator) -> bool:
     """Whether every process of the run has one device."""
     return all(len(join.indices) == 1 for join in coordinator.joins)

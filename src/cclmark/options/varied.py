@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from cclmark.base.errors import UsageError
-from cclmark.journal.schema import Settings, settings_without_sweep
-from cclmark.launch.coordinator import Coordinator
+from cclmark.journal.schema import HostDescription, Settings, settings_without_sweep
 from cclmark.options.case_request import check_options_together, require_option
 from cclmark.options.groups import (
     USUAL_ROUNDS,
@@ -130,19 +129,22 @@ def check_settings(
     *,
     option: str = "--vary",
     allow_unknown: bool = False,
+    hosts: Sequence[HostDescription] = (),
 ) -> list[str]:
     """Returns notices on overridden settings and on settings of other libraries.
 
-    ``version``: of the library, empty if it is unknown. ``option`` varies the settings. Raises
-    UsageError for wrong values, for settings that have no effect on one host, where all variants
-    run, and for a variable that no library's file lists unless ``allow_unknown`` is set.
+    ``version``: of the library, empty if it is unknown. ``option`` varies the settings. ``hosts``:
+    those on which all variants run, by default this one. Raises UsageError for wrong values, for
+    settings that have no effect on one host if they run on one, for a value in the environment of
+    any of them that is never overridden, and for a variable that no library's file lists unless
+    ``allow_unknown`` is set.
     """
     notices = []
     given = {**{name: [value] for name, value in os.environ.items()}, **dict(varied)}
     for name, values in varied:
         # NCCL may work below any library that does not exclude it.
         for library in (ccl, "nccl") if not foreign_setting(ccl, name) else ():
-            if reason := inactive_on_one_host(library, name, given):
+            if len(hosts) < 2 and (reason := inactive_on_one_host(library, name, given)):
                 raise UsageError(
                     f"{option} {name}: {reason}, and the ranks of this run are on one host: its "
                     "values could differ by noise only"
@@ -153,10 +155,11 @@ def check_settings(
             continue
         setting = find_setting(ccl, name)
         # NCCL may work below any other library.
-        for one in (setting, find_setting("nccl", name)):
-            if one is not None and is_kept(one, os.environ):
+        known = [one for one in (setting, find_setting("nccl", name)) if one is not None]
+        for environment in (os.environ, *(one.environment for one in hosts)):
+            if any(is_kept(one, environment) for one in known):
                 raise UsageError(
-                    f"{option} {name}: {name}={os.environ[name]} is set in the environment, and "
+                    f"{option} {name}: {name}={environment[name]} is set in the environment, and "
                     "cclmark does not override it"
                 )
         if setting is None and (unlisted := unlisted_setting(ccl, name)):
@@ -185,12 +188,17 @@ def check_settings(
 
 
 def step_variants(
-    command: str, flags: StepOptions, libraries: Sequence[str], *, with_options: bool
+    command: str,
+    flags: StepOptions,
+    libraries: Sequence[str],
+    *,
+    with_options: bool,
+    hosts: Sequence[HostDescription],
 ) -> tuple[list[Variant], list[str]]:
     """Returns the default, the other libraries, the varied settings; and notices on these.
 
     ``with_options``: whether the command varies options of communicators besides variables of the
-    environment. Raises UsageError.
+    environment. ``hosts``: see check_settings. Raises UsageError.
     """
     varied = flags.vary
     for name, _ in varied:
@@ -202,7 +210,9 @@ def step_variants(
             )
     if varied and len(libraries) > 1:
         raise UsageError("--vary and several libraries in --ccl exclude each other")
-    notices = check_settings(varied, libraries[0], allow_unknown=flags.allow_unknown_settings)
+    notices = check_settings(
+        varied, libraries[0], allow_unknown=flags.allow_unknown_settings, hosts=hosts
+    )
     settings = (
         variants_of(varied, lambda name: PROCESS, one_at_a_time=flags.one_at_a_time)
         if varied
@@ -216,17 +226,9 @@ def step_variants(
     return [DEFAULT, *others, *settings], notices
 
 
-def rounds_of(
-    command: str, flags: StepOptions, variants: Sequence[Variant], coordinator: Coordinator
-) -> int:
-    """Returns the number of rounds. Raises UsageError if a launcher started the only ranks."""
-    rounds = flags.rounds or (USUAL_ROUNDS if len(variants) > 1 else 1)
-    if coordinator.placement is not None and (len(variants) > 1 or rounds > 1):
-        raise UsageError(
-            f"{command} starts new ranks for each variant and round: run these without "
-            f"{coordinator.placement.launcher}, or one variant in one round"
-        )
-    return rounds
+def rounds_of(flags: StepOptions, variants: Sequence[Variant]) -> int:
+    """Returns the number of rounds."""
+    return flags.rounds or (USUAL_ROUNDS if len(variants) > 1 else 1)
 
 
 def faults_of(command: str, flags: StepOptions, ranks: int) -> dict[str, Injection]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.base.errors import EXIT_OK, UsageError
+from cclmark.journal.schema import HostDescription
 from cclmark.kinds.experiment.bisection import (
     LEAST_ROUNDS_TO_DECIDE,
     Bisected,
@@ -36,10 +38,11 @@ from cclmark.kinds.experiment.measured_trials import (
 from cclmark.kinds.experiment.plan import Trial, trials_of
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.launching import worst_of
+from cclmark.launch.placement import LAUNCHER_VARIABLE
 from cclmark.launch.request import Outcome, Request
 from cclmark.options.case_request import (
     request_of,
-    require_no_launcher,
+    require_new_ranks,
     require_option,
     stem_of,
     wanted_of,
@@ -101,6 +104,7 @@ def _version_of(ccl: str, flags: CaseOptions) -> str:
             capture_output=True,
             timeout=_TIMEOUT_S,
             check=True,
+            env={**os.environ, LAUNCHER_VARIABLE: "none"},
         )
         version = json.loads(done.stdout)["version"]
     except (OSError, subprocess.SubprocessError, ValueError, KeyError):
@@ -223,15 +227,14 @@ def measure_experiment(flags: ExperimentFlags) -> Recorded:
 
 
 def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> Recorded:
-    require_no_launcher("experiment", coordinator)
     request, plan = request_of(KIND, flags.operations, flags, coordinator)
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: one library is the default; compare others with --library")
     ccl = plan.ccls[0]
     cases = items_of(request.planned, Case)
     if flags.bisect is not None:
-        return _bisect(flags, *flags.bisect, ccl, request, cases, coordinator.began_s)
-    variants, notices = _variants(flags, ccl)
+        return _bisect(flags, *flags.bisect, ccl, request, cases, coordinator)
+    variants, notices = _variants(flags, ccl, coordinator.hosts)
     if any(one.value_of(LIBRARY) == MPI for one in variants):
         request = with_mpirun(request, coordinator, "--library mpi")
     if flags.placement == AUTO_PLACEMENT:
@@ -242,6 +245,7 @@ def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> Recorded:
         planned=trials,
         warnings=[*request.warnings, *notices],
     )
+    require_new_ranks("experiment", experiment)
     return record(experiment, flags, stem_of(plan, "experiment-"), explain=True)
 
 
@@ -264,7 +268,7 @@ def _bisect(
     ccl: str,
     request: Request,
     cases: Sequence[Case],
-    began_s: float,
+    coordinator: Coordinator,
 ) -> Recorded:
     """Runs ``--bisect`` over the values of ``name``. Raises UsageError."""
     keep = flags.keep / 100
@@ -277,10 +281,12 @@ def _bisect(
         version,
         option="--bisect",
         allow_unknown=flags.allow_unknown_settings,
+        hosts=coordinator.hosts,
     )
     scope = scope_of(ccl, name)
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
+    require_new_ranks("experiment", request)
     earlier = None
     if flags.resume is not None:
         command = f"cclmark experiment --bisect {name}={values[0]}:{values[-1]}"
@@ -298,7 +304,7 @@ def _bisect(
             outcome,
         )
 
-    return record_search(request, earlier, journal, began_s, search)
+    return record_search(request, earlier, journal, coordinator.began_s, search)
 
 
 def _is_of(name: str, values: Collection[str], trial: Trial) -> bool:
@@ -309,7 +315,9 @@ def _is_of(name: str, values: Collection[str], trial: Trial) -> bool:
     return plain_trial and variant.value_of(name) in values
 
 
-def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str]]:
+def _variants(
+    flags: ExperimentFlags, ccl: str, hosts: Sequence[HostDescription]
+) -> tuple[list[Variant], list[str]]:
     """Returns the variants of the flags, and notices on settings. Raises UsageError."""
     varied = list(flags.vary)
     libraries = flags.libraries
@@ -318,7 +326,9 @@ def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str
             "nothing is varied: add --vary NAME=VALUE,VALUE (see cclmark settings) or --library A,B"
         )
     version = version_for([name for name, _ in varied], ccl, flags)
-    notices = check_settings(varied, ccl, version, allow_unknown=flags.allow_unknown_settings)
+    notices = check_settings(
+        varied, ccl, version, allow_unknown=flags.allow_unknown_settings, hosts=hosts
+    )
     options = {name for name, _ in varied if Assignment(name, "").option}
     options |= {OPTION + name for name in dict(flags.config)}
     for library in libraries:

@@ -10,7 +10,7 @@ from cclmark.kinds.overlap.command import OverlapFlags
 from cclmark.kinds.overlap.kind import KIND
 from cclmark.kinds.overlap.plan import overlaps_of
 from cclmark.launch.coordinator import Coordinator
-from cclmark.options.case_request import request_of, require_no_launcher, stem_of, wanted_of
+from cclmark.options.case_request import request_of, require_new_ranks, stem_of, wanted_of
 from cclmark.options.varied import check_settings, checked_variants, compute_of
 from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import Recorded, record
@@ -34,7 +34,6 @@ def measure_overlap(flags: OverlapFlags) -> Recorded:
 
 
 def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordinator) -> Recorded:
-    require_no_launcher("overlap", coordinator)
     request, plan = request_of(KIND, list(operations), flags, coordinator)
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: overlap measures one library")
@@ -48,7 +47,9 @@ def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordi
         by_torch=True,
     )
     varied = flags.vary
-    notices = check_settings(varied, ccl, allow_unknown=flags.allow_unknown_settings)
+    notices = check_settings(
+        varied, ccl, allow_unknown=flags.allow_unknown_settings, hosts=coordinator.hosts
+    )
     variants: list[Variant] = []
     if varied:
         variants, others = checked_variants(varied, ccl, flags, one_at_a_time=flags.one_at_a_time)
@@ -60,4 +61,6 @@ def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordi
         planned=overlaps_of(cases, [DEFAULT, *variants], flags.rounds, compute),
         warnings=[*request.warnings, *notices],
     )
+    if len(overlaps.planned) > len(cases):
+        require_new_ranks("overlap", overlaps)
     return record(overlaps, flags, stem_of(plan, "overlap-"), explain=flags.explain)

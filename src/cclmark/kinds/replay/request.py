@@ -40,7 +40,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice, choose_devices
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Outcome, Request
-from cclmark.options.case_request import unknown_library
+from cclmark.options.case_request import require_new_ranks, unknown_library
 from cclmark.options.varied import compute_of, faults_of, rounds_of, step_settings, step_variants
 from cclmark.rank import locate
 from cclmark.recording.caller import notice
@@ -195,14 +195,8 @@ def error_of(one: ReplaySummary) -> float:
     return sum(abs(math.log1p(max(each, -0.999))) for each in errors if each is not None)
 
 
-def check_fit(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator) -> None:
+def check_fit(flags: ReplayFlags, found: FoundStep) -> None:
     """Raises UsageError if nothing can be fitted, or if it contradicts other options."""
-    if coordinator.placement is not None:
-        raise UsageError(
-            "--compute fit starts ranks once to choose and once to measure: run it without "
-            f"{coordinator.placement.launcher} on one host, then give the --gaps and --compute "
-            "that it chose"
-        )
     if flags.gaps == DROP:
         raise UsageError(
             "--compute fit compares the communication with the program's, whose calls --gaps drop "
@@ -369,11 +363,13 @@ def _measure(
     ranks = len(devices.indices)
     _check_count(devices, len(found.step.calls))
     libraries = _libraries(flags, devices.runtime)
-    variants, notices = step_variants("replay", flags, libraries, with_options=True)
-    rounds = rounds_of("replay", flags, variants, coordinator)
+    variants, notices = step_variants(
+        "replay", flags, libraries, with_options=True, hosts=coordinator.hosts
+    )
+    rounds = rounds_of(flags, variants)
     _check_faults(flags, ranks)
     if flags.compute == FIT:
-        check_fit(flags, found, coordinator)
+        check_fit(flags, found)
     has_traffic = _has_traffic(flags, found, devices.runtime)
     replay = Replay(
         variant=DEFAULT,
@@ -401,6 +397,8 @@ def _measure(
         attachment=[msgspec.msgpack.encode(part) for part in found.step.by_rank()],
         coordinator=coordinator,
     )
+    if len(request.planned) > 1 or flags.compute == FIT:
+        require_new_ranks("replay", request)
     journal = flags.journal
     if flags.compute != FIT:
         _announce(flags, found, request, has_traffic=has_traffic)
