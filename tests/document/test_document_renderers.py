@@ -351,7 +351,7 @@ def test_columns_have_the_unit_of_their_name_and_what_is_better():
 
     assert of("p99_us") == ("p99 µs", "µs", "lower")
     assert of("busbw_gbps") == ("busbw GB/s", "GB/s", "higher")
-    assert of("gbps") == ("gbps GB/s", "GB/s", "higher")
+    assert of("gbps") == ("GB/s", "GB/s", "higher")
     assert of("size_bytes", "int") == ("size bytes", "bytes", "")
     assert of("tokens_per_s") == ("tokens per s", "per s", "higher")
     assert of("ratio", direction="lower") == ("ratio", "", "lower")

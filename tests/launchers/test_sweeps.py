@@ -362,7 +362,7 @@ class TestOnTwoHosts:
         begun = background(
             *on_two.arguments("experiment", "all_reduce", "-b", "1K", "-e", "1K"),
             *("--vary", f"GLOO_SOCKET_IFNAME={DEVICE},nosuch0", "--rounds", "2"),
-            *("-n", "2", "-w", "1"),
+            *("-n", "2", "-w", "1", "--allow-unknown-settings"),
             prefix=one_on_each(on_two.prefix),
             env=on_two.env,
         )
@@ -388,7 +388,7 @@ class TestOnTwoHosts:
         begun = background(
             *on_two.arguments("experiment", "all_reduce", "-b", "1K", "-e", "1K"),
             *("--vary", f"GLOO_SOCKET_IFNAME={DEVICE}", "--rounds", "1000"),
-            *("-n", "2", "-w", "1"),
+            *("-n", "2", "-w", "1", "--allow-unknown-settings"),
             prefix=one_on_each(on_two.prefix),
             env=on_two.env,
         )

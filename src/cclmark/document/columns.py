@@ -61,9 +61,9 @@ class Column:
         """The name in words, the unit at its end: ``time µs``."""
         name, unit = self.name, self.unit
         end = next((one for one, known in _UNITS.items() if known == unit), "")
-        if unit and name.endswith(f"_{end}"):
-            name = name.removesuffix(f"_{end}")
-        return f"{name.replace('_', ' ')} {unit}".rstrip()
+        if unit and f"_{name}".endswith(f"_{end}"):
+            name = f"_{name}".removesuffix(f"_{end}")
+        return f"{name.replace('_', ' ')} {unit}".strip()
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def rows_table(title: str, layout: Layout, rows: Iterable[Row]) -> Table:
 
 
 # The least widths of columns: rows are written as they arrive.
-_LEAST_TEXT, _LEAST_NUMBER = 12, 9
+_LEAST_TEXT, _LEAST_NUMBER = 14, 9
 
 # A spreadsheet reads a cell with this beginning as a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@")

@@ -13,6 +13,7 @@ from cclmark.base.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.base.printable import plain
 from cclmark.cli.compare.command import CompareFlags
 from cclmark.comparison.comparison_document import comparison_document
+from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import MARGIN, Side
 from cclmark.comparison.gate import GateOutcome, judge
 from cclmark.comparison.words import (
@@ -22,6 +23,7 @@ from cclmark.comparison.words import (
     require_figures,
 )
 from cclmark.document.document_text import MarkdownLines, TextLines
+from cclmark.document.page.page import render
 from cclmark.document.remarks import lacking
 from cclmark.document.report_kind import View
 from cclmark.history.store import noise_of_machines
@@ -239,9 +241,6 @@ def _printed(comparisons: Sequence[Comparison], format: str, view: View) -> str:
     if format == "json":
         return comparison_json(comparisons)
     if format == "html":
-        from cclmark.comparison.comparison_page import comparison_page
-        from cclmark.document.page.page import render
-
         return render(comparison_page(comparisons))
     lines = (MarkdownLines if format == "markdown" else TextLines)(view)
     return "\n".join(lines.whole(comparison_document(one)) for one in comparisons)

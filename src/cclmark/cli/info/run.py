@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,14 +10,13 @@ from cclmark.base.errors import MissingError
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.cli.info.command import InfoFlags
+from cclmark.journal.machine import complete_from_nvml, describe_machine
 from cclmark.journal.schema import CclReport, DeviceDescription, Link, Machine
+from cclmark.rank.probe import Inventory, report_ccls, take_inventory
 from cclmark.recording.joining import leave_it_to_the_first, libraries_on_standard_error
 from cclmark.recording.standard_output import say
 from cclmark.work.operations import DTYPE_BYTES
 from cclmark.work.sizes import format_size
-
-if TYPE_CHECKING:
-    from cclmark.rank.probe import Inventory
 
 
 def inventory_text(
@@ -156,17 +154,12 @@ def print_info(flags: InfoFlags) -> None:
     leave_it_to_the_first()
     flags.add_ccl_files()
     if flags.ccls:
-        from cclmark.rank.probe import report_ccls
-
         with libraries_on_standard_error():
             reports = report_ccls(flags.ccl_path)
         say(json_of({"ccls": reports}) if flags.json else ccls_text(reports))
         reasons = {report.name: report.reason for report in reports}
         _require_given_file(flags.ccl_path, reasons)
         return
-    from cclmark.journal.machine import complete_from_nvml, describe_machine
-    from cclmark.rank.probe import take_inventory
-
     machine = describe_machine()
     with libraries_on_standard_error():
         found = take_inventory(flags.ccl_path)

@@ -24,6 +24,7 @@ from cclmark.recording.output import (
     usual_references,
     write_whole,
 )
+from cclmark.report.pictures import picture
 from cclmark.report.run_page import chart_sections, page_of
 
 
@@ -51,8 +52,6 @@ def report_journals(flags: ReportFlags) -> int:
 
 
 def _draw(runs: Sequence[NamedRun], directory: Path, format: str) -> None:
-    from cclmark.report.pictures import picture
-
     charts = [chart for section in chart_sections(runs) for chart in section.charts]
     if not charts:
         raise UsageError("nothing to draw: no case was measured")
