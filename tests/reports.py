@@ -24,6 +24,7 @@ from cclmark.kinds.collective.document import (
 )
 from cclmark.kinds.registry import read_journal
 from cclmark.report.overview import headline, insights
+from evidence import fields_of, require_evidence
 from places import H200X4
 
 COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
@@ -31,7 +32,9 @@ COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
 
 def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[Finding]:
     """The statements about a run."""
-    return insights(NamedRun("", journal, notes or ReferenceNotes()))
+    found = insights(NamedRun("", journal, notes or ReferenceNotes()))
+    require_evidence(found, fields_of(journal.kind))
+    return found
 
 
 def headline_of(journal: Journal) -> str:
@@ -93,5 +96,6 @@ def explained(transport: str = "SHM/direct/direct", text: str = "", **more: Any)
 
 def comparison_text(comparison, *, markdown=False, **view):
     """What ``cclmark compare`` prints."""
-    lines = MarkdownLines if markdown else TextLines
-    return lines(View(**view)).whole(comparison_document(comparison))
+    lines, document = MarkdownLines if markdown else TextLines, comparison_document(comparison)
+    require_evidence(document.findings, {"time_us": "µs"})
+    return lines(View(**view)).whole(document)

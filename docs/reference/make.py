@@ -14,7 +14,7 @@ import click
 
 from cclmark.cli.commands import COMMANDS, load_command
 from cclmark.document.columns import Column
-from cclmark.document.finding_rules import FINDINGS
+from cclmark.document.finding_rules import FIGURES, FINDINGS
 from cclmark.document.insight_words import capitalised
 from cclmark.kinds.registry import KINDS, report_kind
 from cclmark.report.exports import RUN_COLUMNS, STEP_COLUMNS
@@ -60,9 +60,11 @@ def all_reduce_help() -> str:
 
 def with_findings(page: str) -> str:
     """The page of findings with the current list at its end."""
-    before, head, _ = page.partition("| id | what it says |\n|---|---|\n")
+    before, head, _ = page.partition("| id | what it says | figures |\n|---|---|---|\n")
     assert head
-    return before + head + "".join(f"| `{one}` | {text} |\n" for one, text in FINDINGS.items())
+    figures = {one: ", ".join(f"`{name}`" for name in FIGURES.get(one, ())) for one in FINDINGS}
+    rows = (f"| `{one}` | {text} | {figures[one]} |\n" for one, text in FINDINGS.items())
+    return before + head + "".join(rows)
 
 
 def table(columns: Iterable[Column], gauges: Mapping[str, str] = MappingProxyType({})) -> str:

@@ -261,6 +261,7 @@ NB_MODULE(_engine, m) {
   nb::class_<Device>(m, "Device")
       .def_prop_ro("info", &Device::info, nb::rv_policy::reference_internal)
       .def("activate", &Device::activate)
+      .def("check_on_host", &Device::check_on_host, "reason"_a)
       .def("free_memory_bytes", &Device::free_memory_bytes);
 
   const RankGroup::Options options;

@@ -143,6 +143,11 @@ class Device {
   virtual void launch_graph(void* graph, void* stream) = 0;
   virtual void destroy_graph(void* graph) noexcept = 0;
 
+  /// Has data filled and checked on the host from now on, although kernels may be had, for this
+  /// reason.
+  void check_on_host(std::string reason) { checked_on_host_ = std::move(reason); }
+  const std::string& checked_on_host() const { return checked_on_host_; }
+
   /// Raises MissingError when nothing here can compile kernels for the device.
   virtual const Kernel& kernel(const char* name) = 0;
   /// Runs `kernel` over `items` work items; `arguments` is its parameter structure.
@@ -162,6 +167,9 @@ class Device {
   virtual void write_flag(uint32_t*, uint32_t, void*) {
     throw UnsupportedError("this runtime's streams cannot set flags");
   }
+
+ private:
+  std::string checked_on_host_;
 };
 
 /// A runtime by name ("cuda", "host"): how many devices it has, one of them opened, whether one may

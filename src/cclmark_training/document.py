@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import StepRun, slowest_of
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
+from cclmark.document.blocks import Bars, Block, Document, Evidence, Finding, RunContent, Table
 from cclmark.document.case_fields import status_fields, variant_fields
 from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.fields import Field, Fields
+from cclmark.document.finding_rules import gain_of
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
@@ -252,16 +255,16 @@ def document_of_trainings(run: RunContent) -> Document:
     results = cast("Sequence[TrainingResult]", run.results)
     devices = run.header.devices
     summaries = summaries_of(results, devices)
-    notes = (*_ratio_lines(summaries), *loss_lines(summaries))
-    looks = (*remarks_of(summaries), *device_lines(devices))
     return Document(
         "Training",
         method_of_trainings(run.header),
         [*_blocks(summaries)] if summaries else [],
         [
-            *(Finding("wrong-data", "bad", line) for line in wrong_lines(results)),
-            *(Finding("steps-of-variants", "note", line) for line in notes),
-            *(Finding("limited-figures", "look", line) for line in looks),
+            *_wrong_findings(results),
+            *_ratios(summaries),
+            *losses_of(summaries),
+            *remarks_of(summaries),
+            *(Finding("limited-figures", "look", line) for line in device_lines(devices)),
         ],
         outcome_line(results),
         any(one.status == "wrong" for one in results),
@@ -318,14 +321,21 @@ def _losses(summaries: Sequence[TrainingSummary]) -> Iterator[ChartCurve]:
             yield ChartCurve(name_of(one), [*steps], [*one.losses], colour=number)
 
 
-def _ratio_lines(summaries: Sequence[TrainingSummary]) -> Iterator[str]:
+def _of_variants(text: str, figure: Evidence) -> Finding:
+    return Finding("steps-of-variants", "note", plain(text), evidence=(figure,))
+
+
+def _ratios(summaries: Sequence[TrainingSummary]) -> Iterator[Finding]:
     """How much longer a step takes with each variant than with the default."""
     for one in summaries:
         if one.ratio is not None:
-            yield plain(
-                f"with {name_of(one)} a step takes {ratio_text(one)} times as long as with "
+            name = name_of(one)
+            text = (
+                f"with {name} a step takes {ratio_text(one)} times as long as with "
                 f"{name_of(summaries[0])}"
             )
+            beside = _of_variants(text, Evidence.of("ratio", one.ratio.ratio, name, 1))
+            yield replace(beside, gain=gain_of(one.ratio, name))
 
 
 def method_of_trainings(header: Header) -> str:
@@ -421,60 +431,61 @@ def cells_of(one: TrainingSummary, summaries: Sequence[TrainingSummary]) -> list
     ]
 
 
-def loss_lines(summaries: Sequence[TrainingSummary]) -> list[str]:
+def losses_of(summaries: Sequence[TrainingSummary]) -> Iterator[Finding]:
     """The losses of variants beside those of the default, and of rounds beside the first one."""
-    lines = []
     for one in summaries:
-        found = one.beside_default
+        name, found = name_of(one), one.beside_default
         if found is not None:
-            lines.append(
-                f"losses of {name_of(one)} and {name_of(summaries[0])} over {found.steps} steps: "
+            yield _of_variants(
+                f"losses of {name} and {name_of(summaries[0])} over {found.steps} steps: "
                 f"largest difference {found.largest:.3g}, at step {found.at}; last "
-                f"{found.last:.6f} and {found.default_last:.6f}"
+                f"{found.last:.6f} and {found.default_last:.6f}",
+                Evidence.of("loss_difference", found.largest, f"{name}, step {found.at}"),
             )
         if one.repetition is not None:
-            lines.append(
-                f"losses of {name_of(one)} in {one.rounds} rounds: largest difference "
-                f"{one.repetition:.3g}"
+            yield _of_variants(
+                f"losses of {name} in {one.rounds} rounds: largest difference {one.repetition:.3g}",
+                Evidence.of("loss_difference", one.repetition, f"{name}, between rounds"),
             )
-    return [plain(line) for line in lines]
 
 
-def remarks_of(summaries: Sequence[TrainingSummary]) -> list[str]:
+def remarks_of(summaries: Sequence[TrainingSummary]) -> Iterator[Finding]:
     """What failed, is unknown, or was not measured precisely."""
-    found = by_key((text, name_of(one)) for one in summaries for text in _remarks(one))
-    lines = []
-    for text, names in found.items():
-        where = f": {', '.join(names)}" if len(names) < len(summaries) else ""
-        lines.append(plain(f"{text}{where}"))
-    return lines
+    found = by_key((own, (name_of(one), own)) for one in summaries for own in _remarks(one))
+    for first, named in found.items():
+        names = f": {', '.join(name for name, _ in named)}" * (len(named) < len(summaries))
+        evidence = tuple(figure for _, own in named for figure in own.evidence)
+        yield replace(first, sentence=plain(first.sentence + names), evidence=evidence)
 
 
-def _remarks(one: TrainingSummary) -> list[str]:
-    texts = []
+def _remarks(one: TrainingSummary) -> Iterator[Finding]:
+    name, figures = name_of(one), one.figures
+    limited = partial(Finding, "limited-figures", "look")
+    unknown = partial(Finding, "limited-figures", "unknown")
     if one.status not in ("ok", "wrong"):
-        texts.append(f"{one.status}: {one.reason}")
-    if one.figures.step_s is None:
-        return texts
+        yield limited(f"{one.status}: {one.reason}")
+    if figures.step_s is None:
+        return
     if one.share_of_peak is None and not one.on_host:
-        texts.append(f"MFU is unknown: {one.peak_reason}")
+        yield unknown(f"MFU is unknown: {one.peak_reason}")
     if one.timeline_reason and one.training.ranks > 1:
-        texts.append(f"communication is unknown: {one.timeline_reason}")
+        yield unknown(f"communication is unknown: {one.timeline_reason}")
     if one.idle_share is not None and one.idle_share > _MUCH_IDLE and not one.on_host:
-        texts.append(
-            f"the devices are idle for {one.idle_share:.0%} of a step: {_why_idle(one.training)}"
-        )
-    difference = one.figures.profile_difference
-    if difference is not None and differs_when_profiled(one):
-        texts.append(
+        text = f"the devices are idle for {one.idle_share:.0%} of a step: {_why_idle(one.training)}"
+        idle = Evidence.of("idle_percent", one.idle_share, name, _MUCH_IDLE)
+        yield limited(text, evidence=(idle,))
+    difference = figures.profile_difference
+    if figures.profiled_s is not None and difference is not None and differs_when_profiled(one):
+        text = (
             "compute, exposed and idle describe profiled steps, which take "
             f"{difference * 100:+.0f} % compared with timed ones"
         )
+        profiled = Evidence.of("profiled_ms", figures.profiled_s, name, figures.step_s)
+        yield limited(text, evidence=(profiled,))
     if one.lacks_rounds:
-        texts.append(TWO_ROUNDS)
+        yield limited(TWO_ROUNDS)
     if not one.converged:
-        texts.append("the precision was not reached: raise --max-time")
-    return texts
+        yield limited("the precision was not reached: raise --max-time")
 
 
 def _why_idle(one: Training) -> str:
@@ -525,13 +536,17 @@ def peak_lines(summaries: Sequence[TrainingSummary]) -> list[str]:
     return [text] if known else []
 
 
-def wrong_lines(results: Sequence[TrainingResult]) -> list[str]:
-    """A line for each wrong training."""
-    return [
-        plain(f"WRONG in {one.training.describe()}: {one.reason}")
-        for one in results
-        if one.status == "wrong"
-    ]
+def _wrong_findings(results: Sequence[TrainingResult]) -> Iterator[Finding]:
+    """A finding on each wrong training."""
+    for one in results:
+        if one.status == "wrong":
+            at, ranks = (
+                one.training.describe(),
+                0 if one.check is None else len(one.check.differences),
+            )
+            evidence = (Evidence.of("different_ranks", ranks, at, 0),) * bool(ranks)
+            text = plain(f"WRONG in {at}: {one.reason}")
+            yield Finding("wrong-data", "bad", text, evidence=evidence)
 
 
 def outcome_line(results: Sequence[TrainingResult]) -> str:

@@ -11,16 +11,17 @@ from msgspec.structs import replace
 import cclmark
 from cclmark.document.blocks import SEVERITY_ORDER
 from cclmark.document.finding_rules import FINDINGS
-from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.kinds.registry import read_journal
+from cclmark.kinds.objects.plan import FLAG
+from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
-from cclmark.report.overview import insights
 from experiments import QUIET, journal_of_trials, numbered
 from places import REPOSITORY, TESTS
+from reports import insights_on
 
 RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "report"
+DEVICE_TIMES = REPOSITORY / "benchmarks" / "results" / "h200x2" / "all_reduce.jsonl"
 JOURNALS = sorted(
     [*(TESTS / "journals").glob("*.jsonl"), *RESULTS.glob("*.jsonl")],
     key=lambda path: path.name,
@@ -28,7 +29,7 @@ JOURNALS = sorted(
 
 
 def findings_of(journal):
-    return insights(NamedRun("run", journal, ReferenceNotes(shipped_references)))
+    return insights_on(journal, ReferenceNotes(shipped_references))
 
 
 def test_the_list_has_every_rule_and_no_other():
@@ -54,7 +55,7 @@ def test_every_finding_has_a_rule_and_json_has_the_same_in_the_same_order(path):
     stated = json.loads("".join(replayed(journal, "json")))["findings"]
     if stated is None:  # of a soak
         return
-    found = insights(NamedRun("run", journal))
+    found = insights_on(journal)
     assert {one.id for one in found} <= set(FINDINGS)
     assert [one["id"] for one in stated] == [one.id for one in found]
     assert [one["commands"] for one in stated] == [one.commands for one in found]
@@ -85,10 +86,140 @@ def test_evidence_is_a_figure_of_the_run_beyond_its_limit():
 def test_the_gain_of_the_fastest_variant_is_that_of_its_sentence():
     times = [0.5, 0.501, 0.5]
     journal = journal_of_trials({**QUIET, numbered(8): (times, times)})
-    found = [one for one in insights(NamedRun("run", journal)) if one.id == "faster-variant"]
+    found = [one for one in insights_on(journal) if one.id == "faster-variant"]
     assert len(found) == 2
     for one in found:
         assert one.gain.unit == "times as fast"
         assert 1.9 < one.gain.low <= one.gain.value <= one.gain.high < 2.1
         assert f"{one.gain.value:.3f} ({one.gain.low:.3f} to {one.gain.high:.3f})" in one.sentence
     assert found[1].gain.at.endswith("64 KiB")
+
+
+def stored(name):
+    return read_journal(TESTS / "journals" / f"{name}.jsonl")
+
+
+def one_of(found, rule):
+    (finding,) = [one for one in found if one.id == rule]
+    return finding
+
+
+@pytest.mark.parametrize("field", ["slowest_rank", "late_rank"])
+def test_a_rank_stands_out_in_more_than_half_of_the_cases(field):
+    run = read_journal(RESULTS / "collectives.jsonl")
+    run.results[:] = [one for one in run.results if one.case.operation == "all_gather"]
+    least = len(run.results) // 2 + 1
+    for place, one in enumerate(run.results):
+        ranks = {field: 2 if place < least else None}
+        run.results[place] = replace(one, summary=replace(one.summary, **ranks))
+    (figure,) = one_of(findings_of(run), field.replace("est", "").replace("_", "-")).evidence
+    assert figure.value == pytest.approx(100 * least / len(run.results))
+    assert (figure.limit, figure.at) == (50, "all_gather, rank 2")
+
+
+def test_the_cost_of_a_flag_is_a_gain_only_beyond_its_interval():
+    run = stored("objects")
+    one = next(result for result in run.results if result.figures is not None)
+    flag = replace(one, call=replace(one.call, operation="flag", content=FLAG))
+    for low in (1.2, 0.9):
+        figures = replace(one.figures, object_s=3e-4, tensor_s=2e-4, ratio=1.5, ratio_low=low)
+        run.results[:] = [replace(flag, figures=figures)]
+        found = one_of(insights_on(run), "cost-of-flags")
+        assert (found.evidence[0].value, found.evidence[0].limit) == pytest.approx((300, 200))
+        assert (found.gain is not None) == (low > 1)
+
+
+def test_graphs_are_worth_the_cost_of_calls():
+    one = one_of(insights_on(read_journal(DEVICE_TIMES)), "launch-bound")
+    (call,) = one.evidence
+    assert "a call costs 8.66 µs, the device needs 5.77 µs" in one.sentence
+    assert (call.value, call.limit) == pytest.approx((8.66, 5.77), abs=0.01)
+    assert one.gain.value == pytest.approx(call.value / call.limit)
+
+
+def test_calls_without_a_report_are_counted():
+    run = stored("profile")
+    run.results[0].figures[0].unreported = 3
+    (figure,) = one_of(insights_on(run), "unreported-calls").evidence
+    assert (figure.value, figure.unit, figure.comparison) == (3, "calls", ">")
+
+
+def test_small_messages_are_not_called_good_by_a_limit_for_large_ones():
+    run = read_journal(RESULTS / "collectives.jsonl")
+    every = [
+        one for one in run.results if one.summary.cv < 0.1 and one.case.operation != "sendrecv"
+    ]
+    run.results[:] = [one for one in every if one.case.size_bytes < 64 << 20]
+    unknown = one_of(insights_on(run), "nothing-to-compare-with")
+    assert "no link limit below 64 MiB, to compare these figures with" in unknown.sentence
+    run.results[:] = [
+        one for one in every if one.case.size_bytes < 64 << 20 or one.case.operation == "all_reduce"
+    ]
+    unknown = one_of(insights_on(run), "nothing-to-compare-with")
+    assert unknown.severity == "unknown"
+    assert "to compare those of all_gather" in unknown.sentence
+    assert "all_reduce" not in unknown.sentence
+
+
+def test_an_experiment_without_comparisons_has_no_verdict():
+    for times, reason in (([0.5], "fewer than two rounds"), ([], "none was measured")):
+        tried = {numbered(8): (times, times)} if times else {}
+        journal = journal_of_trials({**QUIET, **tried})
+        found = one_of(insights_on(journal), "nothing-faster")
+        assert found.severity == "unknown"
+        assert "no variant could be compared with the default at 1 KiB, 64 KiB" in found.sentence
+        assert reason in found.sentence
+    slow = journal_of_trials({**QUIET, numbered(8): ([2.0] * 3, [2.0] * 3)})
+    found = one_of(insights_on(slow), "nothing-faster")
+    assert found.severity == "note"
+    assert [one.value for one in found.evidence] == pytest.approx([0.5, 0.5], rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["pairs", "p2p"])
+def test_links_that_few_pairs_have_are_not_called_good(name):
+    run = read_journal(RESULTS / f"{name}.jsonl")
+    run.results[:] = [one for one in run.results if one.item.size_bytes > 32 << 20 or name == "p2p"]
+    assert one_of(insights_on(run), "pairs-alike").severity == "good"
+    assert one_of(insights_on(run), "nothing-found")
+    first = {(0, 1), (1, 0)}
+    relations = [
+        replace(one, kind="SYS") if (one.first, one.second) in first else one
+        for one in run.header.relations
+    ]
+    run.header = replace(run.header, relations=relations)
+    found = insights_on(run)
+    alike = one_of(found, "pairs-alike")
+    assert alike.severity == "note"
+    assert "of links with fewer than 4 were not compared" in alike.sentence
+    unknown = one_of(found, "nothing-to-compare-with")
+    assert "those of other links" in unknown.sentence
+    assert not [one for one in found if one.id == "nothing-found"]
+
+
+def test_a_replay_without_times_of_the_program_is_not_judged():
+    run = stored("replay")
+    for place, one in enumerate(run.results):
+        original = replace(one.replay.original, communication_s=(), span_s=())
+        run.results[place] = replace(one, replay=replace(one.replay, original=original))
+    found = [
+        one for one in insights_on(run) if "cannot be compared with the program" in one.sentence
+    ]
+    assert [one.severity for one in found] == ["unknown"]
+
+
+@pytest.mark.parametrize("path", [DEVICE_TIMES, RESULTS / "collectives.jsonl"])
+def test_a_figure_of_a_case_is_that_of_its_row(path):
+    run = read_journal(path)
+    layout = report_kind(run.kind).csv
+    names = [column.name for column in layout.columns]
+    rows_of = layout.rows_of(run.header, None)
+    rows = {
+        one.item.describe(): dict(zip(names, row, strict=True))
+        for one in run.results
+        for row in rows_of(one)
+    }
+    known = [figure for one in findings_of(run) for figure in one.evidence if figure.name in names]
+    found = [figure for figure in known if figure.at.split(", ")[0] in rows]
+    assert found
+    for figure in found:
+        assert figure.value == pytest.approx(rows[figure.at.split(", ")[0]][figure.name])

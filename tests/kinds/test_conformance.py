@@ -8,15 +8,21 @@ import msgspec
 import pytest
 
 from cclmark.base.errors import UsageError
+from cclmark.comparison.comparison_document import comparison_document
+from cclmark.comparison.figures import Side
+from cclmark.comparison.words import comparison_of
 from cclmark.document.blocks import SEVERITY_ORDER
 from cclmark.document.columns import Layout
 from cclmark.document.exporters import formats_of
+from cclmark.document.finding_rules import FIGURES, FINDINGS
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.journal.schema import Verification, WrongOutput
 from cclmark.kinds.objects.result import ObjectFinding
-from cclmark.kinds.registry import KINDS, parse_journal, report_kind
+from cclmark.kinds.registry import KINDS, parse_journal, read_journal, report_kind
+from cclmark.references.reference_store import shipped_references
 from cclmark.rendezvous.messages import Job, encoded_plan
 from cclmark.report.exports import replayed
 from cclmark.report.overview import headline, insights, measured_words
@@ -24,7 +30,10 @@ from cclmark.report.run_page import page_of
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS
 from cclmark_importers.cclmark_output import read_cclmark_json
 from cclmark_importers.cleaned_text import Text
-from places import REPOSITORY, TESTS
+from evidence import WITHOUT_FIGURES, require_evidence
+from experiments import NOISY, QUIET, journal_of_trials, numbered
+from places import REPOSITORY, RUNS, TESTS
+from reports import insights_on
 from samples import usual_job
 
 JOURNALS = TESTS / "journals"
@@ -179,6 +188,18 @@ def test_the_reason_of_wrong_data_is_its_first_wrong_element(kind, reason):
         assert row["reason"] == f"rank 0, the compute: {TEXT}"
 
 
+@pytest.mark.parametrize("kind", [one for one in KINDS if one not in ("check", "profile")])
+def test_wrong_data_without_a_known_element_is_bad(kind):
+    journal = journal_of(lines_of(kind))
+    for place, one in enumerate(journal.results):
+        of = {"verification": Verification(3), "findings": [], "rows": []}
+        own = {name: value for name, value in of.items() if name in one.__struct_fields__}
+        journal.results[place] = msgspec.structs.replace(one, status="wrong", **own)
+    found = {one.severity: one.id for one in insights_on(journal)}
+    assert found["bad"] == "wrong-data"
+    assert "good" not in found
+
+
 @by_kind
 @pytest.mark.parametrize("state", STATES)
 def test_every_state_is_written_in_every_format(kind, state):
@@ -217,6 +238,40 @@ def test_what_is_unknown_makes_no_verdict_good(kind, state):
 PLAIN = re.compile(
     r"cv|share|.*half_width|(.*_)?ratio(_low|_high)?|(.*_)?slow_down|(.*_)?evaluated|\w+_loss"
 )
+
+
+@by_kind
+@pytest.mark.parametrize("state", STATES)
+def test_findings_have_the_figures_that_they_state(kind, state):
+    insights_on(journal_of(state(lines_of(kind))), ReferenceNotes(shipped_references))
+
+
+#: Rules with figures that none of the journals triggers; tests of rooms do, with the same checks.
+NOT_IN_JOURNALS = {
+    *("above-link-limit", "above-reference", "falling-bandwidth-as-reference", "late-rank"),
+    *("slow-rank", "uncertain-medians", "cost-of-flags", "unreported-calls"),
+}
+
+
+def test_every_rule_states_its_figures_or_is_listed_as_one_without():
+    assert {*FINDINGS} - {*FIGURES} == WITHOUT_FIGURES
+    assert {*FIGURES} - {*FINDINGS} == set()
+    paths = [
+        *JOURNALS.glob("*.jsonl"),
+        *(TESTS / "golden").glob("*.jsonl"),
+        *(REPOSITORY / "benchmarks" / "results").rglob("*.jsonl"),
+    ]
+    found: set[str] = set()
+    times_s = ([0.5, 0.5, 0.5], [1.0, 1.0, 1.0])
+    trials = [journal_of_trials({**usual, numbered(8): times_s}) for usual in (QUIET, NOISY)]
+    for journal in [*map(read_journal, paths), *trials]:
+        found |= {one.id for one in insights_on(journal, ReferenceNotes(shipped_references))}
+    sides = [Side(name, [read_journal(RUNS / f"{name}.jsonl")]) for name in ("default-1", "ctas8")]
+    for before, after in (sides, sides[::-1]):
+        compared = comparison_document(comparison_of(before, after)).findings
+        require_evidence(compared, {"time_us": "µs"})
+        found |= {one.id for one in compared}
+    assert {*FIGURES} - found == NOT_IN_JOURNALS
 
 
 @by_kind

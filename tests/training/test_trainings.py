@@ -23,7 +23,7 @@ from cclmark_training.document import (
     cells_of,
     document_of_trainings,
     headline_of_trainings,
-    loss_lines,
+    losses_of,
     method_of_trainings,
     peak_lines,
     remarks_of,
@@ -418,7 +418,9 @@ class TestFigures:
         assert (
             one.peak_reason == "the peak rate of Unheard Of 9000 is unknown; --peak TFLOPS sets it"
         )
-        assert "MFU is unknown: the peak rate of Unheard Of 9000" in remarks_of([one])[0]
+        unknown = next(remarks_of([one]))
+        assert "MFU is unknown: the peak rate of Unheard Of 9000" in unknown.sentence
+        assert unknown.severity == "unknown"
         assert cells_of(one, [one])[3] == "unknown"
         given = result(training=training(peak_flops=2 * 989.4e12))
         (one,) = summaries_of([given], [device(0), device(1, "Unheard Of 9000")])
@@ -484,7 +486,7 @@ class TestFigures:
         assert (beside.steps, beside.at) == (3, 2)
         assert beside.largest == pytest.approx(0.5)
         assert (beside.last, beside.default_last) == (8.25, 8.0)
-        assert loss_lines(summaries)[1] == (
+        assert [*losses_of(summaries)][1].sentence == (
             "losses of torch:flagcx and torch:nccl over 3 steps: largest difference 0.5, at step "
             "2; last 8.250000 and 8.000000"
         )

@@ -28,9 +28,9 @@ class OperationFindings:
     smallest size from which on all bus bandwidths of the peak's curve are at least half of the
     peak. It is None if that is the curve's first size, and if a message larger than the peak's has
     less. ``largest_bytes`` is the size of the largest message.
-    ``late_rank`` is the rank that the others waited for in most cases, ``slowest_rank`` the rank
-    that took longest in most; None if no rank stands out. ``launch_bound`` is the largest case
-    whose time launches determine, None if there is no such case.
+    ``late`` is the rank that the others waited for in most cases, ``slowest`` the rank that took
+    longest in most, with the share of these cases; None if no rank stands out. ``launch_bound`` is
+    the largest case whose time launches determine, None if there is no such case.
     """
 
     name: str
@@ -38,8 +38,8 @@ class OperationFindings:
     peak: CaseResult
     latency: CaseResult
     largest_bytes: int
-    slowest_rank: int | None
-    late_rank: int | None
+    slowest: tuple[int, float] | None
+    late: tuple[int, float] | None
     launch_bound: CaseResult | None = None
     half_peak_bytes: int | None = None
 
@@ -103,8 +103,8 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
                 peak=peak[0],
                 latency=latency[0],
                 largest_bytes=max(result.case.size_bytes for result, _ in own),
-                slowest_rank=_most_often([summary.slowest_rank for _, summary in own]),
-                late_rank=_most_often([summary.late_rank for _, summary in own]),
+                slowest=_most_often([summary.slowest_rank for _, summary in own]),
+                late=_most_often([summary.late_rank for _, summary in own]),
                 launch_bound=largest_launch_bound([result for result, _ in own]),
                 half_peak_bytes=_half_peak_bytes(peak, own),
             )
@@ -130,13 +130,13 @@ def _key(result: CaseResult) -> tuple[str, str, int]:
     return result.case.operation, result.case.ccl, result.case.ranks
 
 
-def _most_often(ranks: Sequence[int | None]) -> int | None:
-    """The rank that occurs in more than half of the cases; None if there is none."""
+def _most_often(ranks: Sequence[int | None]) -> tuple[int, float] | None:
+    """The rank of more than half of the cases with its share; None if there is none."""
     named = Counter(rank for rank in ranks if rank is not None)
     if not named:
         return None
     rank, times = named.most_common(1)[0]
-    return rank if 2 * times > len(ranks) else None
+    return (rank, times / len(ranks)) if 2 * times > len(ranks) else None
 
 
 @dataclass(frozen=True)

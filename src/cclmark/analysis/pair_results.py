@@ -130,6 +130,28 @@ class PairDeviation:
     usual_s: float
 
 
+_Groups = dict[tuple[Case, int, str, int | None], list[tuple[Pair, float]]]
+
+
+def _groups(found: Sequence[PairSweep], relations: Sequence[Relation]) -> _Groups:
+    """The times of both ends of each sweep, for each kind of link that is known."""
+    kinds = {(one.first, one.second): (one.kind, one.hops) for one in relations}
+    groups: _Groups = defaultdict(list)
+    for sweep in found:
+        for point in sweep.ends():
+            for place, summary in point.once.items():
+                if place in kinds and summary.time_s > 0:
+                    key = (sweep.series, point.size_bytes, *kinds[place])
+                    groups[key].append((place, summary.time_s))
+    return groups
+
+
+def compared_pairs(found: Sequence[PairSweep], header: Header) -> tuple[int, int]:
+    """The numbers of times that are compared with pairs of the same link, and of the others."""
+    compared = looked_at(_groups(found, header.relations).values())
+    return compared, sum(len(point.once) for sweep in found for point in sweep.ends()) - compared
+
+
 def pair_deviations(
     found: Sequence[PairSweep], relations: Sequence[Relation]
 ) -> list[PairDeviation]:
@@ -137,14 +159,7 @@ def pair_deviations(
 
     The criterion is that of ``outliers``, applied to all sweeps together.
     """
-    kinds = {(one.first, one.second): (one.kind, one.hops) for one in relations}
-    groups: dict[tuple[Case, int, str, int | None], list[tuple[Pair, float]]] = defaultdict(list)
-    for sweep in found:
-        for point in sweep.ends():
-            for place, summary in point.once.items():
-                if place in kinds and summary.time_s > 0:
-                    key = (sweep.series, point.size_bytes, *kinds[place])
-                    groups[key].append((place, summary.time_s))
+    groups = _groups(found, relations)
     of = looked_at(groups.values())
     far = []
     for (series, size_bytes, kind, _), members in groups.items():

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.outliers import LEAST_VALUES, looked_at, outliers, times_mean_little
+from cclmark.analysis.outliers import looked_at, outliers, times_mean_little
 from cclmark.analysis.statistics import median, median_half_width
 from cclmark.analysis.summary import algorithm_bandwidth
 from cclmark.journal.item_results import TransferResult
@@ -100,24 +100,32 @@ class Deviation:
         return self.value < self.usual
 
 
+_Groups = dict[tuple[Transfer, str | None], list[tuple[TransferResult, Pair, float]]]
+
+
+def _groups(results: Sequence[TransferResult], relations: Sequence[Relation]) -> _Groups:
+    """The figures of each matrix and class of link, None for pairs with an unknown one."""
+    kinds = {(one.first, one.second): f"{one.kind}, {one.hops} hops" for one in relations}
+    groups: _Groups = defaultdict(list)
+    for result in results:
+        if result.transfer.scope not in ("pairs", "all-pairs"):
+            continue  # the device determines the order of flows that begin together
+        for pair, value in figures(result):
+            if value > 0:  # zero: shorter than the clock's resolution
+                groups[result.transfer.series(), kinds.get(pair)].append((result, pair, value))
+    return groups
+
+
 def deviations(results: Sequence[TransferResult], relations: Sequence[Relation]) -> list[Deviation]:
     """The pairs that stand out, compared within one matrix and one class of link.
 
     The criterion is that of ``outliers``, applied to all figures of ``results`` together.
     """
-    kinds = {(one.first, one.second): f"{one.kind}, {one.hops} hops" for one in relations}
     names = {(one.first, one.second): one.kind for one in relations}
-    groups: dict[tuple[Transfer, str], list[tuple[TransferResult, Pair, float]]] = defaultdict(list)
-    for result in results:
-        if result.transfer.scope not in ("pairs", "all-pairs"):
-            continue  # the device determines the order of flows that begin together
-        for pair, value in figures(result):
-            kind = kinds.get(pair)
-            if kind is not None and value > 0:  # zero: shorter than the clock's resolution
-                groups[result.transfer.series(), kind].append((result, pair, value))
+    groups = [own for (_, kind), own in _groups(results, relations).items() if kind is not None]
     found = []
-    of = looked_at(groups.values())
-    for members in groups.values():
+    of = looked_at(groups)
+    for members in groups:
         usual, places = outliers([value for *_, value in members], of)
         for result, pair, value in (members[place] for place in places):
             found.append(Deviation(result.transfer, pair, names[pair], value, usual))
@@ -183,11 +191,13 @@ def checks_of(results: Sequence[TransferResult]) -> Checks:
 class Outliers:
     """The pairs that stand out, the worst first and better ones last.
 
-    ``compared``: whether any class of links has enough pairs for a usual value.
+    ``compared``: the number of figures of classes of links with enough pairs for a usual value.
+    ``rest``: of the other figures of pairs.
     """
 
     far: list[Deviation]
-    compared: bool
+    compared: int
+    rest: int = 0
 
     @property
     def worse(self) -> list[Deviation]:
@@ -201,14 +211,11 @@ def outliers_of(results: Sequence[TransferResult], header: Header) -> Outliers:
     Empty if the run itself reports that its times are not meaningful.
     """
     if times_mean_little(header):
-        return Outliers([], compared=False)
-    counts: dict[Transfer, int] = {}
-    for result in results:
-        if result.transfer.scope in ("pairs", "all-pairs"):
-            series = result.transfer.series()
-            counts[series] = counts.get(series, 0) + len(figures(result))
+        return Outliers([], compared=0)
+    groups = _groups(results, header.relations)
+    compared = looked_at(own for (_, kind), own in groups.items() if kind is not None)
     far = sorted(
         deviations(results, header.relations),
         key=lambda one: (not one.worse, min(one.value / one.usual, one.usual / one.value)),
     )
-    return Outliers(far, compared=any(count >= LEAST_VALUES for count in counts.values()))
+    return Outliers(far, compared, sum(map(len, groups.values())) - compared)

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from cclmark.analysis.ratio import RatioVerdict
 from cclmark.base.printable import plain
-from cclmark.comparison.figures import Band, Compared
+from cclmark.comparison.figures import Band, Compared, LaunchCost
 from cclmark.comparison.words import Comparison, noise_said, shown_of, tally
 from cclmark.document.blocks import (
     Document,
@@ -100,7 +100,7 @@ def _verdicts(comparison: Comparison) -> Iterator[Finding]:
             far = max(ones, key=lambda one: abs((one.ratio or 1.0) - 1))
             where, ratio = far.thing.describe(), far.ratio or 1.0
             text = f"{len(ones)} {word} beyond noise, the most {where}: {ratio:.3f} times as long"
-            yield Finding(word, kind, text, evidence=(Evidence("ratio", ratio, "times", where),))
+            yield Finding(word, kind, text, evidence=(Evidence.of("ratio", ratio, where, 1),))
     if not any(one.judged for one in found):
         yield Finding("no-case-judged", "unknown", "no case could be judged: see the reasons below")
     elif inconclusive := sum(one.verdict == "inconclusive" for one in found):
@@ -115,14 +115,17 @@ def _context(comparison: Comparison) -> Iterator[Finding]:
     """What verdicts depend on: the journals, launches, other differences, the noise, the margin."""
     for text in comparison.incomplete:
         yield Finding("ended-early", "look", text)
-    if launches := _launches(comparison):
-        yield Finding("launch-bound", "note", launches)
+    if (found := comparison.launches) is not None:
+        cost = Evidence.of("time_us", found.after_s, "a call after", found.before_s)
+        yield Finding("launch-bound", "note", _launches(found), evidence=(cost,))
     for text in comparison.differences or ("none that the journals record",):
         yield Finding("differences", "note", text, subject="differences between them")
     if noise := noise_said(comparison):
         yield Finding("noise-between-runs", "note", f"noise from run to run is {noise}")
     if any(one.judged for one in comparison.found):
-        yield Finding("margin", "note", f"margin of {_margin(comparison.margin)}")
+        margin = Evidence.of("margin_percent", comparison.margin)
+        text = f"margin of {_margin(comparison.margin)}"
+        yield Finding("margin", "note", text, evidence=(margin,))
     for side, word in ((comparison.before, "before"), (comparison.after, "after")):
         for text in dict.fromkeys(text for run in side.runs for text in run.header.notices):
             yield Finding("notice", "note", text, subject=word)
@@ -150,11 +153,8 @@ def _margin(margin: float) -> str:
     )
 
 
-def _launches(comparison: Comparison) -> str:
-    """Describes the cost of launch-bound calls and the device's time; empty if there are none."""
-    found = comparison.launches
-    if found is None:
-        return ""
+def _launches(found: LaunchCost) -> str:
+    """Describes the cost of launch-bound calls and the device's time."""
     reading = {
         "slower": "the process after launches more slowly",
         "faster": "the process after launches faster",

@@ -221,7 +221,15 @@ def unhandled(block: NoReturn) -> NoReturn:
 
 
 #: Of a figure with its limit; empty without a limit.
-Comparison = Literal["<", ">", ""]
+Comparison = Literal["<", "=", ">", ""]
+# The units of figures by the end of their names, and the factors from seconds, bytes and shares.
+_UNITS: Mapping[str, tuple[str, float]] = {
+    **{"us": ("µs", 1e6), "ms": ("ms", 1e3), "gbps": ("GB/s", 1e-9), "bytes": ("bytes", 1)},
+    **{"percent": ("%", 100), "width": ("share", 1), "cv": ("share", 1), "evaluated": ("share", 1)},
+    **dict.fromkeys(("ratio", "reference", "up", "down", "rate"), ("times", 1)),
+    **{"wrong": ("elements", 1), "ranks": ("ranks", 1)},
+    **dict.fromkeys(("last", "unreported"), ("calls", 1)),
+}
 
 
 @dataclass(frozen=True)
@@ -239,6 +247,20 @@ class Evidence:
     comparison: Comparison = ""
     limit: float | None = None
 
+    @classmethod
+    def of(cls, name: str, value: float, at: str = "", limit: float | None = None) -> Evidence:
+        """Returns a figure in the unit at the end of its name.
+
+        ``value`` and ``limit``: seconds, bytes (per second), shares or numbers.
+        """
+        unit, factor = _UNITS.get(name.rpartition("_")[2], ("", 1))
+        scaled = value * factor
+        if limit is None:
+            return cls(name, scaled, unit, at)
+        limit *= factor
+        comparison: Comparison = "<" if scaled < limit else ">" if scaled > limit else "="
+        return cls(name, scaled, unit, at, comparison, limit)
+
 
 @dataclass(frozen=True)
 class Gain:
@@ -252,6 +274,11 @@ class Gain:
     at: str = ""
     low: float | None = None
     high: float | None = None
+
+    @classmethod
+    def of(cls, speed_up: float, low: float, high: float, at: str = "") -> Gain | None:
+        """Returns a speed-up with its interval; None unless it is proven to be one."""
+        return cls(speed_up, "times as fast", at, low, high) if low > 1 else None
 
 
 @dataclass(frozen=True)

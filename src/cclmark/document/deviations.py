@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from cclmark.analysis.outliers import LEAST_VALUES
 from cclmark.analysis.transfer_results import Checks, Deviation
-from cclmark.document.insight_words import on_host_alone
+from cclmark.document.blocks import Finding
+from cclmark.document.insight_words import amount, on_host_alone
 from cclmark.document.matrix import Matrix
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.journal.journal_file import Journal
@@ -14,7 +15,18 @@ from cclmark.work.transfers import Transfer
 
 #: What is not there to compare figures of pairs with.
 TOO_FEW_PAIRS = f"no reference and no group of {LEAST_VALUES} or more pairs linked in the same way"
+#: The names of figures that are not compared with others of the same link.
+OTHER_LINKS = ("other links",)
 _LEAST_SPAN = 0.20  # of the median: a narrower scale would turn noise into a pattern
+
+
+def pairs_alike(words: str, rest: int) -> Finding:
+    """Returns that ``words`` stand out, good unless ``rest`` figures could not be compared."""
+    text = f"{words} stands out among those linked in the same way"
+    if not rest:
+        return Finding("pairs-alike", "good", text)
+    few = f"{amount(rest, 'figure')} of links with fewer than {LEAST_VALUES} were not compared"
+    return Finding("pairs-alike", "note", f"{text}; {few}")
 
 
 def _known(values: Sequence[Sequence[float | None]]) -> list[float]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from cclmark.document.blocks import Evidence
+from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
+from cclmark.document.blocks import Evidence, Gain
 from cclmark.document.reference_notes import NORMAL_FROM, NORMAL_TO, verdict_of
 from cclmark.references.match import Match
 
@@ -18,7 +19,7 @@ FINDINGS: Mapping[str, str] = {
     "cases-not-compared": "pairs of runs: cases that one side lacks, or that were wrong",
     "cases-not-judged": "pairs of runs: cases that are on both sides, but not judged",
     "choice-of-library": "why the library chose what ran",
-    "cost-of-flags": "objects: what options of the process group cost",
+    "cost-of-flags": "objects: the time of a flag of each rank beside that of a reduced one",
     "cost-of-objects": "objects: the time of an object beside that of a tensor of its size",
     "checks-passed": "every check of a backend of torch.distributed passed",
     "checks-undecided": "checks of a backend that gave no verdict, or are missing",
@@ -90,6 +91,60 @@ FINDINGS: Mapping[str, str] = {
     "wrong-data": "an output was wrong",
 }
 
+#: The figures that are the evidence of each rule, by its id; other rules state none. A number of
+#: cases or checks is no evidence.
+FIGURES: Mapping[str, Sequence[str]] = {
+    "above-link-limit": ["of_link_limit_percent"],
+    "above-reference": ["of_reference_percent"],
+    "below-link-limit": ["of_link_limit_percent"],
+    "below-link-limit-as-reference": ["of_link_limit_percent"],
+    "below-reference": ["of_reference_percent"],
+    "cost-of-flags": ["objects_us", "pickling_us"],
+    "cost-of-objects": ["objects_us", "pickling_us"],
+    "expected-of-links": ["busbw_gbps"],
+    "falling-bandwidth": ["busbw_gbps"],
+    "falling-bandwidth-as-reference": ["busbw_gbps"],
+    "fast-pair": ["time_us", "total_gbps"],
+    "faster": ["ratio"],
+    "faster-variant": ["speed_up"],
+    "high-latency": ["latency_of_reference"],
+    "last-rank": ["last"],
+    "late-rank": ["of_cases_percent"],
+    "launch-bound": ["time_us"],
+    "libraries-differ": ["time_us"],
+    "limited-figures": ["evaluated", "combined_rate", "idle_percent", "profiled_ms"],
+    "margin": ["margin_percent"],
+    "memory-of-library": [
+        *("device_free_bytes", "library_device_bytes", "library_pss_bytes", "library_rss_bytes"),
+        *("given_back_device_bytes", "allocated_bytes", "device_bytes", "stated_bytes"),
+        "changed_bytes",
+    ],
+    "normal-copies": ["of_reference_percent"],
+    "normal-peaks": ["of_reference_percent"],
+    "not-converged": ["half_width", "cv"],
+    "nothing-faster": ["speed_up"],
+    "overlap-of-largest": ["slow_down", "compute_slow_down"],
+    "pairs-at-once": ["at_once_ratio", "of_alone_percent"],
+    "pieces-beside-whole": ["ratio"],
+    "placements-differ": ["time_us"],
+    "plausible-latencies": ["latency_of_reference"],
+    "reference-not-comparable": ["of_reference_percent"],
+    "replay-beside-program": ["ratio", "communication_ms", "step_ms", "above_reference_ms"],
+    "share-of-communication": ["communication_percent", "exposed_percent"],
+    "slow-pair": ["time_us", "total_gbps"],
+    "slow-rank": ["of_cases_percent"],
+    "slow-size": ["busbw_gbps"],
+    "slow-size-as-reference": ["busbw_gbps"],
+    "slower": ["ratio"],
+    "steps-of-variants": ["ratio", "loss_difference"],
+    "too-noisy": ["noise_percent"],
+    "uncertain-medians": ["half_width", "cv"],
+    "unreported-calls": ["unreported"],
+    "varying-samples": ["cv"],
+    "waiting-ranks": ["wait_us"],
+    "wrong-data": ["wrong", "compute_wrong", "different_ranks"],
+}
+
 #: The rule on a figure by the verdict of its reference, see verdict_of.
 RULES_OF_REFERENCES: Mapping[str, str] = {
     "low": "below-reference",
@@ -98,11 +153,14 @@ RULES_OF_REFERENCES: Mapping[str, str] = {
 }
 
 
+def gain_of(ratio: RatioEstimate | None, at: str, rounds: int = LEAST_RUNS) -> Gain | None:
+    """Returns what a variant is worth by the ratio of times; None unless rounds prove a gain."""
+    if ratio is None or ratio.runs < rounds:
+        return None
+    return Gain.of(1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low, at)
+
+
 def evidence_of_share(match: Match, at: str) -> Evidence:
     """Returns the share of a reference, and the limit that it misses or exceeds, if one does."""
-    verdict, name, percent = verdict_of(match), "of_reference_percent", 100 * match.share
-    if verdict == "low":
-        return Evidence(name, percent, "%", at, "<", 100 * NORMAL_FROM)
-    if verdict == "high":
-        return Evidence(name, percent, "%", at, ">", 100 * NORMAL_TO)
-    return Evidence(name, percent, "%", at)
+    limit = {"low": NORMAL_FROM, "high": NORMAL_TO}.get(verdict_of(match))
+    return Evidence.of("of_reference_percent", match.share, at, limit)

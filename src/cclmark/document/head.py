@@ -191,7 +191,7 @@ def method_of(header: Header) -> str:
         length = f"{settings.iterations} iteration{'s' * (settings.iterations > 1)}"
     else:
         length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
-    check = _check_of(settings.check)
+    check = _check_of(settings)
     cache = ", same buffers again and again" if settings.cache == "warm" else ""
     rank = _ACROSS.get(settings.across_ranks, "rank 0")
     timing = _TIMINGS.get(settings.timing) or settings.timing
@@ -200,12 +200,13 @@ def method_of(header: Header) -> str:
     return f"{timing}, {length}, {rank}, {check}{cache}{_met_and_clocked(settings)}{given}"
 
 
-def _check_of(checks: int) -> str:
+def _check_of(settings: Settings) -> str:
     """Describes the check of each case's output, by operations that are not timed."""
-    if not checks:
+    if not settings.check:
         return "outputs not checked"
-    times = f" {checks} times" if checks > 1 else ""
-    return f"each case's output checked{times} after timing"
+    times = f" {settings.check} times" if settings.check > 1 else ""
+    where = " on the host" if settings.check_on else ""
+    return f"each case's output checked{times}{where} after timing"
 
 
 def _met_and_clocked(settings: Settings) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import TypeAlias
 
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Finding
+from cclmark.document.blocks import Evidence, Finding
 from cclmark.document.text import BYTES_PER_GB
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
@@ -15,6 +17,9 @@ from cclmark.work.libraries import all_libraries
 from cclmark.work.operations import OPERATIONS
 
 MOST_NAMED = 3
+
+#: A text, the name of what it applies to, and the figures that it follows from.
+Remark: TypeAlias = tuple[str, str, tuple[Evidence, ...]]
 
 
 def of_all_ranks(journal: Journal) -> list[CaseResult]:
@@ -58,16 +63,22 @@ def listed(words: Sequence[str], of: int | None = None) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
 
 
-def grouped_lines(entries: Iterable[tuple[str, str]], most: int | None = None) -> list[str]:
-    """Returns a line ``text: names`` for each text of ``(text, name)``. Safe to print.
+def limits_of(remarks: Iterable[Remark], most: int | None = None) -> list[Finding]:
+    """Returns a finding ``text: names`` on what limits figures for each text of a remark.
 
-    ``most``: names of a line, of which the others are counted.
+    ``most``: names of a finding, of which the others are counted. Safe to print.
     """
-    found: dict[str, dict[str, None]] = {}
-    for text, name in entries:
-        found.setdefault(text, {})[name] = None
+    found: dict[str, dict[str, tuple[Evidence, ...]]] = {}
+    for text, name, evidence in remarks:
+        found.setdefault(text, {})[name] = evidence
     return [
-        plain(f"{text}: {listed([*names][:most], len(names))}") for text, names in found.items()
+        Finding(
+            "limited-figures",
+            "look",
+            plain(f"{text}: {listed([*names][:most], len(names))}"),
+            evidence=tuple(chain.from_iterable([*names.values()][:MOST_NAMED])),
+        )
+        for text, names in found.items()
     ]
 
 

@@ -13,7 +13,7 @@ from cclmark.document.placement_rows import PlacementRow
 from cclmark.document.text import counted, format_time_us, precision_text
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Footer, Header, Settings, WrongOutput
+from cclmark.journal.schema import Footer, Header, WrongOutput
 from cclmark.work.operations import moves_data
 from cclmark.work.sizes import format_size
 
@@ -66,7 +66,6 @@ def staged_legend(results: Iterable[CaseResult]) -> list[str]:
 
 
 _MOST_WORDS = 3
-_MOST_UNSETTLED = 3
 _NO_END = "the end of the run is missing"  # the run was killed, or the file was truncated
 
 
@@ -196,25 +195,6 @@ def left_out(journal: Journal) -> list[str]:
     return found
 
 
-def unsettled_text(settings: Settings, results: Sequence[CaseResult]) -> str:
-    """Describes medians, of calls and of device times, that did not reach the requested precision.
-
-    Empty if all converged. Safe to print.
-    """
-    found = [one for one in results if not converged(one)]
-    if not found:
-        return ""
-    names = [
-        f"{one.case.describe()}, {one.case.ccl}{' (device time)' if one.converged else ''}"
-        for one in found[:_MOST_UNSETTLED]
-    ]
-    more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
-    return (
-        f"{counted(len(found), 'case')} did not get to ±{settings.precision * 100:.3g} % of the "
-        f"median within --max-time {settings.max_time_s:g} s: {'; '.join(names)}{more}"
-    )
-
-
 def half_peak_text(found: OperationFindings) -> str:
     """Returns ``, half of it from 8 MiB on`` to follow a peak; empty without new information."""
     half = found.half_peak_bytes
@@ -232,13 +212,17 @@ def convergence_text(result: CaseResult) -> str:
     """Returns `` (not converged, ±3.1 %)`` to follow a figure; empty if the case converged."""
     if converged(result):
         return ""
+    words = "device time not converged" if result.converged else "not converged"
+    width = unsettled_width(result)
+    return f" ({words})" if width is None else f" ({words}, {precision_text(width)})"
+
+
+def unsettled_width(result: CaseResult) -> float | None:
+    """Returns half the width of the interval of the median that did not converge, as a share."""
     summary = result.summary
-    words = "not converged"
     if result.converged and result.device is not None:
-        summary, words = result.device.summary, "device time not converged"
-    if summary is None or summary.half_width is None:
-        return f" ({words})"
-    return f" ({words}, {precision_text(summary.half_width)})"
+        summary = result.device.summary
+    return None if summary is None else summary.half_width
 
 
 def _describe(finding: WrongOutput) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -12,13 +12,14 @@ from cclmark.analysis.links import path_warnings
 from cclmark.analysis.outliers import times_mean_little
 from cclmark.analysis.summary import converged
 from cclmark.base.errors import EXIT_INTERRUPTED
+from cclmark.base.printable import plain
 from cclmark.document.blocks import Evidence, Finding, Severity
 from cclmark.document.insight_words import MOST_NAMED, amount, described, first_line, listed
-from cclmark.document.remarks import ending, left_out, planned_results, problems, unsettled_text
-from cclmark.document.text import precision_text
+from cclmark.document.remarks import ending, left_out, planned_results, problems, unsettled_width
+from cclmark.document.text import counted, precision_text
 from cclmark.journal.item_results import CaseResult, Result, TransferResult
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Header
+from cclmark.journal.schema import Header, Settings, Verification
 
 
 def of_data(
@@ -45,6 +46,7 @@ def of_data(
             "bad",
             f"wrong data in {amount(len(wrong), 'case')}: {listed(names, len(wrong))}",
             advice=advice_on_wrong_data(journal.header),
+            evidence=wrong_elements((described(one), one.verification) for one in wrong),
         )
     elif checked:
         share = f"{len(checked)} of {len(measured)} outputs were"
@@ -65,6 +67,23 @@ def of_data(
             "no output was checked: the figures do not show whether the data was correct",
             advice="Leave out -c 0." if off else "",
         )
+
+
+def wrong_elements(of: Iterable[tuple[str, Verification | None]]) -> tuple[Evidence, ...]:
+    """Returns the numbers of wrong elements of the first checks, each with its place."""
+    known = [(at, checked.wrong) for at, checked in of if checked is not None and checked.wrong]
+    return tuple(Evidence.of("wrong", wrong, at, 0) for at, wrong in known[:MOST_NAMED])
+
+
+def wrong_data(text: str, wrong: int, at: str, name: str = "wrong") -> Finding:
+    """Returns a finding on the wrong elements of one output. Safe to print."""
+    return Finding("wrong-data", "bad", plain(text), evidence=(Evidence.of(name, wrong, at, 0),))
+
+
+def or_unlocated(found: Iterable[Finding], results: Iterable[Result]) -> list[Finding]:
+    """Returns ``found``, or a finding on each wrong result if its wrong elements are unknown."""
+    wrong = (one.item.describe() for one in results if one.status == "wrong")
+    return [*found] or [Finding("wrong-data", "bad", plain(f"wrong data in {at}")) for at in wrong]
 
 
 def of_checked(results: Sequence[Result], sentence: str) -> Finding:
@@ -153,12 +172,13 @@ def nothing_wrong(
     found: Sequence[Finding],
     *,
     compared: bool,
-    lacking: str = "no link limit and no reference",
+    lacking: str,
+    unjudged: Sequence[str] = (),
 ) -> list[Finding]:
-    """Returns the insight that nothing needs attention, or that the figures cannot be judged.
+    """Returns the insight that nothing needs attention, or that figures cannot be judged.
 
-    ``compared``: whether the figures were compared with anything. ``lacking``: what is not there
-    to compare them with, in words.
+    ``compared``: whether any figures were compared. ``lacking``: what is not there to compare
+    others with, in words. ``unjudged``: their names, if some were compared.
     """
     if any(one.severity in ("bad", "look", "unknown") for one in found):
         return []
@@ -167,10 +187,13 @@ def nothing_wrong(
     if times_mean_little(journal.header):
         text = "ranks share processors: these figures cannot be judged"
         return [Finding("shared-processors", "unknown", text)]
-    if compared:
+    if compared and not unjudged:
         is_partial = left_out(journal) or any(_ending(journal, len(journal.results)))
         return [] if is_partial else [Finding("nothing-found", "good", "nothing needs a look")]
-    text = f"there is {lacking} to compare these figures with"
+    which = (
+        f"those of {listed(unjudged[:MOST_NAMED], len(unjudged))}" if compared else "these figures"
+    )
+    text = f"there is {lacking} to compare {which} with"
     return [Finding("nothing-to-compare-with", "unknown", text)]
 
 
@@ -233,10 +256,10 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
         width, worst = unsure[0]
         severity, rule = "look", "uncertain-medians"
         unsure_from = _unsure_from(journal)
-        evidence.append(Evidence("half_width", width, "share", described(worst), ">", unsure_from))
+        evidence.append(Evidence.of("half_width", width, described(worst), unsure_from))
         sentences.append(
             f"the medians of {amount(len(unsure), 'case')} of {len(measured)} are known to no "
-            f"better than {precision_text(_unsure_from(journal), 2)} (95 %), the worst that of "
+            f"better than {precision_text(unsure_from, 2)} (95 %), the worst that of "
             f"{described(worst)}: {precision_text(width, 2)}"
         )
         longer = _SHORT if journal.traces else _LONGER
@@ -246,7 +269,7 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
         first = noisy_cases[0]
         assert first.summary is not None
         verb = "varies" if len(noisy_cases) == 1 else "vary"
-        evidence.append(Evidence("cv", first.summary.cv, "share", described(first), ">", NOISY_CV))
+        evidence.append(Evidence.of("cv", first.summary.cv, described(first), NOISY_CV))
         sentences.append(
             f"{amount(len(noisy_cases), 'case')} of {len(measured)} {verb} by more than 10 % from "
             f"sample to sample, most {described(first)} ({first.summary.cv:.0%})"
@@ -254,11 +277,16 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
         )
     settings = journal.header.settings
     fixed = journal.header.imported is not None or settings.iterations is not None
-    if not (fixed or journal.traces) and (text := unsettled_text(settings, measured)):
-        one = sum(not converged(result) for result in measured) == 1
-        sentences.append(text)
+    unsettled = [one for one in measured if not converged(one)]
+    if unsettled and not (fixed or journal.traces):
+        sentences.append(_unsettled_text(settings, unsettled))
+        evidence += [
+            Evidence.of("half_width", own, described(one), settings.precision)
+            for one in unsettled[:MOST_NAMED]
+            if (own := unsettled_width(one)) is not None
+        ]
         rule = rule or "not-converged"
-        advice = advice or f"--max-time gives {'it' if one else 'them'} longer."
+        advice = advice or f"--max-time gives {'it' if len(unsettled) == 1 else 'them'} longer."
     if sentences:
         yield Finding(
             rule or "varying-samples",
@@ -267,6 +295,19 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
             advice=advice,
             evidence=tuple(evidence),
         )
+
+
+def _unsettled_text(settings: Settings, found: Sequence[CaseResult]) -> str:
+    """Describes medians, of calls and of device times, without the requested precision."""
+    names = [
+        f"{described(one)}, {one.case.ccl}{' (device time)' if one.converged else ''}"
+        for one in found[:MOST_NAMED]
+    ]
+    more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
+    return (
+        f"{counted(len(found), 'case')} did not get to ±{settings.precision * 100:.3g} % of the "
+        f"median within --max-time {settings.max_time_s:g} s: {'; '.join(names)}{more}"
+    )
 
 
 def _unsure_from(journal: Journal) -> float:

@@ -12,7 +12,15 @@ from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change, changes
 from cclmark.analysis.ratio import RunMedian
 from cclmark.analysis.run_noise import LAUNCHES, RunNoise, run_noise
 from cclmark.analysis.statistics import NORMAL_975, median
-from cclmark.document.blocks import Document, Finding, Severity, Table, TableColumn, table_of
+from cclmark.document.blocks import (
+    Document,
+    Evidence,
+    Finding,
+    Severity,
+    Table,
+    TableColumn,
+    table_of,
+)
 from cclmark.document.columns import csv_line
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import aligned, counted, format_time_us
@@ -190,7 +198,8 @@ def _of_step(step: TrendStep) -> Iterator[Finding]:
             thing = trend.series.thing
             most = f"{thing.group_words()}, {thing.size_words()}{mark_of(trend)}"
             text = f"{len(found)} {word}, most of all {most}: {change.ratio:.3f} times as long"
-            yield Finding(word, severity, text, subject=where)
+            evidence = (Evidence.of("ratio", change.ratio, most, 1),)
+            yield Finding(word, severity, text, subject=where, evidence=evidence)
     for text in step.differences or ("nothing that the journals record",):
         yield Finding("differences", "note", f"differs: {text}", subject=where)
 

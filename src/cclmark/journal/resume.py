@@ -33,6 +33,7 @@ _FLAGS = {
     "barrier": "--barrier",
     "clock": "--clock",
     "seed": "--seed",
+    "check_on": "--check-on",
     "inject": "--inject",
     "one_by_one": "--one-by-one",
     "triangle": "-j",

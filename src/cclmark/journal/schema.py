@@ -141,7 +141,8 @@ class Settings(msgspec.Struct, omit_defaults=True):
     are reported. ``config``: options of the communicators, by the library's names. ``triangle``:
     whether only the upper triangles of matrices of pairs are measured. ``memory``: as requested
     (work.libraries.memory_of), empty where it was not recorded or plays no role. ``gate``: of
-    copies, as requested (work.transfers.GATES), empty for the best that works.
+    copies, as requested (work.transfers.GATES), empty for the best that works. ``check_on``:
+    ``host``, or empty for devices whose kernels can be compiled.
     """
 
     begin_bytes: Count
@@ -177,6 +178,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     triangle: bool = False
     memory: str = ""
     gate: Gate = ""
+    check_on: str = ""
 
 
 def settings_without_sweep(timing: str, timeout_s: float, **changes: Any) -> Settings:

@@ -410,6 +410,7 @@ def settings_of(flags: CaseOptions, runtime: str) -> Settings:
         # The host has one clock.
         clock="auto" if runtime == "host" or flags.clock == usual_clock(timing) else flags.clock,
         seed=flags.seed,
+        check_on="" if flags.check_on == "device" else flags.check_on,
         inject=list(flags.inject),
         pattern=flags.pattern,
         config=dict(flags.config),

@@ -556,6 +556,21 @@ class CheckOptions:
     )
 
 
+@dataclass
+class CheckPlaceOptions:
+    """Where outputs are checked."""
+
+    title: ClassVar[str] = METHOD
+
+    check_on: str = option(
+        "--check-on",
+        default="device",
+        type=click.Choice(["device", "host"]),
+        help="Where inputs are filled and outputs checked: host is what hccl_test does [device, "
+        "where kernels can be compiled].",
+    )
+
+
 def _choose_debugged(
     context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> str | None:
@@ -806,6 +821,7 @@ class CaseOptions(
     CountOptions,
     SamplingOptions,
     CheckOptions,
+    CheckPlaceOptions,
     FaultOptions,
     FormatOptions,
     ColumnOptions,

@@ -83,6 +83,9 @@ class Worker:
             wheels = ":".join(job.ccl_wheels.get(library, []))
             os.environ.setdefault(f"CCLMARK_{library.upper()}_WHEELS", wheels)
         devices = [engine.open_device(job.runtime, index) for index in job.device_indices]
+        if job.settings.check_on == "host":
+            for device in devices:
+                device.check_on_host("--check-on host")
         self._binding.bind_to_devices([device.info.pci_bus_id for device in devices])
         context = RankContext(self.rank, devices, self._binding, self._instruments)
         assert self._kind.runner is not None

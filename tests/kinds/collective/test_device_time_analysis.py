@@ -19,7 +19,8 @@ from cclmark.analysis.summary import (
 )
 from cclmark.document.case_fields import CASE_FIELDS
 from cclmark.document.naming import NamedRun
-from cclmark.document.remarks import convergence_text, launches_in_words, unsettled_text
+from cclmark.document.remarks import convergence_text, launches_in_words
+from cclmark.document.soundness import of_noise
 from cclmark.document.text import half_width_text
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
@@ -109,7 +110,9 @@ def test_the_largest_launch_bound_case():
 def test_a_device_time_that_did_not_converge_is_named():
     """Its call did."""
     one = result(9.0, 4.0)
-    text = unsettled_text(SETTINGS, [one, result(9.0)])
+    journal = Journal(header_of(SETTINGS), [one, result(9.0)])
+    (found,) = of_noise(journal)
+    text = found.sentence
     assert text.startswith("1 case did not get to ±2 % of the median within --max-time 1 s: ")
     assert text.endswith("out-of-place, nccl (device time)")
     run = NamedRun("", Journal(header_of(SETTINGS)))
@@ -117,7 +120,7 @@ def test_a_device_time_that_did_not_converge_is_named():
     assert (cells["converged"], cells["device_converged"]) == (1, 0)
     assert CASE_FIELDS.page_cells(run)(result(9.0))["device_converged"] is None
     one.device.converged = True
-    assert unsettled_text(SETTINGS, [one]) == ""
+    assert not [*of_noise(journal)]
     assert CASE_FIELDS.page_cells(run)(one)["device_converged"] == 1
 
 

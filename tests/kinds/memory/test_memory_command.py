@@ -212,6 +212,21 @@ def test_hccl_takes_what_its_buffers_explain(cclmark, fake_cuda):
     assert "The measured figure is 1.0 times that" in run.out
 
 
+def test_checks_on_the_host_take_a_piece_of_its_memory(cclmark, fake_cuda):
+    """And nothing is compiled for the device; wrong data are found as there."""
+    wanted = ("all_reduce", *ON_CUDA, "-b", "1M", "--check-on", "host")
+    run = cclmark("memory", *wanted, env=fake_cuda.env())
+    piece = "piece that is filled or checked on the host"
+    for result in run.journal.results:
+        assert buffers(result, "host")[piece].size_bytes >= MIB
+    run = cclmark(*wanted, "-e", "1M", "-n", "2", "-w", "1", env=fake_cuda.env())
+    assert "each case's output checked on the host after timing" in run.out
+    assert "outputs are checked on the host: --check-on host" in run.err
+    corrupt = ("--inject", "corrupt:rank=1,index=5")
+    run = cclmark(*wanted, "-e", "1M", "-n", "2", *corrupt, env=fake_cuda.env(), code=1)
+    assert "first at index 5" in run.out
+
+
 def test_the_memory_of_the_built_in_library(cclmark):
     run = cclmark("memory", "all_reduce", "--devices", "host:3", "-b", "4M", "-o", "max")
     assert [result.memory.rank for result in by_rank(run)] == [0, 1, 2]

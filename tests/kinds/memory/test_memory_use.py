@@ -280,7 +280,8 @@ def test_ranks_that_share_a_device_are_named():
     header = header_of()
     header.devices[1].index = 0
     assert sharing_devices(header.devices) == [[0, 1]]
-    assert "Ranks 0-1 share a device" in "\n".join(memory_sentences([result_of(0)], header))
+    sentences = [text for text, _ in memory_sentences([result_of(0)], header)]
+    assert "Ranks 0-1 share a device" in "\n".join(sentences)
     assert sharing_devices(header_of(runtime="host").devices) == []
 
 

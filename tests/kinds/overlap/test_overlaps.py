@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark import _engine as engine
+from cclmark.document.blocks import Evidence
 from cclmark.journal.schema import Verification, WrongOutput
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
@@ -16,11 +17,11 @@ from cclmark.kinds.overlap.document import (
     against_title,
     alone_text,
     cells_of,
+    findings_on_largest,
     remarks_of,
-    sentences_of,
     share_text,
     slow_down_text,
-    wrong_lines,
+    wrong_findings,
 )
 from cclmark.kinds.overlap.figures import (
     LEAST_SPANS,
@@ -72,7 +73,9 @@ def result(index, number, variant=DEFAULT, case=LARGE, **figures):
 def test_rounds_that_differ_too_much_say_nothing():
     def sentence(*beside_s: float) -> str:
         rounds = [result(n, n, communication_s=time_s) for n, time_s in enumerate(beside_s)]
-        return " ".join(sentences_of(summaries_of(rounds)))
+        (one,) = findings_on_largest(summaries_of(rounds))
+        assert (one.severity == "unknown") is ("cannot be said" in one.sentence)
+        return one.sentence
 
     assert "takes 1.252 (" in sentence(5e-3, 5.01e-3, 5.02e-3)
     assert "the slow-down cannot be said, the rounds differ too much" in sentence(5e-3, 0.5)
@@ -84,14 +87,15 @@ def test_rounds_without_figures_are_counted_and_the_row_is_not_called_skipped():
     (one,) = summaries_of(rounds)
     assert one.status == "ok"
     assert "skipped" not in cells_of(one)
-    assert remarks_of([one]) == [
+    assert [one.sentence for one in remarks_of([one])] == [
         "in 1 of 3 rounds no operation ran entirely beside the other work: these rounds are left "
         "out: default 1 GiB"
     ]
     (none,) = summaries_of([rounds[1]])
     assert none.status == "skipped"
     assert "skipped" in cells_of(none)
-    assert remarks_of([none]) == ["skipped: no operation ran beside: default 1 GiB"]
+    (skipped,) = remarks_of([none])
+    assert skipped.sentence == "skipped: no operation ran beside: default 1 GiB"
 
 
 def test_the_time_alone_is_explained_with_its_number_of_operations():
@@ -221,11 +225,10 @@ def test_failures_and_doubts_are_reported():
     assert not died.is_measured
     summaries = summaries_of([slow, died])
     assert cells_of(summaries[1])[:3] == ["1 GiB", "NCCL_MAX_CTAS=4", "died"]
-    lines = remarks_of(summaries)
+    lines = {one.sentence: one.evidence for one in remarks_of(summaries)}
     assert any(line.startswith("launches set the time of the collective") for line in lines)
-    assert "less than half of the operations ran entirely beside the other work: default 1 GiB" in (
-        lines
-    )
+    few = "less than half of the operations ran entirely beside the other work: default 1 GiB"
+    assert lines[few] == (Evidence.of("evaluated", 0.2, "default 1 GiB", 0.5),)
     assert "died: rank 1 died: NCCL_MAX_CTAS=4 1 GiB" in lines
     assert share_text(summaries).startswith(
         "at least 80% of the collectives and 20% of the compute"
@@ -243,8 +246,8 @@ def test_execution_in_turns_is_reported():
     for together_s, is_reported in ((turns.communication.alone_s + turns.compute.alone_s, True),
                                     (turns.communication.alone_s * 1.1, False)):  # fmt: skip
         figures = {"communication_s": together_s, "compute_s": together_s}
-        lines = remarks_of(summaries_of([result(0, 0, **figures)]))
-        assert any("executed in turns" in line for line in lines) is is_reported
+        found = remarks_of(summaries_of([result(0, 0, **figures)]))
+        assert any("executed in turns" in one.sentence for one in found) is is_reported
 
 
 def test_figures_of_no_time_are_rejected():
@@ -261,8 +264,10 @@ def test_wrong_data_is_attributed_to_the_collective_or_to_the_compute():
     wrong.status = "wrong"
     wrong.verification = Verification(3, [WrongOutput(1, 3, 7, "2", "9")])
     wrong.compute_findings = [WrongOutput(0, 1, 5, "3", "-3")]
-    lines = wrong_lines([wrong])
-    assert len(lines) == 2
+    found = [*wrong_findings([wrong])]
+    lines = [one.sentence for one in found]
+    figures = [(figure.name, figure.value) for one in found for figure in one.evidence]
+    assert figures == [("wrong", 3), ("compute_wrong", 1)]
     assert lines[0].startswith("wrong data of the collective in all_reduce")
     assert lines[0].endswith("rank 1: 3 elements, first at index 7: expected 2, got 9")
     assert lines[1].startswith("wrong data of the compute in all_reduce")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from cclmark.base.errors import UsageError
 from cclmark.document.exporters import exporter_of
 from cclmark.journal.schema import Samples, Verification, WrongOutput
-from cclmark.kinds.pieces.document import remarks_of, sentences_of, wrong_lines
+from cclmark.kinds.pieces.document import beside_whole, remarks_of, wrong_findings
 from cclmark.kinds.pieces.figures import row_of
 from cclmark.kinds.pieces.plan import (
     BUCKETS,
@@ -203,5 +203,6 @@ def test_the_library_is_named_where_several_are_measured():
         assert f"wrong data of {many}: rank 1: " in text
         assert f"4 MiB in-place with {library} in 100 calls" in text
         assert f"4 MiB in-place with {library}" in text
-    assert " with " not in "".join(sentences_of(found[0], found[:1]))
-    assert "in-place in 100 calls" in "".join(remarks_of(found[:1]) + wrong_lines(found[:1]))
+    assert not any(" with " in one.sentence for one in beside_whole(found[0], found[:1]))
+    said = [*remarks_of(found[:1]), *wrong_findings(found[:1])]
+    assert any("in-place in 100 calls" in one.sentence for one in said)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.document.blocks import RunContent
+from cclmark.document.blocks import Evidence, RunContent
 from cclmark.document.naming import NamedRun
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Footer
@@ -116,9 +116,11 @@ def test_the_rank_with_the_shortest_kernels_is_the_one_that_others_wait_for():
     waits = waits_of_processes(assembled.results)
     assert waits[0].wait_s == pytest.approx(180e-6)
     assert (waits[1].last, waits[1].compared) == (3, 4)
-    remarks = remarks_of(assembled.results, assembled.profile)
-    assert any(text.startswith("rank 0 waits for others") for _, text in remarks)
-    assert any(text.startswith("rank 1 arrives last in 3 of 4 calls") for _, text in remarks)
+    waiting, last = remarks_of(assembled.results, assembled.profile)
+    assert waiting.sentence.startswith("rank 0 waits for others")
+    assert [one.value for one in waiting.evidence] == [pytest.approx(180)]
+    assert last.sentence.startswith("rank 1 arrives last in 3 of 4 calls")
+    assert last.evidence == (Evidence("last", 3, "calls", "rank 1", ">", 2),)
 
 
 @pytest.mark.parametrize("operation", ["broadcast", "send", "reduce"])

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cclmark.base.errors import UsageError
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Profile
-from cclmark.kinds.replay.document import error_lines, table_of_replays
+from cclmark.kinds.replay.document import errors_of, table_of_replays
 from cclmark.kinds.replay.figures import summaries_of_replays
 from cclmark.kinds.replay.plan import OriginalStep, Replay
 from cclmark.kinds.replay.program_step import step_of
@@ -253,17 +253,20 @@ def test_the_printed_error_is_that_of_the_medians():
     spans_s, communication_s = [[500e-6] * 3] * 2, [[406e-6] * 3] * 2
     result = ReplayResult(0, replay, "ok", span_s=spans_s, communication_s=communication_s)
     (summary,) = summaries_of_replays([result])
-    row, first = table_of_replays([summary]).rows[0], error_lines([summary])[0]
+    row, first = table_of_replays([summary]).rows[0], next(errors_of([summary]))
     assert row == ["the program (median of 9 steps)", "0.305", "0.405", "", "1.000"]
-    assert first == (
+    assert first.sentence == (
         "replay against program: communication +33.1 %, step +9.5 % (medians of 9 steps of the "
         "program; half of them have 0.302 to 0.307 ms of communication)"
     )
+    communication, step = first.evidence
+    assert communication.value / communication.limit == pytest.approx(1.331, abs=1e-3)
+    assert (step.name, step.comparison, step.limit) == ("step_ms", ">", pytest.approx(1.0))
     alone = OriginalStep((4e-4,), (3e-4,), (1e-3,))
     one = replace(replay, original=alone)
     (summary,) = summaries_of_replays([replace(result, replay=one)])
     assert table_of_replays([summary]).rows[0][0] == "the program"
-    assert "median" not in error_lines([summary])[0]
+    assert "median" not in next(errors_of([summary])).sentence
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.kinds.replay.choices import TRAFFIC_ROUNDS
-from cclmark.kinds.replay.document import fit_notice, gaps_line, reference_lines
+from cclmark.kinds.replay.document import beside_references, fit_notice, gaps_line
 from cclmark.kinds.replay.figures import ReplaySummary
 from cclmark.kinds.replay.plan import OriginalStep, Replay
 from cclmark.kinds.replay.request import _announce, chosen_of, computes_for, fit_plan, others_of
@@ -230,7 +230,8 @@ def lines(*groups, header=HEADER):
     ]
     replay = Replay(DEFAULT, 0, "nccl", 4, "p.jsonl", "", len(groups), len(groups), "keep")
     summary = ReplaySummary(DEFAULT, replay, "ok", "", steps=9, span_s=0.01, operations=operations)
-    return reference_lines([summary], header, ReferenceNotes(lambda kinds: REFERENCES))
+    notes = ReferenceNotes(lambda kinds: REFERENCES)
+    return [one.sentence for one in beside_references([summary], header, notes)]
 
 
 def test_groups_are_compared_with_references_for_as_many_devices():

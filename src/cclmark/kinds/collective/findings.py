@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cclmark.analysis.findings import LibraryComparison, OperationFindings, comparisons
 from cclmark.analysis.irregularities import alternatives, dips, kinks, placement_gaps
 from cclmark.analysis.links import link_limit
 from cclmark.analysis.summary import wanted_clock
-from cclmark.document.blocks import Comparison, Evidence, Finding, Severity
+from cclmark.document.blocks import Evidence, Finding, Gain, Severity
 from cclmark.document.finding_rules import RULES_OF_REFERENCES, evidence_of_share
 from cclmark.document.insight_words import (
     MOST_NAMED,
@@ -74,38 +74,49 @@ def of_limits(
         text = f"{found.name} {_share_words(share)}{route}{convergence_text(peak)}"
         is_normal = verdict_of(notes.match(peak, journal.header)) == "normal"
         if share > _HIGH_SHARE and not is_normal:
-            high[text] = _share_of_limit(found, share, ">", _HIGH_SHARE)
+            high[text] = _share_of_limit(found, share, _HIGH_SHARE)
         if found.largest_bytes >= _LARGE_BYTES and share < _LOW_SHARE:
-            (usual if is_normal else low)[text] = _share_of_limit(found, share, "<", _LOW_SHARE)
+            (usual if is_normal else low)[text] = _share_of_limit(found, share, _LOW_SHARE)
     rate = f"the {limit / 1e9:.0f} GB/s link limit"
-    if low:
-        yield Finding(
-            "below-link-limit",
-            "look",
-            f"less than {_LOW_SHARE:.0%} of {rate} even with large messages: "
-            f"{listed([*low][:_MOST_LISTED], len(low))}",
-            advice="Measure the links with `cclmark p2p`. If copies reach the limit, look at the "
-            "choice of algorithm and channels, and whether the library goes through the host's "
-            "memory; if not, look at the links.",
-            evidence=tuple(low.values()),
-        )
-    if usual:
-        yield Finding(
-            "below-link-limit-as-reference",
-            "note",
-            f"less than {_LOW_SHARE:.0%} of {rate}, as in the reference: "
-            f"{listed([*usual][:_MOST_LISTED], len(usual))}",
-            evidence=tuple(usual.values()),
-        )
-    if high:
-        yield Finding(
-            "above-link-limit",
-            "look",
-            f"more than {rate}: {listed([*high][:_MOST_LISTED], len(high))}",
-            advice="No link carries that. The library may reduce in the switch (multicast), or "
-            "data may stay in a cache: look at small messages and --cache warm first.",
-            evidence=tuple(high.values()),
-        )
+    less = f"less than {_LOW_SHARE:.0%} of {rate}"
+    yield from _listing(
+        "below-link-limit",
+        "look",
+        f"{less} even with large messages: ",
+        low,
+        advice="Measure the links with `cclmark p2p`. If copies reach the limit, look at the "
+        "choice of algorithm and channels, and whether the library goes through the host's "
+        "memory; if not, look at the links.",
+    )
+    text = f"{less}, as in the reference: "
+    yield from _listing("below-link-limit-as-reference", "note", text, usual)
+    yield from _listing(
+        "above-link-limit",
+        "look",
+        f"more than {rate}: ",
+        high,
+        advice="No link carries that. The library may reduce in the switch (multicast), or "
+        "data may stay in a cache: look at small messages and --cache warm first.",
+    )
+
+
+def _listing(
+    rule: str,
+    severity: Severity,
+    text: str,
+    figures: Mapping[str, Evidence],
+    end: str = "",
+    advice: str = "",
+) -> Iterator[Finding]:
+    """A finding with the names of figures after ``text``; none without any.
+
+    All are named before an ``end``, otherwise the first ones.
+    """
+    if figures:
+        names = [*figures][: None if end else _MOST_LISTED]
+        sentence = f"{text}{listed(names, len(figures))}{end}"
+        evidence = tuple(figures[name] for name in names)
+        yield Finding(rule, severity, sentence, advice=advice, evidence=evidence)
 
 
 def of_expected(
@@ -131,21 +142,13 @@ def of_expected(
             f"{found.name} peaks at {rate / BYTES_PER_GB:.1f} GB/s: {', '.join(parts)} "
             f"({source.title}, {source.published})",
             evidence=tuple(
-                Evidence(
-                    *("busbw_gbps", rate / BYTES_PER_GB, "GB/s", found.name),
-                    comparison="<" if rate < (one.busbw_bytes_per_s or 0.0) else ">",
-                    limit=(one.busbw_bytes_per_s or 0.0) / BYTES_PER_GB,
-                )
-                for one in known
+                Evidence.of("busbw_gbps", rate, found.name, one.busbw_bytes_per_s) for one in known
             ),
         )
 
 
-def _share_of_limit(
-    found: OperationFindings, share: float, comparison: Comparison, limit: float
-) -> Evidence:
-    at = found.peak.case.describe()
-    return Evidence("of_link_limit_percent", share * 100, "%", at, comparison, limit * 100)
+def _share_of_limit(found: OperationFindings, share: float, limit: float) -> Evidence:
+    return Evidence.of("of_link_limit_percent", share, found.peak.case.describe(), limit)
 
 
 def of_references(
@@ -183,12 +186,8 @@ def _peaks(
             about = f"{name} is {text}" if verdict else f"{name}, {text}"
             yield Finding(rule, kind, about, advice=advice.get(verdict, ""), evidence=(share,))
     for name, shares in normal.items():
-        yield Finding(
-            "normal-peaks",
-            "good",
-            f"peaks are normal: {listed([*shares])} of the reference ({name})",
-            evidence=tuple(shares.values()),
-        )
+        end = f" of the reference ({name})"
+        yield from _listing("normal-peaks", "good", "peaks are normal: ", shares, end)
 
 
 def _latencies(
@@ -219,19 +218,17 @@ def _latencies(
         plausible.setdefault(key, {})[text] = _ratio_of_latency(verdict, one)
     for (most, whose, reference), words in plausible.items():
         why = "" if whose.endswith("device") else ", because it depends on the host's processors"
-        yield Finding(
-            "plausible-latencies",
-            "good",
+        text = (
             f"latencies are plausible: {whose} of smallest messages relative to the reference "
-            f"({reference}): {listed([*words])}; up to {most:g} times counts as plausible{why}",
-            evidence=tuple(words.values()),
+            f"({reference}): "
         )
+        end = f"; up to {most:g} times counts as plausible{why}"
+        yield from _listing("plausible-latencies", "good", text, words, end)
 
 
 def _ratio_of_latency(verdict: LatencyVerdict, one: OperationFindings) -> Evidence:
     at = one.latency.case.describe()
-    comparison: Comparison = ">" if verdict.slow else "<"
-    return Evidence("latency_of_reference", verdict.ratio, "times", at, comparison, verdict.most)
+    return Evidence.of("latency_of_reference", verdict.ratio, at, verdict.most)
 
 
 def of_restrictions(
@@ -264,17 +261,16 @@ def of_courses(journal: Journal, notes: ReferenceNotes) -> Iterator[Finding]:
     results = of_all_ranks(journal)
     yield from of_kinks(journal, notes)
     several = len({one.case.ccl for one in results}) > 1
-    gaps = [
+    gaps = {
         f"{gap.in_place.case.operation}{f' ({gap.in_place.case.ccl})' * several} "
         f"{max(gap.ratio, 1 / gap.ratio):.2f} times as long "
         f"{'in-place' if gap.ratio > 1 else 'out-of-place'} at "
-        f"{format_size(gap.in_place.case.size_bytes)}"
-        for gap in placement_gaps(results)
-    ]
-    if gaps:
-        yield Finding(
-            "placements-differ", "note", f"the placements differ: {listed(gaps[:6], len(gaps))}"
+        f"{format_size(gap.in_place.case.size_bytes)}": _time_of(
+            gap.in_place, _time_s(gap.in_place) / gap.ratio
         )
+        for gap in placement_gaps(results)
+    }
+    yield from _listing("placements-differ", "note", "the placements differ: ", gaps)
 
 
 def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Finding]:
@@ -290,8 +286,8 @@ def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Finding]:
             f"{format_size(above.size_bytes)} suggest{_ran(kink.at, kink.above)}"
             f"{_instead(kink.at, results)}"
         )
-        evidence = _below(kink.at, _busbw_gbps(kink.at) / (1 - kink.share))
-        yield _odd("slow-size", journal, notes, kink.at, text, evidence)
+        usual = _busbw(kink.at) / (1 - kink.share)
+        yield _odd("slow-size", journal, notes, kink.at, text, usual)
     named = {kink.at.case.series() for kink in odd}
     for dip in [one for one in dips(results) if one.at.case.series() not in named][:MOST_NAMED]:
         at, best = dip.at, dip.best
@@ -300,16 +296,19 @@ def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Finding]:
             f"{format_size(at.case.size_bytes)}, after {rate_words(best.summary)} at "
             f"{format_size(best.case.size_bytes)}{_ran(at, best)}{_instead(at, results)}"
         )
-        evidence = _below(at, _busbw_gbps(best))
-        yield _odd("falling-bandwidth", journal, notes, at, text, evidence)
+        yield _odd("falling-bandwidth", journal, notes, at, text, _busbw(best))
 
 
-def _below(at: CaseResult, limit_gbps: float) -> Evidence:
-    return Evidence("busbw_gbps", _busbw_gbps(at), "GB/s", at.case.describe(), "<", limit_gbps)
+def _busbw(one: CaseResult) -> float:
+    return 0.0 if one.summary is None else one.summary.busbw_bytes_per_s
 
 
-def _busbw_gbps(one: CaseResult) -> float:
-    return 0.0 if one.summary is None else one.summary.busbw_bytes_per_s / BYTES_PER_GB
+def _time_of(one: CaseResult, limit_s: float) -> Evidence:
+    return Evidence.of("time_us", _time_s(one), f"{one.case.describe()}, {one.case.ccl}", limit_s)
+
+
+def _time_s(one: CaseResult) -> float:
+    return 0.0 if one.summary is None else one.summary.time_s
 
 
 def _ran(at: CaseResult, other: CaseResult) -> str:
@@ -328,9 +327,10 @@ def _odd(
     notes: ReferenceNotes,
     at: CaseResult,
     text: str,
-    evidence: Evidence,
+    usual_bytes_per_s: float,
 ) -> Finding:
     """Returns a note if the reference has the same figure for that size, else a finding."""
+    evidence = Evidence.of("busbw_gbps", _busbw(at), at.case.describe(), usual_bytes_per_s)
     match = notes.match(at, journal.header)
     if match is not None and verdict_of(match) == "normal":
         text = f"{text}; the reference has {match.figure} there too"
@@ -386,13 +386,17 @@ def of_libraries(journal: Journal) -> Iterator[Finding]:
             if all(time_s is not None and time_s > 0 for time_s in times_s)
         ]
         ends = common[:: len(common) - 1] if len(common) > 1 else common
-        texts = [_beside_fastest(sweep.ccls, times_s, size) for size, times_s in ends]
-        if found := [text for text in texts if text]:
-            yield Finding("libraries-differ", "note", f"{operation}: {'; '.join(found)}")
+        found = [_beside_fastest(operation, sweep.ccls, times_s, size) for size, times_s in ends]
+        if texts := [text for text, _ in found if text]:
+            evidence = tuple(one for _, own in found for one in own)
+            text = f"{operation}: {'; '.join(texts)}"
+            yield Finding("libraries-differ", "note", text, evidence=evidence)
 
 
-def _beside_fastest(ccls: Sequence[str], times_s: Sequence[float], size_bytes: int) -> str:
-    """Describes the slower libraries; empty if all take about the same time."""
+def _beside_fastest(
+    operation: str, ccls: Sequence[str], times_s: Sequence[float], size_bytes: int
+) -> tuple[str, list[Evidence]]:
+    """Describes the slower libraries, with their times; empty if all take about the same."""
     fastest_s = min(times_s)
     slower = sorted(
         (
@@ -403,23 +407,50 @@ def _beside_fastest(ccls: Sequence[str], times_s: Sequence[float], size_bytes: i
         reverse=True,
     )
     if not slower:
-        return ""
+        return "", []
+    size = format_size(size_bytes)
     name = ccls[times_s.index(fastest_s)]
     words = [
         f"{time_s / fastest_s:.3g} times{' as long' * (not place)} by {ccl}"
         for place, (time_s, ccl) in enumerate(slower)
     ]
-    return (
-        f"{format_size(size_bytes)} take {format_time_us(fastest_s)} µs by {name}, "
+    text = (
+        f"{size} take {format_time_us(fastest_s)} µs by {name}, "
         f"{listed(words[:MOST_NAMED], len(words))}"
     )
+    return text, [
+        Evidence.of("time_us", time_s, f"{operation} {size}, {ccl}", fastest_s)
+        for time_s, ccl in slower[:MOST_NAMED]
+    ]
 
 
 def _curve_words(result: CaseResult) -> str:
     return f"{result.case.operation} {result.case.placement}, {result.case.ccl}"
 
 
-_LAUNCH_ADVICE = "The time of a call includes the host's work to start it; graphs avoid that cost."
+def of_launches(of_operations: Sequence[OperationFindings]) -> Iterator[Finding]:
+    """Reports operations whose times launches determine; a device's time is that of a graph."""
+    launches = all_launches_in_words(of_operations)
+    if not launches:
+        return
+    times = [
+        _time_of(one.latency, one.latency.device.summary.time_s)
+        for one in of_operations
+        if one.launch_bound is not None and one.latency.device is not None
+    ][:_MOST_LISTED]
+    gains = [
+        Gain(one.value / one.limit, "times as fast", f"graph: {one.at}")
+        for one in times
+        if one.limit and one.comparison == ">"
+    ]
+    yield Finding(
+        "launch-bound",
+        "note",
+        launches,
+        advice="The time of a call includes the host's work to start it; graphs avoid that cost.",
+        evidence=tuple(times),
+        gain=next(iter(gains), None),
+    )
 
 
 def findings_on_collectives(run: NamedRun) -> list[Finding]:
@@ -439,14 +470,29 @@ def findings_on_collectives(run: NamedRun) -> list[Finding]:
         *of_courses(journal, notes),
         *of_libraries(journal),
         *of_noise(journal),
+        *of_launches(operations),
     ]
-    if launches := all_launches_in_words(operations):
-        found.append(Finding("launch-bound", "note", launches, advice=_LAUNCH_ADVICE))
     data = [*of_data(journal, journal.cases)]
-    limit = link_limit(journal.header.links, journal.header.hosts)
-    compared = bool(beside) or limit is not None
-    last = nothing_wrong(journal, [*data, *found], compared=compared)
+    comparable = [one for one in operations if moves_data(one.operation)]
+    unjudged = [one.name for one in comparable if not _is_judged(one, journal, notes)]
+    compared = len(unjudged) < len(comparable)
+    lacking = "no link limit and no reference"
+    if link_limit(journal.header.links, journal.header.hosts) is not None:
+        lacking = f"no reference, and no link limit below {format_size(_LARGE_BYTES)},"
+    last = nothing_wrong(
+        journal, [*data, *found], compared=compared, unjudged=unjudged, lacking=lacking
+    )
     return [*(replace(one, is_outcome=one.severity == "good") for one in data), *found, *last]
+
+
+def _is_judged(one: OperationFindings, journal: Journal, notes: ReferenceNotes) -> bool:
+    """Whether the peak or the smallest message of an operation is compared with anything."""
+    header = journal.header
+    return (
+        (one.largest_bytes >= _LARGE_BYTES and link_limit(header.links, header.hosts) is not None)
+        or verdict_of(notes.match(one.peak, header)) != ""
+        or notes.latency(one.latency, header) is not None
+    )
 
 
 def headline_of_collectives(run: NamedRun) -> str:
@@ -516,13 +562,14 @@ def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> It
     host = on_host_alone(journal)
     for found in of_operations:
         name = found.name
-        if found.slowest_rank is not None:
-            device = device_words(journal, found.slowest_rank)
+        if found.slowest is not None:
+            rank, share = found.slowest
+            where = f"rank {rank}{device_words(journal, rank)}"
             yield Finding(
                 "slow-rank",
                 "look",
-                f"{name}: rank {found.slowest_rank}{device} is slower than the others in most "
-                "cases",
+                f"{name}: {where} is slower than the others in most cases",
+                evidence=(Evidence.of("of_cases_percent", share, f"{name}, rank {rank}", 0.5),),
                 advice="A collective is as fast as its slowest rank. "
                 + (
                     "Look for other processes on its processor."
@@ -531,12 +578,14 @@ def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> It
                     "p2p`; on NVIDIA: nvidia-smi -q -d PERFORMANCE,CLOCK)."
                 ),
             )
-        if found.late_rank is not None:
-            device = device_words(journal, found.late_rank)
+        if found.late is not None:
+            rank, share = found.late
+            where = f"rank {rank}{device_words(journal, rank)}"
             yield Finding(
                 "late-rank",
                 "look",
-                f"{name}: rank {found.late_rank}{device} comes late, the others wait for it",
+                f"{name}: {where} comes late, the others wait for it",
+                evidence=(Evidence.of("of_cases_percent", share, f"{name}, rank {rank}", 0.5),),
                 advice="Look for other processes on its processor cores, and at how ranks are "
                 "bound to cores and memory.",
             )

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import cast
 
 from cclmark.analysis.paired import noise_floor
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Block, Document, Finding, Gain, Listing, RunContent, Table
+from cclmark.document.blocks import Block, Document, Evidence, Finding, Listing, RunContent, Table
 from cclmark.document.case_fields import (
     CASE_LABELS,
     case_fields,
@@ -22,6 +23,7 @@ from cclmark.document.case_fields import (
 from cclmark.document.chart_model import Heat, key_of
 from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Field, Fields
+from cclmark.document.finding_rules import gain_of
 from cclmark.document.head import method_of, opening_lines
 from cclmark.document.insight_words import amount, sentence
 from cclmark.document.naming import NamedRun
@@ -31,7 +33,12 @@ from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import counted, format_time_us, us_text
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Footer, Header
-from cclmark.kinds.experiment.figures import Experiment, VariantResult, experiment_of
+from cclmark.kinds.experiment.figures import (
+    MOST_NOISE,
+    Experiment,
+    VariantResult,
+    experiment_of,
+)
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.work.cases import Case
 from cclmark.work.variants import Variant
@@ -206,25 +213,39 @@ def _of_fastest(experiment: Experiment) -> Iterator[Finding]:
                     "note",
                     plain(f"{text}{_what_ran(best)}"),
                     subject,
-                    gain=_gain(best, f"{series} {size}"),
+                    evidence=_speed_ups([best]),
+                    gain=gain_of(best.estimate, f"{series} {size}", rounds=0),
                 )
-        others = [size for size, best in found if best is None]
-        if others:
-            where = f" at {', '.join(others)}" if others != ["-"] else ""
+        others = by_key(
+            ("; ".join(experiment.not_compared(case)), case)
+            for case in cases
+            if experiment.fastest(case) is None
+        )
+        for reason, own in others.items():
+            names = [case.size_words() for case in own]
+            where = f" at {', '.join(names)}" if names != ["-"] else ""
             text = f"nothing is faster than the default{where}"
-            is_all = len(others) == len(cases)
-            rule = "nothing-faster"
-            yield (
-                Finding(rule, "note", f"{series}: {text}")
-                if is_all
-                else Finding(rule, "note", text, subject)
+            if reason:
+                text = f"no variant could be compared with the default{where}: {plain(reason)}"
+            is_all = len(own) == len(cases)
+            best_of = [best for case in own for best in experiment.ranked(case)[:1]]
+            yield Finding(
+                "nothing-faster",
+                "unknown" if reason else "note",
+                f"{series}: {text}" if is_all else text,
+                "" if is_all else subject,
+                evidence=_speed_ups(best_of[:_MOST_NAMED]),
             )
 
 
-def _gain(best: VariantResult, at: str) -> Gain | None:
-    if best.speed_up is None or best.interval is None:
-        return None
-    return Gain(best.speed_up, "times as fast", at, *best.interval)
+def _speed_ups(found: Sequence[VariantResult]) -> tuple[Evidence, ...]:
+    """The speed-ups over the default that are known."""
+    named = ((one, f"{one.case.describe()}, {variant_name(one.variant)}") for one in found)
+    return tuple(
+        Evidence.of("speed_up", one.speed_up, at, 1)
+        for one, at in named
+        if one.speed_up is not None
+    )
 
 
 def _what_ran(best: VariantResult) -> str:
@@ -250,6 +271,7 @@ def _of_noise(experiment: Experiment) -> Iterator[Finding]:
         "inconclusive",
         advice="end other work on the machine, use at most as many host ranks as processors, or "
         "measure longer with more --rounds and --max-time",
+        evidence=(Evidence.of("noise_percent", worst, noisy[0].describe(), MOST_NOISE),),
     )
 
 

@@ -121,6 +121,13 @@ class Experiment:
         """The fastest variant that is certainly faster than the default; None without one."""
         return next((one for one in self.ranked(case) if one.effect == "faster"), None)
 
+    def not_compared(self, case: Case) -> list[str]:
+        """Why no variant could be compared in a case; empty if one was."""
+        found = [self.compared[one, case] for one in self.variants]
+        if any(one.is_ranked or one.effect == "within noise" for one in found):
+            return []
+        return [*dict.fromkeys(one.reason or one.effect for one in found)] or ["none was measured"]
+
     def is_too_noisy(self, case: Case) -> bool:
         """Whether the default differs so much from itself that most variants are undecided."""
         control = self.controls.get(case)

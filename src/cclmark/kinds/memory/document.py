@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import cast
+from typing import TypeAlias, cast
 
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Document, Finding, RunContent, Table, without_empty_columns
+from cclmark.document.blocks import (
+    Document,
+    Evidence,
+    Finding,
+    RunContent,
+    Table,
+    without_empty_columns,
+)
 from cclmark.document.case_fields import CASE_LABELS, case_fields, status_fields
 from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
@@ -18,6 +25,7 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Series
 from cclmark.document.remarks import ending, reason_text
 from cclmark.document.report_kind import ReportKind, RunLabels
+from cclmark.document.soundness import wrong_data
 from cclmark.document.text import counted, ranks_text
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
@@ -51,6 +59,8 @@ _DEVICE_NOTE = (
 )
 _MOST_GROUPS = 8
 _MOST_BUFFERS = 64
+#: A sentence with the figures that it states.
+_Sentence: TypeAlias = tuple[str, tuple[Evidence, ...]]
 _HOST_PLACES = ("host", "shared host", "pinned host")
 # The columns with the side on which they are aligned.
 _STAGES = {
@@ -359,8 +369,9 @@ def _findings(results: Sequence[MemoryResult], header: Header) -> Iterator[Findi
     subject = case.describe()
     for one in results:
         if one.status == "wrong" and one.verification is not None:
-            wrong = f"{one.verification.wrong} wrong elements in the output"
-            yield Finding("wrong-data", "bad", f"rank {one.memory.rank}: {wrong}", subject)
+            wrong, at = one.verification.wrong, f"rank {one.memory.rank}"
+            text = f"{at}: {wrong} wrong elements in the output"
+            yield replace(wrong_data(text, wrong, f"{subject}, {at}"), subject=subject)
     reasons = by_key(
         (f"{one.status}: {one.reason}", one.memory.rank) for one in results if not one.is_measured
     )
@@ -368,8 +379,8 @@ def _findings(results: Sequence[MemoryResult], header: Header) -> Iterator[Findi
         yield Finding("not-measured", "look", f"{ranks_text(ranks)}: {plain(reason)}", subject)
     if absent := {*range(case.ranks)} - {one.memory.rank for one in results}:
         yield Finding("not-measured", "look", f"{ranks_text(absent)} reported nothing", subject)
-    for sentence in memory_sentences(results, header):
-        yield Finding("memory-of-library", "note", sentence, subject)
+    for sentence, figures in memory_sentences(results, header):
+        yield Finding("memory-of-library", "note", sentence, subject, evidence=figures)
 
 
 def signed_size(size_bytes: int) -> str:
@@ -385,15 +396,15 @@ def _span(sizes_bytes: Iterable[int], text: Callable[[int], str] = format_size) 
     return " to ".join(texts)
 
 
-def memory_sentences(results: Sequence[MemoryResult], header: Header) -> list[str]:
-    """Returns sentences on the ranks of one case. Safe to print."""
+def memory_sentences(results: Sequence[MemoryResult], header: Header) -> list[_Sentence]:
+    """Returns sentences on the ranks of one case, each with its figures. Safe to print."""
     devices = header.devices
     measured = [one for one in results if one.is_measured]
     if not measured:
         return []
     on_devices = [one for one in measured if not on_host(one, devices)]
     ccl = plain(measured[0].memory.ccl)
-    lines = []
+    lines: list[_Sentence] = []
     if on_devices:
         lines += _at_first(on_devices, header)
         lines.append(_of_devices(on_devices, ccl))
@@ -407,8 +418,17 @@ def memory_sentences(results: Sequence[MemoryResult], header: Header) -> list[st
     return lines
 
 
-def _at_first(results: Sequence[MemoryResult], header: Header) -> list[str]:
-    own = {it.memory.rank for it in results}
+def _ends(
+    name: str, ranks: Iterable[int], sizes_bytes: Sequence[int], limit_bytes: int | None = None
+) -> tuple[Evidence, ...]:
+    """The smallest and the largest size of several ranks, once if all are equal."""
+    by_size = dict(zip(sizes_bytes, ranks, strict=True))
+    ends = sorted({min(by_size), max(by_size)})
+    return tuple(Evidence.of(name, one, f"rank {by_size[one]}", limit_bytes) for one in ends)
+
+
+def _at_first(results: Sequence[MemoryResult], header: Header) -> list[_Sentence]:
+    own = [it.memory.rank for it in results if it.stages]
     whole = [device.memory_bytes for device in header.devices if device.rank in own]
     free = [it.stages[0].before.device_free_bytes for it in results if it.stages]
     if not whole or not free:
@@ -418,10 +438,10 @@ def _at_first(results: Sequence[MemoryResult], header: Header) -> list[str]:
     )
     if min(free) < max(whole):
         text += ": the runtime's context and other processes use the rest"
-    return [f"{text}."]
+    return [(f"{text}.", _ends("device_free_bytes", own, free))]
 
 
-def _of_devices(results: Sequence[MemoryResult], ccl: str) -> str:
+def _of_devices(results: Sequence[MemoryResult], ccl: str) -> _Sentence:
     every = [taken_by_library(it) for it in results]
     whole = [sum(one.device_bytes for one in taken.values()) for taken in every]
     stages = []
@@ -434,7 +454,12 @@ def _of_devices(results: Sequence[MemoryResult], ccl: str) -> str:
         f"with {ccl}, the free device memory grows by {{}} per rank",
         f"with {ccl}, the used device memory changes by {{}} per rank",
     )
-    return f"{taken_text} (measured{': ' if stages else ''}{', '.join(stages)})."
+    text = f"{taken_text} (measured{': ' if stages else ''}{', '.join(stages)})."
+    return text, _ends("library_device_bytes", _ranks(results), whole)
+
+
+def _ranks(results: Sequence[MemoryResult]) -> list[int]:
+    return [one.memory.rank for one in results]
 
 
 def _change_text(
@@ -455,7 +480,7 @@ def _change_text(
     return mixed.replace("{}", _span(sizes, signed_size))
 
 
-def _of_host(results: Sequence[MemoryResult], ccl: str) -> str:
+def _of_host(results: Sequence[MemoryResult], ccl: str) -> _Sentence:
     """The growth of the process: PSS, or RSS if PSS is unknown."""
     totals = [taken_by_library(one).values() for one in results]
     pss = [[one.pss_bytes for one in taken if one.pss_bytes is not None] for taken in totals]
@@ -470,39 +495,40 @@ def _of_host(results: Sequence[MemoryResult], ccl: str) -> str:
         "shrinks by {}",
         "changes by {}",
     )
-    return (
+    text = (
         f"With {ccl}, a rank's process {text} ({figure}, measured) from the loading of "
         "the library to its first operations, without the stage in which cclmark allocates."
     )
+    return text, _ends(f"library_{figure.lower()}_bytes", _ranks(results), changes)
 
 
-def _of_expectation(results: Sequence[MemoryResult], header: Header, ccl: str) -> list[str]:
+def _of_expectation(results: Sequence[MemoryResult], header: Header, ccl: str) -> list[_Sentence]:
     expected = expected_of(results[0], header.environment)
     if expected is None:
         return []
     origin = "set" if expected.is_set else "the default"
     setting = f"{expected.variable} is {format_size(expected.value_bytes)} ({origin})"
     if expected.unit_bytes is None:
-        return [
+        text = (
             f"{setting}: {ccl} has a buffer of this size for each channel of a connection. The "
             "number of channels is unknown: the library's log does not contain it."
-        ]
+        )
+        return [(text, ())]
     explained = f"{setting}; computed: {format_size(expected.unit_bytes)} for {expected.unit}"
-    ratios = [
-        sum(one.device_bytes for one in taken_by_library(it).values()) / expected.unit_bytes
-        for it in results
-    ]
-    ends = list(dict.fromkeys(f"{ratio:.1f}" for ratio in (min(ratios), max(ratios))))
-    return [f"{explained}. The measured figure is {' to '.join(ends)} times that."]
+    taken = [_of_library(it, "device_bytes") for it in results]
+    unit_bytes = expected.unit_bytes
+    ends = list(dict.fromkeys(f"{one / unit_bytes:.1f}" for one in (min(taken), max(taken))))
+    text = f"{explained}. The measured figure is {' to '.join(ends)} times that."
+    return [(text, _ends("library_device_bytes", _ranks(results), taken, unit_bytes))]
 
 
-def _given_back(results: Sequence[MemoryResult], ccl: str) -> list[str]:
+def _given_back(results: Sequence[MemoryResult], ccl: str) -> list[_Sentence]:
     ends = [stage for it in results if (stage := stage_called(it, GIVEN_BACK)) is not None]
     if len(ends) < len(results):
         return []
     back = [-taken_in(stage).device_bytes for stage in ends]
     held = [
-        sum(one.device_bytes for one in taken_by_library(it).values()) - returned
+        _of_library(it, "device_bytes") - returned
         for it, returned in zip(results, back, strict=True)
     ]
     rest = "nothing remains"
@@ -519,10 +545,11 @@ def _given_back(results: Sequence[MemoryResult], ccl: str) -> list[str]:
         "takes {} more",
         "changes the free memory by {}",
     )
-    return [f"The end of the communicator {given}; {rest}."]
+    text = f"The end of the communicator {given}; {rest}."
+    return [(text, _ends("given_back_device_bytes", _ranks(results), back))]
 
 
-def _of_buffers(results: Sequence[MemoryResult]) -> list[str]:
+def _of_buffers(results: Sequence[MemoryResult]) -> list[_Sentence]:
     """Compares the listed buffers with the change of free memory when they were allocated."""
     stages = [stage for it in results if (stage := stage_called(it, ALLOCATED)) is not None]
     if len(stages) < len(results):
@@ -538,33 +565,38 @@ def _of_buffers(results: Sequence[MemoryResult]) -> list[str]:
             " (more than one operation uses: consecutive operations use different parts, so that "
             "small messages do not stay in the cache)"
         )
+    figures = _ends("allocated_bytes", _ranks(results), listed)
     if listed == measured:
-        return [f"{text}, as much as the free memory decreases."]
+        return [(f"{text}, as much as the free memory decreases.", figures)]
     change = _change_text(
         measured,
         "decreases by {}",
         "increases by {}",
         "decreases by {}",
     )
-    return [f"{text}; the free memory {change}, with streams, kernels and the runtime's rounding."]
+    text += f"; the free memory {change}, with streams, kernels and the runtime's rounding."
+    return [(text, (*figures, *_ends("device_bytes", _ranks(results), measured)))]
 
 
-def _of_statement(results: Sequence[MemoryResult]) -> list[str]:
-    if known := [stated for it in results if (stated := _last_statement(it.stages))]:
-        total, kept, released = (
-            _span(stated.get(name, 0) for stated in known)
+def _of_statement(results: Sequence[MemoryResult]) -> list[_Sentence]:
+    stated = {it.memory.rank: _last_statement(it.stages) for it in results}
+    if known := {rank: own for rank, own in stated.items() if own}:
+        totals, *others = (
+            [own.get(name, 0) for own in known.values()]
             for name in ("GpuMemTotal", "GpuMemPersist", "GpuMemSuspend")
         )
-        return [
-            f"The library itself reports {total} that it tracks ({kept} persistent, {released} "
-            "that ncclCommSuspend releases)."
-        ]
+        kept, released = map(_span, others)
+        text = (
+            f"The library itself reports {_span(totals)} that it tracks ({kept} persistent, "
+            f"{released} that ncclCommSuspend releases)."
+        )
+        return [(text, _ends("stated_bytes", known, totals))]
     by_reason = by_key((it.not_stated, it.memory.rank) for it in results)
     silent = {reason: ranks for reason, ranks in by_reason.items() if reason}
     if len(by_reason) == 1:
-        return [f"The library itself reports nothing: {plain(reason)}." for reason in silent]
+        return [(f"The library itself reports nothing: {plain(reason)}.", ()) for reason in silent]
     return [
-        f"The library of {ranks_text(ranks)} reports nothing itself: {plain(reason)}."
+        (f"The library of {ranks_text(ranks)} reports nothing itself: {plain(reason)}.", ())
         for reason, ranks in silent.items()
     ]
 
@@ -574,10 +606,10 @@ def _last_statement(stages: Sequence[MemoryStage]) -> Mapping[str, int]:
     return next((stage.after.stated for stage in reversed(stages) if stage.after.stated), {})
 
 
-def _of_others(results: Sequence[MemoryResult], header: Header) -> list[str]:
-    lines = [
-        f"{ranks_text(ranks).capitalize()} share a device: the figures of each contain those of "
-        "the others."
+def _of_others(results: Sequence[MemoryResult], header: Header) -> list[_Sentence]:
+    text = "share a device: the figures of each contain those of the others."
+    lines: list[_Sentence] = [
+        (f"{ranks_text(ranks).capitalize()} {text}", ())
         for ranks in sharing_devices(header.devices)
     ]
     changed = {
@@ -586,11 +618,12 @@ def _of_others(results: Sequence[MemoryResult], header: Header) -> list[str]:
         if (found := changed_meanwhile(it))
     }
     if changed:
-        lines.append(
+        text = (
             f"The free memory of the device of {ranks_text(changed)} changed by "
             f"{_span(changed.values())} while no rank worked: other processes use it, and the "
             "figures of stages may contain such changes."
         )
+        lines.append((text, _ends("changed_bytes", changed, [*changed.values()])))
     return lines
 
 

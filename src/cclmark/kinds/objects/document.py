@@ -10,14 +10,14 @@ from typing import cast
 
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Document, Finding, RunContent, Table
+from cclmark.document.blocks import Document, Evidence, Finding, Gain, RunContent, Table
 from cclmark.document.case_fields import ratio_fields, status_fields
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
-from cclmark.document.insight_words import amount, grouped_lines
+from cclmark.document.insight_words import amount, limits_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
-from cclmark.document.soundness import of_checked
+from cclmark.document.soundness import of_checked, or_unlocated
 from cclmark.document.text import US_PER_S, format_time_us, half_width_text
 from cclmark.journal.schema import Header
 from cclmark.kinds.objects.plan import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
@@ -199,24 +199,34 @@ def _findings(
     results: Sequence[ObjectResult], groups: Iterable[Sequence[ObjectResult]]
 ) -> Iterator[Finding]:
     """Wrong data, the ratios of flags and of the largest objects, and what limits the figures."""
-    wrong = wrong_lines(results)
-    yield from (Finding("wrong-data", "bad", line) for line in wrong[:_MOST_WRONG])
+    wrong = or_unlocated(_wrong_findings(results), results)
+    yield from wrong[:_MOST_WRONG]
     if (more := len(wrong) - _MOST_WRONG) > 0:
         yield Finding(
             "wrong-data", "bad", f"{amount(more, 'more line')} on wrong data: see the journal"
         )
-    is_right = all(one.status != "wrong" for one in results)
-    if is_right and any(one.is_checked for one in results):
+    if not wrong and any(one.is_checked for one in results):
         yield of_checked(results, "all received data were correct")
-    yield from (Finding("cost-of-flags", "note", line) for line in flag_lines(results))
+    for one in results:
+        if one.call.content == FLAG and one.figures is not None:
+            yield _beside_tensors("cost-of-flags", _of_flags(one.figures), one.call, one.figures)
     for group in groups:
         if known := _with_size(group):
-            yield Finding(
-                "cost-of-objects",
-                "note",
-                _sentence(max(known, key=lambda one: one.call.size_bytes)),
-            )
-    yield from (Finding("limited-figures", "look", line) for line in remarks_of(results))
+            one = max(known, key=lambda own: own.call.size_bytes)
+            assert one.figures is not None
+            text = _of_objects(one.call, one.figures)
+            yield _beside_tensors("cost-of-objects", text, one.call, one.figures)
+    yield from remarks_of(results)
+
+
+def _beside_tensors(rule: str, text: str, call: ObjectCall, figures: ObjectFigures) -> Finding:
+    at = call.describe()
+    evidence = (
+        Evidence.of("objects_us", figures.object_s, at, figures.tensor_s),
+        Evidence.of("pickling_us", figures.pickling_s, at),
+    )
+    gain = Gain.of(figures.ratio, figures.ratio_low, figures.ratio_high, f"tensors for {at}")
+    return Finding(rule, "note", text, evidence=evidence, gain=gain)
 
 
 def _with_size(group: Iterable[ObjectResult]) -> list[ObjectResult]:
@@ -224,41 +234,36 @@ def _with_size(group: Iterable[ObjectResult]) -> list[ObjectResult]:
     return [one for one in group if one.figures is not None and one.call.content != FLAG]
 
 
-def wrong_lines(results: Iterable[ObjectResult]) -> list[str]:
-    """A line for each rank with wrong data."""
-    return [
-        plain(f"wrong {one.of} of {result.call.describe()} on rank {one.rank}: {one.text}")
-        for result in results
-        for one in result.findings
-    ]
+def _wrong_findings(results: Iterable[ObjectResult]) -> Iterator[Finding]:
+    """A finding on each rank with wrong data."""
+    for result in results:
+        for one in result.findings:
+            text = f"wrong {one.of} of {result.call.describe()} on rank {one.rank}: {one.text}"
+            yield Finding("wrong-data", "bad", plain(text))
 
 
-def flag_lines(results: Iterable[ObjectResult]) -> list[str]:
-    """A sentence on each flag with the times of 1000 calls, as scripts print them."""
-    return [
-        f"a flag of each rank by all_gather_object takes {ratio_text(one.figures)} times as "
-        f"long as by all_reduce: {one.figures.object_s * _COUNTED_CALLS:.4f} against "
-        f"{one.figures.tensor_s * _COUNTED_CALLS:.4f} s for {_COUNTED_CALLS} calls"
-        for one in results
-        if one.call.content == FLAG and one.figures is not None
-    ]
-
-
-def _sentence(one: ObjectResult) -> str:
-    assert one.figures is not None
-    call = one.call
+def _of_flags(figures: ObjectFigures) -> str:
+    """The times of 1000 calls, as scripts print them."""
     return (
-        f"{call.operation} of {format_size(call.size_bytes)} takes {ratio_text(one.figures)} times "
-        f"as long as {call.tensor_call} of the same data; pickling is "
-        f"{one.figures.pickling_s / one.figures.object_s:.0%} of it"
+        f"a flag of each rank by all_gather_object takes {ratio_text(figures)} times as "
+        f"long as by all_reduce: {figures.object_s * _COUNTED_CALLS:.4f} against "
+        f"{figures.tensor_s * _COUNTED_CALLS:.4f} s for {_COUNTED_CALLS} calls"
     )
 
 
-def remarks_of(results: Sequence[ObjectResult]) -> list[str]:
+def _of_objects(call: ObjectCall, figures: ObjectFigures) -> str:
+    return (
+        f"{call.operation} of {format_size(call.size_bytes)} takes {ratio_text(figures)} times "
+        f"as long as {call.tensor_call} of the same data; pickling is "
+        f"{figures.pickling_s / figures.object_s:.0%} of it"
+    )
+
+
+def remarks_of(results: Sequence[ObjectResult]) -> list[Finding]:
     """Skipped calls with the reason, and medians that are less precise than requested."""
-    lines = grouped_lines(
+    found = limits_of(
         (
-            (f"{one.status}: {one.reason}", one.call.describe())
+            (f"{one.status}: {one.reason}", one.call.describe(), ())
             for one in results
             if one.status not in ("ok", "wrong")
         ),
@@ -266,11 +271,12 @@ def remarks_of(results: Sequence[ObjectResult]) -> list[str]:
     )
     coarse = sum(not one.converged for one in results)
     if coarse:
-        lines.append(
+        text = (
             f"{coarse} of {len(results)} calls reached --max-time before both medians had the "
             "precision of --precision: see ±%"
         )
-    return lines
+        found.append(Finding("limited-figures", "look", text))
+    return found
 
 
 def outcome_of(results: Sequence[ObjectResult]) -> str:

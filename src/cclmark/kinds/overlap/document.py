@@ -9,7 +9,7 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Block, Document, Facts, Finding, RunContent, Table
+from cclmark.document.blocks import Block, Document, Evidence, Facts, Finding, RunContent, Table
 from cclmark.document.case_fields import (
     CASE_LABELS,
     case_fields,
@@ -20,10 +20,11 @@ from cclmark.document.case_fields import (
 )
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
-from cclmark.document.insight_words import amount, grouped_lines
+from cclmark.document.insight_words import Remark, amount, limits_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import elements_text, reason_text
 from cclmark.document.report_kind import ReportKind
+from cclmark.document.soundness import or_unlocated, wrong_data
 from cclmark.document.text import BYTES_PER_GB, counted, format_time_us
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
@@ -230,18 +231,18 @@ def document_of_overlaps(run: RunContent) -> Document:
     """Composes everything that a run says."""
     results = cast("Sequence[OverlapResult]", run.results)
     summaries = summaries_of(results)
-    wrong = wrong_lines(results)
+    wrong = or_unlocated(wrong_findings(results), results)
     return Document(
         "Collectives beside compute",
         method_of_overlaps(run.header),
         [*_blocks(summaries)],
         [
-            *(Finding("wrong-data", "bad", line) for line in wrong[:_MOST_WRONG]),
-            *(Finding("limited-figures", "look", line) for line in remarks_of(summaries)),
-            *(Finding("overlap-of-largest", "note", line) for line in sentences_of(summaries)),
+            *wrong[:_MOST_WRONG],
+            *remarks_of(summaries),
+            *findings_on_largest(summaries),
         ],
         _outcome(results),
-        is_wrong=bool(wrong) or any(one.status == "wrong" for one in results),
+        is_wrong=bool(wrong),
     )
 
 
@@ -274,13 +275,24 @@ def _blocks(summaries: Sequence[OverlapSummary]) -> Iterator[Block]:
         yield from _charts(group, keys)
 
 
-def sentences_of(summaries: Sequence[OverlapSummary]) -> Iterator[str]:
-    """The slow-downs of the largest messages."""
+def findings_on_largest(summaries: Sequence[OverlapSummary]) -> Iterator[Finding]:
+    """The slow-downs of the largest messages, or that they are unknown."""
     for group in grouped(summaries):
         largest = max(one.case.size_bytes for one in group)
         for one in group:
             if one.case.size_bytes == largest and one.communication is not None:
-                yield _sentence(one)
+                at = f"{one.case.describe()}, {one.variant.describe()}"
+                slow_downs = {"slow_down": one.communication, "compute_slow_down": one.compute}
+                yield Finding(
+                    "overlap-of-largest",
+                    "unknown" if _is_unknown(one) else "note",
+                    _sentence(one),
+                    evidence=tuple(
+                        Evidence.of(name, known.ratio, at)
+                        for name, known in slow_downs.items()
+                        if known is not None
+                    ),
+                )
 
 
 def method_of_overlaps(header: Header) -> str:
@@ -363,42 +375,39 @@ def against_rows(group: Sequence[OverlapSummary]) -> list[list[str]]:
     ]
 
 
-def remarks_of(summaries: Sequence[OverlapSummary]) -> list[str]:
+def remarks_of(summaries: Sequence[OverlapSummary]) -> list[Finding]:
     """What was wrong, failed or skipped, is bound by launches, or is based on few operations."""
-    return grouped_lines(
-        (text, f"{one.variant.describe()} {one.case.size_words()}")
-        for one in summaries
-        for text in _remarks(one)
-    )
+    return limits_of(remark for one in summaries for remark in _remarks(one))
 
 
-def _remarks(one: OverlapSummary) -> list[str]:
-    texts = []
+def _remarks(one: OverlapSummary) -> Iterator[Remark]:
+    name = f"{one.variant.describe()} {one.case.size_words()}"
     if one.status not in ("ok", "wrong"):
-        texts.append(f"{one.status}: {one.reason}")
+        yield f"{one.status}: {one.reason}", name, ()
     if one.left_out:
-        texts.append(
+        text = (
             f"in {one.left_out} of {counted(one.rounds, 'round')} no operation ran entirely beside "
             "the other work: these rounds are left out"
         )
+        yield text, name, ()
     if one.launch_bound:
-        texts.append(
-            "launches set the time of the collective alone, so that its slow-down is a lower limit"
-        )
+        text = "launches set the time of the collective alone"
+        yield f"{text}, so that its slow-down is a lower limit", name, ()
     if one.compute_launch_bound:
-        texts.append(
-            "launches set the time of the compute alone, so that its slow-down is a lower limit"
-        )
+        text = "launches set the time of the compute alone"
+        yield f"{text}, so that its slow-down is a lower limit", name, ()
     if one.together_launch_bound:
-        texts.append(
+        text = (
             "launches set the times of both at once, so that the slow-downs contain the cost of "
             "launches on the host"
         )
+        yield text, name, ()
     if one.communication is not None and min(one.evaluated) < _FEW:
-        texts.append("less than half of the operations ran entirely beside the other work")
+        text = "less than half of the operations ran entirely beside the other work"
+        yield text, name, (Evidence.of("evaluated", min(one.evaluated), name, _FEW),)
     if one.combined_rate is not None and one.combined_rate < _IN_TURNS:
-        texts.append("together they took as long as one after the other: executed in turns")
-    return texts
+        text = "together they took as long as one after the other: executed in turns"
+        yield text, name, (Evidence.of("combined_rate", one.combined_rate, name, _IN_TURNS),)
 
 
 def share_text(summaries: Sequence[OverlapSummary]) -> str:
@@ -426,31 +435,28 @@ def alone_text(summaries: Sequence[OverlapSummary]) -> str:
     )
 
 
-def wrong_lines(results: Iterable[OverlapResult]) -> list[str]:
-    """A line for each rank with wrong data: of the collective, or of the compute."""
-    lines = []
+def wrong_findings(results: Iterable[OverlapResult]) -> Iterator[Finding]:
+    """A finding on each rank with wrong data: of the collective, or of the compute."""
     for result in results:
         checked = result.verification.findings if result.verification is not None else []
-        for name, findings in (
-            ("the collective", checked),
-            ("the compute", result.compute_findings),
+        for name, key, findings in (
+            ("the collective", "wrong", checked),
+            ("the compute", "compute_wrong", result.compute_findings),
         ):
             for one in findings:
-                lines.append(
-                    f"wrong data of {name} in {result.overlap.describe()}: rank {one.rank}: "
-                    f"{elements_text(one)}"
-                )
-    return [plain(line) for line in lines]
+                at = f"{result.overlap.describe()}: rank {one.rank}"
+                text = f"wrong data of {name} in {at}: {elements_text(one)}"
+                yield wrong_data(text, one.wrong, at, key)
 
 
-def _is_unknown(slow_down: SlowDown | None) -> bool:
-    """Whether the rounds differ too much to determine a slow-down."""
-    estimate = None if slow_down is None else slow_down.estimate
-    return estimate is not None and estimate.high > _UNKNOWN * estimate.low
+def _is_unknown(one: OverlapSummary) -> bool:
+    """Whether the rounds differ too much to determine the slow-downs."""
+    known = (found.estimate for found in (one.communication, one.compute) if found is not None)
+    return any(found is not None and found.high > _UNKNOWN * found.low for found in known)
 
 
 def _sentence(one: OverlapSummary) -> str:
-    if _is_unknown(one.communication) or _is_unknown(one.compute):
+    if _is_unknown(one):
         return (
             f"{one.case.operation} of {one.case.size_words()} with {one.variant.describe()} beside "
             f"{one.work.describe()}: the slow-down cannot be said, the rounds differ too much "

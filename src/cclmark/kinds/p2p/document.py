@@ -20,7 +20,6 @@ from cclmark.analysis.transfer_results import (
 )
 from cclmark.document.blocks import (
     Block,
-    Comparison,
     Document,
     Evidence,
     Finding,
@@ -32,12 +31,14 @@ from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
 from cclmark.document.columns import Cell, Column, Layout
 from cclmark.document.deviations import (
+    OTHER_LINKS,
     TOO_FEW_PAIRS,
     checks_text,
     deviation_text,
     extremes,
     least_span,
     link_advice,
+    pairs_alike,
     relative,
     series_title,
 )
@@ -66,7 +67,6 @@ from cclmark.document.text import (
     BYTES_PER_GB,
     UNSETTLED,
     UNSETTLED_NOTE,
-    US_PER_S,
     figure,
     precision_text,
 )
@@ -418,8 +418,16 @@ def document_of_transfers(run: RunContent) -> Document:
         matches = slowest_matches(results, run.header, run.references.match_transfer)
     findings = [*_findings(journal, matches)] if run.is_whole else []
     if run.is_whole:
-        compared = bool(matches) or outliers_of(results, run.header).compared
-        findings += nothing_wrong(journal, findings, compared=compared, lacking=TOO_FEW_PAIRS)
+        outliers, by_reference = (
+            outliers_of(results, run.header),
+            any(map(verdict_of, matches.values())),
+        )
+        findings += nothing_wrong(
+            *(journal, findings),
+            compared=by_reference or outliers.compared > 0,
+            lacking=TOO_FEW_PAIRS,
+            unjudged=OTHER_LINKS * (outliers.rest > 0 and not by_reference),
+        )
     return Document(
         "Copies between devices",
         method_of_transfers(run.header),
@@ -792,7 +800,7 @@ def _findings(journal: Journal, matches: Mapping[Transfer, Match]) -> Iterator[F
     yield from _unsettled(results, journal.header.settings)
     yield from _standing_out(journal)
     yield from _against_references(journal, matches)
-    yield from (Finding("pairs-at-once", "note", text) for text in _contention(results))
+    yield from _contention(results)
 
 
 def _unsettled(results: Sequence[TransferResult], settings: Settings) -> Iterator[Finding]:
@@ -815,11 +823,7 @@ def _unsettled(results: Sequence[TransferResult], settings: Settings) -> Iterato
         f"s, the worst: {worst.transfer.describe()}, known to {precision_text(half_width, 2)}",
         advice="--max-time measures longer; on a host, nothing else should be at work meanwhile.",
         evidence=(
-            Evidence(
-                *("half_width", half_width, "share", worst.transfer.describe()),
-                comparison=">",
-                limit=settings.precision,
-            ),
+            Evidence.of("half_width", half_width, worst.transfer.describe(), settings.precision),
         ),
     )
 
@@ -829,9 +833,7 @@ def _standing_out(journal: Journal) -> Iterator[Finding]:
     names = device_labels(journal.header.devices)
     found = outliers_of(journal.transfers, journal.header)
     if not found.far and found.compared:
-        yield Finding(
-            "pairs-alike", "good", "no pair stands out among those linked in the same way"
-        )
+        yield pairs_alike("no pair", found.rest)
     advice = link_advice(journal)
     for one in found.far[:_MOST_NAMED]:
         own, advice = (advice, "") if one.worse else ("", advice)
@@ -845,39 +847,42 @@ def _standing_out(journal: Journal) -> Iterator[Finding]:
 
 
 def _evidence(one: Deviation, names: Sequence[str]) -> Evidence:
-    is_latency = one.transfer.measure == "latency"
-    name, scale, unit = (
-        ("time_us", US_PER_S, "µs") if is_latency else ("total_gbps", 1 / BYTES_PER_GB, "GB/s")
-    )
+    name = "time_us" if one.transfer.measure == "latency" else "total_gbps"
     start, end = (names[rank] for rank in one.pair)
-    comparison: Comparison = "<" if one.value < one.usual else ">"
     at = f"{start} → {end}: {series_title(one.transfer.series())}"
-    return Evidence(name, one.value * scale, unit, at, comparison, one.usual * scale)
+    return Evidence.of(name, one.value, at, one.usual)
 
 
 def _against_references(journal: Journal, matches: Mapping[Transfer, Match]) -> Iterator[Finding]:
     """Whether the slowest pairs are normal."""
-    normal: dict[str, list[float]] = {}
+    normal: dict[str, list[tuple[float, str]]] = {}
     for series, match in matches.items():
         verdict = verdict_of(match)
+        title = series_title(series)
         if verdict == "normal":
-            normal.setdefault(match.name_and_differences, []).append(match.share)
+            normal.setdefault(match.name_and_differences, []).append((match.share, title))
         elif text := verdict_text(match):
             yield Finding(
                 RULES_OF_REFERENCES[verdict],
                 "look" if verdict else "unknown",
-                f"{series_title(series)}: the slowest pair, {text}",
+                f"{title}: the slowest pair, {text}",
                 advice=link_advice(journal) if verdict == "low" else "",
-                evidence=(evidence_of_share(match, series_title(series)),),
+                evidence=(evidence_of_share(match, title),),
             )
-    for name, shares in normal.items():
-        ends = " to ".join(dict.fromkeys((share_text(min(shares)), share_text(max(shares)))))
-        matrices = amount(len(shares), "matrix", "matrices")
-        reaches = f"in {matrices} the slowest pair reaches {ends} of the reference ({name})"
-        yield Finding("normal-copies", "good", f"copies are normal: {reaches}")
+    for name, found in normal.items():
+        ends = dict.fromkeys((min(found), max(found)))
+        reach = " to ".join(dict.fromkeys(share_text(share) for share, _ in ends))
+        matrices = amount(len(found), "matrix", "matrices")
+        yield Finding(
+            "normal-copies",
+            "good",
+            f"copies are normal: in {matrices} the slowest pair reaches {reach} of the reference "
+            f"({name})",
+            evidence=tuple(Evidence.of("of_reference_percent", *one) for one in ends),
+        )
 
 
-def _contention(results: Sequence[TransferResult]) -> Iterator[str]:
+def _contention(results: Sequence[TransferResult]) -> Iterator[Finding]:
     """Compares all pairs at once with the pairs alone, if both were measured."""
     values: dict[Transfer, dict[str, list[float]]] = {}
     for result in results:
@@ -890,9 +895,12 @@ def _contention(results: Sequence[TransferResult]) -> Iterator[str]:
         alone = median(by_scope.get("pairs") or [0.0])
         if alone > 0 and by_scope.get("all-pairs"):
             share = median(by_scope["all-pairs"]) / alone
-            yield (
-                f"all pairs at once reach {share:.1%} of a pair alone: {alike.direction} "
-                f"{alike.means}, {format_size(alike.size_bytes)}"
+            what = f"{alike.direction} {alike.means}, {format_size(alike.size_bytes)}"
+            yield Finding(
+                "pairs-at-once",
+                "note",
+                f"all pairs at once reach {share:.1%} of a pair alone: {what}",
+                evidence=(Evidence.of("of_alone_percent", share, what),),
             )
 
 

@@ -7,19 +7,19 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from cclmark.analysis.outliers import LEAST_VALUES, times_mean_little
+from cclmark.analysis.outliers import times_mean_little
 from cclmark.analysis.pair_results import (
     PairDeviation,
     PairPoint,
     PairSweep,
     at_once,
+    compared_pairs,
     pair_outliers,
     sweeps,
 )
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
     Block,
-    Comparison,
     Document,
     Evidence,
     Finding,
@@ -36,7 +36,15 @@ from cclmark.document.case_fields import (
     title_of_cases,
 )
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
-from cclmark.document.deviations import TOO_FEW_PAIRS, extremes, least_span, link_advice, relative
+from cclmark.document.deviations import (
+    OTHER_LINKS,
+    TOO_FEW_PAIRS,
+    extremes,
+    least_span,
+    link_advice,
+    pairs_alike,
+    relative,
+)
 from cclmark.document.device_labels import device_labels, pair_name, way_between
 from cclmark.document.explained import RAN_NOTE, tables_of_pairs
 from cclmark.document.head import method_of
@@ -90,8 +98,13 @@ def document_of_pairs(run: RunContent) -> Document:
     named = [*zip(found, names, strict=True)]
     journal = Journal(run.header, results=[*results], paths=[*run.paths], footer=run.footer)
     findings = [*_findings(journal, named)]
-    compared = _are_compared(found)
-    findings += nothing_wrong(journal, findings, compared=compared, lacking=TOO_FEW_PAIRS)
+    compared, rest = compared_pairs(found, run.header)
+    findings += nothing_wrong(
+        *(journal, findings),
+        compared=compared > 0,
+        lacking=TOO_FEW_PAIRS,
+        unjudged=OTHER_LINKS * bool(rest),
+    )
     return Document(
         "Collectives of pairs",
         method_of(run.header),
@@ -339,14 +352,7 @@ def _findings(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> Itera
     # Tables have what ran, and its reasons.
     yield from (replace(one, is_outcome=True) for one in of_what_ran(journal))
     yield from of_noise(journal)
-    if (text := _at_once(journal.header, results)) is not None:
-        yield Finding("pairs-at-once", "note", text)
-
-
-def _are_compared(found: Sequence[PairSweep]) -> bool:
-    """Whether any operation and size has enough pairs for a usual value."""
-    points = (point for sweep in found for point in sweep.measured)
-    return any(len(point.once) >= LEAST_VALUES for point in points)
+    yield from _at_once(journal.header, results)
 
 
 def _standing_out(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> Iterator[Finding]:
@@ -355,12 +361,9 @@ def _standing_out(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> I
     names = {sweep.series: name for sweep, name in named}
     devices = device_labels(journal.header.devices)
     outliers = pair_outliers(found, journal.header)
-    if not outliers and _are_compared(found) and not times_mean_little(journal.header):
-        yield Finding(
-            "pairs-alike",
-            "good",
-            "no pair of devices stands out among those linked in the same way",
-        )
+    compared, rest = compared_pairs(found, journal.header)
+    if not outliers and compared and not times_mean_little(journal.header):
+        yield pairs_alike("no pair of devices", rest)
     advised: set[str] = set()
     for one in outliers[:_MOST_NAMED]:
         pair = pair_name(one.pair, one.series.operation, devices)
@@ -384,8 +387,7 @@ def _standing_out(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> I
 
 def _evidence(one: PairDeviation, pair: str) -> Evidence:
     at = f"{pair}, {format_size(one.size_bytes)}"
-    comparison: Comparison = ">" if one.time_s > one.usual_s else "<"
-    return Evidence("time_us", one.time_s * 1e6, "µs", at, comparison, one.usual_s * 1e6)
+    return Evidence.of("time_us", one.time_s, at, one.usual_s)
 
 
 def _deviation(one: PairDeviation) -> str:
@@ -396,19 +398,21 @@ def _deviation(one: PairDeviation) -> str:
     )
 
 
-def _at_once(header: Header, results: Sequence[CaseResult]) -> str | None:
+def _at_once(header: Header, results: Sequence[CaseResult]) -> Iterator[Finding]:
     """How many cases were measured beside other pairs, and the effect on times."""
     found = at_once(results)
     if found is not None:
-        return (
+        text = (
             f"{found.kept} of {len(results)} cases were measured with other pairs at work, because "
             "a message of another size took the same pairs "
             f"{found.median_ratio - 1:+.1%} (median), {found.worst_ratio - 1:+.1%} (worst) longer "
             "so than alone"
         )
-    if len(header.devices) < _LEAST_AT_ONCE or header.settings.one_by_one or not results:
-        return None
-    return "every pair was measured alone"
+        ratios = {"median": found.median_ratio, "worst": found.worst_ratio}
+        evidence = tuple(Evidence.of("at_once_ratio", one, at, 1) for at, one in ratios.items())
+        yield Finding("pairs-at-once", "note", text, evidence=evidence)
+    elif len(header.devices) >= _LEAST_AT_ONCE and results and not header.settings.one_by_one:
+        yield Finding("pairs-at-once", "note", "every pair was measured alone")
 
 
 def _headline(run: NamedRun) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
-from cclmark.base.printable import plain
-from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
+from cclmark.document.blocks import Block, Document, Evidence, Finding, Gain, RunContent, Table
 from cclmark.document.case_fields import (
     case_fields,
     method_of_case,
@@ -17,12 +16,12 @@ from cclmark.document.case_fields import (
 )
 from cclmark.document.chart_model import ChartCurve, Lines, key_of
 from cclmark.document.fields import Field, Fields
-from cclmark.document.insight_words import amount, grouped_lines
+from cclmark.document.insight_words import Remark, amount, limits_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Series
 from cclmark.document.remarks import elements_text, reason_text
 from cclmark.document.report_kind import ReportKind, RunLabels
-from cclmark.document.soundness import of_checked
+from cclmark.document.soundness import of_checked, or_unlocated, wrong_data
 from cclmark.document.text import BYTES_PER_GB, format_time_us, half_width_text
 from cclmark.journal.schema import Header
 from cclmark.kinds.pieces.plan import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
@@ -110,18 +109,17 @@ def _measure(series: Series, result: PieceResult, run: RunLabels) -> None:
 def document_of_pieces(run: RunContent) -> Document:
     """Composes everything that a run says."""
     results = cast("Sequence[PieceResult]", run.results)
-    wrong = wrong_lines(results)
+    wrong = or_unlocated(wrong_findings(results), results)
     is_right = not wrong and any(one.is_checked for one in results)
-    ratios = [line for result in results for line in sentences_of(result, results)]
     return Document(
         "Messages in pieces",
         method_of_pieces(run.header),
         [*_blocks(results)],
         [
-            *(Finding("wrong-data", "bad", line) for line in wrong[:_MOST_WRONG]),
+            *wrong[:_MOST_WRONG],
             *([of_checked(results, "all outputs were correct")] if is_right else []),
-            *(Finding("pieces-beside-whole", "note", line) for line in ratios),
-            *(Finding("limited-figures", "look", line) for line in remarks_of(results)),
+            *(finding for result in results for finding in beside_whole(result, results)),
+            *remarks_of(results),
         ],
         outcome_of(results),
         is_wrong=bool(wrong),
@@ -202,60 +200,59 @@ def library_of(case: Case, results: Iterable[PieceResult]) -> str:
     return f" with {case.ccl}" if several else ""
 
 
-def sentences_of(result: PieceResult, results: Sequence[PieceResult]) -> list[str]:
+def beside_whole(result: PieceResult, results: Sequence[PieceResult]) -> Iterator[Finding]:
     """What most pieces cost as calls, as one group, and as DDP's buckets.
 
     ``results``: all of the run, whose libraries are named if there are several.
     """
     case = result.pieces.case
     library = library_of(case, results)
-    lines = []
     for form in (SEPARATE, GROUPED, BUCKETS):
         rows = [one for one in result.rows if one.division.form == form and one.summary]
         if rows:
             row = max(rows, key=lambda one: one.division.pieces)
-            lines.append(
-                f"{case.describe()}{library} in {row.division.describe()} takes "
-                f"{ratio_text(row)} times as long as in one call"
+            at = f"{case.describe()}{library} in {row.division.describe()}"
+            yield Finding(
+                "pieces-beside-whole",
+                "note",
+                f"{at} takes {ratio_text(row)} times as long as in one call",
+                evidence=(Evidence.of("ratio", row.ratio, at, 1),),
+                gain=Gain.of(row.ratio, row.ratio_low, row.ratio_high, f"one call for {at}"),
             )
-    return lines
 
 
-def remarks_of(results: Sequence[PieceResult]) -> list[str]:
+def remarks_of(results: Sequence[PieceResult]) -> list[Finding]:
     """Skipped divisions with the reason, and what limits the figures."""
-    return grouped_lines(_remarks(results), _MOST_NAMED)
+    return limits_of(_remarks(results), _MOST_NAMED)
 
 
-def _remarks(results: Sequence[PieceResult]) -> Iterator[tuple[str, str]]:
+def _remarks(results: Sequence[PieceResult]) -> Iterator[Remark]:
     for result in results:
         case = result.pieces.case
         library = library_of(case, results)
         size = f"{format_size(case.size_bytes)} {case.placement}{library}"
         if not result.rows or result.status == "skipped":
-            yield f"{result.status}: {result.reason}", f"{case.describe()}{library}"
+            yield f"{result.status}: {result.reason}", f"{case.describe()}{library}", ()
         for row in result.rows:
             name = f"{size} in {row.division.describe()}"
             if row.status == "skipped":
-                yield f"skipped: {row.reason}", name
+                yield f"skipped: {row.reason}", name, ()
             if row.launch_bound:
-                yield "launches by the host set the time", name
+                yield "launches by the host set the time", name, ()
         if not result.converged:
             text = "--max-time ended the rounds before all medians had the precision of --precision"
-            yield text, size
+            yield text, size, ()
 
 
-def wrong_lines(results: Sequence[PieceResult]) -> list[str]:
-    """A line for each rank with wrong data."""
-    return [
-        plain(
-            f"wrong data of {result.pieces.case.describe()}"
-            f"{library_of(result.pieces.case, results)} in {row.division.describe()}: rank "
-            f"{one.rank}: {elements_text(one)}"
-        )
-        for result in results
-        for row in result.rows
-        for one in (row.verification.findings if row.verification is not None else [])
-    ]
+def wrong_findings(results: Sequence[PieceResult]) -> Iterator[Finding]:
+    """A finding on each rank with wrong data."""
+    for result in results:
+        case = result.pieces.case
+        message = f"{case.describe()}{library_of(case, results)}"
+        for row in result.rows:
+            for one in row.verification.findings if row.verification is not None else ():
+                at = f"{message} in {row.division.describe()}: rank {one.rank}"
+                yield wrong_data(f"wrong data of {at}: {elements_text(one)}", one.wrong, at)
 
 
 def outcome_of(results: Sequence[PieceResult]) -> str:
@@ -349,10 +346,11 @@ def _name(pieces: int, form: str) -> str:
 def _headline(run: NamedRun) -> str:
     """The first ratio of the largest message; empty without figures."""
     results = run.journal.of(PieceResult)
-    known = [one for one in results if sentences_of(one, results)]
+    known = [one for one in results if any(beside_whole(one, results))]
     if not known:
         return ""
-    return sentences_of(max(known, key=lambda one: one.pieces.size_bytes), results)[0]
+    largest = max(known, key=lambda one: one.pieces.size_bytes)
+    return next(beside_whole(largest, results)).sentence
 
 
 def _titled(runs: Sequence[NamedRun]) -> str:

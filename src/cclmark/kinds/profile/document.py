@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import cast
 
@@ -13,6 +13,7 @@ from cclmark.document.blocks import (
     Bars,
     Block,
     Document,
+    Evidence,
     Facts,
     Finding,
     RunContent,
@@ -235,11 +236,8 @@ def document_of_profile(run: RunContent) -> Document:
         ],
         [
             *_findings_of_end(run.footer),
-            *(
-                Finding("share-of-communication", "note", line)
-                for line in _communication_lines(profile)
-            ),
-            *(Finding(rule, "look", plain(line)) for rule, line in remarks_of(results, profile)),
+            *_communication(profile),
+            *(replace(one, sentence=plain(one.sentence)) for one in remarks_of(results, profile)),
         ],
         noun="process",
         states_end=True,
@@ -422,31 +420,37 @@ def _findings_of_end(footer: Footer | None) -> Iterator[Finding]:
     yield from (Finding("missing-calls", "bad", plain(text)) for text in footer.problems)
 
 
-def _communication_lines(profile: Profile) -> Iterator[str]:
+def _communication(profile: Profile) -> Iterator[Finding]:
     """The share of communication of the rank that has most, unless it is unknown."""
     known = [one for one in profile.processes if one.communication_s is not None and one.span_s]
     if not known:
         return
     one = max(known, key=lambda own: (own.communication_s or 0.0) / own.span_s)
     share = _share_text(one.communication_s, one.span_s)
-    text = f"operations run for {share} of the time of rank {one.rank}"
+    text, at = f"operations run for {share} of the time of rank {one.rank}", f"rank {one.rank}"
+    shares = {"communication_percent": one.communication_s, "exposed_percent": one.exposed_s}
     if one.exposed_s is not None:
         share = _share_text(one.exposed_s, one.span_s)
         text += f", and without other work of its device for {share}"
-    yield text
+    evidence = tuple(
+        Evidence.of(name, part_s / one.span_s, at)
+        for name, part_s in shares.items()
+        if part_s is not None
+    )
+    yield Finding("share-of-communication", "note", text, evidence=evidence)
 
 
-def remarks_of(results: Sequence[ProfileResult], profile: Profile) -> list[tuple[str, str]]:
-    """Returns sentences on ranks that wait, and on what is missing, each with its rule."""
+def remarks_of(results: Sequence[ProfileResult], profile: Profile) -> list[Finding]:
+    """Returns findings on ranks that wait, and on what is missing."""
+    notes = [f"rank {one.rank}: {one.note}" for one in profile.processes if one.note]
     return [
         *_waiting(results, profile),
         *_unreported(results),
-        *(("notice", text) for text in profile.notes),
-        *(("notice", f"rank {one.rank}: {one.note}") for one in profile.processes if one.note),
+        *(Finding("notice", "look", text) for text in (*profile.notes, *notes)),
     ]
 
 
-def _waiting(results: Sequence[ProfileResult], profile: Profile) -> Iterator[tuple[str, str]]:
+def _waiting(results: Sequence[ProfileResult], profile: Profile) -> Iterator[Finding]:
     processes = profile.processes
     waits = {
         number: wait
@@ -461,29 +465,37 @@ def _waiting(results: Sequence[ProfileResult], profile: Profile) -> Iterator[tup
     if not waiting:
         return
     most = max(waiting, key=waiting.__getitem__)
+    time_s, span_s, rank = waiting[most], processes[most].span_s, processes[most].rank
     ranks = in_ranges(sorted(processes[number].rank for number in waiting))
-    yield (
+    yield Finding(
         "waiting-ranks",
+        "look",
         f"rank{'s' * (len(waiting) > 1)} {ranks} wait{'s' * (len(waiting) == 1)} for others: "
-        f"rank {processes[most].rank} for {_seconds_text(waiting[most])}, "
-        f"{_share_text(waiting[most], processes[most].span_s)} of its span",
+        f"rank {rank} for {_seconds_text(time_s)}, {_share_text(time_s, span_s)} of its span",
+        evidence=(Evidence.of("wait_us", time_s, f"rank {rank}", _CLEAR_WAIT * span_s),),
     )
     for number, wait in waits.items():
-        if wait.last > _CLEAR_LAST * wait.compared > 0:
-            yield (
+        least = _CLEAR_LAST * wait.compared
+        if wait.last > least > 0:
+            at = f"rank {processes[number].rank}"
+            yield Finding(
                 "last-rank",
-                f"rank {processes[number].rank} arrives last in {wait.last} of {wait.compared} "
-                "calls: the others wait for it",
+                "look",
+                f"{at} arrives last in {wait.last} of {wait.compared} calls: the others wait for "
+                "it",
+                evidence=(Evidence.of("last", wait.last, at, least),),
             )
 
 
-def _unreported(results: Sequence[ProfileResult]) -> Iterator[tuple[str, str]]:
+def _unreported(results: Sequence[ProfileResult]) -> Iterator[Finding]:
     number = sum(one.unreported for result in results for one in result.figures)
     if number:
-        yield (
+        yield Finding(
             "unreported-calls",
+            "look",
             f"{counted(number, 'call')} of all ranks without a report of what was executed: NCCL "
             "reports symmetric kernels and copies from 2.31 on",
+            evidence=(Evidence.of("unreported", number, "all ranks", 0),),
         )
 
 

@@ -14,13 +14,15 @@ from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import slowest_of
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
+from cclmark.document.blocks import Bars, Block, Document, Evidence, Finding, RunContent, Table
 from cclmark.document.case_fields import status_fields, wrong_field
 from cclmark.document.fields import Field, Fields
+from cclmark.document.finding_rules import gain_of
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import ReportKind
+from cclmark.document.soundness import or_unlocated, wrong_data
 from cclmark.document.text import TWO_ROUNDS, counted
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Summary
@@ -45,10 +47,10 @@ _MS_PER_S = 1e3
 _MOST_NAMES = 2
 
 
-def reference_lines(
+def beside_references(
     summaries: Sequence[ReplaySummary], header: Header | None, notes: ReferenceNotes
-) -> list[str]:
-    """A line for each group that has references.
+) -> Iterator[Finding]:
+    """A finding on each group that has references.
 
     The ranks of a smaller group are not known, so it has references only if all devices are alike,
     on one host. The gain of an operation is its time less that of as many calls at the bandwidth of
@@ -56,7 +58,7 @@ def reference_lines(
     waits for its communication, so at most.
     """
     if header is None or not summaries or summaries[0].span_s is None:
-        return []
+        return
     one = summaries[0]
     groups = by_key(
         (part.operation.group, part)
@@ -65,7 +67,6 @@ def reference_lines(
         and (not info.of_two)
         and (1 < part.operation.group_ranks <= one.replay.ranks)
     )
-    found = []
     by_ranks = {one.replay.ranks: (header, notes)}
     for group, parts in groups.items():
         ranks = parts[0].operation.group_ranks
@@ -74,9 +75,7 @@ def reference_lines(
             if own is None:
                 continue
             by_ranks[ranks] = own, notes.for_other_devices()
-        if line := _line(one, group, parts, *by_ranks[ranks]):
-            found.append(line)
-    return found
+        yield from _beside_reference(one, group, parts, *by_ranks[ranks])
 
 
 def _header_of(header: Header, ranks: int) -> Header | None:
@@ -87,16 +86,16 @@ def _header_of(header: Header, ranks: int) -> Header | None:
     return msgspec.structs.replace(header, devices=header.devices[:ranks])
 
 
-def _line(
+def _beside_reference(
     one: ReplaySummary,
     group: int,
     parts: Sequence[ReplayedOperation],
     header: Header,
     notes: ReferenceNotes,
-) -> str:
+) -> Iterator[Finding]:
     matches = [(part, match) for part in parts if (match := _match(one, part, header, notes))]
     if not matches:
-        return ""
+        return
     gain_s = sum(max(0.0, part.time_s - part.calls * match.time_s) for part, match in matches)
     step_s = one.step_s if one.step_s is not None else one.span_s
     assert step_s is not None
@@ -105,12 +104,13 @@ def _line(
     share = 100 * gain_s / step_s if step_s > 0 else 0.0
     ranks = parts[0].operation.group_ranks
     of = "" if ranks == one.replay.ranks else f" ({ranks} of {one.replay.ranks} ranks)"
-    return (
+    text = (
         f"if {len(matches)} of {counted(len(parts), 'operation')} of group {group}{of} ran at "
         f"reference bandwidth, the step would take at most {share:.1f} % "
         f"({gain_s * _MS_PER_S:.3f} ms) less: "
         f"{'; '.join(names[:_MOST_NAMES])}{more}"
     )
+    yield _beside(text, Evidence.of("above_reference_ms", gain_s, f"group {group}{of}"))
 
 
 def _match(
@@ -284,22 +284,17 @@ def document_of_replays(run: RunContent) -> Document:
     """Composes everything that a run says."""
     results = cast("Sequence[ReplayResult]", run.results)
     summaries = summaries_of_replays(results)
-    lines = (
-        *error_lines(summaries),
-        *range_lines(summaries),
-        *reference_lines(summaries, run.header, run.references),
-    )
     return Document(
         "Replay",
         method_of_replays(run.header),
         [*_blocks(summaries)] if summaries else [],
         [
-            *(Finding("wrong-data", "bad", line) for line in wrong_replay_lines(results)),
-            *(
-                Finding("replay-beside-program", "note", line)
-                for line in (*_ratio_lines(summaries), *lines)
-            ),
-            *(Finding("limited-figures", "look", line) for line in remarks_of_replays(summaries)),
+            *or_unlocated(_wrong_findings(results), results),
+            *_ratios(summaries),
+            *errors_of(summaries),
+            *_ranges(summaries),
+            *beside_references(summaries, run.header, run.references),
+            *_remarks(summaries),
         ],
         outcome_of_replays(results),
         any(one.status == "wrong" for one in results),
@@ -333,16 +328,26 @@ def _parts(communication_s: float, span_s: float) -> list[tuple[str, float]]:
     return found
 
 
-def _ratio_lines(summaries: Sequence[ReplaySummary]) -> Iterator[str]:
+def _beside(text: str, *evidence: Evidence) -> Finding:
+    return Finding("replay-beside-program", "note", text, evidence=evidence)
+
+
+def _ratio(one: ReplaySummary) -> Evidence:
+    assert one.ratio is not None
+    return Evidence.of("ratio", one.ratio.ratio, name_of_replay(one), 1)
+
+
+def _ratios(summaries: Sequence[ReplaySummary]) -> Iterator[Finding]:
     """How much longer a step takes with each variant than with its default."""
     for one in summaries:
         if one.ratio is not None:
             own = (each for each in summaries if each.variant.is_default and each.way == one.way)
             default = next(own, summaries[0])
-            yield (
+            text = (
                 f"with {name_of_replay(one)} a step takes {ratio_of(one)} times as long as with "
                 f"{name_of_replay(default)}"
             )
+            yield replace(_beside(text, _ratio(one)), gain=gain_of(one.ratio, name_of_replay(one)))
 
 
 def method_of_replays(header: Header) -> str:
@@ -375,9 +380,8 @@ def gaps_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
     return [f"{way}: {gaps_line(replay)}" for way, replay in ways.items()]
 
 
-def range_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
+def _ranges(summaries: Sequence[ReplaySummary]) -> Iterator[Finding]:
     """Between which ratios the step of the program is expected with each variant."""
-    found = []
     for variant in dict.fromkeys(one.variant for one in summaries if one.way):
         by_gaps = {
             one.replay.gaps: one
@@ -391,11 +395,11 @@ def range_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
             f"{ratio_of(by_gaps[gaps])} times as long ({gaps}: {words}{_doubt(by_gaps[gaps])})"
             for gaps, words in waits.items()
         ]
-        found.append(
+        text = (
             f"with {plain(variant.describe())} a step of the program is expected to take between "
             f"{' and '.join(ends)}"
         )
-    return found
+        yield _beside(text, *(_ratio(by_gaps[gaps]) for gaps in waits))
 
 
 def _doubt(one: ReplaySummary) -> str:
@@ -512,30 +516,38 @@ def _operations(one: ReplaySummary) -> Table:
     return Table("calls of a rank in a step", _HEAD_OF_OPERATIONS, rows, "><<<>>>>>")
 
 
-def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
+def errors_of(summaries: Sequence[ReplaySummary]) -> Iterator[Finding]:
     """How far the replay is from the program."""
-    if not summaries:
-        return []
-    one = summaries[0]
+    one = summaries[0] if summaries else None
+    if one is None or (one.span_s is None and one.replay.gaps != DROP):
+        return
     if one.replay.gaps == DROP:
-        return ["the time between calls is left out: the step consists of communication alone"]
+        yield _beside(
+            "the time between calls is left out: the step consists of communication alone"
+        )
+        return
+    step = "" if one.step_error is None else f"step {change_text(one.step_error)}"
+    times = (
+        ("communication_ms", one.communication_s, one.program_communication_s),
+        ("step_ms", one.step_s, one.program_step_s),
+    )
+    beside = [
+        Evidence.of(name, own_s, "the default", program_s)
+        for name, own_s, program_s in times
+        if own_s is not None and program_s is not None
+    ]
     if one.communication_error is None:
-        if one.span_s is None:
-            return []
-        if not one.replay.original.span_s:
-            return [
-                "the profile has no times of kernels: the replay cannot be compared with the "
-                "program"
-            ]
-        step = "" if one.step_error is None else f": step {change_text(one.step_error)}"
-        return [
-            "the step consists of messages, whose whole times the profile does not contain: the "
-            f"communication cannot be compared with the program's{step}"
-        ]
-    found = []
+        text = "the profile has no times of kernels: the replay cannot be compared with the program"
+        if one.replay.original.span_s:
+            text = (
+                "the step consists of messages, whose whole times the profile does not contain: "
+                f"the communication cannot be compared with the program's{f': {step}' * bool(step)}"
+            )
+        yield replace(_beside(text, *beside), severity="unknown")
+        return
     if one.traffic:
         busy = [blocks for blocks in one.traffic if blocks]
-        found.append(
+        yield _beside(
             f"memory traffic on {min(busy)} to {max(busy)} multiprocessors runs beside "
             f"{len(busy)} of {counted(len(one.traffic), 'call')} of all ranks, which takes longer "
             "in the program than alone"
@@ -543,20 +555,19 @@ def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
             else "no call takes longer in the program than alone: nothing runs beside them"
         )
     text = f"replay against program: communication {change_text(one.communication_error)}"
-    if one.step_error is not None:
-        text += f", step {change_text(one.step_error)}"
-    found.append(text + _spread_text(one.replay.original))
+    text += f", {step}" * bool(step) + _spread_text(one.replay.original)
+    yield _beside(text, *beside)
     if abs(one.communication_error) > LARGE_ERROR:
-        beside = (
+        why = (
             "compute beside communication, which it leaves out"
             if one.replay.compute is None and not one.replay.traffic
             else "a compute that differs from the program's"
         )
-        found.append(
-            f"the replay differs by more than 5 % from the program: {beside}, or another machine, "
+        text = (
+            f"the replay differs by more than 5 % from the program: {why}, or another machine, "
             "library or setting changes the time"
         )
-    return found
+        yield _beside(text, beside[0])
 
 
 def _spread_text(original: OriginalStep) -> str:
@@ -570,39 +581,36 @@ def _spread_text(original: OriginalStep) -> str:
     return f"{text})"
 
 
-def remarks_of_replays(summaries: Sequence[ReplaySummary]) -> list[str]:
+def _remarks(summaries: Sequence[ReplaySummary]) -> Iterator[Finding]:
     """What limits the figures."""
-    found = []
     for one in summaries:
+        name, text = name_of_replay(one), ""
         if one.status != "ok":
-            found.append(f"{name_of_replay(one)}: {one.status}: {plain(one.reason)}")
+            text = f"{one.status}: {plain(one.reason)}"
         elif one.is_host_bound:
-            found.append(
-                f"{name_of_replay(one)}: the host needs more than half of a step to enqueue its "
-                "calls, which makes the times of calls longer"
+            text = (
+                "the host needs more than half of a step to enqueue its calls, which makes the "
+                "times of calls longer"
             )
         elif not one.converged:
-            found.append(
-                f"{name_of_replay(one)}: the median did not reach the requested precision; raise "
-                "--max-time or --rounds"
-            )
+            text = "the median did not reach the requested precision; raise --max-time or --rounds"
+        if text:
+            yield Finding("limited-figures", "look", f"{name}: {text}")
     if any(one.rounds == LEAST_RUNS - 1 for one in summaries):
-        found.append(TWO_ROUNDS)
-    return found
+        yield Finding("limited-figures", "look", TWO_ROUNDS)
 
 
-def wrong_replay_lines(results: Sequence[ReplayResult]) -> list[str]:
+def _wrong_findings(results: Sequence[ReplayResult]) -> Iterator[Finding]:
     """The wrong elements of every result."""
-    found = []
     for result in results:
         findings = result.verification.findings if result.verification is not None else []
         for one in findings:
-            found.append(
-                f"WRONG DATA on rank {one.rank} with {plain(result.replay.variant.describe())}: "
-                f"{counted(one.wrong, 'element')} of the step, the first is element "
-                f"{one.first_element} of {plain(one.actual)}"
+            at = f"rank {one.rank} with {plain(result.replay.variant.describe())}"
+            text = (
+                f"WRONG DATA on {at}: {counted(one.wrong, 'element')} of the step, the first is "
+                f"element {one.first_element} of {plain(one.actual)}"
             )
-    return found
+            yield wrong_data(text, one.wrong, at)
 
 
 def outcome_of_replays(results: Sequence[ReplayResult]) -> str:

@@ -49,6 +49,7 @@ class TuneFlags(groups.OneOfEachOptions):
         groups.CommunicatorOptions,
         groups.LikeOptions,
         groups.CheckOptions,
+        groups.CheckPlaceOptions,
         groups.FaultOptions,
         groups.FormatOptions,
         groups.ColumnOptions,
