@@ -9,7 +9,7 @@ from pathlib import Path
 import cclmark
 from commands import completed
 
-_SECTION = re.compile(r"^## \d\. .*?`(src/[^`]+)`$", re.MULTILINE)
+_SECTION = re.compile(r"^## \d+\. .*?`(src/[^`]+)`$", re.MULTILINE)
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # An editable install of the package would be found before the copy.
 _SITE = """

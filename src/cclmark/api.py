@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -53,6 +53,7 @@ from cclmark.journal.page_journals import stem_of
 from cclmark.journal.schema import Header
 from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.launch.placement import STEP_VARIABLE, find_placement
+from cclmark.recording.caller import Caller, called_by
 from cclmark.report.exports import replayed
 from cclmark.report.overview import headline, insights, measured_words
 
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-    from cclmark.kinds.collective.command import OperationFlags
+    from cclmark.options.command import Action
 
 #: Of a row that has no figures, although it was to be measured.
 _FAILED = ("timeout", "died", "error", "failed")
@@ -260,36 +261,92 @@ def _incomplete(side: Sequence[Run]) -> Iterator[str]:
         yield from (f"{one.name}: {text}" for text in lacking(one.journal))
 
 
+@dataclass(frozen=True)
+class _Call:
+    """A call of ``measure``. ``words``: the command line that measures the same."""
+
+    path: str
+    words: Sequence[str]
+    flags: Any
+    run: Action
+    journal: str | os.PathLike[str] | None
+
+    @classmethod
+    def of(
+        cls,
+        arguments: Sequence[str],
+        sizes: str | int,
+        journal: str | os.PathLike[str] | None,
+        options: Mapping[str, Any],
+    ) -> _Call:
+        """The call with its checked options. Raises UsageError."""
+        from cclmark.cli.commands import measuring_command
+        from cclmark.options.python_call import parsed_call
+
+        path, command, rest, options = measuring_command(arguments, options)
+        words, flags = parsed_call(path, command, rest, sizes, options)
+        return cls(path, words, flags, command.run, journal)
+
+    def recorded(self, path: Path, step: int | None = None) -> Journal:
+        """Measures and reads the journal. Raises the error of a run without figures."""
+        try:
+            with within_program(), called_by(Caller(self.words, step, is_silent=True)):
+                recorded: Any = self.run(replace(self.flags, journal=path))
+        except CclmarkError as error:
+            if error.exit_code == EXIT_INTERRUPTED:
+                raise KeyboardInterrupt(str(error)) from None
+            raise
+        code, message = recorded.exit_code, recorded.outcome.message
+        if code == EXIT_INTERRUPTED:
+            raise KeyboardInterrupt(message)
+        journal = read_journal(path) if path.exists() else None
+        rows = [] if journal is None else journal.results
+        is_measured = any(row.is_measured for row in rows)
+        if journal is None or (code not in (EXIT_OK, EXIT_WRONG) and not is_measured):
+            footer = journal and journal.footer
+            reasons = [*(footer.problems if footer else ()), *(row.reason for row in rows)]
+            message = message or "; ".join(dict.fromkeys(filter(None, reasons)))
+            kind = next((one for one in _ERRORS.values() if one.exit_code == code), RankError)
+            raise kind(message or "nothing was measured")
+        return journal
+
+    def run_of(self, journal: Journal, *, kept: bool = True) -> Run:
+        """The run of the journal. ``kept``: this process keeps it."""
+        if self.journal is None:
+            return Run(journal, self.path)
+        place = Path(self.journal)
+        return Run(journal, place.stem, place if kept else None)
+
+
 def measure(
-    *operations: str,
+    *arguments: str,
     sizes: str | int = "",
     journal: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Run:
-    """Measures collectives on the devices of this machine, and checks their output.
+    """Measures on the devices of this machine what a command measures, and checks the output.
 
-    ``operations``: ``all_reduce``, …; all collectives without any. ``sizes``: one size, a range
-    (``8:1G``; ``8:`` up to the default), or a range with its factor (``8:1G:4``). ``options``:
-    those of ``cclmark all_reduce`` by name, see ``measure_options``: ``devices="host:4"``,
-    ``ccl="nccl,shm"``, ``dtype="bfloat16"``, ``count=2``, ``timing="graph"``,
-    ``precision_percent=1.0``, … ``journal``: a new file that keeps the run.
+    ``arguments``: operations of collectives, ``all_reduce``, …, all of them without any; or another
+    command of ``cclmark`` that measures, and its arguments: ``"p2p"``, ``"overlap", "all_reduce"``,
+    ``"torch objects"``, … ``sizes``: one size, a range (``8:1G``; an empty part is the default), or
+    a range with its factor (``8:1G:4``). ``options``: those of the command by name, see
+    ``measure_options``: ``devices="host:4"``, ``ccl="nccl,shm"``, ``dtype="bfloat16"``,
+    ``count=2``, ``timing="graph"``, ``precision_percent=1.0``, … ``journal``: a new file that keeps
+    the run.
 
     The ranks are processes of their own. Raises UsageError for invalid options, MissingError for
     devices or libraries that are not there, RankError if ranks fail before anything was measured. A
     run that failed later is returned: its findings say so. Raises KeyboardInterrupt if it is
     interrupted; what was measured is in ``journal``.
     """
-    from cclmark.kinds.collective.python_call import checked_call, command_of
-
-    names, flags = checked_call(operations, sizes, options)
+    call = _Call.of(arguments, sizes, journal, options)
     if find_placement(os.environ) is not None:
         raise UsageError(
             "measure starts its ranks itself, and this process was started by a launcher: use "
             "cclmark.session, or run `cclmark` under the launcher and cclmark.open its journal"
         )
-    command = command_of(names, sizes, options)
     with _journal_path(journal) as path:
-        return _run(_recorded(names, flags, path, command), names, journal)
+        return call.run_of(call.recorded(path))
 
 
 @contextmanager
@@ -346,35 +403,31 @@ class Session:
 
     def measure(
         self,
-        *operations: str,
+        *arguments: str,
         sizes: str | int = "",
         journal: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> Run:
-        """Measures collectives between the devices of all processes, see ``cclmark.measure``.
+        """Measures between the devices of all processes, see ``cclmark.measure``.
 
         Collective: every process calls it with the same arguments, and every process gets the same
         run, or the same error. The ranks are processes beside those of the program, on the same
-        devices. The first process keeps ``journal``.
+        devices. The first process keeps ``journal``. Raises UsageError for commands that a launcher
+        cannot start.
         """
         if self._group is None:
-            return measure(*operations, sizes=sizes, journal=journal, **options)
-        from cclmark.kinds.collective.python_call import checked_call, command_of
-
-        error, flags, names = "", None, list(operations)
+            return measure(*arguments, sizes=sizes, journal=journal, **options)
+        error, call = "", None
         try:
-            names, flags = checked_call(operations, sizes, options)
+            call = _Call.of(arguments, sizes, journal, options)
         except UsageError as refusal:
             error = str(refusal)
-        self._agree(error, repr((names, flags, journal)))
-        assert flags is not None  # else all processes have raised the error
+        self._agree(error, repr(call and (call.words, journal)))
+        assert call is not None  # else all processes have raised the error
         self._steps += 1
-        command = command_of(names, sizes, options)
         with _journal_path(journal) as path:
-            recorded = self._broadcast(lambda: self._recorded(names, flags, path, command))
-        return _run(
-            parse_journal(recorded.splitlines(), "run"), names, journal, kept=self.rank == 0
-        )
+            recorded = self._broadcast(lambda: self._recorded(call, path))
+        return call.run_of(parse_journal(recorded.splitlines(), "run"), kept=self.rank == 0)
 
     def _agree(self, error: str, request: str) -> None:
         """Raises UsageError in all processes if one has an error, or if their requests differ."""
@@ -389,14 +442,12 @@ class Session:
                     "alike in all processes"
                 )
 
-    def _recorded(
-        self, names: list[str], flags: OperationFlags, path: Path, command: Sequence[str]
-    ) -> bytes:
+    def _recorded(self, call: _Call, path: Path) -> bytes:
         """The journal, in the first process; the others do their part, and have none."""
         step = os.environ.get(STEP_VARIABLE, "")
         first = int(step) if step.isdecimal() else 0
         try:
-            _recorded(names, flags, path, command, first + self._steps)
+            call.recorded(path, first + self._steps)
             return path.read_bytes()
         except Followed as end:
             if end.exit_code == EXIT_INTERRUPTED:
@@ -443,19 +494,6 @@ class Session:
         ]
 
 
-def _run(
-    journal: Journal,
-    names: Sequence[str],
-    place: str | os.PathLike[str] | None,
-    *,
-    kept: bool = True,
-) -> Run:
-    if place is None:
-        return Run(journal, names[0] if len(names) == 1 else "collectives")
-    path = Path(place)
-    return Run(journal, path.stem, path if kept else None)
-
-
 @contextmanager
 def _journal_path(journal: str | os.PathLike[str] | None) -> Iterator[Path]:
     """The place of a journal; of one that is not kept, until the end of the context."""
@@ -466,41 +504,19 @@ def _journal_path(journal: str | os.PathLike[str] | None) -> Iterator[Path]:
         yield Path(directory) / f"{uuid.uuid4().hex}.jsonl"
 
 
-def _recorded(
-    names: list[str],
-    flags: OperationFlags,
-    path: Path,
-    command: Sequence[str],
-    step: int | None = None,
-) -> Journal:
-    """Measures and reads the journal. Raises the error of a run without figures."""
-    from cclmark.kinds.collective.request import measured
-
-    with within_program():
-        outcome = measured(
-            names, replace(flags, journal=path), command=command, step=step, is_silent=True
-        ).outcome
-    if outcome.exit_code == EXIT_INTERRUPTED:
-        raise KeyboardInterrupt(outcome.message)
-    journal = read_journal(path) if path.exists() else None
-    is_measured = journal is not None and any(row.is_measured for row in journal.results)
-    if journal is None or (outcome.exit_code not in (EXIT_OK, EXIT_WRONG) and not is_measured):
-        error = next((one for one in _ERRORS.values() if one.exit_code == outcome.exit_code), None)
-        raise (error or RankError)(outcome.message)
-    return journal
-
-
 _ERRORS: dict[str, type[CclmarkError]] = {
     one.__name__: one for one in (UsageError, MissingError, RankError, RefusedError, OutputError)
 }
 
 
-def measure_options() -> dict[str, str]:
-    """The options of ``measure`` by name, with their option of ``cclmark all_reduce`` and help."""
-    from cclmark.kinds.collective.python_call import OF_SIZES, measure_parameters
+def measure_options(command: str = "all_reduce") -> dict[str, str]:
+    """The options of ``measure`` for a command by name, with their command-line option and help."""
+    from cclmark.cli.commands import measuring_command
+    from cclmark.options.python_call import named_options
 
+    _, found, _, _ = measuring_command([command], {})
     return {
         name: f"{', '.join(one.opts)}: {one.help}"
-        for name, one in measure_parameters().items()
-        if name not in OF_SIZES
+        for name, one in named_options(found).items()
+        if not one.hidden
     }

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
-from cclmark.options.command import OUTPUT, SERVER, Action, command, option
+from cclmark.options.command import OUTPUT, SERVER, option
 from cclmark.options.groups import HistoryOptions
 from cclmark.options.types import WholeNumber
-
-_EXAMPLES = [
-    ("cclmark serve", "Your history, on port 8321 of this machine."),
-    ("cclmark serve --db team.sqlite --host 0.0.0.0 --port 80", "Another one, for all machines."),
-]
 
 
 @dataclass
 class ServeFlags(HistoryOptions):
     """The options of ``cclmark serve``."""
+
+    examples: ClassVar = [
+        ("cclmark serve", "Your history, on port 8321 of this machine."),
+        (
+            "cclmark serve --db team.sqlite --host 0.0.0.0 --port 80",
+            "Another one, for all machines.",
+        ),
+    ]
+    about: ClassVar = "Everything is read-only. Without --host only this machine can connect."
 
     host: str = option(
         "--host",
@@ -51,9 +56,3 @@ class ServeFlags(HistoryOptions):
         is_flag=True,
         help="Print each request on standard error.",
     )
-
-
-def serve_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    text = f"{summary}\n\nEverything is read-only. Without --host only this machine can connect."
-    return command(name, text, ServeFlags, run, examples=_EXAMPLES)

@@ -8,22 +8,11 @@ from typing import ClassVar
 import click
 
 from cclmark.options import groups
-from cclmark.options.command import METHOD, OPERATION, Action, changed, command, option
+from cclmark.options.command import METHOD, OPERATION, changed, option
 from cclmark.options.types import Parsed, RealNumber, WholeNumber
 from cclmark_training.choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
 
 USUAL_SEQUENCE = 1024
-_EXAMPLES = [
-    ("cclmark train", "gpt2 with DDP on all accelerators."),
-    (
-        "cclmark train --model tiny --devices host:2 --sequence 16 -n 2 -w 1",
-        "A tiny model on two ranks of the host.",
-    ),
-    (
-        "cclmark train --model gpt2-medium --parallel fsdp --dtype mixed --vary NCCL_PROTO=Simple",
-        "Sharded parameters, with a setting of NCCL against the default.",
-    ),
-]
 USUAL_BALANCE_WEIGHT = 0.01  # alpha of Switch Transformers, arXiv 2101.03961, section 2.2
 
 
@@ -122,6 +111,19 @@ def _backends(text: str) -> list[str]:
 class TrainFlags(groups.StepOptions, TrainingOptions, groups.ModuleOptions):
     """The options of ``cclmark train``."""
 
+    examples: ClassVar = [
+        ("cclmark train", "gpt2 with DDP on all accelerators."),
+        (
+            "cclmark train --model tiny --devices host:2 --sequence 16 -n 2 -w 1",
+            "A tiny model on two ranks of the host.",
+        ),
+        (
+            "cclmark train --model gpt2-medium --parallel fsdp --dtype mixed "
+            "--vary NCCL_PROTO=Simple",
+            "Sharded parameters, with a setting of NCCL against the default.",
+        ),
+    ]
+
     artifacts: list[str] = option(
         "--artifact",
         title=OPERATION,
@@ -173,8 +175,3 @@ class TrainFlags(groups.StepOptions, TrainingOptions, groups.ModuleOptions):
         help="A fault to inject, to verify its detection: corrupt:rank=1,index=5 (an element of "
         "the first parameter) or delay:rank=1,ms=50 (before each step).",
     )
-
-
-def train_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    return command(name, summary, TrainFlags, run, examples=_EXAMPLES)

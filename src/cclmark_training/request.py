@@ -16,7 +16,7 @@ from cclmark.options.environment_file import read_shell
 from cclmark.options.varied import faults_of, rounds_of, step_settings, step_variants
 from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices, run_joined
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import Recorded, record
 from cclmark.work.libraries import torch_backend_of
 from cclmark.work.models import Model, find_model
 from cclmark.work.runtimes import NamedDevices, parse_devices
@@ -35,11 +35,8 @@ _USUAL_DTYPE = "bfloat16"
 _TERA = 1e12
 
 
-def measure_training(flags: TrainFlags) -> int:
-    """Measures the training of ``flags`` and returns the exit code.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+def measure_training(flags: TrainFlags) -> Recorded:
+    """Measures the training of ``flags``."""
     named = flags.ccl
     wanted = WantedDevices(lambda: _devices(flags, named), flags.count, flags.timeout_s)
     return run_joined(wanted, lambda coordinator: _measure(flags, named, coordinator))
@@ -55,7 +52,7 @@ def _devices(flags: TrainFlags, named: Sequence[str]) -> NamedDevices:
     return parse_devices(f"host:{flags.count or _USUAL_HOST_RANKS}" if alone else "host")
 
 
-def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) -> int:
+def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) -> Recorded:
     devices = coordinator.devices
     backends = list(named) or [f"torch:{usual_backend(devices.runtime, '--ccl torch:BACKEND')}"]
     for name in backends:
@@ -78,11 +75,7 @@ def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) 
     )
     if len(request.planned) > 1:
         require_new_ranks("train", request)
-    return record(
-        request,
-        flags,
-        f"train-{training.model.name}-{training.parallel}-{ranks}",
-    ).exit_code
+    return record(request, flags, f"train-{training.model.name}-{training.parallel}-{ranks}")
 
 
 def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Training:

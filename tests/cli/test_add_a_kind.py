@@ -14,7 +14,7 @@ from places import REPOSITORY
 PAGE = REPOSITORY / "docs" / "extend" / "add-a-kind.md"
 # Modules of the page are not found below src.
 _OURS = ("--config", 'lint.isort.known-first-party=["cclmark"]')
-MOST_FILES = 9  # a room, the list of kinds and the table of commands
+MOST_FILES = 10  # a room, the list of kinds and the table of commands
 
 
 def extend_kinds(text: str, imported: str, line: str) -> str:
@@ -110,6 +110,29 @@ def test_the_new_kind_measures_and_is_reported(extended, tmp_path):
     extended("history", "add", "a.jsonl", "--db", "h.sqlite")
     assert "arrival" in extended("history", "list", "--db", "h.sqlite", "--format", "json")
     assert "arrivals" in extended("compare", "a.jsonl", "a.jsonl", code=2)
+
+
+MEASURED = """
+import cclmark
+run = cclmark.measure("arrival", rounds=50, devices="host:2")
+print(run.kind, len(run.rows), run.rows[0].arrival.rounds, *run.header.command[1:])
+print(*cclmark.measure_options("arrival"))
+"""
+
+
+def test_a_program_measures_the_new_kind(extended, package, tmp_path):
+    line = extended("arrival", "--devices", "host:2", "--rounds", "50", "--print-plan")
+    assert line == 'cclmark.measure("arrival", devices="host:2", rounds=50)\n'
+    done = completed(
+        [sys.executable, "-c", MEASURED],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(package)},
+        check=True,
+    )
+    assert done.stdout == (
+        "arrival 1 50 arrival --rounds 50 --devices host:2\n"
+        "devices count bind timeout_s debug_rank rounds\n"
+    )
 
 
 def test_the_other_kinds_work_as_before(extended):

@@ -17,7 +17,8 @@ from places import REPOSITORY
 from ports import free_port
 
 PAGE = REPOSITORY / "docs" / "reference" / "python.md"
-EXPLAINED = "cclmark.measure_options() explains all"
+EXPLAINED = 'cclmark.measure_options("all_reduce") explains all'
+HOST = {"devices": "host:2"}
 SMALL = {"sizes": "64:512:8", "devices": "host:2", "max_time_s": 0.05}
 
 
@@ -31,13 +32,14 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     blocks = re.findall(r"(?<!-->\n)```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     printed = io.StringIO()
     for block in blocks:
         with contextlib.redirect_stdout(printed):
             exec(block, names)
     assert "cases of all_reduce on 2 ×" in printed.getvalue()
     assert "all_gather bfloat16" in printed.getvalue()
+    assert "['p2p', 'pairs', 'experiment', 'memory']" in printed.getvalue()
 
 
 def test_the_page_names_every_member():
@@ -125,7 +127,7 @@ def test_an_interrupted_journal_is_partial(run, tmp_path):
     [
         ({"sizes": "8:1K:2:3"}, UsageError, "write SIZE, BEGIN:END or BEGIN:END:FACTOR"),
         ({"sizes": "8:1K:x"}, UsageError, "factor: 'x' is not a number above 1"),
-        ({"sizes": ":1K"}, UsageError, "an empty END is the default"),
+        ({"sizes": "8:1K:2:"}, UsageError, "an empty part is the default"),
         ({"sizes": "8:1X"}, UsageError, "end: cannot read the size '1X'"),
         ({"begin": "8"}, UsageError, "measure has no option begin"),
         ({"max_time_s": 0}, UsageError, "max_time_s=0: '0' is not a number above 0"),
@@ -149,9 +151,100 @@ def test_wrong_requests_are_refused(arguments, error, message):
         cclmark.measure("all_reduce", **arguments)
 
 
+JOURNALS = REPOSITORY / "tests" / "journals"
+TINY = {**HOST, "max_time_s": 0.05}
+OF_OTHER_KINDS = [
+    ("explain all_reduce", {"sizes": "64", **TINY}, "collective"),
+    ("all_reduce", {"sizes": "64", "pieces": "1,2", **TINY}, "pieces"),
+    ("p2p", {"sizes": "64K", "perf": "uniBw", "kernel": "ca-wb-x", "warmup": 0, **TINY}, "p2p"),
+    ("pairs", {"only": "sendrecv", "sizes": "64", **TINY}, "pairs"),
+    ("overlap all_reduce", {"sizes": "64K", "rounds": 2, "devices": "host:2"}, "overlap"),
+    ("memory alltoall", {"sizes": "1K", "devices": "host:2"}, "memory"),
+    (
+        "experiment all_reduce",
+        {"vary": ["CCLMARK_SHM_INLINE_BYTES=0,4096"], "rounds": 2, "sizes": "64", **TINY},
+        "experiment",
+    ),
+    (
+        "experiment all_reduce",
+        {"bisect": "CCLMARK_SHM_INLINE_BYTES=1:4:x2", "sizes": "64", **TINY},
+        "experiment",
+    ),
+    (
+        "tune all_reduce",
+        {
+            **{"settings": "CCLMARK_SHM_INLINE_BYTES", "sizes": "64", "budget": "1s"},
+            **{"output": "tuned", "devices": "host:2", "max_time_s": 0.01},
+        },
+        "experiment",
+    ),
+    (f"replay {JOURNALS / 'profile.jsonl'}", {"gaps": "drop", "steps": 2, "warmup": 1}, "replay"),
+    ("trace all_gather", {"begin": "1K", "iterations": 2, "output": "x", **HOST}, "collective"),
+    ("train", {"model": "tiny", "sequence": 16, "steps": 2, "warmup": 1, **HOST}, "train"),
+    ("torch check", {"only": "broadcast", **HOST}, "check"),
+    ("torch objects", {"only": "flag", **TINY}, "objects"),
+]
+
+
+@pytest.mark.parametrize(("line", "options", "kind"), OF_OTHER_KINDS)
+def test_every_kind_is_measured_in_silence(capfd, monkeypatch, tmp_path, line, options, kind):
+    if line.startswith(("train", "torch")):
+        pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    try:
+        found = cclmark.measure(*line.split(), journal="run.jsonl", **options)
+    except MissingError as error:  # while other tests have the processors
+        assert "no operation ran entirely beside the other work" in str(error)
+        found = cclmark.open("run.jsonl")
+    assert (found.kind, found.name, found.path) == (kind, "run", Path("run.jsonl"))
+    assert kind == "overlap" or any(row.is_measured for row in found.rows)
+    assert found.header.command[: 1 + len(line.split())] == ["cclmark", *line.split()]
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert not re.sub("cclmark: another cclmark run is active on this host.*\n", "", err)
+    assert repr(cclmark.open("run.jsonl")) == repr(found)
+    assert not (tmp_path / "cclmark-runs").exists()
+
+
+def test_a_run_without_figures_raises_the_error_of_its_exit_code(tmp_path):
+    """What is missing is said, in the journal too."""
+    with pytest.raises(MissingError, match="no process of the program had loaded"):
+        cclmark.measure("profile", sys.executable, "-c", "", journal=tmp_path / "run.jsonl")
+    assert "had loaded" in str(cclmark.open(tmp_path / "run.jsonl").journal.footer)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("report", "x.jsonl"), {}, r"report measures nothing .*: use cclmark\.open\(path\)\.html"),
+        (("history",), {}, "history measures nothing into a journal: use it on the command line"),
+        (("torch",), {}, 'use "torch check" or "torch objects"'),
+        (("overlap", "all_reduse"), {}, "unknown operation 'all_reduse': choose from all_reduce"),
+        (("all_reduce", "p2p"), {}, "only='all_reduce,p2p'|only=.*unknown operation 'p2p'"),
+        (("memory",), {}, "Missing argument 'OPERATION'"),
+        (("memory", "reduce", "gather"), {}, r"unexpected extra argument \(gather\)"),
+        (("memory", 5), {}, "its arguments are texts"),
+        (
+            ("overlap",),
+            {"round": 2},
+            "did you mean 'rounds'.*measure_options\\(\"overlap\"\\) explains",
+        ),
+        (("overlap",), {"begin": 8}, "measure has no option begin, but sizes"),
+        (("trace", "reduce"), {"sizes": 8}, "sizes=8: cclmark trace measures no range of sizes"),
+        (("p2p",), {"format": "csv"}, "measure has no option format"),
+        (("p2p",), {"devices": "0", "device_list": "1"}, "--devices excludes|exclude each other"),
+        (("experiment", "reduce"), {"vary": "A=1", "bisect": "A=1:2"}, "--bisect excludes --vary"),
+        (("p2p",), {"kernel": "x"}, "kernel='x': unknown kernel 'x'"),
+    ],
+)
+def test_wrong_requests_of_other_kinds_are_refused(arguments, options, message):
+    with pytest.raises(UsageError, match=message):
+        cclmark.measure(*arguments, **options)
+
+
 def test_unknown_operations_are_refused():
     with pytest.raises(
-        UsageError, match="unknown operation 'all_reduse': did you mean 'all_reduce'"
+        UsageError, match="unknown operation or command 'all_reduse': did you mean 'all_reduce'"
     ):
         cclmark.measure("all_reduse", devices="host:2")
 
@@ -184,6 +277,15 @@ with cclmark.session() as session:
     errors = []
     other = {"nope": 1} if session.rank else {}
     unlike = {"sizes": 8 << session.rank}
+    kinds = [session.measure("memory", "all_reduce", sizes=64, devices="host:1").kind]
+    kinds += [session.measure("p2p", sizes="64K", devices="host:2", max_time_s=0.05).kind]
+    varied = {"vary": ["CCLMARK_SHM_INLINE_BYTES=0"], "rounds": 2, "max_time_s": 0.02}
+    kinds += [session.measure("experiment", "reduce", sizes=64, devices="host:1", **varied).kind]
+    for refused in (["tune", "all_reduce"], ["profile", "true"]):
+        try:
+            session.measure(*refused)
+        except cclmark.UsageError as error:
+            kinds.append(str(error))
     for wrong in ({"devices": "cuda:0"}, {"colour": 1}, other, unlike, {"placement": "x"}):
         try:
             session.measure("all_reduce", **wrong)
@@ -192,7 +294,7 @@ with cclmark.session() as session:
 times = [[row.summary.time_s for row in run.rows] for run in runs]
 found = times, [run.header.run_id for run in runs]
 with open(f"answer-{session.rank}.json", "w") as file:
-    json.dump([session.rank, *found, errors, [str(run.path) for run in runs]], file)
+    json.dump([session.rank, *found, errors, [str(run.path) for run in runs], kinds], file)
 total = [None, None]
 dist.all_gather_object(total, session.rank)
 assert total == [0, 1], "the default group works as before"
@@ -231,6 +333,12 @@ def test_the_program_of_the_page_and_one_with_errors_run_under_torchrun(tmp_path
     ]
     assert (first[4], second[4]) == (["0.jsonl", "1.jsonl"], ["None", "None"])
     assert (tmp_path / "0.jsonl").exists()
+    assert first[5] == second[5]
+    assert first[5] == [
+        *("memory", "p2p", "experiment"),
+        "tune starts its ranks itself, several times: run it without torchrun, on one host",
+        "profile runs a program itself: cclmark.session has no part in it",
+    ]
 
 
 def test_without_process_group_it_says_what_to_do(monkeypatch):
@@ -248,7 +356,15 @@ def test_a_session_of_one_process_measures_as_usual():
     assert (session.rank, session.size, len(found.rows)) == (0, 1, 4)
 
 
-def test_an_interruption_ends_the_program(tmp_path):
+@pytest.mark.parametrize(
+    "call",
+    [
+        '"all_reduce", sizes="8:64K"',
+        '"experiment", "reduce", vary=["CCLMARK_SHM_INLINE_BYTES=0,4096"], sizes="8:64K"',
+        '"p2p", sizes="64:64K", perf="uniBw"',
+    ],
+)
+def test_an_interruption_ends_the_program(tmp_path, call):
     (tmp_path / "program.py").write_text(
         """
 import cclmark, os, pathlib, signal, threading, time
@@ -259,18 +375,18 @@ def interrupt_when_there_are_results():
 threading.Thread(target=interrupt_when_there_are_results).start()
 try:
     for number in range(1000):
-        cclmark.measure("all_reduce", sizes="8:64K", devices="host:2", journal=f"{number}.jsonl")
+        cclmark.measure(CALL, devices="host:2", journal=f"{number}.jsonl")
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 print(len(cclmark.measure("all_reduce", sizes="8", devices="host:2", max_time_s=0.05).rows))
-"""
+""".replace("CALL", call)
     )
     done = completed([sys.executable, "program.py"], cwd=tmp_path, check=True)
     assert done.stdout == "interrupted\nTrue\n2\n"
     journals = [cclmark.open(path) for path in tmp_path.glob("*.jsonl")]
     assert journals
-    assert all(one.header.command[1] == "all_reduce" for one in journals)
+    assert all(f'"{one.header.command[1]}"' in call for one in journals)
 
 
 def test_an_item_that_failed_is_no_whole_run():
@@ -295,6 +411,8 @@ PLANS = [
     ("alltoallv", "-b", "1K", "-e", "2K", "-i", "1K", "--pattern", "skew:4", "--seed", "7"),
     ("all_reduce", "--like", "all_reduce_bench", "-e", "64K"),
     ("reduce", "-b", "64", "-e", "64", "--inject", "delay:rank=1,ms=1", "-p", "2"),
+    ("collectives", "--only", "reduce,barrier", "-e", "64"),
+    ("pairs", "--only", "sendrecv", "-b", "64", "-e", "64"),
 ]
 
 
@@ -309,25 +427,3 @@ def test_the_printed_call_measures_the_same(cclmark, arguments):
     assert [row.case for row in found.rows] == [row.case for row in measured.results]
     assert found.header.settings == measured.header.settings
     assert found.header.plan == measured.header.plan
-
-
-def test_what_the_call_lacks_is_refused(cclmark):
-    for option in (("-N", "2"), ("--explain",), ("--pieces", "2"), ("-O", "x"), ("--resume", "x")):
-        run = cclmark("all_reduce", "--print-plan", *option, code=2)
-        assert "--print-plan excludes" in run.err
-        assert "cclmark.measure has no such option" in run.err
-
-
-def test_the_printed_call_has_the_sizes_that_are_typed(cclmark):
-    for typed, sizes in (
-        ((), ""),
-        (("-b", "1M"), 'sizes="1M:"'),
-        (("-e", "1G"), 'sizes="8:1G"'),
-        (("-f", "4"), 'sizes="8::4"'),
-        (("-b", "1536", "-e", "1536"), 'sizes="1536"'),
-        (("--like", "all_reduce_bench", "--devices", "cuda:0,1"), 'sizes="32K:16G", '),
-    ):
-        out = cclmark("all_reduce", "--print-plan", *typed).out
-        assert out.startswith(f'cclmark.measure("all_reduce"{", " * bool(sizes)}{sizes}')
-    out = cclmark("collectives", "--print-plan", "--format", "csv", "--journal", "o'b\".jsonl").out
-    assert out == 'cclmark.measure(journal="o\'b\\".jsonl").text("csv")\n'

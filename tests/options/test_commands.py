@@ -165,9 +165,3 @@ def test_the_help_of_barrier_has_no_sizes_and_no_elements():
         assert not re.search(rf"(?<![\w-]){word}\b", text), word
     assert "A barrier moves no data." in text
     assert "--iters" in text
-
-
-@pytest.mark.parametrize("name", ["p2p", "explain", "tune", "replay", "train", "trace", "memory"])
-def test_a_command_without_a_call_of_python_names_those_with_one(name):
-    with pytest.raises(click.UsageError, match="which measures collectives only"):
-        load_command(name).main(["--print-plan"], standalone_mode=False)

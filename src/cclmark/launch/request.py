@@ -46,8 +46,7 @@ class Request:
     so many operations of the item instead of measuring, 0 for none; ``traces`` receives the trace
     of every rank. ``attachment``: what ranks need besides the items, encoded for the kind: the
     same for all, or one for each rank.
-    ``coordinator``: the participating processes, None for this process alone. ``command``: the one
-    that measures the same, by default that of this program.
+    ``coordinator``: the participating processes, None for this process alone.
     """
 
     devices: DeviceChoice
@@ -69,7 +68,6 @@ class Request:
     traces: Callable[[RankTrace], None] | None = None
     attachment: bytes | Sequence[bytes] = b""
     coordinator: Coordinator | None = None
-    command: Sequence[str] | None = None
 
     @cached_property
     def items(self) -> Sequence[Item]:

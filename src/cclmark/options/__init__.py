@@ -9,7 +9,8 @@ enters; ``printed_help.py`` prints the help, also of the list of commands. These
 
 What options become, imported when a command runs: ``case_request.py`` (the request of a command
 that measures cases), ``varied.py`` (the variants of ``--vary``, the runs of train and replay),
-``environment_file.py`` (files of variables, which tune writes and train reads).
+``environment_file.py`` (files of variables, which tune writes and train reads). ``python_call.py``
+makes a command line of a call of ``cclmark.measure``, and a call of a command line.
 
 Messages name options as a user types them, and the remedy. Start with ``groups.py``.
 """

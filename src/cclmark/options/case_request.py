@@ -7,7 +7,6 @@ the sweep, and the request for its cases.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from cclmark.launch.request import Request
 from cclmark.options import groups
 from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
 from cclmark.rank import locate
+from cclmark.recording.caller import notice
 from cclmark.recording.joining import WantedDevices
 from cclmark.work.binding import Binding
 from cclmark.work.cases import Case, Sweep, UnevenPattern, rows_pattern
@@ -99,10 +99,9 @@ def device_count(flags: CaseOptions) -> int | None:
         beside = placement.local_size if placement is not None else None
         return max(1, flags.npus // (beside or 1))
     if is_primary(os.environ):
-        print(
-            f"cclmark: -p {flags.npus} is ignored: ranks always start in parallel and outputs are "
-            "checked. For one device write -g 1.",
-            file=sys.stderr,
+        notice(
+            f"-p {flags.npus} is ignored: ranks always start in parallel and outputs are checked. "
+            "For one device write -g 1."
         )
     return flags.count
 
@@ -293,7 +292,7 @@ def _native_ccl(flags: CaseOptions, runtime: str) -> str:
 def require_allowed(name: str, flags: CaseOptions) -> None:
     """Raises MissingError for a library that requires a flag which is not set.
 
-    Prints the assumptions about it at once: the header contains them too, but not every format
+    Tells the assumptions about it at once: the header contains them too, but not every format
     shows it.
     """
     assumed = assumption_of(name)
@@ -303,7 +302,7 @@ def require_allowed(name: str, flags: CaseOptions) -> None:
             "--allow-unverified measures it nevertheless; it may crash or return wrong data"
         )
     for text in warnings_of([name]):
-        print(f"cclmark: {text}", file=sys.stderr)
+        notice(text)
 
 
 def warnings_of(ccls: Sequence[str]) -> list[str]:
@@ -607,11 +606,8 @@ def request_of(
     operations: list[str],
     flags: CaseOptions,
     coordinator: Coordinator,
-    command: Sequence[str] | None = None,
 ) -> tuple[Request, Sweep]:
     """Returns the request for the cases of ``flags``, and the sweep that contains them.
-
-    ``command``: see Request.
 
     Raises CclmarkError if the flags are invalid.
     """
@@ -656,7 +652,6 @@ def request_of(
         mpirun=mpirun.path if mpirun is not None and coordinator.placement is None else "",
         absent=absent,
         coordinator=coordinator,
-        command=command,
     )
     return request, plan
 

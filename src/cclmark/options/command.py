@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 from click.core import ParameterSource
 
-from cclmark.base.errors import UsageError
+from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.options.printed_help import Example, SaysHelp
+from cclmark.recording.standard_output import say
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from cclmark.recording.recorder import Recorded
 
 # The titles of the sections of a help text, in their order.
 SELECTION = "Selection"
@@ -46,6 +49,7 @@ JOURNAL = (
 )
 
 _UNCHANGED: Any = object()
+TYPED = "cclmark.typed"  # in the context of a command: its words
 
 
 def option(*names: str, default: Any = None, title: str = "", **settings: Any) -> Any:
@@ -242,14 +246,35 @@ def _with_rules(text: str, name: str, rules: Sequence[OptionRule], short: Mappin
 
 
 class GroupedCommand(SaysHelp):
-    """A command whose help lists its options in groups, and that recognises flags of the peers."""
+    """A command whose help lists its options in groups, and that recognises flags of the peers.
+
+    ``run`` does its work with its flags, values of ``flags_type``.
+    """
+
+    flags_type: type[Any] = object
+    run: Action
 
     def __init__(self, *args: Any, elsewhere: Mapping[str, str], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._elsewhere = elsewhere
 
+    @property
+    def measures(self) -> bool:
+        """Whether it measures into a journal, as cclmark.measure does."""
+        return hasattr(self.flags_type, "print_plan")
+
+    def flags_from(self, values: Mapping[str, Any]) -> Any:
+        """The flags of parsed values. Raises UsageError for options that exclude each other."""
+        # click collects the values of an option that may be repeated in a tuple.
+        entries = options_of(self.flags_type)
+        lists = (name for name in entries if entries[name].default_factory is not MISSING)
+        flags = self.flags_type(**{**values, **{name: list(values[name]) for name in lists}})
+        check_together(flags)
+        return flags
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the flags; rejects a flag of another tool and names the replacement."""
+        ctx.meta[TYPED] = [*args]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -308,15 +333,16 @@ def imported(path: str) -> Action:
     """The function ``path``, whose module is imported when it is called."""
     module, _, name = path.rpartition(".")
 
-    def run(*arguments: Any) -> int | None:
+    def run(*arguments: Any) -> Recorded | int | None:
         found: Action = getattr(import_module(module), name)
         return found(*arguments)
 
     return run
 
 
-#: What a command does with its flags. Returns the exit code, None for 0.
-Action = Callable[..., int | None]
+#: What a command does with its flags. Returns the exit code, None for 0, or how a run ended. Raises
+#: CclmarkError before anything is started or written if the flags are invalid.
+Action: TypeAlias = "Callable[..., Recorded | int | None]"
 FlagsType = TypeVar("FlagsType", bound="DataclassInstance")
 
 
@@ -361,42 +387,49 @@ def command(
     name: str,
     summary: str,
     flags_type: type[FlagsType],
-    run: Callable[[FlagsType], int | None],
-    kind: type[GroupedCommand] = GroupedCommand,
+    run: Callable[[FlagsType], Recorded | int | None],
     *,
     examples: Sequence[Example] = (),
-    epilog: str | None = None,
     **settings: Any,
 ) -> click.Command:
-    """The click command ``name`` of class ``kind``, which calls ``run`` with its flags.
+    """The click command ``name``, which calls ``run`` with its flags.
 
-    ``settings``: further ones of click's command.
+    ``settings``: further ones of click's command. The class of flags may have ``examples``,
+    ``about``, which follows the summary in the help, some of click's settings, and
+    ``command_type``, a class of commands.
     """
 
     def callback(**values: Any) -> None:
-        # click collects the values of an option that may be repeated in a tuple.
-        entries = options_of(flags_type)
-        lists = (name for name in entries if entries[name].default_factory is not MISSING)
-        flags = flags_type(**values | {name: list(values[name]) for name in lists})
-        check_together(flags)
+        flags = made.flags_from(values)
+        if getattr(flags, "print_plan", False):
+            from cclmark.options.python_call import call_text
+
+            say(call_text(made, click.get_current_context(), flags))
+            sys.exit(EXIT_OK)
         try:
-            exit_code = run(flags)
+            ended = run(flags)
         except BrokenPipeError:
             # Standard error is broken; click would exit with 1, which means wrong data.
             raise click.Abort from None
-        sys.exit(exit_code)
+        sys.exit(ended if ended is None or isinstance(ended, int) else ended.exit_code)
 
-    return kind(
+    made: GroupedCommand = getattr(flags_type, "command_type", GroupedCommand)(
         name,
         params=parameters_of(flags_type),
         callback=callback,
-        help=summary,
-        epilog=epilog,
-        examples=examples,
+        help="\n\n".join(filter(None, (summary, getattr(flags_type, "about", "")))),
+        examples=examples or getattr(flags_type, "examples", ()),
         elsewhere={
             name: hint
             for one in flags_type.__mro__
             for name, hint in vars(one).get("elsewhere", {}).items()
         },
+        **{
+            setting: getattr(flags_type, setting)
+            for setting in ("epilog", "hidden", "context_settings")
+            if hasattr(flags_type, setting)
+        },
         **settings,
     )
+    made.flags_type, made.run = flags_type, run
+    return made

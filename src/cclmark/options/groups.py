@@ -682,21 +682,16 @@ class ColumnOptions:
     )
 
 
-_PLAN = (
-    "--print-plan prints a call of cclmark.measure, which measures collectives only: it is an "
-    "option of cclmark collectives and of the commands of single collectives."
-)
-
-
 @dataclass
 class FileOptions:
-    """Where the output and the journal are written.
+    """Where the output and the journal of a measurement are written.
 
-    ``elsewhere``: the replacements for flags that only other commands have.
+    ``files``: the options among those of the terminal (see python_call) that concern files which
+    the command writes besides its output.
     """
 
     title: ClassVar[str] = OUTPUT
-    elsewhere: ClassVar[Mapping[str, str]] = {"--print-plan": _PLAN}
+    files: ClassVar[tuple[str, ...]] = ()
 
     output: Path | None = option(
         "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
@@ -705,6 +700,13 @@ class FileOptions:
         "--journal",
         type=click.Path(path_type=Path),
         help="Journal file [a new one in cclmark-runs/].",
+    )
+    print_plan: bool = option(
+        "--print-plan",
+        default=False,
+        is_flag=True,
+        help="Print the call of the Python API that measures the same, and measure nothing. "
+        "Options that calls lack are refused.",
     )
 
 

@@ -6,9 +6,10 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from cclmark.base.errors import EXIT_OK, CclmarkError, Followed, UsageError
 from cclmark.launch.coordinator import (
@@ -31,7 +32,11 @@ from cclmark.launch.placement import (
     find_placement,
     notices_alone,
 )
+from cclmark.recording.caller import caller, notice
 from cclmark.work.runtimes import NamedDevices
+
+if TYPE_CHECKING:
+    from cclmark.recording.recorder import Recorded
 
 
 @contextmanager
@@ -60,7 +65,6 @@ class WantedDevices:
 
     ``choice`` returns ``--devices``; ``count``: ``-g``. ``timeout_s``: how long processes wait for
     each other. ``mixed``: devices may be of several runtimes. ``falls_back``: see choose_devices.
-    ``is_quiet``: notices on the choice are not printed; the header of the run has them.
     """
 
     choice: Callable[[], NamedDevices]
@@ -68,31 +72,26 @@ class WantedDevices:
     timeout_s: float
     mixed: bool = False
     falls_back: bool | None = None
-    is_quiet: bool = False
 
 
 @contextmanager
-def joined(
-    wanted: WantedDevices, *, arguments: Sequence[str] | None = None, step: int | None = None
-) -> Iterator[Coordinator]:
+def joined(wanted: WantedDevices) -> Iterator[Coordinator]:
     """Yields the processes of this run, with the devices that each selected.
 
     On exit, the processes are released with the exit code that the coordinator then holds. A
     failure of ``wanted.choice`` in any of them ends the run, as other failures there do.
 
     Raises Followed in all processes but the first; UsageError, MissingError and RankError in the
-    first, for any of them. ``arguments``: must be the same in all processes, by default those of
-    this program. ``step``: the number of the run among those of the launcher's processes, by
-    default that of the environment.
+    first, for any of them. The command of the caller must be the same in all processes.
     """
     began_s = time.monotonic()
-    environment = os.environ if step is None else {**os.environ, STEP_VARIABLE: str(step)}
-    placement = find_placement(environment)
-    arguments = sys.argv[1:] if arguments is None else arguments
+    asked = caller()
+    step = {} if asked.step is None else {STEP_VARIABLE: str(asked.step)}
+    placement = find_placement({**os.environ, **step})
+    arguments = asked.command[1:]
     if placement is None:
         devices = _chosen(wanted)
-        if not wanted.is_quiet:
-            _warn(devices)
+        _warn(devices)
         with coordinator_of_one(devices) as coordinator:
             coordinator.began_s = began_s
             yield coordinator
@@ -103,17 +102,17 @@ def joined(
     with gather_processes(placement, own, wanted.timeout_s, arguments) as coordinator:
         if coordinator.devices.mixed and not wanted.mixed:
             raise _no_mixture()
-        if not wanted.is_quiet:
-            _warn(coordinator.devices)
+        _warn(coordinator.devices)
         coordinator.began_s = began_s
         yield coordinator
 
 
-def run_joined(wanted: WantedDevices, run: Callable[[Coordinator], int]) -> int:
-    """Calls ``run`` with the processes of this run, and returns its exit code. See joined."""
+def run_joined(wanted: WantedDevices, run: Callable[[Coordinator], Recorded]) -> Recorded:
+    """Calls ``run`` with the processes of this run, and returns how it ended. See joined."""
     with joined(wanted) as coordinator:
-        coordinator.exit_code = run(coordinator)
-        return coordinator.exit_code
+        recorded = run(coordinator)
+        coordinator.exit_code = recorded.exit_code
+        return recorded
 
 
 def pick_devices(
@@ -121,7 +120,7 @@ def pick_devices(
 ) -> DeviceChoice:
     """Returns the devices that ``--devices`` and ``-g`` select, see choose_devices.
 
-    Prints its notices at once: the header contains them too, but not every format shows it.
+    Tells its notices at once.
     """
     devices = _chosen(WantedDevices(lambda: named, count, 0.0, falls_back=falls_back))
     _warn(devices)
@@ -157,7 +156,7 @@ def first_of(command: str) -> Placement | None:
             f"be on several hosts: {command} supports only one host. Run it on each host"
         )
     for text in placement.notices:
-        print(f"cclmark: {text}", file=sys.stderr)
+        notice(text)
     return placement
 
 
@@ -190,8 +189,8 @@ def _own_devices(placement: Placement, wanted: WantedDevices) -> DeviceChoice | 
 
 
 def _warn(devices: DeviceChoice) -> None:
-    if devices.notice:
-        print(f"cclmark: {devices.notice}", file=sys.stderr)
+    if devices.notice:  # the header has it, but not every format shows it
+        notice(devices.notice)
 
 
 def _no_mixture() -> UsageError:

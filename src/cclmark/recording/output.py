@@ -22,6 +22,7 @@ from cclmark.base.streams import patient_text
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
 from cclmark.journal.page_journals import file_of
+from cclmark.recording.caller import notice
 from cclmark.recording.standard_output import StandardOutput
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def write_whole(path: Path, content: bytes) -> None:
 def tell_written(path: Path | None) -> None:
     """Reports the written file on standard error if ``path`` is a regular file."""
     if path is not None and path != STANDARD_OUTPUT and path.is_file():
-        print(f"cclmark: written {plain(str(path))}", file=sys.stderr)
+        notice(f"written {plain(str(path))}")
 
 
 def print_bytes(content: bytes) -> None:
@@ -309,7 +310,7 @@ def usual_references(kinds: Collection[str]) -> list[Reference]:
     try:
         return load_references(kinds=kinds)
     except UsageError as error:
-        print(f"cclmark: your references are not used: {plain(str(error))}", file=sys.stderr)
+        notice(f"your references are not used: {plain(str(error))}")
         return shipped_references(kinds)
 
 

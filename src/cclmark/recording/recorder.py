@@ -50,6 +50,7 @@ from cclmark.journal.surroundings import surroundings_changed
 from cclmark.launch.debugging import debugged
 from cclmark.launch.launching import explain_items, launch_items
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
+from cclmark.recording.caller import caller
 from cclmark.recording.output import Output, refuse_to_lose
 from cclmark.recording.resuming import InPlan, Repetition, Resumed
 from cclmark.recording.run_files import new_journal
@@ -231,7 +232,7 @@ class Recorder(Listener):
             run_id=uuid.uuid4().hex,
             cclmark_version=__version__,
             started_at=self._started_at,
-            command=[*map(readable, sys.argv if request.command is None else request.command)]
+            command=[*map(readable, caller().command)]
             if self._repetition is None
             else self._repetition.command,
             machine=surroundings.machine,
@@ -351,8 +352,8 @@ class Recorder(Listener):
     def finish(self, outcome: Outcome, *, quiet: bool = False, can_resume: bool = False) -> int:
         """Writes the footer, prints the path of the journal and returns the exit code.
 
-        ``quiet``: neither messages nor the path are printed. ``can_resume``: whether the command
-        has ``--resume``.
+        ``quiet``: neither messages nor the path are printed, as for a silent caller.
+        ``can_resume``: whether the command has ``--resume``.
         """
         code = outcome.exit_code
         if code == EXIT_OK and self._hung:
@@ -383,7 +384,7 @@ class Recorder(Listener):
                 self._print(self._exporter.end(printable(footer)))
             except UnreadError:
                 code = EXIT_INTERRUPTED  # the output has the reason, the journal the results
-        if quiet:
+        if quiet or caller().is_silent:
             return code
         self._print_messages(outcome, problems, code, can_resume=can_resume)
         return code
@@ -477,7 +478,6 @@ def record(
     journal: Path | None = None,
     began_s: float | None = None,
     explain: bool = False,
-    is_silent: bool = False,
 ) -> Recorded:
     """Runs ``request``, with its results in a journal and on the screen.
 
@@ -486,8 +486,8 @@ def record(
     colours and columns of the output; ``exporter_for``: creates the exporter, by default that of
     the kind and ``--format``. ``journal``: in place of ``--journal``. ``began_s``: the beginning of
     a run without a coordinator, by default now; a part of a run, without ``flags``, begins now.
-    ``explain``: afterwards, observe what the libraries do for the measured cases. ``is_silent``:
-    nothing is printed, neither results nor messages, as without ``flags``.
+    ``explain``: afterwards, observe what the libraries do for the measured cases. Without
+    ``flags``, nothing is printed, neither results nor messages, as for a silent caller.
 
     Raises UsageError if one of these files cannot be used.
     """
@@ -498,7 +498,8 @@ def record(
         began_s = time.monotonic()
     output = None if flags is None else flags.output
     resume: Path | None = getattr(flags, "resume", None)
-    silent = Silent() if flags is None or is_silent else None
+    is_within = flags is None
+    silent = Silent() if is_within or caller().is_silent else None
 
     def exporter_of_run(view: View) -> Exporter[Any]:
         if silent is not None or flags is None:
@@ -527,7 +528,6 @@ def record(
                 return Recorded(code, Outcome(code))
             request = replace(request, pending=resumed.remainder.pending)
         place = journal or (flags and flags.journal) or new_journal(stem)
-        is_within = silent is not None
         with recording(
             *(place, printed, partial(exporter_of_run, view), request, began_s, resumed, explain),
             within=is_within,

@@ -10,30 +10,41 @@ import click
 
 from cclmark.options.command import (
     METHOD,
-    Action,
     OptionRules,
     Requires,
     argument,
     changed,
-    command,
     option,
 )
 from cclmark.options.groups import FormatOptions, OutputFileOptions
 from cclmark.options.types import Percent
 
-_EXAMPLES = [
-    ("cclmark compare before.jsonl after.jsonl", "One run before and one after a change."),
-    (
-        "cclmark compare a1.jsonl,a2.jsonl,a3.jsonl b1.jsonl,b2.jsonl,b3.jsonl --fail-if-slower 5%",
-        "Three runs of each side; exit with 1 if a case became slower.",
-    ),
-    ("cclmark compare a.jsonl b.jsonl --format html -O change.html", "Both on the same axes."),
-]
-
 
 @dataclass
 class CompareFlags:
     """The options of ``cclmark compare``."""
+
+    examples: ClassVar = [
+        ("cclmark compare before.jsonl after.jsonl", "One run before and one after a change."),
+        (
+            "cclmark compare a1.jsonl,a2.jsonl,a3.jsonl b1.jsonl,b2.jsonl,b3.jsonl "
+            "--fail-if-slower 5%",
+            "Three runs of each side; exit with 1 if a case became slower.",
+        ),
+        ("cclmark compare a.jsonl b.jsonl --format html -O change.html", "Both on the same axes."),
+    ]
+    about: ClassVar = (
+        "BEFORE and each AFTER are one journal, or several journals of the same "
+        "command separated by commas: A1.jsonl,A2.jsonl,A3.jsonl. Three journals of each side "
+        "measure the noise from run to run. A journal may also be PAGE.html, a page of cclmark "
+        "report, for all of its runs, or PAGE.html#RUN for one of them.\n\n"
+        "Verdicts: slower or faster beyond the noise; no difference above the margin; "
+        "inconclusive: these runs cannot decide; noise unknown: there is a ratio, but the noise of "
+        "this machine or of a figure is not known, so that it is not judged; not comparable: a "
+        "side did not measure the case, had wrong data, or used another clock. Exit codes: 0; 1 if "
+        "the check of --fail-if-slower fails or outputs were wrong in all common cases; 2 if it "
+        "cannot be decided."
+    )
 
     rules: ClassVar[OptionRules] = (Requires("allow_inconclusive", "fail_if_slower"),)
 
@@ -61,20 +72,3 @@ class CompareFlags:
         help="Output format [table]; html draws both sides on the same axes.",
     )
     output: Path | None = changed(OutputFileOptions, "output")
-
-
-def compare_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    text = (
-        f"{summary}\n\nBEFORE and each AFTER are one journal, or several journals of the same "
-        "command separated by commas: A1.jsonl,A2.jsonl,A3.jsonl. Three journals of each side "
-        "measure the noise from run to run. A journal may also be PAGE.html, a page of cclmark "
-        "report, for all of its runs, or PAGE.html#RUN for one of them.\n\n"
-        "Verdicts: slower or faster beyond the noise; no difference above the margin; "
-        "inconclusive: these runs cannot decide; noise unknown: there is a ratio, but the noise of "
-        "this machine or of a figure is not known, so that it is not judged; not comparable: a "
-        "side did not measure the case, had wrong data, or used another clock. Exit codes: 0; 1 if "
-        "the check of --fail-if-slower fails or outputs were wrong in all common cases; 2 if it "
-        "cannot be decided."
-    )
-    return command(name, text, CompareFlags, run, examples=_EXAMPLES)

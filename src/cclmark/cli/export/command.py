@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
 from cclmark.kinds.collective.formats import CASE_FORMATS
-from cclmark.options.command import JOURNALS, OUTPUT, Action, argument, changed, command, option
+from cclmark.options.command import JOURNALS, OUTPUT, argument, changed, option
 from cclmark.options.groups import ColumnOptions, FormatOptions, OutputFileOptions
 
 _FORMATS = (
@@ -16,18 +17,23 @@ _FORMATS = (
     *CASE_FORMATS,
 )
 
-_EXAMPLES = [
-    ("cclmark export run.jsonl --format csv", "A row for each case."),
-    (
-        "cclmark export run1.jsonl run2.jsonl --format parquet --table samples -O samples.parquet",
-        "The raw times of two runs in one table.",
-    ),
-]
-
 
 @dataclass
 class ExportFlags:
     """The options of ``cclmark export``."""
+
+    examples: ClassVar = [
+        ("cclmark export run.jsonl --format csv", "A row for each case."),
+        (
+            "cclmark export run1.jsonl run2.jsonl --format parquet --table samples "
+            "-O samples.parquet",
+            "The raw times of two runs in one table.",
+        ),
+    ]
+    about: ClassVar = (
+        f"{JOURNALS}\n\nSeveral journals become one table in csv and parquet, and "
+        "one text in prometheus."
+    )
 
     journals: tuple[Path, ...] = argument(
         "JOURNAL...", nargs=-1, required=True, type=click.Path(path_type=Path)
@@ -60,12 +66,3 @@ class ExportFlags:
         "output",
         help="Output file, written completely or not at all [standard output].",
     )
-
-
-def export_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    text = (
-        f"{summary}\n\n{JOURNALS}\n\nSeveral journals become one table in csv and parquet, and "
-        "one text in prometheus."
-    )
-    return command(name, text, ExportFlags, run, examples=_EXAMPLES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
@@ -12,9 +13,7 @@ from cclmark.options.command import (
     OPERATION,
     OUTPUT,
     WHERE,
-    Action,
     argument,
-    command,
     option,
 )
 from cclmark.options.types import Size, WholeNumber
@@ -31,22 +30,36 @@ _OTHER_BENCHMARKS = (
     *("nccom-test-json",),
 )
 
-_EXAMPLES = [
-    ("cclmark import all_reduce_perf.txt", "The output of nccl-tests, in cclmark-runs/."),
-    (
-        "cclmark import loop.log --directory runs",
-        "A log of several runs: a journal for each.",
-    ),
-    (
-        "cclmark import --format kineto rank0.json rank1.json -o job.jsonl",
-        "Traces of torch.profiler as one profile.",
-    ),
-]
-
 
 @dataclass
 class ImportFlags:
     """The options of ``cclmark import``."""
+
+    examples: ClassVar = [
+        ("cclmark import all_reduce_perf.txt", "The output of nccl-tests, in cclmark-runs/."),
+        (
+            "cclmark import loop.log --directory runs",
+            "A log of several runs: a journal for each.",
+        ),
+        (
+            "cclmark import --format kineto rank0.json rank1.json -o job.jsonl",
+            "Traces of torch.profiler as one profile.",
+        ),
+    ]
+    about: ClassVar = (
+        "FILE: output of nvbandwidth (text or -j), "
+        "p2pBandwidthLatencyTest (of the CUDA samples or of PCCL), the OSU micro-benchmarks, the "
+        "Intel MPI Benchmarks, perftest (ib_write_bw and others), ucc_perftest, ucx_perftest, "
+        "nccom-test, mscclpp-test (-o), SuperBench (results-summary.jsonl), "
+        "DeepEP's tests, nixlbench, "
+        "all_reduce_latency_comp.py, all_gather_object_vs_all_reduce.py, "
+        "nccl-tests, rccl-tests, hccl_test, "
+        "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
+        "cclmark, or traces of torch.profiler, execution traces of PyTorch (.json or .json.gz) or "
+        "logs of NCCL Inspector, one for each rank, which become one profile; - is standard input. "
+        "Also PAGE.html, a page of cclmark report, whose journals are written to files, and "
+        "PAGE.html#RUN, one of them."
+    )
 
     files: tuple[str, ...] = argument("FILE...", nargs=-1, required=True)
     output: Path | None = option(
@@ -121,22 +134,3 @@ class ImportFlags:
         metavar="NAME",
         help="Library that was measured [the tool's own library].",
     )
-
-
-def import_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    text = (
-        f"{summary}\n\nFILE: output of nvbandwidth (text or -j), "
-        "p2pBandwidthLatencyTest (of the CUDA samples or of PCCL), the OSU micro-benchmarks, the "
-        "Intel MPI Benchmarks, perftest (ib_write_bw and others), ucc_perftest, ucx_perftest, "
-        "nccom-test, mscclpp-test (-o), SuperBench (results-summary.jsonl), "
-        "DeepEP's tests, nixlbench, "
-        "all_reduce_latency_comp.py, all_gather_object_vs_all_reduce.py, "
-        "nccl-tests, rccl-tests, hccl_test, "
-        "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
-        "cclmark, or traces of torch.profiler, execution traces of PyTorch (.json or .json.gz) or "
-        "logs of NCCL Inspector, one for each rank, which become one profile; - is standard input. "
-        "Also PAGE.html, a page of cclmark report, whose journals are written to files, and "
-        "PAGE.html#RUN, one of them."
-    )
-    return command(name, text, ImportFlags, run, examples=_EXAMPLES)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-import click
-
-from cclmark.options.command import OUTPUT, Action, changed, command, option
+from cclmark.options.command import OUTPUT, changed, option
 from cclmark.options.groups import LibraryDescriptionOptions, LibraryFileOptions
-
-_EXAMPLES = [
-    ("cclmark info", "Devices, links and libraries of this machine."),
-    ("cclmark info --ccls --json", "Only the libraries, as JSON."),
-]
 
 
 @dataclass
 class InfoFlags(LibraryFileOptions, LibraryDescriptionOptions):
     """The options of ``cclmark info``."""
+
+    examples: ClassVar = [
+        ("cclmark info", "Devices, links and libraries of this machine."),
+        ("cclmark info --ccls --json", "Only the libraries, as JSON."),
+    ]
 
     ccl_path: str = changed(
         LibraryFileOptions,
@@ -33,8 +32,3 @@ class InfoFlags(LibraryFileOptions, LibraryDescriptionOptions):
         "tried.",
     )
     json: bool = option("--json", title=OUTPUT, default=False, is_flag=True, help="Print JSON.")
-
-
-def info_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    return command(name, summary, InfoFlags, run, examples=_EXAMPLES)

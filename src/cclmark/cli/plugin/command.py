@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
-from cclmark.options.command import Action, argument, command
-
-_EXAMPLES = [
-    (
-        'NCCL_PROFILER_PLUGIN="$(cclmark plugin)" python train.py',
-        "A program with the plug-in: each process writes a log.",
-    ),
-    ("cclmark plugin cclmark-*.cclmlog", "What the logs contain."),
-]
+from cclmark.options.command import argument
 
 
 @dataclass
 class PluginFlags:
     """The arguments of ``cclmark plugin``."""
 
-    logs: tuple[Path, ...] = argument("[LOG...]", nargs=-1, type=click.Path(path_type=Path))
-
-
-def plugin_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    text = (
-        f"{summary}\n\n"
+    examples: ClassVar = [
+        (
+            'NCCL_PROFILER_PLUGIN="$(cclmark plugin)" python train.py',
+            "A program with the plug-in: each process writes a log.",
+        ),
+        ("cclmark plugin cclmark-*.cclmlog", "What the logs contain."),
+    ]
+    about: ClassVar = (
         "Each process of the program writes one log, cclmark-HOST-PID.cclmlog (with -2 and so "
         "on if the file exists), of at most 128 MiB. "
         "Variables: CCLMARK_PLUGIN_LOG, the beginning of the path of the logs; "
@@ -42,4 +36,5 @@ def plugin_command(name: str, summary: str, run: Action) -> click.Command:
         "be read or is not a log; 3 if a log contains no operation or lacks events, or if the "
         "plug-in is missing."
     )
-    return command(name, text, PluginFlags, run, examples=_EXAMPLES)
+
+    logs: tuple[Path, ...] = argument("[LOG...]", nargs=-1, type=click.Path(path_type=Path))

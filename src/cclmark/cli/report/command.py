@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
-from cclmark.options.command import JOURNALS, OUTPUT, Action, argument, changed, command, option
+from cclmark.options.command import JOURNALS, OUTPUT, argument, changed, option
 from cclmark.options.groups import OutputFileOptions
-
-_EXAMPLES = [
-    ("cclmark report run.jsonl", "run.html in this directory."),
-    (
-        "cclmark report before=old.jsonl after=new.jsonl -o change.html --png charts",
-        "Two runs on the same axes, and each chart as a picture.",
-    ),
-]
 
 
 @dataclass
 class ReportFlags:
     """The options of ``cclmark report``."""
+
+    examples: ClassVar = [
+        ("cclmark report run.jsonl", "run.html in this directory."),
+        (
+            "cclmark report before=old.jsonl after=new.jsonl -o change.html --png charts",
+            "Two runs on the same axes, and each chart as a picture.",
+        ),
+    ]
+    about: ClassVar = (
+        "The file is self-contained and requires no network. Several "
+        f"journals are drawn on the same axes; NAME=JOURNAL sets the name of a journal. {JOURNALS}"
+    )
 
     journals: tuple[str, ...] = argument("JOURNAL...", nargs=-1, required=True)
     output: Path | None = changed(
@@ -47,12 +52,3 @@ class ReportFlags:
         metavar="DIRECTORY",
         help="Write each chart as an SVG file; without -o no page.",
     )
-
-
-def report_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    text = (
-        f"{summary}\n\nThe file is self-contained and requires no network. Several "
-        f"journals are drawn on the same axes; NAME=JOURNAL sets the name of a journal. {JOURNALS}"
-    )
-    return command(name, text, ReportFlags, run, examples=_EXAMPLES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
@@ -11,22 +12,38 @@ from cclmark.options.command import (
     JOURNAL,
     METHOD,
     WHERE,
-    Action,
     GroupedCommand,
     argument,
-    command,
     option,
 )
 
-_EXAMPLES = [
-    ("cclmark rerun run.jsonl", "The same measurement again, compared with the journal."),
-    ("cclmark rerun run.jsonl -- --ccl shm -e 1M", "With another library and smaller sizes."),
-]
+
+class _Rerun(GroupedCommand):
+    """Reports where to put options of the command that is run again."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if {"--keep-environment", "--elsewhere"} & {*(error.possibilities or ())}:
+                raise
+            raise click.UsageError(
+                f"No such option {error.option_name!r}: put -- before options of the journal's "
+                "command: cclmark rerun JOURNAL -- --ccl shm",
+                ctx,
+            ) from None
 
 
 @dataclass
 class RerunFlags:
     """The options of ``cclmark rerun``."""
+
+    command_type: ClassVar = _Rerun
+    examples: ClassVar = [
+        ("cclmark rerun run.jsonl", "The same measurement again, compared with the journal."),
+        ("cclmark rerun run.jsonl -- --ccl shm -e 1M", "With another library and smaller sizes."),
+    ]
+    about: ClassVar = f"{JOURNAL} OPTIONS replace the options of the journal's command."
 
     journal: Path = argument("JOURNAL", required=True, type=click.Path(path_type=Path))
     options: tuple[str, ...] = argument("[-- OPTIONS]", nargs=-1)
@@ -44,25 +61,3 @@ class RerunFlags:
         is_flag=True,
         help="Measure the devices of this host if the journal's devices are missing.",
     )
-
-
-def rerun_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    text = f"{summary}\n\n{JOURNAL} OPTIONS replace the options of the journal's command."
-    return command(name, text, RerunFlags, run, _Rerun, examples=_EXAMPLES)
-
-
-class _Rerun(GroupedCommand):
-    """Reports where to put options of the command that is run again."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if {"--keep-environment", "--elsewhere"} & {*(error.possibilities or ())}:
-                raise
-            raise click.UsageError(
-                f"No such option {error.option_name!r}: put -- before options of the journal's "
-                "command: cclmark rerun JOURNAL -- --ccl shm",
-                ctx,
-            ) from None

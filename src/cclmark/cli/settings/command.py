@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
-from cclmark.options.command import Action, changed, command
+from cclmark.options.command import changed
 from cclmark.options.groups import (
     FileOptions,
     FormatOptions,
@@ -16,15 +17,15 @@ from cclmark.options.groups import (
     LibraryOptions,
 )
 
-_EXAMPLES = [
-    ("cclmark settings", "Of the library of the devices."),
-    ("cclmark settings --ccl nccl --format json", "Of NCCL, as JSON."),
-]
-
 
 @dataclass
 class SettingsFlags(LibraryFileOptions, LibraryDescriptionOptions):
     """The options of ``cclmark settings``."""
+
+    examples: ClassVar = [
+        ("cclmark settings", "Of the library of the devices."),
+        ("cclmark settings --ccl nccl --format json", "Of NCCL, as JSON."),
+    ]
 
     ccl: str = changed(
         LibraryOptions,
@@ -36,8 +37,3 @@ class SettingsFlags(LibraryFileOptions, LibraryDescriptionOptions):
     )
     format: str = changed(FormatOptions, "format", type=click.Choice(["table", "json"]))
     output: Path | None = changed(FileOptions, "output")
-
-
-def settings_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    return command(name, summary, SettingsFlags, run, examples=_EXAMPLES)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
-from cclmark.options.command import OPERATION, OUTPUT, Action, argument, command, option
+from cclmark.options.command import OPERATION, OUTPUT, argument, option
 from cclmark.options.types import Pair
-
-_EXAMPLES = [
-    ("cclmark run --list", "The suites of cclmark."),
-    (
-        "cclmark run host --junit verdicts.xml",
-        "The suite for the host, with its verdicts as JUnit XML.",
-    ),
-]
 
 
 @dataclass
 class SuiteFlags:
     """The options of ``cclmark run``."""
+
+    examples: ClassVar = [
+        ("cclmark run --list", "The suites of cclmark."),
+        (
+            "cclmark run host --junit verdicts.xml",
+            "The suite for the host, with its verdicts as JUnit XML.",
+        ),
+    ]
+    about: ClassVar = "SUITE is a TOML file or the name of a suite of cclmark."
 
     suite: str = argument("SUITE", is_optional=True)
     tags: list[str] = option(
@@ -84,9 +86,3 @@ class SuiteFlags:
         is_flag=True,
         help="Show the output of the commands on standard error instead of keeping it.",
     )
-
-
-def suite_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    text = f"{summary} SUITE is a TOML file or the name of a suite of cclmark."
-    return command(name, text, SuiteFlags, run, examples=_EXAMPLES)

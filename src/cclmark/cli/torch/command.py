@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import click
 
-from cclmark.kinds.check.command import TorchFlags, check_command
-from cclmark.kinds.objects.command import ObjectFlags, objects_command
+from cclmark.kinds.check.command import TorchFlags
+from cclmark.kinds.objects.command import ObjectFlags
+from cclmark.options.command import command, imported
 from cclmark.options.printed_help import SaysHelp
+
+_COMMANDS = (
+    (
+        "check",
+        "Call every operation of a backend and compare the results.",
+        TorchFlags,
+        "cclmark.kinds.check.request.check_torch",
+    ),
+    (
+        "objects",
+        "Time Python objects through a backend, and the same data as tensors.",
+        ObjectFlags,
+        "cclmark.kinds.objects.request.measure_objects",
+    ),
+)
 
 
 class _Torch(SaysHelp, click.Group):
@@ -15,22 +31,7 @@ class _Torch(SaysHelp, click.Group):
 
 def torch_commands(name: str, summary: str) -> click.Group:
     """Returns the group with its commands."""
-    group = _Torch(
-        name,
-        help=summary,
-    )
-    group.add_command(check_command(_check))
-    group.add_command(objects_command(_measure_objects))
+    group = _Torch(name, help=summary)
+    for own_name, text, flags_type, run in _COMMANDS:
+        group.add_command(command(own_name, text, flags_type, imported(run)))
     return group
-
-
-def _check(flags: TorchFlags) -> int:
-    from cclmark.kinds.check.request import check_torch
-
-    return check_torch(flags)
-
-
-def _measure_objects(flags: ObjectFlags) -> int:
-    from cclmark.kinds.objects.request import measure_objects
-
-    return measure_objects(flags)

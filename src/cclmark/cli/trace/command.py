@@ -18,22 +18,15 @@ from cclmark.options.groups import (
 from cclmark.options.types import WholeNumber
 
 _COPIES = "p2p"
-_EXAMPLES = [
-    ("cclmark trace all_reduce", "1 MiB on all accelerators, for Perfetto."),
-    (
-        "cclmark trace all_gather --devices host:2 -b 64K -n 5 --format chrome -O trace.json",
-        "Five operations between two ranks of the host, for Chrome.",
-    ),
-]
-_OF_COPIES = [
-    ("cclmark trace p2p --pair 0-1 -b 16M", "Copies of 16 MiB from device 0 to device 1.")
-]
 
 
 class _TraceCommand(GroupedCommand):
     """The command for operations. ``trace p2p`` has the options of ``cclmark p2p`` instead."""
 
-    run: Action
+    @property
+    def commands(self) -> dict[str, click.Command]:
+        """The command for copies by its name."""
+        return {_COPIES: _copies_command(self.run)}
 
     def make_context(
         self,
@@ -44,23 +37,9 @@ class _TraceCommand(GroupedCommand):
     ) -> click.Context:
         """Parses the arguments by the options of the command that they name."""
         if args[:1] == [_COPIES]:
-            copies = _copies_command(self.run)
+            copies = self.commands[_COPIES]
             return copies.make_context(f"{info_name} {_COPIES}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
-
-
-def trace_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command that traces one operation."""
-    epilog = (
-        f"{operations_in_help([_COPIES])}\n\nCopies between devices: see cclmark {name} {_COPIES} "
-        "--help."
-    )
-    trace = command(
-        *(name, summary, TraceFlags, run, _TraceCommand), examples=_EXAMPLES, epilog=epilog
-    )
-    assert isinstance(trace, _TraceCommand)
-    trace.run = run
-    return trace
 
 
 def _copies_command(run: Action) -> click.Command:
@@ -71,7 +50,6 @@ def _copies_command(run: Action) -> click.Command:
         "Record the copies of one transfer as a timeline for Perfetto, with a summary.",
         TraceCopiesFlags,
         run,
-        examples=_OF_COPIES,
     )
 
 
@@ -79,6 +57,18 @@ def _copies_command(run: Action) -> click.Command:
 class TraceFlags(groups.OneOfEachOptions):
     """The options of ``cclmark trace``, which runs one case."""
 
+    command_type: ClassVar = _TraceCommand
+    examples: ClassVar = [
+        ("cclmark trace all_reduce", "1 MiB on all accelerators, for Perfetto."),
+        (
+            "cclmark trace all_gather --devices host:2 -b 64K -n 5 --format chrome -O trace.json",
+            "Five operations between two ranks of the host, for Chrome.",
+        ),
+    ]
+    epilog: ClassVar = (
+        f"{operations_in_help([_COPIES])}\n\nCopies between devices: see cclmark trace {_COPIES} "
+        "--help."
+    )
     without: ClassVar = (
         groups.SizeOptions,
         groups.TimingOptions,
@@ -103,6 +93,7 @@ class TraceFlags(groups.OneOfEachOptions):
         help="How many operations are traced [20].",
     )
     warmup: int | None = changed(groups.CountOptions, "warmup", help="Operations before them [5].")
+    files: ClassVar = ("output", "format")
     output: Path | None = changed(
         groups.FileOptions, "output", help="The trace [a new file in cclmark-runs/]."
     )

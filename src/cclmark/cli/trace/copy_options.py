@@ -71,6 +71,9 @@ class CopyPair:
 class TraceCopiesFlags(TransferOptions):
     """The options of ``cclmark p2p`` that describe one transfer, and those of a trace."""
 
+    examples: ClassVar = [
+        ("cclmark trace p2p --pair 0-1 -b 16M", "Copies of 16 MiB from device 0 to device 1.")
+    ]
     without: ClassVar = (TransferRangeOptions, SamplingOptions, FaultOptions)
 
     pair: CopyPair | None = option(
@@ -151,6 +154,7 @@ class TraceCopiesFlags(TransferOptions):
         metavar="N",
         help="Copies before them [5].",
     )
+    files: ClassVar = ("output", "format")
     output: Path | None = changed(
         TransferOptions, "output", help="The trace [a new file in cclmark-runs/]."
     )

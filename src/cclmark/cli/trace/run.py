@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,9 +35,10 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.options.case_request import request_of, stem_of, wanted_of
 from cclmark.rank import locate
+from cclmark.recording.caller import caller, notice
 from cclmark.recording.joining import first_of, run_joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import Recorder, Silent, recording
+from cclmark.recording.recorder import Recorded, Recorder, Silent, recording
 from cclmark.recording.run_files import new_file, new_journal
 from cclmark.trace.case_steps import steps_of
 from cclmark.trace.copy_timeline import assemble_copies
@@ -96,20 +96,20 @@ def written_whole(path: Path, what: str) -> Iterator[IO[bytes]]:
 _MEASURED_FOR_S = 0.3  # the time of an operation that is not traced, to compare with
 
 
-def run_trace(flags: TraceFlags | TraceCopiesFlags) -> int:
+def run_trace(flags: TraceFlags | TraceCopiesFlags) -> Recorded:
     """Traces the case or the transfer that the flags describe, see ``trace``."""
     return trace_copies(flags) if isinstance(flags, TraceCopiesFlags) else trace(flags)
 
 
-def trace(flags: TraceFlags) -> int:
-    """Traces the case that the flags describe and returns the exit code. Raises CclmarkError."""
+def trace(flags: TraceFlags) -> Recorded:
+    """Traces the case that the flags describe. Raises CclmarkError."""
     if flags.operation == P2P:
         raise UsageError("p2p must follow trace, because its options differ: cclmark trace p2p …")
     most_slot_events()  # an invalid setting is an error before anything runs
     return run_joined(wanted_of(flags, mixed=True), lambda coordinator: _trace(flags, coordinator))
 
 
-def _trace(flags: TraceFlags, coordinator: Coordinator) -> int:
+def _trace(flags: TraceFlags, coordinator: Coordinator) -> Recorded:
     operations = flags.iterations
     one_size = replace(flags, end=flags.begin)
     request, plan = request_of(collective.KIND, [flags.operation], one_size, coordinator)
@@ -164,18 +164,14 @@ _MOST_AT_ONCE = 100  # copies in a batch of the trace, and in a sample of the me
 _MOST_LISTED = 8
 
 
-def trace_copies(flags: TraceCopiesFlags) -> int:
-    """Traces the transfer that the flags describe and returns the exit code.
-
-    Raises CclmarkError before anything is started if the flags are invalid.
-    """
+def trace_copies(flags: TraceCopiesFlags) -> Recorded:
+    """Traces the transfer that the flags describe."""
     began_s = time.monotonic()
     launched = first_of("trace p2p")
     if launched is not None:
-        print(
-            f"cclmark: {launched.launcher} started {launched.processes} processes; one of them "
-            "traces all devices.",
-            file=sys.stderr,
+        notice(
+            f"{launched.launcher} started {launched.processes} processes; one of them "
+            "traces all devices."
         )
     copies = flags.repeat
     assert copies is not None  # has a default
@@ -323,8 +319,8 @@ class Tracing:
         self._operations = operations
         self._found = found
 
-    def run(self, files: Files, began_s: float) -> int:
-        """Measures, traces, writes both files, prints the summary; returns the exit code."""
+    def run(self, files: Files, began_s: float) -> Recorded:
+        """Measures, traces, writes both files and prints the summary."""
         output = Output(None)
         try:
             with recording(files.journal, output, Silent, self._request, began_s) as recorder:
@@ -337,7 +333,7 @@ class Tracing:
                 elif measured.surroundings is None:
                     message = f"{outcome.message}\n{_NOT_STARTED}".lstrip()
                     outcome = replace(outcome, message=message)
-                return recorder.finish(outcome)
+                return Recorded(recorder.finish(outcome), outcome)
         finally:
             output.close()
 
@@ -362,9 +358,10 @@ class Tracing:
         found = self._found(traces, untraced_s, measured.surroundings)
         # The summary and the stages are kept even if the timeline cannot be written.
         title, *lines = found.lines
-        if notice := self._request.devices.notice:
-            lines.insert(0, f"  notice     {notice}")
-        output.write("\n".join(map(plain, [title, *lines])) + "\n")
+        if text := self._request.devices.notice:
+            lines.insert(0, f"  notice     {text}")
+        if not caller().is_silent:
+            output.write("\n".join(map(plain, [title, *lines])) + "\n")
         problems, name = found.problems, str(files.timeline)
         if failure := _failure_to_write(found.timeline, files):
             problems, name = [*problems, failure], ""
@@ -384,7 +381,7 @@ def _failure_to_write(timeline: Timeline, files: Files) -> str:
     except OutputError as error:
         return f"{error}: choose another file with -O FILE"
     size = format_size(files.timeline.stat().st_size)
-    print(f"cclmark: trace {files.timeline} ({size})", file=sys.stderr)
+    notice(f"trace {files.timeline} ({size})")
     return ""
 
 
@@ -429,8 +426,8 @@ class _Measured(_Notices):
         self._recorder.started(surroundings)
         for library in surroundings.libraries:
             text = f"{library.name} {library.version} {library.path}"
-            print(f"cclmark: {plain(text)}", file=sys.stderr)
-        for text in surroundings.notices:
+            notice(plain(text))
+        for text in () if caller().is_silent else surroundings.notices:
             self.notice(text)
 
     def result(self, result: Result) -> None:
@@ -484,5 +481,5 @@ class StepListing:
         except OutputError as error:
             return f"{error}: choose another file with -O FILE"
         size = format_size(self._path.stat().st_size)
-        print(f"cclmark: steps {self._path} ({size})", file=sys.stderr)
+        notice(f"steps {self._path} ({size})")
         return ""

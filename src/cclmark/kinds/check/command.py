@@ -5,27 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import click
-
 from cclmark.base.errors import UsageError
 from cclmark.options import groups
-from cclmark.options.command import OPERATION, OUTPUT, Action, command, option
+from cclmark.options.command import OPERATION, OUTPUT, option
 from cclmark.options.types import Parsed, WholeNumber
-
-_EXAMPLES = [
-    (
-        "cclmark torch check",
-        "Every operation of the devices' backend (nccl, hccl, mccl, …), of gloo on the host.",
-    ),
-    (
-        "cclmark torch check --backend gloo --devices host:2 --only broadcast,barrier",
-        "Two operations of gloo, between two ranks of the host.",
-    ),
-    (
-        "cclmark torch check --devices host:2 --only random --seed 7 --values",
-        "Tensors of random values before and after reductions, on every rank.",
-    ),
-]
 
 
 def _one_backend(backend: str) -> str:
@@ -76,6 +59,21 @@ class TorchFlags(
 ):
     """The options of ``cclmark torch check``."""
 
+    examples: ClassVar = [
+        (
+            "cclmark torch check",
+            "Every operation of the devices' backend (nccl, hccl, mccl, …), of gloo on the host.",
+        ),
+        (
+            "cclmark torch check --backend gloo --devices host:2 --only broadcast,barrier",
+            "Two operations of gloo, between two ranks of the host.",
+        ),
+        (
+            "cclmark torch check --devices host:2 --only random --seed 7 --values",
+            "Tensors of random values before and after reductions, on every rank.",
+        ),
+    ]
+
     only: list[str] = option(
         "--only",
         title=OPERATION,
@@ -99,9 +97,3 @@ class TorchFlags(
         metavar="N",
         help="Seed of random values, which are checked too, as with --only random [1].",
     )
-
-
-def check_command(run: Action) -> click.Command:
-    """Returns the command."""
-    summary = "Call every operation of a backend and compare the results."
-    return command("check", summary, TorchFlags, run, examples=_EXAMPLES)

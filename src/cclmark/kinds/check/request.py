@@ -15,7 +15,7 @@ from cclmark.launch.request import Request
 from cclmark.options.groups import DeviceOptions
 from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices, run_joined
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import Recorded, record
 from cclmark.work.binding import Binding
 from cclmark.work.inject import Injection
 from cclmark.work.runtimes import NamedDevices, parse_devices
@@ -26,18 +26,15 @@ _MOST_RANKS_WITH_VALUES = 256
 _USUAL_SEED = 1
 
 
-def check_torch(flags: TorchFlags) -> int:
-    """Runs the checks of ``flags`` and returns the exit code.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+def check_torch(flags: TorchFlags) -> Recorded:
+    """Runs the checks of ``flags``."""
     wanted = WantedDevices(
         lambda: devices_of_backend(flags, flags.backend, _USUAL_RANKS), flags.count, flags.timeout_s
     )
     return run_joined(wanted, lambda coordinator: _check(flags, coordinator))
 
 
-def _check(flags: TorchFlags, coordinator: Coordinator) -> int:
+def _check(flags: TorchFlags, coordinator: Coordinator) -> Recorded:
     devices = coordinator.devices
     backend = checked_backend(flags.backend, coordinator, "the checks")
     ranks = len(devices.indices)
@@ -70,11 +67,7 @@ def _check(flags: TorchFlags, coordinator: Coordinator) -> int:
         modules=flags.modules,
         coordinator=coordinator,
     )
-    return record(
-        request,
-        flags,
-        f"torch-check-{backend}-{ranks}",
-    ).exit_code
+    return record(request, flags, f"torch-check-{backend}-{ranks}")
 
 
 def devices_of_backend(flags: DeviceOptions, backend: str, usual_ranks: int) -> NamedDevices:

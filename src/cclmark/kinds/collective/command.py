@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
 
@@ -11,7 +11,6 @@ from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.options import groups
 from cclmark.options.command import (
     OPERATION,
-    OUTPUT,
     Action,
     Excludes,
     OptionRules,
@@ -50,32 +49,6 @@ class CollectiveOptions(groups.CaseOptions):
     )
 
 
-#: Options that ``cclmark.measure`` lacks: of the terminal, or of a journal that is continued.
-OF_TERMINAL = frozenset(
-    {"format", "output", "references", "journal", "resume", "like", "print_plan"}
-    | {"explain", "cycles", "duration", "summary_every", "npus"}
-)
-_NO_OPTION = "cclmark.measure has no such option"
-
-
-@dataclass
-class MeasureOptions(CollectiveOptions):
-    """What the commands that measure collectives have, without that which explains."""
-
-    rules: ClassVar[OptionRules] = tuple(
-        Excludes("print_plan", name, _NO_OPTION)
-        for name in ("output", "references", "resume", "explain", "cycles", "duration")
-    )
-
-    print_plan: bool = option(
-        "--print-plan",
-        title=OUTPUT,
-        default=False,
-        is_flag=True,
-        help="Print the call of the Python API that measures the same, and measure nothing.",
-    )
-
-
 def _pieces(text: str) -> list[int]:
     from cclmark.kinds.pieces.plan import parse_pieces
 
@@ -83,7 +56,7 @@ def _pieces(text: str) -> list[int]:
 
 
 @dataclass
-class OperationFlags(MeasureOptions):
+class OperationFlags(CollectiveOptions):
     """The options of the command of one collective."""
 
     rules: ClassVar[OptionRules] = (
@@ -95,7 +68,6 @@ class OperationFlags(MeasureOptions):
         Excludes("pieces", "iterations", "--precision and --max-time end the rounds"),
         Excludes("pieces", "warmup", "the warm-up ends when two batches agree"),
         Excludes("pieces", "group", "groups of pieces are measured by default"),
-        Excludes("print_plan", "pieces", _NO_OPTION),
         Requires("pieces", "format", _WITH_PIECES),
     )
 
@@ -114,6 +86,18 @@ class OperationFlags(MeasureOptions):
 class BarrierFlags(OperationFlags):
     """The options of ``cclmark barrier``, and those of the other collectives without effect."""
 
+    examples: ClassVar = [
+        ("cclmark barrier", "All accelerators of this machine."),
+        ("cclmark barrier --devices host:2 --max-time 0.1", "Two ranks of the host."),
+        (
+            "cclmark barrier -g 2 --ccl nccl,torch:nccl",
+            "Two accelerators with two libraries side by side.",
+        ),
+    ]
+    epilog: ClassVar = (
+        "A barrier moves no data. Options on sizes and elements, as of the other collectives, are "
+        "accepted and have no effect."
+    )
     unlisted: ClassVar = (
         groups.SizeOptions,
         groups.ElementOptions,
@@ -124,8 +108,16 @@ class BarrierFlags(OperationFlags):
 
 
 @dataclass
-class CollectivesFlags(MeasureOptions):
+class CollectivesFlags(CollectiveOptions):
     """The same options, and the selection of operations."""
+
+    examples: ClassVar = [
+        (
+            "cclmark collectives --devices host:2 --only reduce,gather -e 1K --max-time 0.1",
+            "Two collectives between two ranks of the host.",
+        ),
+        ("cclmark collectives -b 1M -e 1G --format csv -O all.csv", "All collectives, as CSV."),
+    ]
 
     only: list[str] = option(
         "--only",
@@ -141,6 +133,14 @@ class CollectivesFlags(MeasureOptions):
 class ExplainFlags(CollectiveOptions):
     """The options of ``cclmark explain``, which always explains."""
 
+    examples: ClassVar = [
+        ("cclmark explain all_reduce", "The algorithm and protocol of each size, and why."),
+        (
+            "cclmark explain all_gather -b 1M -e 1M --ccl nccl",
+            "One size of another operation with NCCL.",
+        ),
+    ]
+    epilog: ClassVar = operations_in_help()
     without: ClassVar = (groups.SoakOptions, groups.ExplainOptions)
     why: ClassVar[bool] = True
 
@@ -161,61 +161,12 @@ def _examples(name: str) -> list[Example]:
     ]
 
 
-_OF_BARRIER = [
-    ("cclmark barrier", "All accelerators of this machine."),
-    ("cclmark barrier --devices host:2 --max-time 0.1", "Two ranks of the host."),
-    (
-        "cclmark barrier -g 2 --ccl nccl,torch:nccl",
-        "Two accelerators with two libraries side by side.",
-    ),
-]
-_BARRIER_NOTE = (
-    "A barrier moves no data. Options on sizes and elements, as of the other collectives, are "
-    "accepted and have no effect."
-)
-_OF_COLLECTIVES = [
-    (
-        "cclmark collectives --devices host:2 --only reduce,gather -e 1K --max-time 0.1",
-        "Two collectives between two ranks of the host.",
-    ),
-    ("cclmark collectives -b 1M -e 1G --format csv -O all.csv", "All collectives, as CSV."),
-]
-_OF_EXPLAIN = [
-    ("cclmark explain all_reduce", "The algorithm and protocol of each size, and why."),
-    (
-        "cclmark explain all_gather -b 1M -e 1M --ccl nccl",
-        "One size of another operation with NCCL.",
-    ),
-]
-
-
 def collective_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command of the operation ``name``."""
 
-    def measured(flags: OperationFlags) -> int | None:
+    def measured(flags: OperationFlags) -> Any:
         return run([name], flags, flags.pieces)
 
     if not moves_data(name):
-        return command(
-            *(name, summary, BarrierFlags, measured), examples=_OF_BARRIER, epilog=_BARRIER_NOTE
-        )
+        return command(name, summary, BarrierFlags, measured)
     return command(name, summary, OperationFlags, measured, examples=_examples(name))
-
-
-def collectives_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command that measures several operations, by default all."""
-
-    def measured(flags: CollectivesFlags) -> int | None:
-        return run(flags.only or list(COLLECTIVES), flags)
-
-    return command(name, summary, CollectivesFlags, measured, examples=_OF_COLLECTIVES)
-
-
-def explain_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command that measures one operation and shows the library's predictions."""
-
-    def explained(flags: ExplainFlags) -> int | None:
-        return run([flags.operation], flags)
-
-    epilog = operations_in_help()
-    return command(name, summary, ExplainFlags, explained, examples=_OF_EXPLAIN, epilog=epilog)

@@ -7,24 +7,22 @@ from dataclasses import replace
 
 import msgspec
 
-from cclmark.base.errors import EXIT_OK, UsageError
+from cclmark.base.errors import UsageError
 from cclmark.document.exporter import Exporter
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import CaseResult
-from cclmark.kinds.collective.command import CollectiveOptions, MeasureOptions
+from cclmark.kinds.collective.command import CollectiveOptions, CollectivesFlags, ExplainFlags
 from cclmark.kinds.collective.kind import KIND
-from cclmark.kinds.collective.python_call import call_text
 from cclmark.kinds.pieces.kind import KIND as PIECES
 from cclmark.kinds.pieces.plan import piece_cases
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.options.case_request import libraries_of, request_of, stem_of, wanted_of
 from cclmark.options.groups import CaseOptions
-from cclmark.recording.joining import joined
+from cclmark.recording.joining import run_joined
 from cclmark.recording.output import usual_references
 from cclmark.recording.recorder import Recorded, record
-from cclmark.recording.standard_output import say
 from cclmark.work.cases import Case, Sweep
 from cclmark.work.items import items_of
 from cclmark.work.libraries import (
@@ -37,6 +35,7 @@ from cclmark.work.libraries import (
     owners_of,
     torch_backend_of,
 )
+from cclmark.work.operations import COLLECTIVES
 
 _SHM = "shm"  # of the ranks of one host
 _UNDER_MPI = (
@@ -98,54 +97,38 @@ def _ways(ccl: Sequence[str], coordinator: Coordinator) -> str:
     return (f"use --ccl {MPI}" if by_mpi else _UNDER_MPI) + f", or {on_each_host(ccl)}"
 
 
-def measure(operations: list[str], flags: CollectiveOptions, pieces: Sequence[int] = ()) -> int:
-    """Measures ``operations`` with ``flags``, prints the results and returns the exit code.
-
-    ``pieces``: the numbers of pieces to divide each message into, empty for one call each. With
-    ``--print-plan``, prints the call of Python that measures the same.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
-    if isinstance(flags, MeasureOptions) and flags.print_plan:
-        say(call_text(operations, flags))
-        return EXIT_OK
-    return measured(operations, flags, pieces).exit_code
-
-
-def measured(
-    operations: list[str],
-    flags: CollectiveOptions,
-    pieces: Sequence[int] = (),
-    *,
-    command: Sequence[str] | None = None,
-    step: int | None = None,
-    is_silent: bool = False,
+def measure(
+    operations: list[str], flags: CollectiveOptions, pieces: Sequence[int] = ()
 ) -> Recorded:
     """Measures ``operations`` with ``flags`` on all processes of this run.
 
-    ``command``: the one that measures the same, by default that of this program. ``step``: see
-    recording.joining.joined. ``is_silent``: nothing is printed.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
+    ``pieces``: the numbers of pieces to divide each message into, empty for one call each.
     """
-    wanted = replace(wanted_of(flags, mixed=True), is_quiet=is_silent)
-    with joined(wanted, arguments=command, step=step) as coordinator:
-        request, plan = request_of(KIND, operations, flags, coordinator, command)
+
+    def measured(coordinator: Coordinator) -> Recorded:
+        request, plan = request_of(KIND, operations, flags, coordinator)
         if pieces:
-            stem = stem_of(plan, behind="-pieces")
-            recorded = record(_in_pieces(request, pieces), flags, stem, is_silent=is_silent)
-        else:
-            recorded = record(
-                request,
-                flags,
-                stem_of(plan),
-                view=View(references=_reference_notes(are_asked=flags.references)),
-                exporter_for=lambda view: _exporter(flags, plan, view),
-                explain=flags.why or flags.explain,
-                is_silent=is_silent,
-            )
-        coordinator.exit_code = recorded.exit_code
-    return recorded
+            return record(_in_pieces(request, pieces), flags, stem_of(plan, behind="-pieces"))
+        return record(
+            request,
+            flags,
+            stem_of(plan),
+            view=View(references=_reference_notes(are_asked=flags.references)),
+            exporter_for=lambda view: _exporter(flags, plan, view),
+            explain=flags.why or flags.explain,
+        )
+
+    return run_joined(wanted_of(flags, mixed=True), measured)
+
+
+def measure_several(flags: CollectivesFlags) -> Recorded:
+    """Measures the operations of ``flags``, by default all."""
+    return measure(flags.only or list(COLLECTIVES), flags)
+
+
+def explain(flags: ExplainFlags) -> Recorded:
+    """Measures the operation of ``flags`` and shows the library's predictions."""
+    return measure([flags.operation], flags)
 
 
 def _in_pieces(request: Request, numbers: Sequence[int]) -> Request:

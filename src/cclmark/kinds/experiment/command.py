@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import click
-
 from cclmark.options import groups
 from cclmark.options.command import (
     OPERATION,
-    Action,
     Excludes,
     OptionRules,
     changed,
-    command,
     option,
 )
 from cclmark.options.groups import (
@@ -29,21 +25,6 @@ from cclmark.options.groups import (
 from cclmark.options.types import Names, Parsed, Percent
 
 _ONE_VALUE = "it varies one value"
-_EXAMPLES = [
-    (
-        "cclmark experiment all_reduce --vary NCCL_PROTO=LL128,Simple -b 1M -e 64M",
-        "Two protocols of NCCL, each compared with the default.",
-    ),
-    (
-        "cclmark experiment all_reduce --devices host:2 --vary CCLMARK_SHM_INLINE_BYTES=0,4096 "
-        "-b 1K -e 1K --rounds 2",
-        "A variable of shm, between two ranks of the host.",
-    ),
-    (
-        "cclmark experiment all_reduce --bisect NCCL_MAX_CTAS=1:32 --keep 98%",
-        "The smallest number of channels that keeps 98 % of the bandwidth.",
-    ),
-]
 
 
 def _bisected(text: str) -> tuple[str, Sequence[int]]:
@@ -56,6 +37,22 @@ def _bisected(text: str) -> tuple[str, Sequence[int]]:
 class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
     """The options of ``cclmark experiment``, which always explains, and measures round by round."""
 
+    examples: ClassVar = [
+        (
+            "cclmark experiment all_reduce --vary NCCL_PROTO=LL128,Simple -b 1M -e 64M",
+            "Two protocols of NCCL, each compared with the default.",
+        ),
+        (
+            "cclmark experiment all_reduce --devices host:2 --vary CCLMARK_SHM_INLINE_BYTES=0,4096 "
+            "-b 1K -e 1K --rounds 2",
+            "A variable of shm, between two ranks of the host.",
+        ),
+        (
+            "cclmark experiment all_reduce --bisect NCCL_MAX_CTAS=1:32 --keep 98%",
+            "The smallest number of channels that keeps 98 % of the bandwidth.",
+        ),
+    ]
+    epilog: ClassVar = operations_in_help()
     without: ClassVar = (
         groups.ModuleOptions,
         groups.LikeOptions,
@@ -114,9 +111,3 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
     rounds: int = rounds_option(USUAL_ROUNDS)
     placement: str = placement_option()
     max_time_s: float = changed(groups.SamplingOptions, "max_time_s", 0.2, shown="0.2")
-
-
-def experiment_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    epilog = operations_in_help()
-    return command(name, summary, ExperimentFlags, run, examples=_EXAMPLES, epilog=epilog)

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,8 +24,9 @@ from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.launching import FAILED_BEFORE, ExperimentLaunch, Starts, starts_of
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
+from cclmark.recording.caller import caller
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import Recorder, recording
+from cclmark.recording.recorder import Recorded, Recorder, Silent, recording
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.work.cases import Case
 from cclmark.work.outline import SIDES, differences, outline_of
@@ -391,19 +391,20 @@ def record_search(
     began_s: float,
     search: Callable[[Measuring, Recorder], tuple[Mapping[str, Any], Outcome]],
     format: str = "table",
-) -> int:
+) -> Recorded:
     """Runs a search and records its trials and its result in the new file ``journal``.
 
     ``earlier``: the trials of the run that this one resumes. ``search`` returns what the footer
-    contains as ``found``. Returns the exit code. Raises UsageError if the journal cannot be
+    contains as ``found``. Raises UsageError if the journal cannot be
     created, and the errors of ``search``.
     """
     with contextlib.closing(Output(None)) as printed:
         view = replace(printed.view, columns=printed.terminal_columns)
-        exporter_for = partial(exporter_of, request.kind, format, view)
+        exporter = Silent() if caller().is_silent else exporter_of(request.kind, format, view)
         with recording(
-            journal, printed, exporter_for, request, began_s, earlier=earlier
+            journal, printed, lambda: exporter, request, began_s, earlier=earlier
         ) as recorder:
             known = () if earlier is None else earlier.results
             found, outcome = search(Measuring(request, recorder, known), recorder)
-            return recorder.finish(replace(outcome, found=found), can_resume=True)
+            outcome = replace(outcome, found=found)
+            return Recorded(recorder.finish(outcome, can_resume=True), outcome)

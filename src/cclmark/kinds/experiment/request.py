@@ -50,8 +50,9 @@ from cclmark.options.case_request import (
 )
 from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
 from cclmark.options.varied import check_settings, checked_variants, scope_of
+from cclmark.recording.caller import caller
 from cclmark.recording.joining import run_joined
-from cclmark.recording.recorder import Recorder, record
+from cclmark.recording.recorder import Recorded, Recorder, record
 from cclmark.recording.run_files import new_journal
 from cclmark.work.cases import Case
 from cclmark.work.items import items_of
@@ -209,15 +210,12 @@ def _variant(name: str, value: int, scope: str) -> Variant:
     return Variant((Assignment(name, str(value), scope),))
 
 
-def measure_experiment(flags: ExperimentFlags) -> int:
-    """Measures the trials of ``flags`` and returns the exit code.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+def measure_experiment(flags: ExperimentFlags) -> Recorded:
+    """Measures the trials of ``flags``."""
     return run_joined(wanted_of(flags), lambda coordinator: _measure(flags, coordinator))
 
 
-def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> int:
+def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> Recorded:
     request, plan = request_of(KIND, flags.operations, flags, coordinator)
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: one library is the default; compare others with --library")
@@ -237,12 +235,7 @@ def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> int:
         warnings=[*request.warnings, *notices],
     )
     require_new_ranks("experiment", experiment)
-    return record(
-        experiment,
-        flags,
-        stem_of(plan, "experiment-"),
-        explain=True,
-    ).exit_code
+    return record(experiment, flags, stem_of(plan, "experiment-"), explain=True)
 
 
 def _placed_alike(cases: Sequence[Case], variants: Sequence[Variant]) -> list[Case]:
@@ -265,8 +258,8 @@ def _bisect(
     request: Request,
     cases: Sequence[Case],
     coordinator: Coordinator,
-) -> int:
-    """Runs ``--bisect`` over the values of ``name``; returns the exit code. Raises UsageError."""
+) -> Recorded:
+    """Runs ``--bisect`` over the values of ``name``. Raises UsageError."""
     keep = flags.keep / 100
     if foreign := foreign_setting(ccl, name):
         raise UsageError(f"--bisect: {foreign}")
@@ -291,8 +284,8 @@ def _bisect(
     journal = flags.journal or new_journal(f"experiment-bisect-{ccl}")
 
     def search(measuring: Measuring, recorder: Recorder) -> tuple[Mapping[str, Any], Outcome]:
-        notice = recorder.notice
-        result, outcome = run_bisection(measuring, cases, name, scope, values, keep, notice)
+        tell = (lambda text: None) if caller().is_silent else recorder.notice
+        result, outcome = run_bisection(measuring, cases, name, scope, values, keep, tell)
         return {} if result.found is None else as_found(result), outcome
 
     return record_search(request, earlier, journal, coordinator.began_s, search, flags.format)

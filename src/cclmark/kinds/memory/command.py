@@ -5,25 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import click
-
 from cclmark.options import groups
-from cclmark.options.command import Action, changed, command
+from cclmark.options.command import changed
 from cclmark.options.groups import ONE_LIBRARY, one_operation, operations_in_help, placement_option
-
-_EXAMPLES = [
-    ("cclmark memory all_reduce", "The memory for 1 MiB on all devices."),
-    (
-        "cclmark memory alltoall --devices host:2 -b 1K -e 4K",
-        "Three sizes of another operation, between two ranks of the host.",
-    ),
-]
 
 
 @dataclass
 class MemoryFlags(groups.CaseOptions):
     """The options of ``cclmark memory``: of collectives, without options on times."""
 
+    examples: ClassVar = [
+        ("cclmark memory all_reduce", "The memory for 1 MiB on all devices."),
+        (
+            "cclmark memory alltoall --devices host:2 -b 1K -e 4K",
+            "Three sizes of another operation, between two ranks of the host.",
+        ),
+    ]
+    epilog: ClassVar = operations_in_help()
     without: ClassVar = (
         groups.TimingOptions,
         groups.LikeOptions,
@@ -49,9 +47,3 @@ class MemoryFlags(groups.CaseOptions):
         "iterations",
         help="Operations before the memory of the library is read [5].",
     )
-
-
-def memory_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    epilog = operations_in_help()
-    return command(name, summary, MemoryFlags, run, examples=_EXAMPLES, epilog=epilog)

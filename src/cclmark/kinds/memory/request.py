@@ -10,18 +10,15 @@ from cclmark.kinds.memory.kind import KIND
 from cclmark.launch.coordinator import Coordinator
 from cclmark.options.case_request import request_of, stem_of, wanted_of
 from cclmark.recording.joining import run_joined
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import Recorded, record
 
 
-def read_memory(flags: MemoryFlags) -> int:
-    """Reads the memory for the operation of ``flags`` and returns the exit code.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+def read_memory(flags: MemoryFlags) -> Recorded:
+    """Reads the memory for the operation of ``flags``."""
     return run_joined(wanted_of(flags, mixed=True), lambda coordinator: _read(flags, coordinator))
 
 
-def _read(flags: MemoryFlags, coordinator: Coordinator) -> int:
+def _read(flags: MemoryFlags, coordinator: Coordinator) -> Recorded:
     sweep_flags = replace(flags, end=flags.begin if flags.end is None else flags.end)
     request, plan = request_of(KIND, [flags.operation], sweep_flags, coordinator)
     if len(plan.ccls) > 1:
@@ -29,8 +26,4 @@ def _read(flags: MemoryFlags, coordinator: Coordinator) -> int:
             f"--ccl {','.join(flags.ccl)}: memory is read for one library, because several "
             "libraries in a process share memory"
         )
-    return record(
-        request,
-        flags,
-        stem_of(plan, "memory-"),
-    ).exit_code
+    return record(request, flags, stem_of(plan, "memory-"))

@@ -10,17 +10,10 @@ import click
 
 from cclmark.kinds.check.command import BackendOptions
 from cclmark.options import groups
-from cclmark.options.command import OPERATION, Action, changed, command, option
+from cclmark.options.command import OPERATION, changed, option
 from cclmark.options.types import Parsed, Size, WholeNumber
 
 USUAL_END_BYTES = 4 << 20
-_EXAMPLES = [
-    ("cclmark torch objects", "All calls, with objects of 64 B to 4 MiB."),
-    (
-        "cclmark torch objects --backend gloo -g 2 --only flag --max-time 0.1",
-        "One call of gloo, between two ranks of the host.",
-    ),
-]
 
 
 def _calls(text: str) -> list[str]:
@@ -47,6 +40,13 @@ class ObjectFlags(
 ):
     """The options of ``cclmark torch objects``."""
 
+    examples: ClassVar = [
+        ("cclmark torch objects", "All calls, with objects of 64 B to 4 MiB."),
+        (
+            "cclmark torch objects --backend gloo -g 2 --only flag --max-time 0.1",
+            "One call of gloo, between two ranks of the host.",
+        ),
+    ]
     usual_factor: ClassVar = 16.0
 
     begin: int = changed(groups.SizeOptions, "begin", 64, shown="64")
@@ -95,9 +95,3 @@ class ObjectFlags(
         "resume",
         help="Measure only the calls that are missing in this journal of the same command.",
     )
-
-
-def objects_command(run: Action) -> click.Command:
-    """Returns the command."""
-    summary = "Time Python objects through a backend, and the same data as tensors."
-    return command("objects", summary, ObjectFlags, run, examples=_EXAMPLES)

@@ -12,7 +12,7 @@ from cclmark.kinds.objects.plan import OBJECT_CALLS, calls_of
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.recording.joining import WantedDevices, run_joined
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import Recorded, record
 from cclmark.work.binding import Binding
 from cclmark.work.inject import Injection
 from cclmark.work.sizes import sweep
@@ -20,11 +20,8 @@ from cclmark.work.sizes import sweep
 _MOST_USUAL_RANKS = 4  # of the host
 
 
-def measure_objects(flags: ObjectFlags) -> int:
-    """Measures the calls of ``flags`` and returns the exit code.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+def measure_objects(flags: ObjectFlags) -> Recorded:
+    """Measures the calls of ``flags``."""
     usual_ranks = max(2, min(_MOST_USUAL_RANKS, len(os.sched_getaffinity(0))))
     wanted = WantedDevices(
         lambda: devices_of_backend(flags, flags.backend, usual_ranks), flags.count, flags.timeout_s
@@ -32,7 +29,7 @@ def measure_objects(flags: ObjectFlags) -> int:
     return run_joined(wanted, lambda coordinator: _measure(flags, coordinator))
 
 
-def _measure(flags: ObjectFlags, coordinator: Coordinator) -> int:
+def _measure(flags: ObjectFlags, coordinator: Coordinator) -> Recorded:
     settings = _settings(flags, len(coordinator.devices.indices))
     sizes = sweep(settings.begin_bytes, settings.end_bytes, settings.step_bytes, settings.factor)
     operations = flags.only or list(OBJECT_CALLS)
@@ -47,11 +44,7 @@ def _measure(flags: ObjectFlags, coordinator: Coordinator) -> int:
         modules=flags.modules,
         coordinator=coordinator,
     )
-    return record(
-        request,
-        flags,
-        f"torch-objects-{backend}-{ranks}",
-    ).exit_code
+    return record(request, flags, f"torch-objects-{backend}-{ranks}")
 
 
 def _settings(flags: ObjectFlags, ranks: int) -> Settings:

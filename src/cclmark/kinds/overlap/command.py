@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import click
-
 from cclmark.options import groups
-from cclmark.options.command import Action, changed, command
+from cclmark.options.command import changed
 from cclmark.options.groups import (
     operations_in_help,
     placement_option,
@@ -17,23 +15,24 @@ from cclmark.options.groups import (
 )
 
 USUAL_ROUNDS = 7
-_EXAMPLES = [
-    ("cclmark overlap", "all_reduce beside a matrix product, 1 MiB to 128 MiB."),
-    (
-        "cclmark overlap all_gather --devices host:2 -b 256K -e 256K --rounds 2",
-        "Another operation and size, between two ranks of the host.",
-    ),
-    (
-        "cclmark overlap all_reduce -b 64M -e 64M --vary NCCL_MAX_CTAS=4,8,16",
-        "The slow-down of both with fewer channels of NCCL.",
-    ),
-]
 
 
 @dataclass
 class OverlapFlags(groups.CaseOptions, groups.ComputeOptions, groups.VariedOptions):
     """The options of ``cclmark overlap``, which measures round by round."""
 
+    examples: ClassVar = [
+        ("cclmark overlap", "all_reduce beside a matrix product, 1 MiB to 128 MiB."),
+        (
+            "cclmark overlap all_gather --devices host:2 -b 256K -e 256K --rounds 2",
+            "Another operation and size, between two ranks of the host.",
+        ),
+        (
+            "cclmark overlap all_reduce -b 64M -e 64M --vary NCCL_MAX_CTAS=4,8,16",
+            "The slow-down of both with fewer channels of NCCL.",
+        ),
+    ]
+    epilog: ClassVar = operations_in_help()
     usual_factor: ClassVar = 4.0
     without: ClassVar = (
         groups.IslandOptions,
@@ -58,9 +57,3 @@ class OverlapFlags(groups.CaseOptions, groups.ComputeOptions, groups.VariedOptio
     )
     rounds: int = rounds_option(USUAL_ROUNDS)
     placement: str = placement_option()
-
-
-def overlap_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    epilog = operations_in_help()
-    return command(name, summary, OverlapFlags, run, examples=_EXAMPLES, epilog=epilog)

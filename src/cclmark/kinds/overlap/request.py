@@ -13,7 +13,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.options.case_request import request_of, require_new_ranks, stem_of, wanted_of
 from cclmark.options.varied import check_settings, checked_variants, compute_of
 from cclmark.recording.joining import run_joined
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import Recorded, record
 from cclmark.work.cases import Case
 from cclmark.work.items import items_of
 from cclmark.work.variants import DEFAULT, Variant
@@ -25,18 +25,15 @@ _ARRAYS, _USUAL_ARRAY_BYTES = {"host": 16 << 20}, 1 << 30
 _USUAL_OPERATION = "all_reduce"
 
 
-def measure_overlap(flags: OverlapFlags) -> int:
-    """Measures the overlaps of ``flags`` and returns the exit code.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+def measure_overlap(flags: OverlapFlags) -> Recorded:
+    """Measures the overlaps of ``flags``."""
     operations = flags.operations or [_USUAL_OPERATION]
     return run_joined(
         wanted_of(flags), lambda coordinator: _measure(operations, flags, coordinator)
     )
 
 
-def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordinator) -> int:
+def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordinator) -> Recorded:
     request, plan = request_of(KIND, list(operations), flags, coordinator)
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: overlap measures one library")
@@ -66,9 +63,4 @@ def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordi
     )
     if len(overlaps.planned) > len(cases):
         require_new_ranks("overlap", overlaps)
-    return record(
-        overlaps,
-        flags,
-        stem_of(plan, "overlap-"),
-        explain=flags.explain,
-    ).exit_code
+    return record(overlaps, flags, stem_of(plan, "overlap-"), explain=flags.explain)

@@ -16,14 +16,13 @@ from cclmark.options.command import (
     OUTPUT,
     SIZES,
     WHERE,
-    Action,
     Excludes,
     OptionRules,
     changed,
-    command,
     option,
 )
 from cclmark.options.types import FACTOR, Names, Parsed, Size, WholeNumber
+from cclmark.recording.caller import notice
 from cclmark.work.runtimes import NamedDevices, parse_devices
 
 # Those of cclmark.work.transfers, which help texts must not wait for.
@@ -49,20 +48,6 @@ _SWITCH: dict[str, Any] = {
     "flag_value": 1,
     "metavar": "[0|1]",
 }
-_EXAMPLES = [
-    ("cclmark p2p", "Bandwidth and latency of every pair of accelerators."),
-    (
-        "cclmark p2p --devices host:2 -b 64K --max-time 0.1",
-        "Copies of 64 KiB between two ranks of the host.",
-    ),
-    (
-        "cclmark p2p -t CE -d write,read -b 1M -e 256M -f 4 --format csv -O copies.csv",
-        "Both directions by copy engines, several sizes, as CSV.",
-    ),
-]
-_OF_PCCL = [
-    ("cclmark p2pBandwidthLatencyTest -p uniBw,latency -t CE", "Two matrices by copy engines.")
-]
 
 
 def _device_numbers(text: str) -> NamedDevices:
@@ -120,10 +105,9 @@ class Kernels(Names):
                     ctx,
                 )
             words[place] = _POLICIES[policies]
-            click.echo(
-                f"cclmark: --kernel {word} is measured as {words[place]}: "
-                f"{_POLICY_WORDS[words[place]]}; policies for remote memory have no counterpart",
-                err=True,
+            notice(
+                f"--kernel {word} is measured as {words[place]}: "
+                f"{_POLICY_WORDS[words[place]]}; policies for remote memory have no counterpart"
             )
         return super().convert(",".join(words), param, ctx)
 
@@ -420,6 +404,18 @@ class TransferOptions(
 class TransferFlags(TransferOptions, groups.ResumeOptions):
     """The options of ``cclmark p2p``."""
 
+    examples: ClassVar = [
+        ("cclmark p2p", "Bandwidth and latency of every pair of accelerators."),
+        (
+            "cclmark p2p --devices host:2 -b 64K --max-time 0.1",
+            "Copies of 64 KiB between two ranks of the host.",
+        ),
+        (
+            "cclmark p2p -t CE -d write,read -b 1M -e 256M -f 4 --format csv -O copies.csv",
+            "Both directions by copy engines, several sizes, as CSV.",
+        ),
+    ]
+
     shares: int = _option(
         "-u",
         "--display-ur",
@@ -469,6 +465,10 @@ class TransferFlags(TransferOptions, groups.ResumeOptions):
 class PcclFlags(TransferFlags):
     """The options of PCCL's p2pBandwidthLatencyTest: three short forms and defaults differ."""
 
+    examples: ClassVar = [
+        ("cclmark p2pBandwidthLatencyTest -p uniBw,latency -t CE", "Two matrices by copy engines.")
+    ]
+
     perf: list[str] = changed(TransferFlags, "perf", ["uniBw"], shown="uniBw")
     engine: list[str] = changed(TransferFlags, "engine", ["SM"], shown="SM")
     latency_method: str = changed(TransferFlags, "latency_method", "copy", shown="copy")
@@ -485,15 +485,3 @@ class PcclFlags(TransferFlags):
         TransferFlags, "max_time_s", 1e-9, shown="one sample"
     )  # one sample, as in that tool
     format: str = changed(TransferFlags, "format", "pccl", shown="pccl")
-
-
-def p2p_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    return command(name, summary, TransferFlags, run, examples=_EXAMPLES)
-
-
-def pccl_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command with PCCL's options."""
-    pccl = command(name, summary, PcclFlags, run, examples=_OF_PCCL)
-    pccl.hidden = True
-    return pccl

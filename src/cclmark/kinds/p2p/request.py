@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,9 +24,10 @@ from cclmark.launch.request import Request
 from cclmark.options.case_request import with_mpirun
 from cclmark.options.groups import CaseOptions
 from cclmark.rank import locate
+from cclmark.recording.caller import notice
 from cclmark.recording.joining import WantedDevices, first_of, pick_devices, run_joined
 from cclmark.recording.output import usual_references
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import Recorded, record
 from cclmark.work.binding import Binding
 from cclmark.work.inject import Injection
 from cclmark.work.libraries import MPI
@@ -59,11 +59,8 @@ _MEANINGLESS = {
 }
 
 
-def measure_transfers(flags: TransferFlags) -> int:
-    """Measures the transfers of ``flags`` and returns the exit code.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+def measure_transfers(flags: TransferFlags) -> Recorded:
+    """Measures the transfers of ``flags``."""
     began_s = time.monotonic()
     placement = find_placement(os.environ)
     if placement is not None and not placement.on_one_host:
@@ -80,11 +77,10 @@ def measure_transfers(flags: TransferFlags) -> int:
         )
     launched = first_of("p2p")
     if launched is not None and not flags.per_device:
-        print(
-            f"cclmark: {launched.launcher} started {launched.processes} processes; the first one "
+        notice(
+            f"{launched.launcher} started {launched.processes} processes; the first one "
             "measures all devices and starts the required ranks. With -m 1 the launcher's "
-            "processes measure a device each.",
-            file=sys.stderr,
+            "processes measure a device each."
         )
         launched = None
     return _measure(flags, devices_of(flags, launched), began_s, None, launched is not None)
@@ -96,7 +92,7 @@ def _measure(
     began_s: float,
     coordinator: Coordinator | None,
     shows_hosts: bool = True,
-) -> int:
+) -> Recorded:
     """``coordinator``: of processes on several hosts, each with its devices."""
     _say_what_is_ignored(flags, devices.runtime)
     settings = settings_of(flags, devices.runtime)
@@ -109,10 +105,7 @@ def _measure(
             ccl = _library_between_hosts(flags, coordinator)
             plans = [replace(plan, ccl=ccl) for plan in plans]
             if flags.format == "pccl":  # whose text has no place for it
-                print(
-                    f"cclmark: pairs on different hosts are measured with {ccl} send/recv",
-                    file=sys.stderr,
-                )
+                notice(f"pairs on different hosts are measured with {ccl} send/recv")
     if not ccl and (flags.ccl or flags.ccl_path):
         where = "all devices are on one host"
         if plans[0].hosts:
@@ -134,10 +127,9 @@ def _measure(
         )
     asked = "latency" in flags.perf and flags.latency_method in ("chase", "ping-pong")
     if asked and all(one.measure != "latency" for one in transfers):
-        print(
-            "cclmark: no latency to measure: chase is a read, ping-pong a write, both by SM with "
-            "--scope pairs",
-            file=sys.stderr,
+        notice(
+            "no latency to measure: chase is a read, ping-pong a write, both by SM with "
+            "--scope pairs"
         )
     together = is_together(flags, devices.runtime, transfers, several_hosts=bool(plans[0].hosts))
     _check_faults(settings, transfers, len(devices.indices))
@@ -173,7 +165,7 @@ def _measure(
         if flags.format == "pccl"
         else None,
         began_s=began_s,
-    ).exit_code
+    )
 
 
 def _check_several_hosts(flags: TransferFlags) -> None:
@@ -205,17 +197,15 @@ def _library_between_hosts(flags: TransferFlags, coordinator: Coordinator) -> st
 def _say_what_is_ignored(flags: TransferFlags, runtime: str) -> None:
     for name, words in _MEANINGLESS.items():
         if getattr(flags, name):
-            print(f"cclmark: {words} has no effect and is ignored", file=sys.stderr)
+            notice(f"{words} has no effect and is ignored")
     if flags.engine == ["CE"] and (flags.blocks != [0] or flags.threads is not None):
-        print("cclmark: the copy engine has no thread blocks: use -t SM", file=sys.stderr)
+        notice("the copy engine has no thread blocks: use -t SM")
     if flags.bench != "none" and (flags.no_peer or len(flags.direction) > 1):
-        print("cclmark: --bench-type sets the measurements: -a and -d are ignored", file=sys.stderr)
+        notice("--bench-type sets the measurements: -a and -d are ignored")
     if flags.gate != "auto" and runtime == "host":
-        print(
-            "cclmark: --gate is ignored: copies of the host are done in their call", file=sys.stderr
-        )
+        notice("--gate is ignored: copies of the host are done in their call")
     if not flags.warmup:
-        print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
+        notice("-w 0 is ignored: the first copy never counts")
 
 
 def devices_of(flags: TransferOptions, launched: Placement | None) -> DeviceChoice:
@@ -335,10 +325,7 @@ def plans_of(
         direction = flags.bench.removeprefix("p2p_")
         staged = not flags.per_device and devices.runtime != "host"
         if not staged:
-            print(
-                "cclmark: copies without peer access require one process and are omitted",
-                file=sys.stderr,
-            )
+            notice("copies without peer access require one process and are omitted")
         return [
             plan(
                 measures=tuple(_MEASURES.values()),

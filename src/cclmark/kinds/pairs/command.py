@@ -8,25 +8,24 @@ from typing import ClassVar
 import click
 
 from cclmark.options import groups
-from cclmark.options.command import METHOD, OPERATION, OUTPUT, Action, changed, command, option
+from cclmark.options.command import METHOD, OPERATION, OUTPUT, changed, option
 from cclmark.options.groups import placement_option
 from cclmark.options.types import Names, WholeNumber
 from cclmark.work.operations import PAIR_OPERATIONS
 from cclmark.work.runtimes import NamedDevices
-
-_EXAMPLES = [
-    ("cclmark pairs", "All operations between every two accelerators, as heat maps."),
-    (
-        "cclmark pairs --devices host:3 --only sendrecv -b 1K -e 1K --max-time 0.1",
-        "One operation and size between three ranks of the host.",
-    ),
-]
 
 
 @dataclass
 class PairFlags(groups.CaseOptions):
     """The options of ``cclmark pairs``, which measures both roots, and every case once."""
 
+    examples: ClassVar = [
+        ("cclmark pairs", "All operations between every two accelerators, as heat maps."),
+        (
+            "cclmark pairs --devices host:3 --only sendrecv -b 1K -e 1K --max-time 0.1",
+            "One operation and size between three ranks of the host.",
+        ),
+    ]
     usual_factor: ClassVar = 4.0
     without: ClassVar = (
         groups.RootOptions,
@@ -85,8 +84,3 @@ class PairFlags(groups.CaseOptions):
         metavar="N",
         help="Maximum number of devices in a matrix [32].",
     )
-
-
-def pairs_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    return command(name, summary, PairFlags, run, examples=_EXAMPLES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -27,23 +26,21 @@ from cclmark.options.case_request import (
     with_mpirun,
 )
 from cclmark.rank import locate
+from cclmark.recording.caller import notice
 from cclmark.recording.joining import run_joined
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import Recorded, record
 from cclmark.work.binding import Binding
 from cclmark.work.inject import Injection
 from cclmark.work.libraries import MPI
 from cclmark.work.operations import OPERATIONS, PAIR_OPERATIONS
 
 
-def measure_pairs(flags: PairFlags) -> int:
-    """Measures the cases of ``flags`` and returns the exit code.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+def measure_pairs(flags: PairFlags) -> Recorded:
+    """Measures the cases of ``flags``."""
     return run_joined(wanted_of(flags), lambda coordinator: _measure(flags, coordinator))
 
 
-def _measure(flags: PairFlags, coordinator: Coordinator) -> int:
+def _measure(flags: PairFlags, coordinator: Coordinator) -> Recorded:
     devices = coordinator.devices
     number = len(devices.indices)
     if number < 2:
@@ -91,7 +88,7 @@ def _measure(flags: PairFlags, coordinator: Coordinator) -> int:
         f"pairs-{'-'.join(sweep.ccls)}-{number}",
         view=View(most_devices=flags.most_shown),
         explain=flags.explain,
-    ).exit_code
+    )
 
 
 def _chosen(chosen: Sequence[str], group: int) -> list[str]:
@@ -103,9 +100,6 @@ def _chosen(chosen: Sequence[str], group: int) -> list[str]:
             raise UsageError(
                 "-m groups operations, but in a group no rank waits for a message before it answers"
             )
-        print(
-            f"cclmark: {' and '.join(round_trips)} is omitted: -m groups operations",
-            file=sys.stderr,
-        )
+        notice(f"{' and '.join(round_trips)} is omitted: -m groups operations")
         operations = [name for name in operations if name not in round_trips]
     return operations

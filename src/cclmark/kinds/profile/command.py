@@ -10,13 +10,11 @@ import click
 
 from cclmark.options.command import (
     METHOD,
-    Action,
     Excludes,
     OptionRules,
     Requires,
     argument,
     changed,
-    command,
     option,
 )
 from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
@@ -25,19 +23,27 @@ from cclmark.options.types import WholeNumber
 _USUAL_CALLS = 1 << 17
 _MOST_CALLS = 1 << 26
 _EARLIER = "it reads the logs of an earlier run"
-_EXAMPLES = [
-    ("cclmark profile -- torchrun --nproc-per-node 8 train.py", "A job of torchrun."),
-    ("cclmark profile -- mpirun -n 4 ./program", "A program under an mpirun."),
-    (
-        "cclmark profile --read /shared/logs --format json -O job.json",
-        "The logs of several hosts, which --logs has kept.",
-    ),
-]
 
 
 @dataclass
 class ProfileFlags:
     """The options of ``cclmark profile``."""
+
+    examples: ClassVar = [
+        ("cclmark profile -- torchrun --nproc-per-node 8 train.py", "A job of torchrun."),
+        ("cclmark profile -- mpirun -n 4 ./program", "A program under an mpirun."),
+        (
+            "cclmark profile --read /shared/logs --format json -O job.json",
+            "The logs of several hosts, which --logs has kept.",
+        ),
+    ]
+    about: ClassVar = (
+        "cclmark's plug-in counts the operations in every process that the program "
+        "starts on this host. Output and signals of the program are its own. Exit codes: the "
+        "program's, unless it is 0; then 3 if no operation was recorded or calls are missing, else "
+        "0."
+    )
+    context_settings: ClassVar = {"allow_interspersed_args": False}
 
     rules: ClassVar[OptionRules] = (
         Excludes("read", "program", _EARLIER),
@@ -106,15 +112,5 @@ class ProfileFlags:
     journal: Path | None = changed(
         FileOptions, "journal", metavar="FILE", help="Journal [a new file in cclmark-runs/]."
     )
-
-
-def profile_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    text = (
-        f"{summary}\n\ncclmark's plug-in counts the operations in every process that the program "
-        "starts on this host. Output and signals of the program are its own. Exit codes: the "
-        "program's, unless it is 0; then 3 if no operation was recorded or calls are missing, else "
-        "0."
-    )
-    words = {"allow_interspersed_args": False}
-    return command(*(name, text, ProfileFlags, run), examples=_EXAMPLES, context_settings=words)
+    files: ClassVar[tuple[str, ...]] = ()
+    print_plan: bool = changed(FileOptions, "print_plan")

@@ -41,6 +41,7 @@ from cclmark.journal.schema import (
 from cclmark.kinds.profile.command import ProfileFlags
 from cclmark.kinds.profile.kind import KIND
 from cclmark.kinds.registry import is_readable
+from cclmark.launch.request import Outcome
 from cclmark.profile.profile_assembly import Assembled, assembled_profile, unmeasured_settings
 from cclmark.profile.profile_gaps import (
     absent_of,
@@ -57,7 +58,9 @@ from cclmark.profile.profile_log import (
     read_profile_log,
     runs_of,
 )
+from cclmark.recording.caller import caller, notice
 from cclmark.recording.output import Output
+from cclmark.recording.recorder import Recorded
 from cclmark.recording.run_files import new_journal
 from cclmark.work.profiled import PLUG_IN
 
@@ -342,8 +345,8 @@ def profile(
     write: Callable[[str], None],
     *,
     to_error: bool = False,
-) -> int:
-    """Profiles and returns the exit code: the program's, if that is not 0.
+) -> Recorded:
+    """Profiles. The exit code is the program's, if that is not 0.
 
     ``to_error``: whether ``write`` writes to standard error, where messages follow that the text
     does not contain.
@@ -374,10 +377,11 @@ def profile(
     shown = whole if to_error else ""
     for text in (footer.message, *footer.problems, failure):
         if text and text not in shown:
-            print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
+            notice(plain_lines(text))
     if is_begun:
-        print(f"cclmark: journal {journal}", file=sys.stderr)
-    return footer.exit_code or (EXIT_MISSING if failure else EXIT_OK)
+        notice(f"journal {journal}")
+    code = footer.exit_code or (EXIT_MISSING if failure else EXIT_OK)
+    return Recorded(code, Outcome(code, footer.message))
 
 
 def _assembled(
@@ -434,10 +438,7 @@ def _run(request: ProfileRequest, directory: Path) -> ProgramRun:
     if not request.waits:
         left = descendants.left(_GRACE_S)
     elif waited_for := descendants.left(0.0):
-        print(
-            f"cclmark: the program has ended; waiting for {_named(waited_for)} (Ctrl-C ends this)",
-            file=sys.stderr,
-        )
+        notice(f"the program has ended; waiting for {_named(waited_for)} (Ctrl-C ends this)")
         descendants.wait()
         end = ProgramEnd(end.code, (time.time_ns() - began_ns) * 1e-9)
     if left and request.logs is None:  # their logs remain, see _directory
@@ -536,10 +537,7 @@ def _directory(request: ProfileRequest) -> Iterator[Path]:
             raise
         finally:
             if remain:
-                print(
-                    f"cclmark: the logs of the program remain: cclmark profile --read {made}",
-                    file=sys.stderr,
-                )
+                notice(f"the logs of the program remain: cclmark profile --read {made}")
             else:
                 shutil.rmtree(made, ignore_errors=True)
 
@@ -566,7 +564,7 @@ def _remove_abandoned(directory: Path) -> None:
                 if not os.fstat(file.fileno()).st_nlink:
                     continue  # its run has ended since the file was opened, and keeps its logs
                 shutil.rmtree(made, ignore_errors=True)
-            print(f"cclmark: removed {made}, which a killed run had left", file=sys.stderr)
+            notice(f"removed {made}, which a killed run had left")
 
 
 def read_logs(
@@ -669,7 +667,7 @@ def _header(assembled: Assembled, run: ProgramRun, started_at: str) -> Header:
         schema_version=SCHEMA_VERSION,
         cclmark_version=__version__,
         started_at=started_at,
-        command=[*map(readable, sys.argv)],
+        command=[*map(readable, caller().command)],
         machine=describe_machine(),
         devices=[
             DeviceDescription(number, one.host, "", -1, name, 0, pid=one.pid)
@@ -716,24 +714,23 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def profile_program(flags: ProfileFlags) -> int:
-    """Profiles a program, or reads the logs of one, and returns the exit code.
-
-    Raises CclmarkError before anything is started or written if the options are invalid.
-    """
+def profile_program(flags: ProfileFlags) -> Recorded:
+    """Profiles a program, or reads the logs of one."""
     read, output = flags.read, flags.output
     if read is None and not flags.program:
         raise UsageError(
             "the program to profile is missing: cclmark profile [OPTIONS] -- COMMAND..."
         )
+    if caller().step is not None:
+        raise UsageError("profile runs a program itself: cclmark.session has no part in it")
     request = ProfileRequest(
         *(flags.program, read or flags.logs, flags.calls, not flags.no_kernel_times, flags.run),
         waits=flags.wait,
     )
-    to_error = output is None and read is None
+    to_error = (output is None and read is None) or caller().is_silent
     with contextlib.closing(Output(output)) as printed:
         coloured = printed.takes_colours and not to_error
-        code = profile(
+        recorded = profile(
             request,
             flags.journal or new_journal("profile"),
             exporter_of(
@@ -745,9 +742,10 @@ def profile_program(flags: ProfileFlags) -> int:
             to_error=to_error,
         )
     if printed.failure:
-        print(f"cclmark: {printed.failure}", file=sys.stderr)
-    return code
+        notice(printed.failure)
+    return recorded
 
 
 def _print_error(text: str) -> None:
-    sys.stderr.write(text)
+    if not caller().is_silent:
+        sys.stderr.write(text)

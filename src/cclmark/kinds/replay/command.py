@@ -11,33 +11,33 @@ from cclmark.kinds.replay.choices import GAPS
 from cclmark.options import groups
 from cclmark.options.command import (
     OPERATION,
-    Action,
     Excludes,
     OptionRules,
     argument,
     changed,
-    command,
     option,
 )
 from cclmark.work.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
-
-_EXAMPLES = [
-    ("cclmark replay job.jsonl", "The profile's communication on as many devices of this machine."),
-    (
-        "cclmark replay job.jsonl --devices host:4 --gaps drop",
-        "On four ranks of the host, without the times between calls.",
-    ),
-    (
-        "cclmark replay job.jsonl --vary NCCL_PROTO=LL128,Simple --compute fit",
-        "Two protocols against the default, beside work like the program's.",
-    ),
-]
 
 
 @dataclass
 class ReplayFlags(groups.StepOptions, groups.LibraryFileOptions, groups.ComputeOptions):
     """The options of ``cclmark replay``."""
 
+    examples: ClassVar = [
+        (
+            "cclmark replay job.jsonl",
+            "The profile's communication on as many devices of this machine.",
+        ),
+        (
+            "cclmark replay job.jsonl --devices host:4 --gaps drop",
+            "On four ranks of the host, without the times between calls.",
+        ),
+        (
+            "cclmark replay job.jsonl --vary NCCL_PROTO=LL128,Simple --compute fit",
+            "Two protocols against the default, beside work like the program's.",
+        ),
+    ]
     rules: ClassVar[OptionRules] = tuple(
         Excludes(name, "compute", "it chooses the size", (FIT,)) for name in ("matrix", "array")
     )
@@ -104,8 +104,3 @@ class ReplayFlags(groups.StepOptions, groups.LibraryFileOptions, groups.ComputeO
         help="A fault to inject, to verify its detection: corrupt:rank=1,index=5 (an element of "
         "an output) or delay:rank=1,ms=50 (before each step).",
     )
-
-
-def replay_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    return command(name, summary, ReplayFlags, run, examples=_EXAMPLES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import math
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,9 +43,10 @@ from cclmark.launch.request import Outcome, Request
 from cclmark.options.case_request import require_new_ranks, unknown_library
 from cclmark.options.varied import compute_of, faults_of, rounds_of, step_settings, step_variants
 from cclmark.rank import locate
+from cclmark.recording.caller import notice
 from cclmark.recording.joining import WantedDevices, devices_here, run_joined
 from cclmark.recording.output import usual_references
-from cclmark.recording.recorder import record, unused
+from cclmark.recording.recorder import Recorded, record, unused
 from cclmark.recording.run_files import new_journal
 from cclmark.work.computations import Compute
 from cclmark.work.libraries import (
@@ -223,10 +223,9 @@ def fitted_replays(
     _check_unused(journal)
     gaps = [flags.gaps] if flags.gaps else [KEEP, FIXED]
     plan = fit_plan(replay, gaps, request.devices.runtime)
-    print(
-        f"cclmark: --compute fit measures {plan.candidates} candidates: about "
-        f"{plan.expected_s:.0f} s and the start of the ranks",
-        file=sys.stderr,
+    notice(
+        f"--compute fit measures {plan.candidates} candidates: about "
+        f"{plan.expected_s:.0f} s and the start of the ranks"
     )
     found = fit(request, plan, unused(journal.parent, f"{journal.stem}-fit"))
     place = f"its steps are in {found.journal}"
@@ -237,8 +236,8 @@ def fitted_replays(
         error.exit_code = EXIT_MISSING if code == EXIT_OK else code
         raise error
     chosen = [found.chosen, *(found.others if is_varied else [])]
-    notice = f"{fit_notice(found.chosen, found.tried)}; {place}"
-    return in_ways(replay, [one.way for one in chosen]), [notice]
+    said = f"{fit_notice(found.chosen, found.tried)}; {place}"
+    return in_ways(replay, [one.way for one in chosen]), [said]
 
 
 def shared_traffic(
@@ -299,11 +298,8 @@ _ROWS, _USUAL_ROWS = {"host": 128}, 4096
 _ARRAYS, _USUAL_ARRAY_BYTES = {"host": 1 << 20}, 64 << 20
 
 
-def measure_replays(flags: ReplayFlags) -> int:
-    """Measures the replays of ``flags`` and returns the exit code.
-
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
+def measure_replays(flags: ReplayFlags) -> Recorded:
+    """Measures the replays of ``flags``."""
     if not flags.profile:
         raise UsageError(
             "the profile is missing: cclmark replay [OPTIONS] PROFILE, the journal of cclmark "
@@ -361,7 +357,7 @@ def _measure(
     found: FoundStep,
     of_program: Sequence[str],
     coordinator: Coordinator,
-) -> int:
+) -> Recorded:
     """``of_program``: the libraries of the program."""
     devices = coordinator.devices
     ranks = len(devices.indices)
@@ -429,7 +425,7 @@ def _measure(
         _stem(ranks),
         view=View(references=ReferenceNotes(usual_references)),
         journal=journal,
-    ).exit_code
+    )
 
 
 def _has_traffic(flags: ReplayFlags, found: FoundStep, runtime: str) -> bool:
@@ -462,11 +458,10 @@ def _announce(flags: ReplayFlags, found: FoundStep, request: Request, *, has_tra
         repeated += f", and up to {traffic} times to choose memory traffic"
     if total * length_s < _LONG_S:
         return
-    print(
-        f"cclmark: a step takes about {clock_text(length_s)}, as in the program, and is "
+    notice(
+        f"a step takes about {clock_text(length_s)}, as in the program, and is "
         f"repeated {repeated}: about {clock_text(total * length_s)}. -n and -w set the number of "
-        "timed steps, --gaps drop omits the time between calls",
-        file=sys.stderr,
+        "timed steps, --gaps drop omits the time between calls"
     )
 
 

@@ -12,11 +12,9 @@ from cclmark.options import groups
 from cclmark.options.command import (
     METHOD,
     OPERATION,
-    Action,
     Excludes,
     OptionRules,
     changed,
-    command,
     option,
 )
 from cclmark.options.groups import (
@@ -28,23 +26,24 @@ from cclmark.options.types import DURATION, Names, Percent, WholeNumber
 
 LEAST_ROUNDS = 7
 USUAL_ROWS = 8192  # of the matrices
-_EXAMPLES = [
-    ("cclmark tune all_reduce", "Rules by size for the library of the devices, in tuned/."),
-    (
-        "cclmark tune all_reduce,all_gather --budget 20m -b 64K -e 1G -O rules",
-        "Two operations, more time, other sizes.",
-    ),
-    (
-        "cclmark tune sendrecv --settings NCCL_MIN_P2P_NCHANNELS,NCCL_P2P_NVL_CHUNKSIZE",
-        "One environment for all sizes, of these variables.",
-    ),
-]
 
 
 @dataclass
 class TuneFlags(groups.OneOfEachOptions):
     """The options of ``cclmark tune``."""
 
+    examples: ClassVar = [
+        ("cclmark tune all_reduce", "Rules by size for the library of the devices, in tuned/."),
+        (
+            "cclmark tune all_reduce,all_gather --budget 20m -b 64K -e 1G -O rules",
+            "Two operations, more time, other sizes.",
+        ),
+        (
+            "cclmark tune sendrecv --settings NCCL_MIN_P2P_NCHANNELS,NCCL_P2P_NVL_CHUNKSIZE",
+            "One environment for all sizes, of these variables.",
+        ),
+    ]
+    epilog: ClassVar = operations_in_help()
     without: ClassVar = (
         groups.ModuleOptions,
         groups.CommunicatorOptions,
@@ -120,15 +119,10 @@ class TuneFlags(groups.OneOfEachOptions):
     factor: float | None = changed(groups.SizeOptions, "factor", shown="4")
     placement: str = placement_option()
     max_time_s: float = changed(groups.SamplingOptions, "max_time_s", 0.05, shown="0.05")
+    files: ClassVar = ("output",)
     output: Path | None = changed(
         groups.FileOptions,
         "output",
         help="The directory of the artifacts, new or empty [tuned].",
         metavar="DIR",
     )
-
-
-def tune_command(name: str, summary: str, run: Action) -> click.Command:
-    """Returns the command."""
-    epilog = operations_in_help()
-    return command(name, summary, TuneFlags, run, examples=_EXAMPLES, epilog=epilog)

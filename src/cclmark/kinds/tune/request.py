@@ -52,9 +52,10 @@ from cclmark.kinds.tune.tuning import (
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome
 from cclmark.options.case_request import request_of, require_no_launcher, wanted_of
-from cclmark.recording.joining import joined
+from cclmark.recording.caller import notice
+from cclmark.recording.joining import run_joined
 from cclmark.recording.output import write_files
-from cclmark.recording.recorder import Recorder
+from cclmark.recording.recorder import Recorded, Recorder
 from cclmark.recording.run_files import new_journal
 from cclmark.work.cases import Case
 from cclmark.work.items import items_of
@@ -135,18 +136,17 @@ _DECIDING_MPI = (*open_mpi_rules.VARIABLES, *mpich_selection.VARIABLES)
 _FOR_MESSAGES = "NCCL_MIN_CTAS,NCCL_MIN_P2P_NCHANNELS,NCCL_P2P_NVL_CHUNKSIZE"
 
 
-def tune(flags: TuneFlags) -> int:
-    """Tunes the library for the operations of ``flags`` and returns the exit code.
+def tune(flags: TuneFlags) -> Recorded:
+    """Tunes the library for the operations of ``flags``."""
 
-    Raises CclmarkError before anything is started or written if the flags are invalid.
-    """
-    with joined(wanted_of(flags)) as coordinator:
+    def tuned(coordinator: Coordinator) -> Recorded:
         request, start = _request(flags, coordinator)
-        coordinator.exit_code = _tune(request, start, coordinator.began_s)
-        return coordinator.exit_code
+        return _tune(request, start, coordinator.began_s)
+
+    return run_joined(wanted_of(flags), tuned)
 
 
-def _tune(tune: TuneRequest, start: Start, began_s: float) -> int:
+def _tune(tune: TuneRequest, start: Start, began_s: float) -> Recorded:
     earlier = None
     if tune.resume is not None:
         earlier = EarlierTrials.read(
@@ -188,7 +188,7 @@ def _search(
 
 def _say(text: str) -> None:
     if sys.stderr.isatty():
-        print(f"cclmark: {text}", file=sys.stderr)
+        notice(text)
 
 
 def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, Start]:

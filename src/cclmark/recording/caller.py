@@ -1,0 +1,49 @@
+"""What asks for a run: the command line, or a program that calls ``cclmark.measure``.
+
+It holds for everything that a call does, also for the parts of a run that are runs themselves.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Caller:
+    """``command``: the one that measures the same. ``is_silent``: nothing is printed.
+
+    ``step``: the number of the run among those of the launcher's processes, by default that of the
+    environment.
+    """
+
+    command: Sequence[str]
+    step: int | None = None
+    is_silent: bool = False
+
+
+_PROGRAM: ContextVar[Caller | None] = ContextVar("program", default=None)
+
+
+def caller() -> Caller:
+    """The program that has called, else the command line."""
+    return _PROGRAM.get() or Caller(sys.argv)
+
+
+@contextmanager
+def called_by(program: Caller) -> Iterator[None]:
+    """Everything within is asked for by ``program``."""
+    token = _PROGRAM.set(program)
+    try:
+        yield
+    finally:
+        _PROGRAM.reset(token)
+
+
+def notice(text: str) -> None:
+    """Tells the user of the command line something that is no result."""
+    if not caller().is_silent:
+        print(f"cclmark: {text}", file=sys.stderr)
