@@ -237,6 +237,21 @@ class TestOnThisMachine:
         assert footer is None or footer.exit_code == 130, footer.message
 
     @by("srun")
+    def test_settings_are_tuned_by_new_ranks_of_its_processes(self, on_one, background, tmp_path):
+        begun = background(
+            *on_one.arguments("tune", "all_reduce", "-b", "4K", "-e", "4K", "-n", "5", "-w", "1"),
+            *("--settings", "CCLMARK_SHM_INLINE_BYTES", "--budget", "20", "--proof-rounds", "7"),
+            *("-O", str(tmp_path / "tuned")),
+            prefix=on_one.prefix,
+            env=on_one.env,
+        )
+        run = begun.finish(4 * SOON_S)
+        assert run.code == 0, run.err
+        assert {result.trial.variant.is_default for result in run.journal.results} == {True, False}
+        assert {len(run.journal.header.devices)} == {3}
+        assert "proof" in run.out
+
+    @by("srun")
     def test_a_killed_launcher_ends_all(self, on_one, background):
         begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
         begun.wait_for_ranks(1)

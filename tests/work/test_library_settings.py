@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.base.files import shipped_toml_files
-from cclmark.options.varied import check_settings
+from cclmark.journal.schema import HostDescription, Machine
+from cclmark.options.varied import check_settings, environment_with, possible_variants
 from cclmark.rank.effective_settings import effective_values
 from cclmark.references.match import restrictions
 from cclmark.work import libraries
@@ -34,6 +35,7 @@ from cclmark.work.library_settings import (
 from cclmark.work.operations import OPERATIONS
 from cclmark.work.setting_checks import allows, parse_list
 from cclmark.work.setting_fields import LibrarySetting
+from cclmark.work.variants import PROCESS, Assignment, Variant
 from places import REPOSITORY
 from reports import COLLECTIVES
 
@@ -664,3 +666,32 @@ def test_they_are_varied_where_ranks_of_one_host_may_use_the_network(
 def test_a_library_that_reads_no_others_settings_gives_that_reason():
     (notice,) = check_settings([("NCCL_IB_QPS_PER_CONNECTION", ["1"])], "shm")
     assert "shm does not read it" in notice
+
+
+def host_with(**environment):
+    machine = Machine("node", "Linux", "6.1", "EPYC", 64, 1 << 30)
+    return HostDescription(machine, "identity", environment)
+
+
+def test_settings_with_an_effect_between_hosts_are_compared_there():
+    hosts = [host_with(), host_with()]
+    assert check_settings([("NCCL_IB_QPS_PER_CONNECTION", ["1", "2"])], "nccl", hosts=hosts) == []
+    with pytest.raises(UsageError, match="between hosts only"):
+        check_settings([("NCCL_IB_QPS_PER_CONNECTION", ["1", "2"])], "nccl", hosts=hosts[:1])
+
+
+def test_what_is_never_overridden_on_any_host_is_overridden_on_none(monkeypatch):
+    monkeypatch.setenv("NCCL_NVLS_ENABLE", "1")
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    hosts = [host_with(), host_with(NCCL_NVLS_ENABLE="0", NCCL_DEBUG="INFO", NCCL_IB_HCA="mlx5")]
+    found = environment_with("nccl", hosts)
+    assert (found["NCCL_NVLS_ENABLE"], found["NCCL_DEBUG"]) == ("0", "WARN")
+    assert found["NCCL_IB_HCA"] == "mlx5"
+    for ccl in ("nccl", "flagcx"):
+        with pytest.raises(UsageError, match="NCCL_NVLS_ENABLE=0 is set in the environment"):
+            check_settings([("NCCL_NVLS_ENABLE", ["1"])], ccl, hosts=hosts)
+    with pytest.raises(UsageError, match="NVLS"):
+        check_settings([("NCCL_ALGO", ["NVLS"])], "nccl", hosts=hosts)
+    varied = [Variant((Assignment("NCCL_ALGO", "NVLSTree", PROCESS),))]
+    with pytest.raises(UsageError, match="NVLS"):
+        possible_variants(varied, "nccl", hosts=hosts)

@@ -146,15 +146,6 @@ def mpirun_of(coordinator: Coordinator, user: str, instead: str = _OTHER_LIBRARY
     return locate.mpirun_at(program.path) if program is not None else locate.mpi_of_srun()
 
 
-def require_no_launcher(command: str, coordinator: Coordinator) -> None:
-    """Raises UsageError for a command that cannot run in a launcher's processes."""
-    if coordinator.placement is not None:
-        raise UsageError(
-            f"{command} starts its ranks itself, several times: run it without "
-            f"{coordinator.placement.launcher}, on one host"
-        )
-
-
 def require_new_ranks(command: str, request: Request) -> None:
     """Raises UsageError if new ranks cannot follow the first ones, as ``command`` requires."""
     coordinator = request.coordinator

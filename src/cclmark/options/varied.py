@@ -62,6 +62,19 @@ def check_options_of(variants: Iterable[Variant], ccl: str, config: Mapping[str,
             check_options_together("--vary", ccl, {**config, **variant.options})
 
 
+def environment_with(ccl: str, hosts: Sequence[HostDescription]) -> dict[str, str]:
+    """The variables of this process, and those of other hosts that it lacks, or that have a value
+    there that is never overridden, of NCCL too, which may work below any other library.
+    """
+    found = dict(os.environ)
+    for host in hosts:
+        for name, value in host.environment.items():
+            known = (find_setting(ccl, name), find_setting("nccl", name))
+            if name not in found or any(one and is_kept(one, host.environment) for one in known):
+                found[name] = value
+    return found
+
+
 #: A setting and its values.
 VariedSetting = tuple[str, Sequence[str]]
 
@@ -73,11 +86,12 @@ def checked_variants(
     *,
     one_at_a_time: bool,
     version: str = "",
+    hosts: Sequence[HostDescription] = (),
 ) -> tuple[list[Variant], list[str]]:
     """Returns the variants for the library ``ccl``, and notices on impossible combinations.
 
-    ``version``: of the library, empty if it is unknown. Raises UsageError if no combination is
-    possible.
+    ``version``: of the library, empty if it is unknown. ``hosts``: see check_settings. Raises
+    UsageError if no combination is possible.
     """
     names = [name for name, _ in varied]
     is_registered = flags.register or flags.register_number is not None
@@ -87,21 +101,22 @@ def checked_variants(
         raise UsageError("--memory excludes --vary memory")
     found = variants_of(varied, lambda name: scope_of(ccl, name), one_at_a_time=one_at_a_time)
     check_options_of(found, ccl, dict(flags.config))
-    return possible_variants(found, ccl, version)
+    return possible_variants(found, ccl, version, hosts)
 
 
 def possible_variants(
-    found: Sequence[Variant], ccl: str, version: str = ""
+    found: Sequence[Variant], ccl: str, version: str = "", hosts: Sequence[HostDescription] = ()
 ) -> tuple[list[Variant], list[str]]:
     """Returns the variants whose variables are possible together, and notices on the others.
 
-    Raises UsageError if none is possible.
+    ``hosts``: see check_settings. Raises UsageError if none is possible.
     """
+    environment = environment_with(ccl, hosts)
     possible, notices = [], []
     for variant in found:
         variables = {one.name: one.value for one in variant.assignments if one.is_variable}
         try:
-            check_combination(ccl, variables, version, os.environ)
+            check_combination(ccl, variables, version, environment)
         except UsageError as error:
             if len(variables) == 1 or len(found) == 1:
                 raise
@@ -140,7 +155,8 @@ def check_settings(
     ``allow_unknown`` is set.
     """
     notices = []
-    given = {**{name: [value] for name, value in os.environ.items()}, **dict(varied)}
+    environment = environment_with(ccl, hosts)
+    given = {**{name: [value] for name, value in environment.items()}, **dict(varied)}
     for name, values in varied:
         # NCCL may work below any library that does not exclude it.
         for library in (ccl, "nccl") if not foreign_setting(ccl, name) else ():
@@ -155,9 +171,8 @@ def check_settings(
             continue
         setting = find_setting(ccl, name)
         # NCCL may work below any other library.
-        known = [one for one in (setting, find_setting("nccl", name)) if one is not None]
-        for environment in (os.environ, *(one.environment for one in hosts)):
-            if any(is_kept(one, environment) for one in known):
+        for one in (setting, find_setting("nccl", name)):
+            if one is not None and is_kept(one, environment):
                 raise UsageError(
                     f"{option} {name}: {name}={environment[name]} is set in the environment, and "
                     "cclmark does not override it"
@@ -178,7 +193,7 @@ def check_settings(
             notices.append(foreign or unknown_setting_notice(ccl, name))
             continue
         for value in values:
-            check_value(setting, value, version, os.environ)
+            check_value(setting, value, version, environment)
         if name in os.environ:
             notices.append(
                 f"{name}={os.environ[name]} is set in the environment: it is the default here, and "
@@ -220,7 +235,7 @@ def step_variants(
     )
     check_options_of(settings, libraries[0], {})
     if settings:
-        settings, impossible = possible_variants(settings, libraries[0])
+        settings, impossible = possible_variants(settings, libraries[0], hosts=hosts)
         notices += impossible
     others = [Variant((Assignment(LIBRARY, name, PROCESS),)) for name in libraries[1:]]
     return [DEFAULT, *others, *settings], notices

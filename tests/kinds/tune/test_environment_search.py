@@ -308,6 +308,8 @@ def test_hccl():
     assert found.refused["HCCL_DETERMINISTIC"] == "because results depend on it"
     assert found.refused["HCCL_RDMA_QPS_PER_CONNECTION"] == "with an effect between hosts only"
     assert found.refused["HCCL_ALGO"] == "with an effect between hosts only"
+    between = {one.name for one in candidates("hccl", hosts=2).space.axes}
+    assert between > {one.name for one in found.space.axes} | {"HCCL_RDMA_QPS_PER_CONNECTION"}
 
 
 def test_values_that_conflict_with_the_defaults_of_others_are_tried_once_these_have_changed():

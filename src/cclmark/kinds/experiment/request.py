@@ -321,7 +321,7 @@ def _variants(
     if libraries:
         varied.append((LIBRARY, [_library(one) for one in libraries]))
     variants, impossible = checked_variants(
-        varied, ccl, flags, one_at_a_time=flags.one_at_a_time, version=version
+        varied, ccl, flags, one_at_a_time=flags.one_at_a_time, version=version, hosts=hosts
     )
     return variants, [*notices, *impossible]
 

@@ -52,7 +52,9 @@ def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordi
     )
     variants: list[Variant] = []
     if varied:
-        variants, others = checked_variants(varied, ccl, flags, one_at_a_time=flags.one_at_a_time)
+        variants, others = checked_variants(
+            varied, ccl, flags, one_at_a_time=flags.one_at_a_time, hosts=coordinator.hosts
+        )
         notices += others
     cases = items_of(request.planned, Case)
     overlaps = replace(

@@ -474,8 +474,9 @@ def candidates_of(
     environment: Mapping[str, str],
     *,
     only: Collection[str] = (),
+    hosts: int = 1,
 ) -> EnvironmentCandidates:
-    """The candidates on one host.
+    """The candidates on so many hosts.
 
     ``version``: the library's own text about its version. ``environment``: the variables that the
     user has set, which stay as they are. ``only``: the settings to try, all if it is empty; the
@@ -488,7 +489,7 @@ def candidates_of(
             continue
         value = environment.get(listed.name, listed.default)
         setting = msgspec.structs.replace(listed, default=value) if only else listed
-        reason = _refusal(ccl, setting, version, operations, kept)
+        reason = _refusal(ccl, setting, version, operations, kept, hosts)
         words = _is_possible_alone(setting, version)
         axis = None if reason else axis_of(setting, words, listed.default)
         if axis is None:
@@ -571,6 +572,7 @@ def _refusal(
     version: str,
     operations: Collection[str],
     environment: Mapping[str, str],
+    hosts: int,
 ) -> str:
     """The reason why a setting is not tried; empty if it is."""
     library = library_called(ccl)
@@ -584,7 +586,8 @@ def _refusal(
         "which cclmark never sets": bool(setting.kept_values),
         absence: bool(absence),
         "which are no variables of the environment": _ENVIRONMENT not in setting.deployed_by,
-        "with an effect between hosts only": bool(inactive_on_one_host(ccl, setting.name, given)),
+        "with an effect between hosts only": hosts == 1
+        and bool(inactive_on_one_host(ccl, setting.name, given)),
         f"which affect {', '.join(setting.operations)} only": bool(setting.operations)
         and not set(setting.operations) & set(operations),
         "which are neither algorithm, protocol nor channels of the library below": (

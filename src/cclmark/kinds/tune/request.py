@@ -51,7 +51,8 @@ from cclmark.kinds.tune.tuning import (
 )
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome
-from cclmark.options.case_request import request_of, require_no_launcher, wanted_of
+from cclmark.options.case_request import request_of, require_new_ranks, wanted_of
+from cclmark.options.varied import environment_with
 from cclmark.recording.caller import notice
 from cclmark.recording.joining import run_joined
 from cclmark.recording.output import write_files
@@ -73,19 +74,26 @@ _UNKNOWN_VERSION = ""
 _PROBE = ".writable"
 
 
-def require_candidates(ccl: str, operations: Sequence[str], only: Sequence[str]) -> None:
+def require_candidates(
+    ccl: str,
+    operations: Sequence[str],
+    only: Sequence[str],
+    environment: Mapping[str, str],
+    hosts: int,
+) -> None:
     """Checks that tune can try values of at least one setting, and of all settings in ``only``.
 
-    Raises UsageError for a setting that is unknown, has an impossible value in the environment or
-    cannot be tried, MissingError if the library has no setting that can be tried.
+    ``environment``: the variables of ``hosts`` hosts. Raises UsageError for a setting that is
+    unknown, has an impossible value in the environment or cannot be tried, MissingError if the
+    library has no setting that can be tried.
     """
     for name in only:
         setting = find_setting(ccl, name)
         if setting is None:
             raise UsageError(f"--settings: {unknown_setting_refusal(ccl, name)}")
-        if name in os.environ:  # the value with which the search begins
-            check_value(setting, os.environ[name], _UNKNOWN_VERSION)
-    found = candidates_of(ccl, _UNKNOWN_VERSION, operations, os.environ, only=only)
+        if name in environment:  # the value with which the search begins
+            check_value(setting, environment[name], _UNKNOWN_VERSION)
+    found = candidates_of(ccl, _UNKNOWN_VERSION, operations, environment, only=only, hosts=hosts)
     title = title_of(ccl)
     for name in only:
         if name in found.refused:
@@ -94,32 +102,42 @@ def require_candidates(ccl: str, operations: Sequence[str], only: Sequence[str])
             )
     if found.space.axes and torch_backend_of(ccl) is None:
         return
-    if kept := [name for name in found.refused if name in os.environ]:
+    if kept := [name for name in found.refused if name in environment]:
         raise UsageError(
             f"{', '.join(kept)}: set in the environment, and nothing else of {title} can be tuned: "
             "unset it, or name it with --settings"
         )
     raise MissingError(
         f"cclmark tune has nothing to try for {ccl}: the values of its settings are unknown, or "
-        "none applies to these operations on one host: compare values with cclmark experiment "
-        "(see cclmark settings)"
+        f"none applies to these operations on {_hosts_text(hosts)}: compare values with cclmark "
+        "experiment (see cclmark settings)"
     )
 
 
 def environment_of(
-    ccl: str, ranks: int, operations: Sequence[str], only: Sequence[str], measuring: Measuring
+    ccl: str,
+    ranks: int,
+    operations: Sequence[str],
+    only: Sequence[str],
+    environment: Mapping[str, str],
+    hosts: int,
+    measuring: Measuring,
 ) -> EnvironmentTarget:
     """The target, by what the ranks have reported."""
     version = measuring.library(ccl).version
     devices = " and ".join(measuring.device_names)
     names = {setting.name for setting in settings_of(ccl)} - set(only)
-    replaced = {name: os.environ[name] for name in only if name in os.environ}
+    replaced = {name: environment[name] for name in only if name in environment}
     return EnvironmentTarget(
-        f"{ccl} {version}, {ranks} ranks on one host, {devices}",
-        candidates_of(ccl, version, operations, os.environ, only=only),
-        {name: value for name, value in os.environ.items() if name in names},
+        f"{ccl} {version}, {ranks} ranks on {_hosts_text(hosts)}, {devices}",
+        candidates_of(ccl, version, operations, environment, only=only, hosts=hosts),
+        {name: value for name, value in environment.items() if name in names},
         replaced,
     )
+
+
+def _hosts_text(hosts: int) -> str:
+    return "one host" if hosts == 1 else f"{hosts} hosts"
 
 
 _USUAL_DIRECTORY = Path("tuned")
@@ -192,7 +210,6 @@ def _say(text: str) -> None:
 
 
 def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, Start]:
-    require_no_launcher("tune", coordinator)
     operations, only = flags.operations, flags.settings
     largest_loss = flags.allow_loss / 100
     changes = flags.app_changes == "yes"
@@ -203,8 +220,16 @@ def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, S
     of_nccl = ccl in LIBRARIES
     by_size = ccl == MPI or (of_nccl and not only)
     _require_flags_of(ccl, by_size, only, largest_loss)
+    require_new_ranks("tune", request)
+    hosts = len(coordinator.hosts)
+    if by_size and hosts > 1:
+        raise UsageError(
+            "tune tries files that select by size, which ranks of other hosts cannot read: name "
+            "variables with --settings, or tune on one host"
+        )
+    environment = environment_with(ccl, coordinator.hosts)
     if not by_size:
-        require_candidates(ccl, operations, only)
+        require_candidates(ccl, operations, only, environment, hosts)
     if plan.ranks < 2:
         raise UsageError("tune requires two or more devices: a single rank has no partner")
     for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
@@ -241,7 +266,8 @@ def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, S
         timing = request.settings.timing
         return tune, partial(RulesTuning, partial(_target_of, ccl, plan.ranks, changes, timing))
     return tune, partial(
-        EnvironmentTuning, partial(environment_of, ccl, plan.ranks, operations, only)
+        EnvironmentTuning,
+        partial(environment_of, ccl, plan.ranks, operations, only, environment, hosts),
     )
 
 
