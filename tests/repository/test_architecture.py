@@ -201,3 +201,61 @@ def test_standard_output_is_written_in_one_way():
         and not any(one.arg == "file" for one in node.keywords)
     ]
     assert found == []
+
+
+#: Packages that are installed only with an extra, or that take time and are needed seldom.
+OPTIONAL = (
+    *("pandas", "polars", "pyarrow", "matplotlib", "torch", "perfetto", "uvicorn", "jinja2"),
+    *("markupsafe", "pynvml"),
+)
+#: Modules with imports in functions, by what they keep short.
+LATE = {
+    "the import of cclmark": (
+        "cclmark/__init__",
+        "cclmark/__main__",
+        "cclmark/api",
+    ),
+    "the help": (
+        *("cclmark/cli/commands", "cclmark/cli/main", "cclmark/cli/trace/command"),
+        *("cclmark/options/command", "cclmark/options/groups", "cclmark/kinds/check/command"),
+        *("cclmark/kinds/collective/command", "cclmark/kinds/experiment/command"),
+        *("cclmark/kinds/objects/command", "cclmark_training/command"),
+    ),
+    "the time until the ranks start: formats and references are imported meanwhile": (
+        *("cclmark/options/case_request", "cclmark/kinds/collective/request"),
+        *("cclmark/kinds/collective/document", "cclmark/kinds/collective/formats"),
+        *("cclmark/kinds/p2p/document", "cclmark/recording/joining", "cclmark/recording/output"),
+        *("cclmark/recording/recorder", "cclmark/launch/devices", "cclmark/launch/placement"),
+        *("cclmark/rendezvous/keys", "cclmark/work/outline"),
+    ),
+    "the start of ranks, which import what they measure with": (
+        *("cclmark/rank_process", "cclmark/rank/context", "cclmark/rank/item_loop"),
+        *("cclmark/rank/opening", "cclmark/rank/probe", "cclmark/rank/reserved_buffers"),
+        *("cclmark/rank/worker", "cclmark/kinds/collective/run", "cclmark/kinds/p2p/run"),
+        *("cclmark/kinds/pairs/run", "cclmark_training/run"),
+    ),
+    "commands without the packages of the site": ("cclmark_serve/run",),
+}
+
+
+def late_imports(path: Path) -> set[str]:
+    """What functions of a module import, without optional packages."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    tree = ast.parse(path.read_text())
+    inside = [
+        inner for one in ast.walk(tree) if isinstance(one, functions) for inner in ast.walk(one)
+    ]
+    found = {one.module or "" for one in inside if isinstance(one, ast.ImportFrom)}
+    found |= {name.name for one in inside if isinstance(one, ast.Import) for name in one.names}
+    return {name for name in found if name.split(".")[0] not in OPTIONAL}
+
+
+def test_functions_import_only_where_it_is_listed():
+    """Elsewhere an import in a function hides an arrow, and often a cycle."""
+    listed = {name for names in LATE.values() for name in names}
+    found = {
+        str(path.relative_to(SOURCE.parent).with_suffix(""))
+        for path in SOURCE.parent.rglob("*.py")
+        if path.name != "kind.py" and late_imports(path)
+    }
+    assert found == listed
