@@ -88,7 +88,7 @@ def fields_page() -> str:
         known = [column.name for column in kind.csv.columns]
         more = [one for one in kind.exported_layout.columns if one.name not in known]
         if more:
-            parts += ["In files with several runs also:\n", table(more)]
+            parts += ["`cclmark export` to CSV and Parquet also has:\n", table(more)]
         if kind.samples is not None:
             own = [one for one in kind.samples.columns if one.name not in known]
             parts += ["`--table samples`, besides those that say what was measured:\n", table(own)]
@@ -97,8 +97,10 @@ def fields_page() -> str:
 
 _FIELDS_HEAD = """# Fields
 
-The fields of the results of every kind of work. They are the columns of `--format csv`, of `cclmark export --format parquet` and of
-the table of a page, the names that `--columns` takes, and, where a gauge is named, those of `--format prometheus`:
+The fields of the results of every kind of work. They are the columns of `--format csv`, of
+`cclmark export --format parquet` and of the table of a page, the names that `--columns` takes, and,
+where a gauge is named, those of `--format prometheus`. Those of every run, and the tables of
+samples and steps, are of `cclmark export` to CSV and Parquet only:
 
 ```sh
 cclmark all_reduce --devices host:2 -b 8 -e 64K -f 16 --columns size_bytes,time_us,p99_us

@@ -143,8 +143,8 @@ class Device {
   virtual void launch_graph(void* graph, void* stream) = 0;
   virtual void destroy_graph(void* graph) noexcept = 0;
 
-  /// Has data filled and checked on the host from now on, although kernels may be had, for this
-  /// reason.
+  /// From now on data is filled and checked on the host, for this reason, even where kernels can be
+  /// compiled.
   void check_on_host(std::string reason) { checked_on_host_ = std::move(reason); }
   const std::string& checked_on_host() const { return checked_on_host_; }
 

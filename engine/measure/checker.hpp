@@ -18,8 +18,8 @@ struct Finding {
   uint64_t actual_bits = 0;
 };
 
-/// Fills inputs and checks outputs, on the device where kernels can be had, else, and where the
-/// device has to be checked there, on the host.
+/// Fills inputs and checks outputs: on the device where its kernels can be compiled and
+/// check_on_host() was not called, else on the host.
 class Checker {
  public:
   Checker(Device& device, void* stream, int rank, int ranks);

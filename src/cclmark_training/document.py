@@ -117,13 +117,13 @@ FIELDS = Fields(
         ),
         Field(
             "step_low_ms",
-            "Lower end of the 95 % interval of that time.",
+            "Lower end of the 95 % interval of step_ms.",
             lambda one: _interval_s(one, 0),
             on_page=False,
         ),
         Field(
             "step_high_ms",
-            "Upper end of the 95 % interval of that time.",
+            "Upper end of the 95 % interval of step_ms.",
             lambda one: _interval_s(one, 1),
             on_page=False,
         ),
@@ -152,7 +152,7 @@ FIELDS = Fields(
         ),
         Field(
             "profiled_ms",
-            "Time of a profiled step, which the parts below are of.",
+            "Time of a profiled step: compute, exposed and idle together.",
             _figure(lambda one: one.profiled_s),
         ),
         Field(

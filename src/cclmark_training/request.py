@@ -13,11 +13,18 @@ from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
 from cclmark.options.case_request import require_new_ranks
 from cclmark.options.environment_file import read_shell
-from cclmark.options.varied import faults_of, rounds_of, step_settings, step_variants
+from cclmark.options.varied import (
+    environment_with,
+    faults_of,
+    rounds_of,
+    step_settings,
+    step_variants,
+)
 from cclmark.rank import locate
 from cclmark.recording.joining import WantedDevices, run_joined
 from cclmark.recording.recorder import Recorded, record
 from cclmark.work.libraries import torch_backend_of
+from cclmark.work.library_settings import check_overrides
 from cclmark.work.models import Model, find_model
 from cclmark.work.runtimes import NamedDevices, parse_devices
 from cclmark.work.torch_devices import require_support, torch_runtimes, usual_backend
@@ -116,8 +123,11 @@ def _variants(
 ) -> tuple[list[Variant], list[str]]:
     """Returns the default, other backends, varied settings; and notices. Raises UsageError."""
     variants, notices = step_variants("train", flags, backends, with_options=False, hosts=hosts)
-    deployed = [_deployed(Path(name)) for name in flags.artifacts]
-    variants += deployed
+    environment = environment_with(backends[0], hosts)
+    for name in flags.artifacts:
+        variant = _deployed(Path(name))
+        check_overrides({one.name: one.value for one in variant.assignments}, environment)
+        variants.append(variant)
     if len(set(variants)) < len(variants):
         raise UsageError("two of the variants are equal: see --vary and --artifact")
     return variants, notices

@@ -305,6 +305,7 @@ def test_fields_are_named_once_with_their_units(kind):
         if layout is not None:
             for column in layout.columns:
                 assert re.fullmatch(r"\S[^|`]*\.", column.help), column
+                assert not re.search(r"^Its |[Tt]he same|that time|below", column.help)
                 assert column.kind != "float" or column.unit or PLAIN.fullmatch(column.name), column
             names = [column.name for column in layout.columns]
             assert len(names) == len(set(names))

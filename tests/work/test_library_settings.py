@@ -20,6 +20,7 @@ from cclmark.work.library_settings import (
     absence_of,
     algorithm_settings,
     check_combination,
+    check_overrides,
     check_value,
     configuration_files_of,
     find_setting,
@@ -684,9 +685,11 @@ def test_what_is_never_overridden_on_any_host_is_overridden_on_none(monkeypatch)
     monkeypatch.setenv("NCCL_NVLS_ENABLE", "1")
     monkeypatch.setenv("NCCL_DEBUG", "WARN")
     hosts = [host_with(), host_with(NCCL_NVLS_ENABLE="0", NCCL_DEBUG="INFO", NCCL_IB_HCA="mlx5")]
+    monkeypatch.delenv("NCCL_IB_HCA", raising=False)
     found = environment_with("nccl", hosts)
     assert (found["NCCL_NVLS_ENABLE"], found["NCCL_DEBUG"]) == ("0", "WARN")
-    assert found["NCCL_IB_HCA"] == "mlx5"
+    assert "NCCL_IB_HCA" not in found
+    assert environment_with("nccl", hosts[:1])["NCCL_NVLS_ENABLE"] == "1"
     for ccl in ("nccl", "flagcx"):
         with pytest.raises(UsageError, match="NCCL_NVLS_ENABLE=0 is set in the environment"):
             check_settings([("NCCL_NVLS_ENABLE", ["1"])], ccl, hosts=hosts)
@@ -695,3 +698,13 @@ def test_what_is_never_overridden_on_any_host_is_overridden_on_none(monkeypatch)
     varied = [Variant((Assignment("NCCL_ALGO", "NVLSTree", PROCESS),))]
     with pytest.raises(UsageError, match="NVLS"):
         possible_variants(varied, "nccl", hosts=hosts)
+
+
+def test_no_variables_of_a_variant_override_what_is_kept():
+    """As ranks check them, each in its own environment, and train the files of --artifact."""
+    kept = {"NCCL_NVLS_ENABLE": "0"}
+    check_overrides({"NCCL_NVLS_ENABLE": "0", "NCCL_ALGO": "Ring", "MINE": "1"}, kept)
+    check_overrides({"NCCL_NVLS_ENABLE": "1", "NCCL_ALGO": "NVLS"}, {})
+    for variables in ({"NCCL_NVLS_ENABLE": "1"}, {"NCCL_ALGO": "Ring,NVLSTree"}):
+        with pytest.raises(UsageError, match="NCCL_NVLS_ENABLE=0"):
+            check_overrides(variables, kept)

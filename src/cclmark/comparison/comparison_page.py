@@ -33,8 +33,8 @@ _FIELDS = (
     Field("before_us", "Time before the change.", "before_s"),
     Field("after_us", "Time after the change.", "after_s"),
     Field("ratio", "Time after over time before.", "ratio", direction="lower"),
-    Field("low", "Lower end of its 95 % interval.", "low"),
-    Field("high", "Upper end of its 95 % interval.", "high"),
+    Field("low", "Lower end of the 95 % interval of the ratio.", "low"),
+    Field("high", "Upper end of the 95 % interval of the ratio.", "high"),
     Field("verdict", "slower, faster, no difference or inconclusive.", "verdict", "text"),
     Field("reason", "Why it was not judged.", lambda one: plain(one.reason), "text"),
 )

@@ -43,14 +43,14 @@ CASE_LABELS = (
 )
 _OF_CASE: Sequence[tuple[str, ColumnKind, str]] = (
     ("operation", "text", "Operation, as NCCL names it."),
-    ("ccl", "text", "Library that performs it."),
+    ("ccl", "text", "Library that performs the operation."),
     ("ranks", "int", "Ranks of the communicator."),
     ("dtype", "text", "Data type of an element."),
     ("reduction", "text", "Reduction, empty for an operation without one."),
     ("root", "int", "Root, empty for an operation without one."),
     ("placement", "text", "Whether the output overwrites the input: in-place or out-of-place."),
     ("size_bytes", "int", "Size of the message, as nccl-tests counts it for the operation."),
-    ("count", "int", "Elements of that size."),
+    ("count", "int", "Elements of the message."),
 )
 _STATUS_HELP = "ok, wrong (data), or why it has no figures: skipped, failed, died, timeout, error."
 _REASON_HELP = "Why there are no figures, or the first wrong element."
@@ -138,8 +138,8 @@ def ratio_fields(path: str, help: str) -> list[Field]:
     """
     return [
         Field("ratio", help, f"{path}.ratio", direction="lower"),
-        Field("ratio_low", "Lower end of its 95 % interval.", f"{path}.ratio_low"),
-        Field("ratio_high", "Upper end of its 95 % interval.", f"{path}.ratio_high"),
+        Field("ratio_low", "Lower end of the 95 % interval of the ratio.", f"{path}.ratio_low"),
+        Field("ratio_high", "Upper end of the 95 % interval of the ratio.", f"{path}.ratio_high"),
     ]
 
 
@@ -155,9 +155,9 @@ def explained_fields(*, on_page: Collection[str] = ("channels",)) -> list[Field]
     """
     fields = [
         Field("kernel", "Kernel that the library launched.", _explained("kernel"), "text"),
-        Field("algorithm", "Algorithm that it chose.", _explained("algorithm"), "text"),
-        Field("protocol", "Protocol that it chose.", _explained("protocol"), "text"),
-        Field("channels", "Channels that it used.", _explained("channels"), "int"),
+        Field("algorithm", "Algorithm that the library chose.", _explained("algorithm"), "text"),
+        Field("protocol", "Protocol that the library chose.", _explained("protocol"), "text"),
+        Field("channels", "Channels that the library used.", _explained("channels"), "int"),
         Field("explained_by", "Source of what ran.", _explained("source"), "text"),
         Field("explanation", "Why what ran is unknown.", _explained("reason"), "text"),
     ]
@@ -238,18 +238,25 @@ _OF_RESULT = (
     ),
     Field(
         "device_half_width",
-        "Half of the 95 % confidence interval of the time of the devices, as a share of it.",
+        "Half of the 95 % confidence interval of the time of the devices, as a share.",
         "result.device.summary.half_width",
         direction="lower",
     ),
-    Field("device_samples", "Samples of that time.", "result.device.summary.samples", "int"),
+    Field(
+        "device_samples",
+        "Samples of the time of the devices.",
+        "result.device.summary.samples",
+        "int",
+    ),
     Field(
         "device_converged",
-        "Whether that time reached the requested precision.",
+        "Whether the time of the devices reached the requested precision.",
         "result.device.converged",
         "bool",
     ),
-    Field("device_reason", "Why that time is unknown.", "result.device_reason", "text"),
+    Field(
+        "device_reason", "Why the time of the devices is unknown.", "result.device_reason", "text"
+    ),
     wrong_field("result.verification.wrong"),
     Field("route", "How the operation was composed, if not by one call.", "result.route", "text"),
     Field("cycle", "Number of the cycle of a soak or of -N, from 0.", "result.cycle", "int"),
@@ -272,14 +279,14 @@ _PAIR = (
 _BESIDE = (
     Field(
         "beside",
-        "Pairs that were measured at the same time.",
+        "Other pairs that were measured at once.",
         _of_pair("beside"),
         "int",
         on_page=False,
     ),
     Field(
         "at_once_ratio",
-        "Time of a pair beside the others over its time alone.",
+        "Time of the pair beside the others over its time alone, at one probed size.",
         _of_pair("at_once_ratio"),
         direction="lower",
         on_page=False,

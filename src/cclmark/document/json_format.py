@@ -61,11 +61,13 @@ class JsonExporter(Exporter[Result]):
         """Returns the document up to its first case."""
         self._header = header
         self._reduction = self._reduce(header)
+        self._is_endless = header.settings.cycles == 0
         return f'{{"header": {encode(header)},\n"{self._listed_as}": ['
 
     def add(self, result: Result) -> str:
         """Returns one result, on one line."""
-        if self._reduction is None or self._reduction.add(result):
+        is_kept = not self._is_endless if self._reduction is None else self._reduction.add(result)
+        if is_kept:
             self._results.append(result if self._keeps_samples else without_samples(result))
         separator, self._separator = self._separator, ",\n"
         return separator + encode(result)
@@ -93,6 +95,8 @@ class JsonExporter(Exporter[Result]):
 
     def _findings(self, footer: Footer | None) -> str:
         assert self._header is not None
+        if self._reduction is None and self._is_endless:
+            return ',\n"findings": null'
         content = RunContent(
             *(self._header, self._results, footer, self._references, self._own_profile),
             paths=self._paths,

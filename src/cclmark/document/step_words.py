@@ -18,7 +18,7 @@ STEP = "step ms (95 %)"
 PARTS = ("compute", "exposed", "idle", "hidden", "communication")
 #: What each part of a profiled step is.
 PARTS_HELP = {
-    "profiled": "Time of a profiled step, which the parts are of.",
+    "profiled": "Time of a profiled step: compute, exposed and idle together.",
     "compute": "Time in which something computes.",
     "exposed": "Communication beside which nothing computes.",
     "idle": "Time in which the device does nothing.",
@@ -38,8 +38,8 @@ def _end_of_interval(end: int) -> Callable[[StepFigures], float | None]:
 #: Of StepFigures.
 STEP_FIELDS = (
     Field("step_ms", "Median time of a step, of the slowest rank.", "step_s"),
-    Field("step_low_ms", "Lower end of the 95 % interval of that time.", _end_of_interval(0)),
-    Field("step_high_ms", "Upper end of the 95 % interval of that time.", _end_of_interval(1)),
+    Field("step_low_ms", "Lower end of the 95 % interval of step_ms.", _end_of_interval(0)),
+    Field("step_high_ms", "Upper end of the 95 % interval of step_ms.", _end_of_interval(1)),
     *(Field(f"{name}_ms", help, f"{name}_s") for name, help in PARTS_HELP.items()),
     Field("timed_steps", "Steps that were timed.", lambda one: one.steps or None, "int"),
 )

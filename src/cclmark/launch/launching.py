@@ -276,7 +276,9 @@ class ExperimentLaunch:
             if not todo:
                 return Outcome(EXIT_OK)
             outcome = self._attempt(todo)
-            if outcome.exit_code not in (EXIT_DIED, EXIT_MISSING, EXIT_USAGE):
+            coordinator = self._request.coordinator
+            is_lost = coordinator is not None and coordinator.lost()  # no variant is the reason
+            if is_lost or outcome.exit_code not in (EXIT_DIED, EXIT_MISSING, EXIT_USAGE):
                 return outcome
             left = [index for index in todo if index not in self._listener.done]
             culprit = self._culprit(outcome, todo, left)
@@ -288,9 +290,6 @@ class ExperimentLaunch:
                 self._record_failure(culprit, outcome)
                 left.remove(culprit)
             self._give_up(variant, outcome)
-            coordinator = self._request.coordinator
-            if coordinator is not None and coordinator.lost():
-                return outcome  # no ranks can be started there
             todo = left
 
     def _by_variant(self, group: Sequence[int], number: int) -> list[int]:

@@ -566,7 +566,7 @@ class CheckPlaceOptions:
         "--check-on",
         default="device",
         type=click.Choice(["device", "host"]),
-        help="Where inputs are filled and outputs checked: host is what hccl_test does [device, "
+        help="Where inputs are filled and outputs are checked; host: as hccl_test does [device, "
         "where kernels can be compiled].",
     )
 

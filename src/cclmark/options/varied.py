@@ -63,16 +63,22 @@ def check_options_of(variants: Iterable[Variant], ccl: str, config: Mapping[str,
 
 
 def environment_with(ccl: str, hosts: Sequence[HostDescription]) -> dict[str, str]:
-    """The variables of this process, and those of other hosts that it lacks, or that have a value
-    there that is never overridden, of NCCL too, which may work below any other library.
+    """The variables of this process, with the values of other hosts that are never overridden."""
+    kept = {
+        name: value
+        for host in hosts
+        for name, value in host.environment.items()
+        if _is_kept(ccl, name, host.environment)
+    }
+    return {**os.environ, **kept}
+
+
+def _is_kept(ccl: str, name: str, environment: Mapping[str, str]) -> bool:
+    """Whether a value is never overridden, by the rules of the library or of NCCL, which may work
+    below any other one.
     """
-    found = dict(os.environ)
-    for host in hosts:
-        for name, value in host.environment.items():
-            known = (find_setting(ccl, name), find_setting("nccl", name))
-            if name not in found or any(one and is_kept(one, host.environment) for one in known):
-                found[name] = value
-    return found
+    known = (find_setting(ccl, name), find_setting("nccl", name))
+    return any(one is not None and is_kept(one, environment) for one in known)
 
 
 #: A setting and its values.
@@ -170,13 +176,11 @@ def check_settings(
         elif not Assignment(name, "").is_variable:
             continue
         setting = find_setting(ccl, name)
-        # NCCL may work below any other library.
-        for one in (setting, find_setting("nccl", name)):
-            if one is not None and is_kept(one, environment):
-                raise UsageError(
-                    f"{option} {name}: {name}={environment[name]} is set in the environment, and "
-                    "cclmark does not override it"
-                )
+        if _is_kept(ccl, name, environment):
+            raise UsageError(
+                f"{option} {name}: {name}={environment[name]} is set in the environment, and "
+                "cclmark does not override it"
+            )
         if setting is None and (unlisted := unlisted_setting(ccl, name)):
             if not allow_unknown:
                 raise UsageError(

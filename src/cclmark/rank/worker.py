@@ -62,6 +62,7 @@ class Worker:
         self.job = job
         self._loading = loading
         self._kind = kind
+        self._inherited = dict(os.environ)
         os.environ.update(job.environment)
         add_libraries(job.libraries)
         self._under_mpirun = under_mpirun
@@ -75,6 +76,10 @@ class Worker:
         """Opens the devices and does all the work of the rank. Raises the errors of every step."""
         job = self.job
         self.rank.enter("opening the device")
+        if job.environment:
+            from cclmark.work.library_settings import check_overrides
+
+            check_overrides(job.environment, self._inherited)
         self._wait_for_runtime()
         self._binding.bind_early()
         if self._binding.is_default:

@@ -6,9 +6,9 @@ Imports: base, document, journal, launch, rank, references, rendezvous, work.
 ``recorder.py`` has ``record``, which a command calls: it opens the journal, launches the ranks and
 writes each result to the journal first, then to the exporter; it makes header and results printable
 for the exporter, the journal receives them unchanged. ``resuming.py`` continues a journal.
-``caller.py`` knows whether the command line or a program asks for a run, for which nothing is
-printed. ``output.py`` and ``standard_output.py`` print where the reader may have exited or does not
-read, and replace files; ``run_files.py`` names those that the user did not name.
+``caller.py`` holds the caller of a run; nothing is printed for a program. ``output.py`` and
+``standard_output.py`` print where the reader may have exited or does not read, and replace files;
+``run_files.py`` names those that the user did not name.
 
 Signals are deferred from before a journal is created until it is closed, see
 docs/architecture.md. Start with ``record`` in ``recorder.py``.

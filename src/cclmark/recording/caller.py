@@ -1,6 +1,6 @@
-"""What asks for a run: the command line, or a program that calls ``cclmark.measure``.
+"""The caller of a run: the command line, or a program that calls ``cclmark.measure``.
 
-It holds for everything that a call does, also for the parts of a run that are runs themselves.
+The parts of a run that are runs themselves have the same caller.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def caller() -> Caller:
 
 @contextmanager
 def called_by(program: Caller) -> Iterator[None]:
-    """Everything within is asked for by ``program``."""
+    """``program`` is the caller within the context."""
     token = _PROGRAM.set(program)
     try:
         yield
@@ -44,6 +44,6 @@ def called_by(program: Caller) -> Iterator[None]:
 
 
 def notice(text: str) -> None:
-    """Tells the user of the command line something that is no result."""
+    """Prints a notice on standard error for the user of the command line."""
     if not caller().is_silent:
         print(f"cclmark: {text}", file=sys.stderr)

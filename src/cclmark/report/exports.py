@@ -130,12 +130,18 @@ def devices_of(header: Header) -> str:
     return " + ".join(dict.fromkeys(device.name for device in header.devices))
 
 
+#: The tables of journals.
+TABLES = ("cases", "samples", "steps")
+
+
 def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> FlatTable:
     """Returns the table ``cases``, ``samples`` or ``steps`` of journals, each with its name.
 
     ``cases`` of different kinds that have steps is ``steps``. Raises UsageError for journals of
     other different kinds, and if a kind has no samples or steps.
     """
+    if name not in TABLES:
+        raise UsageError(f"no table has the name {name!r}: choose from {', '.join(TABLES)}")
     kinds = {title: report_kind(journal.kind) for title, journal in journals}
     have_steps = all(kind.step_runs is not None for kind in kinds.values())
     if name == "steps" and not have_steps:

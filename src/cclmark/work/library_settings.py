@@ -190,6 +190,18 @@ def inactive_on_one_host(ccl: str, name: str, given: Mapping[str, Collection[str
     return f"it has an effect between hosts only{unless}"
 
 
+def check_overrides(variables: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Raises UsageError if variables replace a value that is never overridden, or choose what it
+    excludes. The rules are NCCL's, which may work below any library.
+
+    ``environment``: as it is without them.
+    """
+    for name, value in variables.items():
+        setting = find_setting("nccl", name)
+        if setting is not None and (setting.kept_values or setting.conflicts):
+            check_value(setting, value, "", environment)
+
+
 def requires_new_processes(ccl: str, name: str) -> bool:
     """Whether ranks have to be started with the variable: also if that is unknown.
 

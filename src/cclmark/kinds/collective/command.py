@@ -33,6 +33,7 @@ class CollectiveOptions(groups.CaseOptions):
     """What the commands that measure collectives have."""
 
     rules: ClassVar[OptionRules] = (
+        Excludes("columns", "duration", "use cclmark export --columns for its journal"),
         Requires(
             "references",
             "format",

@@ -67,6 +67,7 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
         Excludes("bisect", "libraries", _ONE_VALUE),
         Excludes("bisect", "one_at_a_time", _ONE_VALUE),
         Excludes("bisect", "output", "use cclmark export for its journal"),
+        Excludes("bisect", "columns", "use cclmark export for its journal"),
     )
 
     operations: list[str] = several_operations()

@@ -92,6 +92,12 @@ _NOTES = {
 _CERTAIN = ("faster", "slower")
 _LEAST_SPAN_PERCENT = 10.0
 _MOST_NAMED = 8
+# Of the lines at the end of journals of earlier versions.
+_CONCLUDES = re.compile(
+    r"nothing beats the default|no gain was proven|geometric mean|no artifact is written|"
+    r"no file is written|smallest value that keeps|no value keeps"
+)
+_MOST_CONCLUDED = 3
 _OF_TUNE = re.compile(r"=/\S*/candidates/(?=\S+\.(?:rules|table|json)\b)")
 _LEAST_DOUBT = 0.01  # part of a share by which the end of its interval may miss the request
 _MORE_THAN_ALL = 1.0005
@@ -523,8 +529,9 @@ def _headline(run: NamedRun) -> str:
     """The conclusion of an adaptive run, else the largest speed-up that counts."""
     if bisection := found_in(run.journal.footer, BisectionResult):
         return sentence(next(iter(_of_bisection(bisection))).sentence)
-    if conclusion_lines(run.journal.footer):
-        return "The result is below."
+    if conclusion := conclusion_lines(run.journal.footer):
+        found = [line.strip() for line in conclusion if _CONCLUDES.search(line)]
+        return sentence("; ".join(found[:_MOST_CONCLUDED]) or "the result is below")
     trials = run.journal.of(TrialResult)
     if not any(one.is_measured for one in trials):
         return ""

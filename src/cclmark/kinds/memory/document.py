@@ -175,12 +175,12 @@ FIELDS = Fields(
         ),
         _of_stage(
             "shared_bytes",
-            "Growth of its shared resident memory.",
+            "Growth of the shared resident memory of the rank's process.",
             lambda one: taken_in(one).shared_bytes,
         ),
         _of_stage(
             "pss_bytes",
-            "Growth of its resident memory, of which shared pages count in part.",
+            "Growth of the memory of the process, shared pages divided by their users (PSS).",
             lambda one: taken_in(one).pss_bytes,
         ),
         _of_stage(
@@ -229,7 +229,7 @@ _OF_PAGE = Fields(
         ),
         _on_device(
             "given_back_device_bytes",
-            "Device memory that it gave back at the end.",
+            "Device memory that the library gave back at the end.",
             _given_back_bytes,
         ),
         Field(

@@ -53,13 +53,13 @@ FIELDS = Fields(
         Field("objects_us", "Time of one call with objects.", "figures.object_s", gauge="seconds"),
         Field(
             "objects_low_us",
-            "Lower end of the 95 % interval of that time.",
+            "Lower end of the 95 % interval of objects_us.",
             "figures.object_low_s",
             on_page=False,
         ),
         Field(
             "objects_high_us",
-            "Upper end of the 95 % interval of that time.",
+            "Upper end of the 95 % interval of objects_us.",
             "figures.object_high_s",
             on_page=False,
         ),
@@ -71,13 +71,13 @@ FIELDS = Fields(
         ),
         Field(
             "tensors_low_us",
-            "Lower end of the 95 % interval of that time.",
+            "Lower end of the 95 % interval of tensors_us.",
             "figures.tensor_low_s",
             on_page=False,
         ),
         Field(
             "tensors_high_us",
-            "Upper end of the 95 % interval of that time.",
+            "Upper end of the 95 % interval of tensors_us.",
             "figures.tensor_high_s",
             on_page=False,
         ),

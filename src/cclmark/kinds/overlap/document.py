@@ -172,7 +172,7 @@ FIELDS = Fields(
         ),
         Field(
             "compute_beside_per_s",
-            "The same beside the collective.",
+            "Floating-point operations or bytes in a second, beside the collective.",
             _rate("compute_s"),
             on_page=False,
         ),
@@ -184,7 +184,7 @@ FIELDS = Fields(
         ),
         Field(
             "compute_evaluated",
-            "The same share of the compute operations.",
+            "Smallest share of the compute operations that ran entirely beside the collective.",
             "figures.compute_evaluated",
             direction="higher",
         ),

@@ -278,7 +278,7 @@ FIELDS = Fields(
         ),
         Field(
             "launch_us",
-            "The most of the time that was waiting for launches; empty where streams were held.",
+            "Upper limit of what launches add to time_us; empty where streams were held.",
             "launch_s",
             on_page=False,
         ),
@@ -299,9 +299,9 @@ FIELDS = Fields(
         ),
         Field(
             "converged",
-            "Whether the median reached the requested precision: 1 or 0.",
+            "Whether the median reached the requested precision.",
             lambda row: None if row.result.summary is None else int(row.result.converged),
-            "int",
+            "bool",
             on_page=False,
         ),
         Field(

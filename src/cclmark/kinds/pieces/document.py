@@ -325,10 +325,10 @@ _OF_PAGE = Fields(
         ),
         *status_fields("result.reason", "result.status"),
         Field("divisions", "Divisions that were measured.", lambda row: len(row.measured), "int"),
-        Field("slowest", "The slowest of them.", "name", "text"),
+        Field("slowest", "The slowest division.", "name", "text"),
         Field(
             "ratio",
-            "Its time over that of the message in one call.",
+            "Time of the slowest division over that of the message in one call.",
             "row.ratio",
             direction="lower",
         ),

@@ -142,14 +142,12 @@ FIELDS = Fields(
         ),
         Field(
             "calls",
-            "Calls of an operation by one process of a program.",
+            "Calls of an operation by one process of a program, on pages by all.",
             attrgetter("figures.calls"),
             "int",
             gauge="calls",
         ),
-        Field(
-            "bytes", "Bytes of all these calls.", attrgetter("figures.bytes"), "int", gauge="bytes"
-        ),
+        Field("bytes", "Bytes of all calls.", attrgetter("figures.bytes"), "int", gauge="bytes"),
         Field(
             "unreported",
             "Calls without a report that they were executed.",
@@ -160,23 +158,26 @@ FIELDS = Fields(
         Field("timed", "Calls with a time.", attrgetter("figures.timed"), "int", on_page=False),
         Field(
             "total_us",
-            "Time of the kernels of these calls.",
+            "Time of the kernels of all calls.",
             attrgetter("figures.total_s"),
             gauge="seconds",
         ),
         Field("median_us", "Median time of the kernel of a call.", attrgetter("figures.median_s")),
         Field(
             "min_us",
-            "Shortest time of a listed call.",
+            "Shortest time of the kernel of a call.",
             attrgetter("figures.least_s"),
             on_page=False,
         ),
         Field(
-            "max_us", "Longest time of a listed call.", attrgetter("figures.most_s"), on_page=False
+            "max_us",
+            "Longest time of the kernel of a call.",
+            attrgetter("figures.most_s"),
+            on_page=False,
         ),
         Field(
             "wait_us",
-            "Time that they waited for other ranks.",
+            "How much longer the kernels ran than those of the rank that arrived last.",
             attrgetter("figures.wait_s"),
             gauge="wait_seconds",
         ),
@@ -196,7 +197,7 @@ FIELDS = Fields(
         ),
         Field(
             "exposed_us",
-            "Time of these calls while no other kernel ran.",
+            "Time of the kernels while no other kernel ran.",
             attrgetter("figures.exposed_s"),
         ),
         Field(

@@ -227,7 +227,7 @@ FIELDS = Fields(
         ),
         Field(
             "program_communication_ms",
-            "The same of the program, as the mean of its ranks.",
+            "Time of one step of the program in which at least one call ran, mean of the ranks.",
             _program_communication_s,
         ),
         Field(
@@ -238,17 +238,21 @@ FIELDS = Fields(
         ),
         Field(
             "span_low_ms",
-            "Lower end of the 95 % interval of that time.",
+            "Lower end of the 95 % interval of span_ms.",
             lambda one: _span_interval_s(one, 0),
             on_page=False,
         ),
         Field(
             "span_high_ms",
-            "Upper end of the 95 % interval of that time.",
+            "Upper end of the 95 % interval of span_ms.",
             lambda one: _span_interval_s(one, 1),
             on_page=False,
         ),
-        Field("program_span_ms", "The same of the program.", _program_span_s),
+        Field(
+            "program_span_ms",
+            "Time from the first call of a step to the end of the last one in the program.",
+            _program_span_s,
+        ),
         Field(
             "step_ms",
             "Time of one step of a program.",
