@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hosts import DEVICE, program_of, wait_until
 
-from cclmark.kinds.experiment.plan import PROOF
 from examples import exhaustive
 from patience import scaled
 
@@ -250,7 +249,7 @@ class TestOnThisMachine:
         assert run.code == 0, run.err
         assert {result.trial.variant.is_default for result in run.journal.results} == {True, False}
         assert {len(run.journal.header.devices)} == {3}
-        assert any(result.trial.stage == PROOF for result in run.journal.results)
+        assert len({result.trial.variant for result in run.journal.results}) > 2
 
     @by("srun")
     def test_a_killed_launcher_ends_all(self, on_one, background):
