@@ -27,10 +27,10 @@ from cclmark.document.document_text import DocumentMarkdown, DocumentText, Markd
 from cclmark.document.fields import Field, Fields
 from cclmark.document.json_format import JsonExporter
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Series, lines_of
+from cclmark.document.openmetrics import RunLabels, Series, lines_of
 from cclmark.document.page.page import Encoder
 from cclmark.document.paint import unpainted
-from cclmark.document.report_kind import RunLabels, View
+from cclmark.document.report_kind import View
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Profile, TracedStage
 from cclmark.kinds.registry import read_journal

@@ -14,9 +14,8 @@ from cclmark.document.columns import Cell, Column, ColumnKind
 from cclmark.document.device_labels import device_labels
 from cclmark.document.fields import Field, Fields
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Series
+from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.remarks import STAGED_NOTE, reason_text, staged_mark
-from cclmark.document.report_kind import RunLabels
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.method import unusual_method
 from cclmark.journal.schema import Explanation, Header
@@ -53,7 +52,7 @@ _OF_CASE: Sequence[tuple[str, ColumnKind, str]] = (
     ("count", "int", "Elements of the message."),
 )
 _STATUS_HELP = "ok, wrong (data), or why it has no figures: skipped, failed, died, timeout, error."
-_REASON_HELP = "Why there are no figures, or the first wrong element."
+_REASON_HELP = "Reason for missing figures, or the first wrong element."
 
 
 def variant_fields(path: str) -> list[Field]:

@@ -39,8 +39,8 @@ _DIRECTIONS: Mapping[str, Direction] = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column. ``kind``: the type of the non-empty cells. ``help``: what they are, in a sentence
-    of its own. ``unit``: of numbers, empty for a plain one; by default the end of the name.
+    """A column. ``kind``: the type of the non-empty cells. ``help``: what the cells are, a complete
+    sentence. ``unit``: of numbers, empty for a number without one; by default the end of the name.
     ``direction``: which of two values is better, empty if neither is; by default that of the unit.
     """
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from cclmark.document.columns import Cell, Column, ColumnKind, Direction, Layout, csv_line
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Labels, Metric, Series, labels_of
-from cclmark.document.report_kind import RunLabels
+from cclmark.document.openmetrics import Labels, Metric, RunLabels, Series, labels_of
 from cclmark.document.text import BYTES_PER_GB
 from cclmark.journal.schema import Header, Profile
 
@@ -38,8 +37,8 @@ def value_at(path: str) -> Callable[[Any], Any]:
 class Field:
     """A quantity of a result.
 
-    ``key``: the name of its column, with its unit at the end. ``help``: what it is, in a sentence
-    of its own. ``of``: its value, in seconds or bytes per second; None if it is unknown; a text is
+    ``key``: the name of its column, with its unit at the end. ``help``: what it is, a complete
+    sentence. ``of``: its value, in seconds or bytes per second; None if it is unknown; a text is
     the path of the attribute (``value_at``). ``unit``, ``direction``: as those of Column.
     ``gauge``: the end of its gauge's name for Prometheus, in base units; empty if it is no gauge.
     ``on_page``: whether the table of a page has this column. ``name``: of its column on pages and

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 Labels = tuple[tuple[str, str], ...]
@@ -21,6 +21,19 @@ class Metric:
     name: str
     unit: str
     help: str
+
+
+@dataclass(frozen=True)
+class RunLabels:
+    """The labels shared by all series of a run. ``devices``: the names of its devices.
+
+    ``host_ranks``: the ranks that compute on the host.
+    """
+
+    where: Sequence[tuple[str, str]]
+    method: Sequence[tuple[str, str]]
+    devices: Sequence[str]
+    host_ranks: Collection[int] = ()
 
 
 @dataclass

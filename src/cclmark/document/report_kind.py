@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cclmark.document.columns import Cell, Column, Layout
 from cclmark.document.exporter import Exporter
-from cclmark.document.openmetrics import Series
+from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
@@ -58,19 +58,6 @@ class Reduction(Protocol):
 
 
 Reduce = Callable[[Header], Reduction | None]
-
-
-@dataclass(frozen=True)
-class RunLabels:
-    """The labels shared by all series of a run. ``devices``: the names of its devices.
-
-    ``host_ranks``: the ranks that compute on the host.
-    """
-
-    where: Sequence[tuple[str, str]]
-    method: Sequence[tuple[str, str]]
-    devices: Sequence[str]
-    host_ranks: Collection[int] = ()
 
 
 @dataclass(frozen=True)

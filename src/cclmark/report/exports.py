@@ -15,9 +15,9 @@ from cclmark.document.columns import Cell, Column, Layout, Row, csv_line, places
 from cclmark.document.device_labels import device_labels
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of, formats_of
-from cclmark.document.openmetrics import Metric, Series, labels_of, lines_of
+from cclmark.document.openmetrics import Metric, RunLabels, Series, labels_of, lines_of
 from cclmark.document.reference_notes import Load, ReferenceNotes, no_references
-from cclmark.document.report_kind import RunLabels, View
+from cclmark.document.report_kind import View
 from cclmark.document.step_words import STEP_RUN_FIELDS
 from cclmark.document.text import counted
 from cclmark.journal.journal_file import Journal

@@ -11,9 +11,9 @@ from cclmark.base.printable import plain, plain_lines
 from cclmark.document.blocks import Document, Finding, RunContent, Severity, Table
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import MOST_NAMED, amount, listed
-from cclmark.document.openmetrics import Series
+from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.remarks import planned_results
-from cclmark.document.report_kind import ReportKind, RunLabels
+from cclmark.document.report_kind import ReportKind
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.check.plan import ALL_CHECKS

@@ -232,7 +232,7 @@ class _CollectiveLoop(CaseLoop):
             rank.enter,
             batches=batches_of(job),
         )
-        if runner.checking_host == job.rank:
+        if job.settings.check and runner.checking_host == job.rank:
             rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
 
         def measure(index: int) -> CaseResult:

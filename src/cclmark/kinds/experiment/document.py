@@ -71,6 +71,9 @@ _ALL = [
         "bool",
     ),
     *explained_fields(),
+    Field(
+        "stage", "Part of a tuning: search or proof; empty in an experiment.", "trial.stage", "text"
+    ),
 ]
 FIELDS = Fields(
     [replace(one, gauge=_GAUGES.get(one.key, ""), on_page=one.key in _ON_PAGE) for one in _ALL],

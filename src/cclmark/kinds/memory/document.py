@@ -22,9 +22,9 @@ from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Series
+from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.remarks import ending, reason_text
-from cclmark.document.report_kind import ReportKind, RunLabels
+from cclmark.document.report_kind import ReportKind
 from cclmark.document.soundness import wrong_data
 from cclmark.document.text import counted, ranks_text
 from cclmark.journal.journal_file import Journal

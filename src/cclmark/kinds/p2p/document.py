@@ -37,10 +37,10 @@ from cclmark.document.fields import Field, Fields
 from cclmark.document.finding_rules import RULES_OF_REFERENCES, evidence_of_share
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Series
+from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.reference_notes import share_text, verdict_of, verdict_text
 from cclmark.document.remarks import elements_text, planned_results, without_figures_text
-from cclmark.document.report_kind import ReportKind, RunLabels, View
+from cclmark.document.report_kind import ReportKind, View
 from cclmark.document.sample_columns import INDEX, SAMPLE, times_of_samples
 from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
 from cclmark.document.text import (

@@ -18,9 +18,9 @@ from cclmark.document.chart_model import ChartCurve, Lines, key_of
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import Remark, amount, limits_of
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Series
+from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.remarks import elements_text, reason_text
-from cclmark.document.report_kind import ReportKind, RunLabels
+from cclmark.document.report_kind import ReportKind
 from cclmark.document.soundness import of_checked, or_unlocated, wrong_data
 from cclmark.document.text import BYTES_PER_GB, format_time_us, half_width_text
 from cclmark.journal.schema import Header

@@ -24,9 +24,9 @@ from cclmark.document.blocks import (
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
-from cclmark.document.openmetrics import Series
+from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.remarks import ending_line
-from cclmark.document.report_kind import ReportKind, RunLabels
+from cclmark.document.report_kind import ReportKind
 from cclmark.document.step_words import (
     PROGRAM_HEAD,
     STEP_FIELDS,

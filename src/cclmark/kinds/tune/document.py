@@ -332,7 +332,7 @@ def _option_change(options: Mapping[str, str]) -> Listing:
                 for name, value in options.items()
             ),
             'torch.distributed.init_process_group("nccl", pg_options=options)',
-            "# or, for a group of its own, torch.distributed.new_group(ranks, pg_options=options)",
+            "# or, for a separate group, torch.distributed.new_group(ranks, pg_options=options)",
         ],
     )
 
