@@ -26,8 +26,8 @@
 #include "compute/compute.hpp"
 #include "core/counter.hpp"
 #include "core/stack.hpp"
+#include "device/compiled_kernels.hpp"
 #include "device/device.hpp"
-#include "device/nvrtc.hpp"
 #include "kernels/sources.hpp"
 #include "measure/device_clock.hpp"
 #include "measure/session.hpp"
@@ -195,7 +195,7 @@ NB_MODULE(_engine, m) {
   m.def("open_ccl", &open_ccl, "description"_a, "places"_a,
         nb::call_guard<nb::gil_scoped_release>());
   m.def("known_shapes", &known_shapes);
-  m.def("nvrtc_path", &nvrtc_path);
+  m.def("nvrtc_path", [] { return nvrtc().path(); });
   m.def(
       "compile_for_cuda",
       [](const std::string& source, int architecture) {

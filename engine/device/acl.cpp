@@ -1,5 +1,5 @@
 // Huawei's Ascend devices through the ACL runtime of CANN (libascendcl.so), loaded when asked for:
-// nothing of CANN is needed to build. There is no compiler of kernels here, so the host fills and
+// nothing of CANN is needed to build. No compiler of kernels is known, so the host fills and
 // checks buffers.
 
 #include "device/acl.hpp"
@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/library.hpp"
+#include "device/compiled_kernels.hpp"
 #include "device/device.hpp"
 
 namespace cclmark {
@@ -390,14 +391,10 @@ class AclDevice final : public Device {
   void launch_graph(void*, void*) override {}
   void destroy_graph(void*) noexcept override {}
 
-  const Kernel& kernel(const char*) override {
-    throw MissingError("kernels are compiled for CUDA only, not for Ascend devices");
-  }
-  void launch(const Kernel&, void*, size_t, void*) override {
-    throw MissingError("kernels are compiled for CUDA only, not for Ascend devices");
-  }
+  const Kernel& kernel(const char*) override { throw no_compiler("Ascend"); }
+  void launch(const Kernel&, void*, size_t, void*) override { throw no_compiler("Ascend"); }
   void launch_grid(const Kernel&, void*, const Grid&, void*) override {
-    throw MissingError("kernels are compiled for CUDA only, not for Ascend devices");
+    throw no_compiler("Ascend");
   }
   void wait_for_flag(const uint32_t*, uint32_t, void*) override {
     throw UnsupportedError("streams of the ACL runtime cannot wait for a word of host memory");

@@ -14,16 +14,10 @@
 
 #include "core/error.hpp"
 #include "core/library.hpp"
+#include "device/compiled_kernels.hpp"
 #include "device/device.hpp"
-#include "device/nvrtc.hpp"
 
 namespace cclmark {
-
-struct Kernel {
-  void* function;
-  /// What launches may ask for so far; raised when one asks for more.
-  mutable unsigned shared_limit_bytes;
-};
 
 namespace {
 
@@ -47,8 +41,6 @@ constexpr CUresult kPeerAccessUnsupported = 217;
 constexpr CUresult kPeerAccessAlreadyEnabled = 704;
 constexpr CUresult kPeerAccessNotEnabled = 705;
 constexpr int kCaptureThreadLocal = 1;
-constexpr unsigned kThreadsPerBlock = 512;
-constexpr unsigned kBlocksPerMultiprocessor = 4;
 
 enum Attribute : int {
   kMultiprocessorCount = 16,
@@ -430,16 +422,13 @@ class CudaDevice final : public Device {
     auto known = kernels_.find(name);
     if (known != kernels_.end()) return known->second;
     Kernel kernel{nullptr, kSharedBytesByDefault};
-    cu_.check(cu_.get_function(&kernel.function, module_of(source_of(name)), name),
+    cu_.check(cu_.get_function(&kernel.function, module_of(kernel_source_of(name)), name),
               "cuModuleGetFunction");
     return kernels_.emplace(name, kernel).first->second;
   }
 
   void launch(const Kernel& kernel, void* arguments, size_t items, void* stream) override {
-    size_t wanted = (items + kThreadsPerBlock - 1) / kThreadsPerBlock;
-    size_t most = static_cast<size_t>(info_.multiprocessors) * kBlocksPerMultiprocessor;
-    auto blocks = static_cast<unsigned>(wanted < 1 ? 1 : wanted < most ? wanted : most);
-    launch_grid(kernel, arguments, {blocks, kThreadsPerBlock, 0}, stream);
+    launch_grid(kernel, arguments, grid_for(items, info_.multiprocessors), stream);
   }
 
   void launch_grid(const Kernel& kernel, void* arguments, const Grid& grid, void* stream) override {
@@ -526,22 +515,6 @@ class CudaDevice final : public Device {
     cu_.release_memory(entry->second.handle);
     mapped_.erase(entry);
     return true;
-  }
-
-  /// Apart, since each takes its time to compile: the pattern is needed in every run, copies only
-  /// where devices are measured in pairs, reductions only between islands.
-  static const char* source_of(std::string_view kernel) {
-    if (kernel == "cclmark_fill" || kernel == "cclmark_verify" || kernel == "cclmark_space") {
-      return "pattern";
-    }
-    if (kernel == "cclmark_reduce" || kernel == "cclmark_take") return "reduce";
-    if (kernel == "cclmark_clock" || kernel == "cclmark_pause" || kernel == "cclmark_traffic") {
-      return "clock";
-    }
-    if (kernel.ends_with("tile") || kernel.ends_with("tiles") || kernel.ends_with("triad")) {
-      return "compute";
-    }
-    return "transfer";
   }
 
   /// A file of the cache may be damaged: then the kernels are compiled again.

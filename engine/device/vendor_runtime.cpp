@@ -1,16 +1,23 @@
 // Devices of every runtime that is shaped like CUDA's runtime API: one table row each, one
-// implementation for all. Kernels are not compiled here: data are filled and checked on the host.
+// implementation for all. Kernels are compiled where the vendor has a compiler with NVRTC's
+// interface; elsewhere data are filled and checked on the host.
 
 #include "device/vendor_runtime.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <limits>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/library.hpp"
+#include "device/compiled_kernels.hpp"
 
 namespace cclmark {
 namespace {
@@ -32,6 +39,9 @@ constexpr unsigned kWaitValueAtLeast = 0;
 constexpr unsigned kHostRegisterPortableMapped = 3;
 constexpr unsigned kWholeWord = 0xffffffff;
 constexpr int kCaptureThreadLocal = 1;
+constexpr unsigned kSharedBytesByDefault = 48 << 10;
+constexpr int kComputeMajor = 75,
+              kComputeMinor = 76;  // numbers of attributes, where they are CUDA's
 constexpr int kUnknown = -1;
 
 /// The values of a copy's direction argument.
@@ -66,6 +76,60 @@ enum class Order {
   cambricon  ///< copy: queue, direction; elapsed: start, end, result; no flags for handles
 };
 
+/// Names of files; nullptr where there are no more.
+using Files = std::array<const char*, 5>;
+
+/// How a vendor's kernels are compiled, loaded and launched. Without names of files, the functions
+/// are the runtime's own.
+struct KernelTools {
+  CompilerKind compiler;
+  Files compiler_files;
+  const char* prefix;  ///< of the functions of modules
+  const char* launch;
+  Files driver_files = {};  ///< with the functions of modules
+  /// Number of the attribute that tells how many multiprocessors there are.
+  int processors_attribute = 16;
+  /// What chooses the device's architecture, before its two digits; nullptr: the compiler chooses.
+  const char* architecture_option = nullptr;
+};
+
+constexpr KernelTools kHipKernels{
+    .compiler = {.what = "hipRTC",
+                 .prefix = "hiprtc",
+                 .variable = "CCLMARK_HIPRTC_LIBRARY",
+                 .images = {"Code"}},
+    .compiler_files = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"},
+    .prefix = "hip",
+    .launch = "hipModuleLaunchKernel",
+    .processors_attribute = 63};
+constexpr KernelTools kMacaKernels{.compiler = {.what = "mcRTC",
+                                                .prefix = "mcrtc",
+                                                .variable = "CCLMARK_MCRTC_LIBRARY",
+                                                .images = {"Bitcode", "Code"}},
+                                   .compiler_files = {},
+                                   .prefix = "mc",
+                                   .launch = "mcModuleLaunchKernel"};
+constexpr KernelTools kMusaKernels{
+    .compiler = {.what = "MTRTC",
+                 .prefix = "mtrtc",
+                 .variable = "CCLMARK_MTRTC_LIBRARY",
+                 .images = {"FatBin", "MUSA"}},
+    .compiler_files = {"libmtrtc.so", "libmtrtc.so.5", "libmtrtc.so.4"},
+    .prefix = "mu",
+    .launch = "muLaunchKernel",
+    .driver_files = {"libmusa.so.1", "libmusa.so.4", "libmusa.so"},
+    .architecture_option = "--gpu-architecture=mp_"};
+constexpr KernelTools kCudartKernels{
+    .compiler = {.what = "a compiler with the name of NVRTC (libnvrtc)",
+                 .prefix = "nvrtc",
+                 .variable = "CCLMARK_NVRTC_LIBRARY",
+                 .images = {"CUBIN", "PTX"}},
+    .compiler_files = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
+                       "libnvrtc.so.10.2"},
+    .prefix = "cu",
+    .launch = "cuLaunchKernel",
+    .driver_files = {"libcuda.so.1", "libcuda.so"}};
+
 struct Row {
   std::string_view name;
   const char* what;
@@ -80,6 +144,7 @@ struct Row {
   unsigned ipc_flags = 1;
   /// How the version is written as one number: this much for a major, this much for a minor.
   int version_major = 0, version_minor = 0;
+  const KernelTools* kernels = nullptr;
 };
 
 const std::array<Row, kVendorRuntimes>& rows() {
@@ -93,7 +158,8 @@ const std::array<Row, kVendorRuntimes>& rows() {
        .names = {.allocate_host = "HostMalloc", .release_host = "HostFree"},
        .cache_attribute = 19,
        .version_major = 10000000,
-       .version_minor = 100000},
+       .version_minor = 100000,
+       .kernels = &kHipKernels},
       {.name = "maca",
        .what = "MetaX's runtime (libmcruntime)",
        .prefix = "mc",
@@ -101,7 +167,8 @@ const std::array<Row, kVendorRuntimes>& rows() {
        .sonames = {"libmcruntime.so", "/opt/maca/lib/libmcruntime.so",
                    "/opt/maca/lib64/libmcruntime.so"},
        .names = {.allocate_host = "MallocHost"},
-       .cache_attribute = 18},
+       .cache_attribute = 18,
+       .kernels = &kMacaKernels},
       {.name = "musa",
        .what = "Moore Threads' runtime (libmusart)",
        .prefix = "musa",
@@ -109,7 +176,8 @@ const std::array<Row, kVendorRuntimes>& rows() {
        .sonames = {"libmusart.so", "libmusart.so.5", "libmusart.so.4",
                    "/usr/local/musa/lib/libmusart.so"},
        .names = {.allocate_host = "MallocHost"},
-       .cache_attribute = 38},
+       .cache_attribute = 38,
+       .kernels = &kMusaKernels},
       {.name = "tops",
        .what = "Enflame's runtime (libtopsrt)",
        .prefix = "tops",
@@ -128,7 +196,8 @@ const std::array<Row, kVendorRuntimes>& rows() {
                    "/usr/local/cuda/lib64/libcudart.so"},
        .cache_attribute = 38,
        .version_major = 1000,
-       .version_minor = 10},
+       .version_minor = 10,
+       .kernels = &kCudartKernels},
       {.name = "cnrt",
        .what = "Cambricon's runtime (libcnrt)",
        .prefix = "cnrt",
@@ -283,8 +352,11 @@ struct Vendor {
     throw Error(describe(call, code));
   }
   std::string describe(std::string_view call, Status code) const {
+    return describe_symbol(row.prefix + std::string(call), code);
+  }
+  std::string describe_symbol(std::string_view symbol, Status code) const {
     const char* text = error_string(code);
-    return Error::describe(row.prefix + std::string(call), code, text != nullptr ? text : "");
+    return Error::describe(symbol, code, text != nullptr ? text : "");
   }
   bool not_ready(Status code) const { return code == kNotReady || named(code, "NotReady"); }
   bool no_device(Status code) const { return code == kNoDevice || named(code, "NoDevice"); }
@@ -316,6 +388,46 @@ struct Vendor {
   static std::vector<std::string> candidates(const Row& row) {
     if (const char* chosen = setting(row.variable)) return {chosen};
     return {row.sonames.begin(), row.sonames.end()};
+  }
+};
+
+/// What compiles kernels for the devices of a runtime, and loads and launches them.
+struct VendorKernels {
+  VendorKernels(const Vendor& vendor, const KernelTools& which)
+      : tools(which),
+        compiler(which.compiler, [&] { return near(vendor, which.compiler_files); }),
+        library(which.driver_files[0] == nullptr
+                    ? vendor.library
+                    : Library::open("the driver of " + std::string(vendor.row.what),
+                                    near(vendor, which.driver_files), "")) {}
+
+  const KernelTools& tools;
+  RuntimeCompiler compiler;
+  Library library;
+  Status (*load)(void**, const void*) =
+      library.require<Status(void**, const void*)>(symbol_of("ModuleLoadData").c_str());
+  Status (*get_function)(void**, void*, const char*) =
+      library.require<Status(void**, void*, const char*)>(symbol_of("ModuleGetFunction").c_str());
+  Status (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                   void*, void**, void**) =
+      library.require<Status(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                             unsigned, void*, void**, void**)>(tools.launch);
+
+  std::string symbol_of(const char* name) const { return tools.prefix + std::string(name); }
+
+ private:
+  /// First the files that belong to the runtime, then those that the loader finds.
+  static std::vector<std::string> near(const Vendor& vendor, const Files& names) {
+    std::string runtime = vendor.library.path();
+    std::vector<std::string> beside, elsewhere;
+    for (const char* name : names) {
+      if (name == nullptr) break;
+      beside.push_back(std::filesystem::path(runtime).replace_filename(name));
+      elsewhere.emplace_back(name);
+    }
+    if (beside.empty()) return {runtime};
+    beside.insert(beside.end(), elsewhere.begin(), elsewhere.end());
+    return beside;
   }
 };
 
@@ -506,11 +618,33 @@ class VendorDevice final : public Device {
   }
   void destroy_graph(void* graph) noexcept override { api_.destroy_executable(graph); }
 
-  const Kernel& kernel(const char*) override {
-    throw MissingError("kernels are compiled for CUDA only, not for " + info_.runtime);
+  const Kernel& kernel(const char* name) override {
+    auto known = kernels_.find(name);
+    if (known != kernels_.end()) return known->second;
+    // Compilers have no common name for a clock: see dialect.cu.
+    std::string source = kernel_source_of(name);
+    for (const char* timed : {"cclmark_delay", "cclmark_ping_pong"}) {
+      if (source == "clock" || std::strcmp(name, timed) == 0) {
+        throw MissingError("kernels of " + info_.runtime + " devices have no clock, which " + name +
+                           " requires");
+      }
+    }
+    Kernel kernel{nullptr, kSharedBytesByDefault};
+    void* module = module_of(source);
+    check_module(vendor_kernels().get_function(&kernel.function, module, name),
+                 "ModuleGetFunction");
+    return kernels_.emplace(name, kernel).first->second;
   }
-  void launch(const Kernel&, void*, size_t, void*) override { refuse_launch(); }
-  void launch_grid(const Kernel&, void*, const Grid&, void*) override { refuse_launch(); }
+  void launch(const Kernel& kernel, void* arguments, size_t items, void* stream) override {
+    launch_grid(kernel, arguments, grid_for(items, std::max(1, info_.multiprocessors)), stream);
+  }
+  void launch_grid(const Kernel& kernel, void* arguments, const Grid& grid, void* stream) override {
+    void* parameters[] = {arguments};
+    const VendorKernels& tools = vendor_kernels();
+    Status code = tools.launch(kernel.function, grid.blocks, 1, 1, grid.threads, 1, 1,
+                               grid.shared_bytes, stream, parameters, nullptr);
+    if (code != 0) throw Error(api_.describe_symbol(tools.tools.launch, code));
+  }
 
   void wait_for_flag(const uint32_t* flag, uint32_t value, void* stream) override {
     // HIP supports it for a special kind of memory, and some releases refuse it for other memory.
@@ -529,8 +663,63 @@ class VendorDevice final : public Device {
   }
 
  private:
-  [[noreturn]] void refuse_launch() const {
-    throw UnsupportedError("kernels are not supported on " + info_.runtime + " devices");
+  VendorKernels& vendor_kernels() {
+    if (!api_.row.kernels) throw no_compiler(info_.runtime);
+    if (!tools_) tools_.emplace(api_, *api_.row.kernels);
+    return *tools_;
+  }
+
+  /// A failure is kept: what does not compile or load once never does.
+  void* module_of(const std::string& source) {
+    auto failed = failures_.find(source);
+    if (failed != failures_.end()) throw Error(failed->second);
+    auto [entry, fresh] = modules_.try_emplace(source, nullptr);
+    if (!fresh) return entry->second;
+    try {
+      entry->second = load(source);
+    } catch (const Error& error) {
+      modules_.erase(entry);
+      failures_[source] = error.what();
+      throw;
+    }
+    return entry->second;
+  }
+
+  /// A file of the cache may be damaged, or for another device: then the kernels are compiled
+  /// again.
+  void* load(const std::string& source) {
+    VendorKernels& tools = vendor_kernels();
+    void* module = nullptr;
+    if (tools.load(&module, compiled(source, KernelCache::use).data()) == 0) return module;
+    api_.forget_error();
+    check_module(tools.load(&module, compiled(source, KernelCache::renew).data()),
+                 "ModuleLoadData");
+    return module;
+  }
+
+  std::string compiled(const std::string& source, KernelCache cache) {
+    VendorKernels& tools = vendor_kernels();
+    std::string target = info_.runtime + "-" + info_.name + "-" + info_.driver_version;
+    for (char& c : target) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '-';
+    int major = attribute(kComputeMajor), minor = attribute(kComputeMinor);
+    if (tools.tools.architecture_option != nullptr && major > 0 && minor >= 0) {
+      try {
+        std::string option =
+            tools.tools.architecture_option + std::to_string(major) + std::to_string(minor);
+        return tools.compiler.compile(source, target, {option}, cache);
+      } catch (const MissingError&) {
+        throw;
+      } catch (const Error&) {
+        // The option may be one that this release does not have.
+      }
+    }
+    return tools.compiler.compile(source, target, {}, cache);
+  }
+
+  void check_module(Status code, const char* call) {
+    if (code == 0) return;
+    api_.forget_error();
+    throw Error(api_.describe_symbol(vendor_kernels().symbol_of(call), code));
   }
 
   /// Raises UnsupportedError if the runtime does not support the call, or not for such memory.
@@ -559,16 +748,22 @@ class VendorDevice final : public Device {
     if (api_.pci_bus_id && api_.pci_bus_id(text, sizeof(text), index_) == 0) {
       info_.pci_bus_id = text;
     }
-    int bytes = 0;
-    if (api_.row.cache_attribute != kUnknown && api_.attribute &&
-        api_.attribute(&bytes, api_.row.cache_attribute, index_) == 0 && bytes > 0) {
-      info_.cache_bytes = static_cast<size_t>(bytes);
+    info_.cache_bytes = static_cast<size_t>(std::max(0, attribute(api_.row.cache_attribute)));
+    if (api_.row.kernels) {
+      info_.multiprocessors = std::max(0, attribute(api_.row.kernels->processors_attribute));
     }
     api_.forget_error();
     size_t free = 0;
     api_.check(api_.memory_info(&free, &info_.memory_bytes), "MemGetInfo");
     info_.driver_version = version();
     info_.library_path = api_.library.path();
+  }
+
+  /// kUnknown if the runtime does not tell.
+  int attribute(int number) const {
+    int value = kUnknown;
+    bool told = number != kUnknown && api_.attribute && api_.attribute(&value, number, index_) == 0;
+    return told ? value : kUnknown;
   }
 
   /// All these runtimes describe a device by a structure of their own that begins with its name,
@@ -594,6 +789,10 @@ class VendorDevice final : public Device {
   const Vendor& api_;
   int index_;
   DeviceInfo info_;
+  std::optional<VendorKernels> tools_;
+  std::map<std::string, void*> modules_;
+  std::map<std::string, std::string> failures_;  ///< by source, as modules_
+  std::map<std::string, Kernel> kernels_;
 };
 
 template <size_t row>

@@ -3,7 +3,7 @@
 // Written in the dialect of dialect.cu, which comes before it wherever it is compiled. The host
 // provides cclmark_now_ns() and cclmark_relax() itself.
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && !defined(CCLMARK_PORTABLE)
 #define CCLMARK_BULK_COPY 1
 #endif
 
@@ -196,10 +196,12 @@ struct DelayArguments {
   unsigned long long ns;
 };
 
+#ifndef CCLMARK_PORTABLE
 CCLMARK_KERNEL(cclmark_delay, DelayArguments) {
   const unsigned long long begin = cclmark_now_ns();
   while (cclmark_now_ns() - begin < a.ns) cclmark_relax();
 }
+#endif
 
 /// Follows a chain of addresses, each known only when the one before has arrived. One thread of
 /// block `block` does; the others let it run on that multiprocessor.
@@ -210,7 +212,7 @@ struct ChaseArguments {
   unsigned long long* end;
 };
 
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(__HIPCC__) || defined(__HIPCC_RTC__)
+#ifdef CCLMARK_ON_DEVICE
 #define CCLMARK_BLOCK blockIdx.x
 #else
 #define CCLMARK_BLOCK a.block
@@ -235,6 +237,7 @@ struct PingPongArguments {
   unsigned* failed;
 };
 
+#ifndef CCLMARK_PORTABLE
 CCLMARK_DEVICE bool await_value(const PingPongArguments& a, unsigned value) {
   for (unsigned looks = 1; *a.own != value; ++looks) {
     cclmark_relax();
@@ -260,3 +263,4 @@ CCLMARK_KERNEL(cclmark_ping_pong, PingPongArguments) {
     if (!a.begins) *a.other = value;
   }
 }
+#endif

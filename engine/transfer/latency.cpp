@@ -65,6 +65,12 @@ double Transfers::chase(int reader, int owner, size_t accesses, double limit_s) 
 }
 
 double Transfers::ping_pong(int a, int b, size_t rounds, double limit_s) {
+  together([&] {
+    for (auto& own : stations_) {
+      own->device.activate();
+      kernel_of(own->device, "cclmark_ping_pong");
+    }
+  });
   prepare({{Flow{a, b, a}, Flow{b, a, b}}, Engine::cache_copy, 0});
   std::vector<double> one_way_s{kNever};
   words_[kFailureWord] = 0;

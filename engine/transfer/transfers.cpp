@@ -32,17 +32,6 @@ constexpr size_t kStageAlignment = 128;
 constexpr int kBulkArchitecture = 90;
 constexpr size_t kVectorBytes = 16;
 
-/// The kernel called `name`. A device that cannot have it may still copy by its copy engine.
-const Kernel& kernel_of(Device& device, const char* name) {
-  try {
-    return device.kernel(name);
-  } catch (const OutOfMemoryError&) {
-    throw;
-  } catch (const Error& error) {
-    throw UnsupportedError(error.what());
-  }
-}
-
 const char* kernel_name(Engine engine) {
   switch (engine) {
     case Engine::cache_copy:
@@ -71,6 +60,16 @@ double launch_of(const std::vector<Clock::time_point>& enqueued, Clock::time_poi
 }
 
 }  // namespace
+
+const Kernel& Transfers::kernel_of(Device& device, const char* name) {
+  try {
+    return device.kernel(name);
+  } catch (const OutOfMemoryError&) {
+    throw;
+  } catch (const Error& error) {
+    throw UnsupportedError(error.what());
+  }
+}
 
 Transfers::Station::Station(Device& owner, int number, int count)
     : device(owner),
@@ -120,7 +119,7 @@ size_t Transfers::free_memory_bytes() const {
 
 void Transfers::together(const std::function<void()>& body) {
   constexpr double kFine = 0, kRefused = 1, kShort = 2;
-  constexpr size_t kReasonBytes = 256;
+  constexpr size_t kReasonBytes = 2048;  // of a compiler, for example
   double kind = kFine;
   std::string reason;
   try {

@@ -193,6 +193,9 @@ class Transfers {
   Station& station(int number) {
     return *stations_[static_cast<size_t>(number - exchange_.first())];
   }
+  /// The kernel called `name`. Raises UnsupportedError: a device that cannot have it may still copy
+  /// by its copy engine.
+  static const Kernel& kernel_of(Device& device, const char* name);
   std::byte* host_memory(const Flow& flow);
   std::byte* destination(const Flow& flow);
   const std::byte* origin(const Flow& flow);

@@ -69,7 +69,7 @@ def test_devices_libraries_and_the_missing_compiler_are_told(everything):
     assert library.path == str((HCCL.file()).resolve())
     # In the head, or by itself where that was out already.
     assert (
-        "checked on the host: kernels are compiled for CUDA only, not for Ascend"
+        "checked on the host: no compiler of kernels at run time is known for Ascend devices"
         in run.out + run.err
     )
     times = [result.samples.device_s for result in run.journal.results]

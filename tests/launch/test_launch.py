@@ -111,7 +111,8 @@ def test_the_engine_reads_the_variables_of_the_table():
     """The engine has a table of the runtimes too: names, files, functions."""
     texts = [path.read_text() for path in (ENGINE / "device").glob("*.cpp")]
     variables = {name for text in texts for name in re.findall(r"CCLMARK_\w+_LIBRARY", text)}
-    of_compiler = {"CCLMARK_NVRTC_LIBRARY"}
+    compilers = ("NVRTC", "HIPRTC", "MCRTC", "MTRTC")
+    of_compiler = {f"CCLMARK_{name}_LIBRARY" for name in compilers}
     known = {runtime.library_variable for runtime in ACCELERATOR_RUNTIMES.values()}
     assert variables - of_compiler == known
     for name in ACCELERATOR_RUNTIMES:

@@ -108,7 +108,7 @@ class TestAUsersFile:
         files = read_library(file).files
         assert files == ["libmine.so", str(file.parent / "lib" / "x.so"), "/abs/x.so"]
 
-    @pytest.mark.parametrize("name", ["nccl", "mccl", "cuda", "nvrtc", "torch", "bridge"])
+    @pytest.mark.parametrize("name", ["nccl", "mccl", "cuda", "nvrtc", "mtrtc", "torch", "bridge"])
     def test_names_of_others_are_refused(self, file, nothing_added, name):
         file.write_text(GOOD.replace('"mine"', f'"{name}"', 1))
         with pytest.raises(UsageError, match="is already in use"):

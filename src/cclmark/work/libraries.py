@@ -25,7 +25,7 @@ AUTO_MEMORY = "auto"
 OWN_MEMORY = "own memory"
 _TORCH = "torch"
 # Names in variables CCLMARK_..._LIBRARY that do not belong to a collective library.
-_OTHER_FILES = ("nvrtc", "ascendcl", *RUNTIMES)
+_OTHER_FILES = ("nvrtc", "hiprtc", "mcrtc", "mtrtc", "ascendcl", *RUNTIMES)
 
 # The settings are the last part of a shipped file.
 _SETTINGS = b"\n[[settings]]\n"

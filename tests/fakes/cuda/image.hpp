@@ -8,7 +8,7 @@ namespace fake_cuda {
 struct ImageHeader {
   char magic[16];
   uint64_t object_bytes;
-  int32_t architecture;
+  int32_t architecture;  ///< 0: any
   int32_t reserved;
 };
 

@@ -51,9 +51,10 @@ Module::Module(std::shared_ptr<Context> owner, const void* image, int architectu
     : context(std::move(owner)) {
   require(image != nullptr, kInvalidValue);
   ImageHeader header = read_header(image);
+  bool runs_anywhere = header.architecture == 0;
   bool runs_here = header.architecture / 10 == architecture / 10 &&
                    header.architecture % 10 <= architecture % 10;
-  require(runs_here, kNoBinaryForGpu);
+  require(runs_anywhere || runs_here, kNoBinaryForGpu);
   // The file stays open as long as the library is loaded: the loader takes a path that it has seen
   // for the same library.
   fd_ = memfd_create("cclmark-fake-module", MFD_CLOEXEC);

@@ -8,18 +8,22 @@
 
 #include <utility>
 
-#define __CUDACC_RTC__ 1
 // The search for kernels gives this word a meaning of its own.
 #ifndef __global__
 #define __global__
 #endif
 #define __device__
 #define __host__
+
+// What only NVIDIA's compiler has for certain is missing in the fakes of others.
+#ifndef FAKE_PORTABLE_ONLY
+#define __CUDACC_RTC__ 1
 #define __forceinline__ inline __attribute__((always_inline))
 
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
+#endif
 
 namespace cclmark_fake {
 
@@ -42,6 +46,7 @@ __attribute__((const, noinline)) static Indices& indices() {
 #define blockDim (cclmark_fake::indices().block_size)
 #define gridDim (cclmark_fake::indices().grid)
 
+#ifndef FAKE_PORTABLE_ONLY
 template <typename T>
 static inline T __ldcs(const T* pointer) {
   return *pointer;
@@ -71,6 +76,7 @@ static inline unsigned long long cclmark_now_ns() {
   return now.tv_sec * 1000000000ull + now.tv_nsec +
          (ahead != nullptr ? strtoull(ahead, nullptr, 10) : 0);
 }
+#endif
 
 static inline unsigned long long atomicAdd(unsigned long long* target, unsigned long long value) {
   return __atomic_fetch_add(target, value, __ATOMIC_RELAXED);

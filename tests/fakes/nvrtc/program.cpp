@@ -6,14 +6,24 @@
 #include <optional>
 #include <string_view>
 
+#include "common/environment.hpp"
 #include "cuda/image.hpp"
 #include "nvrtc/compiler.hpp"
 
 namespace fake_nvrtc {
 namespace {
 
+// Other vendors' compilers name architectures in their own way, or choose one without being told,
+// and their kernels are for any device if that is 0.
+#ifndef FAKE_RTC_ARCHITECTURE
+#define FAKE_RTC_ARCHITECTURE -1
+#endif
+#ifndef FAKE_RTC_SPELLING
+#define FAKE_RTC_SPELLING "sm_"
+#endif
+
 struct Options {
-  int architecture = 0;
+  int architecture = FAKE_RTC_ARCHITECTURE;
   std::vector<std::string> host;  ///< what the host's compiler is told
 };
 
@@ -38,9 +48,11 @@ bool begins_name(const std::string& text) {
 std::optional<Options> parse(const std::vector<std::string>& options, std::string& log) {
   Options parsed;
   for (const std::string& option : options) {
-    auto target = value_of(option, "--gpu-architecture=sm_", "-arch=sm_");
+    auto target =
+        value_of(option, "--gpu-architecture=" FAKE_RTC_SPELLING, "-arch=" FAKE_RTC_SPELLING);
     auto standard = value_of(option, "--std=", "-std=");
     auto definition = value_of(option, "--define-macro=", "-D");
+    if (fake_common::environment_is("CCLMARK_FAKE_RTC_OPTIONS", "none")) target.reset();
     if (target && (target->size() == 2 || target->size() == 3) &&
         std::all_of(target->begin(), target->end(), is_digit)) {
       parsed.architecture = std::stoi(*target);
@@ -53,7 +65,10 @@ std::optional<Options> parse(const std::vector<std::string>& options, std::strin
       return std::nullopt;
     }
   }
-  if (parsed.architecture == 0) {
+#ifdef FAKE_RTC_PREFIX
+  parsed.host.push_back("-DFAKE_PORTABLE_ONLY");
+#endif
+  if (parsed.architecture < 0) {
     log = "nvrtc: error: the fake needs --gpu-architecture=sm_XX\n";
     return std::nullopt;
   }
@@ -77,6 +92,9 @@ Result Program::compile(const std::vector<std::string>& options) {
   image.clear();
   std::optional<Options> parsed = parse(options, log);
   if (!parsed) return kInvalidOption;
+  if (fake_common::environment_is("CCLMARK_FAKE_RTC_ERROR", name.c_str())) {
+    source += "\n#error CCLMARK_FAKE_RTC_ERROR\n";
+  }
   Compilation compilation = compile_for_host(source, name, parsed->host);
   log = compilation.log;
   if (!compilation.succeeded) return kCompilation;

@@ -19,6 +19,9 @@
 #ifndef VENDOR_CACHE_ATTRIBUTE
 #define VENDOR_CACHE_ATTRIBUTE 38
 #endif
+#ifndef VENDOR_PROCESSORS_ATTRIBUTE
+#define VENDOR_PROCESSORS_ATTRIBUTE 16
+#endif
 #ifndef VENDOR_IPC_FLAGS
 #define VENDOR_IPC_FLAGS 1
 #endif
@@ -27,6 +30,8 @@ namespace fake_cuda {
 namespace {
 
 constexpr int kCacheBytes = 1 << 20;
+constexpr int kMultiprocessors = 8;
+[[maybe_unused]] constexpr int kComputeMajor = 75, kComputeMinor = 76;
 constexpr unsigned kHostFlags = 0x7;
 
 thread_local int last_error = 0;
@@ -114,8 +119,20 @@ FAKE_API int CALL(DeviceGetPCIBusId)(char* id, int bytes, int device) {
 FAKE_API int CALL(DeviceGetAttribute)(int* value, int attribute, int device) {
   return told(guarded([&] {
     context_of(device);
-    require(value != nullptr && attribute == VENDOR_CACHE_ATTRIBUTE, kInvalidValue);
-    *value = kCacheBytes;
+    require(value != nullptr, kInvalidValue);
+    if (attribute == VENDOR_CACHE_ATTRIBUTE) {
+      *value = kCacheBytes;
+    } else if (attribute == VENDOR_PROCESSORS_ATTRIBUTE) {
+      *value = kMultiprocessors;
+#ifdef VENDOR_COMPUTE_ATTRIBUTES
+    } else if (attribute == kComputeMajor) {
+      *value = Driver::instance().architecture() / 10;
+    } else if (attribute == kComputeMinor) {
+      *value = Driver::instance().architecture() % 10;
+#endif
+    } else {
+      throw Refusal{kInvalidValue};
+    }
   }));
 }
 

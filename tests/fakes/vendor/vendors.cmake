@@ -5,12 +5,34 @@
 function(fake_runtime vendor file source)
   set(target fake_${vendor}_runtime)
   fake_library(${target} ${FAKES_DIR}/${vendor} ${file}
-    vendor/${source} ${runtime_core} $<TARGET_OBJECTS:fake_driver_core>)
+    vendor/${source} vendor/modules.cpp cuda/api_module.cpp
+    ${runtime_core} $<TARGET_OBJECTS:fake_driver_core>)
   target_compile_definitions(${target} PRIVATE ${ARGN})
   # The driver's own functions stay inside.
   set(map ${CMAKE_CURRENT_SOURCE_DIR}/vendor/exports.map)
   target_link_options(${target} PRIVATE -Wl,--version-script=${map})
   set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map})
+endfunction()
+
+# fake_driver(<vendor> <file name without "lib"> <prefix>): lib/<vendor>/, beside the runtime
+function(fake_driver vendor file prefix)
+  set(target fake_${vendor}_driver)
+  fake_library(${target} ${FAKES_DIR}/${vendor} ${file} vendor/driver.cpp)
+  target_compile_definitions(${target} PRIVATE DRIVER=${prefix})
+  target_link_libraries(${target} PRIVATE fake_${vendor}_runtime)
+endfunction()
+
+# fake_compiler(<file name without "lib"> <prefix> <kind of code> <definitions>...): lib/rtc/. In a
+# directory of its own, so that only tests that name it have kernels on the vendor's devices.
+function(fake_compiler file prefix image)
+  set(target fake_${prefix}_compiler)
+  fake_library(${target} ${FAKES_DIR}/rtc ${file}
+    nvrtc/api.cpp nvrtc/compiler.cpp nvrtc/program.cpp)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/generated)
+  target_compile_options(${target} PRIVATE
+    -include ${CMAKE_CURRENT_SOURCE_DIR}/nvrtc/rename.hpp)
+  target_compile_definitions(${target} PRIVATE FAKE_RTC_PREFIX=${prefix} FAKE_RTC_IMAGE=${image}
+    ${ARGN})
 endfunction()
 
 # fake_ccl(<target> <directory below lib/> <file name without "lib"> <prefix> <variable of the
@@ -28,7 +50,8 @@ endfunction()
 
 fake_runtime(hip amdhip64.so.6 runtime.cpp VENDOR=hip VENDOR_DEVICE="MI" VENDOR_VERSION=60342131
   VENDOR_ALLOCATE_HOST=HostMalloc VENDOR_RELEASE_HOST=HostFree VENDOR_CACHE_ATTRIBUTE=19
-  VENDOR_WAITS_FOR_VALUES)
+  VENDOR_WAITS_FOR_VALUES VENDOR_PROCESSORS_ATTRIBUTE=63 VENDOR_MODULES=hip)
+fake_compiler(hiprtc.so.6 hiprtc Code FAKE_RTC_ARCHITECTURE=0)
 # Recent releases spell the exchanges as NCCL does, and announce that they drop their own spelling.
 fake_ccl(fake_rccl hip rccl.so.1 nccl CCLMARK_HIP_LIBRARY libamdhip64.so.6
   CCLMARK_FAKE_DEFAULT_VERSION=22803 FAKE_CCL_LIKE_RCCL
@@ -42,7 +65,9 @@ foreach(target fake_rccl fake_rccl_old)
 endforeach()
 
 fake_runtime(maca mcruntime.so runtime.cpp VENDOR=mc VENDOR_DEVICE="C500" VENDOR_VERSION=3070
-  VENDOR_ALLOCATE_HOST=MallocHost VENDOR_RELEASE_HOST=FreeHost VENDOR_CACHE_ATTRIBUTE=18)
+  VENDOR_ALLOCATE_HOST=MallocHost VENDOR_RELEASE_HOST=FreeHost VENDOR_CACHE_ATTRIBUTE=18
+  VENDOR_MODULES=mc)
+fake_compiler(mcrtc.so mcrtc Bitcode FAKE_RTC_ARCHITECTURE=0)
 fake_ccl(fake_maca_mccl maca mccl.so mccl CCLMARK_MACA_LIBRARY libmcruntime.so
   CCLMARK_FAKE_DEFAULT_VERSION=21605 CCLMARK_FAKE_WITHOUT_FP8 FAKE_CCL_LIKE_RCCL
   FAKE_CCL_MARK=CommMcDevice)
@@ -50,7 +75,9 @@ fake_ccl(fake_maca_mccl maca mccl.so mccl CCLMARK_MACA_LIBRARY libmcruntime.so
 # A number of its own for "not ready", no times of events, no graphs.
 fake_runtime(musa musart.so runtime.cpp VENDOR=musa VENDOR_DEVICE="S5000" VENDOR_VERSION=4030
   VENDOR_ALLOCATE_HOST=MallocHost VENDOR_RELEASE_HOST=FreeHost VENDOR_NOT_READY=34
-  VENDOR_WITHOUT_EVENT_TIMES VENDOR_WITHOUT_GRAPHS)
+  VENDOR_WITHOUT_EVENT_TIMES VENDOR_WITHOUT_GRAPHS VENDOR_COMPUTE_ATTRIBUTES)
+fake_driver(musa musa.so.1 mu)
+fake_compiler(mtrtc.so mtrtc FatBin FAKE_RTC_ARCHITECTURE=31 FAKE_RTC_SPELLING="mp_")
 fake_ccl(fake_musa_mccl musa mccl.so.2 mccl CCLMARK_MUSA_LIBRARY libmusart.so
   CCLMARK_FAKE_DEFAULT_VERSION=21104 CCLMARK_FAKE_WITHOUT_FP8 FAKE_CCL_MARK=CommMuDevice)
 
@@ -61,6 +88,8 @@ fake_ccl(fake_eccl tops eccl.so eccl CCLMARK_TOPS_LIBRARY libtopsrt.so
 
 fake_runtime(cudart cudart.so runtime.cpp VENDOR=cuda VENDOR_DEVICE="BI" VENDOR_VERSION=10020
   VENDOR_ALLOCATE_HOST=HostAlloc VENDOR_RELEASE_HOST=FreeHost)
+fake_driver(cudart cuda.so.1 cu)
+fake_compiler(nvrtc.so nvrtc PTX FAKE_RTC_ARCHITECTURE=0)
 fake_ccl(fake_shim_nccl cudart nccl.so nccl CCLMARK_CUDART_LIBRARY libcudart.so
   CCLMARK_FAKE_DEFAULT_VERSION=21805 CCLMARK_FAKE_WITHOUT_FP8)
 
