@@ -179,4 +179,14 @@ std::vector<double> RankGroup::gather(std::span<const double> values) {
   return result;
 }
 
+std::string RankGroup::text_of(int rank, std::string own) {
+  // As the bytes of numbers that are not interpreted.
+  own.resize(kTextBytes);
+  std::vector<double> words(kTextBytes / sizeof(double));
+  std::memcpy(words.data(), own.data(), kTextBytes);
+  std::vector<double> all = gather(words);
+  std::memcpy(own.data(), all.data() + static_cast<size_t>(rank) * words.size(), kTextBytes);
+  return own.substr(0, own.find('\0'));
+}
+
 }  // namespace cclmark

@@ -87,6 +87,9 @@ class RankGroup {
   void barrier();
   /// Sends every rank's `values` to every rank: result[rank * values.size() + i]. A barrier too.
   std::vector<double> gather(std::span<const double> values);
+  /// The first `kTextBytes` bytes of the text of `rank`, on every rank: result of its `own`.
+  std::string text_of(int rank, std::string own);
+  static constexpr size_t kTextBytes = 2048;
 
   bool aborted() const;
   void abort() noexcept;

@@ -48,9 +48,11 @@ enum Attribute : int {
   kComputeMajor = 75,
   kComputeMinor = 76,
   kMaxSharedBytesOptIn = 97,
+  kFabricHandles = 128,
 };
 
-constexpr int kFileDescriptor = 1;
+// CUmemAllocationHandleType
+constexpr int kFileDescriptor = 1, kFabric = 8;
 
 /// CUmemLocation: a device.
 struct MemoryLocation {
@@ -58,7 +60,8 @@ struct MemoryLocation {
   int id = 0;
 };
 
-/// CUmemAllocationProp: pinned memory of a device that a file descriptor can stand for.
+/// CUmemAllocationProp: pinned memory of a device that a file descriptor, or a fabric handle, can
+/// stand for.
 struct AllocationProperties {
   int type = 1;
   int handle_types = kFileDescriptor;
@@ -305,18 +308,8 @@ class CudaDevice final : public Device {
   }
 
   void* allocate_mapped(size_t bytes) override {
-    AllocationProperties properties;
-    properties.location.id = device_;
-    size_t granularity = 0;
-    CUresult code = cu_.granularity(&granularity, &properties, 0);
-    if (code != 0) {
-      throw UnsupportedError(cu_.describe("cuMemGetAllocationGranularity", code) +
-                             ": this device cannot map physical memory (VMM)");
-    }
     Mapped mapped;
-    mapped.bytes = (std::max<size_t>(bytes, 1) + granularity - 1) / granularity * granularity;
-    code = cu_.create_memory(&mapped.handle, mapped.bytes, &properties, 0);
-    if (code == kOutOfMemory) cu_.check(code, "cuMemCreate");
+    CUresult code = create(kFileDescriptor, bytes, mapped);
     if (code != 0) refuse_sharing("cuMemCreate", code);
     return map(mapped);
   }
@@ -334,6 +327,18 @@ class CudaDevice final : public Device {
       refuse_sharing("cuIpcGetMemHandle", refused);
     }
   }
+  void* allocate_for_hosts(size_t bytes) override {
+    int supported = 0;
+    if (cu_.device_attribute(&supported, kFabricHandles, device_) != 0 || supported == 0) {
+      throw UnsupportedError(
+          "the driver offers no fabric handles for this device "
+          "(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED is 0)");
+    }
+    Mapped mapped;
+    CUresult code = create(kFabric, bytes, mapped);
+    if (code != 0) throw UnsupportedError(cu_.describe("cuMemCreate", code) + imex_advice());
+    return map(mapped);
+  }
   SharedMemory share(void* memory) override {
     SharedMemory shared;
     auto exported = mapped_.find(memory);
@@ -341,12 +346,19 @@ class CudaDevice final : public Device {
       cu_.check(cu_.ipc_get(&shared.handle, address(memory)), "cuIpcGetMemHandle");
       return shared;
     }
+    if (exported->second.type == kFabric) {
+      shared.fabric_bytes = exported->second.bytes;
+      CUresult code = cu_.export_handle(&shared.handle, exported->second.handle, kFabric, 0);
+      if (code == 0) return shared;
+      throw UnsupportedError(cu_.describe("cuMemExportToShareableHandle", code) + imex_advice());
+    }
     cu_.check(cu_.export_handle(&shared.descriptor, exported->second.handle, kFileDescriptor, 0),
               "cuMemExportToShareableHandle");
     std::memcpy(shared.handle.bytes.data(), &exported->second.bytes, sizeof(size_t));
     return shared;
   }
   void* open_shared(const SharedMemory& shared) override {
+    if (shared.fabric_bytes > 0) return open_fabric(shared);
     if (shared.descriptor < 0) {
       CUdeviceptr memory = 0;
       CUresult code = cu_.ipc_open(&memory, shared.handle, kIpcLazyPeerAccess);
@@ -480,11 +492,59 @@ class CudaDevice final : public Device {
         "container may require --ipc=host), which one process for all devices does not need");
   }
 
+  /// What a refused fabric handle may lack.
+  static std::string imex_advice() {
+    constexpr const char* kChannels = "/dev/nvidia-caps-imex-channels";
+    std::error_code missing;
+    if (std::filesystem::is_empty(kChannels, missing) || missing) {
+      return std::string(
+                 ": fabric handles require a channel of nvidia-imex, and there is none in ") +
+             kChannels;
+    }
+    return ": fabric handles require that nvidia-imex runs on all hosts, connects them "
+           "(nvidia-imex-ctl -N), and that all devices are in one NVLink domain and clique";
+  }
+
+  void* open_fabric(const SharedMemory& shared) {
+    Mapped mapped{.bytes = shared.fabric_bytes};
+    MemoryHandle handle = shared.handle;
+    CUresult code = cu_.import_handle(&mapped.handle, &handle, kFabric);
+    if (code != 0) {
+      throw UnsupportedError(cu_.describe("cuMemImportFromShareableHandle", code) + imex_advice());
+    }
+    try {
+      return map(mapped);
+    } catch (const OutOfMemoryError&) {
+      throw;
+    } catch (const Error& error) {
+      throw UnsupportedError(error.what() + imex_advice());
+    }
+  }
+
   /// Memory that has an identity beside its address.
   struct Mapped {
     unsigned long long handle = 0;
     size_t bytes = 0;
+    int type = kFileDescriptor;
   };
+
+  /// Physical memory that handles of `type` can stand for. Returns the code of a refusal.
+  CUresult create(int type, size_t bytes, Mapped& created) {
+    AllocationProperties properties;
+    properties.handle_types = type;
+    properties.location.id = device_;
+    size_t granularity = 0;
+    CUresult code = cu_.granularity(&granularity, &properties, 0);
+    if (code != 0) {
+      throw UnsupportedError(cu_.describe("cuMemGetAllocationGranularity", code) +
+                             ": this device cannot map physical memory (VMM)");
+    }
+    created.type = type;
+    created.bytes = (std::max<size_t>(bytes, 1) + granularity - 1) / granularity * granularity;
+    code = cu_.create_memory(&created.handle, created.bytes, &properties, 0);
+    if (code == kOutOfMemory) cu_.check(code, "cuMemCreate");
+    return code;
+  }
 
   /// Gives memory an address that this device may use.
   void* map(Mapped mapped) {

@@ -45,10 +45,11 @@ struct MemoryHandle {
 };
 
 /// Memory as it is shared with other processes. A descriptor must be sent along; the receiver
-/// closes it.
+/// closes it. `fabric_bytes`: its size if the handle is for other hosts too, else 0.
 struct SharedMemory {
   MemoryHandle handle;
   int descriptor = -1;
+  size_t fabric_bytes = 0;
 };
 
 /// One accelerator, or the host as one. One instance per process; calls come from the thread that
@@ -110,6 +111,10 @@ class Device {
   /// Allocates memory that another process can open; release() frees it. Raises UnsupportedError,
   /// with a remedy, if no kind of sharing is permitted here.
   virtual void* allocate_shareable(size_t bytes) = 0;
+  /// The same for processes on other hosts (fabric handles).
+  virtual void* allocate_for_hosts(size_t) {
+    throw UnsupportedError("this runtime has no memory that other hosts can open (fabric handles)");
+  }
   virtual SharedMemory share(void* memory) = 0;
   /// Opens what another process's device shared, with a descriptor of this process where there is
   /// one (it stays the caller's). Raises UnsupportedError likewise.

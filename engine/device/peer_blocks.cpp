@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <exception>
+#include <cstdint>
+#include <string>
 
 #include "core/error.hpp"
 
@@ -14,8 +15,11 @@ constexpr double kFine = 0, kShort = 1, kRefused = 2;
 
 }  // namespace
 
-PeerBlocks::PeerBlocks(std::vector<Device*> devices, RankGroup& rank_group)
-    : own_(std::move(devices)), rank_group_(rank_group), first_(rank_group.rank() * own_count()) {}
+PeerBlocks::PeerBlocks(std::vector<Device*> devices, RankGroup& rank_group, Reach reach)
+    : own_(std::move(devices)),
+      rank_group_(rank_group),
+      for_hosts_(reach == Reach::all_hosts && !rank_group.on_one_host()),
+      first_(rank_group.rank() * own_count()) {}
 
 PeerBlocks::~PeerBlocks() {
   release();
@@ -32,6 +36,16 @@ void PeerBlocks::release() noexcept {
   blocks_.clear();
 }
 
+/// Raises the error of rank `culprit` on every rank.
+void PeerBlocks::raise(double kind, int culprit, std::string reason) {
+  reason = rank_group_.text_of(culprit, std::move(reason));
+  if (culprit != rank_group_.rank()) {
+    reason = "rank " + std::to_string(rank_group_.number_of(culprit)) + ": " + reason;
+  }
+  if (kind == kShort) throw OutOfMemoryError(reason);
+  throw UnsupportedError(reason);
+}
+
 void PeerBlocks::leave() {
   close_others();
   rank_group_.barrier();
@@ -40,66 +54,71 @@ void PeerBlocks::leave() {
 
 void PeerBlocks::reserve(size_t bytes) {
   leave();
-  std::exception_ptr failure;
+  std::string reason;
   double kind = kFine;
   try {
     for (Device* device : own_) {
       device->activate();
-      blocks_.push_back(static_cast<std::byte*>(
-          rank_group_.size() > 1 ? device->allocate_shareable(bytes) : device->allocate(bytes)));
+      void* memory = rank_group_.size() == 1 ? device->allocate(bytes)
+                     : for_hosts_            ? device->allocate_for_hosts(bytes)
+                                             : device->allocate_shareable(bytes);
+      blocks_.push_back(static_cast<std::byte*>(memory));
     }
-  } catch (const OutOfMemoryError&) {
-    failure = std::current_exception();
+  } catch (const OutOfMemoryError& error) {
+    reason = error.what();
     kind = kShort;
-  } catch (const UnsupportedError&) {
-    failure = std::current_exception();
+  } catch (const UnsupportedError& error) {
+    reason = error.what();
     kind = kRefused;
   }
-  double worst = std::ranges::max(rank_group_.gather(std::array<double, 1>{kind}));
+  std::vector<double> kinds = rank_group_.gather(std::array<double, 1>{kind});
+  double worst = std::ranges::max(kinds);
   if (worst > kFine) {
     release();
-    if (kind == worst) std::rethrow_exception(failure);
-    if (worst == kShort) throw OutOfMemoryError("another rank could not allocate its buffers");
-    throw UnsupportedError("another rank cannot share its memory");
+    auto culprit = static_cast<int>(std::ranges::find(kinds, worst) - kinds.begin());
+    raise(worst, culprit, std::move(reason));
   }
   if (rank_group_.size() > 1) announce();
 }
 
 /// Exchanges the handles of all processes' memory. If one cannot share its memory, none opens any.
 void PeerBlocks::announce() {
-  constexpr size_t kWords = sizeof(MemoryHandle) / sizeof(double);
-  constexpr double kByHandle = 0, kByDescriptor = 1, kRefused = 2;
+  constexpr size_t kWords = sizeof(MemoryHandle) / sizeof(uint32_t), kWordsOfEach = kWords + 2;
+  constexpr double kByHandle = 0, kByDescriptor = 1, kNot = 2;
   std::vector<double> own;
   std::vector<Descriptor> offered;
-  std::exception_ptr failure;
+  std::string reason;
   for (size_t i = 0; i < own_.size(); ++i) {
     SharedMemory shared;
     try {
       own_[i]->activate();
       shared = own_[i]->share(blocks_[i]);
-    } catch (const UnsupportedError&) {
-      failure = std::current_exception();
+    } catch (const UnsupportedError& error) {
+      reason = error.what();
     }
     offered.emplace_back(shared.descriptor);
-    // Handles are sent as numbers whose bits are not interpreted.
-    auto words = std::bit_cast<std::array<double, kWords>>(shared.handle);
+    auto words = std::bit_cast<std::array<uint32_t, kWords>>(shared.handle);
     own.insert(own.end(), words.begin(), words.end());
     double by = shared.descriptor < 0 ? kByHandle : kByDescriptor;
-    own.push_back(failure ? kRefused : by);
+    own.push_back(reason.empty() ? by : kNot);
+    own.push_back(static_cast<double>(shared.fabric_bytes));
   }
   std::vector<double> all = rank_group_.gather(own);
   shared_.assign(static_cast<size_t>(devices()), {});
-  size_t by_descriptor = 0, refused = 0;
+  size_t by_descriptor = 0;
+  int refused = -1;  // the first device that is not shared
   for (size_t i = 0; i < shared_.size(); ++i) {
-    std::array<double, kWords> words;
-    std::copy_n(all.begin() + static_cast<ptrdiff_t>(i * (kWords + 1)), kWords, words.begin());
+    std::array<uint32_t, kWords> words;
+    const double* one = all.data() + i * kWordsOfEach;
+    std::transform(one, one + kWords, words.begin(),
+                   [](double word) { return static_cast<uint32_t>(word); });
     shared_[i].handle = std::bit_cast<MemoryHandle>(words);
-    double by = all[i * (kWords + 1) + kWords];
+    shared_[i].fabric_bytes = static_cast<size_t>(one[kWords + 1]);
+    double by = one[kWords];
     by_descriptor += by == kByDescriptor ? 1 : 0;
-    refused += by == kRefused ? 1 : 0;
+    if (by == kNot && refused < 0) refused = static_cast<int>(i);
   }
-  if (failure) std::rethrow_exception(failure);
-  if (refused > 0) throw UnsupportedError("another rank cannot share its memory");
+  if (refused >= 0) raise(kRefused, refused / own_count(), std::move(reason));
   descriptors_.clear();
   if (by_descriptor == 0) return;
   if (by_descriptor < shared_.size()) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,7 +20,9 @@ namespace cclmark {
 /// that a matrix over many devices costs no more than the pairs that it measures.
 class PeerBlocks {
  public:
-  PeerBlocks(std::vector<Device*> devices, RankGroup& rank_group);
+  /// `reach`: whether ranks on other hosts access a block too, or those on its own host only.
+  enum class Reach : uint8_t { own_host, all_hosts };
+  PeerBlocks(std::vector<Device*> devices, RankGroup& rank_group, Reach reach = Reach::own_host);
   ~PeerBlocks();
   PeerBlocks(const PeerBlocks&) = delete;
   PeerBlocks& operator=(const PeerBlocks&) = delete;
@@ -43,12 +47,14 @@ class PeerBlocks {
   std::byte* at(int user, int number);
 
  private:
+  [[noreturn]] void raise(double kind, int culprit, std::string reason);
   void announce();
   void close_others() noexcept;
   void release() noexcept;
 
   std::vector<Device*> own_;
   RankGroup& rank_group_;
+  bool for_hosts_;
   int first_;
   std::vector<std::byte*> blocks_;       ///< of own devices
   std::vector<SharedMemory> shared_;     ///< of all devices, if there are other processes

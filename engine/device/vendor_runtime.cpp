@@ -621,6 +621,7 @@ class VendorDevice final : public Device {
   const Kernel& kernel(const char* name) override {
     auto known = kernels_.find(name);
     if (known != kernels_.end()) return known->second;
+    if (api_.row.kernels == nullptr) throw no_compiler(info_.runtime);
     // Compilers have no common name for a clock: see dialect.cu.
     std::string source = kernel_source_of(name);
     for (const char* timed : {"cclmark_delay", "cclmark_ping_pong"}) {
@@ -664,25 +665,25 @@ class VendorDevice final : public Device {
 
  private:
   VendorKernels& vendor_kernels() {
-    if (!api_.row.kernels) throw no_compiler(info_.runtime);
     if (!tools_) tools_.emplace(api_, *api_.row.kernels);
     return *tools_;
   }
 
-  /// A failure is kept: what does not compile or load once never does.
+  /// Raises MissingError for any failure, so that what needs no kernels goes on. The failure is
+  /// kept: what does not compile or load once never does.
   void* module_of(const std::string& source) {
+    auto loaded = modules_.find(source);
+    if (loaded != modules_.end()) return loaded->second;
     auto failed = failures_.find(source);
-    if (failed != failures_.end()) throw Error(failed->second);
-    auto [entry, fresh] = modules_.try_emplace(source, nullptr);
-    if (!fresh) return entry->second;
+    if (failed != failures_.end()) throw MissingError(failed->second);
     try {
-      entry->second = load(source);
-    } catch (const Error& error) {
-      modules_.erase(entry);
-      failures_[source] = error.what();
+      return modules_[source] = load(source);
+    } catch (const OutOfMemoryError&) {
       throw;
+    } catch (const Error& error) {
+      failures_[source] = error.what();
+      throw MissingError(error.what());
     }
-    return entry->second;
   }
 
   /// A file of the cache may be damaged, or for another device: then the kernels are compiled

@@ -15,7 +15,7 @@ class Exchange {
  public:
   /// `devices`: this process's, as many as in every other process of the rank group.
   Exchange(std::vector<Device*> devices, RankGroup& rank_group)
-      : blocks_(std::move(devices), rank_group) {}
+      : blocks_(std::move(devices), rank_group, PeerBlocks::Reach::all_hosts) {}
 
   /// Makes room for sources of `bytes` and `landings` places of as many bytes on each device. A
   /// collective call, which raises what PeerBlocks::reserve does.

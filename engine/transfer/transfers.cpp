@@ -119,7 +119,6 @@ size_t Transfers::free_memory_bytes() const {
 
 void Transfers::together(const std::function<void()>& body) {
   constexpr double kFine = 0, kRefused = 1, kShort = 2;
-  constexpr size_t kReasonBytes = 2048;  // of a compiler, for example
   double kind = kFine;
   std::string reason;
   try {
@@ -137,14 +136,8 @@ void Transfers::together(const std::function<void()>& body) {
   std::vector<double> kinds = rank_group_.gather(std::array<double, 1>{kind});
   double worst = std::ranges::max(kinds);
   if (worst == kFine) return;
-  // The reason of the first such rank, as the bytes of numbers that are not interpreted.
-  reason.resize(kReasonBytes);
-  std::vector<double> words(kReasonBytes / sizeof(double));
-  std::memcpy(words.data(), reason.data(), kReasonBytes);
-  std::vector<double> reasons = rank_group_.gather(words);
-  auto culprit = static_cast<size_t>(std::ranges::find(kinds, worst) - kinds.begin());
-  std::memcpy(reason.data(), reasons.data() + culprit * words.size(), kReasonBytes);
-  reason.resize(std::strlen(reason.c_str()));
+  auto culprit = static_cast<int>(std::ranges::find(kinds, worst) - kinds.begin());
+  reason = rank_group_.text_of(culprit, reason);
   if (worst == kShort) throw OutOfMemoryError(reason);
   throw UnsupportedError(reason);
 }

@@ -10,6 +10,7 @@ import sys
 import pytest
 from hosts import wait_until
 
+from cclmark.base.grouping import by_key
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import replayed
 from examples import exhaustive
@@ -416,8 +417,11 @@ ELSE = (
 )
 
 
-def on_fake_devices(fake_cuda, tmp_path, *arguments, of_second=(), code=0):
-    """Runs p2p on two devices of each host: its journal and output. ``of_second``: variables."""
+def on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=(), of_second=(), code=0):
+    """Runs p2p on two devices of each host: its journal and output.
+
+    ``of_both``, ``of_second``: variables of the hosts.
+    """
     boot = tmp_path / "boot_id"
     boot.write_text("11111111-2222-3333-4444-555555555555\n")
     journal = tmp_path / "run.jsonl"
@@ -430,7 +434,7 @@ def on_fake_devices(fake_cuda, tmp_path, *arguments, of_second=(), code=0):
         **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "4"},
         **{"LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "hosts"},
     }
-    env = {**os.environ, **fake_cuda.env(CCLMARK_FAKE_DEVICES="2"), **launched}
+    env = {**os.environ, **fake_cuda.env(CCLMARK_FAKE_DEVICES="2"), **launched, **dict(of_both)}
     here = ["bash", "-c", ON_A_HOST, "bash", "0", *command]
     there = [
         *("unshare", "--uts", "--mount", "sh", "-c", ELSE, "sh", str(boot), "beta"),
@@ -490,6 +494,86 @@ def test_messages_are_measured_where_copies_hang_or_are_not_possible(fake_cuda, 
     # Each host reports how it checks.
     assert said.count("outputs are checked on the host: ") == 1
     assert "HOST1: outputs are checked on the host: " in said
+
+
+FABRIC = ("--between-hosts", "fabric", "-p", "uniBw", "-t", "CE,SM")
+
+
+def states_between(journal):
+    """Of the copies between hosts."""
+    return {
+        (one.status, one.reason)
+        for one in journal.transfers
+        if not one.transfer.ccl and set(one.transfer.flows) <= EVERY - HERE
+    }
+
+
+@pytest.fixture
+def fabric(tmp_path):
+    """The directory in which memory of both hosts is."""
+    directory = tmp_path / "fabric"
+    directory.mkdir()
+    yield {"CCLMARK_FAKE_FABRIC": str(directory)}
+    assert not list(directory.iterdir()), "memory was not released"
+
+
+@pytest.mark.usefixtures("hosts")
+def test_copies_between_hosts_through_fabric_handles(fake_cuda, tmp_path, fabric):
+    arguments = (*FABRIC, "-p", "uniBw,biBw,latency")
+    journal, said = on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=fabric)
+    results = journal.transfers
+    assert {one.status for one in results} == {"ok"}
+    found = by_key(
+        ((one.transfer.measure, one.transfer.engine), one.transfer.flows[0]) for one in results
+    )
+    for measure in ("unidirectional", "latency"):
+        assert all(set(found[measure, engine]) == EVERY for engine in ("CE", "SM"))
+    copies = [one for one in results if not one.transfer.ccl and one.transfer.has_output]
+    assert all(one.verification.wrong == 0 for one in copies)
+    assert {one.transfer.flows[0] for one in results if one.transfer.ccl} == EVERY - HERE
+    cells = matrix(said, "Unidirectional bandwidth, write, CE, 256 KiB")
+    assert all(float(cell) > 0 for cell in cells.values())
+    # Messages have a matrix of their own.
+    sent = matrix(said, "Unidirectional bandwidth, nccl send/recv, 256 KiB")
+    assert {pair for pair, cell in sent.items() if cell not in "x-"} == EVERY - HERE
+    assert "between hosts: nccl" not in said
+
+
+@pytest.mark.usefixtures("hosts")
+def test_wrong_data_of_a_copy_between_hosts_are_found(fake_cuda, tmp_path, fabric):
+    arguments = (*FABRIC, "--inject", "corrupt:pair=0-3,index=5")
+    journal, _ = on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=fabric, code=1)
+    wrong = [one.transfer for one in journal.transfers if one.status == "wrong"]
+    assert {one.means for one in wrong} == {"CE", "SM bulkCopy", "nccl send/recv"}
+    assert {one.flows[0] for one in wrong} == {(0, 3)}
+
+
+@pytest.mark.usefixtures("hosts")
+def test_messages_take_the_place_of_copies_that_are_not_possible(fake_cuda, tmp_path, fabric):
+    """Without fabric handles, without a channel on one host, and in two domains."""
+    other = tmp_path / "other"
+    other.mkdir()
+    no_channel = "there is none in /dev/nvidia-caps-imex-channels"
+    for of_both, of_second, words in (
+        ({}, {}, ["the driver offers no fabric handles for this device"]),
+        (fabric, {"CCLMARK_FAKE_IMEX": "none"}, ["rank 2: cuMemCreate failed", no_channel]),
+        (
+            fabric,
+            {"CCLMARK_FAKE_FABRIC": str(other)},
+            ["cuMemImportFromShareableHandle failed: operation not permitted (code 800)"],
+        ),
+    ):
+        journal, said = on_fake_devices(
+            fake_cuda, tmp_path, *FABRIC, of_both=of_both, of_second=of_second
+        )
+        states = states_between(journal)
+        assert {status for status, _ in states} == {"skipped"}
+        assert all(word in reason for _, reason in states for word in words), states
+        cells = matrix(said, "Unidirectional bandwidth, write, CE, 256 KiB")
+        assert all(float(cell) > 0 for cell in cells.values())
+        assert "\n  between hosts: nccl send/recv\n" in said
+        notice = "messages take the place of copies between hosts: "
+        assert notice in said and words[0] in said.split(notice)[1]
 
 
 @pytest.mark.usefixtures("hosts")

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 
 from cclmark import __version__
@@ -46,6 +47,8 @@ from cclmark.rendezvous.messages import (
 from cclmark.rendezvous.server import Server
 from cclmark.work.sizes import in_ranges
 
+#: Of the driver, one file for each channel that the process may use.
+IMEX_CHANNELS = Path("/dev/nvidia-caps-imex-channels")
 _POLL_S = 0.02
 _PLACES = ("--journal", "--output", "-O")
 _LOST_S = 0.1  # between two scans of all processes, of which there may be thousands
@@ -163,6 +166,11 @@ class Coordinator:
     def host_of_rank(self) -> list[int]:
         """A number for the host of each rank."""
         return [self.host_of[process] for process in self.process_of_rank]
+
+    @property
+    def have_imex_channels(self) -> bool:
+        """Whether all processes have one, as memory requires that other hosts open."""
+        return all(join.imex_channel for join in self.joins)
 
     @property
     def hosts(self) -> list[HostDescription]:
@@ -393,6 +401,7 @@ def _own_join(
         failure=str(devices) if failed else "",
         exit_code=devices.exit_code if isinstance(devices, CclmarkError) else 0,
         contradiction="; ".join(contradictions),
+        imex_channel=any(IMEX_CHANNELS.glob("channel*")),
     )
 
 

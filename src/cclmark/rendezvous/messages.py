@@ -305,7 +305,8 @@ class Join(msgspec.Struct, tag="join"):
     ``failure`` and ``exit_code``: the error that prevents it from taking part, and its exit code.
     ``contradiction``: a notice on launchers that disagree on the process, empty if none do.
     ``processors``: the processors it may use, in the order in which ranks get them. The descriptors
-    refer to memory files that processes of the same host can open below /proc.
+    refer to memory files that processes of the same host can open below /proc. ``imex_channel``:
+    whether it has one, which NVIDIA's fabric handles require.
     """
 
     rank: int
@@ -323,6 +324,7 @@ class Join(msgspec.Struct, tag="join"):
     failure: str = ""
     exit_code: int = 0
     contradiction: str = ""
+    imex_channel: bool = False
 
 
 class Ready(msgspec.Struct, tag="ready"):

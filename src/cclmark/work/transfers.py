@@ -28,6 +28,7 @@ DIRECTIONS = ("write", "read")
 MEASURES = ("unidirectional", "bidirectional", "latency")
 SCOPES = ("pairs", "local", "host", "all-to-one", "one-to-all", "all-pairs")
 CCL = "CCL"  # the engine of a message between hosts
+BETWEEN_HOSTS = ("auto", "fabric", "messages")
 MEASURES_MEMORY = b"memory"  # attached to a job: host devices measure the limit of their copies
 MESSAGE_LATENCY = "half-round-trip"
 LATENCY_METHODS = ("auto", "copy", "chase", "ping-pong")
@@ -178,7 +179,7 @@ class TransferPlan:
     """The plan that the options describe; ``transfers`` expands it, matrix by matrix.
 
     ``hosts``: a number for the host of each device, empty for one host. ``ccl``: the library whose
-    messages are measured between devices on different hosts.
+    messages are measured between devices on different hosts. ``fabric``: copies between these too.
     """
 
     devices: int
@@ -198,6 +199,7 @@ class TransferPlan:
     numa: Sequence[str] = ("near",)
     hosts: Sequence[int] = ()
     ccl: str = ""
+    fabric: bool = False
 
     def transfers(self) -> Iterator[Transfer]:
         """Yields every transfer once, with the cells of one matrix next to each other.
@@ -254,12 +256,12 @@ class TransferPlan:
         """
         if not self.triangle:
             return True
-        has_copies = self.local_too or len(set(self.hosts)) < len(self.hosts)
+        has_copies = self.local_too or self.fabric or len(set(self.hosts)) < len(self.hosts)
         directions = self.directions if has_copies else ("write",)
         return ("write" if is_first else "read") in directions
 
     def copies(self) -> Iterator[Transfer]:
-        """Yields the copies within each host.
+        """Yields the copies within each host, and between hosts those through fabric handles.
 
         Impossible ones are omitted: without peer access only writes by the copy engine work.
         """
@@ -333,7 +335,8 @@ class TransferPlan:
                 yield replace(common, flows=((device, device),))
         if common.scope == "pairs":
             for row, column in product(numbers, numbers):
-                elsewhere = self.hosts and self.hosts[row] != self.hosts[column]
+                apart = self.hosts and self.hosts[row] != self.hosts[column]
+                elsewhere = apart and not self.fabric
                 if row != column and not elsewhere and not (self.triangle and column < row):
                     yield cell([(row, column) if common.direction == "write" else (column, row)])
         elif common.scope in ("all-to-one", "one-to-all"):

@@ -25,6 +25,7 @@ enum Attribute : int {
   kMostSharedBytesPerBlock = 97,
   kVirtualMemoryManagement = 102,
   kFileDescriptorHandles = 103,
+  kFabricHandles = 128,
 };
 
 int attribute_value(int attribute) {
@@ -37,6 +38,8 @@ int attribute_value(int attribute) {
     case kVirtualMemoryManagement:
     case kFileDescriptorHandles:
       return 1;
+    case kFabricHandles:
+      return fabric_directory().empty() ? 0 : 1;
     case kMostSharedBytesPerBlock:
       return kMostSharedBytes;
     case kComputeMajor:

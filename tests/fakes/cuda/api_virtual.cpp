@@ -1,5 +1,10 @@
 // Memory without addresses, addresses without memory, and descriptors that other processes import.
 
+#include <sys/random.h>
+
+#include <cstdio>
+
+#include "common/environment.hpp"
 #include "common/export.hpp"
 #include "cuda/driver.hpp"
 
@@ -9,7 +14,7 @@ namespace {
 using Address = unsigned long long;
 
 constexpr int kPinnedAllocation = 1, kDeviceLocation = 1;
-constexpr int kNoHandle = 0, kFileDescriptor = 1;
+constexpr int kNoHandle = 0, kFileDescriptor = 1, kFabric = 8;
 constexpr int kNoAccess = 0, kReadAccess = 1, kReadWriteAccess = 3;
 
 // As in cuda.h.
@@ -44,10 +49,20 @@ void require_valid(const Properties* properties) {
   require(properties != nullptr && properties->type == kPinnedAllocation, kInvalidValue);
   require_device(properties->location);
   int handles = properties->handle_types;
-  require(handles == kNoHandle || handles == kFileDescriptor, kNotSupported);
+  bool fabric = handles == kFabric && !fabric_directory().empty();
+  require(handles == kNoHandle || handles == kFileDescriptor || fabric, kNotSupported);
   require(properties->win32 == nullptr && properties->flags.compression == 0 &&
               properties->flags.rdma_capable <= 1 && properties->flags.usage == 0,
           kInvalidValue);
+}
+
+/// Processes of different hosts may have the same number.
+FabricHandle fresh_handle(int device) {
+  FabricHandle handle{};
+  unsigned long long random = 0;
+  require(getrandom(&random, sizeof(random), 0) == sizeof(random), kNotSupported);
+  std::snprintf(handle.name, sizeof(handle.name), "device-%d-%016llx", device, random);
+  return handle;
 }
 
 std::byte* at(Address address) {
@@ -93,7 +108,14 @@ FAKE_API int cuMemCreate(unsigned long long* handle, size_t bytes, const Propert
     std::shared_ptr<const void> pledge = driver.pledge(device, bytes);
     bool exportable = properties->handle_types == kFileDescriptor;
     require(!(exportable && driver.faults().no_export), kNotSupported);
-    auto physical = std::make_shared<Physical>(device, bytes, exportable, std::move(pledge));
+    std::shared_ptr<Physical> physical;
+    if (properties->handle_types == kFabric) {
+      // CCLMARK_FAKE_IMEX: whether this process has a channel.
+      require(!fake_common::environment_is("CCLMARK_FAKE_IMEX", "none"), kNotPermitted);
+      physical = std::make_shared<Physical>(device, bytes, fresh_handle(device), std::move(pledge));
+    } else {
+      physical = std::make_shared<Physical>(device, bytes, exportable, std::move(pledge));
+    }
     *handle = number_of(std::move(physical));
   });
 }
@@ -109,17 +131,29 @@ FAKE_API int cuMemExportToShareableHandle(void* descriptor, unsigned long long h
                                           unsigned long long flags) {
   return guarded([&] {
     std::shared_ptr<Physical> physical = physical_behind(handle);
-    require(descriptor != nullptr && type == kFileDescriptor && flags == 0, kInvalidValue);
-    *static_cast<int*>(descriptor) = physical->exported();
+    require(descriptor != nullptr && flags == 0, kInvalidValue);
+    require(type == kFileDescriptor || type == kFabric, kInvalidValue);
+    if (type == kFabric) {
+      *static_cast<FabricHandle*>(descriptor) = physical->fabric();
+    } else {
+      *static_cast<int*>(descriptor) = physical->exported();
+    }
   });
 }
 
-/// The descriptor itself is the pointer.
+/// The descriptor itself is the pointer; a fabric handle is where it points to.
 FAKE_API int cuMemImportFromShareableHandle(unsigned long long* handle, void* descriptor,
                                             int type) {
   return guarded([&] {
     Driver::instance().require_initialized();
-    require(handle != nullptr && type == kFileDescriptor, kInvalidValue);
+    require(handle != nullptr, kInvalidValue);
+    require(type == kFileDescriptor || type == kFabric, kInvalidValue);
+    if (type == kFabric) {
+      require(descriptor != nullptr, kInvalidValue);
+      const auto& exported = *static_cast<const FabricHandle*>(descriptor);
+      *handle = number_of(std::make_shared<Physical>(exported));
+      return;
+    }
     auto number = reinterpret_cast<intptr_t>(descriptor);
     require(number >= 0 && number <= INT32_MAX, kInvalidValue);
     *handle = number_of(std::make_shared<Physical>(static_cast<int>(number)));

@@ -44,6 +44,8 @@ const char* describe(int status) {
       return "part or all of the requested memory range is already mapped";
     case kHostMemoryNotRegistered:
       return "pointer does not correspond to a registered memory region";
+    case kNotPermitted:
+      return "operation not permitted";
     case kNotSupported:
       return "operation not supported";
     case kCaptureUnsupported:

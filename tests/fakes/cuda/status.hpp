@@ -26,6 +26,7 @@ enum Status : int {
   kPeerAccessNotEnabled = 705,
   kHostMemoryRegistered = 712,
   kHostMemoryNotRegistered = 713,
+  kNotPermitted = 800,
   kNotSupported = 801,
   kCaptureUnsupported = 900,
   kCaptureInvalidated = 901,

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <string>
 
@@ -29,6 +31,10 @@ bool whole(size_t bytes) {
   return bytes > 0 && bytes % kGranularityBytes == 0;
 }
 
+std::string path_of(const FabricHandle& handle) {
+  return fabric_directory() + "/" + std::string(handle.name, strnlen(handle.name, 63));
+}
+
 int device_of(int fd) {
   char link[128] = {};
   std::string path = "/proc/self/fd/" + std::to_string(fd);
@@ -40,6 +46,11 @@ int device_of(int fd) {
 }
 
 }  // namespace
+
+std::string fabric_directory() {
+  const char* directory = std::getenv("CCLMARK_FAKE_FABRIC");
+  return directory != nullptr ? directory : "";
+}
 
 Physical::Physical(int device, size_t bytes, bool exportable, std::shared_ptr<const void> pledge)
     : device_(device),
@@ -62,8 +73,41 @@ Physical::Physical(int fd) : device_(device_of(fd)), serial_(next_memory_serial(
   require(fd_ >= 0, kInvalidValue);
 }
 
+Physical::Physical(int device, size_t bytes, const FabricHandle& fresh,
+                   std::shared_ptr<const void> pledge)
+    : device_(device),
+      bytes_(bytes),
+      exportable_(false),
+      fabric_(fresh),
+      owns_file_(true),
+      pledge_(std::move(pledge)),
+      serial_(next_memory_serial()) {
+  fd_ = open(path_of(fabric_).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  require(fd_ >= 0, kNotPermitted);
+  if (ftruncate(fd_, static_cast<off_t>(bytes)) == 0) return;
+  close(fd_);
+  throw Refusal{kOutOfMemory};
+}
+
+Physical::Physical(const FabricHandle& exported)
+    : exportable_(false), fabric_(exported), serial_(next_memory_serial()) {
+  require(std::sscanf(fabric_.name, "device-%d-", &device_) == 1, kInvalidValue);
+  // Of another domain, if it is not there.
+  fd_ = open(path_of(fabric_).c_str(), O_RDWR | O_CLOEXEC);
+  require(fd_ >= 0, kNotPermitted);
+  struct stat status{};
+  require(fstat(fd_, &status) == 0, kInvalidValue);
+  bytes_ = static_cast<size_t>(status.st_size);
+}
+
 Physical::~Physical() {
   close(fd_);
+  if (owns_file_) unlink(path_of(fabric_).c_str());
+}
+
+const FabricHandle& Physical::fabric() const {
+  require(owns_file_, kInvalidValue);
+  return fabric_;
 }
 
 int Physical::exported() const {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "cuda/addresses.hpp"
@@ -13,6 +14,15 @@ namespace fake_cuda {
 
 /// Memory and addresses come in pieces of this size.
 constexpr size_t kGranularityBytes = size_t{2} << 20;
+
+/// CCLMARK_FAKE_FABRIC: a directory whose files stand for memory that other hosts can import; empty
+/// if there is no fabric.
+std::string fabric_directory();
+
+/// What stands for memory on the fabric: the name of its file.
+struct FabricHandle {
+  char name[64];
+};
 
 /// Memory without an address: a file in memory, possibly of another process.
 class Physical {
@@ -23,12 +33,17 @@ class Physical {
   /// What another process exported; keeps a descriptor of its own. Raises Refusal for any other
   /// file.
   explicit Physical(int fd);
+  /// Memory on the fabric, new, or that another process exported. Raises Refusal.
+  Physical(int device, size_t bytes, const FabricHandle& fresh, std::shared_ptr<const void> pledge);
+  explicit Physical(const FabricHandle& exported);
   ~Physical();
   Physical(const Physical&) = delete;
   Physical& operator=(const Physical&) = delete;
 
   /// A new descriptor of the file. Raises Refusal.
   int exported() const;
+  /// Raises Refusal unless it is on the fabric.
+  const FabricHandle& fabric() const;
 
   int fd() const { return fd_; }
   int device() const { return device_; }
@@ -41,6 +56,8 @@ class Physical {
   int device_ = 0;
   size_t bytes_ = 0;
   bool exportable_ = true;
+  FabricHandle fabric_ = {};
+  bool owns_file_ = false;
   const std::shared_ptr<const void> pledge_;
   const unsigned serial_;
 };

@@ -23,7 +23,7 @@ from cclmark.kinds.p2p.figures import (
     utilisation,
 )
 from cclmark.work.inject import Injection
-from cclmark.work.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
+from cclmark.work.transfers import ENGINES, Transfer, TransferPlan, disjoint_rounds, random_sizes
 
 
 def transfer(**changes):
@@ -239,6 +239,20 @@ def test_all_pairs_both_ways_have_each_pair_once():
     rounds = plan(devices=4, scopes=("all-pairs",), measures=("bidirectional",))
     flows = [flow for one in rounds for flow in one.flows]
     assert sorted(flows) == [(a, b) for a in range(4) for b in range(4) if a != b]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_with_a_fabric_each_pair_is_a_copy_and_those_between_hosts_a_message_too(engine):
+    measures = ("unidirectional", "latency")
+    planned = plan(
+        devices=3, hosts=[0, 0, 1], ccl="nccl", fabric=True, engines=(engine,), measures=measures
+    )
+    every = {(a, b) for a in range(3) for b in range(3) if a != b}
+    for measure in measures:
+        of = [one for one in planned if one.measure == measure]
+        assert {one.flows[0] for one in of if not one.ccl} == every
+        apart = {(min(one.flows[0]), max(one.flows[0])) for one in of if one.ccl}
+        assert apart == {(0, 2), (1, 2)}
 
 
 @given(

@@ -24,6 +24,7 @@ from cclmark.options.command import (
 from cclmark.options.types import FACTOR, Names, Parsed, Size, WholeNumber
 from cclmark.recording.caller import notice
 from cclmark.work.runtimes import NamedDevices, parse_devices
+from cclmark.work.transfers import BETWEEN_HOSTS
 
 # Those of cclmark.work.transfers, which help texts must not wait for.
 PERFORMANCES = ("uniBw", "biBw", "latency")
@@ -432,6 +433,14 @@ class TransferFlags(TransferOptions, groups.ResumeOptions):
         type=WholeNumber(least=1),
         metavar="N",
         help="Maximum number of devices in a matrix [32].",
+    )
+    between_hosts: str = option(
+        "--between-hosts",
+        title=OPERATION,
+        default="auto",
+        type=click.Choice(BETWEEN_HOSTS),
+        help="Pairs on different hosts: fabric (copies through fabric handles, besides messages), "
+        "or messages of --ccl alone [fabric if all processes have an IMEX channel].",
     )
     precision_percent: float = changed(groups.SamplingOptions, "precision_percent", 1.0, shown="1")
     max_time_s: float = changed(

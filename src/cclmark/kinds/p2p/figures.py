@@ -448,9 +448,10 @@ class MatrixCollector:
     def _merge(self, messages: Matrix, within: Sequence[Matrix]) -> bool:
         """Adds the messages between hosts to the matrices of the same measure within hosts.
 
-        Returns whether there are such matrices.
+        A copy between hosts that was measured keeps its place. Returns whether there are such
+        matrices, and all messages have a place in them.
         """
-        found = False
+        found, replaced = False, True
         for matrix in within:
             ours, theirs = matrix.series, messages.series
             if (ours.scope, ours.measure, ours.size_bytes, matrix.figure) != (
@@ -459,12 +460,15 @@ class MatrixCollector:
             ):
                 continue
             found = True
-            matrix.between_hosts = theirs.means
             for (row, column), cell in messages.cells.items():
                 place = (row, column) if ours.direction == "write" else (column, row)
-                if self._is_shown(place):
+                copied = matrix.cells.get(place)
+                if copied is not None and copied.result.status != "skipped":
+                    replaced = False
+                elif self._is_shown(place):
                     matrix.cells[place] = cell
-        return found
+                    matrix.between_hosts = theirs.means
+        return found and replaced
 
     def _matrices_of(self, results: Sequence[TransferResult]) -> list[Matrix]:
         series = series_of(results[0])

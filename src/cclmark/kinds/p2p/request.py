@@ -100,12 +100,21 @@ def _measure(
     ccl = ""
     if coordinator is not None and len(coordinator.hosts) > 1:
         _check_several_hosts(flags)
-        plans = [replace(plan, hosts=coordinator.host_of_rank) for plan in plans]
+        has_fabric = flags.between_hosts == "auto" and coordinator.have_imex_channels
+        fabric = flags.between_hosts == "fabric" or (has_fabric and devices.runtime == "cuda")
+        plans = [
+            replace(plan, hosts=coordinator.host_of_rank, fabric=fabric and "pairs" in plan.scopes)
+            for plan in plans
+        ]
         if any(True for plan in plans for _ in plan.messages()):
             ccl = _library_between_hosts(flags, coordinator)
             plans = [replace(plan, ccl=ccl) for plan in plans]
             if flags.format == "pccl":  # whose text has no place for it
                 notice(f"pairs on different hosts are measured with {ccl} send/recv")
+    elif flags.between_hosts != "auto":
+        raise UsageError(
+            f"--between-hosts {flags.between_hosts}: all devices are on one host: leave it out"
+        )
     if not ccl and (flags.ccl or flags.ccl_path):
         where = "all devices are on one host"
         if plans[0].hosts:

@@ -681,6 +681,7 @@ class HostTransfers:
             limit = memory_bytes_per_s(self._context.devices, group, job.settings.seed)
         self._context.introduce([it for one in opened.values() for it in one.descriptions], limit)
         hung = self._copy_within_host(group)
+        hung |= self._copy_between_hosts()
         self._leave_out(hung)
         for library in opened.values():
             assert isinstance(library, NativeLibrary)
@@ -709,6 +710,43 @@ class HostTransfers:
         rank.enter("waiting for other hosts", others_s=elsewhere * of_one_s)
         hangs = rank.rank_group.gather([float(rank.rank_group.rank in hung)])
         return {number for number, flag in enumerate(hangs) if flag}
+
+    def _copy_between_hosts(self) -> set[int]:
+        """Measures the copies between hosts with all ranks; the first one reports.
+
+        Returns the ranks on whose devices a copy hangs. If memory cannot be opened on other hosts,
+        all are skipped with the reason, and messages take their place.
+        """
+        rank, job = self._rank, self._job
+        pending = {
+            index: transfer
+            for index in job.pending or range(len(self._transfers))
+            if self._is_between(transfer := self._transfers[index])
+        }
+        if not pending:
+            return set()
+        faults = [Injection.parse_for_pairs(text, job.ranks) for text in job.settings.inject]
+        hung: set[int] = set()
+        refused: list[str] = []
+
+        def report(result: TransferResult) -> None:
+            if result.status == "skipped":
+                refused.append(result.reason)
+            if job.rank == 0:
+                rank.report(result)
+
+        try:
+            runner = open_transfers(self._context, rank.rank_group, faults)
+            hung = measure_transfers(self._context, runner, pending, report)
+            if hung:
+                _kept.append(runner)
+        except engine.MissingError as error:
+            for index, transfer in pending.items():
+                report(TransferResult(index, transfer, "skipped", str(error)))
+        rank.case_index = -1
+        if refused and job.rank == 0:
+            rank.notice(f"messages take the place of copies between hosts: {refused[0]}")
+        return hung
 
     def _leave_out(self, hung: set[int]) -> None:
         """Reports the messages of devices on which a copy hangs: the first rank does."""
@@ -747,10 +785,19 @@ class HostTransfers:
 
     def _copies_of(self, host: int) -> int:
         hosts = self._job.hosts
-        return sum(not one.ccl and hosts[one.flows[0][0]] == host for one in self._transfers)
+        return sum(
+            not one.ccl and not self._is_between(one) and hosts[one.flows[0][0]] == host
+            for one in self._transfers
+        )
+
+    def _is_between(self, transfer: Transfer) -> bool:
+        """Whether it is a copy between hosts."""
+        hosts = {self._job.hosts[end] for flow in transfer.flows for end in flow}
+        return not transfer.ccl and len(hosts) > 1
 
     def _is_here(self, transfer: Transfer) -> bool:
-        return not transfer.ccl and transfer.flows[0][0] in self._members
+        is_own = transfer.flows[0][0] in self._members
+        return is_own and not transfer.ccl and not self._is_between(transfer)
 
     def _renumbered(self, transfer: Transfer) -> Transfer:
         """The transfer with the numbers of devices on this host instead of those of the run."""
