@@ -50,21 +50,6 @@ def nvmlDeviceGetFieldValues(device, wanted): return [Value(int(time.time() * 1e
         (("all_reduce", "-b", "1K", "-e", "1K", "--devices", "host:2", *SHORT), {0, 1}),
         (("pairs", "-b", "1K", "-e", "1K", "--devices", "host:3", *SHORT), {0, 1, 2}),
         (("p2p", "-b", "64K", "--devices", "host:2", *SHORT), {0, 1}),
-        (
-            (
-                "overlap",
-                "all_reduce",
-                "-b",
-                "64K",
-                "-e",
-                "64K",
-                "--rounds",
-                "2",
-                "--devices",
-                "host:2",
-            ),
-            {0, 1},
-        ),
     ],
 )
 def test_the_host_beside_each_item(cclmark, command, devices):
