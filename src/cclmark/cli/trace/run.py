@@ -175,7 +175,7 @@ def trace_copies(flags: TraceCopiesFlags) -> Recorded:
         )
     copies = flags.repeat
     assert copies is not None  # has a default
-    [scope] = flags.scope
+    scope = flags.scope[0] if flags.scope else "pairs"
     pair = flags.pair or _PAIRS.get(scope)
     if pair is not None:
         flags.scope = [pair.scope_for(scope)]

@@ -505,7 +505,9 @@ def headline_of_collectives(run: NamedRun) -> str:
     rates = [
         (one.peak.summary.busbw_bytes_per_s, place)
         for place, one in enumerate(usual)
-        if one.peak.summary is not None and one.largest_bytes >= LEAST_JUDGED_BYTES
+        if one.peak.summary is not None
+        and one.largest_bytes >= LEAST_JUDGED_BYTES
+        and one.peak.case.ranks > 1
     ]
     if not rates:
         return _of_latencies(usual)
@@ -538,7 +540,8 @@ def _of_latencies(found: Sequence[OperationFindings]) -> str:
     best = found[place]
     size = format_size(best.latency.case.size_bytes)
     unsure = convergence_text(best.latency)
-    return f"{best.name} of {size} takes {format_time_us(time_s)} µs{unsure}."
+    alone = " on one rank, with nothing to communicate" if best.latency.case.ranks == 1 else ""
+    return f"{best.name} of {size} takes {format_time_us(time_s)} µs{unsure}{alone}."
 
 
 def of_clocks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Finding]:

@@ -182,11 +182,11 @@ class CopyOptions(
     scope: list[str] = option(
         "--scope",
         title=OPERATION,
-        default=["pairs"],
+        default=[],
         type=Names(SCOPES, "scope"),
         metavar="SCOPES",
         help="pairs, local (within a device), host, all-to-one, one-to-all, all-pairs (all at "
-        "once, in rounds), with commas, or all [pairs].",
+        "once, in rounds), with commas, or all [pairs; of one device local,host].",
     )
     no_peer: int = _option(
         "-a",

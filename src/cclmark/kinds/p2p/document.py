@@ -927,7 +927,7 @@ def _headline(run: NamedRun) -> str:
             rate = transfer.flows[0], summary.flow_bytes_per_s[0]
             by_series.setdefault(transfer.series(), []).append(rate)
     if not by_series:
-        return ""
+        return _headline_without_pairs(run.journal)
     series = max(by_series, key=lambda one: max(rate for _, rate in by_series[one]))
     what = f"{series.means}, {series.direction}, {format_size(series.size_bytes)}"
     kinds = _by_kind(by_series[series], run.journal.header.relations)
@@ -936,6 +936,31 @@ def _headline(run: NamedRun) -> str:
         over = f" over {(kind or 'unknown links')}" if len(kinds) > 1 else ""
         texts.append(f"{_span([rate for rate, _ in rates])}{over}{_of_limit(rates)}")
     return f"The fastest copies between two devices ({what}) run at {'; '.join(texts)}."
+
+
+def _headline_without_pairs(journal: Journal) -> str:
+    """The fastest copies in one direction within a device, and with the memory of the host."""
+    fastest: dict[str, float] = {}
+    for one in journal.transfers:
+        summary, transfer = one.summary, one.transfer
+        if one.status != "ok" or summary is None or not summary.flow_bytes_per_s:
+            continue
+        if transfer.measure != "unidirectional" or transfer.scope not in ("local", "host"):
+            continue
+        host_way = "to the host" if transfer.to_host else "from the host"
+        place = "within a device" if transfer.scope == "local" else host_way
+        fastest[place] = max(fastest.get(place, 0.0), summary.flow_bytes_per_s[0])
+    if not fastest:
+        return ""
+    slots = {
+        link.rate_bytes_per_s * link.count for link in journal.header.links if link.kind == "PCIe"
+    }
+    limit = slots.pop() if len(slots) == 1 else 0.0
+    texts = []
+    for place, rate in fastest.items():
+        share = f" ({rate / limit:.0%} of the PCIe limit)" if limit and "host" in place else ""
+        texts.append(f"{rate / BYTES_PER_GB:.1f} GB/s {place}{share}")
+    return f"The fastest copies run at {listed(texts)}."
 
 
 def _is_headline(transfer: Transfer, summary: TransferSummary | None) -> bool:

@@ -109,7 +109,7 @@ def _measure(
     if not ccl and (flags.ccl or flags.ccl_path):
         where = "all devices are on one host"
         if plans[0].hosts:
-            where = f"--scope {','.join(flags.scope)} has no pairs on different hosts"
+            where = f"--scope {','.join(plans[0].scopes)} has no pairs on different hosts"
         raise UsageError(
             f"--ccl and --ccl-path select the library between hosts, but {where}: leave them out"
         )
@@ -284,7 +284,10 @@ def plans_of(
     number = len(devices.indices)
     if flags.offset % ELEMENT_BYTES:
         raise UsageError(f"--buffer-offset must be a multiple of {ELEMENT_BYTES} bytes")
-    scopes = flags.scope
+    scopes = flags.scope or ["pairs"]
+    if not flags.scope and number < 2:
+        notice("one device: copies within it and with the memory of the host, instead of pairs")
+        scopes = ["local"] if devices.runtime == "host" else ["local", "host"]
     if flags.format == "pccl" and set(scopes) - {"pairs", "all-pairs"}:
         raise UsageError(
             f"--format pccl supports only matrices of pairs, not {','.join(scopes)}: use another "

@@ -231,7 +231,10 @@ def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, S
     if not by_size:
         require_candidates(ccl, operations, only, environment, hosts)
     if plan.ranks < 2:
-        raise UsageError("tune requires two or more devices: a single rank has no partner")
+        raise UsageError(
+            "tune requires two or more devices: a single rank has no partner; see --devices and "
+            "-g, and cclmark p2p for the copies of one device"
+        )
     for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
         if len(values) > 1:
             scope = "its rules are by operation and size" if by_size else "the proof is for one"
