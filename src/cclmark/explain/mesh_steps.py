@@ -1,6 +1,6 @@
 """The steps of HCCL's mesh within a host, in which every rank exchanges with all others at once.
 
-Source: HCCL's description of the algorithm (docs/Mesh.md of its repository): all_reduce is a
+Source: HCCL's description of its mesh algorithm, in its repository: all_reduce is a
 reduce_scatter and an all_gather, broadcast a scatter and an all_gather, reduce a reduce_scatter and
 a gather. The copies to and from the library's buffer are those that a published analysis of its
 traces lists (hccl_test on eight NPUs, CANN 7).

@@ -377,7 +377,7 @@ def _documented(case: Case, hosts: int) -> CaseSteps:
         "shows the tasks that msprof recorded",
         "bytes are totals: what exceeds the library's buffer (HCCL_BUFFSIZE) passes in slices",
     ]
-    if case.operation == "alltoallv":
+    if case.matrix:
         notes.append("the first stage of HCCL's alltoallv is not documented and left out")
     return CaseSteps(DOCUMENTED, algorithm="mesh", steps=steps, notes=notes)
 
