@@ -17,7 +17,7 @@ from cclmark.work.sizes import format_size
 _DATA, _REDUCES, _RECORD, _WAIT = ("memcpy", "rdmasend"), "reduce", "notify_record", "notify_wait"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # a trace may have millions
 class DeviceTask:
     """A task of a device, in nanoseconds of the profiler's clock.
 
