@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
+from cclmark.cli.trace.task_summary import operations_of
 from cclmark.trace.device_tasks import assemble_tasks, stages_of
 from cclmark_importers import trace_events
 from cclmark_importers.importers import import_traces, trace_format
@@ -238,6 +239,26 @@ def test_the_files_of_ranks_become_a_profile():
         **{"all_gather": 4 << 20, "reduce_scatter": 4 << 20, "alltoall": 0},
     }
     assert {one.item.dtype for one in run.results} == {"float32"}
+
+
+def test_ranks_match_operations_by_name():
+    """Where a rank lacks one, and where a name occurs twice."""
+    whole = timeline(0, operations=["broadcast", "allReduce"])
+    last = [
+        one
+        for one in timeline(1, operations=["broadcast", "allReduce"])
+        if not one["name"].startswith("hcom_broadcast__")
+    ]
+    again = timeline(2, operations=["broadcast", "broadcast"])
+    for one in again:
+        one["name"] = one["name"].replace("__674_1_1", "__674_0_1")
+    traces = [read(content(events)).traces[0] for events in (whole, last, again)]
+    found = [(each[0].operation.name, [one.rank for one in each]) for each in operations_of(traces)]
+    assert sorted(found) == [
+        ("hcom_allReduce__674_1_1", [0, 1]),
+        ("hcom_broadcast__674_0_1", [0, 2]),
+        ("hcom_broadcast__674_0_1", [2]),
+    ]
 
 
 def test_two_files_of_a_rank_are_no_profile():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -29,13 +30,17 @@ class RankOperation:
 
 
 def operations_of(traces: Sequence[DeviceTrace]) -> list[list[RankOperation]]:
-    """Returns the operations in the order of their begin, each on all ranks that recorded it."""
-    every = [
-        RankOperation(trace.rank, one)
-        for trace in sorted(traces, key=lambda one: one.rank)
-        for one in trace.operations
-    ]
-    found = by_key(((one.operation.group, one.operation.number), one) for one in every)
+    """Returns the operations in the order of their begin, each on all ranks that recorded it.
+
+    Ranks match by the name, which contains the group and a number, and by their order among those
+    of one name. Old versions number groups on each rank by itself.
+    """
+    found: dict[tuple[str, int], list[RankOperation]] = {}
+    for trace in sorted(traces, key=lambda one: one.rank):
+        named: Counter[str] = Counter()
+        for one in sorted(trace.operations, key=lambda one: one.begin_ns):
+            found.setdefault((one.name, named[one.name]), []).append(RankOperation(trace.rank, one))
+            named[one.name] += 1
     return sorted(found.values(), key=lambda one: min(each.operation.begin_ns for each in one))
 
 
@@ -62,9 +67,8 @@ def overview_lines(
 def _overview(ranks: Sequence[RankOperation]) -> tuple[str, ...]:
     first = ranks[0].operation
     slowest = max(ranks, key=lambda one: one.operation.length_ns)
-    names = list(dict.fromkeys(one.operation.name for one in ranks))
     return (
-        " and ".join(names),
+        first.name,
         in_ranges([one.rank for one in ranks]),
         first.algorithm or "-",
         first.dtype or "-",
