@@ -31,7 +31,6 @@ from cclmark_importers.trace_calls import (
     decoded,
     group_of,
     is_rank,
-    number_of,
 )
 from cclmark_importers.trace_events import TraceTool, pieces_of, read_array
 
@@ -129,7 +128,7 @@ class _Kept:
             transport=_known(arguments.get("transport type")),
             dtype=_known(arguments.get("data type")),
             notify="" if notify == _NO_NOTIFY or not notify.isdecimal() else notify,
-            rate_gb_per_s=float(rate) if isinstance(rate, int | float) else None,
+            rate_gb_per_s=rate if isinstance(rate, float) else _whole(rate),
         )
         self.tasks.setdefault(event.pid, []).append((event.tid, task))
 
@@ -141,9 +140,9 @@ class _Kept:
         one = DeviceOperation(
             *(plain(event.name), "", *times),
             dtype=_known(arguments.get("data_type")),
-            count=number_of(arguments.get("count")),
+            count=_whole(arguments.get("count")) or 0,
             algorithm=_known(arguments.get("alg_type")),
-            ranks=number_of(arguments.get("rank_size")),
+            ranks=_whole(arguments.get("rank_size")) or 0,
         )
         self.operations.setdefault(event.pid, []).append((event.tid, one))
 
@@ -177,8 +176,10 @@ def _times(event: _Event) -> tuple[int, int] | None:
 def _whole(value: object) -> int | None:
     """A number that msprof writes as a number or, in some versions, as a text."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
-        return int(value)
-    return value if isinstance(value, int) and 0 <= value < 1 << 62 else None
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value < 1 << 62 else None
 
 
 def _known(value: object) -> str:

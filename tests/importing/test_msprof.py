@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
-from cclmark.cli.trace.task_summary import operations_of
+from cclmark.cli.trace.task_summary import operations_of, stage_lines, task_lines
 from cclmark.trace.device_tasks import assemble_tasks, stages_of
+from cclmark.trace.timeline_files import write_perfetto
 from cclmark_importers import trace_events
 from cclmark_importers.importers import import_traces, trace_format
 from cclmark_importers.msprof import read_msprof
@@ -185,6 +186,10 @@ def test_a_damaged_value_changes_no_other_task(key, value, data):
     found = read(content(events))
     whole = only(content(timeline(1, ranks=2)))
     [one] = found.traces
+    write_perfetto(assemble_tasks(found.traces), BytesIO())
+    for ranks in operations_of(found.traces):
+        assert stage_lines(ranks, [0, 1])
+        assert task_lines(ranks)
     left_out = len(whole.tasks) - len(one.tasks)
     assert left_out in (0, 1)
     assert (found.notes != []) == bool(left_out)
