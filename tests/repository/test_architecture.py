@@ -114,7 +114,7 @@ def test_the_docstring_of_a_room_lists_the_rooms_that_it_imports(room):
 
 
 PARTS = {
-    "cclmark_importers": {"cli/imports/run.py"},
+    "cclmark_importers": {"cli/imports/run.py", "cli/trace/msprof.py"},
     "cclmark_serve": {"cli/commands.py"},
     "cclmark_training": {"cli/commands.py", "kinds/registry.py"},
 }

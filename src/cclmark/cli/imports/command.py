@@ -21,7 +21,7 @@ from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_
 
 _FORMATS = (
     *("auto", "nccl-tests", "nccl-tests-json", "flagcx", "hccl", "ml-engineering"),
-    *("cclmark-json", "kineto", "execution-trace", "nccl-inspector"),
+    *("cclmark-json", "kineto", "execution-trace", "nccl-inspector", "msprof"),
 )
 _OTHER_BENCHMARKS = (
     *("nvbandwidth", "nvbandwidth-json", "cuda-samples", "pccl", "osu", "imb", "perftest"),
@@ -55,7 +55,8 @@ class ImportFlags:
         "all_reduce_latency_comp.py, all_gather_object_vs_all_reduce.py, "
         "nccl-tests, rccl-tests, hccl_test, "
         "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
-        "cclmark, or traces of torch.profiler, execution traces of PyTorch (.json or .json.gz) or "
+        "cclmark, or traces of torch.profiler, execution traces of PyTorch (.json or .json.gz), "
+        "timelines of msprof or "
         "logs of NCCL Inspector, one for each rank, which become one profile; - is standard input. "
         "Also PAGE.html, a page of cclmark report, whose journals are written to files, and "
         "PAGE.html#RUN, one of them."
