@@ -63,6 +63,11 @@ def option(*names: str, default: Any = None, title: str = "", **settings: Any) -
     return field(default=default, metadata=metadata)
 
 
+def flag(*names: str, **settings: Any) -> Any:
+    """An option without a value, which is off unless it is given."""
+    return option(*names, default=False, is_flag=True, **settings)
+
+
 def argument(metavar: str, *, is_optional: bool = False, **settings: Any) -> Any:
     """A dataclass field that becomes a click argument; empty if it is missing.
 

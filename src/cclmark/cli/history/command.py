@@ -17,6 +17,7 @@ from cclmark.options.command import (
     argument,
     changed,
     command,
+    flag,
     imported,
     option,
 )
@@ -95,11 +96,9 @@ class AddRunsFlags(HistoryOptions):
         metavar="LABEL",
         help="A label for the runs; may be repeated.",
     )
-    replace: bool = option(
+    replace: bool = flag(
         "--replace",
         title=OUTPUT,
-        default=False,
-        is_flag=True,
         help="Replace the journal of a run that is already in the history.",
     )
 
@@ -114,7 +113,6 @@ class ListRunsFlags(FilterOptions, HistoryOptions, PrintOptions):
         title=SELECTION,
         type=WholeNumber(0, 10**9),
         default=20,
-        metavar="N",
         help="Maximum number of runs, 0: all [20].",
     )
 
@@ -135,24 +133,16 @@ class TrendFlags(FilterOptions, HistoryOptions, PrintOptions):
         "--threshold",
         title=METHOD,
         type=Percent(),
-        metavar="PERCENT",
         help="Report changes of at least this percentage [2%; not above --fail-if-slower].",
     )
     fail_if_slower: float | None = option(
         "--fail-if-slower",
         title=METHOD,
         type=Percent(),
-        metavar="PERCENT",
         help="Exit with 1 if the last change of a case made it slower by this percentage, for "
         "example 5%.",
     )
-    everything: bool = option(
-        "--all",
-        title=OUTPUT,
-        default=False,
-        is_flag=True,
-        help="Show series without a change, too.",
-    )
+    everything: bool = flag("--all", title=OUTPUT, help="Show series without a change, too.")
     format: str = changed(
         FormatOptions,
         "format",
@@ -181,11 +171,7 @@ class PruneFlags(NameOptions, HistoryOptions):
         help="Runs that began before this time.",
     )
     keep: int | None = option(
-        "--keep",
-        title=SELECTION,
-        type=WholeNumber(0, 10**9),
-        metavar="N",
-        help="All but the newest N.",
+        "--keep", title=SELECTION, type=WholeNumber(0, 10**9), help="All but the newest N."
     )
     named: list[str] = option(
         "--run",
@@ -194,13 +180,7 @@ class PruneFlags(NameOptions, HistoryOptions):
         metavar="RUN",
         help="This run; may be repeated.",
     )
-    yes: bool = option(
-        "--yes",
-        title=OUTPUT,
-        default=False,
-        is_flag=True,
-        help="Do not ask for confirmation.",
-    )
+    yes: bool = flag("--yes", title=OUTPUT, help="Do not ask for confirmation.")
 
 
 _RUN = "RUN is its id or the first characters of it."

@@ -16,7 +16,7 @@ from cclmark.options.command import (
     argument,
     option,
 )
-from cclmark.options.types import Size, WholeNumber
+from cclmark.options.types import PATH, Size, WholeNumber
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
 
 _FORMATS = (
@@ -66,7 +66,7 @@ class ImportFlags:
         "-o",
         "--journal",
         title=OUTPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="Journal to write; it contains the results of all files, which must be of one "
         "tool and the same devices [one journal for each run of each file in cclmark-runs/].",
@@ -95,7 +95,6 @@ class ImportFlags:
         "--ranks",
         title=WHERE,
         type=WholeNumber(1, 1 << 20),
-        metavar="N",
         help="Number of ranks, if the text does not contain it.",
     )
     dtype: str | None = option(
@@ -115,7 +114,6 @@ class ImportFlags:
         "--size",
         title=OPERATION,
         type=Size(),
-        metavar="SIZE",
         help="Size of a copy, if the text does not contain it [the tool's default].",
     )
     device: str | None = option(
@@ -125,7 +123,6 @@ class ImportFlags:
         "--hosts",
         title=WHERE,
         type=WholeNumber(1, 1 << 20),
-        metavar="N",
         help="Number of hosts, if the text does not contain it.",
     )
     ccl: str | None = option(

@@ -16,11 +16,12 @@ from cclmark.options.command import (
     CommandGroup,
     argument,
     command,
+    flag,
     imported,
     option,
 )
 from cclmark.options.groups import FormatOptions, OutputFileOptions
-from cclmark.options.types import Percent, Size
+from cclmark.options.types import PATH, Percent, Size
 
 _EXAMPLES = [
     ("cclmark references --device H200", "The published figures of this device."),
@@ -65,7 +66,6 @@ class CheckReferencesFlags(FormatOptions, OutputFileOptions):
         "--fail-below",
         title=METHOD,
         type=Percent("90%", above=True),
-        metavar="PERCENT",
         help="Exit with 1 if a judged figure is below this share of its reference, for example "
         "90%.",
     )
@@ -74,7 +74,6 @@ class CheckReferencesFlags(FormatOptions, OutputFileOptions):
         "--begin",
         title=METHOD,
         type=Size(),
-        metavar="SIZE",
         help="Smallest judged message of a collective [1M; any, where both figures are times of "
         "the device].",
     )
@@ -87,7 +86,7 @@ class DirectoryOptions:
     references_dir: Path | None = option(
         "--references-dir",
         title=INPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help="Directory of the file [cclmark/references in the data home].",
     )
@@ -105,11 +104,9 @@ class AddReferencesFlags(DirectoryOptions):
         metavar="TEXT",
         help="Title of the reference: 'our rack, accepted 2026-11'.",
     )
-    force: bool = option(
+    force: bool = flag(
         "--force",
         title=METHOD,
-        default=False,
-        is_flag=True,
         help="Take figures too that did not converge, vary by more than 10 % or were not verified.",
     )
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import click
-
 from cclmark.options.command import JOURNALS, OUTPUT, argument, changed, option
 from cclmark.options.groups import OutputFileOptions
+from cclmark.options.types import PATH
 
 
 @dataclass
@@ -41,14 +40,14 @@ class ReportFlags:
     png: Path | None = option(
         "--png",
         title=OUTPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIRECTORY",
         help="Write each chart as a PNG file; without -o no page.",
     )
     svg: Path | None = option(
         "--svg",
         title=OUTPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIRECTORY",
         help="Write each chart as an SVG file; without -o no page.",
     )

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import click
 
-from cclmark.options.command import OPERATION, OUTPUT, argument, option
-from cclmark.options.types import Pair
+from cclmark.options.command import OPERATION, OUTPUT, argument, flag, option
+from cclmark.options.types import PATH, Pair
 
 
 @dataclass
@@ -48,17 +48,15 @@ class SuiteFlags:
         metavar="NAME=JOURNAL",
         help="The baseline journal of the command with this name.",
     )
-    listed: bool = option(
+    listed: bool = flag(
         "--list",
         title=OUTPUT,
-        default=False,
-        is_flag=True,
         help="Show the commands without running them; without SUITE, list the suites.",
     )
     journal_dir: Path | None = option(
         "--journal-dir",
         title=OUTPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help=(
             "Directory of the journals and the output of the commands [a new one in cclmark-runs/]."
@@ -67,7 +65,7 @@ class SuiteFlags:
     junit: Path | None = option(
         "--junit",
         title=OUTPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="Also write the verdicts as JUnit XML.",
     )
@@ -78,11 +76,9 @@ class SuiteFlags:
         type=click.Choice(["table", "json", "markdown"]),
         help="Output format [table].",
     )
-    verbose: bool = option(
+    verbose: bool = flag(
         "-v",
         "--verbose",
         title=OUTPUT,
-        default=False,
-        is_flag=True,
         help="Show the output of the commands on standard error instead of keeping it.",
     )

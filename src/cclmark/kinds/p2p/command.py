@@ -201,7 +201,6 @@ class CopyOptions(
         "--minbytes",
         title=SIZES,
         type=Size(),
-        metavar="SIZE",
         help="Size, or the smallest of a sweep [512M on accelerators, 16M on the host].",
     )
     offset: int = _option(
@@ -209,7 +208,6 @@ class CopyOptions(
         title=SIZES,
         default=0,
         type=Size(least=0),
-        metavar="SIZE",
         help="Offset of the copies in the buffers, a multiple of 4 bytes [0].",
     )
     ccl: list[str] = changed(
@@ -233,7 +231,6 @@ class CopyOptions(
         "--ngpus",
         title=WHERE,
         type=WholeNumber(1, unset=-1),
-        metavar="N",
         help="Number of devices; host devices only with --devices host [all].",
     )
     per_device: int | None = _option(
@@ -256,7 +253,6 @@ class CopyOptions(
         "--block-size",
         title=METHOD,
         type=WholeNumber(1, 1024, unset=-1),
-        metavar="N",
         help="Threads of a block [selected for the kernel].",
     )
     repeat: int | None = option(
@@ -264,7 +260,6 @@ class CopyOptions(
         "--repeat",
         title=METHOD,
         type=WholeNumber(1, 1000),
-        metavar="N",
         help="Number of consecutive copies in a sample [as many as last 5 ms].",
     )
     warmup: int = option(
@@ -345,13 +340,7 @@ class TransferRangeOptions:
         "round trip [CE: copy; SM: ping-pong for write, chase for read].",
     )
     end: int | None = option(
-        "-e",
-        "--end",
-        "--maxbytes",
-        title=SIZES,
-        type=Size(),
-        metavar="SIZE",
-        help="Largest size [-b].",
+        "-e", "--end", "--maxbytes", title=SIZES, type=Size(), help="Largest size [-b]."
     )
     factor: float = option(
         "-f", "--factor", "--stepfactor", title=SIZES, default=2.0, type=FACTOR, help="Growth [2]."
@@ -361,7 +350,6 @@ class TransferRangeOptions:
         "--num-elems",
         title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
-        metavar="N",
         help="The size as a number of 4-byte integers.",
     )
     random_sizes: int = _option(
@@ -370,7 +358,6 @@ class TransferRangeOptions:
         title=SIZES,
         default=1,
         type=WholeNumber(1, 10_000),
-        metavar="N",
         help="Number of random sizes between -y and -x.",
     )
     least_elements: int | None = _option(
@@ -378,7 +365,6 @@ class TransferRangeOptions:
         "--min-num-elems",
         title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
-        metavar="N",
         help="Minimum number of integers of a random size.",
     )
     most_elements: int | None = _option(
@@ -386,7 +372,6 @@ class TransferRangeOptions:
         "--max-num-elems",
         title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
-        metavar="N",
         help="Maximum number of integers of a random size.",
     )
 
@@ -430,7 +415,6 @@ class TransferFlags(TransferOptions, groups.ResumeOptions):
         title=OUTPUT,
         default=32,
         type=WholeNumber(least=1),
-        metavar="N",
         help="Maximum number of devices in a matrix [32].",
     )
     precision_percent: float = changed(groups.SamplingOptions, "precision_percent", 1.0, shown="1")

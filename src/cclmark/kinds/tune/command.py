@@ -65,7 +65,6 @@ class TuneFlags(groups.OneOfEachOptions):
         title=METHOD,
         default=300.0,
         type=DURATION,
-        metavar="TIME",
         help="Time for search and proof, for example 90s or 5m: the search ends when the rest is "
         "required for the proof, which is always complete [5m].",
     )
@@ -74,7 +73,6 @@ class TuneFlags(groups.OneOfEachOptions):
         title=METHOD,
         default=LEAST_ROUNDS,
         type=WholeNumber(least=LEAST_ROUNDS, most=1000),
-        metavar="N",
         help=f"Rounds of the proof, each in fresh processes [{LEAST_ROUNDS}].",
     )
     allow_loss: float = option(
@@ -82,7 +80,6 @@ class TuneFlags(groups.OneOfEachOptions):
         title=METHOD,
         default=2.0,
         type=Percent("4%"),
-        metavar="PERCENT",
         help="Largest loss of a size without a rule that the files may cause, as settings of the "
         "whole process can; not for libraries with one environment [2%].",
     )
@@ -109,7 +106,6 @@ class TuneFlags(groups.OneOfEachOptions):
         title=METHOD,
         default=USUAL_ROWS,
         type=WholeNumber(least=0, most=65536),
-        metavar="N",
         help="On CUDA devices, measure the slow-down of an N x N matrix product beside the tuned "
         f"collectives, before and after; 0 disables [{USUAL_ROWS}].",
     )
