@@ -15,6 +15,7 @@ from cclmark.options.types import PATH, WholeNumber
 class ServeFlags(HistoryOptions):
     """The options of ``cclmark serve``."""
 
+    title: ClassVar[str] = SERVER
     examples: ClassVar = [
         ("cclmark serve", "Your history, on port 8321 of this machine."),
         (
@@ -26,21 +27,18 @@ class ServeFlags(HistoryOptions):
 
     host: str = option(
         "--host",
-        title=SERVER,
         default="127.0.0.1",
         metavar="NAME",
         help="Name or address to listen on [127.0.0.1]; 0.0.0.0 for all of this machine.",
     )
     port: int = option(
         "--port",
-        title=SERVER,
         type=WholeNumber(0, 65535),
         default=8321,
         help="Port to listen on, 0 for any that is free [8321].",
     )
     token_file: Path | None = option(
         "--token",
-        title=SERVER,
         type=PATH,
         metavar="TOKEN-FILE",
         help="A file with the access token, readable only by you [CCLMARK_SERVE_TOKEN; a "

@@ -163,22 +163,14 @@ class ExportRunFlags(HistoryOptions):
 class PruneFlags(NameOptions, HistoryOptions):
     """The options of ``cclmark history prune``."""
 
+    title: ClassVar[str] = SELECTION
+
     before: str = option(
-        "--before",
-        title=SELECTION,
-        default="",
-        metavar="TIME",
-        help="Runs that began before this time.",
+        "--before", default="", metavar="TIME", help="Runs that began before this time."
     )
-    keep: int | None = option(
-        "--keep", title=SELECTION, type=WholeNumber(0, 10**9), help="All but the newest N."
-    )
+    keep: int | None = option("--keep", type=WholeNumber(0, 10**9), help="All but the newest N.")
     named: list[str] = option(
-        "--run",
-        title=SELECTION,
-        multiple=True,
-        metavar="RUN",
-        help="This run; may be repeated.",
+        "--run", multiple=True, metavar="RUN", help="This run; may be repeated."
     )
     yes: bool = flag("--yes", title=OUTPUT, help="Do not ask for confirmation.")
 

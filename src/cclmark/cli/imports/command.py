@@ -35,6 +35,7 @@ _OTHER_BENCHMARKS = (
 class ImportFlags:
     """The options of ``cclmark import``."""
 
+    title: ClassVar[str] = OPERATION
     examples: ClassVar = [
         ("cclmark import all_reduce_perf.txt", "The output of nccl-tests, in cclmark-runs/."),
         (
@@ -87,7 +88,6 @@ class ImportFlags:
     )
     operation: str | None = option(
         "--operation",
-        title=OPERATION,
         type=click.Choice([one for one in COLLECTIVES if moves_data(one)]),
         help="Operation, if the text does not contain it.",
     )
@@ -99,20 +99,17 @@ class ImportFlags:
     )
     dtype: str | None = option(
         "--dtype",
-        title=OPERATION,
         type=click.Choice([*DTYPE_BYTES]),
         metavar="NAME",
         help="Element type, if the text does not contain it.",
     )
     reduction: str | None = option(
         "--reduction",
-        title=OPERATION,
         type=click.Choice(REDUCTIONS),
         help="Reduction, if the text does not contain it.",
     )
     size: int | None = option(
         "--size",
-        title=OPERATION,
         type=Size(),
         help="Size of a copy, if the text does not contain it [the tool's default].",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
@@ -40,21 +41,15 @@ _EXAMPLES = [
 class ListReferencesFlags(FormatOptions, OutputFileOptions):
     """The options of ``cclmark references`` without a command."""
 
+    title: ClassVar[str] = SELECTION
+
     device: str | None = option(
-        "--device",
-        title=SELECTION,
-        metavar="NAME",
-        help="Only references of this device: H200.",
+        "--device", metavar="NAME", help="Only references of this device: H200."
     )
     operation: str | None = option(
-        "--operation",
-        title=SELECTION,
-        metavar="NAME",
-        help="Only references of this operation, or p2p.",
+        "--operation", metavar="NAME", help="Only references of this operation, or p2p."
     )
-    source: str | None = option(
-        "--source", title=SELECTION, metavar="NAME", help="Only references of this source."
-    )
+    source: str | None = option("--source", metavar="NAME", help="Only references of this source.")
 
 
 @dataclass

@@ -15,6 +15,7 @@ from cclmark.options.types import PATH
 class ReportFlags:
     """The options of ``cclmark report``."""
 
+    title: ClassVar[str] = OUTPUT
     examples: ClassVar = [
         ("cclmark report run.jsonl", "run.html in this directory."),
         (
@@ -35,18 +36,16 @@ class ReportFlags:
         help="Output file [the first journal's name with .html, in this directory].",
     )
     title_text: str | None = option(
-        "--title", title=OUTPUT, metavar="TEXT", help="Title of the page [the measured command]."
+        "--title", metavar="TEXT", help="Title of the page [the measured command]."
     )
     png: Path | None = option(
         "--png",
-        title=OUTPUT,
         type=PATH,
         metavar="DIRECTORY",
         help="Write each chart as a PNG file; without -o no page.",
     )
     svg: Path | None = option(
         "--svg",
-        title=OUTPUT,
         type=PATH,
         metavar="DIRECTORY",
         help="Write each chart as an SVG file; without -o no page.",

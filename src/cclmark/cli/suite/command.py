@@ -16,6 +16,7 @@ from cclmark.options.types import PATH, Pair
 class SuiteFlags:
     """The options of ``cclmark run``."""
 
+    title: ClassVar[str] = OUTPUT
     examples: ClassVar = [
         ("cclmark run --list", "The suites of cclmark."),
         (
@@ -49,13 +50,10 @@ class SuiteFlags:
         help="The baseline journal of the command with this name.",
     )
     listed: bool = flag(
-        "--list",
-        title=OUTPUT,
-        help="Show the commands without running them; without SUITE, list the suites.",
+        "--list", help="Show the commands without running them; without SUITE, list the suites."
     )
     journal_dir: Path | None = option(
         "--journal-dir",
-        title=OUTPUT,
         type=PATH,
         metavar="DIR",
         help=(
@@ -63,15 +61,10 @@ class SuiteFlags:
         ),
     )
     junit: Path | None = option(
-        "--junit",
-        title=OUTPUT,
-        type=PATH,
-        metavar="FILE",
-        help="Also write the verdicts as JUnit XML.",
+        "--junit", type=PATH, metavar="FILE", help="Also write the verdicts as JUnit XML."
     )
     format: str = option(
         "--format",
-        title=OUTPUT,
         default="table",
         type=click.Choice(["table", "json", "markdown"]),
         help="Output format [table].",
@@ -79,6 +72,5 @@ class SuiteFlags:
     verbose: bool = flag(
         "-v",
         "--verbose",
-        title=OUTPUT,
         help="Show the output of the commands on standard error instead of keeping it.",
     )

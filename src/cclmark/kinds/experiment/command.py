@@ -37,6 +37,7 @@ def _bisected(text: str) -> tuple[str, Sequence[int]]:
 class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
     """The options of ``cclmark experiment``, which always explains, and measures round by round."""
 
+    title: ClassVar[str] = OPERATION
     examples: ClassVar = [
         (
             "cclmark experiment all_reduce --vary NCCL_PROTO=LL128,Simple -b 1M -e 64M",
@@ -81,7 +82,6 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
     )
     libraries: list[str] = option(
         "--library",
-        title=OPERATION,
         default=[],
         type=Names(what="library", example="libnccl.so,rccl"),
         metavar="A,B",
@@ -95,7 +95,6 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
     )
     bisect: tuple[str, Sequence[int]] | None = option(
         "--bisect",
-        title=OPERATION,
         type=Parsed(_bisected),
         metavar="NAME=LOW:HIGH",
         help="Find the smallest value of a variable that keeps a share of the best bandwidth; "
@@ -103,7 +102,6 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
     )
     keep: float = option(
         "--keep",
-        title=OPERATION,
         default=99.0,
         type=Percent("99%", above=True, most=100),
         metavar="SHARE",

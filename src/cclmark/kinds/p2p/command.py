@@ -135,12 +135,12 @@ class CopyOptions(
 ):
     """What the commands about copies between devices have."""
 
+    title: ClassVar[str] = OPERATION
     rules: ClassVar[OptionRules] = (Excludes("devices", "device_list"),)
 
     perf: list[str] = option(
         "-p",
         "--perf",
-        title=OPERATION,
         default=[*PERFORMANCES],
         type=Names(PERFORMANCES, "kind"),
         metavar="KINDS",
@@ -150,7 +150,6 @@ class CopyOptions(
         "-d",
         "--direction",
         "--p2p-direction",
-        title=OPERATION,
         default=["write"],
         type=Names(DIRECTIONS, "direction"),
         metavar="WAYS",
@@ -161,7 +160,6 @@ class CopyOptions(
         "-t",
         "--engine",
         "--p2p-type",
-        title=OPERATION,
         default=[*ENGINES],
         type=Names(ENGINES, "engine"),
         metavar="ENGINES",
@@ -170,7 +168,6 @@ class CopyOptions(
     kernel: list[str] = option(
         "-k",
         "--kernel",
-        title=OPERATION,
         default=["bulkCopy"],
         type=Kernels(),
         metavar="KERNELS",
@@ -180,7 +177,6 @@ class CopyOptions(
     )
     scope: list[str] = option(
         "--scope",
-        title=OPERATION,
         default=["pairs"],
         type=Names(SCOPES, "scope"),
         metavar="SCOPES",
@@ -190,7 +186,6 @@ class CopyOptions(
     no_peer: int = _option(
         "-a",
         "--disable-p2p",
-        title=OPERATION,
         default=0,
         help="Peer access off: staged through the host, write by the copy engine only.",
         **_SWITCH,
@@ -296,6 +291,7 @@ class CopyOptions(
 class TransferRangeOptions:
     """What is measured one after the other, beside the options of single copies."""
 
+    title: ClassVar[str] = SIZES
     rules: ClassVar[OptionRules] = (
         Excludes("begin", "elements", "both give a size"),
         *(
@@ -339,23 +335,19 @@ class TransferRangeOptions:
         help="Latency method: a copy of 16 bytes, a load that waits for the one before, or half a "
         "round trip [CE: copy; SM: ping-pong for write, chase for read].",
     )
-    end: int | None = option(
-        "-e", "--end", "--maxbytes", title=SIZES, type=Size(), help="Largest size [-b]."
-    )
+    end: int | None = option("-e", "--end", "--maxbytes", type=Size(), help="Largest size [-b].")
     factor: float = option(
-        "-f", "--factor", "--stepfactor", title=SIZES, default=2.0, type=FACTOR, help="Growth [2]."
+        "-f", "--factor", "--stepfactor", default=2.0, type=FACTOR, help="Growth [2]."
     )
     elements: int | None = _option(
         "-n",
         "--num-elems",
-        title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
         help="The size as a number of 4-byte integers.",
     )
     random_sizes: int = _option(
         "-i",
         "--num-iterations",
-        title=SIZES,
         default=1,
         type=WholeNumber(1, 10_000),
         help="Number of random sizes between -y and -x.",
@@ -363,14 +355,12 @@ class TransferRangeOptions:
     least_elements: int | None = _option(
         "-y",
         "--min-num-elems",
-        title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
         help="Minimum number of integers of a random size.",
     )
     most_elements: int | None = _option(
         "-x",
         "--max-num-elems",
-        title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
         help="Maximum number of integers of a random size.",
     )
@@ -389,6 +379,7 @@ class TransferOptions(
 class TransferFlags(TransferOptions, groups.ResumeOptions):
     """The options of ``cclmark p2p``."""
 
+    title: ClassVar[str] = OUTPUT
     examples: ClassVar = [
         ("cclmark p2p", "Bandwidth and latency of every pair of accelerators."),
         (
@@ -402,17 +393,11 @@ class TransferFlags(TransferOptions, groups.ResumeOptions):
     ]
 
     shares: int = _option(
-        "-u",
-        "--display-ur",
-        title=OUTPUT,
-        default=0,
-        help="Also print the share of the link limit.",
-        **_SWITCH,
+        "-u", "--display-ur", default=0, help="Also print the share of the link limit.", **_SWITCH
     )
     most_shown: int = _option(
         "--max-display",
         "--max-display-num-elems",
-        title=OUTPUT,
         default=32,
         type=WholeNumber(least=1),
         help="Maximum number of devices in a matrix [32].",
@@ -438,7 +423,6 @@ class TransferFlags(TransferOptions, groups.ResumeOptions):
     no_link_check: str = _ignored("--ignore-icn-conn-check")
     format: str = option(
         "--format",
-        title=OUTPUT,
         default="table",
         type=click.Choice(["table", "json", "csv", "markdown", "pccl"]),
         help="Output format [table].",

@@ -30,6 +30,7 @@ _EARLIER = "it reads the logs of an earlier run"
 class ProfileFlags:
     """The options of ``cclmark profile``."""
 
+    title: ClassVar[str] = METHOD
     examples: ClassVar = [
         ("cclmark profile -- torchrun --nproc-per-node 8 train.py", "A job of torchrun."),
         ("cclmark profile -- mpirun -n 4 ./program", "A program under an mpirun."),
@@ -56,7 +57,6 @@ class ProfileFlags:
     program: tuple[str, ...] = argument("[--] COMMAND...", nargs=-1, type=click.UNPROCESSED)
     logs: Path | None = option(
         "--logs",
-        title=METHOD,
         type=PATH,
         metavar="DIR",
         help="Keep the logs of the processes in this directory, which several hosts may share "
@@ -64,20 +64,17 @@ class ProfileFlags:
     )
     read: Path | None = option(
         "--read",
-        title=METHOD,
         type=PATH,
         metavar="DIR",
         help="Run nothing; read the logs that --logs DIR has kept, of all hosts.",
     )
     wait: bool = flag(
         "--wait",
-        title=METHOD,
         help="Wait also for processes that still run after the program has ended, because it "
         "detached from them.",
     )
     run: str = option(
         "--run",
-        title=METHOD,
         default="",
         metavar="ID",
         help="Read the logs of this run only: the first characters of its ID. If --read DIR "
@@ -85,14 +82,13 @@ class ProfileFlags:
     )
     calls: int = option(
         "--calls",
-        title=METHOD,
         default=_USUAL_CALLS,
         type=WholeNumber(1, _MOST_CALLS),
         help="Calls of each process that are listed one by one, for medians, waiting and steps, "
         f"128 bytes each; all others are counted [{_USUAL_CALLS}].",
     )
     no_kernel_times: bool = flag(
-        "--no-kernel-times", title=METHOD, help="Only counts and algorithms, no times: costs less."
+        "--no-kernel-times", help="Only counts and algorithms, no times: costs less."
     )
     format: str = changed(FormatOptions, "format", help="Format of the result [table].")
     columns: list[str] = changed(ColumnOptions, "columns")

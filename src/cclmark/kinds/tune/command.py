@@ -32,6 +32,7 @@ USUAL_ROWS = 8192  # of the matrices
 class TuneFlags(groups.OneOfEachOptions):
     """The options of ``cclmark tune``."""
 
+    title: ClassVar[str] = METHOD
     examples: ClassVar = [
         ("cclmark tune all_reduce", "Rules by size for the library of the devices, in tuned/."),
         (
@@ -62,7 +63,6 @@ class TuneFlags(groups.OneOfEachOptions):
     operations: list[str] = several_operations()
     budget: float = option(
         "--budget",
-        title=METHOD,
         default=300.0,
         type=DURATION,
         help="Time for search and proof, for example 90s or 5m: the search ends when the rest is "
@@ -70,14 +70,12 @@ class TuneFlags(groups.OneOfEachOptions):
     )
     proof_rounds: int = option(
         "--proof-rounds",
-        title=METHOD,
         default=LEAST_ROUNDS,
         type=WholeNumber(least=LEAST_ROUNDS, most=1000),
         help=f"Rounds of the proof, each in fresh processes [{LEAST_ROUNDS}].",
     )
     allow_loss: float = option(
         "--allow-loss",
-        title=METHOD,
         default=2.0,
         type=Percent("4%"),
         help="Largest loss of a size without a rule that the files may cause, as settings of the "
@@ -103,7 +101,6 @@ class TuneFlags(groups.OneOfEachOptions):
     )
     sm_cost: int = option(
         "--sm-cost",
-        title=METHOD,
         default=USUAL_ROWS,
         type=WholeNumber(least=0, most=65536),
         help="On CUDA devices, measure the slow-down of an N x N matrix product beside the tuned "
