@@ -12,7 +12,7 @@ from typing import Any
 from cclmark.analysis.links import link_limit
 from cclmark.document.columns import Cell, Column, ColumnKind
 from cclmark.document.device_labels import device_labels
-from cclmark.document.fields import Field, Fields
+from cclmark.document.fields import Field, Fields, TableField, fields_at
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.remarks import STAGED_NOTE, reason_text, staged_mark
@@ -78,54 +78,51 @@ def status_fields(
 
 def case_fields(path: str) -> list[Field]:
     """The fields of a case, from its operation to its count. ``path``: the attribute with it."""
-    return [Field(key, help, attrgetter(f"{path}.{key}"), kind) for key, kind, help in _OF_CASE]
+    return fields_at(path, *_OF_CASE)
 
 
 def summary_fields(path: str) -> list[Field]:
     """The fields of a summary, from its time to its clock. ``path``: the attribute with it, which
     may be None.
     """
-    own = attrgetter(path)
-
-    def of(name: str) -> Callable[[Any], Any]:
-        return lambda one: None if own(one) is None else getattr(own(one), name)
-
     return [
-        Field("time_us", "Median time of one operation.", of("time_s")),
-        Field("min_us", "Shortest sample.", of("min_s")),
-        Field("p95_us", "95th percentile of the samples.", of("p95_s")),
-        Field("p99_us", "99th percentile of the samples.", of("p99_s")),
-        Field("max_us", "Longest sample.", of("max_s")),
+        Field("time_us", "Median time of one operation.", f"{path}.time_s"),
+        Field("min_us", "Shortest sample.", f"{path}.min_s"),
+        Field("p95_us", "95th percentile of the samples.", f"{path}.p95_s"),
+        Field("p99_us", "99th percentile of the samples.", f"{path}.p99_s"),
+        Field("max_us", "Longest sample.", f"{path}.max_s"),
         Field(
             "cv",
             "Standard deviation of the samples over their mean.",
-            of("cv"),
+            f"{path}.cv",
             direction="lower",
         ),
         Field(
             "half_width",
             "Half of the 95 % confidence interval of the median, as a share of it.",
-            of("half_width"),
+            f"{path}.half_width",
             direction="lower",
         ),
-        Field("samples", "Samples that the figures are of.", of("samples"), "int"),
-        Field("algbw_gbps", "Size over median time.", of("algbw_bytes_per_s")),
+        Field("samples", "Samples that the figures are of.", f"{path}.samples", "int"),
+        Field("algbw_gbps", "Size over median time.", f"{path}.algbw_bytes_per_s"),
         Field(
             "busbw_gbps",
             "Algorithm bandwidth times the factor of the operation.",
-            of("busbw_bytes_per_s"),
+            f"{path}.busbw_bytes_per_s",
         ),
         Field(
             "slowest_rank",
             "Rank that is clearly the slowest, if one is.",
-            of("slowest_rank"),
+            f"{path}.slowest_rank",
             "int",
         ),
-        Field("late_rank", "Rank that the others wait for, if they do.", of("late_rank"), "int"),
+        Field(
+            "late_rank", "Rank that the others wait for, if they do.", f"{path}.late_rank", "int"
+        ),
         Field(
             "clock",
             "What was read: clock of the host, or events of the device.",
-            of("clock"),
+            f"{path}.clock",
             "text",
         ),
     ]
@@ -276,19 +273,17 @@ _PAIR = (
     Field("second", "Second device of a pair.", lambda row: row.device(1), "text"),
 )
 _BESIDE = (
-    Field(
+    TableField(
         "beside",
         "Other pairs that were measured at once.",
         _of_pair("beside"),
         "int",
-        on_page=False,
     ),
-    Field(
+    TableField(
         "at_once_ratio",
         "Time of the pair beside the others over its time alone, at one probed size.",
         _of_pair("at_once_ratio"),
         direction="lower",
-        on_page=False,
     ),
 )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from operator import attrgetter
 from typing import Any
 
 from cclmark.document.columns import Cell, Column, ColumnKind, Direction, Layout, csv_line
@@ -92,6 +93,15 @@ class Field:
             return value * factor / divisor if isinstance(value, float) else value
 
         return scaled
+
+
+#: A field that pages leave out.
+TableField = partial(Field, on_page=False)
+
+
+def fields_at(path: str, *rows: tuple[str, ColumnKind, str]) -> list[Field]:
+    """The fields that are attributes of the object at ``path``: key, kind and help of each."""
+    return [Field(key, help, attrgetter(f"{path}.{key}"), kind) for key, kind, help in rows]
 
 
 def csv_lines(fields: Sequence[Field], rows: Iterable[Any]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -100,7 +100,7 @@ def changed(
     if shown:
         text = re.sub(r" \[[^]]*\]\.$", "", settings["help"]).rstrip(".")
         settings["help"] = f"{text} [{shown}]."
-    title = original.metadata["title"] or group.title
+    title = original.metadata["title"] or _titles(group)[name]
     if default is _UNCHANGED:
         default = default_of(original)
     return option(*names, default=default, title=title, **settings)
@@ -351,27 +351,25 @@ Action: TypeAlias = "Callable[..., Recorded | int | None]"
 FlagsType = TypeVar("FlagsType", bound="DataclassInstance")
 
 
-def _entries(flags_type: type[Any]) -> Iterator[tuple[str, str]]:
-    """The names of the options in the order of the groups, each with the title of its group."""
+def _titles(flags_type: type[Any]) -> dict[str, str]:
+    """The titles of the groups of all options, in the order of the groups."""
+    titles: dict[str, str] = {}
     for base in flags_type.__bases__:
-        yield from _entries(base)
-    inherited = [getattr(base, "__dataclass_fields__", {}) for base in flags_type.__bases__]
-    for name, entry in getattr(flags_type, "__dataclass_fields__", {}).items():
-        if all(fields_of_base.get(name) is not entry for fields_of_base in inherited):
-            yield name, vars(flags_type).get("title", "")
+        for name, title in _titles(base).items():
+            titles.setdefault(name, title)
+    for name in getattr(flags_type, "__dataclass_fields__", {}):
+        titles.setdefault(name, vars(flags_type).get("title", ""))
+    return titles
 
 
 def parameters_of(flags_type: type[Any]) -> list[click.Parameter]:
     """The options and arguments of click, in the order of the groups."""
     entries = options_of(flags_type)
-    titles: dict[str, str] = {}
-    for name, title in _entries(flags_type):
-        titles.setdefault(name, title)
     listed = options_of(flags_type, listed=True)
     rules = rules_of(flags_type, listed)
     short = {name: shown_name(entry).partition(" ")[0] for name, entry in listed.items()}
     found: list[click.Parameter] = []
-    for name, title in titles.items():
+    for name, title in _titles(flags_type).items():
         entry = entries.get(name)
         if entry is None:
             continue

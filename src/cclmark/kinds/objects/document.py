@@ -13,7 +13,7 @@ from cclmark.base.printable import plain
 from cclmark.document.blocks import Document, Evidence, Finding, Gain, RunContent, Table
 from cclmark.document.case_fields import ratio_fields, status_fields
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
-from cclmark.document.fields import Field, Fields
+from cclmark.document.fields import Field, Fields, TableField
 from cclmark.document.insight_words import amount, limits_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
@@ -51,17 +51,15 @@ FIELDS = Fields(
         Field("size_bytes", "Bytes of one pickled object.", "call.size_bytes", "int"),
         *status_fields(_reason, "status"),
         Field("objects_us", "Time of one call with objects.", "figures.object_s", gauge="seconds"),
-        Field(
+        TableField(
             "objects_low_us",
             "Lower end of the 95 % interval of objects_us.",
             "figures.object_low_s",
-            on_page=False,
         ),
-        Field(
+        TableField(
             "objects_high_us",
             "Upper end of the 95 % interval of objects_us.",
             "figures.object_high_s",
-            on_page=False,
         ),
         Field(
             "tensors_us",
@@ -69,17 +67,15 @@ FIELDS = Fields(
             "figures.tensor_s",
             gauge="tensors_seconds",
         ),
-        Field(
+        TableField(
             "tensors_low_us",
             "Lower end of the 95 % interval of tensors_us.",
             "figures.tensor_low_s",
-            on_page=False,
         ),
-        Field(
+        TableField(
             "tensors_high_us",
             "Upper end of the 95 % interval of tensors_us.",
             "figures.tensor_high_s",
-            on_page=False,
         ),
         *ratio_fields("figures", "Time of a call with objects over that of one with tensors."),
         Field(
@@ -94,19 +90,17 @@ FIELDS = Fields(
             lambda one: one.times and len(one.times.objects_s),
             "int",
         ),
-        Field(
+        TableField(
             "calls",
             "Calls with objects in a row in each round.",
             "times.calls",
             "int",
-            on_page=False,
         ),
-        Field(
+        TableField(
             "tensor_calls",
             "Calls with tensors in a row in each round.",
             "times.tensor_calls",
             "int",
-            on_page=False,
         ),
         Field(
             "converged",
