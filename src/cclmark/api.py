@@ -131,10 +131,7 @@ class Run:
         return "".join(replayed(self.journal, format, View(columns=width, fields=columns)))
 
     def html(self, title: str = "") -> str:
-        """The page of ``cclmark report``: one file without external resources.
-
-        Raises MissingError if plotly is not installed.
-        """
+        """The page of ``cclmark report``, one file. Raises MissingError if plotly is missing."""
         from cclmark.document.page.page import render
         from cclmark.report.run_page import page_of
 
@@ -391,10 +388,7 @@ def session(group: Any = None) -> Iterator[Session]:
 
 
 class Session:
-    """The processes of a program, which call each method together: see ``session``.
-
-    ``rank``: the number of this process of ``size``.
-    """
+    """The processes of a program, whose methods all call together. ``rank``: of ``size``."""
 
     def __init__(self, group: Any, rank: int, size: int) -> None:
         self.rank, self.size = rank, size

@@ -41,9 +41,7 @@ class Dip:
 
 @dataclass(frozen=True)
 class PlacementGap:
-    """The size at which in-place and out-of-place differ most; ``ratio`` is the in-place time over
-    the out-of-place time.
-    """
+    """The size at which placements differ most; ``ratio``: in-place over out-of-place time."""
 
     in_place: CaseResult
     ratio: float

@@ -104,10 +104,7 @@ def _rank_of_interval(count: int) -> int:
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The ends of the median's 95 % confidence interval.
-
-    None with fewer than six values, which have no such interval.
-    """
+    """The 95 % interval of the median; None for fewer than six values, which have none."""
     outside = _rank_of_interval(len(values))
     if outside < 0:
         return None

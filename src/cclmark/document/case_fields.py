@@ -82,9 +82,7 @@ def case_fields(path: str) -> list[Field]:
 
 
 def summary_fields(path: str) -> list[Field]:
-    """The fields of a summary, from its time to its clock. ``path``: the attribute with it, which
-    may be None.
-    """
+    """The fields of a summary, time to clock. ``path``: its attribute, which may be None."""
     return [
         Field("time_us", "Median time of one operation.", f"{path}.time_s"),
         Field("min_us", "Shortest sample.", f"{path}.min_s"),
@@ -129,9 +127,7 @@ def summary_fields(path: str) -> list[Field]:
 
 
 def ratio_fields(path: str, help: str) -> list[Field]:
-    """The fields of a ratio of times and its interval. ``path``: the attribute with them. ``help``:
-    of the ratio.
-    """
+    """The fields of a ratio and its interval. ``path``: of their owner. ``help``: of the ratio."""
     return [
         Field("ratio", help, f"{path}.ratio", direction="lower"),
         Field("ratio_low", "Lower end of the 95 % interval of the ratio.", f"{path}.ratio_low"),
@@ -146,9 +142,7 @@ def wrong_field(of: str = "verification.wrong") -> Field:
 
 
 def explained_fields(*, on_page: Collection[str] = ("channels",)) -> list[Field]:
-    """The fields of what the library did; empty without ``--explain``. ``on_page``: the keys of
-    those that pages have.
-    """
+    """What the library did; empty without ``--explain``. ``on_page``: the keys that pages have."""
     fields = [
         Field("kernel", "Kernel that the library launched.", _explained("kernel"), "text"),
         Field("algorithm", "Algorithm that the library chose.", _explained("algorithm"), "text"),
@@ -175,9 +169,7 @@ def method_of_case(header: Header, ccl: str) -> str:
 
 @dataclass(frozen=True)
 class CaseRow:
-    """The row of a result. ``names``: of the devices of the run. ``methods``: see ``method``, of
-    the cases of a library.
-    """
+    """The row of a result. ``names``: of devices. ``methods``: by library, see ``method``."""
 
     names: Sequence[str]
     methods: Callable[[str], str]

@@ -94,10 +94,7 @@ class Layout:
         return (lambda result: ([*row, *last] for row in rows(result))) if last else rows
 
     def chosen(self, names: Sequence[str]) -> Layout:
-        """The table with the columns of these names only, in this order; all without any.
-
-        Raises UsageError for an unknown name.
-        """
+        """The table with only these columns, in this order; all without any. Raises UsageError."""
         if not names:
             return self
         places = places_of(names, self.columns)

@@ -175,9 +175,7 @@ class Fields:
         return [one.page_column for one in self.all if one.on_page]
 
     def page_cells(self, run: NamedRun) -> Callable[[Any], dict[str, Cell]]:
-        """Returns a function that gives the cells of a result in a page's table, also for columns
-        that only other kinds on the page have.
-        """
+        """The cells of a result in a page's table, also for columns of other kinds only."""
         cells = [(one.name or one.key, one.cell) for one in self.all]
         known, rows, page_row = self.known(run.journal.header), self.rows, self.page_row
 
@@ -207,9 +205,7 @@ class Fields:
         return labels_of([*own, *more, *(run.method if self.by_method else ()), *run.where])
 
     def measure(self, series: Series, row: Any, run: RunLabels) -> None:
-        """Sets the gauges of one row, which is a result unless ``rows`` differ; unknown values are
-        left out.
-        """
+        """Sets the gauges of one row, see ``rows``; unknown values are left out."""
         labels = self.labels_of(row, run)
         series.begin(labels)
         if self.noun:

@@ -92,10 +92,7 @@ def debugged() -> Debugged:
 
 
 def choose_debugged(text: str | None) -> None:
-    """Debugs the ranks that ``text`` names, ``RANK[,RANK][=gdb|lldb|COMMAND]``; None: no rank.
-
-    Raises UsageError for another text.
-    """
+    """Debugs ranks by ``RANK[,RANK][=gdb|lldb|COMMAND]``; None: none. Raises UsageError."""
     _chosen[0] = _NOTHING if text is None else _parsed(text)
 
 

@@ -239,10 +239,7 @@ def _stack(state: RankState, seen: dict[str, int]) -> list[str]:
 
 
 def exit_kind(states: Sequence[RankState]) -> str:
-    """The kind of the failure that ended the run.
-
-    usage, missing, refused, error, timeout or died.
-    """
+    """What ended the run: usage, missing, refused, error, timeout or died."""
     culprit = culprit_of(states)
     if culprit.failure is not None and culprit.failure.kind != "aborted":
         return culprit.failure.kind
@@ -291,10 +288,7 @@ def _is_one_of_the_first(culprit: RankState, states: Sequence[RankState]) -> boo
 
 
 def _furthest_behind(states: Sequence[RankState]) -> RankState:
-    """The rank that is furthest behind.
-
-    Compares the case, then the operations if all ranks count them, then the time without progress.
-    """
+    """The rank furthest behind: by case, by operations if all count them, then by idle time."""
     counts = [state.status.operations for state in states]
     ages_s = [state.in_phase_s for state in states]
 

@@ -205,10 +205,7 @@ class Introduction:
             self.advance()
 
     def _name_hosts(self) -> None:
-        """Names the host of every device as the coordinator does.
-
-        Ranks only know the name of their host, which another one may have too.
-        """
+        """Names the hosts of devices as the coordinator does: ranks' own names may be equal."""
         hosts = self._coordinator.hosts
         if len(hosts) < 2:
             return

@@ -223,10 +223,7 @@ def _reachable(address: str) -> bool:
 
 
 def _name(placement: Placement) -> str:
-    """The name of the note.
-
-    Hydra gives its processes no identity of the job, so the port of its proxy identifies it.
-    """
+    """The name of the note. Hydra names no job: the port of its proxy identifies it."""
     words = placement.identity
     if placement.launcher == HYDRA:
         program = launching_program(os.getpid())

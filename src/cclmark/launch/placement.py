@@ -184,10 +184,7 @@ def find_placement(env: _Environment) -> Placement | None:
 
 
 def notices_alone(env: _Environment) -> tuple[str, ...]:
-    """Inconsistencies in launchers' variables if the launcher that counts started one process.
-
-    Raises UsageError for invalid numbers.
-    """
+    """What launchers' variables contradict, if one process was started. Raises UsageError."""
     return _contradictions(_found(env))
 
 

@@ -112,10 +112,7 @@ def default_of(entry: Field[Any]) -> Any:
 
 
 def options_of(flags_type: type[Any], *, listed: bool = False) -> dict[str, Field[Any]]:
-    """The fields that are options or arguments of a command, by name.
-
-    ``listed``: only those in its help.
-    """
+    """The options and arguments of a command, by name. ``listed``: only those in its help."""
     entries: Mapping[str, Field[Any]] = flags_type.__dataclass_fields__
     groups = [*getattr(flags_type, "without", ())]
     groups += getattr(flags_type, "unlisted", ()) if listed else ()

@@ -74,9 +74,7 @@ def environment_with(ccl: str, hosts: Sequence[HostDescription]) -> dict[str, st
 
 
 def _is_kept(ccl: str, name: str, environment: Mapping[str, str]) -> bool:
-    """Whether a value is never overridden, by the rules of the library or of NCCL, which may work
-    below any other one.
-    """
+    """Whether a value is final by rules of the library or NCCL, which may work below it."""
     known = (find_setting(ccl, name), find_setting("nccl", name))
     return any(one is not None and is_kept(one, environment) for one in known)
 

@@ -135,10 +135,7 @@ def take_inventory(ccl_path: str) -> Inventory:
 
 
 def report_ccls(ccl_path: str) -> list[CclReport]:
-    """Reports on all libraries, then on torch's backends, including missing ones.
-
-    ``ccl_path``: the library file for NCCL.
-    """
+    """Reports on all libraries, torch's backends, missing ones. ``ccl_path``: for NCCL."""
     reports = [_native(one, ccl_path) for one in engine_libraries()]
     return [*reports, _bridge(), *_torch()]
 

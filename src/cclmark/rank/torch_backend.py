@@ -172,10 +172,7 @@ def _host_of(endpoint: str) -> str:
 
 
 def tensor_device(torch: Any, runtime: str, index: int) -> Any:
-    """The torch device for a device of the engine, set as the current device.
-
-    Raises MissingError if torch does not have that device.
-    """
+    """Sets and returns torch's device for one of the engine. Raises MissingError."""
     kind = TORCH_DEVICES[runtime].type
     if kind == "cpu":
         torch.set_num_threads(1)

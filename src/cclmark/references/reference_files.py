@@ -260,10 +260,7 @@ def parse_references(content: bytes, file: str, *, own: bool) -> list[Reference]
 
 
 def parse_devices(text: str) -> tuple[tuple[str, int], ...]:
-    """Parses ``4 x H200``, ``2 x A800 + 2 x C550`` or ``H100``, whose number is unknown: 0.
-
-    Raises UsageError.
-    """
+    """Parses ``4 x H200``, ``2 x A800 + 2 x C550``, ``H100`` (number 0). Raises UsageError."""
     counts: dict[str, int] = {}
     for part in text.split(" + "):
         read = _DEVICES.fullmatch(part.strip())

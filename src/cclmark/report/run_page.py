@@ -142,10 +142,7 @@ def _encoded(journal: Journal) -> bytes:
 
 
 def without_samples(content: bytes) -> bytes:
-    """Returns a journal whose results have no raw samples, and whose header says so.
-
-    Damaged lines remain as they are.
-    """
+    """A journal without raw samples, as its header says; damaged lines stay."""
     found = []
     has_some = False
     for line in content.splitlines():

@@ -1,7 +1,4 @@
-"""The settings of a library, and which values of them are possible.
-
-They are data in the library's file, see work.setting_fields.
-"""
+"""The settings of a library and their possible values, as in its file: work.setting_fields."""
 
 from __future__ import annotations
 

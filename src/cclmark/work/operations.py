@@ -297,20 +297,14 @@ _PART_ALIGNMENT_BYTES = 16
 
 
 def parse_dtypes(text: str) -> list[str]:
-    """Parses the name of a dtype, several names separated by commas, or ``all``.
-
-    Raises UsageError for an unknown name.
-    """
+    """Parses names of dtypes separated by commas, or ``all``. Raises UsageError."""
     return _parse_names(
         text, list(DTYPE_BYTES), lambda name: _DTYPE_ALIASES.get(name, name), "dtype"
     )
 
 
 def parse_reductions(text: str) -> list[str]:
-    """Parses the name of a reduction, several names separated by commas, or ``all``.
-
-    Raises UsageError for an unknown name.
-    """
+    """Parses names of reductions separated by commas, or ``all``. Raises UsageError."""
     return _parse_names(text, list(REDUCTIONS), lambda name: name, "reduction")
 
 

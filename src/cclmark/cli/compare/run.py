@@ -213,10 +213,7 @@ def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:
 def _refuse_shared(
     before: Side, names_before: Sequence[str], after: Side, names_after: Sequence[str]
 ) -> None:
-    """Raises UsageError if a run is on both sides.
-
-    It does not differ from itself, which a check would report as a pass.
-    """
+    """Raises UsageError for a run on both sides: a check would pass, as nothing differs."""
     sides = (zip(names_before, before.runs, strict=True), zip(names_after, after.runs, strict=True))
     for (known, other), (name, run) in product(*sides):
         if _of_one_run(other, run):

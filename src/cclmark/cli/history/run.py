@@ -273,10 +273,7 @@ def show_runs(flags: ShowRunFlags) -> int:
 
 
 def export_runs(flags: ExportRunFlags) -> int:
-    """Exports a run's journal; returns the exit code.
-
-    Raises UsageError if the file exists: journals are never overwritten.
-    """
+    """Exports a run's journal. Raises UsageError if the file exists: none is overwritten."""
     content, output = _history_of(flags).content(flags.run), flags.output
     if output is not None and output != STANDARD_OUTPUT and _holds_something(output):
         raise UsageError(f"{output} already exists: use another file, or remove it")

@@ -176,10 +176,7 @@ def _journals_in(page: TraceFile) -> Iterator[tuple[str, bytes]]:
 
 
 def _format_of_trace(content: bytes, format: str | None) -> str:
-    """The format of a trace of a program, which has no other one; empty for other files.
-
-    ``content``: the file, or its start.
-    """
+    """The format of a trace of a program, empty for other files. ``content``: or its start."""
     if format is not None:
         return format if format in TRACE_IMPORTERS else ""
     return trace_format(content)

@@ -85,10 +85,7 @@ def print_plugin(flags: PluginFlags) -> int:
 
 
 def print_logs(paths: Sequence[Path]) -> int:
-    """Prints the operations in logs and returns the exit code. Raises UsageError, OutputError.
-
-    A file that is given twice counts once.
-    """
+    """Prints the operations in logs, each file once. Raises UsageError, OutputError."""
     collector = CallCollector()
     once = {path.resolve(): path for path in paths}
     logs = [collector.add(path) for path in once.values()]

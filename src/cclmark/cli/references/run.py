@@ -137,10 +137,7 @@ _Weak = tuple[
 
 
 def list_references(flags: ListReferencesFlags) -> int:
-    """Prints the selected references and returns the exit code.
-
-    Raises UsageError for an unknown device, operation or source, OutputError.
-    """
+    """Prints the selected references. Raises UsageError for unknown names, OutputError."""
     found = load_references()
     device, operation, source = flags.device, flags.operation, flags.source
     asked = any(choice is not None for choice in (device, operation, source))
@@ -238,10 +235,7 @@ def _weak_words(weak: Sequence[_Weak], measured: int) -> str:
 
 
 def _listed(weak: Sequence[_Weak], words: str, stem: str) -> str:
-    """Names the figures that are not good enough, safe to print.
-
-    ``stem``: of the file without them, empty if they were taken.
-    """
+    """Names figures that are not good enough. ``stem``: of the file without them, or empty."""
     remedy = f"left out. To take them: cclmark references remove {plain(stem)}, then add --force"
     outcome = remedy if stem else "taken with --force"
     lines = [f"  {plain(one.item.describe())}: {', '.join(reasons)}" for one, reasons in weak]

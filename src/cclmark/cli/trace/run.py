@@ -76,10 +76,7 @@ def refuse_unwritable(path: Path) -> None:
 
 @contextmanager
 def written_whole(path: Path, what: str) -> Iterator[IO[bytes]]:
-    """A new file that gets its name when it is complete. ``what``: of the file, for a message.
-
-    Raises OutputError if it cannot be written.
-    """
+    """A new file, named when it is complete. ``what``: for a message. Raises OutputError."""
     partial = path.with_name(path.name + ".part")
     try:
         with partial.open("xb") as file:

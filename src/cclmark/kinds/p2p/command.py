@@ -78,10 +78,7 @@ def _blocks(text: str) -> list[int]:
 
 
 class Kernels(Names):
-    """Names of kernels, and PCCL's forms ``<load>-<store>-<remote>`` as far as a kernel is alike.
-
-    ``one``: only one is accepted.
-    """
+    """Kernels, also in PCCL's form ``<load>-<store>-<remote>``. ``one``: only one."""
 
     def __init__(self, *, one: bool = False) -> None:
         super().__init__(KERNELS, "kernel", one=one)

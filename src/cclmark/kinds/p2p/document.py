@@ -383,10 +383,7 @@ _SAMPLES = Layout(
 
 
 def document_of_transfers(run: RunContent) -> Document:
-    """Composes everything that a run says.
-
-    Hosts measure at the same time: there matrices are complete at the end only.
-    """
+    """Composes what a run says. Hosts measure at once: matrices are complete at the end only."""
     results = cast("Sequence[TransferResult]", run.results)
     matrices = _matrices(run.header, results)
     journal = Journal(run.header, results=[*results], footer=run.footer)

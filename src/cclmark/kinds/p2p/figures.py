@@ -214,10 +214,7 @@ class Outliers:
 
 
 def outliers_of(results: Sequence[TransferResult], header: Header) -> Outliers:
-    """The pairs that are far from others with the same kind of link.
-
-    Empty if the run itself reports that its times are not meaningful.
-    """
+    """The pairs far from others with the same kind of link; none if the times mean little."""
     if times_mean_little(header):
         return Outliers([], compared=0)
     groups = _groups(results, header.relations)
@@ -446,10 +443,7 @@ class MatrixCollector:
         return not self._is_triangle or self._numbers[row] < self._numbers[column]
 
     def _merge(self, messages: Matrix, within: Sequence[Matrix]) -> bool:
-        """Adds the messages between hosts to the matrices of the same measure within hosts.
-
-        Returns whether there are such matrices.
-        """
+        """Adds messages between hosts to matrices of the same measure, if there are any."""
         found = False
         for matrix in within:
             ours, theirs = matrix.series, messages.series

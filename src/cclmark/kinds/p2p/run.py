@@ -495,10 +495,7 @@ def open_transfers(
 
 
 def reserve(runner: TransferRunner, transfers: Sequence[Transfer]) -> dict[Transfer, str]:
-    """Reserves memory for all transfers that fit and returns the others with the reason.
-
-    Raises MissingError if the devices support none.
-    """
+    """Reserves memory; returns transfers without room and why. Raises MissingError."""
     try:
         return runner.reserve(transfers)
     except engine.UnsupportedError as error:
@@ -690,10 +687,7 @@ class HostTransfers:
         rank.enter("finished")
 
     def _copy_within_host(self, group: engine.RankGroup) -> set[int]:
-        """Measures the copies of this host, and waits for the other hosts.
-
-        Returns the ranks of all hosts on whose devices a copy hangs.
-        """
+        """Measures this host's copies, waits for others; returns all ranks whose devices hang."""
         rank, job = self._rank, self._job
         pending = list(job.pending or range(len(self._transfers)))
         own = {

@@ -117,10 +117,7 @@ def document_of_pairs(run: RunContent) -> Document:
 
 
 def names_of(series: Sequence[Case]) -> list[str]:
-    """Names each of ``series`` by its operation and the properties that distinguish it.
-
-    In-place is always named.
-    """
+    """Names each series by its operation, its distinguishing properties, and in-place."""
     shared = {
         name: len({getattr(one, name) for one in series}) == 1
         for name in ("ccl", "dtype", "placement")

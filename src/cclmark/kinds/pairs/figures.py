@@ -170,10 +170,7 @@ def pair_deviations(
 
 
 def pair_outliers(found: Sequence[PairSweep], header: Header) -> list[PairDeviation]:
-    """The same pairs, the slowest relative to the usual time first.
-
-    Empty if the run itself reports that its times are not meaningful.
-    """
+    """The same pairs, relatively slowest first; none if the times of the run mean little."""
     if times_mean_little(header):
         return []
     far = pair_deviations(found, header.relations)

@@ -265,10 +265,7 @@ class _Simulation:
         self.completed.setdefault(queue.rank, []).extend(ended)
 
     def _begin_messages(self, queue: _Queue, calls: Sequence[ProfiledCall]) -> bool:
-        """Begins messages, which release those that waited for them.
-
-        Returns whether all messages of the run have met theirs.
-        """
+        """Begins messages and releases who waited; returns whether all messages have met theirs."""
         for call in calls:
             one = self._steps.operations[call.index]
             own = self._steps.members(one.group)[queue.rank]

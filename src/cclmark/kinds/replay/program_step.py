@@ -60,10 +60,7 @@ class FoundStep:
 
 
 def ranks_of(journal: Journal, name: str) -> int:
-    """Returns the number of ranks of a profile, which takes no time.
-
-    Raises UsageError if the journal is no profile, or lists no calls.
-    """
+    """The number of ranks of a profile, quickly. Raises UsageError if it has no calls."""
     return len(_profile_of(journal, name).window)
 
 
@@ -217,9 +214,7 @@ class _Rank:
         launches: Sequence[Launch],
         operations: Sequence[ProfiledOperation],
     ) -> None:
-        """``sequence``: the operations of the window. ``launches``: without any, each call of the
-        window is one.
-        """
+        """``sequence``: the window's operations. ``launches``: without any, each call is one."""
         self.number = number
         #: The begins are times of kernels.
         self.is_timed = times.least_s > 0
