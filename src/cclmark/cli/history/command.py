@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import click
 
+from cclmark.options.click_command import command, imported
 from cclmark.options.command import (
     JOURNALS,
     METHOD,
@@ -16,9 +17,7 @@ from cclmark.options.command import (
     CommandGroup,
     argument,
     changed,
-    command,
     flag,
-    imported,
     option,
 )
 from cclmark.options.groups import FormatOptions, HistoryOptions, OutputFileOptions

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import click
 
+from cclmark.options.click_command import command, imported
 from cclmark.options.command import (
     INPUT,
     JOURNAL,
@@ -16,9 +17,7 @@ from cclmark.options.command import (
     SELECTION,
     CommandGroup,
     argument,
-    command,
     flag,
-    imported,
     option,
 )
 from cclmark.options.groups import FormatOptions, OutputFileOptions

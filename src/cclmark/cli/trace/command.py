@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import click
 
 from cclmark.options import groups
-from cclmark.options.command import OUTPUT, Action, GroupedCommand, changed, command, flag
+from cclmark.options.click_command import command
+from cclmark.options.command import OUTPUT, Action, GroupedCommand, changed, flag
 from cclmark.options.groups import (
     one_operation,
     operations_in_help,

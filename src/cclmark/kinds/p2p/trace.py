@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from cclmark import _engine as engine
 from cclmark.journal.item_results import TransferResult
-from cclmark.kinds.p2p.run import TransferRunner
+from cclmark.kinds.p2p.transfer_runner import TransferRunner
 from cclmark.rank.rank import Rank
 from cclmark.rank.tracing import PHASE, more_batches, read_clock
 from cclmark.rendezvous.messages import Traced
