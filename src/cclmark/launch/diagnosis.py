@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cclmark.base.grouping import by_key
+from cclmark.base.signals import signal_name
 from cclmark.launch.coordinator import Coordinator
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import Failed
@@ -315,16 +315,9 @@ def _what_happened(state: RankState) -> str:
     status = state.exit_status
     if state.failure is None and status is not None:
         if status < 0:
-            return f"was killed by {_signal_name(-status)} during"
+            return f"was killed by {signal_name(-status)} during"
         return f"exited with status {status} during"
     return "did not get any further than"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _where(state: RankState, cases: Sequence[Item]) -> str:
