@@ -35,11 +35,7 @@ from cclmark.base.errors import (
 from cclmark.base.signals import within_program
 from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.figures import MARGIN, Compared, Side
-from cclmark.comparison.words import (
-    Comparison,
-    comparison_of,
-    require_figures,
-)
+from cclmark.comparison.words import Comparison, comparison_of, require_figures
 from cclmark.document.blocks import Finding
 from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.exporters import formats_of

@@ -8,12 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import HostDescription, Settings, settings_without_sweep
 from cclmark.options.case_request import check_options_together, require_option
-from cclmark.options.groups import (
-    USUAL_ROUNDS,
-    CaseOptions,
-    ComputeOptions,
-    StepOptions,
-)
+from cclmark.options.groups import USUAL_ROUNDS, CaseOptions, ComputeOptions, StepOptions
 from cclmark.work.binding import Binding
 from cclmark.work.computations import PRODUCT_RUNTIMES, Compute
 from cclmark.work.inject import Injection

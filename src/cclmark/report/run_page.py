@@ -33,12 +33,7 @@ from cclmark.document.page.drawings import (
 from cclmark.document.page.page import Page, Rows, Section, shortened
 from cclmark.document.peaks import peaks_of
 from cclmark.document.remarks import left_out
-from cclmark.document.step_words import (
-    STEPS_HEAD,
-    STEPS_TITLE,
-    notes_of_steps,
-    steps_row,
-)
+from cclmark.document.step_words import STEPS_HEAD, STEPS_TITLE, notes_of_steps, steps_row
 from cclmark.document.text import counted
 from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import HEADER_BEGIN, Journal, with_checksum, without_checksum

@@ -16,12 +16,7 @@ from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import MARGIN, Side
 from cclmark.comparison.gate import GateOutcome, judge
-from cclmark.comparison.words import (
-    Comparison,
-    comparison_json,
-    comparison_of,
-    require_figures,
-)
+from cclmark.comparison.words import Comparison, comparison_json, comparison_of, require_figures
 from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.page.page import render
 from cclmark.document.remarks import lacking

@@ -8,14 +8,7 @@ from typing import ClassVar
 
 import click
 
-from cclmark.options.command import (
-    INPUT,
-    OPERATION,
-    OUTPUT,
-    WHERE,
-    argument,
-    option,
-)
+from cclmark.options.command import INPUT, OPERATION, OUTPUT, WHERE, argument, option
 from cclmark.options.types import PATH, Size, WholeNumber
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
 

@@ -11,11 +11,7 @@ import click
 from cclmark.options import groups
 from cclmark.options.click_command import command
 from cclmark.options.command import OUTPUT, Action, GroupedCommand, changed, flag
-from cclmark.options.groups import (
-    one_operation,
-    operations_in_help,
-    placement_option,
-)
+from cclmark.options.groups import one_operation, operations_in_help, placement_option
 from cclmark.options.types import WholeNumber
 
 _COPIES = "p2p"

@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cclmark.options import groups
-from cclmark.options.command import (
-    OPERATION,
-    Excludes,
-    OptionRules,
-    changed,
-    option,
-)
+from cclmark.options.command import OPERATION, Excludes, OptionRules, changed, option
 from cclmark.options.groups import (
     ONE_LIBRARY,
     USUAL_ROUNDS,

@@ -19,11 +19,7 @@ import msgspec
 
 from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.journal.schema import HostDescription
-from cclmark.kinds.experiment.bisection import (
-    LEAST_ROUNDS_TO_DECIDE,
-    Bisected,
-    bisect,
-)
+from cclmark.kinds.experiment.bisection import LEAST_ROUNDS_TO_DECIDE, Bisected, bisect
 from cclmark.kinds.experiment.command import ExperimentFlags
 from cclmark.kinds.experiment.figures import without_effect
 from cclmark.kinds.experiment.kind import KIND

@@ -10,15 +10,7 @@ from typing import cast
 import msgspec
 
 from cclmark.analysis.statistics import median
-from cclmark.document.blocks import (
-    Block,
-    Document,
-    Evidence,
-    Finding,
-    RunContent,
-    Severity,
-    Table,
-)
+from cclmark.document.blocks import Block, Document, Evidence, Finding, RunContent, Severity, Table
 from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
 from cclmark.document.columns import Cell, Column, Layout
@@ -43,13 +35,7 @@ from cclmark.document.remarks import elements_text, planned_results, without_fig
 from cclmark.document.report_kind import ReportKind, View
 from cclmark.document.sample_columns import INDEX, SAMPLE, times_of_samples
 from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
-from cclmark.document.text import (
-    BYTES_PER_GB,
-    UNSETTLED,
-    UNSETTLED_NOTE,
-    figure,
-    precision_text,
-)
+from cclmark.document.text import BYTES_PER_GB, UNSETTLED, UNSETTLED_NOTE, figure, precision_text
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Relation, Settings, TransferSummary

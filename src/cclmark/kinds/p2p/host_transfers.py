@@ -12,11 +12,7 @@ from cclmark import _engine as engine
 from cclmark.analysis.stopping import LEAST_BATCH_BETWEEN_HOSTS_S
 from cclmark.analysis.summary import chosen_times, combine
 from cclmark.journal.item_results import CaseResult, TransferResult
-from cclmark.journal.schema import (
-    Settings,
-    TransferSamples,
-    WrongOutput,
-)
+from cclmark.journal.schema import Settings, TransferSamples, WrongOutput
 from cclmark.kinds.p2p.figures import summarise_copies
 from cclmark.kinds.p2p.transfer_runner import (
     TransferRunner,
@@ -34,11 +30,7 @@ from cclmark.work.inject import Injection
 from cclmark.work.items import items_of
 from cclmark.work.operations import OPERATIONS
 from cclmark.work.pair_cases import Pair
-from cclmark.work.transfers import (
-    ELEMENT_BYTES,
-    MEASURES_MEMORY,
-    Transfer,
-)
+from cclmark.work.transfers import ELEMENT_BYTES, MEASURES_MEMORY, Transfer
 
 _DTYPE = "int32"  # of ELEMENT_BYTES, and supported by every library
 _OPERATIONS = {"unidirectional": "send", "bidirectional": "sendrecv", "latency": "ping_pong"}

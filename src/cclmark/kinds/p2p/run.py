@@ -16,10 +16,7 @@ from cclmark.kinds.p2p.transfer_runner import (
 from cclmark.rank.context import RankContext
 from cclmark.work.inject import Injection
 from cclmark.work.items import items_of
-from cclmark.work.transfers import (
-    MEASURES_MEMORY,
-    Transfer,
-)
+from cclmark.work.transfers import MEASURES_MEMORY, Transfer
 
 _kept: list[TransferRunner | HostTransfers] = []
 

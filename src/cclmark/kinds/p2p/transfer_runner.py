@@ -25,12 +25,7 @@ from cclmark.rank.context import RankContext
 from cclmark.rank.item_loop import measure_items
 from cclmark.work.inject import Injection
 from cclmark.work.sizes import format_size
-from cclmark.work.transfers import (
-    EVENTS,
-    HOST_FUNCTION,
-    STREAM_WAIT,
-    Transfer,
-)
+from cclmark.work.transfers import EVENTS, HOST_FUNCTION, STREAM_WAIT, Transfer
 
 _ENGINES = {
     "": engine.Engine.copy_engine,

@@ -9,14 +9,7 @@ from typing import cast
 
 from cclmark.analysis.outliers import times_mean_little
 from cclmark.base.printable import plain
-from cclmark.document.blocks import (
-    Block,
-    Document,
-    Evidence,
-    Finding,
-    RunContent,
-    Table,
-)
+from cclmark.document.blocks import Block, Document, Evidence, Finding, RunContent, Table
 from cclmark.document.case_fields import (
     EXPORTED_CASES,
     METHOD_OF_CASES,

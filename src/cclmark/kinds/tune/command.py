@@ -9,19 +9,8 @@ from typing import ClassVar
 import click
 
 from cclmark.options import groups
-from cclmark.options.command import (
-    METHOD,
-    OPERATION,
-    Excludes,
-    OptionRules,
-    changed,
-    option,
-)
-from cclmark.options.groups import (
-    operations_in_help,
-    placement_option,
-    several_operations,
-)
+from cclmark.options.command import METHOD, OPERATION, Excludes, OptionRules, changed, option
+from cclmark.options.groups import operations_in_help, placement_option, several_operations
 from cclmark.options.types import DURATION, Names, Percent, WholeNumber
 
 LEAST_ROUNDS = 7
