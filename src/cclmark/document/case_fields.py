@@ -126,6 +126,17 @@ def summary_fields(path: str) -> list[Field]:
     ]
 
 
+def interval_fields(
+    name: str, low: Callable[[Any], Cell] | str, high: Callable[[Any], Cell] | str
+) -> list[Field]:
+    """The ends of the interval of the field ``name``, which pages leave out."""
+    stem, _, unit = name.rpartition("_")
+    return [
+        TableField(f"{stem}_low_{unit}", f"Lower end of the 95 % interval of {name}.", low),
+        TableField(f"{stem}_high_{unit}", f"Upper end of the 95 % interval of {name}.", high),
+    ]
+
+
 def ratio_fields(path: str, help: str) -> list[Field]:
     """The fields of a ratio and its interval. ``path``: of their owner. ``help``: of the ratio."""
     return [
@@ -265,12 +276,7 @@ _PAIR = (
     Field("second", "Second device of a pair.", lambda row: row.device(1), "text"),
 )
 _BESIDE = (
-    TableField(
-        "beside",
-        "Other pairs that were measured at once.",
-        _of_pair("beside"),
-        "int",
-    ),
+    TableField("beside", "Other pairs that were measured at once.", _of_pair("beside"), "int"),
     TableField(
         "at_once_ratio",
         "Time of the pair beside the others over its time alone, at one probed size.",

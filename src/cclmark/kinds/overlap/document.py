@@ -106,12 +106,7 @@ FIELDS = Fields(
             "overlap.compute.name",
             "text",
         ),
-        TableField(
-            "compute_dtype",
-            "Data type of the compute.",
-            "overlap.compute.dtype",
-            "text",
-        ),
+        TableField("compute_dtype", "Data type of the compute.", "overlap.compute.dtype", "text"),
         Field(
             "extent", "Rows of the matrices, or bytes of an array.", "overlap.compute.extent", "int"
         ),
@@ -185,12 +180,7 @@ FIELDS = Fields(
             direction="higher",
         ),
         *(
-            TableField(
-                name,
-                f"Whether launches set the time of {what}.",
-                f"figures.{name}",
-                "bool",
-            )
+            TableField(name, f"Whether launches set the time of {what}.", f"figures.{name}", "bool")
             for name, what in _LAUNCH_BOUND.items()
         ),
         TableField(

@@ -168,10 +168,7 @@ FIELDS = Fields(
             "text",
         ),
         TableField(
-            "engine",
-            "CE: the copy engine of the device; SM: a kernel.",
-            "transfer.engine",
-            "text",
+            "engine", "CE: the copy engine of the device; SM: a kernel.", "transfer.engine", "text"
         ),
         TableField(
             "kernel",
@@ -193,17 +190,9 @@ FIELDS = Fields(
             "transfer.host_memory",
             "text",
         ),
+        TableField("to_host", "Whether the host receives the bytes.", "transfer.to_host", "bool"),
         TableField(
-            "to_host",
-            "Whether the host receives the bytes.",
-            "transfer.to_host",
-            "bool",
-        ),
-        TableField(
-            "numa",
-            "near or far memory of the host, for --scope host.",
-            "transfer.numa",
-            "text",
+            "numa", "near or far memory of the host, for --scope host.", "transfer.numa", "text"
         ),
         Field("size_bytes", "Bytes of one copy.", "transfer.size_bytes", "int"),
         TableField(
@@ -246,9 +235,7 @@ FIELDS = Fields(
         Field("min_us", "Shortest sample.", "result.summary.min_s"),
         Field("max_us", "Longest sample.", "result.summary.max_s"),
         TableField(
-            "call_us",
-            "Median time of the host in the call of one copy.",
-            "result.summary.call_s",
+            "call_us", "Median time of the host in the call of one copy.", "result.summary.call_s"
         ),
         TableField(
             "launch_us",

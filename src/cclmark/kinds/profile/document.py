@@ -117,12 +117,7 @@ FIELDS = Fields(
             lambda one: int(one.result.profiled.is_range),
             "bool",
         ),
-        TableField(
-            "process",
-            "Number of the process in the journal.",
-            "figures.process",
-            "int",
-        ),
+        TableField("process", "Number of the process in the journal.", "figures.process", "int"),
         Field(
             "calls",
             "Calls of an operation by one process of a program, on pages by all.",
@@ -145,16 +140,8 @@ FIELDS = Fields(
             gauge="seconds",
         ),
         Field("median_us", "Median time of the kernel of a call.", "figures.median_s"),
-        TableField(
-            "min_us",
-            "Shortest time of the kernel of a call.",
-            "figures.least_s",
-        ),
-        TableField(
-            "max_us",
-            "Longest time of the kernel of a call.",
-            "figures.most_s",
-        ),
+        TableField("min_us", "Shortest time of the kernel of a call.", "figures.least_s"),
+        TableField("max_us", "Longest time of the kernel of a call.", "figures.most_s"),
         Field(
             "wait_us",
             "How much longer the kernels ran than those of the rank that arrived last.",
@@ -168,10 +155,7 @@ FIELDS = Fields(
             "int",
         ),
         TableField(
-            "last",
-            "Calls in which the others waited for this rank.",
-            "figures.last",
-            "int",
+            "last", "Calls in which the others waited for this rank.", "figures.last", "int"
         ),
         Field(
             "exposed_us",

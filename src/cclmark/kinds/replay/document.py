@@ -15,7 +15,7 @@ from cclmark.analysis.steps import slowest_of
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Bars, Block, Document, Evidence, Finding, RunContent, Table
-from cclmark.document.case_fields import status_fields, wrong_field
+from cclmark.document.case_fields import interval_fields, status_fields, wrong_field
 from cclmark.document.fields import Field, Fields, TableField
 from cclmark.document.finding_rules import gain_of
 from cclmark.document.insight_words import amount
@@ -204,12 +204,7 @@ FIELDS = Fields(
         Field(
             "gaps", "When calls begin: keep, fixed or drop.", lambda one: one.replay.gaps, "text"
         ),
-        TableField(
-            "compute",
-            "What runs beside the calls.",
-            lambda one: one.replay.beside,
-            "text",
-        ),
+        TableField("compute", "What runs beside the calls.", lambda one: one.replay.beside, "text"),
         TableField(
             "fit",
             "Whether the gaps and what runs beside were fitted to the program: fitted, or nearest.",
@@ -234,15 +229,8 @@ FIELDS = Fields(
             lambda one: span_of(one) if one.is_measured else None,
             gauge="span_seconds",
         ),
-        TableField(
-            "span_low_ms",
-            "Lower end of the 95 % interval of span_ms.",
-            lambda one: _span_interval_s(one, 0),
-        ),
-        TableField(
-            "span_high_ms",
-            "Upper end of the 95 % interval of span_ms.",
-            lambda one: _span_interval_s(one, 1),
+        *interval_fields(
+            "span_ms", lambda one: _span_interval_s(one, 0), lambda one: _span_interval_s(one, 1)
         ),
         Field(
             "program_span_ms",
