@@ -708,10 +708,8 @@ class ConditionOptions:
 
     title: ClassVar[str] = OUTPUT
 
-    conditions: bool = option(
+    conditions: bool = flag(
         "--conditions",
-        default=False,
-        is_flag=True,
         help="Read clock, temperature, power, busy time and link traffic of the devices after each "
         "item.",
     )
