@@ -248,10 +248,7 @@ def _explained(result: CaseResult) -> Explanation:
 
 
 def choice_changes(results: Iterable[CaseResult]) -> list[ChoiceChange]:
-    """Returns the changes between consecutive sizes; results that are not explained are left out.
-
-    ``results``: of one operation, library, type, root and placement.
-    """
+    """The changes between consecutive explained sizes of ``results`` that are otherwise alike."""
     explained = sorted(
         (one for one in results if one.explanation is not None and one.explanation.choice),
         key=lambda one: one.case.size_bytes,

@@ -176,10 +176,7 @@ class CsvExporter(Exporter[Result]):
 
 
 def csv_line(cells: Sequence[Cell], *, exact: bool = False) -> str:
-    """Returns one line; cells that a spreadsheet would read as a formula are quoted.
-
-    Numbers have ten digits; with ``exact``, enough digits to restore the same value.
-    """
+    """A line; formulas of spreadsheets are quoted. ``exact``: all digits of numbers, else ten."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow([_cell(cell, exact) for cell in cells])
     return text.getvalue()

@@ -418,10 +418,7 @@ def _registration(communicator: groups.CommunicatorOptions, runtime: str) -> str
 
 
 def _timing(method: groups.TimingOptions, runtime: str) -> str:
-    """Returns the timing that ``--timing``, ``-z`` and ``-G`` select together.
-
-    ``auto`` is ``throughput`` on the host, which has no graphs. Raises UsageError.
-    """
+    """The timing of ``--timing``, ``-z`` and ``-G``; the host has no graphs. Raises UsageError."""
     asked = {
         method.timing,
         "blocking" if method.blocking else None,

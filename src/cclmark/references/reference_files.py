@@ -214,10 +214,7 @@ class _WrittenFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_references(content: bytes, file: str, *, own: bool) -> list[Reference]:
-    """Returns the figures of the file named ``file``; ``own``: a user's file, not a shipped one.
-
-    Raises UsageError with the file, the position in it and the error.
-    """
+    """The figures of ``file``. ``own``: a user's file. Raises UsageError with the position."""
     try:
         written = msgspec.toml.decode(content, type=_WrittenFile)
     except msgspec.ValidationError as error:

@@ -72,10 +72,7 @@ def settings_of(ccl: str) -> list[LibrarySetting]:
 
 
 def find_setting(ccl: str, name: str) -> LibrarySetting | None:
-    """The setting of a library with this name, None for an unknown one.
-
-    ``name``: an environment variable, or an option of a communicator such as ``config.minCTAs``.
-    """
+    """A setting by its variable, or its option such as ``config.minCTAs``; None if unknown."""
     known = options_of(ccl) if name.startswith(OPTION) else settings_of(ccl)
     return next((one for one in known if one.name == name), None)
 

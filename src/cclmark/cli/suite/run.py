@@ -403,10 +403,7 @@ _PREFIXES = ("cclmark: ", "Error: ")
 
 
 def run_suite(flags: SuiteFlags) -> int:
-    """Runs the suite that the flags name and returns the exit code of its verdicts.
-
-    Raises CclmarkError before anything is run if the suite or the flags are invalid.
-    """
+    """Runs the suite; returns its exit code. Raises CclmarkError before anything is run."""
     if not flags.suite:
         if not flags.listed:
             raise UsageError(
@@ -453,10 +450,7 @@ def run_suite(flags: SuiteFlags) -> int:
 
 
 def _follow_suite(suite: Suite) -> int:
-    """Runs the suite in a process that a launcher started and that is not the first.
-
-    Returns EXIT_OK, whatever is measured: the first process decides the verdicts.
-    """
+    """Runs the suite in a process that is not the first, which decides the verdicts."""
     children = Children()
     with tempfile.TemporaryDirectory(prefix="cclmark-suite-") as directory:
         for number, command in enumerate(suite.commands):

@@ -485,10 +485,7 @@ def measure_transfers(
     transfers: Mapping[int, Transfer],
     report: Callable[[TransferResult], None] | None = None,
 ) -> set[int]:
-    """Measures transfers by their index in the run. ``report``: see measure_items.
-
-    Returns the devices of the copies that hung. Raises MissingError.
-    """
+    """Measures transfers by index; returns the devices of copies that hang. Raises MissingError."""
     too_large = reserve(runner, list(transfers.values()))
     hung: set[int] = set()
 

@@ -155,10 +155,7 @@ def compared_pairs(found: Sequence[PairSweep], header: Header) -> tuple[int, int
 def pair_deviations(
     found: Sequence[PairSweep], relations: Sequence[Relation]
 ) -> list[PairDeviation]:
-    """The pairs that stand out at the smallest and at the largest size of each sweep.
-
-    The criterion is that of ``outliers``, applied to all sweeps together.
-    """
+    """The pairs that stand out at the ends of sweeps, by ``outliers`` of all sweeps together."""
     groups = _groups(found, relations)
     of = looked_at(groups.values())
     far = []

@@ -121,10 +121,7 @@ class Descendants:
         return self._pause_s
 
     def left(self, patience_s: float) -> list[SeenProcess]:
-        """The processes that still run after the program's end and ``patience_s``.
-
-        A process whose environment was cleared is not among them.
-        """
+        """The processes that run after ``patience_s``, but for those with a cleared environment."""
         deadline_s = time.monotonic() + patience_s
         while True:
             pids = [*self._processes()]

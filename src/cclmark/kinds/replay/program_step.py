@@ -409,10 +409,7 @@ def _check_order(
     profile: Profile,
     name: str,
 ) -> None:
-    """Raises UsageError if ranks of a group do not call the same collectives in the same order.
-
-    ``indices``: the numbers of the operations that each rank calls.
-    """
+    """Raises UsageError if ranks call other collectives. ``indices``: of the operations of each."""
     by_pattern = {own: _collectives(own, operations) for own in set(indices)}
     found = [by_pattern[own] for own in indices]
     for group in used:
