@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from itertools import combinations, product
 from pathlib import Path
@@ -27,6 +26,7 @@ from cclmark.journal.page_journals import expanded
 from cclmark.journal.resume import differing_settings
 from cclmark.journal.surroundings import differing_memory, environment_changed
 from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.recording.caller import notice
 from cclmark.recording.output import Output, print_out, refuse_to_lose
 
 _MANY_RUNS = 20  # more than a user will start: another timing needs fewer
@@ -126,7 +126,7 @@ def _auto_would_help(each: Comparison, outcome: GateOutcome) -> bool:
 
 
 def _say(text: str) -> None:
-    print(f"cclmark: {plain(text)}", file=sys.stderr)
+    notice(plain(text))
 
 
 def compare_journals(flags: CompareFlags) -> int:
@@ -138,7 +138,7 @@ def compare_journals(flags: CompareFlags) -> int:
     before, after, output = flags.before, flags.after, flags.output
     margin = MARGIN if flags.fail_if_slower is None else flags.fail_if_slower / 100
     refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
-    own_noise = noise_of_machines(lambda text: print(f"cclmark: {plain(text)}", file=sys.stderr))
+    own_noise = noise_of_machines(lambda text: notice(plain(text)))
     first = _side(before, own_noise)
     comparisons = []
     for text in after:

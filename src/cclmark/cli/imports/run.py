@@ -21,6 +21,7 @@ from cclmark.journal.journal_file import Journal, JournalWriter
 from cclmark.journal.machine import readable
 from cclmark.journal.page_journals import file_of, is_page, packed_in, read_lines, stem_of, unpack
 from cclmark.kinds.registry import parse_journal, report_kind
+from cclmark.recording.caller import notice
 from cclmark.recording.output import made_directory
 from cclmark_importers.assemble import merged
 from cclmark_importers.formats import TRACE_IMPORTERS
@@ -245,8 +246,8 @@ def _tell(read: _Read, told: set[str]) -> None:
     _say(f"{read.name}: {read.format}{of}: {contents}")
     notices = [one for one in run.header.notices if _LINE.sub("", one) not in told]
     told.update(_LINE.sub("", one) for one in notices)
-    for notice in notices[:_MOST_NOTICES]:
-        _say(f"  {notice}")
+    for one in notices[:_MOST_NOTICES]:
+        _say(f"  {one}")
     more = len(notices) - _MOST_NOTICES
     if more > 0:
         _say(f"  and {more} more notices, in the journal")
@@ -298,8 +299,8 @@ def _write(run: Journal, path: Path) -> None:
         raise OutputError(f"{error}".partition(". It holds")[0]) from None
     finally:
         writer.close(keep=whole)
-    print(f"cclmark: journal {shlex.quote(str(path))}", file=sys.stderr)
+    notice(f"journal {shlex.quote(str(path))}")
 
 
 def _say(text: str) -> None:
-    print(f"cclmark: {plain(text)}", file=sys.stderr)
+    notice(plain(text))

@@ -47,6 +47,7 @@ from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import is_primary
 from cclmark.options.groups import SizeOptions
 from cclmark.rank.probe import count_devices
+from cclmark.recording.caller import notice
 from cclmark.recording.output import Output, made_directory, refuse_to_lose
 from cclmark.recording.recorder import StatusLine
 from cclmark.recording.run_files import new_path
@@ -441,10 +442,10 @@ def run_suite(flags: SuiteFlags) -> int:
         if junit is not None:
             junit.write_whole(junit_xml(printable(verdict)))
         code = verdict.exit_code
-        print(f"cclmark: journals {running.directory}", file=sys.stderr)
+        notice(f"journals {running.directory}")
     for output in filter(None, (printed, junit)):
         if output.failure:
-            print(f"cclmark: {output.failure}", file=sys.stderr)
+            notice(output.failure)
             code = code or EXIT_MISSING
     return code
 
