@@ -556,25 +556,33 @@ def of_clocks(journal: Journal, of_operations: Sequence[OperationFindings]) -> I
 
 def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Finding]:
     """Reports ranks that are slower than the others, or late, in most cases."""
-    of_slow = "Look for other processes on its processor."
-    if not on_host_alone(journal):
-        of_slow = (
-            "Compare the clocks, temperature and links of that device (`cclmark p2p`; on NVIDIA: "
-            "nvidia-smi -q -d PERFORMANCE,CLOCK)."
-        )
-    of_slow = f"A collective is as fast as its slowest rank. {of_slow}"
-    of_late = (
-        "Look for other processes on its processor cores, and at how ranks are bound to cores and "
-        "memory."
-    )
+    host = on_host_alone(journal)
     for found in of_operations:
-        for rule, known, what, advice in (
-            ("slow-rank", found.slowest, "is slower than the others in most cases", of_slow),
-            ("late-rank", found.late, "comes late, the others wait for it", of_late),
-        ):
-            if known is not None:
-                rank, share = known
-                at = f"{found.name}, rank {rank}"
-                text = f"{found.name}: rank {rank}{device_words(journal, rank)} {what}"
-                evidence = (Evidence.of("of_cases_percent", share, at, 0.5),)
-                yield Finding(rule, "look", text, evidence=evidence, advice=advice)
+        name = found.name
+        if found.slowest is not None:
+            rank, share = found.slowest
+            where = f"rank {rank}{device_words(journal, rank)}"
+            yield Finding(
+                "slow-rank",
+                "look",
+                f"{name}: {where} is slower than the others in most cases",
+                evidence=(Evidence.of("of_cases_percent", share, f"{name}, rank {rank}", 0.5),),
+                advice="A collective is as fast as its slowest rank. "
+                + (
+                    "Look for other processes on its processor."
+                    if host
+                    else "Compare the clocks, temperature and links of that device (`cclmark "
+                    "p2p`; on NVIDIA: nvidia-smi -q -d PERFORMANCE,CLOCK)."
+                ),
+            )
+        if found.late is not None:
+            rank, share = found.late
+            where = f"rank {rank}{device_words(journal, rank)}"
+            yield Finding(
+                "late-rank",
+                "look",
+                f"{name}: {where} comes late, the others wait for it",
+                evidence=(Evidence.of("of_cases_percent", share, f"{name}, rank {rank}", 0.5),),
+                advice="Look for other processes on its processor cores, and at how ranks are "
+                "bound to cores and memory.",
+            )
