@@ -8,15 +8,8 @@ from typing import ClassVar
 
 import click
 
-from cclmark.options.command import (
-    INPUT,
-    OPERATION,
-    OUTPUT,
-    WHERE,
-    argument,
-    option,
-)
-from cclmark.options.types import Size, WholeNumber
+from cclmark.options.command import INPUT, OPERATION, OUTPUT, WHERE, argument, option
+from cclmark.options.types import PATH, Size, WholeNumber
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
 
 _FORMATS = (
@@ -35,6 +28,7 @@ _OTHER_BENCHMARKS = (
 class ImportFlags:
     """The options of ``cclmark import``."""
 
+    title: ClassVar[str] = OPERATION
     examples: ClassVar = [
         ("cclmark import all_reduce_perf.txt", "The output of nccl-tests, in cclmark-runs/."),
         (
@@ -67,7 +61,7 @@ class ImportFlags:
         "-o",
         "--journal",
         title=OUTPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="Journal to write; it contains the results of all files, which must be of one "
         "tool and the same devices [one journal for each run of each file in cclmark-runs/].",
@@ -88,7 +82,6 @@ class ImportFlags:
     )
     operation: str | None = option(
         "--operation",
-        title=OPERATION,
         type=click.Choice([one for one in COLLECTIVES if moves_data(one)]),
         help="Operation, if the text does not contain it.",
     )
@@ -96,27 +89,22 @@ class ImportFlags:
         "--ranks",
         title=WHERE,
         type=WholeNumber(1, 1 << 20),
-        metavar="N",
         help="Number of ranks, if the text does not contain it.",
     )
     dtype: str | None = option(
         "--dtype",
-        title=OPERATION,
         type=click.Choice([*DTYPE_BYTES]),
         metavar="NAME",
         help="Element type, if the text does not contain it.",
     )
     reduction: str | None = option(
         "--reduction",
-        title=OPERATION,
         type=click.Choice(REDUCTIONS),
         help="Reduction, if the text does not contain it.",
     )
     size: int | None = option(
         "--size",
-        title=OPERATION,
         type=Size(),
-        metavar="SIZE",
         help="Size of a copy, if the text does not contain it [the tool's default].",
     )
     device: str | None = option(
@@ -126,7 +114,6 @@ class ImportFlags:
         "--hosts",
         title=WHERE,
         type=WholeNumber(1, 1 << 20),
-        metavar="N",
         help="Number of hosts, if the text does not contain it.",
     )
     ccl: str | None = option(

@@ -9,12 +9,9 @@ from typing import Any, ClassVar
 import click
 
 from cclmark.options import groups
-from cclmark.options.command import OUTPUT, Action, GroupedCommand, changed, command, option
-from cclmark.options.groups import (
-    one_operation,
-    operations_in_help,
-    placement_option,
-)
+from cclmark.options.click_command import command
+from cclmark.options.command import OUTPUT, Action, GroupedCommand, changed, flag
+from cclmark.options.groups import one_operation, operations_in_help, placement_option
 from cclmark.options.types import WholeNumber
 
 _COPIES, _MSPROF = "p2p", "msprof"
@@ -115,10 +112,8 @@ class TraceFlags(groups.OneOfEachOptions):
         type=click.Choice(["perfetto", "chrome"]),
         help="The format of the trace [perfetto].",
     )
-    steps: bool = option(
+    steps: bool = flag(
         "--steps",
         title=OUTPUT,
-        default=False,
-        is_flag=True,
         help="The steps of the algorithm: a table, and all of them as CSV next to the trace.",
     )

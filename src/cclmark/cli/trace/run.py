@@ -258,22 +258,17 @@ class Files:
     journal: Path
 
 
+@dataclass(frozen=True)
 class Tracing:
     """The two attempts of a trace.
 
-    ``found`` receives the traces, the time of an operation that is not traced, and the run's
+    ``_found`` receives the traces, the time of an operation that is not traced, and the run's
     surroundings.
     """
 
-    def __init__(
-        self,
-        request: Request,
-        operations: int,
-        found: Callable[[list[RankTrace], float, Surroundings], TraceContents],
-    ) -> None:
-        self._request = request
-        self._operations = operations
-        self._found = found
+    _request: Request
+    _operations: int
+    _found: Callable[[list[RankTrace], float, Surroundings], TraceContents]
 
     def run(self, files: Files, began_s: float) -> Recorded:
         """Measures, traces, writes both files and prints the summary."""

@@ -108,10 +108,7 @@ def _listing(
     end: str = "",
     advice: str = "",
 ) -> Iterator[Finding]:
-    """A finding with the names of figures after ``text``; none without any.
-
-    All are named before an ``end``, otherwise the first ones.
-    """
+    """A finding with the figures after ``text``, all before an ``end``; none without any."""
     if figures:
         names = [*figures][: None if end else _MOST_LISTED]
         sentence = f"{text}{listed(names, len(figures))}{end}"

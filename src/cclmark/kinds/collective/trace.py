@@ -197,10 +197,7 @@ class CaseTracer:
         self._instruments.settle(self._rank.job.settings.timeout_s * _SETTLING_SHARE)
 
     def _time_more(self, *, reported: bool) -> None:
-        """Runs more batches of the traced size, whose times together are compared.
-
-        One batch is not enough for that.
-        """
+        """Runs more batches of the traced size: one is not enough to compare their times."""
         trace = self._trace
         first = trace.batches[0]
         alike = sum(batch.operations == first.operations for batch in trace.batches)
@@ -214,10 +211,7 @@ class CaseTracer:
                 self._settle()
 
     def _run(self, operations: int) -> engine.TracedOperations:
-        """Runs operations back to back on all ranks. What a library of the engine does is recorded.
-
-        Raises EngineError.
-        """
+        """Runs operations back to back on all ranks, and records them. Raises EngineError."""
         return in_step(self._rank.agreement, partial(self._recorded, operations))
 
     def _recorded(self, operations: int) -> engine.TracedOperations:

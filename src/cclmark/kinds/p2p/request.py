@@ -180,10 +180,7 @@ def _check_several_hosts(flags: TransferFlags) -> None:
 
 
 def _library_between_hosts(flags: TransferFlags, coordinator: Coordinator) -> str:
-    """Returns the library whose messages are measured between hosts.
-
-    Raises UsageError, MissingError if there is none.
-    """
+    """The library of messages between hosts. Raises UsageError, MissingError if there is none."""
     shared = CaseOptions(ccl=flags.ccl, ccl_path=flags.ccl_path, devices=flags.devices)
     user = "pairs on different hosts are measured with"
     (name, *others) = libraries_of_pairs(shared, coordinator, user)
@@ -234,10 +231,7 @@ def is_together(
     *,
     several_hosts: bool = False,
 ) -> bool:
-    """Whether one process opens all devices.
-
-    Raises UsageError for copies without peer access, which require that, where it is not so.
-    """
+    """Whether one process opens all devices. Raises UsageError for copies that require it."""
     together = runtime != "host" and not flags.per_device
     if together or all(one.peer_access for one in transfers):
         return together
