@@ -30,7 +30,7 @@ from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import ending_line
 from cclmark.document.report_kind import Reduce, Reduction, View
 from cclmark.document.text import escape, filled
-from cclmark.document.verdict import Verdict, verdict_of
+from cclmark.document.verdict import RunVerdict, verdict_of
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths, Profile
 
@@ -282,7 +282,7 @@ class TextLines:
         before, self._continued = self._continued, series
         return bool(before) and before == self._continued
 
-    def verdict(self, verdict: Verdict, rows: Sequence[tuple[str, str]]) -> list[str]:
+    def verdict(self, verdict: RunVerdict, rows: Sequence[tuple[str, str]]) -> list[str]:
         """Returns the rows of a verdict as lines, folded where they are long."""
         answer, *others = labelled(rows)
         style = STYLES.get(verdict.severity, "") if verdict.severity != "good" else "green"
@@ -372,7 +372,7 @@ class MarkdownLines(TextLines):
             found += ["", *map(self._line, heat.reasons)] if heat.reasons else []
         return found
 
-    def verdict(self, verdict: Verdict, rows: Sequence[tuple[str, str]]) -> list[str]:
+    def verdict(self, verdict: RunVerdict, rows: Sequence[tuple[str, str]]) -> list[str]:
         """Returns the same as a list."""
         return [f"- **{label}** {escape(text)}" for label, text in rows]
 

@@ -67,7 +67,7 @@ _MOST_LENGTH = 240  # of a line, before it is folded
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RunVerdict:
     """``word``: the answer, and ``answer`` in a sentence. ``outstanding``: what stands out most.
 
     ``command``: what to run next, with JOURNAL for the path of the journal; ``purpose``: why.
@@ -100,7 +100,7 @@ class Verdict:
         ]
 
 
-def verdict_on(findings: Sequence[Finding], headline: str = "") -> Verdict:
+def verdict_on(findings: Sequence[Finding], headline: str = "") -> RunVerdict:
     """Returns the verdict that follows from all findings on a run.
 
     ``headline``: its main figure, for runs in which nothing judges the figures.
@@ -121,10 +121,12 @@ def verdict_on(findings: Sequence[Finding], headline: str = "") -> Verdict:
     command, purpose = _next(by_severity, word)
     if word == "normal" and any(one.id == "data-not-checked" for one in findings):
         word = "normal figures of unchecked data"
-    return Verdict(severity, word, text, outstanding, command, purpose)
+    return RunVerdict(severity, word, text, outstanding, command, purpose)
 
 
-def verdict_of(document: Document, run: NamedRun, headline: Callable[[NamedRun], str]) -> Verdict:
+def verdict_of(
+    document: Document, run: NamedRun, headline: Callable[[NamedRun], str]
+) -> RunVerdict:
     """Returns the verdict on a run with this document. ``headline``: see ReportKind."""
     missing = of_completeness(run.journal, [], with_end=not document.states_end)
     return verdict_on([*document.findings, *missing], headline(run))

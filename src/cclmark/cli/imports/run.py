@@ -24,7 +24,12 @@ from cclmark.journal.machine import readable
 from cclmark.journal.page_journals import file_of, is_page, packed_in, read_lines, stem_of, unpack
 from cclmark.kinds.registry import parse_journal, report_kind
 from cclmark.recording.caller import notice
-from cclmark.recording.output import made_directory, usual_references
+from cclmark.recording.output import (
+    STANDARD_OUTPUT,
+    made_directory,
+    usual_references,
+    write_whole,
+)
 from cclmark.report.overview import verdict_lines
 from cclmark_importers.assemble import merged
 from cclmark_importers.formats import TRACE_IMPORTERS
@@ -303,8 +308,9 @@ def _write(run: Journal, path: Path) -> None:
     finally:
         writer.close(keep=whole)
     notice(f"journal {shlex.quote(str(path))}")
-    for text in verdict_lines(NamedRun("", run, ReferenceNotes(usual_references), path=str(path))):
-        print(text)
+    named = NamedRun("", run, ReferenceNotes(usual_references), path=str(path))
+    text = "".join(f"{one}\n" for one in verdict_lines(named))
+    write_whole(STANDARD_OUTPUT, text.encode())
 
 
 def _say(text: str) -> None:

@@ -54,11 +54,11 @@ def report_journals(flags: ReportFlags) -> int:
 
 
 def _print_verdicts(runs: Sequence[NamedRun]) -> None:
+    lines = []
     for run in runs:
-        if len(runs) > 1:
-            print(plain(run.name))
-        for line in verdict_lines(run, on_page=True):
-            print(line)
+        lines += [plain(run.name)] if len(runs) > 1 else []
+        lines += verdict_lines(run, on_page=True)
+    write_whole(STANDARD_OUTPUT, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _draw(runs: Sequence[NamedRun], directory: Path, format: str) -> None:
