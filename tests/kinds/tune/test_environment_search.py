@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 
 import msgspec
 import pytest
@@ -206,24 +207,23 @@ def test_a_gain_is_proven():
     assert not proof.unguarded
 
 
-def test_no_gain_is_refused_with_the_reason():
-    assert "not faster" in prove_environment(rounds_of(lambda _: 0.05)).objection
-    proof = prove_environment(rounds_of(lambda _: -0.0005))
-    assert "noise" in proof.objection or "not faster" in proof.objection
-    assert not proof.is_proven
-
-
-def test_a_size_that_loses_more_than_two_percent_withholds_it():
-    proof = prove_environment(rounds_of(lambda size: 0.05 if size == 2 else -0.3))
-    assert not proof.objection
-    assert set(proof.harmed) == {("all_reduce", 4)}
-    assert not proof.is_proven
-
-
-def test_a_loss_that_is_not_excluded_is_reported():
-    proof = prove_environment(rounds_of(lambda size: 0.0195 if size == 2 else -0.3))
-    assert set(proof.unguarded) == {("all_reduce", 4)}
-    assert proof.is_proven
+@pytest.mark.parametrize(
+    ("log", "of_one_size", "objection", "harmed", "unguarded"),
+    [
+        (0.05, 0.05, "not faster", 4, 0),
+        (-0.0005, -0.0005, "noise|not faster", 0, 0),
+        # A size that loses more than 2 % withholds it, and one whose loss is not excluded does not.
+        (-0.3, 0.05, "", 1, 0),
+        (-0.3, 0.0195, "", 0, 1),
+    ],
+)
+def test_losses_of_all_sizes_and_of_one(log, of_one_size, objection, harmed, unguarded):
+    proof = prove_environment(rounds_of(lambda size: of_one_size if size == 2 else log))
+    assert bool(proof.objection) == bool(objection)
+    assert re.search(objection, proof.objection)
+    assert (len(proof.harmed), len(proof.unguarded)) == (harmed, unguarded)
+    assert {*proof.harmed, *proof.unguarded} <= {("all_reduce", 1 << size) for size in range(4)}
+    assert proof.is_proven == (not objection and not harmed)
 
 
 def test_an_environment_that_fails_is_refused():
@@ -385,19 +385,12 @@ def test_a_threshold_that_is_off_is_searched_around_the_default_of_the_library()
     assert [int(one) for one in first_values(axis)] == [*(128, 512, 1024, 2048, 4096, 8192, 32768)]
 
 
-def test_a_variable_that_is_set_stays_and_is_reported():
-    environment = {"CCLMARK_SHM_INLINE_BYTES": "1K"}
+def test_a_variable_that_is_set_stays_and_is_reported_unless_it_is_named():
+    name, environment = "CCLMARK_SHM_INLINE_BYTES", {"CCLMARK_SHM_INLINE_BYTES": "1K"}
     found = candidates("shm", environment=environment)
     assert [one.name for one in found.space.axes] == ["CCLMARK_SHM_STREAM_BYTES"]
-    assert found.refused == {
-        "CCLMARK_SHM_INLINE_BYTES": "set in the environment already, where they stay as they are"
-    }
-
-
-def test_a_variable_that_is_set_can_be_the_default():
-    environment = {"CCLMARK_SHM_INLINE_BYTES": "1K"}
-    only = ["CCLMARK_SHM_INLINE_BYTES"]
-    [axis] = axes("shm", environment=environment, only=only).values()
+    assert found.refused == {name: "set in the environment already, where they stay as they are"}
+    [axis] = axes("shm", environment=environment, only=[name]).values()
     assert axis.values[axis.usual] == "1024"
     assert "2048" in first_values(axis)
 

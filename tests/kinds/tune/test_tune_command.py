@@ -98,11 +98,9 @@ def test_two_runs_at_once_are_refused(cclmark, fakes, tmp_path):
         (("all_reduce", "--devices", "cuda:0"), {}, "requires two or more devices"),
     ],
 )
-def test_invalid_requests(cclmark, fakes, arguments, variables, message):
+def test_invalid_requests(refused, fakes, arguments, variables, message):
     devices = () if "--devices" in arguments else ("-g", "2")
-    refused = cclmark("tune", *arguments, *devices, env=fakes(**variables), code=2)
-    assert message in refused.message
-    assert refused.written() == []
+    refused("tune", *arguments, *devices, because=message, env=fakes(**variables))
 
 
 def test_libraries_without_known_settings_are_not_tuned(cclmark, fakes, fake_cuda, tmp_path):
