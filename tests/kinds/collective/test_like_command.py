@@ -56,10 +56,6 @@ def test_on_devices_the_clock_is_the_devices_and_the_largest_size_the_programs(c
     assert settings.clock == "device"
 
 
-def test_divided_messages_have_a_method_of_their_own(refused):
-    refused(*LIKE, "--pieces", "1,10", because="--pieces excludes --like")
-
-
 @pytest.mark.parametrize("flags", [OperationFlags, CollectivesFlags])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_default_is_of_an_option(name, flags):
