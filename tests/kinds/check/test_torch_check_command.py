@@ -190,22 +190,23 @@ class TestBroken:
             code=4,
         )
 
-    def test_wrong_data_fails_with_the_rank_and_the_place(self, whole):
-        assert verdicts(whole)["all_reduce_sum"] == "failed"
-        reason = reasons(whole)["all_reduce_sum"]
-        assert reason.startswith("rank 1: output: 1 of 1000 wrong, first at index 0: expected ")
-
-    def test_what_one_rank_refuses_fails(self, whole):
-        assert verdicts(whole)["broadcast"] == "failed"
-        assert "rank 1: out of luck" in reasons(whole)["broadcast"]
-
-    def test_what_no_rank_supports_is_unsupported(self, whole):
-        assert verdicts(whole)["gather"] == "unsupported"
-        assert "broken does not support gather" in reasons(whole)["gather"]
-
-    def test_a_failure_does_not_spoil_what_comes_after(self, whole):
-        assert verdicts(whole)["reduce"] == "ok"
-        assert verdicts(whole)["all_gather"] == "ok"
+    @pytest.mark.parametrize(
+        ("check", "verdict", "words"),
+        [
+            (
+                *("all_reduce_sum", "failed"),
+                "rank 1: output: 1 of 1000 wrong, first at index 0: expected ",
+            ),
+            ("broadcast", "failed", "rank 1: out of luck"),
+            ("gather", "unsupported", "broken does not support gather"),
+            # A failure does not spoil what comes after.
+            ("reduce", "ok", ""),
+            ("all_gather", "ok", ""),
+        ],
+    )
+    def test_each_check_has_its_verdict(self, whole, check, verdict, words):
+        assert verdicts(whole)[check] == verdict
+        assert words in reasons(whole)[check]
 
     def test_a_rank_that_hangs_in_an_operation_is_named(self, whole):
         assert "all_to_all" not in verdicts(whole)
