@@ -107,6 +107,17 @@ def test_what_the_library_cannot_have_is_refused(refused, fake_cuda, arguments, 
     refused(*command, because=message, env=fake_cuda.env(**variables))
 
 
+def test_a_variable_of_another_library_is_not_ranked_on_the_host(cclmark):
+    run = cclmark("experiment", "broadcast", *ON_HOST, "--vary", "HCCL_BUFFSIZE=10")
+    reason = "HCCL_BUFFSIZE is a setting of HCCL: shm does not read it"
+    assert {(one.effect, one.reason) for one in effects(run.journal).values()} == {
+        ("no effect", reason)
+    }
+    assert f"  notice     {reason}\n" in run.out
+    assert f"HCCL_BUFFSIZE=10: no effect: {reason}" in run.out
+    assert "geometric mean" not in run.out
+
+
 def test_ranks_are_started_with_the_variables_of_a_variant(cclmark, fake_cuda):
     """The fake's wrong elements appear with the variable only."""
     run = cclmark(

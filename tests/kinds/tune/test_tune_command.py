@@ -26,15 +26,14 @@ def fakes(fake_cuda, tmp_path):
 def test_a_run_ends_with_a_result(cclmark, fakes):
     run = cclmark("tune", "all_reduce,alltoall", *SMALL, "-O", "t", env=fakes())
     journal = run.journal
-    assert {one.trial.stage for one in journal.of(TrialResult)} >= {SEARCH}
-    assert [one.index for one in journal.of(TrialResult)] == list(
-        range(len(journal.of(TrialResult)))
-    )
-    assert all(one.is_checked for one in journal.of(TrialResult))
+    trials = journal.of(TrialResult)
+    assert {one.trial.stage for one in trials} >= {SEARCH}
+    assert [one.index for one in trials] == list(range(len(trials)))
+    assert all(one.is_checked for one in trials)
     assert "all_reduce float32 sum out-of-place · nccl, 2 ranks" in run.out
     assert "nothing can be selected for this operation by size" in run.out
     assert " trials" in run.out
-    variants = {one.trial.variant.describe() for one in journal.of(TrialResult)}
+    variants = {one.trial.variant.describe() for one in trials}
     assert any(one.endswith("/t/candidates/ring-ll-32.table") for one in variants)
     kept = (run.directory / "t" / "candidates").exists()
     # By chance, the proof may find a size that an artifact would slow down.
@@ -56,9 +55,8 @@ def test_a_run_ends_with_a_result(cclmark, fakes):
     assert ids & {"proven-gain", "no-gain", "artifact-withheld"}
     # The plug-in of the ranks leaves no log where nothing is recorded.
     assert list(run.directory.glob("*.cclmlog")) == []
-    assert cclmark("export", run.journal_path, "--format", "csv").out.count("\n") == 1 + len(
-        journal.of(TrialResult)
-    )
+    rows = cclmark("export", run.journal_path, "--format", "csv").out
+    assert rows.count("\n") == 1 + len(trials)
 
 
 def test_an_interrupted_run_continues(cclmark, background, fakes):
