@@ -2,13 +2,10 @@
 
 import msgspec
 
-from cclmark.kinds.experiment.measured_trials import EndedError
 from cclmark.kinds.tune.tuning import TuneRequest
-from cclmark.launch.request import Outcome
 from cclmark.work.cases import Case
 
 KIB, MIB = 1 << 10, 1 << 20
-DIED = Outcome(4, "rank 1 died")
 
 
 def case_of(operation, size, ccl="nccl"):
@@ -20,11 +17,6 @@ def request_of(directory, cases, **options):
     usual = {"proof_cases": cases, "budget_s": 1e6, "proof_rounds": 10}
     devices = msgspec.defstruct("Devices", [("processes", list)])([[0], [1]])
     return TuneRequest(request=devices, cases=cases, directory=directory, **(usual | options))
-
-
-def fails(trials):
-    """In place of ``measure``: the default fails."""
-    raise EndedError(DIED)
 
 
 def is_tuned(trial):
