@@ -13,6 +13,7 @@ from fake_backends import find_fakes
 from patience import waits
 
 SOON_S = 20.0
+OF_GLOO = ("torch", "check", "--backend", "gloo", "--devices", "host:2")
 
 
 def verdicts(run):
@@ -103,9 +104,7 @@ class TestGloo:
             "all_reduce_sum,sub_groups_at_once,broadcast,all_gather,send_recv,all_to_all,sequence"
         )
         fault = ("--inject", "corrupt:rank=1,index=3")
-        run = cclmark(
-            "torch", "check", "-g", "2", "--backend", "gloo", "--only", only, *fault, code=1
-        )
+        run = cclmark(*OF_GLOO, "--only", only, *fault, code=1)
         assert set(verdicts(run).values()) == {"failed"}
         for reason in reasons(run).values():
             assert reason.startswith("rank 1: ")
@@ -115,9 +114,7 @@ class TestGloo:
     def test_values_are_the_tensors_before_and_after_on_every_rank(self, cclmark):
         only = ("--only", "all_reduce_scalar,broadcast,all_gather_objects,send_recv,sequence")
         fault = ("--inject", "corrupt:rank=1,index=2")
-        run = cclmark(
-            "torch", "check", "-g", "2", "--backend", "gloo", "--values", *only, *fault, code=1
-        )
+        run = cclmark(*OF_GLOO, "--values", *only, *fault, code=1)
         for line in (
             "rank 0 before all_reduce: tensor = tensor([1], float32, device='cpu')",
             "rank 1 before all_reduce: tensor = tensor([2], float32, device='cpu')",
@@ -140,8 +137,7 @@ class TestGloo:
 
     def test_random_values_of_a_seed_are_shown_and_compared(self, cclmark):
         def shown(*flags: str):
-            only = ("-g", "2", "--backend", "gloo", "--only", "random", "--values")
-            run = cclmark("torch", "check", *only, *flags)
+            run = cclmark(*OF_GLOO, "--only", "random", "--values", *flags)
             assert verdicts(run) == dict.fromkeys(RANDOM_CHECKS, "ok")
             found = {one.check.name: one.values for one in run.journal.of(CheckResult)}
             return run, {(it.rank, it.moment): it.text for it in found["random_min"]}, found
@@ -168,7 +164,7 @@ class TestGloo:
         assert "rank 0 before" not in whole.out
 
     def test_a_rank_that_dies_ends_the_run(self, background):
-        run = background("torch", "check", "--backend", "gloo", "-g", "2", *waits(30))
+        run = background(*OF_GLOO, *waits(30))
         pids = run.wait_for_ranks(results=1)
         run.signal(pids[1], signal.SIGKILL)
         ended = run.finish(SOON_S)
@@ -243,7 +239,7 @@ def test_no_check_passes_that_nothing_was_done_for(cclmark, tmp_path, ranks):
 
 @pytest.mark.usefixtures("torch")
 def test_a_fault_that_shows_nowhere_is_told_or_refused(cclmark):
-    one = ("torch", "check", "--backend", "gloo", "--devices", "host:2", "--only", "all_reduce_sum")
+    one = (*OF_GLOO, "--only", "all_reduce_sum")
     run = cclmark(*one, "--inject", "corrupt:rank=1,index=99999999")
     assert "no output of rank 1 was corrupted" in run.err
     run = cclmark(*one, "--inject", "hang:rank=1,case=0", code=2)

@@ -159,14 +159,6 @@ class TestHost:
         assert "no latency to measure" in run.err
         assert {one.transfer.measure for one in run.journal.transfers} == {"unidirectional"}
 
-    def test_a_narrow_terminal_gets_the_matrix_in_parts(self, cclmark):
-        run = cclmark("p2p", "--devices", "host:5", *ONE_WAY, env={"COLUMNS": "40"})
-        rows = [
-            line for line in run.out.splitlines() if line.startswith("  DEV") and "→" not in line
-        ]
-        assert len(rows) > 3 * 5
-        assert max(map(len, rows)) <= 40
-
 
 BAD_INPUT = {
     "--devices host:1": "a pair requires two devices",

@@ -21,6 +21,7 @@ from examples import exhaustive
 from patience import scaled
 from places import TESTS
 
+PROFILE = [sys.executable, "-m", "cclmark", "profile"]
 PROGRAM = TESTS / "programs" / "nccl_job.py"
 STEPS = 4
 RUN_AT = 3224  # in the header of a log
@@ -311,10 +312,9 @@ def test_signals_reach_the_program_once(tmp_path, number):
         "[time.sleep(0.1) for _ in range(8)]\n"
         "sys.exit(5)\n"
     )
-    words = [sys.executable, "-m", "cclmark", "profile", "--", sys.executable, "-c", script]
-    process = subprocess.Popen(
-        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    words = [*PROFILE, "--", sys.executable, "-c", script]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(words, cwd=tmp_path, text=True, **pipes)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
@@ -369,9 +369,8 @@ def test_a_killed_profile_leaves_nothing_that_stays(tmp_path):
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     environment = {**os.environ, "TMPDIR": str(temporary)}
-    words = [sys.executable, "-m", "cclmark", "profile", "--"]
     process = subprocess.Popen(
-        [*words, "sh", "-c", "echo ready; exec sleep 60"],
+        [*PROFILE, "--", "sh", "-c", "echo ready; exec sleep 60"],
         cwd=tmp_path,
         env=environment,
         stdout=subprocess.PIPE,
@@ -383,16 +382,7 @@ def test_a_killed_profile_leaves_nothing_that_stays(tmp_path):
     (journal,) = (tmp_path / "cclmark-runs").iterdir()
     process.kill()
     process.wait()
-    again = partial(
-        subprocess.run,
-        [*words, "true"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    again = partial(completed, [*PROFILE, "--", "true"], cwd=tmp_path, env=environment)
     again()  # the program still runs, and may write logs
     assert left.exists()
     assert not journal.exists()
@@ -403,8 +393,7 @@ def test_a_killed_profile_leaves_nothing_that_stays(tmp_path):
 
 @pytest.mark.started
 def test_a_program_that_a_signal_ends(tmp_path):
-    words = [sys.executable, "-m", "cclmark", "profile", "--", "sh", "-c", "kill -KILL $$"]
-    done = completed(words, cwd=tmp_path)
+    done = completed([*PROFILE, "--", "sh", "-c", "kill -KILL $$"], cwd=tmp_path)
     assert done.returncode == 128 + signal.SIGKILL
     assert "the program was ended by SIGKILL" in done.stderr
 
@@ -439,7 +428,7 @@ def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):
     """A second process reads what the first one has counted so far."""
     words, env = job("--hold", "end")
     process = subprocess.Popen(
-        [sys.executable, "-m", "cclmark", "profile", "--logs", "logs", "--", *words],
+        [*PROFILE, "--logs", "logs", "--", *words],
         cwd=tmp_path,
         env=os.environ | env,
         stdout=subprocess.DEVNULL,
