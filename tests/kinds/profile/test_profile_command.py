@@ -157,7 +157,8 @@ def test_a_killed_rank_leaves_its_calls(profiled):
     found = counts(run.journal)
     assert found["all_gather", "bfloat16", 256][1] == 2
     assert run.journal.profile.program_exit_code == 1
-    assert run.err.count("the program ended with exit code 1") == 1
+    above_verdict = run.err.partition("\n  verdict ")[0]
+    assert above_verdict.count("the program ended with exit code 1") == 1
     assert "in group 0: rank 1 called it" in run.err
 
 
@@ -166,7 +167,8 @@ def test_the_programs_exit_code_is_passed_on(profiled):
     assert counts(run.journal) == times(STEPS)
     # The result may be read by another program: standard error has the reason, too.
     for text in (run.out, run.message):
-        assert text.count("the program ended with exit code 9") == 1
+        above_verdict = text.partition("\n  verdict ")[0]
+        assert above_verdict.count("the program ended with exit code 9") == 1
     assert run.journal.footer.exit_code == 9
 
 
