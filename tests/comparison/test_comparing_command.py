@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from commands import PROGRAM, completed
 from places import RUNS
 from samples import edited, with_header
 
@@ -458,46 +457,8 @@ class TestWrongInput:
         assert "were wrong in 2 cases" in message
         assert "Besides: sizes of all_reduce float32 sum out-of-place · nccl, 4 ranks" in message
 
-    def test_a_file_that_cannot_be_written(self, cclmark):
-        message = self.refused(cclmark, run("ctas8"), run("buff8"), "-O", "/nowhere/x")
-        assert "cannot write /nowhere/x" in message
-        told = cclmark("compare", run("ctas8"), run("buff8"), "-O", "/dev/full", code=3)
-        assert "cannot write /dev/full" in told.message
-
-    def test_no_room_leaves_the_old_file(self, tmp_path):
-        """The limit for the size of files stands for a full disk."""
-        (tmp_path / "page.html").write_text("old")
-        page = ("compare", run("default-1"), run("ctas8"), "--format", "html", "-O", "page.html")
-        for name in ("page.html", "new.html"):
-            done = completed(
-                ["bash", "-c", 'ulimit -f 4; exec "$@"', "-", *PROGRAM, *page[:-1], name],
-                cwd=tmp_path,
-            )
-            assert done.returncode == 3, done.stderr
-            assert done.stderr == f"cclmark: cannot write {name}: File too large\n"
-        assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [
-            ("page.html", "old")
-        ]
-
-    @pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl", "c.jsonl", "link", "hard"])
-    def test_a_journal_is_not_written_over_with_what_is_said_of_it(self, cclmark, tmp_path, name):
-        for copy, of in (("a", "default-1"), ("b", "default-2"), ("c", "ctas8")):
-            shutil.copy(run(of), tmp_path / f"{copy}.jsonl")
-        (tmp_path / "link").symlink_to("c.jsonl")
-        (tmp_path / "hard").hardlink_to(tmp_path / "b.jsonl")
-        before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-        message = self.refused(cclmark, "a.jsonl,b.jsonl", "c.jsonl", "-O", name)
-        assert f"{name} is an input of this command and would be overwritten" in message
-        assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
-
 
 def test_a_name_with_a_comma_is_a_name(cclmark, tmp_path):
     odd = tmp_path / "a,b.jsonl"
     shutil.copy(run("ctas8"), odd)
     assert "8 faster" in cclmark("compare", str(odd), run("default-1")).out
-
-
-def test_a_dash_is_standard_output(cclmark, tmp_path):
-    told = cclmark("compare", run("default-1"), run("ctas8"), "-O", "-")
-    assert told.out == cclmark("compare", run("default-1"), run("ctas8")).out
-    assert not (tmp_path / "-").exists()

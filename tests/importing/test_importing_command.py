@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.kinds.registry import read_journal
-from commands import PROGRAM, completed
+from commands import PROGRAM
 from places import H200X4, TESTS
 
 TEXTS = TESTS / "foreign"
@@ -228,15 +228,6 @@ def test_files_that_are_refused_write_nothing(cclmark, tmp_path, content, argume
 def test_what_a_text_lacks_is_given(cclmark):
     told = cclmark("import", FLAGCX, "--operation", "all_reduce", "--device", "NVIDIA A800")
     assert {one.name for one in told.journal.header.devices} == {"NVIDIA A800"}
-
-
-def test_no_room_leaves_nothing_behind(tmp_path):
-    """The limit for the size of files stands for a full disk."""
-    command = [*PROGRAM, "import", NEWEST, *OUT]
-    done = completed(["bash", "-c", 'ulimit -f 8; exec "$@"', "-", *command], cwd=tmp_path)
-    assert done.returncode == 3, done.stderr
-    assert "cannot write the journal out.jsonl: File too large" in done.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_date_that_files_have_is_that_of_the_run(cclmark, tmp_path):

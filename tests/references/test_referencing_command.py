@@ -97,13 +97,6 @@ class TestChecking:
         told = refs("references", "check", COPIES, "--fail-below", "98")
         assert "108 judged, 0 of them below 98%" in told.out
 
-    def test_the_journal_is_not_written_over(self, refs, tmp_path):
-        file = tmp_path / "mine.jsonl"
-        file.write_bytes(Path(SWEEP).read_bytes())
-        message = refs("references", "check", "mine.jsonl", "-O", str(file), code=2).message
-        assert "would be overwritten" in message
-        assert file.read_bytes() == Path(SWEEP).read_bytes()
-
     def test_a_journal_that_was_cut_is_told(self, refs, tmp_path):
         cut = tmp_path / "cut.jsonl"
         cut.write_text("".join(Path(SWEEP).read_text().splitlines(keepends=True)[:25]))

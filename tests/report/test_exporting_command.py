@@ -101,31 +101,6 @@ class TestWrongInput:
         assert "Traceback" not in told.err
         return told.message
 
-    def test_places_that_cannot_be_written(self, cclmark, tmp_path):
-        message = self.refused(cclmark, RUN, "--format", "csv", "-O", "no/where.csv")
-        assert "cannot write no/where.csv: No such file" in message
-        message = self.refused(cclmark, RUN, "--format", "csv", "-O", str(tmp_path))
-        assert "Is a directory" in message
-        message = self.refused(cclmark, RUN, "--format", "csv", "-O", "/dev/full", code=3)
-        assert "No space left" in message
-        assert list(tmp_path.iterdir()) == []
-
-    def test_no_room_leaves_the_old_content(self, tmp_path):
-        """The limit for the size of files stands for a full disk."""
-        target = tmp_path / "out.csv"
-        target.write_text("old")
-        done = completed(
-            [
-                *("bash", "-c", 'ulimit -f 8; exec "$@"', "-", *PROGRAM),
-                *("export", RUN, "--format", "json", "-O", str(target)),
-            ],
-            cwd=tmp_path,
-        )
-        assert done.returncode == 3, done.stderr
-        assert "cannot write" in done.stderr
-        assert target.read_text() == "old"
-        assert list(tmp_path.iterdir()) == [target]
-
     def test_a_reader_that_has_gone(self, tmp_path):
         done = completed(
             [
@@ -143,20 +118,6 @@ class TestWrongInput:
         early = tmp_path / "early.jsonl"
         early.write_text(Path(RUN).read_text().splitlines()[0] + "\n")
         assert "holds no results" in self.refused(cclmark, str(early), "--format", "csv")
-
-    def test_a_journal_is_not_written_over_with_what_is_made_of_it(self, cclmark, tmp_path):
-        run, link = tmp_path / "run.jsonl", tmp_path / "link"
-        run.write_bytes(Path(RUN).read_bytes())
-        link.symlink_to(run)
-        for name in ("run.jsonl", str(run), "link"):
-            message = self.refused(cclmark, "run.jsonl", "--format", "csv", "-O", name)
-            assert "would be overwritten" in message
-        assert run.read_bytes() == Path(RUN).read_bytes()
-
-    def test_a_dash_is_standard_output(self, cclmark, tmp_path):
-        told = cclmark("export", RUN, "--format", "csv", "-O", "-")
-        assert told.out == cclmark("export", RUN, "--format", "csv").out != ""
-        assert not (tmp_path / "-").exists()
 
     def test_what_a_journal_lacks_is_told(self, cclmark, tmp_path):
         (tmp_path / "cut.jsonl").write_bytes(Path(RUN).read_bytes()[:-3000])
