@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import socket
-import sqlite3
 import sys
 from pathlib import Path
 from urllib.parse import quote
@@ -215,11 +214,6 @@ class TestLists:
         written = json.loads(file.read_text().splitlines()[0])
         assert shown["header"]["command"] == written["command"]
 
-    def test_a_run_that_is_not_there(self, in_file):
-        in_file("add", *DEFAULTS)
-        assert "no run 'xyz'" in in_file("show", "xyz", code=2).err
-        assert " matches " in in_file("export", "8", "-o", "x", code=2).err
-
 
 def test_a_run_is_shown_with_what_is_normal(in_file, cclmark):
     sweep = RUNS.parent / "all_reduce.jsonl"
@@ -236,13 +230,6 @@ def test_a_run_is_shown_with_what_is_normal(in_file, cclmark):
 
 
 class TestTrends:
-    @mainly_sqlite
-    def test_eight_runs_of_one_command_have_no_change(self, history):
-        history("add", *DEFAULTS)
-        told = history("trend", "--fail-if-slower", "1%")
-        assert "no change in 26 series by 1 % or more" in told.out
-        assert told.out.count("   8  ") >= 26
-
     @mainly_sqlite
     def test_a_change_is_told_with_what_else_changed(self, history, tmp_path):
         history("add", *slower_from(6, 1.05, tmp_path))
@@ -402,17 +389,6 @@ class TestBadPlaces:
         file.write_bytes(content)
         told = in_file("trend", code=3)
         assert "is damaged" in told.err
-
-    def test_one_that_is_locked(self, in_file, tmp_path):
-        in_file("add", DEFAULTS[0])
-        other = sqlite3.connect(tmp_path / "history.sqlite", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        assert in_file("list").out.count(FIRST[:12]) == 1
-        told = in_file("add", DEFAULTS[1], code=3)
-        assert "was locked by another process for more than 5 s" in told.err
-        other.execute("ROLLBACK")
-        other.close()
-        in_file("add", DEFAULTS[1])
 
     def test_without_the_drivers_package(self, cclmark, tmp_path):
         (tmp_path / "psycopg.py").write_text("raise ModuleNotFoundError('no', name='psycopg')")

@@ -52,16 +52,6 @@ def test_old_results_compare_with_new_as_far_as_they_can(cclmark):
     assert "of old.jsonl can be judged: one figure of nccl-tests 2.19.6 after" in told.message
 
 
-def test_two_imported_runs_compare_with_each_other(cclmark, tmp_path):
-    cclmark("import", NEWEST, "-o", "old.jsonl")
-    again = tmp_path / "again.txt"
-    again.write_text(Path(NEWEST).read_text() + "\n")
-    cclmark("import", str(again), "-o", "again.jsonl")
-    told = cclmark("compare", "old.jsonl", "again.jsonl")
-    assert "56 cases: 56 noise unknown" in told.out
-    assert "one figure of nccl-tests 2.19.6 after, without samples" in told.out
-
-
 def test_without_any_device_every_format_still_has_something_to_say(cclmark):
     cclmark("import", str(TEXTS / "all-reduce-bench.txt"), "-o", "old.jsonl")
     for name in ("table", "json", "csv", "markdown", "parquet", "prometheus", "nccl-tests"):
@@ -223,11 +213,6 @@ def test_files_that_are_refused_write_nothing(cclmark, tmp_path, content, argume
     assert "Traceback" not in refused.err
     assert refused.written() == ["in.txt"]
     assert (tmp_path / "in.txt").read_bytes() == content
-
-
-def test_what_a_text_lacks_is_given(cclmark):
-    told = cclmark("import", FLAGCX, "--operation", "all_reduce", "--device", "NVIDIA A800")
-    assert {one.name for one in told.journal.header.devices} == {"NVIDIA A800"}
 
 
 def test_a_date_that_files_have_is_that_of_the_run(cclmark, tmp_path):
