@@ -14,11 +14,17 @@ _BEGIN, _END = 8, 8  # shown lines of a longer output
 
 
 def require_transcript(
-    name: str, lines: Sequence[str], cclmark: Callable[..., Run], directory: Path, **env: str
+    name: str,
+    lines: Sequence[str],
+    cclmark: Callable[..., Run],
+    directory: Path,
+    *,
+    hidden: str = "",
+    **env: str,
 ) -> None:
     """Runs commands in ``directory`` as a shell would; variables may stand before the arguments.
 
-    The stored text has their exit codes, errors and outputs.
+    The stored text has their exit codes, errors and outputs, without ``hidden``.
     """
     parts = []
     for line in lines:
@@ -27,8 +33,10 @@ def require_transcript(
         told = cclmark(*words[len(own) :], env={**env, **dict(own)}, code=(0, 1, 2, 3))
         texts = (*told.err.splitlines(), *_shown(told.out.splitlines()))
         parts += [f"$ {line}", *([f"[exit code {told.code}]"] if told.code else []), *texts, ""]
-    text = "\n".join(parts).replace(str(directory), "HERE").replace("\x1b", "\\x1b")
-    text = text.replace(f"cclmark {__version__}", "cclmark VERSION")
+    text = "\n".join(parts)
+    shown = {hidden or "\0": "PLACE", str(directory): "HERE", "\x1b": "\\x1b"}
+    for written, stored in {**shown, f"cclmark {__version__}": "cclmark VERSION"}.items():
+        text = text.replace(written, stored)
     require_golden(f"transcripts/{name}.txt", text)
 
 
