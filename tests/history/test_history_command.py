@@ -116,11 +116,11 @@ TRANSCRIPTS = {
         "history add",
     ],
     "shows": [
-        f"history add sample.jsonl hosts.jsonl {several('default', (1, 2))}",
-        *(f"history show fa3d {more}" for more in ("", "--format csv", "--format markdown")),
+        f"history add sample.jsonl hosts.jsonl {several('default', (1, 5, 7))}",
+        *(f"history show fa3d --format {format}" for format in ("csv", "markdown")),
         "history show xyz",
         "history export xyz",
-        "history show e",
+        "history show 8",
     ],
     "slower": [
         f"history add {several('slower', range(10))}",
