@@ -84,29 +84,6 @@ def test_a_journal_that_was_cut_off_is_reported_as_far_as_it_goes(cclmark, tmp_p
     assert "the end of the run is missing" in text
 
 
-def test_what_is_no_journal_is_named(cclmark, tmp_path):
-    (tmp_path / "x.jsonl").write_bytes(b"# nThread 1 nGpus 4\n")
-    assert "use cclmark import FILE" in cclmark("report", "x.jsonl", code=2).err
-    assert not list(tmp_path.glob("*.html"))
-
-
-def test_a_journal_without_results_has_no_report(cclmark, tmp_path):
-    header = Path(COLLECTIVES).read_bytes().splitlines()[0]
-    (tmp_path / "early.jsonl").write_bytes(header + b"\n")
-    told = cclmark("report", "early.jsonl", code=2)
-    assert "early.jsonl contains no results" in told.err
-
-
-def test_what_cannot_be_read_or_written_is_named(cclmark, tmp_path):
-    assert "No such file" in cclmark("report", "gone.jsonl", code=2).err
-    (tmp_path / "file").write_text("x")
-    told = cclmark("report", COPIES, "--svg", "file", code=2)
-    assert "cannot create file: File exists" in told.err
-    # A page without a name is beside its journal, which a page may be too.
-    shutil.copy(COPIES, tmp_path / "page.html")
-    assert "would be overwritten" in cclmark("report", "page.html", code=2).err
-
-
 def test_an_older_report_is_replaced_whole_or_not_at_all(cclmark, tmp_path):
     (tmp_path / "r.html").write_text("older")
     cclmark("report", "gone.jsonl", "-o", "r.html", code=2)
@@ -117,10 +94,6 @@ def test_an_older_report_is_replaced_whole_or_not_at_all(cclmark, tmp_path):
 
 
 def test_names_have_to_tell_journals_apart(cclmark, tmp_path):
-    told = cclmark("report", COPIES, COPIES, code=2)
-    assert "a journal is listed twice" in told.err
-    told = cclmark("report", f"a={COPIES}", f"a={COLLECTIVES}", code=2)
-    assert "two journals have the name a: use NAME=JOURNAL" in told.err
     shutil.copy(COPIES, tmp_path / "collectives.jsonl")
     cclmark("report", "collectives.jsonl", COLLECTIVES)
     assert data_of(tmp_path / "collectives.html")["columns"][0] == "run"
