@@ -16,14 +16,14 @@ from cclmark.document.head import binding_lines
 from cclmark.journal.method import is_of_method, unusual_method
 from cclmark.journal.resume import differing_settings
 from cclmark.journal.schema import DeviceDescription, Header, Machine
-from cclmark.launch.attempt import ProcessorPlan, one_of_each, plan_processors
+from cclmark.launch.attempt import one_of_each, plan_processors
 from cclmark.launch.introduction import unbound_ranks
 from cclmark.rank import rank_binding
 from cclmark.rank.rank_binding import RankBinding
 from cclmark.rendezvous.messages import Hello
 from cclmark.work.binding import Binding, mode_of
 from cclmark.work.islands import Island
-from goldens import refusal, require_outcomes
+from goldens import outline, refusal, require_golden, require_outcomes
 from samples import header_of, usual_job, usual_settings
 
 PROCESSORS = st.sets(st.integers(0, 300), min_size=1, max_size=20).map(frozenset)
@@ -101,39 +101,34 @@ def plan(text, inherited, hosts=None, runtime="host"):
     )
 
 
+FOUR = [0, 2, 1, 3]
+# The binding, what each rank inherits, hosts and runtime.
+PLANS = {
+    "the default": ("", [FOUR] * 2),
+    "the default of devices": ("", [FOUR] * 2, None, "cuda"),
+    "none": ("none", [[0, 1]] * 2),
+    "numa": ("numa", [[0, 1]] * 2),
+    # Lists are cut to what processes inherit.
+    "lists": ("ranks:0=0-3;1=2-9", [FOUR, [1, 2, 3]]),
+    "lists for devices": ("ranks:0=0-3;1=2-9", [FOUR, [1, 2, 3]], None, "cuda"),
+    "without its processors": ("ranks:0=0;1=4-5;2=6", [[0, 1], [2, 3], [2, 3]], [0, 1, 1]),
+    "shared": ("ranks:0=1;1=1;2=0-3", [[0, 1, 2, 3]] * 3),
+    "shared by all": ("ranks:0=1;1=1", [[0, 1, 2, 3]] * 2),
+    "several hosts": ("", [[0, 1]] * 3, [0, 0, 1]),
+    "nodes among those that inherit the same": ("numa", [[0, 1], [2, 3]] * 2),
+}
+
+
 class TestPlanning:
-    def test_by_default_a_rank_of_the_host_gets_a_processor_to_itself(self):
-        assert plan("", [[0, 2, 1, 3]] * 2) == ProcessorPlan(
-            [[0], [2]], set(), [(0, 2), (1, 2)], []
-        )
-        assert plan("", [[0, 2, 1, 3]] * 2, runtime="cuda").bound == [[], []]
-
-    @pytest.mark.parametrize("text", ["none", "numa"])
-    def test_no_rank_gets_one_where_something_else_is_asked_for(self, text):
-        assert plan(text, [[0, 1]] * 2).bound == [[], []]
-
-    @pytest.mark.parametrize("runtime", ["host", "cuda"])
-    def test_lists_are_cut_to_what_processes_inherit(self, runtime):
-        found = plan("ranks:0=0-3;1=2-9", [[0, 2, 1, 3], [1, 2, 3]], runtime=runtime)
-        assert found.bound == [[0, 2, 1, 3], [2, 3]]
-        assert len(found.notices) == 1
-        assert "rank 1 cannot use all listed processors" in found.notices[0]
-
-    def test_a_rank_without_any_of_its_processors_ends_the_run(self):
-        with pytest.raises(MissingError) as refused:
-            plan("ranks:0=0;1=4-5;2=6", [[0, 1], [2, 3], [2, 3]], [0, 1, 1])
-        assert (
-            "rank 1 cannot be bound to processors 4-5: its process on h1 may use only 2-3 (and 1 "
-            in (str(refused.value))
-        )
-
-    def test_ranks_that_share_processors_yield_and_the_user_is_warned(self):
-        found = plan("ranks:0=1;1=1;2=0-3", [[0, 1, 2, 3]] * 3)
-        assert found.crowded == {0}
-        found = plan("ranks:0=1;1=1", [[0, 1, 2, 3]] * 2)
-        assert found.notices == [
-            "2 ranks share 1 processor: they take turns, and their times are not meaningful"
-        ]
+    def test_plans(self):
+        found = {}
+        for name, arguments in PLANS.items():
+            try:
+                made = plan(*arguments)
+                found[name] = {**vars(made), "crowded": sorted(made.crowded)}
+            except MissingError as error:
+                found[name] = str(error)
+        require_golden("processor_plans.txt", outline(found))
 
     def test_ranks_with_fewer_processors_choose_first(self):
         assert one_of_each([[0, 1], [0]], [0, 0]) == ([[1], [0]], set())
@@ -157,15 +152,6 @@ class TestPlanning:
             else:
                 assert taken == [[] for _ in own]
         assert plan("ranks:0=0-1;1=0", [[0, 1]] * 2).crowded == set()
-
-    def test_hosts_have_processors_of_their_own(self):
-        found = plan("", [[0, 1]] * 3, [0, 0, 1])
-        assert found.bound == [[0], [1], [0]]
-        assert found.places == [(0, 2), (1, 2), (0, 1)]
-
-    def test_ranks_split_nodes_among_those_that_inherit_the_same(self):
-        found = plan("numa", [[0, 1], [2, 3], [0, 1], [2, 3]])
-        assert found.places == [(0, 2), (0, 2), (1, 2), (1, 2)]
 
 
 def header(bind, *processors):
