@@ -356,48 +356,33 @@ def test_the_verdict_names_who_is_behind():
     require_outcomes(HERE / "verdicts.txt", sentence)
 
 
-def test_a_rank_that_is_elsewhere_is_named_and_counts_are_not_compared():
-    of_case = "of all_reduce 8 B float32 sum out-of-place"
-    assert told(at(9, 9), at(9, 9), at(8, 8, phase="verification"), at(9, 9)) == (
-        f"rank 2 is in verification {of_case}; the others are in timing {of_case}"
-    )
-    assert told(at(9, 9, case=1), at(9, 9, case=1), at(8, 8)) == (
-        f"rank 2 is in timing {of_case}; "
-        "the others are in timing of broadcast 8 B float32 root 0 out-of-place"
-    )
-    assert told(
-        at(phase="loading the library", case=-1), at(phase="opening the device", case=-1)
-    ) == ("rank 0 is in loading the library, rank 1 is in opening the device")
+RESTING = at(3, 3, phase="waiting for other pairs", case=-1)
+SHUTDOWN, FINISHED = (at(phase=phase, case=-1) for phase in ("shutdown", "finished"))
+EARLIER = at(9, 9, batches=4)
+PLACES = {
+    # Counts are not compared.
+    "another phase": [at(9, 9), at(9, 9), at(8, 8, phase="verification"), at(9, 9)],
+    "another case": [at(9, 9, case=1), at(9, 9, case=1), at(8, 8)],
+    "start-up": [
+        at(phase="loading the library", case=-1),
+        at(phase="opening the device", case=-1),
+    ],
+    # No place has the most ranks.
+    "two each": [SHUTDOWN, FINISHED, FINISHED, SHUTDOWN],
+    # It has not come to the barrier at which the others meet before they go on.
+    "an earlier batch": [EARLIER, at(9, 9), EARLIER],
+    "an earlier batch without counts": [at(batches=4), at(), at(batches=4)],
+    "fewer calls in one of them": [EARLIER, at(8, 8), at(9, 8, batches=4)],
+    "one phase without operations": [at(9, 9, phase="communicator creation", case=-1)] * 3,
+    # Ranks that rest have no part in a hang.
+    "rest": [RESTING, at(17, 16), RESTING, at(16, 16)],
+    "rest beside one": [RESTING, RESTING, at(17, 16)],
+}
 
 
-def test_where_no_place_has_the_most_ranks_each_is_named():
-    here, there = {"phase": "shutdown", "case": -1}, {"phase": "finished", "case": -1}
-    assert told(at(**here), at(**there), at(**there), at(**here)) == (
-        "ranks 0 and 3 are in shutdown, ranks 1 and 2 are finished"
-    )
-
-
-def test_a_rank_whose_batch_is_an_earlier_one_is_named():
-    """It has not come to the barrier at which the others meet before they go on."""
-    sentence = "rank 1 is at batch 4 in timing of all_reduce 8 B float32 sum out-of-place; "
-    sentence += "the others are at batch 5 in timing of all_reduce 8 B float32 sum out-of-place"
-    assert told(at(9, 9, batches=4), at(9, 9), at(9, 9, batches=4)) == sentence
-    assert told(at(batches=4), at(), at(batches=4)) == sentence, "without counts"
-    assert told(at(9, 9, batches=4), at(8, 8), at(9, 8, batches=4)).startswith(
-        "rank 1 has not entered call 9; "
-    )
-
-
-def test_ranks_in_the_same_phase_without_operations_tell_nothing():
-    assert told(*[at(9, 9, phase="communicator creation", case=-1)] * 3) == ""
-
-
-def test_ranks_that_rest_have_no_part_in_a_hang():
-    resting = at(3, 3, phase="waiting for other pairs", case=-1)
-    assert told(resting, at(17, 16), resting, at(16, 16)) == (
-        "rank 3 has not entered call 17; rank 1 waits in it"
-    )
-    assert told(resting, resting, at(17, 16)) == ""
+def test_ranks_that_are_elsewhere_are_named():
+    found = {name: told(*statuses) or "nothing" for name, statuses in PLACES.items()}
+    require_golden("places_of_ranks.txt", outline(found))
 
 
 def late(rank, entered, since_s):
