@@ -14,6 +14,7 @@ DERIVED = {
     *("of_cases_percent", "of_alone_percent", "at_once_ratio", "noise_percent", "margin_percent"),
     *("speed_up", "ratio", "combined_rate", "loss_difference", "above_reference_ms"),
     *("communication_percent", "exposed_percent", "idle_percent"),
+    *("busy_percent", "pcie_bytes", "nvlink_bytes"),
     *("library_pss_bytes", "changed_bytes", "wrong", "compute_slow_down", "share_percent"),
 }
 #: Rules of which some sentences state no figure: reasons, what was not done, or a text of a check.

@@ -9,11 +9,15 @@ from typing import Any
 
 import msgspec
 
+from cclmark.analysis.device_conditions import ConditionFigures
 from cclmark.document.blocks import SEVERITY_ORDER, Document, Finding, RunContent
+from cclmark.document.conditions import with_conditions
 from cclmark.document.exporter import Exporter
+from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import Reduce, Reduction
 from cclmark.document.soundness import of_completeness
+from cclmark.document.verdict import verdict_of
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Condition, Footer, Header, Paths, Profile
@@ -25,7 +29,8 @@ class JsonExporter(Exporter[Result]):
     Every field is present, even with its default value. NaN and infinities, which JSON does not
     support, are null. ``footer`` is null if the end of the run is missing. A soak also has
     ``conditions``, a run with explanations ``paths``, a profile of a program
-    ``profile``. At the end are the ``findings``, the most severe first. They are null with the
+    ``profile``. At the end are the ``findings``, the most severe first, and the
+    ``verdict``. Findings are null with the
     reason in ``findings_error`` if the journal contradicts itself.
     """
 
@@ -35,14 +40,16 @@ class JsonExporter(Exporter[Result]):
         compose: Callable[[RunContent], Document],
         references: ReferenceNotes | None = None,
         *,
+        headline: Callable[[NamedRun], str] = lambda run: "",
         keeps_samples: bool = True,
         reduction: Reduce = lambda header: None,
     ) -> None:
         """``listed_as``: the name of the list of results. ``compose``: the document of a run.
 
-        ``keeps_samples``: whether the document is composed from raw samples too. ``reduction``: as
-        that of ReportKind.
+        ``keeps_samples``: whether the document is composed from raw samples too. ``reduction``
+        and ``headline``: as those of ReportKind.
         """
+        self._headline = headline
         self._listed_as = listed_as
         self._compose = compose
         self._references = references or ReferenceNotes()
@@ -54,6 +61,7 @@ class JsonExporter(Exporter[Result]):
         self._own_profile: Profile | None = None
         self._separator = "\n"
         self._conditions: list[str] = []
+        self._condition_figures = ConditionFigures()
         self._paths: list[Paths] = []
         self._profile = ""
 
@@ -75,8 +83,7 @@ class JsonExporter(Exporter[Result]):
     def observe(self, condition: Condition) -> None:
         """Stores the condition of a device for the end of the document."""
         self._conditions.append(encode(condition))
-        if self._reduction is not None:
-            self._reduction.observe(condition)
+        self._condition_figures.add(condition)
 
     def connect(self, paths: Paths) -> None:
         """Stores the paths of a library for the end of the document."""
@@ -100,21 +107,23 @@ class JsonExporter(Exporter[Result]):
         content = RunContent(
             *(self._header, self._results, footer, self._references, self._own_profile),
             paths=self._paths,
+            conditions=self._condition_figures,
             reduction=self._reduction,
         )
         try:
-            document = self._compose(content)
+            document = with_conditions(self._compose(content), content)
             journal = Journal(self._header, self._results, footer=footer)
             missing = of_completeness(journal, [], with_end=not document.states_end)
             stated = sorted(
                 [*document.findings, *missing], key=lambda one: SEVERITY_ORDER[one.severity]
             )
             found = [encode(_stated(one)) for one in stated]
+            verdict = verdict_of(document, NamedRun("", journal), self._headline)
         except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
             reason = encode(f"{type(error).__name__}: {error}")
             return f',\n"findings": null,\n"findings_error": {reason}'
         joined = ",\n".join(found)
-        return f',\n"findings": [{joined}]'
+        return f',\n"findings": [{joined}],\n"verdict": {encode(asdict(verdict))}'
 
 
 def without_samples(result: Any) -> Any:

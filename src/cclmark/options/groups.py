@@ -755,6 +755,21 @@ class ReferenceOptions:
 
 
 @dataclass
+class ConditionOptions:
+    """What is read from devices besides times."""
+
+    title: ClassVar[str] = OUTPUT
+
+    conditions: bool = option(
+        "--conditions",
+        default=False,
+        is_flag=True,
+        help="Read clock, temperature, power, busy time and link traffic of the devices after each "
+        "item.",
+    )
+
+
+@dataclass
 class ResumeOptions:
     """A journal that is continued."""
 
@@ -826,6 +841,7 @@ class CaseOptions(
     FormatOptions,
     ColumnOptions,
     ReferenceOptions,
+    ConditionOptions,
     ResumeOptions,
     SoakOptions,
     ExplainOptions,
@@ -885,6 +901,7 @@ class StepOptions(
     FaultOptions,
     FormatOptions,
     ColumnOptions,
+    ConditionOptions,
     FileOptions,
     ResumeOptions,
 ):
