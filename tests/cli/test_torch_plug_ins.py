@@ -22,14 +22,6 @@ UNSUPPORTED = {
 BOTH = pytest.mark.parametrize("vendor", [MUSA, ACL], ids=lambda vendor: vendor.plug_in)
 
 
-def reduced(cclmark, *more, fault="", code=0):
-    """The result of an all-reduce of torch with MUSA's plug-in, and its run."""
-    arguments = ("all_reduce", "--ccl", "torch:mccl", *TWO, *SHORT, *more)
-    run = cclmark(*arguments, env=MUSA.env(fault), code=code)
-    (result,) = run.journal.results if code < 2 else (None,)
-    return result, run
-
-
 class TestCases:
     @BOTH
     def test_all_operations_are_right_on_torchs_own_stream(self, cclmark, vendor):
@@ -55,16 +47,26 @@ class TestCases:
         assert "of torch's caching allocator" in run.out
 
     def test_every_operation_can_be_timed_by_events(self, cclmark):
-        result, _ = reduced(cclmark, "--timing", "per-op")
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:mccl", *TWO, *SHORT, "--timing", "per-op"),
+            env=MUSA.env(),
+        )
+        (result,) = run.journal.results
         assert result.summary.clock == "device"
         assert len(result.samples.device_s) == 2
 
     def test_without_times_of_events_the_host_is_the_clock(self, cclmark):
-        result, _ = reduced(cclmark, fault="no-event-times")
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:mccl", *TWO, *SHORT), env=MUSA.env("no-event-times")
+        )
+        (result,) = run.journal.results
         assert (result.status, result.summary.clock) == ("ok", "host")
 
     def test_wrong_data_is_found(self, cclmark):
-        result, _ = reduced(cclmark, fault="corrupt", code=1)
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:mccl", *TWO, *SHORT), env=MUSA.env("corrupt"), code=1
+        )
+        (result,) = run.journal.results
         (finding,) = result.verification.findings
         assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 0)
 
@@ -78,7 +80,11 @@ class TestCases:
         assert "mccl does not support scatter" in run.out
 
     def test_other_memory_than_torchs_is_refused(self, cclmark):
-        _, run = reduced(cclmark, "--memory", "plain", code=2)
+        run = cclmark(
+            *("all_reduce", "--ccl", "torch:mccl", *TWO, *SHORT, "--memory", "plain"),
+            env=MUSA.env(),
+            code=2,
+        )
         assert "on musa devices torch.distributed supports only buffers of torch" in run.err
 
     def test_the_vendors_library_works_on_buffers_of_torch(self, cclmark):
