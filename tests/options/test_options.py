@@ -12,14 +12,8 @@ from cclmark.base.errors import UsageError
 from cclmark.cli.commands import COMMANDS, load_command
 from cclmark.kinds.p2p import command as p2p
 from cclmark.options import groups
-from cclmark.options.command import (
-    Distinct,
-    Excludes,
-    Requires,
-    changed,
-    check_together,
-    command,
-)
+from cclmark.options.click_command import command
+from cclmark.options.command import Distinct, Excludes, Requires, changed, check_together
 from cclmark.options.command import option as made_option
 from cclmark.options.types import (  # noqa: F401 - of the stored values
     DURATION,
