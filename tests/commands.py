@@ -177,20 +177,18 @@ class Background:
         """Whether the launcher is gone."""
         return self.process.poll() is not None
 
-    def finish(self, timeout_s: float = _PATIENCE_S) -> Run:
-        """The end of the run. Fails the test when it takes longer than ``timeout_s``."""
+    def finish(self, timeout_s: float = _PATIENCE_S, *, code: int | None = None) -> Run:
+        """The end of the run, and of the test if it takes longer, fell over or has another code."""
         timeout_s = scaled(timeout_s)
         try:
             out, err = self.process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             pytest.fail(f"the run has not ended after {timeout_s:g} s: {self.command}")
-        return Run(
-            self.command,
-            self.directory,
-            self.process.returncode,
-            (out or b"").decode(),
-            err.decode(),
-        )
+        ended = self.process.returncode
+        run = Run(self.command, self.directory, ended, (out or b"").decode(), err.decode())
+        assert "Traceback" not in run.err
+        assert code in (None, ended), f"exit code {ended}, not {code}: {run.err}"
+        return run
 
     def _lines(self) -> int:
         try:

@@ -2,12 +2,13 @@
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from cclmark import __version__
+from cclmark.base.errors import CclmarkError
 
 GOLDEN = Path(__file__).parent / "golden"
 _NOTHING: tuple[object, ...] = ((), [], {}, "", None, False)
@@ -24,6 +25,29 @@ def require_golden(name: str, text: str) -> None:
         stored.parent.mkdir(parents=True, exist_ok=True)
         stored.write_text(text, encoding="utf-8")
     assert text == stored.read_text(encoding="utf-8"), f"UPDATE_GOLDEN=1 rewrites {name}"
+
+
+def require_outcomes(path: Path, outcome: Callable[[str], str]) -> None:
+    """Compares what becomes of each input in ``path``, a line, with the indented lines below it."""
+    stored = path.read_text(encoding="utf-8")
+    found = []
+    for line in stored.splitlines():
+        if not line.startswith("    "):
+            found.append(line)
+            if line and not line.startswith("#"):
+                found += [f"    {one}".rstrip() for one in outcome(line).splitlines()]
+    text = "".join(f"{line}\n" for line in found)
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"UPDATE_GOLDEN=1 rewrites {path.name}"
+
+
+def refusal(refused: Callable[..., object], *arguments: object) -> str:
+    """The error with which ``refused`` refuses the arguments, else what it returns."""
+    try:
+        return str(refused(*arguments))
+    except (CclmarkError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def outline(value: object, *, hover: bool = False) -> str:

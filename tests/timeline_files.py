@@ -20,6 +20,43 @@ def chrome(path):
     return slices, events, document["metadata"]
 
 
+class ChromeTimeline:
+    """A timeline in the format chrome. Processes are numbered from 0."""
+
+    def __init__(self, path):
+        self.slices, self.events, self.facts = chrome(path)
+
+    def stages(self, process):
+        """The names of its stages, in their order."""
+        return [one["name"] for one in self.slices[process, "stages"]]
+
+    def tracing(self, process):
+        """Its stage in which operations are traced."""
+        (found,) = [one for one in self.slices[process, "stages"] if one["name"] == "tracing"]
+        return found
+
+    def counted(self, process, name):
+        """The values of a counter."""
+        found = [one for one in self.events if one["ph"] == "C" and one["pid"] == process + 1]
+        return [one["args"]["bytes"] for one in found if one["name"] == name]
+
+    def arrows(self, *, in_order=False):
+        """The processes at both ends of each arrow, sorted; ``in_order``: on one clock."""
+        begins, ends = (
+            {one["id"]: (one["pid"] - 1, one["ts"]) for one in self.events if one["ph"] == kind}
+            for kind in "sf"
+        )
+        assert begins.keys() == ends.keys()
+        assert not in_order or all(begins[one][1] <= ends[one][1] for one in begins)
+        return sorted((begins[number][0], ends[number][0]) for number in begins)
+
+
+def within(inner, outer, error_us=0.0):
+    """Whether a slice is within another one, as far as their clocks agree."""
+    begin_us, end_us = inner["ts"], inner["ts"] + inner["dur"]
+    return outer["ts"] - error_us <= begin_us and end_us <= outer["ts"] + outer["dur"] + error_us
+
+
 def perfetto(path):
     """Read back by the classes of the package: slices by track, checked for their nesting."""
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace

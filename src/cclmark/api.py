@@ -35,16 +35,11 @@ from cclmark.base.errors import (
 from cclmark.base.signals import within_program
 from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.figures import MARGIN, Compared, Side
-from cclmark.comparison.words import (
-    Comparison,
-    comparison_of,
-    require_figures,
-)
+from cclmark.comparison.words import Comparison, comparison_of, require_figures
 from cclmark.document.blocks import Finding
 from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.exporters import formats_of
 from cclmark.document.naming import NamedRun
-from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import Result
@@ -55,7 +50,7 @@ from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.launch.placement import STEP_VARIABLE, find_placement
 from cclmark.recording.caller import Caller, called_by
 from cclmark.report.exports import replayed
-from cclmark.report.overview import headline, insights, measured_words
+from cclmark.report.overview import headline, insights, measured_words, verdict, verdict_rows
 
 if TYPE_CHECKING:
     import pandas
@@ -128,13 +123,12 @@ class Run:
             raise UsageError(
                 f"{self.name} has no format {format!r}: choose from {', '.join(self.formats)}"
             )
-        return "".join(replayed(self.journal, format, View(columns=width, fields=columns)))
+        path = "" if self.path is None else str(self.path)
+        view = View(columns=width, fields=columns)
+        return "".join(replayed(self.journal, format, view, path=path))
 
     def html(self, title: str = "") -> str:
-        """The page of ``cclmark report``: one file without external resources.
-
-        Raises MissingError if plotly is not installed.
-        """
+        """The page of ``cclmark report``, one file. Raises MissingError if plotly is missing."""
         from cclmark.document.page.page import render
         from cclmark.report.run_page import page_of
 
@@ -173,7 +167,7 @@ class Run:
 
     @property
     def _named(self) -> NamedRun:
-        return NamedRun(self.name, self.journal, ReferenceNotes())
+        return NamedRun(self.name, self.journal, path="" if self.path is None else str(self.path))
 
     def __repr__(self) -> str:
         """The verdict: what was measured, the main figure, and what stands out."""
@@ -181,6 +175,9 @@ class Run:
 
     def _verdict(self) -> Iterator[str]:
         yield measured_words(self.journal)
+        run = self._named
+        for label, text in verdict_rows(run, verdict(run), on_page=False):
+            yield f"  {label}: {text}"
         if figure := headline(self._named):
             yield f"  {figure}"
         for one in self.findings:
@@ -391,10 +388,7 @@ def session(group: Any = None) -> Iterator[Session]:
 
 
 class Session:
-    """The processes of a program, which call each method together: see ``session``.
-
-    ``rank``: the number of this process of ``size``.
-    """
+    """The processes of a program, whose methods all call together. ``rank``: of ``size``."""
 
     def __init__(self, group: Any, rank: int, size: int) -> None:
         self.rank, self.size = rank, size

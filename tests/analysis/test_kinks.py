@@ -7,19 +7,14 @@ from msgspec.structs import replace
 
 from cclmark.analysis.irregularities import alternatives, kinks
 from cclmark.analysis.summary import summarise
-from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.item_results import CaseResult
-from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Samples
 from cclmark.kinds.registry import read_journal
-from cclmark.references.reference_store import shipped_references
 from cclmark.work.cases import Case
 from cclmark.work.sizes import format_size
 from places import RESULTS
-from reports import insights_on
 from samples import usual_settings
 
-COLLECTIVES = read_journal(RESULTS / "h200x4" / "collectives.jsonl")
 MIB = 1 << 20
 # Journals with a kink, and where it is; all others have none.
 KNOWN = {
@@ -91,21 +86,3 @@ def test_of_all_stored_journals_few_have_a_kink(path):
     found = [f"{one.at.case.operation} {format_size(one.at.case.size_bytes)}"
              for one in kinks(results)]  # fmt: skip
     assert found == KNOWN.get(str(path.relative_to(RESULTS)), [])
-
-
-def sentences(journal, notes=None):
-    return [one for one in insights_on(journal, notes) if "suggest" in one.sentence]
-
-
-def test_a_kink_is_worth_a_look_unless_the_reference_has_it_too():
-    (look,) = sentences(COLLECTIVES)
-    assert look.severity == "look"
-    assert look.sentence == (
-        "sendrecv out-of-place, nccl: 128 MiB take 826.36 µs (162.4 GB/s), 42% less bandwidth than "
-        "32 MiB and 512 MiB suggest; messages of 512 MiB are faster per byte (354.0 GB/s): combine "
-        "smaller ones."
-    )
-    (note,) = sentences(COLLECTIVES, ReferenceNotes(shipped_references))
-    assert note.severity == "note"
-    assert note.sentence.endswith("; the reference has 162.2 GB/s there too.")
-    assert sentences(Journal(COLLECTIVES.header, COLLECTIVES.results[:20])) == []

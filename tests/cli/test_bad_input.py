@@ -1,13 +1,17 @@
 """What makes no sense or is not there: one message, the right exit code, nothing half-written."""
 
 import os
+import re
+import shlex
 import struct
 from functools import partial
 from pathlib import Path
 
 import pytest
+import vendors
 
 from examples import exhaustive
+from goldens import require_outcomes
 from in_process import run_here
 from places import TESTS
 
@@ -60,88 +64,12 @@ def keep(request, tmp_path):
     return write
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--nonsense",), "--nonsense"),
-        (("-d", "float31"), "float31"),
-        (("-d", ","), "dtype"),
-        (("-o", "median"), "median"),
-        (("--format", "yaml"), "yaml"),
-        (("--timing", "guess"), "guess"),
-        (("--placement", "upside-down"), "upside-down"),
-        (("--ccl", "mpx"), "mpx"),
-        (("--register", "twice"), "twice"),
-        (("-b", "1M", "-e", "1K"), "-b"),
-        (("-b", "32M", "-e", "16M"), "-b"),
-        (("-f", "1"), "-f"),
-        (("-f", "0.5"), "-f"),
-        (("-f", "-2"), "-f"),
-        (("-f", "nan"), "-f"),
-        (("-f", "inf"), "-f"),
-        (("-f", "two"), "two"),
-        (("-b", "0"), "Error: Invalid value for '-b' / "),
-        (("-b", "-8"), "-8"),
-        (("-b", "8X"), "Error: Invalid value for '-b' / "),
-        (("-b", "1.3"), "Error: Invalid value for '-b' / "),
-        (("-b", "nan"), "nan"),
-        (("-b", "1", "-e", "9999999T"), "9999999T"),
-        (("-b", "9" * 400), "size"),
-        (("-e", "999999999999999999999999"), "too large"),
-        (("--minbytes", "8X"), "Error: Invalid value for '-b' / "),
-        (("-e", "0"), "Error: Invalid value for '-e' / "),
-        (("-i", "1.3"), "Error: Invalid value for '-i' / "),
-        (("-i", "0"), "0"),
-        (("-i", "-4"), "-4"),
-        (("-i", "4", "-f", "2"), "-i"),
-        (("-b", "1", "-e", "1G", "-i", "1"), "sizes"),
-        (("-b", "1", "-e", "2", "-d", "float64"), "float64"),
-        (("-r", "2"), "'2'"),
-        (("-r", "-2"), "-2"),
-        (("-r", "first"), "first"),
-        (("-r", "²"), "²"),
-        (("-n", "0"), "-n"),
-        (("-n", "-1"), "-n"),
-        (("-n", "many"), "many"),
-        (("-w", "-1"), "-w"),
-        (("-m", "0"), "-m"),
-        (("-c", "-1"), "-c"),
-        (("-N", "-1"), "-N"),
-        (("-R", "3"), "-R"),
-        (("-R", "1", "--register", "symmetric"), "-R"),
-        (("-m", "2", "-z", "1"), "-m"),
-        (("-z", "1", "--timing", "per-op"), "--timing"),
-        (("--seed", "-1"), "--seed"),
-        (("--precision", "0"), "--precision"),
-        (("--precision", "nan"), "--precision"),
-        (("--max-time", "-1"), "--max-time"),
-        (("--max-time", "nan"), "--max-time"),
-        (("--timeout", "0"), "--timeout"),
-        (("--timeout", "nan"), "--timeout"),
-        (("--pattern", "skew:4"), "--pattern"),
-        (("--inject", "explode:rank=1"), "explode"),
-        (("--inject", "corrupt:rank=1"), "corrupt"),
-        (("--inject", "corrupt:rank=2,index=0"), "rank 2"),
-        (("--inject", "corrupt:rank=1,index=99"), "rank 1's largest output has"),
-        (("--inject", "corrupt:rank=0,index=nan"), "nan"),
-        (("--inject", "corrupt:rank=0,index=inf"), "inf"),
-        (("--inject", "delay:rank=0,ms=inf"), "inf"),
-        (("--inject", "delay:rank=0,ms=-1"), "-1"),
-        (("--inject", "delay:rank=0.5,ms=1"), "0.5"),
-        (("surplus",), "surplus"),
-        (("-r", "1"), "all_reduce has no root"),
-        (("-r", "all"), "all_reduce has no root"),
-        (("--devices", ""), "'--devices': the value is empty"),
-        (("--devices", "gpu:0"), "'--devices': unknown runtime 'gpu'"),
-        (("--ccl=",), "'--ccl': the value is empty"),
-        (("-e", ""), "'-e' / '--end'"),
-        (("--ccl", "nccl"), "cuda"),
-        (("--ccl-path", "/nonexistent/libshm.so"), "--ccl-path"),
-    ],
-    ids=lambda value: " ".join(word[:24] for word in value) if isinstance(value, tuple) else "",
-)
-def test_refuses_flags_that_make_no_sense(here, arguments, words):
-    assert words in refused(here, "all_reduce", *HOST, *TINY, *arguments)
+def test_commands_that_make_no_sense_are_refused(here):
+    def error(line):
+        command, *words = shlex.split(line)
+        return refused(here, command, *HOST, *(() if command == "p2p" else TINY), *words)
+
+    require_outcomes(Path(__file__).with_name("refused_commands.txt"), error)
 
 
 @pytest.mark.parametrize("command", ["sendrecv", "all_reduce"])
@@ -175,73 +103,43 @@ def test_sizes_that_are_no_whole_elements_are_rounded_with_one_notice(cclmark, r
     assert "rounded" not in whole.out
 
 
-@pytest.mark.parametrize("flag", ["--begin", "--end", "--buffer-offset"])
-def test_a_size_of_transfers_that_makes_no_sense_is_refused_with_its_flag(here, flag):
-    error = refused(here, "p2p", *HOST, flag, "8X")
-    assert error.startswith("Error: Invalid value for ")
-    assert f"'{flag}'" in error
+def test_what_is_missing_or_unsuitable_is_refused(cclmark, fake_cuda):
+    """Files, versions and devices of fake libraries."""
+    flagcx = fake_cuda.nccl.parent / "libflagcx.so"
+    found = {"CUDA": fake_cuda.env(CCLMARK_FLAGCX_LIBRARY=str(flagcx))}
 
+    def file(word):
+        name, _, runtime = word.removeprefix("@").partition(".")
+        if not word.startswith("@"):
+            return word
+        vendor = getattr(vendors, name, None)
+        path = fake_cuda.nvrtc if vendor is None else vendor.file()
+        return str(path.with_name(vendor.runtime_file) if runtime else path)
 
-@pytest.mark.parametrize(
-    ("flag", "instead"),
-    [
-        (("-t", "2"), "-g N"),
-        (("-t2",), "--devices"),
-        (("--nthreads=2",), "-g N"),
-        (("-a", "1"), "0, 1, 2, 3 is --across-ranks rank0, mean, min, max"),
-        (("--average", "1"), "--across-ranks"),
-        (("-C", "1"), "--clock host"),
-        (("--report_cputime", "1"), "--clock host"),
-        (("-J", "out.json"), "--format json -O FILE"),
-        (("--output_file", "out.json"), "--format json -O FILE"),
-        (("-S", "1"), "started_at_s"),
-        (("-u", "1"), "cclmark p2p --buffer-offset"),
-    ],
-)
-def test_flags_of_nccl_tests_are_refused_with_what_to_use_instead(here, flag, instead):
-    command = "collectives" if flag[0] == "-u" else "all_reduce"  # which have the same list
-    error = refused(here, command, *HOST, *TINY, *flag)
-    assert instead in error
-    assert flag[0].split("=")[0][:2] in error
+    def error(line):
+        given, _, words = line.removeprefix("[").partition("] ")
+        env = {}
+        for word in given.split():
+            name, is_variable, value = word.partition("=")
+            own = name.startswith("FAKE_") or name.endswith("_LIBRARY")
+            if is_variable:
+                env[f"CCLMARK_{name}" if own else name] = file(value)
+            else:
+                vendor, _, variant = name.partition(":")
+                env |= found.get(vendor) or getattr(vendors, vendor).env(variant)
+        command, *arguments = map(file, words.split())
+        tiny = () if command.startswith("p2p") else TINY
+        run = cclmark(command, *tiny, *arguments, env=env, code=(USAGE, MISSING))
+        journals = [*run.directory.rglob("*.jsonl")]  # of what ranks refuse
+        for journal in journals:
+            journal.unlink()
+        # Which rank is the first one, and what the others did, is different in each run.
+        lines = [it for it in run.message.splitlines() if not re.match(r"  (rank \d+ \(|\d )", it)]
+        text = re.sub(r"rank \d+ \(\S+ pid \d+\)", "a rank", "\n".join(lines))
+        text = re.sub(r"on rank \d+", "on a rank", re.sub(r"(?<=[\s=(])/\S+/", "", text))
+        return f"{run.code}{' with a journal' if journals else ''}: {text}"
 
-
-@pytest.mark.parametrize(
-    ("ccl", "words"),
-    [
-        ("hccl", "the ACL runtime (libascendcl) was not found"),
-        ("rccl", "AMD's runtime (libamdhip64) was not found"),
-    ],
-)
-def test_a_library_without_named_devices_says_what_is_missing(cclmark, ccl, words):
-    assert words in refused(cclmark, "all_reduce", "--ccl", ccl, code=MISSING)
-    named = refused(cclmark, "all_reduce", "--ccl", ccl, *HOST)
-    assert "devices, not host devices: see --devices" in named
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("allreduce", "all_reduce"),
-        ("all-reduce", "all_reduce"),
-        ("all_reduse", "all_reduce"),
-        ("AllReduce", "all_reduce"),
-        ("all_reduce_perf", "all_reduce"),
-        ("test_allreduce", "all_reduce"),
-        ("reducescatter", "reduce_scatter"),
-        ("all2all", "alltoall"),
-        ("collective", "collectives"),
-        ("hypercube", ""),
-    ],
-)
-def test_an_unknown_command_is_refused_with_the_most_similar_one(here, typed, meant):
-    error = refused(here, typed, *HOST)
-    assert error.endswith(f"'{typed}': did you mean {meant}?" if meant else f"'{typed}'.")
-
-
-def test_refuses_an_unknown_operation_among_the_collectives(here):
-    error = refused(here, "collectives", *HOST, "--only", "all_reduce,all_redoce")
-    assert "all_redoce" in error
-    assert "all_gather" in error, "the message does not say what there is"
+    require_outcomes(Path(__file__).with_name("refused_on_fakes.txt"), error)
 
 
 def test_devices_and_count_of_the_host_agree_or_are_refused(cclmark, request):
@@ -261,24 +159,6 @@ def _elf(elf_class, machine):
 
 
 class TestMissing:
-    def test_more_devices_than_there_are(self, cclmark, fake_cuda):
-        error = refused(cclmark, "all_reduce", *TINY, "-g", "5", code=MISSING, env=fake_cuda.env())
-        assert "5 devices" in error
-        assert "4 cuda devices" in error
-
-    def test_a_device_that_is_not_there(self, cclmark, fake_cuda):
-        arguments = ("all_reduce", *TINY, "--devices", "cuda:3,4")
-        error = refused(cclmark, *arguments, code=MISSING, env=fake_cuda.env())
-        assert "device 4" in error
-
-    @pytest.mark.parametrize("number", [(), ("-g", "2")])
-    def test_no_driver_for_devices_that_are_not_named(self, cclmark, number):
-        env = {"CCLMARK_CUDA_LIBRARY": "/nonexistent/libcuda.so.1"}
-        error = refused(cclmark, "all_reduce", *TINY, *number, code=MISSING, env=env)
-        assert "the NVIDIA devices of this machine cannot be used" in error
-        assert "/nonexistent/libcuda.so.1" in error
-        assert "use --devices host" in error
-
     def refused_library(self, cclmark, fake_cuda, path, **extra):
         run = cclmark(
             *("all_reduce", "--ccl", "nccl", "--ccl-path", str(path), *TINY, "-g", "2"),
@@ -302,26 +182,6 @@ class TestMissing:
     def test_a_file_that_is_no_library(self, cclmark, fake_cuda, keep, content, words):
         path = keep("libnccl.so.2", content)
         assert words in self.refused_library(cclmark, fake_cuda, path)
-
-    @pytest.mark.parametrize("path", ["/nonexistent/libnccl.so.2", "/"])
-    def test_no_library_at_the_path(self, cclmark, fake_cuda, path):
-        self.refused_library(cclmark, fake_cuda, path)
-
-    def test_a_library_that_is_another(self, cclmark, fake_cuda):
-        error = self.refused_library(cclmark, fake_cuda, fake_cuda.nvrtc.resolve())
-        assert "ncclGetVersion" in error
-
-    def test_a_version_that_is_too_old(self, cclmark, fake_cuda):
-        path = fake_cuda.nccl.resolve()
-        error = self.refused_library(cclmark, fake_cuda, path, CCLMARK_FAKE_NCCL_VERSION="21000")
-        assert "2.10.0" in error
-        assert "2.18" in error
-
-    def test_a_library_by_the_environment(self, cclmark, fake_cuda):
-        arguments = ("all_reduce", *TINY, "-g", "2")
-        env = {**fake_cuda.env(), "CCLMARK_NCCL_LIBRARY": "/nonexistent/libnccl.so.2"}
-        error = refused(cclmark, *arguments, code=MISSING, env=env)
-        assert "/nonexistent/libnccl.so.2" in error
 
     def test_nothing_printed_to_the_output_replaces_what_was_there(self, cclmark, fake_cuda, keep):
         """A run that cannot start must not wipe the results of the one before."""
@@ -399,7 +259,6 @@ class TestFiles:
             env = {"PYTHONUNBUFFERED": unbuffered}
             run = cclmark(*arguments, env=env, stdout=full, code=MISSING)
         assert run.err.endswith("cclmark: cannot write standard output: No space left on device\n")
-        assert "Traceback" not in run.err
 
     @pytest.mark.started  # its output's other end is closed here
     def test_a_reader_that_goes_away(self, background, no_leaks, request):
@@ -409,7 +268,6 @@ class TestFiles:
         run.process.stdout.close()
         run.process.stdout = None
         ended = run.finish()
-        assert "Traceback" not in ended.err
         assert "Exception" not in ended.err
         assert ended.code == 130
         said = (
@@ -445,15 +303,3 @@ class TestMatrix:
         path = keep("shares.txt", content)
         error = refused(here, "alltoallv", *HOST, *TINY, "--pattern", f"matrix:{path}")
         assert words in error
-
-    @pytest.mark.parametrize(
-        "pattern",
-        [
-            *("matrix:/nonexistent/shares", "matrix:/", "matrix:"),
-            *(f"skew:{number}" for number in ("0", "x", "inf", "nan")),
-            "random",
-        ],
-    )
-    def test_refuses_what_is_no_pattern(self, here, pattern):
-        error = refused(here, "alltoallv", *HOST, *TINY, "--pattern", pattern)
-        assert pattern.split(":")[-1] in error

@@ -10,6 +10,7 @@ import pytest
 from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path, read_plugin_log
 from commands import completed, wait_until
 from examples import exhaustive
+from goldens import require_golden
 
 RUN = ("-g", "2", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-w", "0")
 EAGER = (*RUN, "-c", "0", "--timing", "throughput", "--placement", "out-of-place")
@@ -61,44 +62,6 @@ def test_every_interface_says_the_same(cclmark, fake_cuda, version):
     assert "what ran (the library's plug-in interface)" in run.out
 
 
-def test_the_log_is_read_where_there_is_no_plug_in(cclmark, fake_cuda):
-    old = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION="21805")
-    run = cclmark("all_reduce", *EAGER, "--explain", env=old)
-    assert choices(run) == [(*one, "log") for one in BY_SIZE]
-    symmetric = cclmark(
-        *("all_reduce", *EAGER, "--explain"), env=fake_cuda.env(CCLMARK_FAKE_SYMMETRIC="1")
-    )
-    assert {one[0] for one in choices(symmetric)} == {"symmetric"}
-    assert "symmetric AllReduce_AGxLL_R, 1 channel" in symmetric.out
-
-
-@pytest.mark.parametrize(
-    ("operation", "variable", "version", "kernel", "algorithm"),
-    [
-        ("all_reduce", "SYMMETRIC", "23102", "symmetric", "AllReduce_AGxLL_R"),
-        ("all_gather", "COPY_ENGINE", "22902", "copy engine", ""),
-        ("alltoall", "COPY_ENGINE", "23102", "copy engine", ""),
-        *(
-            exhaustive(operation, *rest, "copy engine", "")
-            for operation, *rest in (
-                *(("all_gather", "COPY_ENGINE", "23102"), ("alltoall", "COPY_ENGINE", "22902")),
-            )
-        ),
-    ],
-)
-def test_other_kernels_are_named(
-    cclmark, fake_cuda, operation, variable, version, kernel, algorithm
-):
-    env = fake_cuda.env(**{f"CCLMARK_FAKE_{variable}": "1", "CCLMARK_FAKE_NCCL_VERSION": version})
-    run = cclmark(operation, *EAGER, "--explain", env=env)
-    for result in run.journal.results:
-        found = result.explanation
-        assert (found.source, found.kernel) == ("plug-in", kernel)
-        assert (found.algorithm, found.protocol, found.reason) == (algorithm, "", "")
-        assert (found.channels == 0) == (kernel == "copy engine")
-    assert kernel in run.out
-
-
 def test_messages_have_a_kernel_and_no_algorithm(cclmark, fake_cuda):
     run = cclmark("alltoall", *EAGER, "--explain", "--format", "csv", env=fake_cuda.env())
     rows = list(csv.DictReader(io.StringIO(run.out)))
@@ -114,58 +77,6 @@ def test_messages_have_a_kernel_and_no_algorithm(cclmark, fake_cuda):
     assert (again["kernel"], again["channels"]) == ("send/recv", rows[0]["channels"])
 
 
-def test_the_engine_explains_its_own_library(cclmark):
-    run = cclmark("all_reduce", "--devices", "host:2", *RUN[2:], "--explain")
-    assert [result.explanation.source for result in run.journal.results] == ["engine"] * 6
-    assert run.journal.results[0].explanation.kernel == "inline in announcements"
-    assert "each rank reduces one slice" in run.out
-    islands = ("--devices", "host:4", "--ccl", "bridge", "--islands", "0-1,2-3")
-    bridge = cclmark("all_reduce", *islands, *RUN[2:], "--explain")
-    assert "2 islands" in bridge.journal.results[0].explanation.kernel
-
-
-def test_a_barrier_has_no_type(cclmark):
-    run = cclmark("barrier", "--devices", "host:2", "-n", "1", "--explain")
-    assert "  barrier · shm, what ran (cclmark's engine)\n" in run.out
-    assert ["-", "announcements"] in [line.split() for line in run.out.splitlines()]
-
-
-def test_a_library_without_an_interface_is_unknown_with_the_reason(cclmark, torch):
-    run = cclmark("all_reduce", "--devices", "host:2", "--ccl", "torch:gloo", *RUN[2:], "--explain")
-    found = run.journal.results[0].explanation
-    assert found.source == "unknown"
-    assert "torch:gloo has no interface" in found.reason
-    assert "unknown: torch:gloo has no interface" in run.out
-
-
-@pytest.mark.parametrize(
-    ("variables", "cases", "reason"),
-    [
-        (
-            {"CCLMARK_FAKE_ODD_ALGORITHM": "1"},
-            *("1 case", "rank 1 ran AllReduce by ring LL on 1 channel, rank 0 AllReduce by tree"),
-        ),
-        ({"CCLMARK_FAKE_SILENT_PROFILER": "1"}, "3 cases", "rank 1 reported no operation"),
-        # NCCL's log, which rank 0 writes, does not replace its events.
-        (
-            {"CCLMARK_FAKE_SILENT_PROFILER": "0"},
-            *("1 case", "rank 0 reported no operation to its plug-in; its log has"),
-        ),
-    ],
-)
-def test_ranks_whose_events_differ_are_named(cclmark, fake_cuda, variables, cases, reason):
-    run = cclmark("explain", "all_reduce", *EAGER, env=fake_cuda.env(**variables), code=3)
-    found = run.journal.results[0].explanation
-    assert found.source == "plug-in"
-    assert found.reason.startswith(reason)
-    assert reason[:28] in run.out
-    assert "ended early" not in run.out
-    problem = f"what ran in {cases} is not certain: {found.reason}"
-    assert f"cclmark: {problem}\n" in run.err
-    assert run.journal.footer.problems[0] == problem
-    assert [result.status for result in run.journal.results] == ["ok"] * 3
-
-
 def test_wrong_data_outweighs_a_doubtful_explanation(cclmark, fake_cuda):
     env = fake_cuda.env(CCLMARK_FAKE_SILENT_PROFILER="1")
     wrong = ("-c", "1", "--inject", "corrupt:rank=1,index=5")
@@ -173,6 +84,87 @@ def test_wrong_data_outweighs_a_doubtful_explanation(cclmark, fake_cuda):
 
 
 PAIRS = ("pairs", "--devices", "cuda:0-2", "--explain", *RUN[2:], "-c", "0")
+
+
+REDUCED = (*PAIRS, "--only", "all_reduce")
+SHARED = ("all_reduce", "--devices", "host:2", *RUN[2:], "--explain")
+ISLANDS = ("--devices", "host:4", "--ccl", "bridge", "--islands", "0-1,2-3")
+HUGE = ("-b", "1K", "-e", "1T", "-f", str(1 << 30), "-n", "1", "-w", "0", "--explain")
+REGISTERED = ("all_reduce", *EAGER[:-4], "--placement", "out-of-place", "--explain")
+REDUCE = ("all_reduce", *EAGER, "--explain")
+VERSION = "NCCL_VERSION"
+COPY_ENGINE = {"COPY_ENGINE": "1"}
+# Arguments, and variables of the fake or of NCCL.
+RUNS = {
+    "log": (REDUCE, {VERSION: "21805"}),
+    "symmetric": (REDUCE, {"SYMMETRIC": "1"}),
+    "symmetric-events": (REDUCE, {"SYMMETRIC": "1", VERSION: "23102"}),
+    **{
+        f"{operation}-{version}": (
+            (operation, *EAGER, "--explain"),
+            {**COPY_ENGINE, VERSION: version},
+        )
+        for operation in ("all_gather", "alltoall")
+        for version in ("22902", "23102")
+    },
+    "engine": (SHARED, {}),
+    "islands": (("all_reduce", *ISLANDS, *RUN[2:], "--explain"), {}),
+    "barrier": (("barrier", "--devices", "host:2", "-n", "1", "--explain"), {}),
+    "no-interface": ((*SHARED, "--ccl", "torch:gloo"), {}),
+    # Ranks whose events differ; NCCL's log, which rank 0 writes, does not replace its events.
+    "odd-rank": (("explain", "all_reduce", *EAGER), {"ODD_ALGORITHM": "1"}),
+    "silent-rank": (("explain", "all_reduce", *EAGER), {"SILENT_PROFILER": "1"}),
+    "silent-first-rank": (("explain", "all_reduce", *EAGER), {"SILENT_PROFILER": "0"}),
+    "pairs": (REDUCED, {}),
+    "pairs-of-other-links": (REDUCED, {"NO_PEER": "0-2"}),
+    "pairs-with-odd-ranks": (REDUCED, {"ODD_ALGORITHM": "1"}),
+    "pairs-skipped": (("pairs", "--devices", "host:3", "--only", "sendrecv", *HUGE), {}),
+    "graph": ((*REGISTERED, "--timing", "graph"), {}),
+    "graph-off": ((*REGISTERED, "--timing", "graph"), {"NCCL_GRAPH_REGISTER": "0"}),
+    "graph-registered": ((*REGISTERED, "--timing", "graph", "--register", "local"), {}),
+    "registered": ((*REGISTERED, "--timing", "throughput", "--register", "local"), {}),
+    "not-registered": ((*REGISTERED, "--timing", "throughput"), {}),
+}
+
+
+def explained(run):
+    """The explanation of each case, and the parts of the output and the messages about them."""
+    lines = []
+    for result in run.journal.results:
+        of = result.explanation
+        texts = [of.source, of.kernel, of.algorithm, of.protocol] if of else [result.status]
+        texts += [f"{of.channels} channels", of.registered, of.reason] if of else []
+        pair = result.case.pair or ""
+        lines.append(f"{result.case.describe()} {pair}: {', '.join(filter(None, texts))}")
+    parts = [part for part in run.out.split("\n\n") if "what ran" in part.partition("\n")[0]]
+    parts += re.findall("^  what ran is .*", run.out, re.MULTILINE)
+    return "\n".join([*sorted(lines), *parts, *run.message.splitlines()]) + "\n"
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_ran(cclmark, fake_cuda, request, name):
+    arguments, variables = RUNS[name]
+    if name == "no-interface":
+        request.getfixturevalue("torch")
+    env = {
+        one if "NCCL_GRAPH" in one else f"CCLMARK_FAKE_{one}": variables[one] for one in variables
+    }
+    run = cclmark(*arguments, env=fake_cuda.env(**env), code=(0, 3))
+    require_golden(f"explained/{name}.txt", explained(run))
+    doubts = [one.removeprefix("cclmark: ") for one in run.message.splitlines()]
+    assert (run.code == 3) == bool(doubts)
+    assert run.code == 0 or run.journal.footer.problems[0] == doubts[0]
+
+
+def test_what_was_given_up_leaves_the_others_explained(cclmark, fake_cuda):
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:AllReduce")
+    arguments = (*PAIRS, "--only", "sendrecv,all_reduce", "-e", "1K")
+    run = cclmark(*arguments, env=env, code=4)
+    explained = {
+        (result.case.operation, result.status, result.explanation is not None)
+        for result in run.journal.results
+    }
+    assert explained == {("sendrecv", "ok", True), ("all_reduce", "died", False)}
 
 
 @pytest.mark.parametrize(
@@ -193,79 +185,10 @@ def test_a_rank_that_dies_while_explaining_leaves_the_results(
     )
     run.wait_for_phase(ranks - 1, "explaining")
     run.signal(max(set(run.workers()) - first), 9)
-    ended = run.finish()
-    assert ended.code == 4
+    ended = run.finish(code=4)
     assert [result.status for result in ended.journal.results] == ["ok"] * cases
     assert re.search(rf"[1-9] of {cases} cases are not explained: rank {ranks - 1} ", ended.err)
     assert "all_reduce" in ended.out
-
-
-class TestPairs:
-    """Every two devices with a communicator of their own."""
-
-    REDUCED = (*PAIRS, "--only", "all_reduce")
-
-    def test_every_pair_is_explained(self, cclmark, fake_cuda):
-        run = cclmark(*self.REDUCED, env=fake_cuda.env())
-        by_pair = {}
-        for result in run.journal.results:
-            by_pair.setdefault(result.case.pair, []).append(result)
-        assert set(by_pair) == {(0, 1), (0, 2), (1, 2)}
-        for results in by_pair.values():
-            results.sort(key=lambda result: result.case.size_bytes)
-            found = [result.explanation for result in results]
-            assert [(one.kernel, one.protocol, one.channels) for one in found] == BY_SIZE
-            assert {(one.source, one.reason) for one in found} == {("plug-in", "")}
-            assert found[0].predicted_s
-        indices = {result.index for result in run.journal.results}
-        assert {result.explanation.index for result in run.journal.results} == indices
-        assert "  all_reduce float32 sum · nccl, what ran (the library's plug-in" in run.out
-        assert "\n   1 KiB  tree LL, 1 channel\n" in run.out
-        assert "3 pairs" not in run.out
-
-    def test_a_pair_whose_choice_differs_is_named(self, cclmark, fake_cuda):
-        env = fake_cuda.env(CCLMARK_FAKE_NO_PEER="0-2")
-        run = cclmark(*self.REDUCED, env=env)
-        channels = {
-            result.case.pair: result.explanation.channels
-            for result in run.journal.results
-            if result.case.size_bytes == 4 << 20
-        }
-        assert channels == {(0, 1): 24, (0, 2): 2, (1, 2): 24}
-        lines = run.out.splitlines()
-        titles = {line.rpartition("): ")[2]: place for place, line in enumerate(lines)}
-        usual = titles["2 of 3 pairs: DEV0–DEV1, DEV1–DEV2"]
-        assert lines[usual + 4].split() == ["4", "MiB", "ring", "SIMPLE,", "24", "channels"]
-        odd = titles["1 of 3 pairs: DEV0–DEV2"]
-        assert lines[odd + 4].split() == ["4", "MiB", "ring", "SIMPLE,", "2", "channels"]
-
-    def test_ranks_of_a_pair_that_differ_are_named_as_ranks_of_the_run(self, cclmark, fake_cuda):
-        env = fake_cuda.env(CCLMARK_FAKE_ODD_ALGORITHM="1")  # of each communicator
-        run = cclmark(*self.REDUCED, env=env, code=3)
-        for result in run.journal.results:
-            first, second = result.case.pair
-            reason = result.explanation.reason
-            assert reason.startswith(f"rank {second} ran AllReduce by ")
-            assert f", rank {first} AllReduce by " in reason
-
-    def test_what_was_skipped_is_not_explained(self, cclmark):
-        sizes = ("-b", "1K", "-e", "1T", "-f", str(1 << 30), "-n", "1", "-w", "0")
-        only = ("--only", "sendrecv", "--explain")
-        run = cclmark("pairs", "--devices", "host:3", *sizes, *only)
-        explained = {
-            result.case.size_bytes: result.explanation is not None for result in run.journal.results
-        }
-        assert explained == {1 << 10: True, 1 << 40: False}
-
-    def test_what_was_given_up_leaves_the_others_explained(self, cclmark, fake_cuda):
-        env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:AllReduce")
-        arguments = (*PAIRS, "--only", "sendrecv,all_reduce", "-e", "1K")
-        run = cclmark(*arguments, env=env, code=4)
-        explained = {
-            (result.case.operation, result.status, result.explanation is not None)
-            for result in run.journal.results
-        }
-        assert explained == {("sendrecv", "ok", True), ("all_reduce", "died", False)}
 
 
 _RECORDS_IN_MEMORY = """
@@ -477,30 +400,3 @@ class TestPlugin:
         assert "/dev/zero is not a regular file" in endless.err
         shown = " ".join(cclmark("plugin", "--help").out.split())
         assert "2 if a file cannot be read or is not a log" in shown
-
-
-@pytest.mark.parametrize(
-    ("flags", "environment", "registered"),
-    [
-        (("--timing", "graph"), {}, "by graph"),
-        (("--timing", "graph"), {"NCCL_GRAPH_REGISTER": "0"}, "no"),
-        (("--timing", "graph", "--register", "local"), {}, "by call"),
-        (("--timing", "throughput", "--register", "local"), {}, "by call"),
-        (("--timing", "throughput"), {}, ""),
-    ],
-)
-def test_registered_buffers_are_observed(cclmark, fake_cuda, flags, environment, registered):
-    run = cclmark(
-        *("all_reduce", *EAGER[:-4], "--placement", "out-of-place", *flags, "--explain"),
-        env=fake_cuda.env(**environment),
-    )
-    found = {result.explanation.registered for result in run.journal.results}
-    assert found == {registered}
-    assert choices(run) == [(*one, "plug-in") for one in BY_SIZE]
-    words = {
-        "by graph": "buffers registered by the graph",
-        "by call": ", registered buffers",
-        "no": "buffers not registered",
-    }
-    for name, text in words.items():
-        assert (text in run.out) == (name == registered)

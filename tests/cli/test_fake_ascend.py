@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from vendors import HCCL
+from vendors import HCCL, outcomes
 
-from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
-from examples import exhaustive
+from goldens import require_golden
 from patience import deadline_s, waits
 
 SHORT = ("-n", "2", "-w", "1")
@@ -17,120 +16,53 @@ UNEVEN = ("--pattern", "skew:4")
 REDUCED = {"int8", "int16", "int32", "int64", "float16", "float32", "bfloat16"}
 
 
-@pytest.fixture(scope="module")
-def everything(cclmark_in, tmp_path_factory):
-    """All operations in one launch, for each form of the library."""
-    return {
-        variant: cclmark_in(
-            tmp_path_factory.mktemp("fake"), "collectives", *THREE, *UNEVEN, env=HCCL.env(variant)
-        )
-        for variant in ("", "old", "split")
-    }
+EVERYTHING = ("collectives", *THREE, *UNEVEN, "-r", "all")
+ISLANDS = ("--devices", "acl:0-3", "--ccl", "bridge", "--islands", "0-1=hccl,2-3=hccl")
+OF_4K = ("-b", "4K", "-e", "4K", *SHORT)
+MOVING = ("--only", "all_gather,alltoallv,sendrecv,gather")
+OF_TYPES = ("all_reduce", *TWO, "-o", "all", "--placement", "out-of-place", "-d")
+OLDER = (*OF_TYPES, "float32,int16")
+# Of a variant of the library, or of another product.
+RUNS = {
+    **{variant or "recent": (EVERYTHING, variant) for variant in ("", "old", "split", "bare")},
+    "Ascend910B3": ((*OF_TYPES, "all"), ""),
+    "Ascend950PR_9589": ((*OF_TYPES, "all"), ""),
+    "Ascend310P3": (OLDER, ""),
+    "Ascend910A": (OLDER, ""),
+    "moved": (("collectives", *MOVING, *TWO, "-d", "all"), ""),
+    "pairs": (("pairs", "--devices", "acl:0-2", *OF_4K), ""),
+    "islands": (("collectives", *ISLANDS, *OF_4K), ""),
+    "graph": (("all_reduce", *TWO, "--timing", "graph"), ""),
+    "group": (("all_reduce", *TWO, "-m", "4"), ""),
+    "memory": (("all_reduce", "--devices", "acl:0,1", "-b", "1G", "-e", "1G", *SHORT), ""),
+    "pairs-out-of-place": (
+        ("pairs", *TWO, "--only", "broadcast", "--placement", "out-of-place"),
+        "",
+    ),
+    "registered": (("all_reduce", *TWO, "--register", "local"), ""),
+}
 
 
-def routes(variant: str, operation: str) -> str:
-    """How the operation has to be done, as far as it is not native."""
-    if variant == "old":
-        composed = ("alltoall", "gather", "scatter", "sendrecv")
-        return {**dict.fromkeys(composed, "alltoallv"), "barrier": "all_reduce of 4 bytes"}.get(
-            operation, "native"
-        )
-    return "batch send/recv" if operation in ("gather", "sendrecv") else "native"
+@pytest.mark.parametrize("name", RUNS)
+def test_what_becomes_of_every_case(cclmark, name):
+    arguments, variant = RUNS[name]
+    soc = name if name.startswith("Ascend") else "Ascend910B3"
+    memory = str(8 << (20 if name == "memory" else 30))
+    env = HCCL.env(variant, CCLMARK_FAKE_ACL_SOC=soc, CCLMARK_FAKE_MEMORY=memory)
+    run = cclmark(*arguments, env=env, code=(0, 3))
+    assert ("nothing was measured" in run.err) == (run.code == 3)
+    require_golden(f"fakes/hccl-{name.lower()}.txt", outcomes(run))
+    if name == "recent":
+        times_s = [result.samples.device_s for result in run.journal.results]
+        assert all(time_s is not None for rows in times_s for row in rows for time_s in row)
 
 
-@pytest.mark.parametrize("operation", COLLECTIVES)
-@pytest.mark.parametrize("variant", ["", "old", "split"], ids=["recent", "old", "split"])
-def test_measures_every_operation(everything, operation, variant):
-    results = [it for it in everything[variant].journal.results if it.case.operation == operation]
-    if variant == "old" and operation == "reduce":
-        assert {it.status for it in results} == {"skipped"}
-        assert all("no function for reduce" in it.reason for it in results)
-        return
-    assert len(results) == (1 if operation in ("barrier", "broadcast") else 2)
-    for result in results:
-        assert (result.status, result.reason) == ("ok", "")
-        assert result.verification.where == "host"
-        assert result.route.removeprefix("copy aside, then ") == routes(variant, operation)
-        if operation == "broadcast":
-            assert result.case.placement == "in-place"
-
-
-def test_devices_libraries_and_the_missing_compiler_are_told(everything):
-    run = everything[""]
-    header = run.journal.header
-    assert [(device.runtime, device.index) for device in header.devices] == [
-        ("acl", 0),
-        ("acl", 1),
-        ("acl", 2),
-    ]
-    assert {device.name for device in header.devices} == {"Ascend910B3"}
-    [library] = header.libraries
-    assert (library.name, library.version) == ("hccl", "8.2.RC1")
-    assert library.path == str((HCCL.file()).resolve())
+def test_the_missing_compiler_is_told(cclmark):
+    run = cclmark("barrier", *TWO, env=HCCL.env())
+    assert run.journal.header.libraries[0].path == str(HCCL.file().resolve())
     # In the head, or by itself where that was out already.
-    assert (
-        "checked on the host: no compiler of kernels at run time is known for Ascend devices"
-        in run.out + run.err
-    )
-    times = [result.samples.device_s for result in run.journal.results]
-    assert all(time_s is not None for rows in times for row in rows for time_s in row)
-
-
-@pytest.mark.parametrize(
-    ("variant", "root"),
-    [
-        *(("", 0), ("", 2), ("old", 2)),
-        *(exhaustive(*one) for one in (("", 1), ("old", 0), ("old", 1))),
-    ],
-)
-def test_roots(cclmark, root, variant):
-    run = cclmark(
-        *("collectives", "--only", "broadcast,gather,scatter", *THREE, "-r", str(root)),
-        env=HCCL.env(variant),
-    )
-    assert {(it.status, it.case.root) for it in run.journal.results} == {("ok", root)}
-
-
-@pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend950PR_9589"])
-def test_every_dtype_and_reduction(cclmark, soc):
-    run = cclmark(
-        *("all_reduce", *TWO, "-d", "all", "-o", "all", "--placement", "out-of-place"),
-        env=HCCL.env(CCLMARK_FAKE_ACL_SOC=soc),
-    )
-    reduced = REDUCED | ({"uint64", "float64"} if soc.startswith("Ascend950") else set())
-    measured, reasons = set(), {}
-    for result in run.journal.results:
-        key = (result.case.dtype, result.case.reduction)
-        if result.status == "ok":
-            measured.add(key)
-        else:
-            assert result.status == "skipped"
-            reasons[key] = result.reason
-    assert measured == {
-        (dtype, reduction)
-        for dtype in reduced
-        for reduction in ("sum", "prod", "max", "min")
-        if (dtype, reduction) not in {("bfloat16", "prod"), ("int16", "prod")}
-    }
-    assert set(reasons) == {(d, r) for d in DTYPE_BYTES for r in REDUCTIONS} - measured
-    assert reasons["float32", "avg"] == "HCCL has no reduction avg"
-    assert reasons["bfloat16", "prod"] == "HCCL does not support prod of bfloat16"
-    assert reasons["int16", "prod"] == "HCCL does not support prod of int16"
-    assert reasons["uint16", "sum"] == f"HCCL does not reduce uint16 on {soc}"
-    assert reasons["uint8", "sum"] == f"HCCL does not reduce uint8 on {soc}"
-    assert "its code differs between releases" in reasons["fp8e4m3", "sum"]
-
-
-@pytest.mark.parametrize(("soc", "reduced"), [("Ascend310P3", {"sum"}), ("Ascend910A", set())])
-def test_older_products_reduce_less_of_int16(cclmark, soc, reduced):
-    run = cclmark(
-        *("all_reduce", *TWO, "-d", "float32,int16", "-o", "all", "--placement", "in-place"),
-        env=HCCL.env(CCLMARK_FAKE_ACL_SOC=soc),
-    )
-    results = [it for it in run.journal.results if it.case.dtype == "int16"]
-    assert {it.case.reduction for it in results if it.status == "ok"} == reduced
-    reasons = {it.case.reduction: it.reason for it in results if it.status == "skipped"}
-    assert reasons["max"] == f"HCCL does not reduce int16 on {soc}"
+    notice = "checked on the host: no compiler of kernels at run time is known for Ascend devices"
+    assert notice in run.out + run.err
 
 
 def test_wrong_16_bit_integers_are_found(cclmark):
@@ -169,68 +101,10 @@ def test_command_lines_of_hccl_test_are_run(cclmark):
     assert len({one.case.dtype for one in run.journal.results}) == 12
 
 
-def test_every_dtype_is_moved(cclmark):
-    operations = ("all_gather", "alltoallv", "sendrecv", "gather")
-    run = cclmark(
-        *("collectives", "--only", ",".join(operations), *TWO, "-d", "all"), env=HCCL.env()
-    )
-    statuses = {(one.case.operation, one.case.dtype): one.status for one in run.journal.results}
-    assert {key for key, status in statuses.items() if status == "ok"} == {
-        (operation, dtype)
-        for operation in operations
-        for dtype in DTYPE_BYTES
-        if not dtype.startswith("fp8")
-    }
-
-
 @pytest.mark.parametrize("arguments", [("-z", "1"), ("--timing", "per-op")], ids=str)
 def test_ways_to_measure(cclmark, arguments):
     results = cclmark("all_reduce", *TWO, *arguments, env=HCCL.env()).journal.results
     assert [(it.status, it.samples.operations_per_sample) for it in results] == [("ok", 1)] * 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--timing", "graph"), "graphs are not supported with the ACL runtime"),
-        (("-m", "4"), "does not support groups of operations"),
-        (("--register", "local"), "not supported with HCCL"),
-    ],
-    ids=str,
-)
-def test_what_is_not_there_is_skipped_with_the_reason(cclmark, arguments, words):
-    run = cclmark("all_reduce", *TWO, *arguments, code=3, env=HCCL.env())
-    assert [result.status for result in run.journal.results] == ["skipped", "skipped"]
-    assert all(words in result.reason for result in run.journal.results)
-
-
-def test_pairs_are_measured_with_send_and_recv(cclmark):
-    run = cclmark(
-        *("pairs", "--devices", "acl:0-2", "-b", "4K", "-e", "4K", *SHORT), env=HCCL.env()
-    )
-    statuses = {(it.case.operation, it.status) for it in run.journal.results}
-    assert ("ping_pong", "ok") in statuses
-    assert {status for _, status in statuses} == {"ok"}
-    placements = {(it.case.operation, it.case.in_place) for it in run.journal.results}
-    assert {operation for operation, in_place in placements if in_place} == {"broadcast"}
-    assert "\n  broadcast in-place · hccl\n" in run.out
-
-
-def test_islands(cclmark):
-    """Through the host: memory that the runtime did not allocate."""
-    arguments = ("--devices", "acl:0-3", "--ccl", "bridge", "--islands", "0-1=hccl,2-3=hccl")
-    run = cclmark("collectives", *arguments, "-b", "4K", "-e", "4K", *SHORT, env=HCCL.env())
-    assert {(it.status, it.reason) for it in run.journal.results} == {("ok", "")}
-
-
-def test_a_missing_operation_is_skipped_with_the_reason(cclmark):
-    only = ("--only", "all_reduce,reduce_scatter,alltoallv", "--devices", "acl:0,1")
-    env = HCCL.env("bare")
-    run = cclmark("collectives", *only, "-b", "4K", "-e", "4K", *SHORT, env=env)
-    for result in run.journal.results:
-        missing = result.case.operation == "reduce_scatter"
-        assert result.status == ("skipped" if missing else "ok")
-        assert ("has no function for reduce_scatter" in result.reason) == missing
 
 
 def test_the_log_explains_what_hccl_does(cclmark):
@@ -273,48 +147,6 @@ def test_a_path_goes_before_the_variable(cclmark):
     path = str(HCCL.file("old"))
     run = cclmark("all_reduce", *TWO, "--ccl-path", path, env=env)
     assert run.journal.header.libraries[0].path == str(Path(path).resolve())
-
-
-DRIVER = ("driver error: {0}: EL0003: the driver", "code 507899", "Install the driver", "davinci_m")
-BOTH = {name: str(HCCL.file().parent / f"lib{name.lower()}.so") for name in ("ASCENDCL", "HCCL")}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "variable", "value", "words"),
-    [
-        *((TWO, "FAKE_ACL_FAIL", call, DRIVER) for call in ("aclInit", "aclrtGetDeviceCount")),
-        (TWO, "FAKE_DEVICES", "0", ("aclInit failed",)),
-        # A command that names no device is not given the host.
-        *(
-            (number, "FAKE_ACL_FAIL", "aclInit", ("the Ascend devices of this machine cannot be",))
-            for number in ((), ("-g", "2"))
-        ),
-        *(
-            (TWO, f"{name}_LIBRARY", "/none.so", (words, "is set to this path", "set_env.sh"))
-            for name, words in (
-                ("ASCENDCL", "the ACL runtime (libascendcl) was not found"),
-                ("HCCL", "HCCL (libhccl) was not found"),
-            )
-        ),
-        (TWO, "ASCENDCL_LIBRARY", BOTH["HCCL"], ("libhccl.so has no symbol aclInit",)),
-        (
-            *(TWO, "HCCL_LIBRARY", BOTH["ASCENDCL"]),
-            ("libascendcl.so has no HcclGetRootInfo", "libhcomm"),
-        ),
-        (
-            *(("--devices", "acl:0,1", "-b", "1G", "-e", "1G", *SHORT), "FAKE_MEMORY"),
-            *(str(8 << 20), ("nothing was measured",)),
-        ),
-        ((*TWO, "--only", "broadcast", "--placement", "out-of-place"), "", "", ("in place only",)),
-    ],
-)
-def test_what_is_missing_is_reported(cclmark, arguments, variable, value, words):
-    """Also on a machine with CANN and without a device: a build machine, many a container."""
-    command = "pairs" if "--only" in arguments else "all_reduce"
-    env = HCCL.env(**{f"CCLMARK_{variable}": value} if variable else {})
-    run = cclmark(command, *arguments, code=3, env=env)
-    for one in words:
-        assert one.format(value) in run.out + run.err
 
 
 def test_info_goes_on_without_a_driver(cclmark):
@@ -400,3 +232,17 @@ class TestAnotherInterface:
         env = HCCL.env(variant, CCLMARK_FAKE_HCCL_MISREAD=argument, CCLMARK_FAKE_TIMEOUT_S="1")
         run = cclmark(operation, *THREE, *waits(10), code=4, env=env)
         assert words in run.message
+
+
+def test_steps_of_an_operation_are_those_of_the_documents(cclmark, tmp_path):
+    trace = tmp_path / "t.pftrace"
+    run = cclmark(
+        *("trace", "broadcast", "--devices", "acl:0-2", "-b", "768", "-n", "2", "-w", "0"),
+        *("--placement", "in-place", "--steps", "-O", trace),
+        env=HCCL.env(),
+    )
+    assert "derived from the algorithm in the library's documents, which may not have" in run.out
+    lines = (tmp_path / "t.steps.csv").read_text().splitlines()
+    # A copy in, 2 parts to the others, each part to 2 others, and 2 copies out.
+    assert len(lines) == 1 + 1 + 2 + 6 + 2
+    assert all(line.endswith(",documented") for line in lines[1:])

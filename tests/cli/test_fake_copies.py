@@ -82,17 +82,9 @@ def test_launches_bound_the_time_of_copies_that_are_not_held(cclmark, copy_us) -
 @pytest.mark.parametrize("gate", ["host-function", "events"])
 @pytest.mark.parametrize("processes", ["0", "1"], ids=["one process", "a process each"])
 def test_wrong_data_is_found_behind_every_gate(cclmark, gate, processes) -> None:
-    arguments = (
-        "--gate",
-        gate,
-        "-p",
-        "biBw",
-        "-m",
-        processes,
-        "--inject",
-        "corrupt:pair=1-0,index=77",
-    )
-    run = copies(cclmark, MACA, *arguments, code=1)
+    fault = ("--inject", "corrupt:pair=1-0,index=77")
+    arguments = ("--gate", gate, "-p", "biBw", "-m", processes)
+    run = copies(cclmark, MACA, *arguments, *fault, code=1)
     found = [(one.status, one.gate) for one in run.journal.transfers]
     assert ("wrong", gate if gate != "stream-wait" else "") in found
 

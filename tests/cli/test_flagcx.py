@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from vendors import outcomes
 
-from cclmark.work.operations import COLLECTIVES
+from goldens import require_golden
 
 SHORT = ("-n", "2", "-w", "1")
 FLAGCX = ("--ccl", "flagcx", "-g", "3")
@@ -21,95 +22,36 @@ def env(fake_cuda):
     return env_of(fake_cuda, ".")
 
 
-@pytest.fixture(params=[".", "old"], ids=["0.13", "0.4"])
-def any_env(fake_cuda, request):
-    return env_of(fake_cuda, request.param)
+WHOLE = ("collectives", *FLAGCX, "-b", "480", "-e", "480", "--pattern", "skew:4", *SHORT)
+SMALL = ("-b", "1K", "-e", "1K")
+TWO_OPERATIONS = ("collectives", "--only", "gather,all_reduce", *FLAGCX, *SMALL, *SHORT)
+OF_CLUSTERS = ("all_reduce", "--ccl", "flagcx", "-g", "4", *SMALL, "-o", "sum,prod")
+LACKS = "CCLMARK_FAKE_FLAGCX_LACKS"
+CLUSTERS = "FLAGCX_CLUSTER_SPLIT_LIST"
+REFUSED = "CCLMARK_FAKE_NCCL_FAIL"
+RUNS = {
+    "recent": (WHOLE, {}),
+    "old": (WHOLE, {}),
+    "types": (("all_reduce", *FLAGCX, *SMALL, "-d", "fp8e4m3,int16,int8", *SHORT), {}),
+    "recent-without-gather": (TWO_OPERATIONS, {LACKS: "Gather,GetLastError"}),
+    "old-without-gather": (TWO_OPERATIONS, {LACKS: "Gather,GetLastError"}),
+    "recent-without-errors": (TWO_OPERATIONS, {LACKS: "CommGetAsyncError"}),
+    "old-without-errors": (TWO_OPERATIONS, {LACKS: "CommGetAsyncError"}),
+    "refused": (TWO_OPERATIONS, {REFUSED: "all:AllReduce:4"}),
+    "clusters": ((*OF_CLUSTERS, *SHORT), {CLUSTERS: "2"}),
+    "clusters-captured": ((*OF_CLUSTERS, "--timing", "graph"), {CLUSTERS: "2"}),
+}
 
 
-def on_device_clock(result) -> bool:
-    """Whether the device's events timed every sample."""
-    return all(time is not None for row in result.samples.device_s for time in row)
-
-
-def test_every_operation_is_measured_and_right(cclmark, any_env):
-    sizes = ("-b", "480", "-e", "480", "--pattern", "skew:4")
-    run = cclmark("collectives", *FLAGCX, *sizes, *SHORT, env=any_env)
-    results = run.journal.results
-    assert {result.case.operation for result in results} == set(COLLECTIVES)
-    for result in results:
-        assert (result.status, result.reason) == ("ok", "")
-        assert "clusters" not in result.route
-        assert on_device_clock(result)
-    library = run.journal.header.libraries[0]
-    assert (library.name, library.version) == ("flagcx", "10000")
-    assert library.path == str(Path(any_env["CCLMARK_FLAGCX_LIBRARY"]).resolve())
-
-
-def test_types_that_flagcx_lacks_are_skipped(cclmark, env):
-    types = ("-d", "fp8e4m3,int16,int8")
-    run = cclmark("all_reduce", *FLAGCX, "-b", "64", "-e", "64", *types, *SHORT, env=env)
-    assert {it.case.dtype: it.reason for it in run.journal.results if it.status != "ok"} == {
-        "fp8e4m3": "flagcx does not support fp8e4m3",
-        "int16": "flagcx does not support int16",
-    }
-
-
-def test_an_adaptor_that_tells_of_no_errors_is_measured(cclmark, any_env):
-    any_env["CCLMARK_FAKE_FLAGCX_LACKS"] = "CommGetAsyncError"
-    run = cclmark("all_reduce", *FLAGCX, "-b", "1K", "-e", "1K", *SHORT, env=any_env)
-    assert {it.status for it in run.journal.results} == {"ok"}
-
-
-@pytest.mark.parametrize(("directory", "code"), [(".", 9), ("old", 8)])
-def test_what_an_adaptor_does_not_have_is_skipped_and_the_rest_measured(
-    cclmark, fake_cuda, directory, code
-):
-    env = env_of(fake_cuda, directory)
-    env["CCLMARK_FAKE_FLAGCX_LACKS"] = "Gather,GetLastError"
-    only = ("collectives", "--only", "gather,all_reduce")
-    run = cclmark(*only, *FLAGCX, "-b", "1K", "-e", "1K", *SHORT, env=env)
-    found = {(it.case.operation, it.status, it.reason) for it in run.journal.results}
-    assert found == {
-        ("gather", "skipped", f"flagcxGather failed: not supported (code {code})"),
-        ("all_reduce", "ok", ""),
-    }
-
-
-def test_calls_between_clusters_are_timed_by_the_host(cclmark, env):
-    env["FLAGCX_CLUSTER_SPLIT_LIST"] = "2"
-    run = cclmark(
-        *("all_reduce", "--ccl", "flagcx", "-g", "4", "-b", "1K", "-e", "1K", "-o", "sum,prod"),
-        *SHORT,
-        env=env,
-    )
-    for result in run.journal.results:
-        if result.case.reduction == "prod":
-            assert (result.status, result.reason) == (
-                "skipped",
-                "flagcx does not support prod between clusters",
-            )
-            continue
-        assert result.status == "ok"
-        assert result.route == "native, clusters of mixed vendors"
-        assert not on_device_clock(result)
-    assert run.journal.header.environment["FLAGCX_CLUSTER_SPLIT_LIST"] == "2"
-
-
-def test_between_clusters_nothing_is_captured(cclmark, env):
-    env["FLAGCX_CLUSTER_SPLIT_LIST"] = "2"
-    run = cclmark(
-        *("all_reduce", "--ccl", "flagcx", "-g", "4", "-b", "1K", "-e", "1K", "--timing", "graph"),
-        env=env,
-        code=3,
-    )
-    assert {result.status for result in run.journal.results} == {"skipped"}
-    assert all("captured" in result.reason for result in run.journal.results)
-
-
-def test_a_build_for_another_vendor_is_named(cclmark, env):
-    env["CCLMARK_FAKE_FLAGCX_VENDOR"] = "ASCEND"
-    run = cclmark("all_reduce", *FLAGCX, "-b", "64", "-e", "64", env=env, code=3)
-    assert "was built for ASCEND devices, and these are cuda devices" in run.message
+@pytest.mark.parametrize("name", RUNS)
+def test_what_becomes_of_every_case(cclmark, fake_cuda, name):
+    arguments, settings = RUNS[name]
+    env = env_of(fake_cuda, "old" if name.startswith("old") else ".")
+    run = cclmark(*arguments, env=env | settings, code=(0, 3))
+    require_golden(f"fakes/flagcx-{name}.txt", outcomes(run))
+    (library,) = run.journal.header.libraries
+    assert library.path == str(Path(env["CCLMARK_FLAGCX_LIBRARY"]).resolve())
+    assert settings.get(CLUSTERS) == run.journal.header.environment.get(CLUSTERS)
 
 
 def test_beside_others_one_for_other_devices_is_left_out(cclmark, env):
@@ -123,15 +65,6 @@ def test_beside_others_one_for_other_devices_is_left_out(cclmark, env):
     ]
     assert "was built for ASCEND devices" in run.journal.results[0].reason
     assert "flagcx" in run.out.partition("was built for ASCEND")[0]
-
-
-def test_arguments_that_all_ranks_refuse_are_not_supported(cclmark, env):
-    env["CCLMARK_FAKE_NCCL_FAIL"] = "all:AllReduce:4"
-    only = ("collectives", "--only", "all_reduce,broadcast")
-    run = cclmark(*only, *FLAGCX, "-b", "64", "-e", "64", *SHORT, env=env)
-    found = {(one.case.operation, one.status) for one in run.journal.results}
-    assert found == {("all_reduce", "skipped"), ("broadcast", "ok")}
-    assert "flagcxAllReduce failed: invalid argument" in run.journal.results[0].reason
 
 
 LOG_LINE = "FLAGCX INFO rank = "

@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from commands import PROGRAM, completed, environment
 from patience import waits
 
@@ -67,14 +65,3 @@ def test_a_sweep_that_is_repeated_ends_with_the_case_that_hangs(cclmark, no_leak
     run = cclmark(*SWEEP, "-N", "2", *waits(1), "--inject", "hang:rank=0,case=1", code=4)
     assert statuses(run.journal) == {0: "ok"}
     assert "rank 0 has not entered call" in run.journal.footer.message
-
-
-@pytest.mark.parametrize(
-    ("command", "fault"),
-    [
-        *((SWEEP, f"hang:rank={fault}") for fault in ("3,case=0", "0,case=6", "0,case=x", "0")),
-        (("p2p", "--devices", "host:2"), "hang:pair=0-1,case=0"),
-    ],
-)
-def test_invalid_faults_are_refused(cclmark, command, fault):
-    cclmark(*command, "--inject", fault, code=2)

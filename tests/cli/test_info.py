@@ -2,13 +2,11 @@
 
 import json
 import os
-import sys
 
 import pytest
 
 from cclmark import __version__
 from cclmark.work.operations import COLLECTIVES
-from commands import completed
 
 
 class TestInfo:
@@ -134,15 +132,3 @@ class TestHelp:
 
     def test_version(self, cclmark):
         assert cclmark("--version").out == f"cclmark {__version__}\n"
-
-    @pytest.mark.parametrize("arguments", [("--help",), ("all_reduce", "--help"), ("--version",)])
-    def test_imports_neither_engine_nor_control_plane(self, arguments, tmp_path):
-        run = completed(
-            [sys.executable, "-X", "importtime", "-m", "cclmark", *arguments],
-            cwd=tmp_path,
-            check=True,
-        )
-        imported = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
-        assert "cclmark.cli.main" in imported
-        heavy = {"cclmark._engine", "zmq", "numpy", "pynvml", "cclmark.launch.attempt"}
-        assert not imported & heavy

@@ -67,23 +67,29 @@ def kept():
     return {}
 
 
-def under(cclmark, directory, script, *arguments):
+@pytest.fixture
+def between_two(cclmark):
+    """Runs a command with MPI between two ranks of this host."""
+
+    def run(command, *arguments, **options):
+        return cclmark(command, "--ccl", "mpi", "--devices", "host:2", *arguments, **options)
+
+    return run
+
+
+def under(between_two, directory, script, *arguments):
     """A run under an mpirun that is this script, which is to fail; and the script's file."""
     program = directory / "mpirun"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    run = cclmark(
-        *("all_reduce", "--ccl", "mpi", "--devices", "host:2", *arguments),
-        env={"CCLMARK_MPIRUN": str(program)},
-        code=4,
+    return program, between_two(
+        "all_reduce", *arguments, env={"CCLMARK_MPIRUN": str(program)}, code=4
     )
-    return program, run
 
 
 @of_one("openmpi")
-def test_buffers_on_the_host_are_the_process_own(cclmark, mpi):
-    arguments = ("memory", "all_reduce", "--ccl", "mpi", "--devices", "host:2", "-b", "1K")
-    run = cclmark(*arguments, "-e", "1K", "-f", "2", env=mpi)
+def test_buffers_on_the_host_are_the_process_own(between_two, mpi):
+    run = between_two("memory", "all_reduce", "-b", "1K", "-e", "1K", "-f", "2", env=mpi)
     places = {one.purpose: one.place for result in run.journal.results for one in result.buffers}
     assert (places["input"], places["output"]) == ("host", "host")
 
@@ -127,13 +133,9 @@ class TestWithoutMpi:
             *((name, "not an executable program") for name in ("README", "")),
         ],
     )
-    def test_what_cannot_be_started_is_no_mpirun(self, cclmark, tmp_path, name, words):
+    def test_what_cannot_be_started_is_no_mpirun(self, between_two, tmp_path, name, words):
         (tmp_path / "README").write_text("not a program")
-        run = cclmark(
-            *("all_reduce", "--ccl", "mpi", "--devices", "host:2"),
-            env={"CCLMARK_MPIRUN": str(tmp_path / name)},
-            code=3,
-        )
+        run = between_two("all_reduce", env={"CCLMARK_MPIRUN": str(tmp_path / name)}, code=3)
         assert f"CCLMARK_MPIRUN={tmp_path / name}: {words}" in run.err
         assert run.written() == ["README"]
 
@@ -146,28 +148,24 @@ class TestWithoutMpi:
         assert found == {("shm", "ok"), ("mpi", "skipped")}
         assert "no such program" in run.out
 
-    def test_an_mpirun_that_fails_is_quoted(self, cclmark, tmp_path):
-        program, run = under(cclmark, tmp_path, "echo no slots for you >&2\nexit 7")
+    def test_an_mpirun_that_fails_is_quoted(self, between_two, tmp_path):
+        program, run = under(between_two, tmp_path, "echo no slots for you >&2\nexit 7")
         assert f"{program} ended with status 7 before any rank had started" in run.err
         assert "mpirun: no slots for you" in run.err
 
-    def test_an_mpirun_that_begins_nothing_is_named(self, cclmark, tmp_path):
-        program, run = under(cclmark, tmp_path, "exec sleep 100", *waits(2))
+    def test_an_mpirun_that_begins_nothing_is_named(self, between_two, tmp_path):
+        program, run = under(between_two, tmp_path, "exec sleep 100", *waits(2))
         assert f"cclmark: {program} is running, but no rank has started (CCLMARK_MPIRUN=" in run.err
 
-    def test_an_mpirun_that_does_not_tell_ranks_is_no_mpirun(self, cclmark, tmp_path):
-        _, run = under(cclmark, tmp_path, 'shift 4\nexec "$@"')
+    def test_an_mpirun_that_does_not_tell_ranks_is_no_mpirun(self, between_two, tmp_path):
+        _, run = under(between_two, tmp_path, 'shift 4\nexec "$@"')
         assert "the mpirun sets none of OMPI_COMM_WORLD_RANK" in run.err
 
-    def test_a_library_of_another_processor_or_none_is_said(self, cclmark, tmp_path):
+    def test_a_library_of_another_processor_or_none_is_said(self, between_two, tmp_path):
         mpirun_of("openmpi")
         (tmp_path / "libmpi.so").write_text("no library")
-        run = cclmark(
-            *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-e", "8"),
-            *("--ccl-path", str(tmp_path / "libmpi.so")),
-            env=mpi_environment("openmpi"),
-            code=3,
-        )
+        path = ("--ccl-path", str(tmp_path / "libmpi.so"))
+        run = between_two("all_reduce", "-e", "8", *path, env=mpi_environment("openmpi"), code=3)
         assert "MPI (libmpi) cannot be loaded." in run.err
 
 
@@ -207,14 +205,11 @@ class TestEveryMpi:
         ],
         ids=["tables", "product"],
     )
-    def test_every_operation_and_type_is_right(self, cclmark, mpi, parts):
+    def test_every_operation_and_type_is_right(self, between_two, mpi, parts):
         results = []
         for part in parts:
-            run = cclmark(
-                *("collectives", "--ccl", "mpi", "--devices", "host:2", "-b", "4K", "-e", "4K"),
-                *("-n", "1", "-w", "0", *part),
-                env=mpi,
-            )
+            sizes = ("-b", "4K", "-e", "4K", "-n", "1", "-w", "0")
+            run = between_two("collectives", *sizes, *part, env=mpi)
             results += run.journal.results
         measured = [one for one in results if one.status == "ok"]
         left_out = [one for one in results if one.status != "ok"]
@@ -234,21 +229,16 @@ class TestEveryMpi:
         assert moved == set(DTYPE_BYTES)
 
     @of_one("mpich")
-    def test_a_wrong_element_is_found(self, cclmark, mpi):
-        run = cclmark(
-            *("alltoall", "--ccl", "mpi", "--devices", "host:2", "-b", "4K", "-e", "4K"),
-            *("--inject", "corrupt:rank=1,index=5", *SHORT),
-            env=mpi,
-            code=1,
-        )
+    def test_a_wrong_element_is_found(self, between_two, mpi):
+        fault = ("--inject", "corrupt:rank=1,index=5")
+        run = between_two("alltoall", "-b", "4K", "-e", "4K", *fault, *SHORT, env=mpi, code=1)
         assert "rank 1: 1 element, first at index 5" in run.out
 
     def test_a_killed_rank_is_named(self, background, mpi):
         run = background(*ENDLESS, "-N", "0", env=mpi)
         pids = run.wait_for_ranks(1)
         run.signal(pids[1], signal.SIGKILL)
-        ended = run.finish(SOON_S)
-        assert ended.code == 4
+        ended = run.finish(SOON_S, code=4)
         # On a busy machine MPICH's mpirun has killed the others before anyone sees who was first.
         named = range(3) if "mpich" in mpi["CCLMARK_MPIRUN"] else (1,)
         first = ended.err.splitlines()[0]
@@ -264,18 +254,14 @@ class TestEveryMpi:
         run = background(*ENDLESS, "--devices", "host:2", "-N", "0", *waits(2), env=mpi)
         pids = run.wait_for_ranks(1)
         run.signal(pids[1], signal.SIGSTOP)
-        ended = run.finish(SOON_S)
-        assert ended.code == 4
+        ended = run.finish(SOON_S, code=4)
         assert f"rank 1 (host:1, pid {pids[1]}) is stopped" in ended.err
 
     @of_one("mpich")
-    def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(self, cclmark, mpi):
-        run = cclmark(
-            *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "64K"),
-            *("-f", "8", "-n", "10", "-w", "2", *waits(2), "--inject", "hang:rank=1,case=1"),
-            env=mpi,
-            code=4,
-        )
+    def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(self, between_two, mpi):
+        sizes = ("-b", "1K", "-e", "64K", "-f", "8", "-n", "10", "-w", "2")
+        fault = ("--inject", "hang:rank=1,case=1")
+        run = between_two("all_reduce", *sizes, *waits(2), *fault, env=mpi, code=4)
         statuses = {one.index: one.status for one in run.journal.results}
         assert statuses == {i: "timeout" if i == 1 else "ok" for i in range(6)}
         report = next(one.report for one in run.journal.results if one.index == 1)
@@ -289,7 +275,7 @@ class TestEveryMpi:
         run = background(*ENDLESS, "-N", "0", env=mpi)
         run.wait_for_ranks(1)
         run.signal(run.process.pid, signal.SIGINT)
-        assert run.finish(SOON_S).code == 130
+        run.finish(SOON_S, code=130)
 
 
 class TestExplainedUnderTheUsersMpirun:
@@ -405,14 +391,11 @@ def test_ranks_die_with_a_killed_launcher(background):
 
 
 @pytest.mark.usefixtures("no_leaks")
-def test_the_standard_abi_has_constants_of_its_own(cclmark):
+def test_the_standard_abi_has_constants_of_its_own(between_two):
     mpi = mpi_environment("mpich")
-    run = cclmark(
-        *("collectives", "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "1K"),
-        *("-d", "int8,float64", "-o", "all", "-n", "2", "-w", "1"),
-        *("--ccl-path", str(MPIS / "mpich" / "lib" / "libmpi_abi.so.1")),
-        env=mpi,
-    )
+    sizes = ("-b", "1K", "-e", "1K", "-d", "int8,float64", "-o", "all", "-n", "2", "-w", "1")
+    library = MPIS / "mpich" / "lib" / "libmpi_abi.so.1"
+    run = between_two("collectives", *sizes, "--ccl-path", str(library), env=mpi)
     assert {one.status for one in run.journal.results} == {"ok", "skipped"}
     assert "standard ABI" in run.journal.header.libraries[0].version
 
@@ -421,13 +404,11 @@ def test_the_standard_abi_has_constants_of_its_own(cclmark):
     ("mpirun", "library"),
     [("openmpi", "mpich/lib/libmpi.so.12"), ("mpich", "openmpi/lib/libmpi.so.40")],
 )
-def test_a_library_of_another_mpi_than_the_mpirun_is_noticed(cclmark, mpirun, library):
+def test_a_library_of_another_mpi_than_the_mpirun_is_noticed(between_two, mpirun, library):
     mpirun_of("mpich")
-    run = cclmark(
-        *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-e", "8", *waits(20)),
-        *("--ccl-path", str(MPIS / library)),
-        env=mpi_environment(mpirun),
-        code=3,
+    path = ("--ccl-path", str(MPIS / library))
+    run = between_two(
+        "all_reduce", "-e", "8", *waits(20), *path, env=mpi_environment(mpirun), code=3
     )
     assert "is not from the MPI that started the ranks" in run.err
 

@@ -1,7 +1,9 @@
 """Tuner tables: a fake NCCL loads the plug-in and obeys its tuner, as NCCL does."""
 
 import os
+import re
 import shutil
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,6 +13,7 @@ from vendors import RCCL
 from cclmark.explain.plugin_log import plugin_path, read_plugin_log
 from cclmark.kinds.tune.table_file import Rule, RuleTable, written
 from examples import exhaustive
+from goldens import require_golden
 
 WITHOUT_PROFILERS = 22100  # the first version of the tuner's interface that is supported
 RING = Rule("all_reduce", 2, 1, 32768, 131072, "ring", "ll128", 7)
@@ -89,21 +92,6 @@ def test_a_rule_changes_what_runs_in_its_range(bench, version):
         assert min(predicted_s.values()) == predicted_s["TREE LL"] < predicted_s["RING LL128"]
 
 
-def test_the_limits_of_a_range_belong_to_it(bench):
-    rules = [
-        replace(RING, smallest_bytes=1024, largest_bytes=1024, channels=3),
-        replace(RING, smallest_bytes=1025, largest_bytes=(4 << 20) - 1, protocol="ll"),
-        replace(RING, smallest_bytes=4 << 20, largest_bytes=4 << 20, algorithm="tree"),
-    ]
-    run = bench.run(replace(TABLE, rules=rules))
-    assert kernels(run) == [("ring", "LL128", 3), ("ring", "LL", 7), ("tree", "LL128", 7)]
-
-
-def test_zero_channels_are_the_librarys_choice(bench):
-    run = bench.run(replace(TABLE, rules=[replace(RING, channels=0)]))
-    assert kernels(run) == expected(("ring", "LL128", BY_SIZE[1][2]))
-
-
 def test_bytes_are_those_of_the_larger_buffer(bench):
     rules = [replace(RING, operation="all_gather", smallest_bytes=1 << 16, largest_bytes=1 << 16)]
     run = bench.run(replace(TABLE, rules=rules), operation="all_gather")
@@ -115,88 +103,102 @@ def test_bytes_are_those_of_the_larger_buffer(bench):
     assert changed == {1 << 16}
 
 
-def test_another_group_keeps_the_librarys_choice(bench):
-    rules = [replace(RING, ranks=4), replace(RING, nodes=2)]
-    table = replace(TABLE, rules=rules)
-    run = bench.run(table, NCCL_DEBUG="INFO")
-    assert kernels(run) == BY_SIZE
-    notice = f"applies no rule to this communicator: {bench.path} has none with ranks 2 and nodes 1"
-    assert run.err.count(notice) == 2  # ranks that measure: the log of the others is a file
-    assert "WARN" not in run.err
-    assert notice not in bench.run(table).err
+LIMITS = [
+    replace(RING, smallest_bytes=1024, largest_bytes=1024, channels=3),
+    replace(RING, smallest_bytes=1025, largest_bytes=(4 << 20) - 1, protocol="ll"),
+    replace(RING, smallest_bytes=4 << 20, largest_bytes=4 << 20, algorithm="tree"),
+]
+OF_OTHER_GROUPS = replace(TABLE, rules=[replace(RING, ranks=4), replace(RING, nodes=2)])
+DIFFERENT = {"library_version": "2.27.7", "device": "NVIDIA H200", "nvlinks": 18}
+ANYWHERE = {"CCLMARK_TUNER_ANYWHERE": "1"}
+OF_12_LINKS = replace(TABLE, nvlinks=12)
+COLLNET = replace(RING, algorithm="collnet_chain", protocol="simple")
+ANY_CHANNELS = replace(RING, channels=0)
+ERROR = written(TABLE).replace("ll128", "ll129")
+NVLS = replace(RING, algorithm="nvls_tree", protocol="simple")
+VERSION = "CCLMARK_FAKE_NCCL_VERSION"
+WARNING = {"NCCL_DEBUG": "WARN"}
 
 
-@pytest.mark.parametrize(
-    ("changes", "difference"),
-    [
-        ({"library_version": "2.27.7"}, "the library is nccl 2.28.9, not nccl 2.27.7"),
-        ({"library": "rccl"}, "the library is nccl 2.28.9, not rccl 2.28.9"),
-        ({"device": "NVIDIA H200"}, "the device is 'CCLMark Fake GPU', not 'NVIDIA H200'"),
-        ({"nvlinks": 18}, "the number of the device's NVLinks is unknown, not 18"),
-    ],
-)
-def test_other_conditions_keep_the_librarys_choice(bench, changes, difference):
-    other = replace(TABLE, **changes)
-    run = bench.run(other)
-    assert kernels(run) == BY_SIZE
-    warning = (
-        f"does not apply the tuner table: {bench.path}: {difference} "
-        "(CCLMARK_TUNER_ANYWHERE=1 applies it nevertheless)"
-    )
-    # Once in each process, those that measure and those that explain, without NCCL_DEBUG too.
-    assert run.err.count(f"\ncclmark's plug-in {warning}") + run.err.startswith("cclmark's") == 4
-    assert reasons(run) == [f"the tuner table {bench.path} is not applied: {difference}"] * 3
+def with_links(bench, number):
+    return {"LD_LIBRARY_PATH": bench.nvml, "CCLMARK_FAKE_NVLINKS": number}
 
 
-@pytest.mark.parametrize("library", ["nccl", exhaustive("rccl")])
-def test_a_table_for_other_conditions_is_applied_on_request(bench, library):
-    """All differences are reported."""
-    changes = {"library": library, "library_version": "2.27.7", "device": "NVIDIA H200"}
-    other = replace(TABLE, **changes, nvlinks=18)
-    differences = (
-        f"the library is nccl 2.28.9, not {library} 2.27.7; the device is 'CCLMark Fake GPU', not "
-        "'NVIDIA H200'; the number of the device's NVLinks is unknown, not 18"
-    )
-    forced = bench.run(other, CCLMARK_TUNER_ANYWHERE="1", NCCL_DEBUG="INFO")
-    assert kernels(forced) == expected()
-    assert f"1 of {bench.path}, although {differences}" in forced.err
-    assert (
-        reasons(forced) == [f"the tuner table {bench.path} is applied, although {differences}"] * 3
-    )
-    refused = bench.run(other, CCLMARK_TUNER_ANYWHERE="0")
-    assert kernels(refused) == BY_SIZE
-    assert differences in refused.err
+def beside(bench):
+    return {"CCLMARK_PLUGIN_TUNER": bench.other, "CCLMARK_FAKE_OTHER_CHOICE": RING_SIMPLE_5}
 
 
-def test_nvlinks_are_counted(bench):
-    paths = {"LD_LIBRARY_PATH": bench.nvml, "CCLMARK_FAKE_NVLINKS": "12"}
-    assert kernels(bench.run(replace(TABLE, nvlinks=12), **paths)) == expected()
-
-
-@pytest.mark.parametrize("links", ["18", exhaustive("0")])
-def test_a_device_with_other_links_creates_no_communicator(bench, links):
-    """Links fail one by one: ranks with all NVLinks would apply the rules."""
-    paths = {"LD_LIBRARY_PATH": bench.nvml, "CCLMARK_FAKE_NVLINKS": links}
-    run = bench.run(replace(TABLE, nvlinks=12), code=4, **paths)
-    assert f"the device has {links} NVLinks, not 12, although it is the table's device" in run.err
-    forced = bench.run(replace(TABLE, nvlinks=12), CCLMARK_TUNER_ANYWHERE="1", **paths)
-    assert kernels(forced) == expected()
+# A table, or its rules, and variables.
+RUNS = {
+    "limits": (LIMITS, {}),
+    "any-channels": ([ANY_CHANNELS], {}),
+    "other-groups": (OF_OTHER_GROUPS, {"NCCL_DEBUG": "INFO"}),
+    "other-groups-without-a-log": (OF_OTHER_GROUPS, {}),
+    **{f"other-{name}": (replace(TABLE, **{name: DIFFERENT[name]}), {}) for name in DIFFERENT},
+    "other-library": (replace(TABLE, library="rccl"), {}),
+    # All differences are reported.
+    "different": (replace(TABLE, **DIFFERENT), {"CCLMARK_TUNER_ANYWHERE": "0"}),
+    "different-on-request": (replace(TABLE, **DIFFERENT), {**ANYWHERE, "NCCL_DEBUG": "INFO"}),
+    "links": (OF_12_LINKS, lambda bench: with_links(bench, "12")),
+    # Links fail one by one: ranks with all NVLinks would apply the rules.
+    "other-links": (OF_12_LINKS, lambda bench: with_links(bench, "18")),
+    "no-links": (OF_12_LINKS, lambda bench: with_links(bench, "0")),
+    "other-links-on-request": (OF_12_LINKS, lambda bench: with_links(bench, "18") | ANYWHERE),
     # A table without rules for this group changes nothing, and so is no danger.
-    other = replace(TABLE, nvlinks=12, rules=[replace(RING, ranks=4)])
-    assert kernels(bench.run(other, **paths)) == BY_SIZE
+    "other-links-of-other-groups": (
+        replace(OF_OTHER_GROUPS, nvlinks=12),
+        lambda bench: with_links(bench, "18"),
+    ),
+    # tests/kinds/tune/test_table_file.py has all errors, with this plug-in.
+    "error": (ERROR, WARNING),
+    "error-without-profilers": (ERROR, {**WARNING, VERSION: str(WITHOUT_PROFILERS)}),
+    "nvls-off": ([NVLS], {"NCCL_NVLS_ENABLE": "0"}),
+    "nvls-off-in-hexadecimal": ([NVLS], {"NCCL_NVLS_ENABLE": "0x0"}),
+    **{
+        f"not-available-{version}": (
+            replace(TABLE, library_version=version_text(version), rules=[COLLNET]),
+            {**WARNING, VERSION: str(version)},
+        )
+        for version in (WITHOUT_PROFILERS, 22200, 22809, 23003)
+    },
+    "excluded-by-a-variable": (TABLE, {"NCCL_ALGO": "TREE"}),
+    # Over another tuner a rule has the last word; the other one's channels belong to its choice.
+    **{
+        f"beside-another-{version}": (
+            replace(TABLE, library_version=version_text(version)),
+            lambda bench, version=version: {**beside(bench), VERSION: str(version)},
+        )
+        for version in (WITHOUT_PROFILERS, 22809)
+    },
+    "any-channels-beside-another": ([ANY_CHANNELS], beside),
+    "not-available-beside-another": ([COLLNET], beside),
+    "no-plug-in": (TABLE, {"NCCL_TUNER_PLUGIN": ""}),
+    "plug-in-off": (TABLE, {"NCCL_TUNER_PLUGIN": "none"}),
+    "another-plug-in": (TABLE, lambda bench: {"NCCL_TUNER_PLUGIN": bench.other}),
+}
 
 
-@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, 22809])
-def test_a_table_with_an_error_ends_the_run(bench, version):
-    """tests/kinds/tune/test_table_file.py has all errors, with this plug-in."""
-    debug = {"NCCL_DEBUG": "WARN", "CCLMARK_FAKE_NCCL_VERSION": str(version)}
-    run = bench.run(written(TABLE).replace("ll128", "ll129"), code=4, **debug)
-    text = (
-        f"cclmark's plug-in refuses the tuner table: {bench.path}: line {LINE}, protocol: 'll129' "
-        "is not ll, ll128 or simple"
-    )
-    assert f"NCCL WARN {text}" in run.err
-    assert f"invalid usage (run with NCCL_DEBUG=WARN for details): {text}" in run.err
+@pytest.mark.parametrize("name", RUNS)
+def test_what_a_table_changes(bench, name):
+    """What ran for each size, why, and the lines that mention it, with their number, unless the
+    failure of one rank may end another one before it writes its own.
+    """
+    table, variables = RUNS[name]
+    table = replace(TABLE, rules=table) if isinstance(table, list) else table
+    more = variables(bench) if callable(variables) else variables
+    run = bench.run(table, code=(0, 4), **more)
+    found = [
+        f"{one.case.size_bytes}: {one.explanation.choice}, {one.explanation.channels} channels, "
+        f"{one.explanation.rule} {one.explanation.reason}".rstrip(", ")
+        for one in run.journal.results
+    ]
+    mentioned = [line for line in run.err.splitlines() if re.search("plug-in|TUNER", line)]
+    counted = Counter(re.sub(r"^fake\S+ \[\d\] ", "", line) for line in mentioned)
+    found += sorted(line if run.code else f"{counted[line]} × {line}" for line in counted)
+    text = "".join(f"{line}\n" for line in found)
+    for path, word in ((str(bench.path), "TABLE"), (bench.other, "OTHER")):
+        text = text.replace(path, word)
+    require_golden(f"tuner/{name}.txt", text)
 
 
 @pytest.mark.parametrize(
@@ -228,73 +230,6 @@ def test_a_table_that_cannot_be_read_ends_the_run(bench, kind, problem):
         more["CCLMARK_TUNER_TABLE"] = kind
     run = bench.run(None, code=4, **more)
     assert f"refuses the tuner table: {problem.format(bench.path)}" in run.err
-
-
-@pytest.mark.parametrize("value", [exhaustive("0"), "0x0"])
-def test_nvls_is_refused_where_it_is_switched_off(bench, value):
-    table = replace(TABLE, rules=[replace(RING, algorithm="nvls_tree", protocol="simple")])
-    run = bench.run(table, NCCL_NVLS_ENABLE=value, code=4)
-    assert (
-        f"{bench.path}: line {LINE}, algorithm: nvls_tree is not possible with NCCL_NVLS_ENABLE=0"
-    ) in run.err
-
-
-@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, exhaustive(22200), 22809, 23003])
-def test_what_is_not_available_is_the_librarys_choice(bench, version):
-    table = replace(
-        TABLE,
-        library_version=version_text(version),
-        rules=[replace(RING, algorithm="collnet_chain", protocol="simple")],
-    )
-    debug = {"NCCL_DEBUG": "WARN", "CCLMARK_FAKE_NCCL_VERSION": str(version)}
-    run = bench.run(table, **debug)
-    assert kernels(run) == BY_SIZE
-    warning = (
-        f"does not apply line {LINE} of the tuner table: all_reduce has no collnet_chain simple "
-        "for 2 ranks here: the library decides for these sizes"
-    )
-    assert run.err.count(warning) == 4  # once for each communicator
-    missing = f"line {LINE} of {bench.path} is not applied: collnet_chain simple is not available"
-    assert reasons(run) == ["", missing, ""]
-
-
-def test_a_variable_of_nccl_excludes_a_rule(bench):
-    run = bench.run(NCCL_ALGO="TREE")
-    assert {kernel for kernel, _, _ in kernels(run)} == {"tree"}
-    assert f"does not apply line {LINE} of the tuner table" in run.err
-
-
-# Other tests call rules, and the other tuner, by every interface.
-@pytest.mark.parametrize(
-    "version",
-    [
-        version if version in (WITHOUT_PROFILERS, 22809) else exhaustive(version)
-        for version in (WITHOUT_PROFILERS, *VERSIONS)
-    ],
-)
-def test_a_rule_has_the_last_word_over_another_tuner(bench, version):
-    more = {
-        "CCLMARK_FAKE_NCCL_VERSION": str(version),
-        "CCLMARK_PLUGIN_TUNER": bench.other,
-        "CCLMARK_FAKE_OTHER_CHOICE": RING_SIMPLE_5,
-    }
-    table = replace(TABLE, library_version=version_text(version))
-    run = bench.run(table, **more)
-    others = ("ring", "SIMPLE", 5)
-    assert kernels(run) == [others, CHANGED, others]
-
-
-def test_what_a_rule_leaves_open_beside_another_tuner(bench):
-    more = {
-        "CCLMARK_PLUGIN_TUNER": bench.other,
-        "CCLMARK_FAKE_OTHER_CHOICE": RING_SIMPLE_5,
-    }
-    others = ("ring", "SIMPLE", 5)
-    # The other one's channels belong to the other one's choice.
-    kept = bench.run(replace(TABLE, rules=[replace(RING, channels=0)]), **more)
-    assert kernels(kept) == [others, ("ring", "LL128", BY_SIZE[1][2]), others]
-    missing = replace(RING, algorithm="collnet_chain", protocol="simple")
-    assert kernels(bench.run(replace(TABLE, rules=[missing]), **more)) == [others] * 3
 
 
 def test_the_logs_contain_the_rules(bench):
@@ -333,13 +268,6 @@ def test_the_log_contains_why_a_table_is_not_applied(bench):
     shown = bench.cclmark("plugin", *map(str, paths)).out
     assert f"the tuner table {bench.path} is not applied: the device is 'CCLMark Fake GPU'" in shown
     assert "line " not in shown
-
-
-def test_a_table_without_the_plug_in_has_no_effect(bench):
-    for tuner in ("", "none", bench.other):
-        run = bench.run(NCCL_TUNER_PLUGIN=tuner)
-        assert kernels(run) == BY_SIZE
-        assert "CCLMARK_TUNER_TABLE has no effect, because NCCL_TUNER_PLUGIN is not" in run.err
 
 
 def test_a_copy_of_the_plug_in_applies_the_table(bench, tmp_path):

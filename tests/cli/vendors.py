@@ -1,15 +1,13 @@
 """Fake libraries of vendors and the devices that they work on."""
 
+import re
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cclmark.work.operations import DTYPE_BYTES
+from cclmark import __version__
 from fake_libraries import fake_library
-
-INTEGERS = frozenset({"int8", "uint8", "int32", "uint32", "int64", "uint64"})
-FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
-SHORTS = frozenset({"int16", "uint16"})
-_FP8 = frozenset(name for name in DTYPE_BYTES if name.startswith("fp8"))
 
 
 @dataclass(frozen=True)
@@ -22,8 +20,6 @@ class Vendor:
     ccl_file: str
     runtime_file: str
     version: str
-    dtypes: frozenset[str] = INTEGERS | FLOATS
-    averages: bool = True
     id_bytes: int = 128
     flags: tuple[str, ...] = ()
     runtime_name: str = ""  # in the variable, where it is not that of the runtime
@@ -52,10 +48,7 @@ class Vendor:
         return f"host:{ranks}" if self.runtime == "host" else f"{self.runtime}:0-{ranks - 1}"
 
 
-RCCL = Vendor(
-    *("rccl", "hip", "hip", "librccl.so.1", "libamdhip64.so.6", "2.28.3"),
-    INTEGERS | FLOATS | _FP8,
-)
+RCCL = Vendor("rccl", "hip", "hip", "librccl.so.1", "libamdhip64.so.6", "2.28.3")
 MACA = Vendor("maca-mccl", "maca", "maca", "libmccl.so", "libmcruntime.so", "2.16.5")
 MUSA = Vendor("musa-mccl", "musa", "musa", "libmccl.so.2", "libmusart.so", "2.11.4")
 ECCL = Vendor("eccl", "tops", "tops", "libeccl.so", "libtopsrt.so", "3.1.0")
@@ -68,17 +61,12 @@ SUNRISE = Vendor(
     flags=("--allow-unverified",),
 )
 # Libraries whose interface is not NCCL's.
-CNCL = Vendor(
-    *("cncl", "cnrt", "cnrt", "libcncl.so", "libcnrt.so", "1.25.0"),
-    *(INTEGERS | SHORTS | (FLOATS - {"float64"}), False, 136),
-)
+CNCL = Vendor("cncl", "cnrt", "cnrt", "libcncl.so", "libcnrt.so", "1.25.0", 136)
 BKCL = Vendor(
     *("bkcl", "cudart", "cudart", "libbkcl.so", "libcudart.so", "unknown"),
-    *(FLOATS | {"uint8", "int32", "int64"}, False, 4096, ("--allow-unverified",)),
+    *(4096, ("--allow-unverified",)),
 )
-ONECCL = Vendor(
-    *("oneccl", "host", "host", "libccl.so.2", "", "2022.2.0"), INTEGERS | FLOATS, False, 4096
-)
+ONECCL = Vendor("oneccl", "host", "host", "libccl.so.2", "", "2022.2.0", 4096)
 HCCL = Vendor(
     *("hccl", "acl", ".", "libhccl.so", "libascendcl.so", "8.2.RC1"), runtime_name="ascendcl"
 )
@@ -95,3 +83,32 @@ def measure(cclmark, vendor: Vendor, *arguments: str, env=None, code: int = 0, r
     """A run with all devices of a vendor's library."""
     devices = ("--devices", vendor.devices(ranks), "--ccl", vendor.ccl, "-n", "2", "-w", "1")
     return cclmark(*arguments, *devices, *vendor.flags, env=env or vendor.env(), code=code)
+
+
+def outcomes(run) -> str:
+    """The devices and libraries of a run, and what became of its cases: those alike together."""
+    text = "".join(f"{line}\n" for line in _outcomes(run.journal))
+    return re.sub(r"(?<=\s)/\S+/", "", text).replace(f" {__version__} ", " VERSION ")
+
+
+def _outcomes(journal) -> Iterator[str]:
+    for one in journal.header.devices:
+        of = "" if one.runtime == "host" else f" {one.name} by {Path(one.runtime_path).name}"
+        yield f"{one.runtime}:{one.index}{of}"
+    for one in journal.header.libraries:
+        yield f"{one.name} {one.version} by {Path(one.path).name}"
+    found = defaultdict(lambda: defaultdict(set))
+    for one in journal.results:
+        case = one.case
+        how = f"{one.status}: {', '.join(filter(None, (one.route, one.reason)))}"
+        if one.verification:
+            how += f", checked on the {one.verification.where}, {one.verification.wrong} wrong"
+        if one.samples and any(None in row for row in one.samples.device_s):
+            how += ", without device times"
+        root = "" if case.root is None else f"root {case.root}"
+        pair = "" if case.pair is None else f"of {case.pair}"
+        words = " ".join(filter(None, (case.reduction, root, pair, case.placement)))
+        found[how][f"{case.operation} {case.dtype}"].add(words)
+    for how, cases in sorted(found.items()):
+        yield how
+        yield from sorted(f"  {case}: {', '.join(sorted(words))}" for case, words in cases.items())

@@ -9,20 +9,8 @@ import time
 import pytest
 
 from cclmark.kinds.registry import read_journal
-from commands import completed
 
 pytestmark = pytest.mark.device
-
-
-def cclmark(tmp_path, *arguments, environment=None):
-    journal = tmp_path / f"{time.monotonic_ns()}.jsonl"
-    done = completed(
-        [sys.executable, "-m", "cclmark", *arguments, "--journal", str(journal)],
-        timeout_s=110,
-        cwd=tmp_path,
-        env={**os.environ, **(environment or {})},
-    )
-    return done, read_journal(journal) if journal.exists() else None
 
 
 def assert_types(journal, forms):
@@ -38,36 +26,32 @@ def assert_types(journal, forms):
     assert {result.status for result in measured} == {"ok"}
 
 
-def test_every_operation_is_right_in_both_placements(tmp_path):
-    done, journal = cclmark(tmp_path, "collectives", "-b", "1K", "-e", "16M", "-f", "128")
-    assert done.returncode == 0, done.stderr
+def test_every_operation_is_right_in_both_placements(measured):
+    _, journal = measured("collectives", "-b", "1K", "-e", "16M", "-f", "128")
     assert {result.status for result in journal.results} == {"ok"}
     assert len({result.case.operation for result in journal.results}) == 11
     assert {result.verification.where for result in journal.results} == {"device"}
 
 
 @pytest.mark.usefixtures("two_devices")
-def test_every_type_and_reduction_is_right(tmp_path):
+def test_every_type_and_reduction_is_right(measured):
     flags = ["-b", "64K", "-e", "64K", "-d", "all", "-o", "all"]
-    done, journal = cclmark(tmp_path, "collectives", *flags, "--only", "reduce_scatter,all_reduce")
-    assert done.returncode == 0, done.stderr
+    _, journal = measured("collectives", *flags, "--only", "reduce_scatter,all_reduce")
     assert_types(journal, 2 * 2)
 
 
-def test_every_root_and_uneven_parts_are_right(tmp_path):
+def test_every_root_and_uneven_parts_are_right(measured):
     flags = ["-b", "1M", "-e", "1M", "-r", "all", "--pattern", "skew:5", "-d", "bfloat16"]
     names = "broadcast,reduce,gather,scatter,alltoallv"
-    done, journal = cclmark(tmp_path, "collectives", *flags, "--only", names)
-    assert done.returncode == 0, done.stderr
+    _, journal = measured("collectives", *flags, "--only", names)
     assert {result.status for result in journal.results} == {"ok"}
 
 
 @pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "alltoall"])
-def test_one_corrupted_element_is_caught(tmp_path, operation):
+def test_one_corrupted_element_is_caught(measured, operation):
     flags = ["-b", "64M", "-e", "64M", "--inject", "corrupt:rank=1,index=1000003"]
-    done, journal = cclmark(tmp_path, operation, *flags)
-    assert done.returncode == 1
+    _, journal = measured(operation, *flags, code=1)
     for result in journal.results:
         (finding,) = result.verification.findings
         assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 1000003)
@@ -78,34 +62,29 @@ def test_one_corrupted_element_is_caught(tmp_path, operation):
     "flags", [["--timing", "graph"], ["--timing", "per-op"], ["-z", "1"], ["-m", "4"], ["-R", "1"],
               ["-R", "2"], ["-n", "20", "-w", "5"]]
 )  # fmt: skip
-def test_every_way_of_timing_and_registering_works(tmp_path, flags):
-    done, journal = cclmark(tmp_path, "all_reduce", "-b", "8", "-e", "8M", "-f", "64", *flags)
-    assert done.returncode == 0, done.stderr
+def test_every_way_of_timing_and_registering_works(measured, flags):
+    _, journal = measured("all_reduce", "-b", "8", "-e", "8M", "-f", "64", *flags)
     assert {result.status for result in journal.results} == {"ok"}
 
 
-def test_without_a_compiler_the_host_checks(tmp_path):
+def test_without_a_compiler_the_host_checks(measured, tmp_path):
     environment = {"CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": str(tmp_path)}
     flags = ["all_reduce", "-b", "1M", "-e", "1M"]
-    done, journal = cclmark(tmp_path, *flags, environment=environment)
-    assert done.returncode == 0, done.stderr
+    _, journal = measured(*flags, environment=environment)
     assert {result.verification.where for result in journal.results} == {"host"}
     fault = ["--inject", "corrupt:rank=0,index=77"]
-    done, _ = cclmark(tmp_path, *flags, *fault, environment=environment)
-    assert done.returncode == 1
+    measured(*flags, *fault, environment=environment, code=1)
 
 
-def test_what_does_not_fit_is_skipped_and_the_rest_runs(tmp_path):
-    done, journal = cclmark(tmp_path, "all_reduce", "-b", "1G", "-e", "1T", "-f", "1024", "-n", "1")
-    assert done.returncode == 0, done.stderr
+def test_what_does_not_fit_is_skipped_and_the_rest_runs(measured):
+    _, journal = measured("all_reduce", "-b", "1G", "-e", "1T", "-f", "1024", "-n", "1")
     assert [result.status for result in journal.results] == ["ok", "ok", "skipped", "skipped"]
 
 
-def test_torch_beside_the_library_itself_is_right_and_compared(tmp_path):
+def test_torch_beside_the_library_itself_is_right_and_compared(measured):
     pytest.importorskip("torch")
     flags = ["-b", "1K", "-e", "16M", "-f", "128", "--ccl", "nccl,torch:nccl"]
-    done, journal = cclmark(tmp_path, "collectives", *flags)
-    assert done.returncode == 0, done.stderr
+    done, journal = measured("collectives", *flags)
     assert "/ nccl" in done.stdout
     torch = [result for result in journal.results if result.case.ccl == "torch:nccl"]
     assert {result.status for result in torch} <= {"ok", "skipped"}
@@ -115,11 +94,10 @@ def test_torch_beside_the_library_itself_is_right_and_compared(tmp_path):
 
 
 @pytest.mark.usefixtures("two_devices")
-def test_a_corrupted_element_is_caught_through_torch(tmp_path):
+def test_a_corrupted_element_is_caught_through_torch(measured):
     pytest.importorskip("torch")
     flags = ["-b", "4M", "-e", "4M", "--ccl", "torch:nccl", "--inject", "corrupt:rank=1,index=77"]
-    done, journal = cclmark(tmp_path, "all_reduce", *flags)
-    assert done.returncode == 1, done.stderr
+    _, journal = measured("all_reduce", *flags, code=1)
     (finding,) = journal.results[-1].verification.findings
     assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 77)
 
@@ -176,37 +154,33 @@ def test_ctrl_c_ends_everything(tmp_path):
 
 @pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("way", [[], ["--through-host"]], ids=["direct", "through-host"])
-def test_islands_give_what_one_library_would(tmp_path, way):
+def test_islands_give_what_one_library_would(measured, way):
     flags = ["--ccl", "bridge", "-b", "1K", "-e", "64M", "-f", "256", "--islands", "0,1", "-g", "2"]
-    done, journal = cclmark(tmp_path, "collectives", *flags, *way)
-    assert done.returncode == 0, done.stderr
+    _, journal = measured("collectives", *flags, *way)
     assert {result.status for result in journal.results} == {"ok"}
     expected = "through pinned host memory" if way else "direct peer copies"
     assert all(result.route.endswith(expected) for result in journal.results)
 
 
 @pytest.mark.usefixtures("two_devices")
-def test_islands_reduce_every_type(tmp_path):
+def test_islands_reduce_every_type(measured):
     flags = ["--ccl", "bridge", "-b", "2M", "-e", "2M", "--islands", "0,1", "-g", "2"]
-    done, journal = cclmark(tmp_path, "all_reduce", *flags, "-d", "all", "-o", "all")
-    assert done.returncode == 0, done.stderr
+    _, journal = measured("all_reduce", *flags, "-d", "all", "-o", "all")
     # The bridge reduces between islands of one device, and has the types that NCCL lacks.
     assert len(journal.results) == 14 * 5 * 2
     assert {result.status for result in journal.results} == {"ok"}
 
 
-def test_devices_beside_processors_are_one_group(tmp_path):
+def test_devices_beside_processors_are_one_group(measured):
     flags = ["--ccl", "bridge", "--devices", "cuda:0+host:2", "-b", "1K", "-e", "4M", "-f", "64"]
-    done, journal = cclmark(tmp_path, "collectives", *flags)
-    assert done.returncode == 0, done.stderr
+    _, journal = measured("collectives", *flags)
     assert {result.status for result in journal.results} == {"ok"}
 
 
-def test_flagcx_is_right(tmp_path):
+def test_flagcx_is_right(measured):
     if "CCLMARK_FLAGCX_LIBRARY" not in os.environ:
         pytest.skip("CCLMARK_FLAGCX_LIBRARY names no FlagCX")
     flags = ["--ccl", "flagcx", "-b", "1K", "-e", "16M", "-f", "128"]
-    done, journal = cclmark(tmp_path, "collectives", *flags)
-    assert done.returncode == 0, done.stderr
+    _, journal = measured("collectives", *flags)
     assert {result.status for result in journal.results} == {"ok"}
     assert len({result.case.operation for result in journal.results}) == 11

@@ -1,37 +1,17 @@
 """``cclmark overlap`` on two real accelerators: ``pytest -m device tests/device``."""
 
-import os
-import sys
-
 import pytest
 
 from cclmark.kinds.overlap.figures import phase_order, summaries_of
 from cclmark.kinds.overlap.result import OverlapResult
-from cclmark.kinds.registry import read_journal
-from commands import completed
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 
 
-def overlap(tmp_path, *arguments, code=0):
-    journal = tmp_path / "overlap.jsonl"
-    done = completed(
-        [sys.executable, "-m", "cclmark", "overlap", *arguments, "--journal", str(journal)],
-        timeout_s=300,
-        cwd=tmp_path,
-        env=os.environ,
-    )
-    if done.returncode == 3 and "cuBLASLt" in done.stderr:
-        pytest.skip("requires cuBLASLt")
-    assert done.returncode == code, done.stderr
-    return done, read_journal(journal)
-
-
-def test_both_are_right_and_neither_is_much_faster_beside_the_other(tmp_path):
+def test_both_are_right_and_neither_is_much_faster_beside_the_other(measured):
     rounds = 2 * len(phase_order(0))
-    _, journal = overlap(
-        tmp_path,
-        *("all_reduce", "-b", "64M", "-e", "256M", "-f", "4", "--rounds", str(rounds)),
+    _, journal = measured(
+        "overlap", "all_reduce", "-b", "64M", "-e", "256M", "-f", "4", "--rounds", str(rounds)
     )
     assert {one.status for one in journal.of(OverlapResult)} == {"ok"}
     assert all(one.is_checked and not one.compute_findings for one in journal.of(OverlapResult))
@@ -52,10 +32,9 @@ def test_both_are_right_and_neither_is_much_faster_beside_the_other(tmp_path):
         assert not one.launch_bound
 
 
-def test_few_thread_blocks_are_compared_with_the_default_in_the_same_rounds(tmp_path):
-    _, journal = overlap(
-        tmp_path,
-        *("all_reduce", "-b", "256M", "-e", "256M", "--rounds", "4"),
+def test_few_thread_blocks_are_compared_with_the_default_in_the_same_rounds(measured):
+    _, journal = measured(
+        *("overlap", "all_reduce", "-b", "256M", "-e", "256M", "--rounds", "4"),
         *("--vary", "NCCL_MAX_CTAS=2", "--explain"),
     )
     usual, few = summaries_of(journal.of(OverlapResult))
@@ -66,10 +45,10 @@ def test_few_thread_blocks_are_compared_with_the_default_in_the_same_rounds(tmp_
     assert usual.communication.against_usual is None
 
 
-def test_a_triad_slows_down_and_is_right(tmp_path):
-    _, journal = overlap(
-        tmp_path,
-        *("reduce_scatter", "-b", "256M", "-e", "256M", "--rounds", "3", "--compute", "memory"),
+def test_a_triad_slows_down_and_is_right(measured):
+    _, journal = measured(
+        *("overlap", "reduce_scatter", "-b", "256M", "-e", "256M", "--rounds", "3"),
+        *("--compute", "memory"),
     )
     assert {one.status for one in journal.of(OverlapResult)} == {"ok"}
     (one,) = summaries_of(journal.of(OverlapResult))

@@ -1,14 +1,10 @@
 """``cclmark replay`` on two real accelerators: ``pytest -m device tests/device``."""
 
 import json
-import os
-import sys
 
 import pytest
 
-from cclmark.kinds.registry import read_journal
 from cclmark.kinds.replay.result import ReplayResult
-from commands import completed
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 
@@ -16,14 +12,6 @@ GAP_US = 2000.0
 TIME_US = 100.0
 STEP_US = 4 * GAP_US
 CLOCK_S = 2e-5  # what the times of launches, which are left out, are known to
-
-
-def cclmark(tmp_path, *arguments):
-    done = completed(
-        [sys.executable, "-m", "cclmark", *arguments], timeout_s=300, cwd=tmp_path, env=os.environ
-    )
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def kernel(begin_us, stream, name, elements, group, **more):
@@ -62,31 +50,28 @@ def trace_of(rank, steps=5):
 
 
 @pytest.fixture
-def profile(tmp_path):
+def profile(measured, tmp_path):
     """The profile of such a program."""
     files = [tmp_path / f"trace-{rank}.json" for rank in (0, 1)]
     for rank, file in enumerate(files):
         file.write_text(trace_of(rank))
-    cclmark(tmp_path, "import", *map(str, files), "--journal", "profile.jsonl")
-    return tmp_path / "profile.jsonl"
+    done, _ = measured("import", *files)
+    return done.args[-1]
 
 
-def replayed(tmp_path, profile, gaps):
-    journal = tmp_path / f"{gaps}.jsonl"
-    done = cclmark(
-        *(tmp_path, "replay", str(profile), "--gaps", gaps, "-n", "20", "--journal", str(journal))
-    )
-    (result,) = read_journal(journal).of(ReplayResult)
+def replayed(measured, profile, gaps):
+    done, journal = measured("replay", profile, "--gaps", gaps, "-n", "20")
+    (result,) = journal.of(ReplayResult)
     assert result.status == "ok"
     assert result.verification.wrong == 0
     assert [(one.operation.operation, one.calls) for one in result.operations if one.calls] != []
     return done, result
 
 
-def test_gaps_pass_between_calls_of_two_groups_and_streams(tmp_path, profile):
+def test_gaps_pass_between_calls_of_two_groups_and_streams(measured, profile):
     gaps_s = 3 * (GAP_US - TIME_US) * 1e-6
     for gaps in ("keep", "fixed"):
-        done, result = replayed(tmp_path, profile, gaps)
+        done, result = replayed(measured, profile, gaps)
         for span_s, communication_s in zip(result.span_s, result.communication_s, strict=True):
             for span, communication in zip(span_s, communication_s, strict=True):
                 assert communication <= span + 1e-6
@@ -95,7 +80,7 @@ def test_gaps_pass_between_calls_of_two_groups_and_streams(tmp_path, profile):
         assert "replay against program" in done.stdout
 
 
-def test_without_gaps_communication_alone_is_left(tmp_path, profile):
-    _, kept = replayed(tmp_path, profile, "keep")
-    _, dropped = replayed(tmp_path, profile, "drop")
+def test_without_gaps_communication_alone_is_left(measured, profile):
+    _, kept = replayed(measured, profile, "keep")
+    _, dropped = replayed(measured, profile, "drop")
     assert min(map(min, dropped.span_s)) < min(map(min, kept.span_s))

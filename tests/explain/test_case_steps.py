@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from cclmark.trace.case_steps import DERIVED, OBSERVED, UNKNOWN, steps_of
 from cclmark.trace.log_events import Channel, Task
 from cclmark.trace.rank_trace import RankTrace, StepSources
 from cclmark.work.cases import Case
+from goldens import outline, require_golden
 from step_simulation import Memory, by_chunk, execute
 
 AB = ([0, 1, 2, 3], [0, 2, 1, 3])
@@ -74,8 +74,15 @@ def traces_of(rings=(), *, trees=(), operations=1, **more):
     return found
 
 
-def everywhere(one):
-    return {rank: [one] for rank in range(4)}
+def everywhere(*tasks):
+    return {rank: [*tasks] for rank in range(4)}
+
+
+def broken_ring():
+    """Logs in which rank 3 is in no circle."""
+    traces = traces_of(([0, 1, 2, 3],))
+    traces[2].step_sources.paths.ring_next[0] = (2, 0)
+    return traces
 
 
 def test_data_are_divided_by_the_channels_that_a_ring_has():
@@ -136,73 +143,48 @@ def unknown(case, traces, tasks):
     return found.reason
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "reason"),
-    [
-        ("NVLS", "the library ran AllReduce by NVLS: the switches reduce and multicast"),
-        ("COLLNET_CHAIN", "by COLLNET_CHAIN: the network reduces the data"),
-        ("PAT", "by PAT: NCCL reports no tree for PAT"),
-        ("NOVEL", "by NOVEL: its steps are not supported by cclmark"),
-        ("", "by an unnamed algorithm: its steps are not supported by cclmark"),
-    ],
-)
-def test_algorithms_without_steps(algorithm, reason):
-    event = task(algorithm=algorithm)
-    assert reason in unknown(case_of(), traces_of(AB), everywhere(event))
+THREE = everywhere(task((0, 1, 2)))
+TWO_TASKS = everywhere(task(number=1), task(number=2))
+OTHER_ROOT = everywhere(task(function="Broadcast")) | {3: [task(function="Broadcast", root=2)]}
+UNKNOWN_STEPS = {
+    **{
+        algorithm or "no name": (case_of(), traces_of(AB), everywhere(task(algorithm=algorithm)))
+        for algorithm in ("NVLS", "COLLNET_CHAIN", "PAT", "NOVEL", "")
+    },
+    "copy engine": (
+        *(case_of(), traces_of(AB)),
+        everywhere(task(kind="copy-engine collective", function="AllGather")),
+    ),
+    "no ring of a channel": (case_of(), traces_of(AB), THREE),
+    "no ring": (case_of(), traces_of(), THREE),
+    "no circle": (case_of(), broken_ring(), THREE),
+    "no log of rings": (case_of(), traces_of(AB, paths_reason="the log is empty"), THREE),
+    "no tree": (
+        *(case_of(), traces_of(trees=([-1, 2, 1, 0],))),
+        everywhere(task((0,), algorithm="TREE")),
+    ),
+    "split": (case_of(), traces_of(AB), TWO_TASKS),
+    "fewer operations": (case_of(), traces_of(AB, operations=3), TWO_TASKS),
+    "unknown type": (case_of(), traces_of(AB), everywhere(task(datatype="ncclFloat3"))),
+    "no log": (
+        case_of(ccl="oneccl"),
+        [replace(one, log_reason="no plug-in") for one in traces_of()],
+        {},
+    ),
+    "many": (case_of(ranks=1024), traces_of(AB), everywhere(task())),
+    "other root": (case_of(operation="broadcast"), traces_of(AB), OTHER_ROOT),
+}
 
 
-def test_a_copy_engine():
-    event = task(kind="copy-engine collective", function="AllGather")
-    reason = unknown(case_of(), traces_of(AB), everywhere(event))
-    assert reason == "the library ran a copy engine operation, whose steps it does not report"
+def test_why_steps_are_unknown():
+    found = {name: unknown(*given) for name, given in UNKNOWN_STEPS.items()}
+    require_golden("unknown_steps.txt", outline(found))
 
 
-def test_rings_that_are_not_known():
-    ring_task = everywhere(task((0, 1, 2)))
-    reason = unknown(case_of(), traces_of(AB), ring_task)
-    assert (
-        reason == "the library's log contains no ring of channel 2, and the other channels differ"
-    )
-    assert "contains no ring of all ranks" in unknown(case_of(), traces_of(), ring_task)
-    broken = ([0, 1, 2, 3],)
-    traces = traces_of(broken)
-    traces[2].step_sources.paths.ring_next[0] = (2, 0)  # rank 3 is in no circle
-    assert "contains no ring of all ranks" in unknown(case_of(), traces, ring_task)
-    traces = traces_of(AB, paths_reason="the log is empty")
-    assert unknown(case_of(), traces, ring_task) == "no ring is known: the log is empty"
-    same = steps_of(case_of(), traces_of(AB[:1]), ring_task)
+def test_where_little_is_missing_steps_are_derived():
+    assert steps_of(case_of(), traces_of(AB, operations=2), TWO_TASKS).origin == DERIVED
+    same = steps_of(case_of(), traces_of(AB[:1]), THREE)
     assert same.notes[0].startswith("the log contains no ring of channels 1-2: it is taken to be")
-
-
-def test_trees_that_are_none():
-    event = everywhere(task((0,), algorithm="TREE"))
-    reason = unknown(case_of(), traces_of(trees=([-1, 2, 1, 0],)), event)
-    assert reason == "the trees in the library's log do not connect all ranks"
-
-
-def test_what_cannot_be_attributed():
-    two = {rank: [task(number=1), task(number=2)] for rank in range(4)}
-    reason = unknown(case_of(), traces_of(AB), two)
-    assert "the library split the operation into 2" in reason
-    reason = unknown(case_of(), traces_of(AB, operations=3), two)
-    assert "the log contains 2 operations of the library for the 3 that ran" in reason
-    assert steps_of(case_of(), traces_of(AB, operations=2), two).origin == DERIVED
-    odd = everywhere(task(datatype="ncclFloat3"))
-    assert unknown(case_of(), traces_of(AB), odd) == "the size of the type 'ncclFloat3' is unknown"
-    no_log = [replace(one, log_reason="no plug-in") for one in traces_of()]
-    assert unknown(case_of(ccl="oneccl"), no_log, {}) == "no plug-in"
-
-
-def test_too_many_steps_are_not_listed():
-    reason = unknown(case_of(ranks=1024), traces_of(AB), everywhere(task()))
-    assert reason == "2,095,104 steps are not listed: more than 1,000,000"
-
-
-def test_other_roots_are_another_operation():
-    tasks = everywhere(task(function="Broadcast"))
-    tasks[3] = [task(function="Broadcast", root=2)]
-    reason = unknown(case_of(operation="broadcast"), traces_of(AB), tasks)
-    assert "rank 3 ran Broadcast of 1024 Float32 root 2 by ring, rank 0" in reason
 
 
 def test_messages_of_ranks_with_a_log():

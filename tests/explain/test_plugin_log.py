@@ -15,6 +15,7 @@ from cclmark.cli.plugin.run import call_lines, print_logs
 from cclmark.explain import calls as log_calls
 from cclmark.explain.calls import CallCollector, operations_of
 from cclmark.explain.plugin_log import parse_plugin_log, read_plugin_log
+from goldens import outline, require_golden
 from plugin_logs import COLLECTIVE, COMMUNICATOR, COSTS, HEADER_BYTES, MESSAGE, log, record
 
 
@@ -45,38 +46,43 @@ WHOLE = log(
 )
 
 
-def test_what_a_process_did():
-    read = parse_plugin_log(WHOLE, "log")
-    assert (read.host, read.pid, read.interface_version, read.library_version) == (
-        *("node", 42, 5),
-        22809,
-    )
-    assert [event.kind for event in read.events] == ["communicator", "collective", "point-to-point"]
-    (table,) = read.cost_tables
-    assert (table.function, table.size_bytes) == ("AllReduce", 4096)
-    assert table.costs_us == {("TREE", "LL"): 5.5, ("RING", "SIMPLE"): 18.25}
-    ring, message = operations_of(read.events)
-    assert (ring.kernel, ring.protocol, ring.channels, ring.datatype) == (
-        "ring",
-        "LL",
-        2,
-        "Float32",
-    )
-    assert (message.kernel, message.peer) == ("send/recv", 1)
-    assert (read.dropped, read.incomplete) == (0, 0)
+EMPTY = b"\0" * 128
+LOGS = {
+    "whole": WHOLE,
+    "other plug-ins": log(
+        others=other_plugin("/a.so") + other_plugin("\x1b", 0, "its init returned 3")
+    ),
+    "partly called": log(others=other_plugin("") + other_plugin("b", 4, "its init returned 3")),
+    "full": log(all_reduce(), capacity=1, claimed=9, dropped=8),
+    # The disk was full for one event in between, or for the last seven of which the first one had
+    # claimed a place.
+    "gap": log(all_reduce(), EMPTY, all_reduce(), dropped=1),
+    "full disk": log(all_reduce(), claimed=2, dropped=7, losses=(6, errno.ENOSPC)),
+    "large file": log(all_reduce(), claimed=2, dropped=7, losses=(6, errno.EFBIG)),
+    "cut off": log(all_reduce(), claimed=3),
+    "unfinished": log(EMPTY, all_reduce()),
+    "unfinished in between": log(all_reduce(), EMPTY, all_reduce()),
+    # Texts do not control a terminal.
+    "control characters": log(record(COLLECTIVE, texts=("\x1b[2J", "\xff", "LL", "ncclInt8"))),
+}
 
 
-def test_other_plug_ins():
-    assert parse_plugin_log(WHOLE, "log").other_plugins == []
-    others = other_plugin("/a.so") + other_plugin("\x1b", 0, "its init returned 3")
-    texts = [one.text for one in parse_plugin_log(log(others=others), "log").other_plugins]
-    assert texts == [
-        "the profiler plug-in /a.so is called too, by interface version 5",
-        "the tuner plug-in \\x1b is not called: its init returned 3",
-    ]
-    partly = other_plugin("") + other_plugin("b", 4, "its init returned 3")
-    (tuner,) = parse_plugin_log(log(others=partly), "log").other_plugins
-    assert tuner.text.endswith("by interface version 4, except where its init returned 3")
+def test_what_logs_contain_and_what_is_said_of_them(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = {}
+    for name, content in LOGS.items():
+        path = Path("a.cclmlog")
+        path.write_bytes(content)
+        read = read_plugin_log(path)
+        code = print_logs([path])
+        found[name] = {
+            "log": read,
+            "occurred": read.occurred,
+            "operations": operations_of(read.events),
+            "others": [one.text for one in read.other_plugins],
+            f"printed ({code})": capsys.readouterr().err.splitlines(),
+        }
+    require_golden("plugin_logs.txt", outline(found))
 
 
 @given(st.integers(0, len(WHOLE)))
@@ -98,54 +104,6 @@ def test_other_bytes_are_refused_or_read(noise, place):
     content[place : place + len(noise)] = noise
     with suppress(UsageError):
         parse_plugin_log(bytes(content), "log")
-
-
-def test_what_did_not_fit_is_counted():
-    read = parse_plugin_log(log(all_reduce(), capacity=1, claimed=9, dropped=8), "log")
-    assert (len(read.events), read.claimed, read.dropped, read.incomplete) == (1, 9, 8, 0)
-    # The disk was full for one event in between.
-    read = parse_plugin_log(log(all_reduce(), b"\0" * 128, all_reduce(), dropped=1), "log")
-    assert (len(read.events), read.dropped, read.incomplete) == (2, 1, 0)
-    # It was full for seven events, the last ones: the first of them claimed a place.
-    content = log(all_reduce(), claimed=2, dropped=7, losses=(6, errno.ENOSPC))
-    read = parse_plugin_log(content, "log")
-    assert (len(read.events), read.occurred, read.without_space) == (1, 8, 7)
-    assert (read.incomplete, read.cut_off) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("content", "texts"),
-    [
-        (
-            log(all_reduce(), capacity=1, claimed=9, dropped=8),
-            ("8 of 9 events did not fit: raise CCLMARK_PLUGIN_RECORDS (it was 1)",),
-        ),
-        (
-            log(all_reduce(), claimed=2, dropped=7, losses=(6, errno.ENOSPC)),
-            ("7 of 8 events are lost", "(No space left on device): free disk space"),
-        ),
-        (
-            log(all_reduce(), claimed=2, dropped=7, losses=(6, errno.EFBIG)),
-            ("(File too large): raise the limit on the size of files (ulimit -f)",),
-        ),
-        (
-            log(all_reduce(), claimed=3),
-            ("2 of 3 events are missing at the end of the file: copy the log again",),
-        ),
-        (
-            log(b"\0" * 128, all_reduce()),
-            ("1 of 2 events are incomplete: the program was killed", "still runs"),
-        ),
-    ],
-)
-def test_why_events_are_missing_is_named_with_advice(content, texts, tmp_path, capsys):
-    (tmp_path / "a.cclmlog").write_bytes(content)
-    assert print_logs([tmp_path / "a.cclmlog"]) == 3
-    (line,) = capsys.readouterr().err.splitlines()
-    for text in texts:
-        assert text in line
-    others = {"did not fit", "lost", "missing at the end", "incomplete"}
-    assert sum(text in line for text in others) == 1
 
 
 def test_a_log_that_is_given_twice_counts_once(tmp_path, capsys):
@@ -177,18 +135,6 @@ def test_a_full_log_without_operations_blames_nothing_else(tmp_path, capsys):
 def test_impossible_numbers_are_damage(numbers):
     with pytest.raises(UsageError, match="damaged: copy the log again"):
         parse_plugin_log(log(**numbers), "log")
-
-
-def test_a_record_that_was_not_finished_is_left_out():
-    read = parse_plugin_log(log(all_reduce(), b"\0" * 128, all_reduce()), "log")
-    assert (len(read.events), read.incomplete) == (2, 1)
-
-
-def test_texts_do_not_control_a_terminal():
-    read = parse_plugin_log(
-        log(record(COLLECTIVE, texts=("\x1b[2J", "\xff", "LL", "ncclInt8"))), "log"
-    )
-    assert read.events[0].function == "\\x1b[2J"
 
 
 @pytest.mark.parametrize(

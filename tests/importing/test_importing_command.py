@@ -1,7 +1,11 @@
-"""``cclmark import``: other tools' results on the way through the program."""
+"""``cclmark import``: other tools' results on the way through the program.
+
+What commands print is in tests/golden/transcripts.
+"""
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -9,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from cclmark.kinds.registry import read_journal
-from commands import PROGRAM, completed
+from commands import PROGRAM
 from places import H200X4, TESTS
+from transcripts import require_transcript
 
 TEXTS = TESTS / "foreign"
 NEWEST = str(TEXTS / "nccl-tests-2.19.txt")  # of two programs
@@ -20,7 +25,7 @@ OLD = str(TEXTS / "nccl-tests-2019.txt")
 def test_it_says_what_it_took_the_file_for_and_writes_a_journal(cclmark):
     told = cclmark("import", OLD)
     assert "nccl-tests-2019.txt: nccl-tests: 6 cases of all_gather, 2 ranks" in told.err
-    assert told.out == ""
+    assert told.out.startswith("  verdict ")
     header = told.journal.header
     assert told.journal_path.parent.name == "cclmark-runs"
     assert header.imported.file == "nccl-tests-2019.txt"
@@ -32,34 +37,116 @@ def test_it_says_what_it_took_the_file_for_and_writes_a_journal(cclmark):
     assert again.journal.header.run_id == header.run_id
 
 
+def of(name):
+    return (TEXTS / f"{name}.txt").read_bytes()
+
+
+def loop():
+    """Outputs of three programs, one after the other."""
+    return b"".join(b"==== %s ====\n" % name.encode() + of(name) for name in LOOPED)
+
+
+LOOPED = ("pccl-p2p", "hccl-test", "imb-mpi1")
+#: Texts by name, besides the stored ones.
+MADE = {
+    "empty": lambda: b"",
+    "binary": lambda: b"\x00\x01\x02",
+    "hello": lambda: b"hello\n",
+    "protobuf": lambda: b"\x07\n\x050.0.4\x06\x08\x01\x12\x02ab",
+    "words": lambda: b"#  size  count  type  time  algbw  busbw\n  8  2  float  fast  1  1\n",
+    "50-iterations": lambda: of("nccl-tests-2.19").replace(b" iters: 20", b" iters: 50"),
+    "again": lambda: of("nccl-tests-2.19"),
+    "longer": lambda: of("nccl-tests-2.19") + b"\n",
+    "second-half": lambda: b"".join(of("pccl-p2p").partition(b"\n(Enabled")[1:]),
+    "two-nodes": lambda: (
+        of("nccl-tests-2.19") + of("nccl-tests-2.19").replace(b"h200-host", b"other")
+    ),
+    "loop": loop,
+    "cut": lambda: b"\n".join(of("nccl-tests-2.19").splitlines()[:-10]),
+}
+#: Commands in a row.
+TRANSCRIPTS = {
+    "refused": [
+        *(f"import {name}.txt -o x" for name in ("empty", "binary", "hello", "protobuf", "words")),
+        *("import hello.txt", "import none.txt", "import /", "import flagcx-a800.txt"),
+        "import nccl-tests-2.19.txt -o hello.txt",
+        "import nccl-tests-2.19.txt -o no/where.jsonl",
+        "import pccl-p2p.txt --size 1M -o x",
+        # Files that are not of one run.
+        *(
+            f"import nccl-tests-2.19.txt {file} -o x"
+            for file in ("hello.txt", "50-iterations.txt", "again.txt", "gloo-0.json.gz")
+        ),
+        "import pccl-p2p.txt second-half.txt -o x",
+        "import pccl-p2p.txt nccl-tests-2.19.txt -o x",
+        "import nccl-tests-2.19.txt -o x --directory y",
+        "import two-nodes.txt -o x",
+        "import flagcx-c550.txt flagcx-p800.txt --operation all_reduce -o x",
+    ],
+    "several": [
+        "import two-nodes.txt --directory nodes",
+        "import loop.txt --directory runs",
+        "import loop.txt --directory runs --format pccl",
+        "import cut.txt --directory cut",
+        "import flagcx-c550.txt flagcx-p800.txt --operation all_reduce --device C550 -o both",
+    ],
+    # Even a large difference is no verdict: as a gate that cannot fail it would be no use.
+    "compared": [
+        "import nccl-tests-2.19.txt -o old.jsonl",
+        "compare old.jsonl new.jsonl",
+        "compare new.jsonl old.jsonl --fail-if-slower 5%",
+        "import longer.txt -o longer.jsonl",
+        "compare old.jsonl longer.jsonl",
+        "rerun old.jsonl",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+def test_what_commands_print(cclmark, tmp_path, name):
+    for file, make in MADE.items():
+        (tmp_path / f"{file}.txt").write_bytes(make())
+    for path in (*TEXTS.glob("*.txt"), TESTS / "traces" / "gloo-0.json.gz"):
+        shutil.copy(path, tmp_path / path.name)
+    shutil.copy(H200X4 / "all_reduce.jsonl", tmp_path / "new.jsonl")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    require_transcript(f"import-{name}", TRANSCRIPTS[name], cclmark, tmp_path)
+    assert all(path.read_bytes() == content for path, content in before.items())
+    assert name != "refused" or before.keys() == {*tmp_path.iterdir()}
+
+
+def test_a_text_of_several_nodes_or_a_cut_one_is_as_many_runs(cclmark, tmp_path):
+    for name in ("two-nodes", "cut"):
+        (tmp_path / f"{name}.log").write_bytes(MADE[name]())
+        cclmark("import", f"{name}.log", "--directory", name)
+    nodes = [read_journal(path) for path in sorted((tmp_path / "two-nodes").iterdir())]
+    hosts = [one.header.devices[0].host for one in nodes]
+    assert hosts == ["h200-host", "h200-host", "other", "other"]
+    whole, cut = sorted((tmp_path / "cut").iterdir())
+    assert read_journal(whole).footer is not None
+    assert read_journal(cut).footer is None
+
+
+def test_results_of_one_device_are_cycles(cclmark, tmp_path):
+    ours = [str(TEXTS / f"flagcx-{name}.txt") for name in ("c550", "p800")]
+    cclmark("import", *ours, "--operation", "all_reduce", "--device", "C550", "-o", "both.jsonl")
+    journal = read_journal(tmp_path / "both.jsonl")
+    assert {one.cycle for one in journal.results} == {0, 1}
+    assert {one.name for one in journal.header.devices} == {"C550"}
+    # Notices name the file and not where it lay.
+    assert not [one for one in journal.header.notices if "/" in one.partition(": ")[0]]
+    assert [one for one in journal.header.notices if one.startswith("flagcx-p800.txt: line")]
+
+
 def test_old_results_compare_with_new_as_far_as_they_can(cclmark):
     cclmark("import", NEWEST, "-o", "old.jsonl")
     new = str(H200X4 / "all_reduce.jsonl")
-    told = cclmark("compare", "old.jsonl", new)
-    assert (
-        "imported from nccl-tests 2.19.6, a time is the mean of the tool's iterations" in told.out
-    )
-    assert "precision" not in told.out
-    assert "one figure of nccl-tests 2.19.6 before, without samples" in told.out
     (said,) = json.loads(cclmark("compare", "old.jsonl", new, "--format", "json").out)
     both = [case for case in said["cases"] if case["ratio"] is not None]
     assert len(both) == 28
     for case in both:
         assert case["verdict"] == "noise unknown"
         assert case["ratio"] == pytest.approx(case["after_s"] / case["before_s"])
-    # Even a large difference is no verdict: as a gate that cannot fail it would be no use.
-    told = cclmark("compare", new, "old.jsonl", "--fail-if-slower", "5%", code=2)
-    assert "of old.jsonl can be judged: one figure of nccl-tests 2.19.6 after" in told.message
-
-
-def test_two_imported_runs_compare_with_each_other(cclmark, tmp_path):
-    cclmark("import", NEWEST, "-o", "old.jsonl")
-    again = tmp_path / "again.txt"
-    again.write_text(Path(NEWEST).read_text() + "\n")
-    cclmark("import", str(again), "-o", "again.jsonl")
-    told = cclmark("compare", "old.jsonl", "again.jsonl")
-    assert "56 cases: 56 noise unknown" in told.out
-    assert "one figure of nccl-tests 2.19.6 after, without samples" in told.out
 
 
 def test_without_any_device_every_format_still_has_something_to_say(cclmark):
@@ -86,72 +173,6 @@ def test_several_texts_of_one_run_come_into_one_journal(cclmark, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_loop_over_nodes_into_one_file_is_split(cclmark, tmp_path):
-    one = Path(NEWEST).read_text()
-    both = one + one.replace("h200-host", "other")
-    (tmp_path / "all.txt").write_text(both)
-    refused = cclmark("import", "all.txt", "-o", "x.jsonl", code=2)
-    line = one.count("\n") + 1
-    assert f"all.txt:{line}: different from the results above (from line " in refused.message
-    assert "4 × NVIDIA H200 on h200-host there, 4 × NVIDIA H200 on other here" in refused.message
-    assert not (tmp_path / "x.jsonl").exists()
-    assert "all.txt contains 4 runs: without -o each becomes a journal" in refused.message
-    told = cclmark("import", "all.txt", "--directory", "runs")
-    journals = [read_journal(path) for path in sorted((tmp_path / "runs").iterdir())]
-    hosts = [one.header.devices[0].host for one in journals]
-    assert hosts == ["h200-host", "h200-host", "other", "other"]
-    assert f"all.txt, run 3 (lines {line} to {line + 34}): nccl-tests" in told.err
-
-
-def test_a_log_of_several_runs_is_a_journal_for_each(cclmark, tmp_path):
-    names = ("pccl-p2p.txt", "hccl-test.txt", "imb-mpi1.txt")
-    log = "".join(f"==== {name} ====\n" + (TEXTS / name).read_text() for name in names)
-    (tmp_path / "loop.log").write_text(log)
-    told = cclmark("import", "loop.log", "--directory", "runs", code=2)
-    refused = next(line for line in told.err.splitlines() if "not imported" in line)
-    assert "loop.log, run 4 (lines 49 to 55) is not imported: loop.log:52: " in refused
-    assert "number of ranks: set --ranks N" in refused
-    assert "cclmark: 1 of 5 runs cannot be imported, see above" in told.err
-    expected = [
-        *("loop-01-pccl-unidirectional.jsonl", "loop-02-pccl-bidirectional.jsonl"),
-        *("loop-03-pccl-latency.jsonl", "loop-05-imb-collective.jsonl"),
-    ]
-    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == expected
-    before = {path: path.read_bytes() for path in (tmp_path / "runs").iterdir()}
-    cclmark("import", "loop.log", "--directory", "runs", "--format", "pccl")
-    assert all(path.read_bytes() == content for path, content in before.items())
-    added = {path.name for path in (tmp_path / "runs").iterdir()} - set(expected)
-    assert added == {name.replace(".jsonl", "-1.jsonl") for name in expected[:3]}
-    assert "set one of them" in cclmark("import", OLD, *OUT, "--directory", "x", code=2).message
-
-
-def test_a_log_that_is_cut_names_the_incomplete_run(cclmark, tmp_path):
-    content = Path(NEWEST).read_text().splitlines()
-    (tmp_path / "cut.log").write_text("\n".join(content[:-10]))
-    told = cclmark("import", "cut.log", "--directory", "runs")
-    assert "cut.log, run 2 (lines 36 to 57): nccl-tests" in told.err
-    assert "  this run ends before its table is complete" in told.err
-    assert told.err.count("before its table is complete") == 1
-    whole, cut = sorted((tmp_path / "runs").iterdir())
-    assert read_journal(whole).footer is not None
-    assert read_journal(cut).footer is None
-
-
-def test_unknown_devices_are_not_taken_for_the_same(cclmark, tmp_path):
-    ours = [str(TEXTS / f"flagcx-{name}.txt") for name in ("c550", "p800")]
-    both = ("import", *ours, "--operation", "all_reduce", "-o", "both.jsonl")
-    refused = cclmark(*both, code=2)
-    assert "both contain all_reduce 128 KiB" in refused.message
-    assert "import them one by one" in refused.message
-    assert not (tmp_path / "both.jsonl").exists()
-    cclmark(*both, "--device", "C550")
-    again = read_journal(tmp_path / "both.jsonl")
-    assert {one.cycle for one in again.results} == {0, 1}
-    # Notices name the file and not where it lay.
-    assert not [one for one in again.header.notices if "/" in one.partition(": ")[0]]
-    assert [one for one in again.header.notices if one.startswith("flagcx-p800.txt: line")]
-
-
 def test_from_a_pipe(tmp_path):
     done = subprocess.run(
         [*PROGRAM, "import", "-", "-o", "piped.jsonl"],
@@ -162,81 +183,6 @@ def test_from_a_pipe(tmp_path):
     )
     assert b"standard input: nccl-tests" in done.stderr
     assert read_journal(tmp_path / "piped.jsonl").header.imported.file == ""
-
-
-def test_an_imported_run_cannot_be_run_again(cclmark):
-    cclmark("import", NEWEST, "-o", "old.jsonl")
-    assert "is not a measuring command" in cclmark("rerun", "old.jsonl", code=2).message
-
-
-OUT = ("-o", "out.jsonl")
-PCCL = str(TEXTS / "pccl-p2p.txt")
-FLAGCX = str(TEXTS / "flagcx-a800.txt")
-
-
-@pytest.mark.parametrize(
-    ("content", "arguments", "message"),
-    [
-        (b"", ("in.txt", *OUT), "in.txt is empty"),
-        (b"\x00\x01\x02", ("in.txt", *OUT), "in.txt is binary"),
-        (b"hello\n", ("in.txt", *OUT), "contains no table of a supported tool (cclmark-"),
-        (
-            *(b"hello\n", ("in.txt",)),
-            "trace of a program (kineto, execution-trace, nccl-inspector). Check the",
-        ),
-        (b"\x07\n\x050.0.4\x06\x08\x01\x12\x02ab", ("in.txt", *OUT), "in protobuf form"),
-        (
-            b"#  size  count  type  time  algbw  busbw\n  8  2  float  fast  1  1\n",
-            *(("in.txt", *OUT), "in.txt:2"),
-        ),
-        (b"hello\n", (NEWEST, "in.txt"), "contains no table"),  # one of several
-        (b"", ("none.txt",), "cannot read none.txt: No such file"),
-        (b"", ("/",), "cannot read /: Is a directory"),
-        (b"", (FLAGCX,), "set it with --operation"),
-        (b"mine\n", (NEWEST, "-o", "in.txt"), "File exists. Choose another place with -o FILE"),
-        (b"", (NEWEST, "-o", "no/where.jsonl"), "cannot write"),
-        # Files that are not of one run.
-        (
-            Path(NEWEST).read_bytes().replace(b" iters: 20", b" iters: 50"),
-            *((NEWEST, "in.txt", *OUT), "settings throughput -n 20 -w 1 and throughput -n 50 -w 1"),
-        ),
-        (
-            Path(NEWEST).read_bytes(),
-            *((NEWEST, "in.txt", *OUT), "have the same content: import one of them"),
-        ),
-        (
-            b"".join(Path(PCCL).read_bytes().partition(b"\n(Enabled")[1:]),
-            *((PCCL, "in.txt", *OUT), "which another file contains too"),
-        ),
-        (b"", (PCCL, NEWEST, *OUT), "contain different kinds of work: import them one by one"),
-        (
-            *(b"", (NEWEST, str(TESTS / "traces" / "gloo-0.json.gz"), *OUT)),
-            "traces of programs and other files cannot be one journal: leave out -o",
-        ),
-        (b"", (PCCL, "--size", "1M", *OUT), "the size is 268435456 bytes, not --size 1048576"),
-    ],
-)
-def test_files_that_are_refused_write_nothing(cclmark, tmp_path, content, arguments, message):
-    (tmp_path / "in.txt").write_bytes(content)
-    refused = cclmark("import", *arguments, code=2)
-    assert message in refused.message
-    assert "Traceback" not in refused.err
-    assert refused.written() == ["in.txt"]
-    assert (tmp_path / "in.txt").read_bytes() == content
-
-
-def test_what_a_text_lacks_is_given(cclmark):
-    told = cclmark("import", FLAGCX, "--operation", "all_reduce", "--device", "NVIDIA A800")
-    assert {one.name for one in told.journal.header.devices} == {"NVIDIA A800"}
-
-
-def test_no_room_leaves_nothing_behind(tmp_path):
-    """The limit for the size of files stands for a full disk."""
-    command = [*PROGRAM, "import", NEWEST, *OUT]
-    done = completed(["bash", "-c", 'ulimit -f 8; exec "$@"', "-", *command], cwd=tmp_path)
-    assert done.returncode == 3, done.stderr
-    assert "cannot write the journal out.jsonl: File too large" in done.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_date_that_files_have_is_that_of_the_run(cclmark, tmp_path):

@@ -207,13 +207,18 @@ def test_one_value_changed(request, readers, name, tmp_path):
     assert not wrong, "\n\n".join(wrong[:5])
 
 
+def stored(tmp_path, lines):
+    """The journal with these lines."""
+    path = tmp_path / "changed.jsonl"
+    path.write_bytes(b"".join(written(one, sealed=True) for one in lines))
+    return path
+
+
 def changed(name, tmp_path, change):
     """The journal, in which ``change`` has changed the first result."""
     lines = lines_of(name)
     change(lines[1])
-    path = tmp_path / "changed.jsonl"
-    path.write_bytes(b"".join(written(one, sealed=True) for one in lines))
-    return path
+    return stored(tmp_path, lines)
 
 
 @pytest.mark.parametrize(
@@ -228,9 +233,10 @@ def changed(name, tmp_path, change):
     ],
 )
 def test_a_word_of_a_newer_version_is_reported(readers, name, item, field, tmp_path):
-    path = changed(
-        name, tmp_path, lambda line: (line[item] if item else line).update({field: "zz"})
-    )
+    def change(line):
+        (line[item] if item else line)[field] = "zz"
+
+    path = changed(name, tmp_path, change)
     journal = read_journal(path)
     assert journal.damaged_lines == 0
     assert journal.unknown_words == [f"{field} 'zz'"]
@@ -248,24 +254,19 @@ def test_a_word_of_a_newer_version_is_reported(readers, name, item, field, tmp_p
         ("train", "alone_s", [[], []]),
         ("train", "peak_reserved_bytes", [1]),
         (
-            "train",
-            "timeline",
+            *("train", "timeline"),
             {
                 **{key: [1.0] for key in ("communication_s", "exposed_s", "compute_s")},
-                "step_s": [1.0, 1.0],
-                "steps": 1,
+                **{"step_s": [1.0, 1.0], "steps": 1},
             },
         ),
         ("replay", "span_s", [[0.1], [0.1, 0.2]]),
         ("replay", "communication_s", []),
         ("overlap", "together", None),
         (
-            "collective",
-            "samples",
+            *("collective", "samples"),
             {
-                "host_s": [[1.0]],
-                "device_s": [[1.0]],
-                "enqueue_s": [[1.0]],
+                **{key: [[1.0]] for key in ("host_s", "device_s", "enqueue_s")},
                 "operations_per_sample": 1,
             },
         ),
@@ -282,24 +283,21 @@ def test_fields_that_contradict_each_other_are_damage(name, field, value, tmp_pa
 def test_a_second_profile_is_damage(tmp_path):
     lines = lines_of("profile")
     profile = next(one for one in lines if one["type"] == "profile")
-    path = tmp_path / "two.jsonl"
-    path.write_bytes(
-        b"".join(written(one, sealed=True) for one in [*lines[:-1], profile, lines[-1]])
-    )
-    assert read_journal(path).damaged_lines == 1
+    assert read_journal(stored(tmp_path, [*lines[:-1], profile, lines[-1]])).damaged_lines == 1
 
 
-def test_impossible_groups_and_steps_of_a_profile_are_damage(tmp_path):
-    for kind, change in (
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
         ("profiled", lambda line: line["profiled"].update(group_ranks=1 << 31)),
         ("profile", lambda line: line["processes"][0].update(step_s=-1.0)),
         ("profile", lambda line: line["processes"].pop()),
-    ):
-        lines = lines_of("profile")
-        change(next(one for one in lines if one["type"] == kind))
-        path = tmp_path / "impossible.jsonl"
-        path.write_bytes(b"".join(written(one, sealed=True) for one in lines))
-        journal = read_journal(path)
-        assert journal.damaged_lines == 1
-        with pytest.raises(UsageError):
-            step_of(journal, "p")
+    ],
+)
+def test_impossible_groups_and_steps_of_a_profile_are_damage(tmp_path, kind, change):
+    lines = lines_of("profile")
+    change(next(one for one in lines if one["type"] == kind))
+    journal = read_journal(stored(tmp_path, lines))
+    assert journal.damaged_lines == 1
+    with pytest.raises(UsageError):
+        step_of(journal, "p")

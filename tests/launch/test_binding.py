@@ -1,7 +1,10 @@
 """What ``--bind`` says, what is planned from it, and what a rank does with it."""
 
+import json
 import os
+import re
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,13 +16,14 @@ from cclmark.document.head import binding_lines
 from cclmark.journal.method import is_of_method, unusual_method
 from cclmark.journal.resume import differing_settings
 from cclmark.journal.schema import DeviceDescription, Header, Machine
-from cclmark.launch.attempt import ProcessorPlan, one_of_each, plan_processors
+from cclmark.launch.attempt import one_of_each, plan_processors
 from cclmark.launch.introduction import unbound_ranks
 from cclmark.rank import rank_binding
 from cclmark.rank.rank_binding import RankBinding
 from cclmark.rendezvous.messages import Hello
 from cclmark.work.binding import Binding, mode_of
 from cclmark.work.islands import Island
+from goldens import outline, refusal, require_golden, require_outcomes
 from samples import header_of, usual_job, usual_settings
 
 PROCESSORS = st.sets(st.integers(0, 300), min_size=1, max_size=20).map(frozenset)
@@ -57,32 +61,23 @@ class TestReading:
         binding = Binding("ranks", tuple(of_rank))
         assert Binding.parse(str(binding), len(of_rank)) == binding
 
+    def test_bad_files_are_refused_with_the_line(self, written):
+        def message(line):
+            return refusal(Binding.parse, written(json.loads(line)), 2)
+
+        require_outcomes(Path(__file__).with_name("bindings.txt"), message)
+
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
-            ("", "b.txt does not bind ranks 0-1: this run has ranks 0 to 1"),
-            ("0: 0\n", "b.txt does not bind rank 1: this run"),
-            ("0: 0\n1: 1\n1: 2\n", "b.txt, line 3: rank 1 is bound twice"),
-            (
-                "0: 0\n1: 1\n2: 2\n",
-                "b.txt, line 3: rank 2 is not in this run, which has ranks 0 to 1",
-            ),
-            ("# ranks\n0 0-7\n", "b.txt, line 2: expected RANK: PROCESSORS, for example 0: 0-7"),
-            ("-1: 0\n", "b.txt, line 1: expected RANK: PROCESSORS"),
-            ("0: 0\n1: 5-2\n", "b.txt, line 2: the range 5-2 ends before it begins"),
-            ("0:  # nothing\n", "b.txt, line 1: rank 0 is bound to no processor"),
-            ("x" * 5000, "b.txt, line 1: expected RANK: PROCESSORS"),
+            (b"x" * 5000, "b.txt, line 1: expected RANK: PROCESSORS"),
             (b"0: \xff\n", "b.txt is not UTF-8 text"),
+            (b"#" * ((1 << 20) + 1), "cannot read b.txt: larger than 1048576 bytes"),
         ],
     )
-    def test_bad_files_are_refused_with_the_line(self, written, content, reason):
-        with pytest.raises(UsageError) as refused:
+    def test_what_is_no_list_is_refused(self, written, content, reason):
+        with pytest.raises(UsageError, match=re.escape(reason)):
             Binding.parse(written(content), 2)
-        assert f"--bind {reason}" in str(refused.value)
-
-    def test_a_large_file_is_refused(self, written):
-        with pytest.raises(UsageError, match=r"cannot read b\.txt: larger than 1048576 bytes"):
-            Binding.parse(written(b"#" * ((1 << 20) + 1)), 2)
 
     def test_only_regular_files_are_read(self, written, tmp_path):
         os.mkfifo(tmp_path / "pipe")
@@ -106,39 +101,34 @@ def plan(text, inherited, hosts=None, runtime="host"):
     )
 
 
+FOUR = [0, 2, 1, 3]
+# The binding, what each rank inherits, hosts and runtime.
+PLANS = {
+    "the default": ("", [FOUR] * 2),
+    "the default of devices": ("", [FOUR] * 2, None, "cuda"),
+    "none": ("none", [[0, 1]] * 2),
+    "numa": ("numa", [[0, 1]] * 2),
+    # Lists are cut to what processes inherit.
+    "lists": ("ranks:0=0-3;1=2-9", [FOUR, [1, 2, 3]]),
+    "lists for devices": ("ranks:0=0-3;1=2-9", [FOUR, [1, 2, 3]], None, "cuda"),
+    "without its processors": ("ranks:0=0;1=4-5;2=6", [[0, 1], [2, 3], [2, 3]], [0, 1, 1]),
+    "shared": ("ranks:0=1;1=1;2=0-3", [[0, 1, 2, 3]] * 3),
+    "shared by all": ("ranks:0=1;1=1", [[0, 1, 2, 3]] * 2),
+    "several hosts": ("", [[0, 1]] * 3, [0, 0, 1]),
+    "nodes among those that inherit the same": ("numa", [[0, 1], [2, 3]] * 2),
+}
+
+
 class TestPlanning:
-    def test_by_default_a_rank_of_the_host_gets_a_processor_to_itself(self):
-        assert plan("", [[0, 2, 1, 3]] * 2) == ProcessorPlan(
-            [[0], [2]], set(), [(0, 2), (1, 2)], []
-        )
-        assert plan("", [[0, 2, 1, 3]] * 2, runtime="cuda").bound == [[], []]
-
-    @pytest.mark.parametrize("text", ["none", "numa"])
-    def test_no_rank_gets_one_where_something_else_is_asked_for(self, text):
-        assert plan(text, [[0, 1]] * 2).bound == [[], []]
-
-    @pytest.mark.parametrize("runtime", ["host", "cuda"])
-    def test_lists_are_cut_to_what_processes_inherit(self, runtime):
-        found = plan("ranks:0=0-3;1=2-9", [[0, 2, 1, 3], [1, 2, 3]], runtime=runtime)
-        assert found.bound == [[0, 2, 1, 3], [2, 3]]
-        assert len(found.notices) == 1
-        assert "rank 1 cannot use all listed processors" in found.notices[0]
-
-    def test_a_rank_without_any_of_its_processors_ends_the_run(self):
-        with pytest.raises(MissingError) as refused:
-            plan("ranks:0=0;1=4-5;2=6", [[0, 1], [2, 3], [2, 3]], [0, 1, 1])
-        assert (
-            "rank 1 cannot be bound to processors 4-5: its process on h1 may use only 2-3 (and 1 "
-            in (str(refused.value))
-        )
-
-    def test_ranks_that_share_processors_yield_and_the_user_is_warned(self):
-        found = plan("ranks:0=1;1=1;2=0-3", [[0, 1, 2, 3]] * 3)
-        assert found.crowded == {0}
-        found = plan("ranks:0=1;1=1", [[0, 1, 2, 3]] * 2)
-        assert found.notices == [
-            "2 ranks share 1 processor: they take turns, and their times are not meaningful"
-        ]
+    def test_plans(self):
+        found = {}
+        for name, arguments in PLANS.items():
+            try:
+                made = plan(*arguments)
+                found[name] = {**vars(made), "crowded": sorted(made.crowded)}
+            except MissingError as error:
+                found[name] = str(error)
+        require_golden("processor_plans.txt", outline(found))
 
     def test_ranks_with_fewer_processors_choose_first(self):
         assert one_of_each([[0, 1], [0]], [0, 0]) == ([[1], [0]], set())
@@ -162,15 +152,6 @@ class TestPlanning:
             else:
                 assert taken == [[] for _ in own]
         assert plan("ranks:0=0-1;1=0", [[0, 1]] * 2).crowded == set()
-
-    def test_hosts_have_processors_of_their_own(self):
-        found = plan("", [[0, 1]] * 3, [0, 0, 1])
-        assert found.bound == [[0], [1], [0]]
-        assert found.places == [(0, 2), (1, 2), (0, 1)]
-
-    def test_ranks_split_nodes_among_those_that_inherit_the_same(self):
-        found = plan("numa", [[0, 1], [2, 3], [0, 1], [2, 3]])
-        assert found.places == [(0, 2), (0, 2), (1, 2), (1, 2)]
 
 
 def header(bind, *processors):

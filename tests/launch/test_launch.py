@@ -2,13 +2,14 @@ import os
 import re
 import struct
 import time
+from ast import literal_eval
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from cclmark.base.errors import MissingError, UnreadError, UsageError
+from cclmark.base.errors import MissingError, UnreadError
 from cclmark.kinds.registry import KINDS
 from cclmark.launch.attempt import Attempt, ProcessWatch, RankWatch
 from cclmark.launch.coordinator import Coordinator, RankLayout, name_apart
@@ -20,8 +21,10 @@ from cclmark.rendezvous.messages import Failed, Interrupted, RankStatus
 from cclmark.work.cases import Case
 from cclmark.work.items import COLLECTIVE
 from cclmark.work.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES, parse_devices
+from goldens import outline, refusal, require_golden, require_outcomes
 from places import REPOSITORY
 
+HERE = Path(__file__).parent
 ENGINE = REPOSITORY / "engine"
 CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
 
@@ -38,53 +41,15 @@ def none(runtime):
     raise MissingError("no driver")
 
 
-@pytest.mark.parametrize(
-    ("text", "count", "runtime", "indices"),
-    [
-        ("", None, "cuda", (0, 1, 2, 3)),
-        ("", 2, "cuda", (0, 1)),
-        ("0,2,3", None, "cuda", (0, 2, 3)),
-        ("cuda:1-2", None, "cuda", (1, 2)),
-        ("hip:1,3", None, "hip", (1, 3)),
-        ("musa", 2, "musa", (0, 1)),
-        ("host:3", None, "host", (0, 1, 2)),
-        ("host", 5, "host", (0, 1, 2, 3, 4)),
-    ],
-)
-def test_devices_are_chosen(text, count, runtime, indices):
-    choice = chosen(text, count, four)
-    assert (choice.runtime, choice.indices) == (runtime, indices)
+def test_devices_are_chosen_or_refused():
+    def outcome(line):
+        text, count = literal_eval(line)
+        return refusal(lambda: outline(chosen(text, count, four)))
+
+    require_outcomes(HERE / "devices.txt", outcome)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        *((text, "cannot read the devices") for text in (",", "0,,1", "-1", "1-", "x9", "host:x")),
-        *((text, "cannot read the devices") for text in ("host:1-0", "host:²", "²", "host:1:2")),
-        *((text, "cannot read the devices") for text in ("cuda:a", ":", "0+", "+host")),
-        *((text, "list a device twice") for text in ("0,0", "host:0,0", "cuda:0-2,1")),
-        *((text, "list a runtime twice") for text in ("0+1", "host:2+host:3")),
-        *((text, "the limit is 1023") for text in ("host:0-1024", "host:0-999999", "0-999999")),
-        *((text, "host ranks: choose from 1 to 1024") for text in ("host:0", "host:9999")),
-        *((text, "unknown runtime 'gpu'") for text in ("gpu", "gpu:0", "host:2+gpu")),
-    ],
-)
-def test_devices_that_cannot_be_read_are_refused(text, words):
-    with pytest.raises(UsageError, match=words):
-        parse_devices(text)
-
-
-def test_a_count_beyond_the_named_host_ranks_is_refused():
-    assert chosen("host:4", 2, four).indices == (0, 1)
-    with pytest.raises(UsageError, match="-g requests 3 devices, but --devices gives only 2"):
-        chosen("host:2", 3, four)
-
-
-def test_devices_that_are_not_there_are_missing():
-    with pytest.raises(MissingError, match="4 cuda devices"):
-        chosen("0,4", None, four)
-    with pytest.raises(MissingError, match="-g requests 5 devices"):
-        chosen("", 5, four)
+def test_devices_without_a_driver_are_missing():
     with pytest.raises(MissingError):
         chosen("0", None, none)
 
@@ -352,48 +317,6 @@ BY_CLOCK = (
 )
 
 
-@pytest.mark.parametrize(
-    ("states", "kind", "parts", "absent"),
-    [
-        (
-            [ABORTED, KILLED],
-            "died",
-            ["was killed by SIGKILL during timing of all_reduce", "  rank 0 (cuda:0, pid 100): t"],
-            "has not entered",
-        ),
-        ([WAITED, state(1, stopped=True)], "died", ["is stopped (SIGSTOP or a debugger)"], "\xff"),
-        ([ABORTED, ECC], "error", ["failed during timing", "  ECC"], "among"),
-        ([TOO_LARGE, KILLED], "died", ["was killed by SIGKILL"], "\xff"),
-        ([WAITED, BEHIND], "died", ["did not get any further than preparing"], "\xff"),
-        # The first to report, and without a common clock only one of the first.
-        (
-            [CLOSED, OUT_OF_LUCK],
-            "error",
-            ["failed during", ", among the first ranks to fail\n  out of luck"],
-            "connection closed",
-        ),
-        # The first by the clock: the report of a later failure may be read first.
-        (BY_CLOCK, "error", ["failed during", "out of luck"], "among the first"),
-    ],
-)
-def test_the_diagnosis_begins_with_the_rank_to_blame(states, kind, parts, absent):
-    text = diagnose(states, [CASE])
-    assert text.startswith(f"rank 1 (cuda:1, pid 101) {parts[0]}")
-    assert all(part in text for part in parts)
-    assert absent not in text
-    assert exit_kind(states) == kind
-
-
-def test_what_all_ranks_refuse_is_reported_in_their_words_alone():
-    states = [TOO_LARGE, state(1, failure=failed(1, "aborted"))]
-    assert diagnose(states, [CASE]) == "it does not fit: use less"
-    assert exit_kind(states) == "refused"
-
-
-def test_a_missing_library_is_reported_as_such():
-    assert exit_kind([state(0, failure=failed(0, "missing"))]) == "missing"
-
-
 def test_the_board_says_where_a_rank_is(memory):
     writer, reader = Board(memory, 3), Board(memory, 3)
     assert reader.read(2).phase == PHASES[0]
@@ -426,168 +349,98 @@ def told(*statuses):
     return verdict(dict(enumerate(statuses)), [CASE, OTHER])
 
 
-@pytest.mark.parametrize(
-    ("counts", "sentence"),
-    [
-        (
-            [(17, 16), (17, 16), (16, 16), (17, 16)],
-            "rank 2 has not entered call 17; the others wait in it",
-        ),
-        ([(1, 0), (0, 0)], "rank 1 has not entered call 1; rank 0 waits in it"),
-        (
-            [(17, 10), (16, 10), (17, 10), (16, 10)],
-            "ranks 1 and 3 have not entered call 17; the others wait in it",
-        ),
-        (
-            [(40, 10), (16, 10), (40, 10)],
-            "rank 1 has not entered call 17; the others wait in it, with calls up to 40 behind it",
-        ),
-        (
-            [(18, 16), (16, 16), (17, 16)],
-            "rank 1 has not entered call 17; the others wait in it, with calls up to 18 behind it",
-        ),
-        (
-            [(20, 18), (16, 16), (17, 16)],
-            "rank 1 has not entered call 17; rank 2 waits in it, rank 0 has completed it",
-        ),
-        (
-            [(17, 17), (16, 16), (17, 17)],
-            "rank 1 has not entered call 17; the others have completed it",
-        ),
-        ([(17, 16), (17, 16)], "all ranks have entered call 17 and none completed it"),
-        (
-            [(1000, 980), (1000, 970)],
-            "all ranks have entered call 1000 and none completed it: one of calls 971 to 1000 "
-            "hangs",
-        ),
-        (
-            [(17, 17), (17, 16), (17, 17)],
-            "all ranks have entered call 17; rank 1 has not completed it",
-        ),
-        ([(17, 17), (17, 17)], "all ranks have completed call 17 and entered no other"),
-        ([(0, 0), (0, 0)], "no rank has entered a call"),
-        (
-            [(17, 16), None, (16, 16)],
-            "rank 2 has not entered call 17; rank 0 waits in it; rank 1 reported no counts",
-        ),
-        ([(17, 16), None], ""),
-        ([None, None], ""),
-        ([(17, 16)], ""),
+def test_the_verdict_names_who_is_behind():
+    def sentence(line):
+        counts = [[] if one == "-" else map(int, one.split("/")) for one in line.split()]
+        return told(*(at(*one) for one in counts)) or "-"
+
+    require_outcomes(HERE / "verdicts.txt", sentence)
+
+
+RESTING = at(3, 3, phase="waiting for other pairs", case=-1)
+SHUTDOWN, FINISHED = (at(phase=phase, case=-1) for phase in ("shutdown", "finished"))
+EARLIER = at(9, 9, batches=4)
+PLACES = {
+    # Counts are not compared.
+    "another phase": [at(9, 9), at(9, 9), at(8, 8, phase="verification"), at(9, 9)],
+    "another case": [at(9, 9, case=1), at(9, 9, case=1), at(8, 8)],
+    "start-up": [
+        at(phase="loading the library", case=-1),
+        at(phase="opening the device", case=-1),
     ],
-)
-def test_the_verdict_names_who_is_behind(counts, sentence):
-    assert told(*(at(*one) if one else at() for one in counts)) == sentence
+    # No place has the most ranks.
+    "two each": [SHUTDOWN, FINISHED, FINISHED, SHUTDOWN],
+    # It has not come to the barrier at which the others meet before they go on.
+    "an earlier batch": [EARLIER, at(9, 9), EARLIER],
+    "an earlier batch without counts": [at(batches=4), at(), at(batches=4)],
+    "fewer calls in one of them": [EARLIER, at(8, 8), at(9, 8, batches=4)],
+    "one phase without operations": [at(9, 9, phase="communicator creation", case=-1)] * 3,
+    # Ranks that rest have no part in a hang.
+    "rest": [RESTING, at(17, 16), RESTING, at(16, 16)],
+    "rest beside one": [RESTING, RESTING, at(17, 16)],
+}
 
 
-def test_a_rank_that_is_elsewhere_is_named_and_counts_are_not_compared():
-    of_case = "of all_reduce 8 B float32 sum out-of-place"
-    assert told(at(9, 9), at(9, 9), at(8, 8, phase="verification"), at(9, 9)) == (
-        f"rank 2 is in verification {of_case}; the others are in timing {of_case}"
-    )
-    assert told(at(9, 9, case=1), at(9, 9, case=1), at(8, 8)) == (
-        f"rank 2 is in timing {of_case}; "
-        "the others are in timing of broadcast 8 B float32 root 0 out-of-place"
-    )
-    assert told(
-        at(phase="loading the library", case=-1), at(phase="opening the device", case=-1)
-    ) == ("rank 0 is in loading the library, rank 1 is in opening the device")
+def test_ranks_that_are_elsewhere_are_named():
+    found = {name: told(*statuses) or "nothing" for name, statuses in PLACES.items()}
+    require_golden("places_of_ranks.txt", outline(found))
 
 
-def test_where_no_place_has_the_most_ranks_each_is_named():
-    here, there = {"phase": "shutdown", "case": -1}, {"phase": "finished", "case": -1}
-    assert told(at(**here), at(**there), at(**there), at(**here)) == (
-        "ranks 0 and 3 are in shutdown, ranks 1 and 2 are finished"
-    )
+def late(rank, entered, since_s):
+    """A rank whose time was over; the clocks of hosts have nothing to do with each other."""
+    status = Status("timing", 0, 3, since_s, since_s + 60, Operations(entered, 16, 10))
+    return state(rank, status=status, failure=failed(rank, "timeout"), in_phase_s=60.0)
 
 
-def test_a_rank_whose_batch_is_an_earlier_one_is_named():
-    """It has not come to the barrier at which the others meet before they go on."""
-    sentence = "rank 1 is at batch 4 in timing of all_reduce 8 B float32 sum out-of-place; "
-    sentence += "the others are at batch 5 in timing of all_reduce 8 B float32 sum out-of-place"
-    assert told(at(9, 9, batches=4), at(9, 9), at(9, 9, batches=4)) == sentence
-    assert told(at(batches=4), at(), at(batches=4)) == sentence, "without counts"
-    assert told(at(9, 9, batches=4), at(8, 8), at(9, 8, batches=4)).startswith(
-        "rank 1 has not entered call 9; "
-    )
+def silent(rank, since_s, in_phase_s):
+    status = Status("timing", 0, 3, since_s, since_s + 60)
+    return state(rank, status=status, in_phase_s=in_phase_s)
 
 
-def test_ranks_in_the_same_phase_without_operations_tell_nothing():
-    assert told(*[at(9, 9, phase="communicator creation", case=-1)] * 3) == ""
-
-
-def test_ranks_that_rest_have_no_part_in_a_hang():
-    resting = at(3, 3, phase="waiting for other pairs", case=-1)
-    assert told(resting, at(17, 16), resting, at(16, 16)) == (
-        "rank 3 has not entered call 17; rank 1 waits in it"
-    )
-    assert told(resting, resting, at(17, 16)) == ""
-
-
-def test_of_ranks_whose_time_was_over_the_one_with_fewer_operations_is_blamed():
-    """The clocks of their hosts have nothing to do with each other."""
-
-    def late(rank, entered, since_s):
-        status = Status("timing", 0, 3, since_s, since_s + 60, Operations(entered, 16, 10))
-        return state(rank, status=status, failure=failed(rank, "timeout"), in_phase_s=60.0)
-
-    states = [late(0, 17, 5.0), late(1, 16, 9e6), late(2, 17, 700.0)]
-    lines = diagnose(states, [CASE]).splitlines()
-    assert lines[:5] == [
-        "rank 1 (cuda:1, pid 101) did not get any further than timing of all_reduce 8 B float32 "
-        "sum out-of-place",
-        "  text",
-        "  rank 1 has not entered call 17; the others wait in it",
-        "  for 60.0 s, 16 operations entered, 16 complete (in this batch 6 and 6)",
-        "  rank 0 (cuda:0, pid 100): timing of all_reduce 8 B float32 sum out-of-place, for "
-        "60.0 s, 17 operations entered, 16 complete (in this batch 7 and 6) (text)",
-    ]
-
-
-def test_of_ranks_whose_process_is_lost_none_is_blamed():
-    """What was heard last of some is older than what is known of the others."""
-    states = [
+IN_VERIFICATION = Failed(2, b"", "aborted", "text", "verification", 1)
+POLL, BELOW = "poll+0x10 (libc.so.6)", "libnccl.so.2+0x77"
+DIAGNOSES = {
+    "a killed rank": [ABORTED, KILLED],
+    "a stopped rank": [WAITED, state(1, stopped=True)],
+    "a rank that failed": [ABORTED, ECC],
+    "one killed, one refused": [TOO_LARGE, KILLED],
+    "one in an earlier phase": [WAITED, BEHIND],
+    # The first to report, and without a common clock only one of the first.
+    "first ranks without a clock": [CLOSED, OUT_OF_LUCK],
+    # The first by the clock: the report of a later failure may be read first.
+    "first ranks by a clock": BY_CLOCK,
+    # In the words of all ranks alone.
+    "refused": [TOO_LARGE, state(1, failure=failed(1, "aborted"))],
+    "missing": [state(0, failure=failed(0, "missing"))],
+    "fewer operations": [late(0, 17, 5.0), late(1, 16, 9e6), late(2, 17, 700.0)],
+    # Of ranks whose process is lost none is blamed: what was heard last of some is older.
+    "a lost process": [
         state(0, status=Status("timing", 1, 3, 10.0, 70.0), in_phase_s=1.5),
         state(1, in_phase_s=0.1, silent_s=20.4, stack=["poll"]),
-        state(2, silent_s=20.4, failure=Failed(2, b"", "aborted", "text", "verification", 1)),
-    ]
-    case = "all_reduce 8 B float32 sum out-of-place"
-    assert diagnose(states, [CASE, CASE]).splitlines() == [
-        f"rank 0 (cuda:0, pid 100): timing of {case}, for 1.5 s",
-        f"rank 1 (cuda:1, pid 101): timing of {case} 20 s ago, no report since",
-        f"rank 2 (cuda:2, pid 102): verification of {case} (ended because of this failure)",
-    ]
-
-
-def test_where_a_process_is_lost_a_rank_that_failed_by_itself_is_still_named():
-    states = [state(0, failure=failed(0, "error")), state(1, silent_s=20.4)]
-    assert diagnose(states, [CASE]).startswith("rank 0 (cuda:0, pid 100) failed during timing")
-
-
-def test_of_ranks_without_counts_the_one_that_has_not_moved_for_longest_is_blamed():
-    def silent(rank, since_s, in_phase_s):
-        status = Status("timing", 0, 3, since_s, since_s + 60)
-        return state(rank, status=status, in_phase_s=in_phase_s)
-
-    states = [silent(0, 1.0, 30.0), silent(1, 9e6, 31.5), silent(2, 5.0, 30.5)]
-    assert diagnose(states, [CASE]).startswith("rank 1 ")
-
-
-def test_stacks_are_shown_once():
-    states = [
-        state(0, stack=["poll+0x10 (libc.so.6)", "libnccl.so.2+0x77"]),
-        state(1, stack=["poll+0x14 (libc.so.6)", "libnccl.so.2+0x77"]),
+        state(2, silent_s=20.4, failure=IN_VERIFICATION),
+    ],
+    "a lost process and a failure": [
+        state(0, failure=failed(0, "error")),
+        state(1, silent_s=20.4),
+    ],
+    "longest without a move": [silent(0, 1.0, 30.0), silent(1, 9e6, 31.5), silent(2, 5.0, 30.5)],
+    # The culprit's come first, and the same ones once.
+    "stacks": [
+        state(0, stack=[POLL, BELOW]),
+        state(1, stack=[POLL.replace("10", "14"), BELOW]),
         state(2, stack=["nanosleep+0x1 (libc.so.6)"], stopped=True),
-    ]
-    lines = diagnose(states, [CASE]).splitlines()
-    assert lines[1] == "    nanosleep+0x1 (libc.so.6)", "the culprit's comes first"
-    place = lines.index("    poll+0x10 (libc.so.6)")
-    assert lines[place - 1].startswith("  rank 0 ")
-    assert lines[place + 1] == "    libnccl.so.2+0x77"
-    assert lines[-1] == "    in the same calls as rank 0"
+    ],
+    # Where a rank died, no other is reported as behind.
+    "killed with operations": [
+        state(0, status=at(17, 16), exit_status=-9),
+        state(1, status=at(16, 16), failure=failed(1, "aborted")),
+    ],
+}
 
 
-def test_where_a_rank_died_no_other_is_reported_as_behind():
-    killed = state(0, status=at(17, 16), exit_status=-9)
-    text = diagnose([killed, state(1, status=at(16, 16), failure=failed(1, "aborted"))], [CASE])
-    assert "has not entered" not in text
-    assert "  17 operations entered, 16 complete" in text
+def test_the_diagnosis_begins_with_the_rank_to_blame():
+    found = {
+        f"{name} ({exit_kind(states)})": diagnose(states, [CASE, CASE]).splitlines()
+        for name, states in DIAGNOSES.items()
+    }
+    require_golden("diagnoses.txt", outline(found))

@@ -1,6 +1,8 @@
 """Who started this process, from what real launchers set (tests/launchers/environments.json)."""
 
 import json
+from ast import literal_eval
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,77 +18,33 @@ from cclmark.launch.placement import (
     notices_alone,
 )
 from cclmark.work.runtimes import parse_devices
+from goldens import outline, refusal, require_golden, require_outcomes
 from places import TESTS
 
 CAPTURED = json.loads((TESTS / "launchers" / "environments.json").read_text(encoding="utf-8"))
-ALONE = ("none", "srun-1-task", "sbatch", "salloc")
-FOUR_ON_ONE = {
-    "srun": "srun",
-    "openmpi": "Open MPI's mpirun",
-    "openmpi-4": "Open MPI's mpirun",
-    "mpich": "Hydra's mpirun",
-    "torchrun": "torchrun",
-    "torchrun-standalone": "torchrun",
-}
-ON_TWO = {
-    "srun-2-nodes": "srun",
-    "srun-uneven": "srun",
-    "srun-cyclic": "srun",
-    "srun-pmi2": "srun",
-    "srun-pmix": "srun",
-    "salloc-srun": "srun",
-    "salloc-openmpi": "Open MPI's mpirun",
-    "salloc-mpich": "Hydra's mpirun",
-    "openmpi-2-hosts": "Open MPI's mpirun",
-    "openmpi-4-2-hosts": "Open MPI's mpirun",
-    "mpich-2-hosts": "Hydra's mpirun",
-    "srun-torchrun": "torchrun",
-}
 
 
-def placements(name):
-    return [
-        (task["hostname"], find_placement(task["environment"])) for task in CAPTURED[name]["tasks"]
-    ]
+def placed(task):
+    """Where a captured process is, without what is different in each start."""
+    placement = find_placement(task["environment"])
+    if placement is None:
+        return [task["hostname"], "alone"]
+    fields = {name: getattr(placement, name) for name in placement.__dataclass_fields__}
+    del fields["identity"]
+    return [task["hostname"], {**fields, "on_one_host": placement.on_one_host}]
 
 
-@pytest.mark.parametrize("name", ALONE)
-def test_one_process_is_no_rank_of_a_launcher(name):
-    assert [placement for _, placement in placements(name)] == [None]
-
-
-@pytest.mark.parametrize(("name", "launcher"), [*FOUR_ON_ONE.items(), *ON_TWO.items()])
-def test_every_process_knows_its_place(name, launcher):
-    found = [placement for _, placement in placements(name)]
-    assert {placement.launcher for placement in found} == {launcher}
-    number = len(found)
-    assert sorted(placement.process for placement in found) == list(range(number))
-    assert {placement.processes for placement in found} == {number}
-    assert len({placement.identity for placement in found}) == 1
-
-
-@pytest.mark.parametrize("name", [*FOUR_ON_ONE, *ON_TWO])
-def test_every_process_knows_who_is_beside_it(name):
-    found = placements(name)
-    for host in {host for host, _ in found}:
-        here = [placement for other, placement in found if other == host]
-        assert sorted(placement.local for placement in here) == list(range(len(here)))
-        assert {placement.local_size for placement in here} == {len(here)}
-    several = len({host for host, _ in found}) > 1
-    assert {placement.on_one_host for _, placement in found} == {not several}
-    assert several == (name in ON_TWO)
-
-
-def test_a_torchrun_below_srun_counts_and_says_so():
-    for _, placement in placements("srun-torchrun"):
-        (notice,) = placement.notices
-        assert "torchrun reports process" in notice
-        assert "srun" in notice
-
-
-def test_the_first_process_is_where_the_launcher_says():
-    assert {placement.address for _, placement in placements("srun-2-nodes")} == {"alpha"}
-    assert {placement.address for _, placement in placements("srun-torchrun")} == {"alpha"}
+def test_every_process_knows_its_place():
+    found = {}
+    for name, captured in CAPTURED.items():
+        found[name] = sorted(map(placed, captured["tasks"]), key=str)
+        identities = {
+            placement and placement.identity
+            for task in captured["tasks"]
+            for placement in [find_placement(task["environment"])]
+        }
+        assert len(identities) == 1
+    require_golden("placements.txt", outline(found))
 
 
 def test_starts_one_after_the_other_are_told_apart():
@@ -121,8 +79,8 @@ STALE = {"RANK": "0", "WORLD_SIZE": "1"}
 
 @pytest.mark.parametrize("name", ["openmpi", "openmpi-4", "mpich", "srun", "srun-2-nodes"])
 def test_what_a_torchrun_of_one_process_left_behind_does_not_count(name):
-    launcher = (FOUR_ON_ONE | ON_TWO)[name]
     for task in CAPTURED[name]["tasks"]:
+        launcher = find_placement(task["environment"]).launcher
         placement = find_placement({**task["environment"], **STALE, "LOCAL_RANK": "0"})
         assert (placement.launcher, placement.processes) == (launcher, 4)
         (notice,) = placement.notices
@@ -199,40 +157,6 @@ def test_what_to_try_names_the_variables_and_the_other_launchers():
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "by_mpi"),
-    [
-        ("srun", False),
-        ("srun-2-nodes", False),
-        ("salloc-srun", False),
-        ("srun-pmi2", True),
-        ("srun-pmix", True),
-        ("openmpi-2-hosts", True),
-        ("mpich-2-hosts", True),
-        ("srun-torchrun", False),
-    ],
-)
-def test_who_starts_ranks_of_mpi(name, by_mpi):
-    assert {placement.by_mpi for _, placement in placements(name)} == {by_mpi}
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"RANK": "3"},
-        {"RANK": "-1"},
-        {"RANK": "one"},
-        {"WORLD_SIZE": "0"},
-        {"WORLD_SIZE": "99999999"},
-        {"RANK": "9" * 400},
-        {"RANK": "٣"},
-    ],
-)
-def test_numbers_that_cannot_be(changes):
-    with pytest.raises(UsageError):
-        find_placement({**PODS, **changes})
-
-
 @given(st.dictionaries(st.sampled_from([*PODS, "LOCAL_RANK", "LOCAL_WORLD_SIZE"]), st.text()))
 def test_whatever_the_environment_holds_is_told_apart_or_refused(env):
     try:
@@ -241,6 +165,18 @@ def test_whatever_the_environment_holds_is_told_apart_or_refused(env):
         assert str(error)
     else:
         assert placement is None or 0 <= placement.process < placement.processes
+
+
+@pytest.mark.parametrize(
+    ("rank", "size"),
+    [
+        *((rank, "3") for rank in ("3", "-1", "one", "9" * 400, "٣")),
+        *(("1", size) for size in ("0", "99999999")),
+    ],
+)
+def test_numbers_that_cannot_be(rank, size):
+    with pytest.raises(UsageError):
+        find_placement({**PODS, "RANK": rank, "WORLD_SIZE": size})
 
 
 def test_only_the_first_speaks():
@@ -273,26 +209,14 @@ def eight(runtime):
     return {"cuda": 8, "host": 0}[runtime]
 
 
-@pytest.mark.parametrize(
-    ("text", "count", "local", "local_size", "expected"),
-    [
-        ("", None, 3, 8, ("cuda", (3,))),
-        ("", 2, 1, 4, ("cuda", (2, 3))),
-        ("cuda", None, 0, 8, ("cuda", (0,))),
-        ("cuda:4-7", None, 1, 4, ("cuda", (5,))),
-        ("cuda:4-7", 2, 1, 2, ("cuda", (6, 7))),
-        ("", None, 0, 1, ("cuda", tuple(range(8)))),
-        ("", 2, None, None, ("cuda", (0, 1))),
-        ("host", None, 3, 4, ("host", (3,))),
-        ("host", 2, 1, 4, ("host", (2, 3))),
-        ("host", None, 0, 1, ("host", (0,))),
-        ("host:2", None, 0, 1, ("host", (0, 1))),
-        ("host", 3, None, None, ("host", (0, 1, 2))),
-    ],
-)
-def test_a_process_takes_its_share(text, count, local, local_size, expected):
-    chosen = choose_own_devices(place(local, local_size), parse_devices(text), count, eight)
-    assert (chosen.runtime, chosen.indices) == expected
+def test_a_process_takes_its_share():
+    def share(line):
+        text, count, *places = literal_eval(line)
+        return refusal(
+            lambda: outline(choose_own_devices(place(*places), parse_devices(text), count, eight))
+        )
+
+    require_outcomes(Path(__file__).with_name("shares.txt"), share)
 
 
 def test_a_process_that_sees_its_share_only_takes_it():
@@ -310,13 +234,3 @@ def test_a_process_without_accelerators_takes_the_host_unless_a_number_is_given(
     assert choose_own_devices(place(3, 4), parse_devices("host"), 1, lambda runtime: 0).indices == (
         3,
     )
-
-
-def test_more_processes_than_devices():
-    with pytest.raises(MissingError, match="require at least 9 cuda devices"):
-        choose_own_devices(place(8, 9), parse_devices("cuda"), None, eight)
-
-
-def test_a_launched_process_has_one_kind_of_devices():
-    with pytest.raises(UsageError, match="one kind"):
-        choose_own_devices(place(1, 2), parse_devices("cuda:0+host:1"), None, eight)

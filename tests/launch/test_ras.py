@@ -1,6 +1,7 @@
 """RAS is asked as NCCL's own client asks it, and may answer anything."""
 
 import json
+import re
 import socket
 import threading
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from cclmark.launch import ras
 from cclmark.launch.ras import ask_ras
+from goldens import outline, require_golden
 from patience import scaled
 
 TEXT = "Job summary\n===========\n\n  #0-0 (27a079b8) MISMATCH\n"
@@ -158,60 +160,54 @@ def test_the_protocol_is_spoken_and_the_laggard_found():
     assert sorted(server.heard) == sorted([[*greeting, "VERBOSE STATUS"], as_json, as_json])
 
 
-def test_counts_that_move_are_no_hang_and_the_later_ones_are_told():
-    answers = [document(communicator({0: 17, 1: 16})), document(communicator({0: 40, 1: 39}))]
-    with Server(answers) as server:
-        report = ask_ras((), server.environment)
-    assert report.still is False
-    assert report.laggards == ["rank 1 (10.0.0.1, pid 101) launched 39 AllReduce, others 40"]
-    assert report.sentences()[-1] == "the counts of all ranks change"
+OWN = communicator({0: 3, 1: 2}, key="0xa")
+TWO_JOBS = document(communicator({0: 9, 1: 1}, key="0xb", first_pid=900), OWN)
+MOVING = [document(communicator({0: first, 1: first - 1})) for first in (17, 40)]
+STOPPED = Path(__file__).with_name("ras_stopped.json")
+# The processes that ask, and what RAS answers.
+ANSWERS = {
+    # No hang, of which the later counts are told.
+    "counts that move": ((), MOVING),
+    "missing ranks": ([100], [document(communicator({0: 5}, missing=[(1, False), (2, True)]))]),
+    # As NCCL 2.28.9 wrote it of a process that was stopped: a comma is missing.
+    "a missing comma": ({929, 930}, [STOPPED.read_text()]),
+    "many laggards": (*((), [document(communicator(dict.fromkeys(range(100), 16) | {0: 17}))]),),
+    "two jobs": ([100, 101], [TWO_JOBS]),
+    "other jobs": ([55], [TWO_JOBS]),
+    "any job": ((), [TWO_JOBS]),
+    "no JSON": ([100], []),
+}
 
 
-def test_ranks_that_are_missing_are_named():
-    with Server([document(communicator({0: 5}, missing=[(1, False), (2, True)]))]) as server:
-        report = ask_ras([100], server.environment)
-    assert report.sentences()[:2] == [
-        "rank 1 (10.0.0.1, pid 101) does not answer",
-        "rank 2 (10.0.0.1, pid 102) is considered dead",
-    ]
+def told(report):
+    """A report without the port of the server."""
+    fields = {**vars(report), "sentences": report.sentences()}
+    return re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", outline(fields))
 
 
-def test_a_list_of_missing_ranks_without_its_comma_is_read():
-    """As NCCL 2.28.9 wrote it of a process that was stopped: a comma is missing."""
-    stopped = (Path(__file__).parent / "ras_stopped.json").read_text()
-    with Server([stopped]) as server:
-        report = ask_ras({929, 930}, server.environment)
-    assert report.missing == ["rank 1 (192.0.2.2, pid 930) does not answer"]
-    assert report.reason == ""
+def test_what_is_told_of_answers():
+    found = []
+    for name, (pids, answers) in ANSWERS.items():
+        with Server(answers) as server:
+            found += [f"# {name}\n", told(ask_ras(pids, server.environment))]
+    require_golden("ras.txt", "".join(found))
 
 
-def test_many_laggards_do_not_fill_the_screen():
-    counts = dict.fromkeys(range(100), 16) | {0: 17}
-    with Server([document(communicator(counts))]) as server:
-        lines = ask_ras((), server.environment).sentences()
-    assert len(lines) == 10
-    assert lines[8] == "91 more are missing or behind"
-
-
-def test_only_communicators_of_these_processes_are_told_of():
-    own = communicator({0: 3, 1: 2}, key="0xa")
-    foreign = communicator({0: 9, 1: 1}, key="0xb", first_pid=900)
-    with Server([document(foreign, own)]) as server:
-        (laggard,) = ask_ras([100, 101], server.environment).laggards
-        assert "pid 101" in laggard
-        other = ask_ras([55], server.environment)
-        everything = ask_ras((), server.environment)
-    assert (other.text, other.laggards) == ("", ())
-    assert "belongs to another job" in other.reason
-    assert len(everything.laggards) == 2
-
-
-def test_a_server_that_knows_no_json_gives_its_text():
-    with Server() as server:
-        report = ask_ras([100], server.environment)
-    assert report.text == TEXT
-    assert report.still is None
-    assert report.reason.endswith("the report of lagging ranks requires NCCL 2.28.7 or later")
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        ({"NCCL_RAS_ENABLE": "0"}, "RAS is off: NCCL_RAS_ENABLE=0"),
+        ({"NCCL_RAS_ADDR": "nowhere"}, "cannot read NCCL_RAS_ADDR=nowhere"),
+        ({"NCCL_RAS_ADDR": "a:99999"}, "cannot read NCCL_RAS_ADDR=a:99999"),
+        ({"NCCL_RAS_ADDR": "127.0.0.1:1"}, "127.0.0.1:1: Connection refused"),
+        ({"NCCL_RAS_ADDR": "[::1]:1"}, "::1:1: "),
+        ({"NCCL_RAS_ADDR": "\u00fc" * 80 + ":5"}, ": "),
+    ],
+)
+def test_an_address_without_a_server_is_reported(environment, reason):
+    report = ask_ras([1], environment, deadline_s=1.0)
+    assert reason in report.reason
+    assert (report.text, report.still) == ("", None)
 
 
 def test_a_process_that_is_stopped_is_passed_over_for_one_that_answers():
@@ -279,20 +275,3 @@ def test_what_came_of_a_text_that_takes_too_long_is_kept():
     assert report.text
     assert TEXT.startswith(report.text)
     assert "no answer in time" in report.reason
-
-
-@pytest.mark.parametrize(
-    ("environment", "reason"),
-    [
-        ({"NCCL_RAS_ENABLE": "0"}, "RAS is off: NCCL_RAS_ENABLE=0"),
-        ({"NCCL_RAS_ADDR": "nowhere"}, "cannot read NCCL_RAS_ADDR=nowhere"),
-        ({"NCCL_RAS_ADDR": "a:99999"}, "cannot read NCCL_RAS_ADDR=a:99999"),
-        ({"NCCL_RAS_ADDR": "127.0.0.1:1"}, "127.0.0.1:1: Connection refused"),
-        ({"NCCL_RAS_ADDR": "[::1]:1"}, "::1:1: "),
-        ({"NCCL_RAS_ADDR": "\u00fc" * 80 + ":5"}, ": "),
-    ],
-)
-def test_an_address_without_a_server_is_reported(environment, reason):
-    report = ask_ras([1], environment, deadline_s=1.0)
-    assert report.reason.count(reason) >= 1
-    assert (report.text, report.still) == ("", None)

@@ -52,14 +52,7 @@ def launchers(hosts: Hosts) -> dict[str, Launcher]:
     mpich = str(MPIS / "mpich" / "bin" / "mpirun")
     many = ("--map-by", ":oversubscribe")
     both = ("--host", "alpha:2,beta:2")
-    rendezvous = (
-        "--rdzv_backend",
-        "c10d",
-        "--rdzv_endpoint",
-        f"{first}:6000",
-        "--max_restarts",
-        "0",
-    )
+    endpoint = f"--rdzv_backend c10d --rdzv_endpoint {first}:6000 --max_restarts 0"
     return {
         "none": Launcher((), tasks=1),
         "srun": Launcher(("srun", "-n", "4")),
@@ -91,15 +84,8 @@ def launchers(hosts: Hosts) -> dict[str, Launcher]:
         "mpich": Launcher((mpich, "-np", "4")),
         "mpich-2-hosts": Launcher(
             (
-                mpich,
-                "-np",
-                "4",
-                "-hosts",
-                "alpha:2,beta:2",
-                "-launcher",
-                "ssh",
-                "-launcher-exec",
-                str(hosts.agent),
+                *(mpich, "-np", "4", "-hosts", "alpha:2,beta:2", "-launcher", "ssh"),
+                *("-launcher-exec", str(hosts.agent)),
             )
         ),
         "torchrun": Launcher((*python, "--nproc-per-node", "4", "--no-python")),
@@ -108,19 +94,8 @@ def launchers(hosts: Hosts) -> dict[str, Launcher]:
         ),
         "srun-torchrun": Launcher(
             (
-                "srun",
-                "-N",
-                "2",
-                "--ntasks-per-node=1",
-                *python,
-                "--nproc_per_node=2",
-                "--nnodes",
-                "2",
-                *rendezvous,
-                "--role",
-                "alpha:",
-                "--tee",
-                "3",
+                *("srun", "-N", "2", "--ntasks-per-node=1", *python, "--nproc_per_node=2"),
+                *("--nnodes", "2", *endpoint.split(), "--role", "alpha:", "--tee", "3"),
                 "--no-python",
             )
         ),

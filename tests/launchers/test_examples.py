@@ -51,10 +51,9 @@ def check(journal_path, ranks, hosts, launcher):
     assert {result.status for result in journal.results} == {"ok"}
 
 
-def submit(slurm, name, directory, env, *options_and_arguments):
-    """Runs a batch file of the examples to its end, and gives what it printed."""
-    split = options_and_arguments.index("--")
-    options, arguments = options_and_arguments[:split], options_and_arguments[split + 1 :]
+def submit(slurm, name, directory, env, *options, arguments=()):
+    """Runs the sweep by a batch file of the examples to its end, and gives what it printed."""
+    arguments = (*SWEEP, *arguments, "--journal", str(directory / "run.jsonl"))
     said = directory / "said"
     done = slurm.run(
         *("sbatch", "--parsable", f"--chdir={directory}", f"--output={said}", NO_DEVICES, *options),
@@ -81,24 +80,19 @@ def mpi_of_slurm(mpich_wheel):
 @pytest.mark.usefixtures("hosts")
 class TestSlurm:
     def test_a_task_for_each_device(self, slurm_on_hosts, installed, mpi_of_slurm, tmp_path):
-        journal = tmp_path / "run.jsonl"
         text = submit(
             *(slurm_on_hosts, "sweep.sbatch", tmp_path, {**installed, **mpi_of_slurm}),
-            *("--ntasks-per-node=2", "--", *SWEEP, "--ccl", "mpi", "--journal", str(journal)),
+            "--ntasks-per-node=2",
+            arguments=("--ccl", "mpi"),
         )
         assert text.count("all_reduce: peak bus bandwidth") == 1
-        check(journal, 4, ["alpha", "beta"], "srun")
+        check(tmp_path / "run.jsonl", 4, ["alpha", "beta"], "srun")
 
     @pytest.mark.exhaustive  # the same file, with the library that test_sweeps finds to be chosen
     @pytest.mark.usefixtures("torch")
     def test_without_devices_and_without_mpi(self, slurm_on_hosts, installed, tmp_path):
-        journal = tmp_path / "run.jsonl"
-        env = installed
-        submit(
-            *(slurm_on_hosts, "sweep.sbatch", tmp_path, env),
-            *("--ntasks-per-node=2", "--", *SWEEP, "--journal", str(journal)),
-        )
-        check(journal, 4, ["alpha", "beta"], "srun")
+        submit(slurm_on_hosts, "sweep.sbatch", tmp_path, installed, "--ntasks-per-node=2")
+        check(tmp_path / "run.jsonl", 4, ["alpha", "beta"], "srun")
 
     def test_in_a_container(self, slurm_on_hosts, installed, mpi_of_slurm, tmp_path):
         """An srun that knows pyxis' options stands before the real one."""
@@ -112,13 +106,12 @@ class TestSlurm:
             "esac; done",
             f'exec {shutil.which("srun")} $known "$@"',
         )
-        journal = tmp_path / "run.jsonl"
         env = {**installed, **mpi_of_slurm, "IMAGE": "registry.example.com#team/cclmark"}
         submit(
             *(slurm_on_hosts, "sweep-container.sbatch", tmp_path, env, "--ntasks-per-node=1"),
-            *("--", *SWEEP, "--ccl", "mpi", "--journal", str(journal)),
+            arguments=("--ccl", "mpi"),
         )
-        check(journal, 2, ["alpha", "beta"], "srun")
+        check(tmp_path / "run.jsonl", 2, ["alpha", "beta"], "srun")
         assert checked.read_text().splitlines() == [
             "--container-image=registry.example.com#team/cclmark",
             f"--container-mounts={tmp_path}:{tmp_path}",
@@ -130,14 +123,13 @@ class TestSlurm:
 
     @pytest.mark.usefixtures("torch")
     def test_a_torchrun_for_each_node(self, slurm_on_hosts, installed, tmp_path):
-        journal = tmp_path / "run.jsonl"
         env = {**installed, "PROCESSES_PER_NODE": "1"}
         text = submit(
             *(slurm_on_hosts, "torchrun.sbatch", tmp_path, env, "--nodes=2"),
-            *("--", *SWEEP, "--ccl", "torch:gloo", "--journal", str(journal)),
+            arguments=("--ccl", "torch:gloo"),
         )
         assert text.count("all_reduce: peak bus bandwidth") == 1
-        check(journal, 2, ["alpha", "beta"], "torchrun")
+        check(tmp_path / "run.jsonl", 2, ["alpha", "beta"], "torchrun")
 
 
 def test_mpirun_over_a_list_of_hosts(mpi, hosts, installed, tmp_path):

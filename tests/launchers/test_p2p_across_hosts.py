@@ -46,7 +46,11 @@ def started(request, hosts, tmp_path, background):
 @pytest.fixture
 def measured(started):
     """Runs a command to its end."""
-    return lambda *arguments, alone=False: started(*arguments, alone=alone).finish(PATIENCE_S)
+
+    def run(*arguments, code=None, **options):
+        return started(*arguments, **options).finish(PATIENCE_S, code=code)
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +64,9 @@ def every_matrix(request, kept, measured):
     """A run with all matrices of copies."""
     callspec = getattr(request.node, "callspec", None)
     mpi = callspec.params["started"] if callspec else "openmpi"
-    if mpi in kept:
-        return kept[mpi]
-    run = measured(*MATRICES)
-    if run.code == 0:
-        kept[mpi] = run
-    return run
+    if mpi not in kept:
+        kept[mpi] = measured(*MATRICES, code=0)
+    return kept[mpi]
 
 
 def alone_on(mpi, hosts):
@@ -98,7 +99,6 @@ def matrix(text, title):
 @pytest.mark.parametrize("started", ["openmpi", exhaustive("mpich")], indirect=True)
 def test_a_matrix_has_every_pair_of_all_hosts(every_matrix):
     run = every_matrix
-    assert run.code == 0, run.err
     results = run.journal.transfers
     assert {one.status for one in results} == {"ok"}
     assert sorted(flow for (flow,) in messages(run, "unidirectional")) == sorted(EVERY - HERE)
@@ -125,21 +125,18 @@ def test_a_matrix_has_every_pair_of_all_hosts(every_matrix):
 @pytest.fixture
 def triangle(kept, measured, hosts):
     """A run with each pair once, on hosts of one name."""
-    if "triangle" in kept:
-        return kept["triangle"]
-    hosts.second.run("hostname", hosts.first.name)
-    try:
-        run = measured("p2p", *SHORT, "-j", "1", "-d", "write,read", "-t", "CE")
-    finally:
-        hosts.second.run("hostname", hosts.second.name)
-    if run.code == 0:
+    if "triangle" not in kept:
+        hosts.second.run("hostname", hosts.first.name)
+        try:
+            run = measured("p2p", *SHORT, "-j", "1", "-d", "write,read", "-t", "CE", code=0)
+        finally:
+            hosts.second.run("hostname", hosts.second.name)
         kept["triangle"] = run
-    return run
+    return kept["triangle"]
 
 
 def test_the_triangle_has_each_pair_once_in_every_matrix(triangle):
     run = triangle
-    assert run.code == 0, run.err
     for title in (
         "Unidirectional bandwidth, write, CE, 256 KiB",
         "Unidirectional bandwidth, read, CE, 256 KiB",
@@ -157,8 +154,8 @@ def test_one_device_on_each_host_has_messages_only(measured, cclmark):
     command = ("p2p", *SHORT, "--scope", "pairs,all-pairs")
     refused = measured(*command, alone=True)
     cclmark(*command, "-t", "CE", "-p", "uniBw", "--devices", "host:2")
-    run = measured(*command, *advice(refused, "use --scope pairs, or run"), alone=True)
-    assert run.code == 0, run.err
+    allowed = advice(refused, "use --scope pairs, or run")
+    run = measured(*command, *allowed, alone=True, code=0)
     assert {one.transfer.ccl for one in run.journal.transfers} == {"mpi"}
     assert {one.status for one in run.journal.transfers} == {"ok"}
     assert "\n  Unidirectional bandwidth, mpi send/recv, 256 KiB [GB/s]\n" in run.out
@@ -184,7 +181,6 @@ def test_other_formats_name_the_library(every_matrix, cclmark, tmp_path):
 
 def test_hosts_of_one_name_are_told_apart(triangle, hosts):
     run = triangle
-    assert run.code == 0, run.err
     names = [f"{hosts.first.name}#1", f"{hosts.first.name}#2"]
     assert [device.host for device in run.journal.header.devices] == [
         *[names[0]] * 2,
@@ -212,9 +208,8 @@ def faulty(kept, measured):
     """A run with all of them, whose samples are single: a delay concerns each."""
     if "faulty" not in kept:
         faults = [word for fault in FAULTS for word in ("--inject", fault)]
-        run = measured("p2p", "-b", "256K", "-r", "1", "--max-time", "0.001", "-t", "CE", *faults)
-        assert run.code == 1, run.err
-        kept["faulty"] = run
+        short = ("-b", "256K", "-r", "1", "--max-time", "0.001", "-t", "CE")
+        kept["faulty"] = measured("p2p", *short, *faults, code=1)
     return kept["faulty"]
 
 
@@ -319,13 +314,12 @@ def advice(run, says):
     return re.search(r"use (-{1,2}[a-z]+) (\w+(?:,\w+)*)", run.err).groups()
 
 
-def test_copies_within_devices_need_no_library(started, tmp_path):
+def test_copies_within_devices_need_no_library(measured, tmp_path):
     """What -a 1 is refused for: of several processes of a host, each copies by itself."""
     missing = {"CCLMARK_MPI_LIBRARY": str(tmp_path / "none.so")}
     command = ("p2p", *SHORT, "--scope", "local", "-t", "CE")
-    refused = started(*command, "-a", "1", more=missing).finish(PATIENCE_S)
-    run = started(*command, *advice(refused, "use -a 0"), more=missing).finish(PATIENCE_S)
-    assert run.code == 0, run.err
+    refused = measured(*command, "-a", "1", more=missing)
+    run = measured(*command, *advice(refused, "use -a 0"), more=missing, code=0)
     assert {one.status for one in run.journal.transfers} == {"ok"}
     assert run.journal.header.libraries == []
 
@@ -366,21 +360,21 @@ def test_without_mpi_each_host_is_measured_alone(hosts, background, cclmark, tmp
         exhaustive("none"),  # fails where the other one does
     ],
 )
-def test_a_library_that_cannot_start_is_noticed_before_copies(started, mpich_wheel, tmp_path, name):
+def test_a_library_that_cannot_start_is_noticed_before_copies(
+    measured, mpich_wheel, tmp_path, name
+):
     library = {"none": tmp_path / "none.so", "mpich": mpich_wheel.library}[name]
     wrong = {"CCLMARK_MPI_LIBRARY": str(library)}
-    run = started("p2p", *SHORT, "-t", "CE", more=wrong, alone=True).finish(PATIENCE_S)
-    assert run.code == 3, run.err
+    run = measured("p2p", *SHORT, "-t", "CE", more=wrong, alone=True, code=3)
     assert library.name in run.err
     assert "cclmark: journal" not in run.err
 
 
 @pytest.mark.parametrize("started", ["mpich"], indirect=True)  # passes all variables on
-def test_an_mpi_without_support_of_devices_is_refused_before_copies(started, fake_cuda):
+def test_an_mpi_without_support_of_devices_is_refused_before_copies(measured, fake_cuda):
     more = fake_cuda.env(CCLMARK_FAKE_DEVICES="1")
     command = ("p2p", *SHORT, "-t", "CE", "-p", "uniBw", "--ccl", "mpi")
-    run = started(*command, more=more, alone=True).finish(PATIENCE_S)
-    assert run.code == 3, run.err
+    run = measured(*command, more=more, alone=True, code=3)
     assert "buffers on cuda devices (MPIX_Query_cuda_support)" in run.err
     assert "(without --ccl mpi)" in run.err
     assert "cclmark: journal" not in run.err
@@ -394,8 +388,7 @@ def test_an_interrupted_run_continues(every_matrix, measured, tmp_path):
     kept = [line for number, line in enumerate(lines) if number not in lost]
     part = tmp_path / "part.jsonl"
     part.write_text("".join([header, *kept]))
-    run = measured(*MATRICES, "--resume", str(part))
-    assert run.code == 0, run.err
+    run = measured(*MATRICES, "--resume", str(part), code=0)
     results = run.journal.transfers
     assert sorted(one.index for one in results) == list(range(len(begun.journal.transfers)))
     assert {one.status for one in results} == {"ok"}
@@ -597,9 +590,7 @@ def pairs(kept, measured):
     """Pairs of a small size and of one that is large enough for pairs to be measured at once."""
     if "pairs" not in kept:
         sizes = ("-b", "16", "-e", "64K", "-f", "4096")
-        run = measured("pairs", *IN_BATCHES, *sizes, "--only", "send,ping_pong")
-        assert run.code == 0, run.err
-        kept["pairs"] = run
+        kept["pairs"] = measured("pairs", *IN_BATCHES, *sizes, "--only", "send,ping_pong", code=0)
     return kept["pairs"]
 
 

@@ -20,6 +20,8 @@ SWEEP = ("all_reduce", "-b", "1K", "-e", "4K", "-f", "2", "-n", "2", "-w", "1")
 BRIDGE = ("all_reduce", "--ccl", "bridge", "--islands", "host")
 NO_MPI = "--ccl bridge between hosts requires ranks that an mpirun or srun started"
 ENDLESS = ("all_reduce", "-b", "64", "-e", "1K", "-n", "5", "-N", "0")
+EXPERIMENT = ("experiment", "all_reduce", "-b", "1K", "-e", "1K")
+UNKNOWN = ("-n", "2", "-w", "1", "--allow-unknown-settings")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 OVERSUBSCRIBED = ("--map-by", ":oversubscribe", "--bind-to", "none")
 SOON_S = 40.0
@@ -122,11 +124,22 @@ def cases_of(journal):
 
 
 @pytest.fixture
-def swept(background):
+def begin(background):
+    """Begins a command under a launcher, with a process on each host where ``alone``."""
+
+    def start(how, *arguments, alone=False, **env):
+        prefix = one_on_each(how.prefix) if alone else how.prefix
+        return background(*arguments, prefix=prefix, env={**how.env, **env})
+
+    return start
+
+
+@pytest.fixture
+def swept(begin):
     """Runs the sweep to its end."""
 
-    def run(start, *more):
-        begun = background(*start.arguments(*SWEEP, *more), prefix=start.prefix, env=start.env)
+    def run(how, *more):
+        begun = begin(how, *how.arguments(*SWEEP, *more))
         return begun, begun.finish(SOON_S)
 
     return run
@@ -202,8 +215,8 @@ class TestOnThisMachine:
         assert run.written() == []
 
     @by("torchrun")
-    def test_a_killed_rank_ends_all(self, on_one, background):
-        begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
+    def test_a_killed_rank_ends_all(self, on_one, begin):
+        begun = begin(on_one, *on_one.arguments(*ENDLESS))
         pids = begun.wait_for_ranks(1)
         begun.signal(pids[2], signal.SIGKILL)
         run = begun.finish(SOON_S)
@@ -212,9 +225,9 @@ class TestOnThisMachine:
         assert begun.read().footer.exit_code == 4
 
     @by("openmpi")
-    def test_a_killed_process_is_named(self, on_one, background):
+    def test_a_killed_process_is_named(self, on_one, begin):
         """Its launcher ends all others for it, which is not what the journal has to say."""
-        begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
+        begun = begin(on_one, *on_one.arguments(*ENDLESS))
         pids = begun.wait_for_ranks(1)
         member = parent_of(pids[2])
         os.kill(member, signal.SIGKILL)
@@ -228,8 +241,8 @@ class TestOnThisMachine:
         assert "is lost with rank 2: its connection broke" in footer.message
 
     @by("openmpi")
-    def test_an_interruption_ends_all(self, on_one, background):
-        begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
+    def test_an_interruption_ends_all(self, on_one, begin):
+        begun = begin(on_one, *on_one.arguments(*ENDLESS))
         begun.wait_for_ranks(1)
         begun.signal(begun.process.pid, signal.SIGTERM)
         assert begun.finish(SOON_S).code != 0
@@ -237,23 +250,20 @@ class TestOnThisMachine:
         assert footer is None or footer.exit_code == 130, footer.message
 
     @by("srun")
-    def test_settings_are_tuned_by_new_ranks_of_its_processes(self, on_one, background, tmp_path):
-        begun = background(
-            *on_one.arguments("tune", "all_reduce", "-b", "4K", "-e", "4K", "-n", "5", "-w", "1"),
-            *("--settings", "CCLMARK_SHM_INLINE_BYTES", "--budget", "20", "--proof-rounds", "7"),
-            *("-O", str(tmp_path / "tuned")),
-            prefix=on_one.prefix,
-            env=on_one.env,
+    def test_settings_are_tuned_by_new_ranks_of_its_processes(self, on_one, begin, tmp_path):
+        tuned = ("tune", "all_reduce", "-b", "4K", "-e", "4K", "-n", "5", "-w", "1")
+        begun = begin(
+            *(on_one, *on_one.arguments(*tuned), "--settings", "CCLMARK_SHM_INLINE_BYTES"),
+            *("--budget", "20", "--proof-rounds", "7", "-O", str(tmp_path / "tuned")),
         )
-        run = begun.finish(4 * SOON_S)
-        assert run.code == 0, run.err
+        run = begun.finish(4 * SOON_S, code=0)
         assert {result.trial.variant.is_default for result in run.journal.results} == {True, False}
         assert {len(run.journal.header.devices)} == {3}
         assert len({result.trial.variant for result in run.journal.results}) > 2
 
     @by("srun")
-    def test_a_killed_launcher_ends_all(self, on_one, background):
-        begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
+    def test_a_killed_launcher_ends_all(self, on_one, begin):
+        begun = begin(on_one, *on_one.arguments(*ENDLESS))
         begun.wait_for_ranks(1)
         begun.signal(begun.process.pid, signal.SIGKILL)
         begun.process.wait(scaled(10))
@@ -307,16 +317,14 @@ class TestOnTwoHosts:
         assert hosts.second.received_bytes() - before > 1 << 20
 
     @across("mpich", more=("openmpi", "srun-pmi2"))
-    def test_a_bridge_between_hosts_gives_what_a_library_would(self, on_two, background):
+    def test_a_bridge_between_hosts_gives_what_a_library_would(self, on_two, begin):
         """The larger size takes several steps, as 24 MiB do through slots of the usual sizes."""
-        sizes, env = ("-b", "1K", "-e", "24M", "-f", "24576"), on_two.env
+        sizes, small = ("-b", "1K", "-e", "24M", "-f", "24576"), {}
         if on_two.name == "mpich":
-            sizes, env = ("-b", "1K", "-e", "1M", "-f", "1024"), {**env, **SMALL_SLOTS}
+            sizes, small = ("-b", "1K", "-e", "1M", "-f", "1024"), SMALL_SLOTS
         command = ("collectives", "--ccl", "bridge", *sizes)
         arguments = (*command, "-n", "1", "-w", "0", "--placement", "out-of-place")
-        begun = background(*arguments, prefix=on_two.prefix, env=env)
-        run = begun.finish(2 * SOON_S)
-        assert run.code == 0, run.err
+        run = begin(on_two, *arguments, **small).finish(2 * SOON_S, code=0)
         results = run.journal.results
         assert {result.case.operation for result in results} >= {"all_reduce", "alltoall"}
         assert {result.status for result in results} == {"ok"}
@@ -329,10 +337,8 @@ class TestOnTwoHosts:
         assert "mpi" in {library.name for library in run.journal.header.libraries}
 
     @across(more=("srun-torchrun",))
-    def test_a_bridge_between_hosts_takes_an_mpi(self, on_two, background):
-        begun = background(*BRIDGE, prefix=on_two.prefix, env=on_two.env)
-        run = begun.finish(SOON_S)
-        assert run.code == on_two.exit_code(2)
+    def test_a_bridge_between_hosts_takes_an_mpi(self, on_two, begin):
+        run = begin(on_two, *BRIDGE).finish(SOON_S, code=on_two.exit_code(2))
         assert NO_MPI in run.err
 
     def test_a_bridge_between_hosts_is_refused_under_torchruns_variables(
@@ -353,37 +359,26 @@ class TestOnTwoHosts:
 
     # Tasks that are no ranks of MPI choose the library of the run whose cable is cut.
     @across("srun-pmi2", more=("srun-none",))
-    def test_without_a_name_the_library_is_one_that_can_be_had(self, on_two, background):
-        begun = background(*SWEEP, prefix=one_on_each(on_two.prefix), env=on_two.env)
-        run = begun.finish(SOON_S)
-        assert run.code == 0, run.err
+    def test_without_a_name_the_library_is_one_that_can_be_had(self, on_two, begin):
+        run = begin(on_two, *SWEEP, alone=True).finish(SOON_S, code=0)
         assert {result.case.ccl for result in run.journal.results} == {on_two.ccl}
 
     @across("srun-none")
     @pytest.mark.parametrize("ccl", ["mpi", "bridge"])
-    def test_tasks_that_are_no_ranks_of_mpi_start_nothing(self, on_two, background, ccl):
-        prefix = one_on_each(on_two.prefix)
-        begun = background(*SWEEP, "--ccl", ccl, prefix=prefix, env=on_two.env)
-        run = begun.finish(SOON_S)
-        assert run.code == 2
+    def test_tasks_that_are_no_ranks_of_mpi_start_nothing(self, on_two, begin, ccl):
+        run = begin(on_two, *SWEEP, "--ccl", ccl, alone=True).finish(SOON_S, code=2)
         assert "this srun started its tasks without an MPI plug-in" in run.err
         assert "--ccl torch:gloo" in run.err
         assert run.written() == []
 
     # Processes of a launcher start new ranks for every set of variables.
     @across("srun-none", more=("srun-torchrun",))
-    def test_settings_are_compared_between_hosts(self, on_two, background, hosts):
+    def test_settings_are_compared_between_hosts(self, on_two, begin, hosts):
         """One of an interface that no host has fails, and the others are measured."""
-        begun = background(
-            *on_two.arguments("experiment", "all_reduce", "-b", "1K", "-e", "1K"),
-            *("--vary", f"GLOO_SOCKET_IFNAME={DEVICE},nosuch0", "--rounds", "2"),
-            *("-n", "2", "-w", "1", "--allow-unknown-settings"),
-            prefix=one_on_each(on_two.prefix),
-            env=on_two.env,
-        )
+        varied = ("--vary", f"GLOO_SOCKET_IFNAME={DEVICE},nosuch0", "--rounds", "2")
+        begun = begin(on_two, *on_two.arguments(*EXPERIMENT, *UNKNOWN, *varied), alone=True)
         before = hosts.second.received_bytes()
-        run = begun.finish(2 * SOON_S)
-        assert run.code == 0, run.err
+        run = begun.finish(2 * SOON_S, code=0)
         header = run.journal.header
         assert [device.host for device in header.devices] == ["alpha", "beta"]
         found = {}
@@ -396,16 +391,9 @@ class TestOnTwoHosts:
         assert hosts.second.received_bytes() - before > 4 * 1024
 
     @across("srun-none")
-    def test_an_experiment_ends_with_what_it_has_when_a_host_is_lost(
-        self, on_two, background, hosts
-    ):
-        begun = background(
-            *on_two.arguments("experiment", "all_reduce", "-b", "1K", "-e", "1K"),
-            *("--vary", f"GLOO_SOCKET_IFNAME={DEVICE}", "--rounds", "1000"),
-            *("-n", "2", "-w", "1", "--allow-unknown-settings"),
-            prefix=one_on_each(on_two.prefix),
-            env=on_two.env,
-        )
+    def test_an_experiment_ends_with_what_it_has_when_a_host_is_lost(self, on_two, begin, hosts):
+        varied = ("--vary", f"GLOO_SOCKET_IFNAME={DEVICE}", "--rounds", "1000")
+        begun = begin(on_two, *on_two.arguments(*EXPERIMENT, *UNKNOWN, *varied), alone=True)
         begun.wait_for_ranks(1)
         wait_until(lambda: len(begun.read().results) > 3, "there are trials", SOON_S)
         process = next(
@@ -427,15 +415,10 @@ class TestOnTwoHosts:
         begun.finish(SOON_S)
 
     @across("mpich")
-    def test_settings_of_mpi_are_not_compared_under_its_launcher(self, on_two, background):
-        begun = background(
-            *on_two.arguments("experiment", "all_reduce", "-b", "1K", "-e", "1K"),
-            *("--vary", "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=recursive_doubling"),
-            prefix=one_on_each(on_two.prefix),
-            env=on_two.env,
-        )
-        run = begun.finish(SOON_S)
-        assert run.code == 2
+    def test_settings_of_mpi_are_not_compared_under_its_launcher(self, on_two, begin):
+        varied = ("--vary", "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=recursive_doubling")
+        begun = begin(on_two, *on_two.arguments(*EXPERIMENT, *varied), alone=True)
+        run = begun.finish(SOON_S, code=2)
         assert (
             "MPI supports no second process for a rank of Hydra's mpirun: use another library"
             in run.err
@@ -443,9 +426,8 @@ class TestOnTwoHosts:
 
     # One of those that may end the job before anyone can say why, and one that never does.
     @across("openmpi", "srun-pmi2", more=("mpich", "srun-pmix"))
-    def test_a_killed_rank_ends_all(self, on_two, background, hosts):
-        prefix = one_on_each(on_two.prefix)
-        begun = background(*on_two.arguments(*ENDLESS), prefix=prefix, env=on_two.env)
+    def test_a_killed_rank_ends_all(self, on_two, begin, hosts):
+        begun = begin(on_two, *on_two.arguments(*ENDLESS), alone=True)
         begun.wait_for_ranks(1)
         os.kill(ranks_on(hosts.second)[0], signal.SIGKILL)
         run = begun.finish(SOON_S)
@@ -462,9 +444,8 @@ class TestOnTwoHosts:
     # cclmark's own connection tells it, under each launcher and with each library; until then ranks
     # of MPI poll for 20 seconds, and those of Gloo wait.
     @across("srun-none", more=("srun-pmi2", "openmpi", "mpich"))
-    def test_a_cut_cable_ends_both_ends(self, on_two, background, hosts):
-        prefix = one_on_each(on_two.prefix)
-        begun = background(*ENDLESS, prefix=prefix, env=on_two.env)  # with the library of choice
+    def test_a_cut_cable_ends_both_ends(self, on_two, begin, hosts):
+        begun = begin(on_two, *ENDLESS, alone=True)  # with the library of choice
         begun.wait_for_ranks(1)
         hosts.cut()
         wait_until(lambda: begun.read().footer is not None, "the run says that it is over", SOON_S)

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from commands import PROGRAM, default_signals, environment, tagged_processes
+from cclmark.journal.journal_file import Journal
+from cclmark.kinds.registry import read_journal
+from commands import PROGRAM, default_signals, environment, tagged_processes, wait_until
 from forked import Sources
 from forked_background import ForkedProcess
 from patience import scaled
@@ -58,6 +60,25 @@ class Pods:
         out, err = (text.decode() for text in process.communicate(timeout=scaled(timeout_s)))
         assert "Traceback" not in err, err
         return process.returncode, out, err
+
+    def run(self, number, *arguments, **env):
+        """The ends of all of them."""
+        started = [self.start(rank, number, *arguments, **env) for rank in range(number)]
+        return [self.end(process) for process in started]
+
+    def note(self) -> Path:
+        """The note of the first one, once it is there."""
+        shared = self.directory / "shared"
+        wait_until(lambda: list(shared.glob("meeting-*")), "there is a note")
+        (note,) = shared.glob("meeting-*")
+        return note
+
+    def journal(self) -> Journal:
+        """Their journal, which is whole."""
+        (path,) = self.directory.rglob("*.jsonl")
+        journal = read_journal(path)
+        assert journal.damaged_lines == 0
+        return journal
 
     def results(self) -> int:
         """How many lines there are in their journals."""

@@ -64,8 +64,7 @@ def test_a_rank_killed_while_it_waits_for_the_communicator(background, rank, tmp
     workers = run.wait_for_workers(RANKS)
     run.wait_for_phase(rank, "communicator creation")
     run.signal(workers[rank], signal.SIGKILL)
-    ended = run.finish(SOON_S)
-    assert ended.code == 4
+    ended = run.finish(SOON_S, code=4)
     blamed(ended, rank, workers[rank], "was killed by SIGKILL during")
 
 
@@ -74,8 +73,7 @@ def test_a_rank_that_crashes(background):
     run = background(*ENDLESS)
     pids = run.wait_for_ranks(results=1)
     run.signal(pids[1], signal.SIGSEGV)
-    ended = run.finish(SOON_S)
-    assert ended.code == 4
+    ended = run.finish(SOON_S, code=4)
     blamed(ended, 1, pids[1], "was killed by SIGSEGV during")
     kept(ended)
 
@@ -103,8 +101,7 @@ def test_a_rank_that_stops_for_a_moment_is_no_fault(background):
     run.signal(pids[1], signal.SIGSTOP)
     time.sleep(0.3)
     run.signal(pids[1], signal.SIGCONT)
-    ended = run.finish(60)
-    assert ended.code == 0, ended.err
+    ended = run.finish(60, code=0)
     assert len(ended.journal.results) == 100
 
 
@@ -153,7 +150,6 @@ def test_an_interrupted_run_keeps_what_it_has(background, number, code):
     ended = run.finish(SOON_S)
     wait_until_gone(run, SOON_S)
     assert ended.code in (code, 130, *((-number,) if number != signal.SIGINT else ()))
-    assert "Traceback" not in ended.err
     journal = run.read()
     assert len(journal.results) >= 4
     assert journal.damaged_lines == 0
@@ -173,9 +169,7 @@ def test_interrupted_at_start_up(background, workers):
     run = background(*ENDLESS)
     run.wait_for_workers(workers)
     run.signal(run.process.pid, signal.SIGINT)
-    ended = run.finish(SOON_S)
-    assert ended.code == 130
-    assert "Traceback" not in ended.err
+    run.finish(SOON_S, code=130)
     assert not run.journal_path.exists() or run.read().footer is not None
 
 
@@ -217,7 +211,7 @@ def test_what_nohup_ignores_stays_ignored(background):
     run.signal(run.process.pid, signal.SIGHUP)
     run.wait_for_ranks(results=seen + RANKS)
     run.signal(run.process.pid, signal.SIGINT)
-    assert run.finish(SOON_S).code == 130
+    run.finish(SOON_S, code=130)
 
 
 def test_interrupted_twice(background):
@@ -231,7 +225,6 @@ def test_interrupted_twice(background):
     ended = run.finish(SOON_S)
     wait_until_gone(run, SOON_S)
     assert ended.code == 130
-    assert "Traceback" not in ended.err
 
 
 def test_a_launcher_that_is_suspended_receives_the_success(background):
@@ -247,8 +240,7 @@ def test_a_launcher_that_is_suspended_receives_the_success(background):
     run.signal(run.process.pid, signal.SIGSTOP)
     wait_until_gone(run, SOON_S)
     run.signal(run.process.pid, signal.SIGCONT)
-    ended = run.finish(SOON_S)
-    assert ended.code == 0, ended.err
+    ended = run.finish(SOON_S, code=0)
     assert len(ended.journal.results) == 200
 
 
@@ -267,8 +259,7 @@ def test_a_launcher_that_is_suspended_receives_why_a_rank_failed(background, fak
         wait_until(lambda: not run.workers(), "both ranks have ended", SOON_S)
     finally:
         run.signal(run.process.pid, signal.SIGCONT)
-    ended = run.finish(SOON_S)
-    assert ended.code == 4
+    ended = run.finish(SOON_S, code=4)
     first, second = ended.message.splitlines()[:2]
     assert first.startswith("cclmark: rank 1 (cuda:1, pid ")
     assert " failed during " in first, ended.err

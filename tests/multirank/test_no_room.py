@@ -20,16 +20,19 @@ pytestmark = pytest.mark.usefixtures("no_leaks")
 
 @pytest.fixture
 def mounts(tmp_path):
-    """Mounts, as root alone may, what is unmounted with the test."""
+    """Mounts a disk in memory, as root alone may, which is unmounted with the test."""
     mounted = []
 
-    def mount(*options):
+    def mount(options, filled=0):
         place = tmp_path / "mounted"
         place.mkdir()
-        made = subprocess.run(["mount", *options, place], capture_output=True, check=False)
+        command = ["mount", "-t", "tmpfs", "-o", options, "none", place]
+        made = subprocess.run(command, capture_output=True, check=False)
         if made.returncode != 0:
             pytest.skip(f"this user may not mount: {made.stderr.decode().strip()}")
         mounted.append(place)
+        if filled:
+            (place / "filler").write_bytes(bytes(filled))
         return place
 
     yield mount
@@ -60,7 +63,7 @@ def run_limited(tag, directory, *arguments, limit):
 
 
 def test_a_disk_that_fills_up_while_it_measures(cclmark_in, tmp_path, mounts):
-    disk = mounts("-t", "tmpfs", "-o", f"size={LIMIT_BYTES}", "none")
+    disk = mounts(f"size={LIMIT_BYTES}")
     ended = cclmark_in(tmp_path, *ENDLESS, "--journal", disk / "run.jsonl", code=3)
     check_full(ended.code, ended.err, disk / "run.jsonl", "No space left on device")
 
@@ -69,37 +72,29 @@ def test_a_disk_that_fills_up_while_it_measures(cclmark_in, tmp_path, mounts):
     "command",
     [
         (
-            "experiment",
-            *SWEEP,
-            "--allow-unknown-settings",
-            "--vary",
-            "SOME_NAME=a",
-            "--rounds",
-            "1000",
+            *("experiment", *SWEEP, "--allow-unknown-settings", "--vary", "SOME_NAME=a"),
+            *("--rounds", "1000"),
         ),
         ("tune", *SWEEP, "-w", "1", "--budget", "60s"),
     ],
     ids=lambda command: command[0],
 )
 def test_a_disk_that_fills_up_while_settings_are_compared(cclmark_in, tmp_path, mounts, command):
-    disk = mounts("-t", "tmpfs", "-o", "size=24K", "none")
+    disk = mounts("size=24K")
     ended = cclmark_in(tmp_path, *command, "--journal", disk / "run.jsonl", code=3)
     check_full(ended.code, ended.err, disk / "run.jsonl", "No space left on device")
 
 
 def test_a_disk_that_is_full_from_the_start(cclmark_in, tmp_path, mounts):
-    disk = mounts("-t", "tmpfs", "-o", "size=4096", "none")
-    (disk / "filler").write_bytes(bytes(4096))
+    disk = mounts("size=4096", filled=4096)
     ended = cclmark_in(tmp_path, *SWEEP, "--journal", disk / "run.jsonl", code=3)
     assert f"cannot write the journal {disk / 'run.jsonl'}: No space left on device" in ended.err
-    assert "Traceback" not in ended.err
     assert "It holds" not in ended.err
     assert not list(disk.glob("*.jsonl"))
 
 
 def test_a_header_that_does_not_fit(cclmark_in, tmp_path, mounts):
-    disk = mounts("-t", "tmpfs", "-o", "size=8192", "none")
-    (disk / "filler").write_bytes(bytes(4096))
+    disk = mounts("size=8192", filled=4096)
     # Longer than the page that is left.
     ended = cclmark_in(
         *(tmp_path, *SWEEP, "--journal", disk / "run.jsonl"), code=3, env={"NCCL_X": "x." * 3000}
@@ -109,23 +104,20 @@ def test_a_header_that_does_not_fit(cclmark_in, tmp_path, mounts):
 
 
 def test_a_suite_on_a_disk_that_is_full_says_so(cclmark_in, tmp_path, mounts):
-    disk = mounts("-t", "tmpfs", "-o", "size=4096", "none")
-    (disk / "filler").write_bytes(bytes(4096))
+    disk = mounts("size=4096", filled=4096)
     (tmp_path / "s.toml").write_text(f'[[command]]\nrun = "{" ".join(SWEEP)}"\n')
     ended = cclmark_in(tmp_path, "run", "s.toml", "--journal-dir", disk, code=3)
     assert "No space left on device. Choose another place with --journal-dir DIR" in ended.out
     assert "no journal" not in ended.out
-    assert "Traceback" not in ended.err
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["--journal", "cclmark-runs"])
 def test_a_directory_that_cannot_be_written_to(cclmark_in, mounts, named):
-    disk = mounts("-t", "tmpfs", "-o", "ro", "none")
+    disk = mounts("ro")
     journal = ("--journal", disk / "run.jsonl") if named else ()
     ended = cclmark_in(disk, *SWEEP, *journal, code=2)
     assert "Read-only file system" in ended.err
     assert "--journal FILE" in ended.err
-    assert "Traceback" not in ended.err
 
 
 def test_a_journal_that_is_taken_away_ends_nothing(background):
@@ -133,8 +125,7 @@ def test_a_journal_that_is_taken_away_ends_nothing(background):
     run = background(*SWEEP, "-w", "1", "-N", "100")
     run.wait_for_ranks(results=2)
     run.journal_path.unlink()
-    ended = run.finish(60)
-    assert ended.code == 0, ended.err
+    ended = run.finish(60, code=0)
     assert "all_reduce: peak bus bandwidth" in ended.out
 
 
@@ -178,7 +169,7 @@ def test_memory_that_does_not_suffice(tag, tmp_path):
 
 
 def test_a_trace_that_does_not_fit_leaves_its_summary(cclmark_in, tmp_path, mounts):
-    disk = mounts("-t", "tmpfs", "-o", f"size={LIMIT_BYTES}", "none")
+    disk = mounts(f"size={LIMIT_BYTES}")
     path, journal = disk / "t.json", tmp_path / "run.jsonl"
     command = ("trace", "all_reduce", "--devices", "host:2", "-b", "1M", "-n", "300")
     options = ("--format", "chrome", "--steps", "-O", path, "--journal", journal)
@@ -186,7 +177,6 @@ def test_a_trace_that_does_not_fit_leaves_its_summary(cclmark_in, tmp_path, moun
     why = f"cannot write the trace {path}: No space left on device"
     assert f"{why}: choose another file with -O FILE" in ended.err
     assert f"cclmark: journal {journal}" in ended.err
-    assert "Traceback" not in ended.err
     assert "outputs checked: 0 wrong elements" in ended.out
     assert not list(disk.glob("t.json*"))
     read = read_journal(journal)
@@ -200,10 +190,9 @@ def test_a_trace_that_does_not_fit_leaves_its_summary(cclmark_in, tmp_path, moun
 
 
 def test_steps_that_do_not_fit_leave_the_summary(cclmark_in, tmp_path, mounts):
-    disk = mounts("-t", "tmpfs", "-o", f"size={LIMIT_BYTES}", "none")
+    disk = mounts(f"size={LIMIT_BYTES}", filled=LIMIT_BYTES - (4 << 10))
     path = disk / "t.pftrace"
     command = ("trace", "alltoall", "--devices", "host:8", "-b", "64K", "-n", "1")
-    (disk / "filler").write_bytes(bytes(LIMIT_BYTES - (4 << 10)))
     options = ("--steps", "-O", path, "--journal", tmp_path / "run.jsonl")
     ended = cclmark_in(tmp_path, *command, *options, code=3)
     assert f"cannot write the steps {disk / 't.steps.csv'}: No space left" in ended.err

@@ -82,9 +82,7 @@ def test_the_parent_of_a_launched_process_is_killed(pods, rank):
     ended = [pods.end(process, SOON_S) for process in started]  # their output is open until then
     wait_until(lambda: not tagged_processes(pods.tag), "all of it is gone")
     assert time.monotonic() - begin_s < scaled(SOON_S)
-    (path,) = pods.directory.rglob("*.jsonl")
-    journal = read_journal(path)
-    assert journal.damaged_lines == 0
+    journal = pods.journal()
     if rank == 0:
         assert "the launcher of this process has exited" in journal.footer.message
         assert journal.footer.exit_code == ended[1][0] == 130
@@ -95,12 +93,11 @@ def test_the_parent_of_a_launched_process_is_killed(pods, rank):
 
 def test_the_parent_is_killed_before_all_have_come(pods):
     first = pods.start(0, 2, *ENDLESS, "-T", "100", prefix=PARENT)
-    shared = pods.directory / "shared"
-    wait_until(lambda: list(shared.glob("meeting-*")), "there is a note")
+    note = pods.note()
     first.kill()
     pods.end(first, SOON_S)
     wait_until(lambda: not tagged_processes(pods.tag), "it is gone", SOON_S)
-    assert list(shared.iterdir()) == []
+    assert list(note.parent.iterdir()) == []
 
 
 def test_the_parent_is_killed_before_the_first_process_has_come(pods):

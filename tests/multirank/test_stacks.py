@@ -6,13 +6,13 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from test_rendezvous import serving
 
 from cclmark.base.signals import STACK_SIGNAL
 from cclmark.launch.diagnosis import RankState, diagnose
@@ -54,15 +54,7 @@ def hung() -> Iterator[Hung]:
     files = {rank: os.memfd_create(f"stack-{rank}") for rank in range(2)}
     board = Board(board_fd, 2)
     ranks: list[RankProcess] = []
-    over = threading.Event()
-    with contextlib.closing(Server(ranks=2)) as server:
-
-        def serve() -> None:
-            while not over.is_set():
-                server.receive(0.02)
-
-        serving = threading.Thread(target=serve)
-        serving.start()
+    with contextlib.closing(Server(ranks=2)) as server, serving(server):
         try:
             for rank in range(2):
                 job = Job(
@@ -105,8 +97,6 @@ def hung() -> Iterator[Hung]:
             yield Hung({one.rank: one.pid for one in ranks}, files, board)
         finally:
             kill_ranks(ranks)
-            over.set()
-            serving.join()
             for descriptor in (rank_group_fd, board_fd, *files.values()):
                 os.close(descriptor)
 

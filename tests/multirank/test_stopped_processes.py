@@ -82,8 +82,7 @@ def test_ranks_that_begin_and_end_while_it_stands_still_are_heard(background):
     for rank in (0, 1):
         run.wait_for_phase(rank, "finished")
     run.signal(run.process.pid, signal.SIGCONT)
-    ended = run.finish(SOON_S)
-    assert ended.code == 0, ended.err
+    ended = run.finish(SOON_S, code=0)
     assert "refused" not in ended.out + ended.err
 
 
@@ -97,8 +96,7 @@ def test_the_first_process_is_named_where_it_stood_still_itself(background):
     run.signal(run.process.pid, signal.SIGSTOP)
     wait_until(lambda: len(run.workers()) < 2, "a rank has given up", 120)
     run.signal(run.process.pid, signal.SIGCONT)
-    ended = run.finish(SOON_S + 60)
-    assert ended.code == 4
+    ended = run.finish(SOON_S + 60, code=4)
     first, *others = ended.message.splitlines()
     assert first.startswith(f"cclmark: process 0 (pid {run.process.pid} on "), ended.err
     assert ", which supervises the run, was stopped or blocked for " in first
@@ -127,8 +125,7 @@ def test_a_short_pause_of_the_first_process_does_not_hide_which_rank_hangs(backg
     run.signal(run.process.pid, signal.SIGSTOP)
     time.sleep(3.3)
     run.signal(run.process.pid, signal.SIGCONT)
-    ended = run.finish(SOON_S + 30)
-    assert ended.code == 4
+    ended = run.finish(SOON_S + 30, code=4)
     assert "process 0" not in ended.err
     assert "rank 1 (host:1, pid " in ended.err
     assert " did not get any further than timing of " in ended.err

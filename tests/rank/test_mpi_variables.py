@@ -1,9 +1,8 @@
 """Which algorithm the variables of an MPI select."""
 
-import pytest
-
 from cclmark.rank.instruments import components_in
 from cclmark.rank.mpi_variables import selected_for
+from goldens import outline, require_golden
 
 TUNED = "coll_tuned_allreduce_algorithm"
 DYNAMIC = "coll_tuned_use_dynamic_rules"
@@ -18,81 +17,36 @@ def selected(variables, operation="all_reduce"):
     return selected_for(operation, variables.get)
 
 
-def test_open_mpis_own_rules():
-    found = selected({DYNAMIC: "false", TUNED: "ignore"})
-    assert found.algorithm == ""
-    assert found.reason.startswith("Open MPI does not report which algorithm ran; ")
-    served = selected_for("all_reduce", {DYNAMIC: "false"}.get, ["tuned", "basic"])
-    assert "ran (components by priority: tuned, basic); " in served.reason
-    assert found.reason.endswith(f"{DYNAMIC}=true and {TUNED} select one")
+FORCED = MPICH | {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "tree"}
+WITHOUT_TUNED = ["basic", "libnbc"]
+SET = {f"OMPI_MCA_{TUNED}": "ring"}
 
 
-def test_an_algorithm_selected_in_open_mpi_is_a_setting():
-    found = selected({DYNAMIC: "true", TUNED: "ring"})
-    assert found.algorithm == "ring"
-    assert found.reason.startswith(f"selected by {TUNED}=ring")
-    assert "does not report its algorithm" in found.reason
-
-
-def test_a_selection_without_effect_is_reported():
-    found = selected({DYNAMIC: "false", TUNED: "ring"})
-    assert found.algorithm == ""
-    assert f"{TUNED}=ring has no effect: it requires {DYNAMIC}=true" in found.reason
-    assert found.ignored == {f"OMPI_MCA_{TUNED}": f"it requires {DYNAMIC}=true"}
-
-
-def test_a_file_of_rules(tmp_path):
-    path = tmp_path / "rules"
-    variables = {DYNAMIC: "true", TUNED: "ignore", RULES: str(path)}
-    missing = selected(variables)
-    assert f"{RULES}={path} has no effect: the file cannot be read" in missing.reason
-    assert list(missing.ignored) == [f"OMPI_MCA_{RULES}"]
-    path.touch()
-    found = selected(variables)
-    assert found.reason.endswith(f"the rules in {path} select it where they contain the operation")
-    assert (found.algorithm, found.ignored) == ("", {})
-
-
-@pytest.mark.parametrize("variables", [{}, {DYNAMIC: "true", TUNED: "ring"}])
-def test_an_open_mpi_without_its_component_tuned(variables):
-    components = ["basic", "libnbc"]
-    environment = {f"OMPI_MCA_{TUNED}": "ring"}
-    found = selected_for("all_reduce", variables.get, components, environment)
-    assert found.algorithm == ""
-    assert "(components by priority: basic, libnbc)" in found.reason
-    assert f"{TUNED}=ring has no effect: Open MPI does not use its component" in found.reason
-    assert list(found.ignored) == [f"OMPI_MCA_{TUNED}"]
-    without = selected_for("all_reduce", {}.get, components, {})
-    assert without.reason.endswith("; Open MPI does not use its component tuned")
-
-
-def test_an_open_mpi_whose_components_are_unknown():
-    """Without the component tuned it has none of its variables."""
-    environment = {f"OMPI_MCA_{TUNED}": "ring"}
-    found = selected_for("all_reduce", {"coll_base_verbose": "none"}.get, (), environment)
-    assert found.reason.startswith("Open MPI does not report which algorithm ran; ")
-    assert f"{TUNED}=ring has no effect: Open MPI does not use its component" in found.reason
-    assert list(found.ignored) == [f"OMPI_MCA_{TUNED}"]
-
-
-def test_mpichs_choices():
-    assert selected(MPICH).algorithm == ""
-    assert "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=auto" in selected(MPICH).reason
-    forced = selected(MPICH | {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "tree"})
-    assert forced.algorithm == "tree"
-    assert "its device may run another algorithm" in forced.reason
-
-
-@pytest.mark.parametrize(
-    ("operation", "reason"),
-    [
-        ("all_reduce", "this MPI has no known variable for the algorithm of all_reduce"),
-        ("sendrecv", "MPI has no algorithm for sendrecv: it consists of messages"),
-    ],
-)
-def test_nothing_known(operation, reason):
-    found = selected({}, operation)
-    assert (found.algorithm, found.reason) == ("", reason)
+def test_what_variables_select(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules").touch()
+    rules = {DYNAMIC: "true", TUNED: "ignore"}
+    chosen = {DYNAMIC: "true", TUNED: "ring"}
+    found = {
+        "Open MPI's own rules": selected({DYNAMIC: "false", TUNED: "ignore"}),
+        "with components": selected_for("all_reduce", {DYNAMIC: "false"}.get, ["tuned", "basic"]),
+        "an algorithm": selected(chosen),
+        "one without effect": selected({DYNAMIC: "false", TUNED: "ring"}),
+        "a file of rules": selected({**rules, RULES: "rules"}),
+        "a missing file of rules": selected({**rules, RULES: "missing"}),
+        # Without the component tuned Open MPI has none of its variables.
+        "without tuned": selected_for("all_reduce", {}.get, WITHOUT_TUNED, {}),
+        "set without tuned": selected_for("all_reduce", {}.get, WITHOUT_TUNED, SET),
+        "chosen without tuned": selected_for("all_reduce", chosen.get, WITHOUT_TUNED, SET),
+        "unknown components": selected_for(
+            "all_reduce", {"coll_base_verbose": "none"}.get, (), SET
+        ),
+        "MPICH's choice": selected(MPICH),
+        "an algorithm of MPICH": selected(FORCED),
+        "another MPI": selected({}),
+        "messages": selected({}, "sendrecv"),
+    }
+    require_golden("mpi_selection.txt", outline(found))
 
 
 def test_open_mpis_components_of_all_ranks():

@@ -15,7 +15,7 @@ from cclmark.references.reference_store import shipped_references
 from cclmark.references.reference_writing import references_text
 from cclmark.report.run_page import page_of
 from places import H200X4
-from reports import case_text, headline_of, insights_on
+from reports import case_text, exported, headline_of, insights_on
 
 COLLECTIVES = read_journal(H200X4 / "collectives.jsonl")
 UNCHECKED = read_journal(H200X4 / "runs" / "collectives" / "a-3.jsonl")
@@ -28,11 +28,17 @@ def found(journal, word):
 
 
 def table(journal, **view):
-    exporter = case_text(**{"references": ReferenceNotes(shipped_references), **view})
-    return (
-        exporter.begin(journal.header)
-        + "".join(map(exporter.add, journal.results))
-        + exporter.end(journal.footer)
+    return exported(
+        case_text(**{"references": ReferenceNotes(shipped_references), **view}), journal
+    )
+
+
+def times_as_long(summary, factor):
+    """The figures of an operation that takes ``factor`` times as long."""
+    return replace(
+        summary,
+        time_s=summary.time_s * factor,
+        busbw_bytes_per_s=summary.busbw_bytes_per_s / factor,
     )
 
 
@@ -54,15 +60,6 @@ def test_what_is_normal_by_a_reference_is_not_worth_a_look():
 
 
 class TestLatency:
-    def test_the_band_is_stated(self):
-        (one,) = found(COLLECTIVES, "Latencies are plausible")
-        assert one.severity == "good"
-        assert "all_reduce 0.77 times (8 B)" in one.sentence
-        assert one.sentence.endswith(
-            "up to 2 times counts as plausible, because it depends on the host's processors."
-        )
-        assert f"  l{one.sentence[1:-1]}\n" in table(COLLECTIVES)
-
     def test_far_slower_than_the_reference_is_worth_a_look(self):
         (one,) = found(SIMPLE, "latency slow")
         assert one.severity == "look"
@@ -75,8 +72,8 @@ class TestLatency:
     @pytest.mark.parametrize(
         ("factor", "words"),
         [
-            (0.5, "latencies are plausible: time of the device"),
-            (1.4, "latency slow: the device needs"),
+            (0.25, "latencies are plausible: time of the device"),
+            (0.7, "latency slow: the device needs"),
         ],
     )
     def test_the_time_of_the_device_is_judged_where_it_is_known(self, factor, words):
@@ -85,13 +82,7 @@ class TestLatency:
             (one for one in SIMPLE.results if one.summary is not None),
             key=lambda one: (one.case.size_bytes, one.summary.time_s),
         )
-        own = smallest.summary
-        quick = replace(
-            own,
-            time_s=own.time_s / 2 * factor,
-            busbw_bytes_per_s=own.busbw_bytes_per_s * 2 / factor,
-        )
-        device = DeviceTime(smallest.samples, quick)
+        device = DeviceTime(smallest.samples, times_as_long(smallest.summary, factor))
         results = [
             replace(one, device=device) if one is smallest else one for one in SIMPLE.results
         ]
@@ -114,12 +105,7 @@ class TestLatency:
         for one in journal.results:
             if one.device is None:
                 continue
-            known = one.device.summary
-            slower = replace(
-                known,
-                time_s=known.time_s * factor,
-                busbw_bytes_per_s=known.busbw_bytes_per_s / factor,
-            )
+            slower = times_as_long(one.device.summary, factor)
             results.append(replace(one, device=replace(one.device, summary=slower)))
         notes = ReferenceNotes(lambda kinds: own)
         printed = table(Journal(journal.header, results, footer=journal.footer), references=notes)
@@ -189,13 +175,6 @@ class TestPeak:
 
 
 class TestRestrictions:
-    def test_multicast_is_named_next_to_the_verdict_with_the_references_setting(self):
-        line = "NVLink multicast (NVLS) is off (NCCL_NVLS_ENABLE=0); the reference was measured"
-        assert table(COLLECTIVES).count(f"{line} with it off too") == 1
-        (one,) = found(COLLECTIVES, "NVLS")
-        assert one.severity == "note"
-        assert one.sentence.endswith("with it off too: all_reduce, all_gather and reduce_scatter.")
-
     @pytest.mark.parametrize(
         ("variable", "value", "words"),
         [

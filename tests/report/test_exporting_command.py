@@ -2,14 +2,14 @@
 
 import csv
 import json
-import shutil
 import threading
-from pathlib import Path
 
 import pytest
 
 from commands import PROGRAM, completed
 from places import H200X4
+from samples import with_header
+from transcripts import require_transcript
 
 RUN = str(H200X4 / "all_reduce.jsonl")
 
@@ -50,13 +50,6 @@ def test_pairs_read_as_when_they_were_measured(cclmark):
     assert len(set(formats)) == len(formats)
 
 
-def test_a_run_that_a_newer_one_replaces_in_prometheus_is_named(cclmark, tmp_path):
-    shutil.copy(RUN, tmp_path / "again.jsonl")
-    told = cclmark("export", RUN, "again.jsonl", "--format", "prometheus")
-    assert f"cclmark: {RUN}: the figures of " in told.err
-    assert "again.jsonl: the figures" not in told.err
-
-
 def test_a_file_that_is_there_keeps_its_rights_and_its_links(cclmark, tmp_path):
     real, link = tmp_path / "real.prom", tmp_path / "link.prom"
     real.write_text("old")
@@ -95,93 +88,44 @@ def test_who_reads_meanwhile_never_sees_half_of_it(cclmark, tmp_path):
     assert seen == {"# EOF\n"}
 
 
-class TestWrongInput:
-    def refused(self, cclmark, *arguments, code=2):
-        told = cclmark("export", *arguments, code=code)
-        assert "Traceback" not in told.err
-        return told.message
+def test_a_reader_that_has_gone(tmp_path):
+    done = completed(
+        [
+            *("bash", "-c", '"$@" | head -c 10 >/dev/null; exit ${PIPESTATUS[0]}', "-"),
+            *(*PROGRAM, "export", str(H200X4 / "collectives.jsonl"), "--format", "json"),
+        ],
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (141, "")
 
-    def test_places_that_cannot_be_written(self, cclmark, tmp_path):
-        message = self.refused(cclmark, RUN, "--format", "csv", "-O", "no/where.csv")
-        assert "cannot write no/where.csv: No such file" in message
-        message = self.refused(cclmark, RUN, "--format", "csv", "-O", str(tmp_path))
-        assert "Is a directory" in message
-        message = self.refused(cclmark, RUN, "--format", "csv", "-O", "/dev/full", code=3)
-        assert "No space left" in message
-        assert list(tmp_path.iterdir()) == []
 
-    def test_no_room_leaves_the_old_content(self, tmp_path):
-        """The limit for the size of files stands for a full disk."""
-        target = tmp_path / "out.csv"
-        target.write_text("old")
-        done = completed(
-            [
-                *("bash", "-c", 'ulimit -f 8; exec "$@"', "-", *PROGRAM),
-                *("export", RUN, "--format", "json", "-O", str(target)),
-            ],
-            cwd=tmp_path,
-        )
-        assert done.returncode == 3, done.stderr
-        assert "cannot write" in done.stderr
-        assert target.read_text() == "old"
-        assert list(tmp_path.iterdir()) == [target]
+TRANSCRIPT = [
+    "export run.jsonl again.jsonl --format prometheus",
+    "export run.jsonl run.jsonl --format csv",
+    "export run.jsonl --format json --table samples",
+    "export early.jsonl --format csv",
+    "export cut.jsonl --format csv",
+    "export short.jsonl --format csv -O short.csv",
+    # Its copies are of two devices more than its header names.
+    *(f"export two.jsonl --format {format}" for format in ("csv", "prometheus", "table")),
+    *(f"report {name}.jsonl" for name in ("text", "early", "gone")),
+    "report page.html",
+    "report run.jsonl --svg text.jsonl",
+    "report run.jsonl run.jsonl",
+    "report a=run.jsonl a=again.jsonl",
+]
 
-    def test_a_reader_that_has_gone(self, tmp_path):
-        done = completed(
-            [
-                *("bash", "-c", '"$@" | head -c 10 >/dev/null; exit ${PIPESTATUS[0]}', "-"),
-                *(*PROGRAM, "export", str(H200X4 / "collectives.jsonl"), "--format", "json"),
-            ],
-            cwd=tmp_path,
-        )
-        assert (done.returncode, done.stderr) == (141, "")
 
-    def test_what_cannot_be(self, cclmark, tmp_path):
-        assert "listed twice" in self.refused(cclmark, RUN, RUN, "--format", "csv")
-        message = self.refused(cclmark, RUN, "--format", "json", "--table", "samples")
-        assert "only csv and parquet are tables" in message
-        early = tmp_path / "early.jsonl"
-        early.write_text(Path(RUN).read_text().splitlines()[0] + "\n")
-        assert "holds no results" in self.refused(cclmark, str(early), "--format", "csv")
-
-    def test_a_journal_is_not_written_over_with_what_is_made_of_it(self, cclmark, tmp_path):
-        run, link = tmp_path / "run.jsonl", tmp_path / "link"
-        run.write_bytes(Path(RUN).read_bytes())
-        link.symlink_to(run)
-        for name in ("run.jsonl", str(run), "link"):
-            message = self.refused(cclmark, "run.jsonl", "--format", "csv", "-O", name)
-            assert "would be overwritten" in message
-        assert run.read_bytes() == Path(RUN).read_bytes()
-
-    def test_a_dash_is_standard_output(self, cclmark, tmp_path):
-        told = cclmark("export", RUN, "--format", "csv", "-O", "-")
-        assert told.out == cclmark("export", RUN, "--format", "csv").out != ""
-        assert not (tmp_path / "-").exists()
-
-    def test_what_a_journal_lacks_is_told(self, cclmark, tmp_path):
-        (tmp_path / "cut.jsonl").write_bytes(Path(RUN).read_bytes()[:-3000])
-        told = cclmark("export", "cut.jsonl", "--format", "csv")
-        assert told.err == (
-            "cclmark: cut.jsonl: the end of the run is missing; 26 of 28 results are there; "
-            "damaged lines are left out: 1\n"
-        )
-        assert "run_id" in told.out
-        lines = Path(RUN).read_bytes().splitlines(keepends=True)
-        (tmp_path / "short.jsonl").write_bytes(b"".join(lines[:5]))
-        told = cclmark("export", "short.jsonl", "--format", "csv", "-O", "short.csv")
-        assert told.err == (
-            "cclmark: short.jsonl: the end of the run is missing; 4 of 28 results are there\n"
-            "cclmark: written short.csv\n"
-        )
-
-    def test_results_of_devices_that_there_are_not(self, cclmark, tmp_path):
-        lines = (H200X4 / "p2p.jsonl").read_text().splitlines()
-        header = json.loads(lines[0])
-        header["devices"] = header["devices"][:2]
-        header.pop("crc32", None)
-        damaged = tmp_path / "damaged.jsonl"
-        damaged.write_text("\n".join([json.dumps(header, separators=(",", ":")), *lines[1:]]))
-        for format in ("csv", "prometheus", "table", "markdown"):
-            told = cclmark("export", str(damaged), "--format", format)
-            assert "damaged lines are left out: 120" in told.err
-            assert "DEV2" not in told.out
+def test_what_is_said_of_journals(cclmark, tmp_path):
+    run, copies = ((H200X4 / f"{name}.jsonl").read_bytes() for name in ("all_reduce", "p2p"))
+    lines = run.splitlines(keepends=True)
+    devices = json.loads(copies.partition(b"\n")[0])["devices"]
+    files = {
+        **{"run.jsonl": run, "again.jsonl": run, "page.html": run, "cut.jsonl": run[:-3000]},
+        **{"early.jsonl": lines[0], "short.jsonl": b"".join(lines[:5])},
+        **{"text.jsonl": b"# nThread 1\n", "two.jsonl": with_header(copies, devices=devices[:2])},
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    require_transcript("journals", TRANSCRIPT, cclmark, tmp_path)
+    assert (tmp_path / "page.html").read_bytes() == run

@@ -1,7 +1,6 @@
 """One report of a file of each tool that can be imported."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -15,6 +14,14 @@ from cclmark.report.run_page import page_of
 from cclmark_importers.importers import import_text
 from cclmark_importers.run import Given, Origin
 from foreign_texts import LACKING, TEXTS
+from goldens import require_golden
+
+
+def imported(name, **given):
+    """The format and the journal of a file."""
+    origin = Origin(name, "0" * 64, 1.7e9, ["cclmark", "import", name], "0.1.0")
+    facts = Given(**(given or LACKING.get(name, {})))
+    return import_text((TEXTS / name).read_bytes(), name, None, facts, origin)
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +29,8 @@ def journals():
     """A journal of the first file of each format, by format and name."""
     found = {}
     for path in sorted(TEXTS.iterdir()):
-        command = ["cclmark", "import", path.name]
-        origin = Origin(path.name, "0" * 64, 1.7e9, command, "0.1.0")
-        given = Given(**LACKING.get(path.name, {}))
         try:
-            name, journal = import_text(path.read_bytes(), path.name, None, given, origin)
+            name, journal = imported(path.name)
         except UsageError:
             if path.name in LACKING:
                 raise
@@ -51,127 +55,45 @@ def test_one_report_holds_all(journals):
     assert few.count('<p class="lead">') > 3  # and one for viewers without JavaScript
 
 
-def test_the_summary_has_all_numbers_of_ranks(journals):
-    name, journal = journals["imb"]
-    assert {one.case.ranks for one in journal.cases} == {2, 4, 8}
-    assert " on 2 to 8 ranks, imported from" in page_of([NamedRun(name, journal)]).lead[0]
+def said(page):
+    """The words of a page: of its head and findings, and beside its charts."""
+    yield from (page.title, *page.lead, *(page.peaks.notes if page.peaks else ()))
+    for _, group in page.insights:
+        for one in group:
+            yield f"{one.severity}: {one.sentence} {one.advice}".rstrip()
+    for section in page.sections:
+        yield from ("", section.title, *section.words)
+        for chart in section.charts:
+            curves = chart.series if isinstance(chart, Lines) else ()
+            legend = ", ".join(one.name for one in curves if not one.faint)
+            yield f"{chart.key}: {legend}".rstrip()
+            yield from (f"  {note}" for note in chart.notes)
+            yield from (f"  {text}" for text in [chart.says] if "est is" in text)
 
 
-def _runs(journals, *kinds):
-    return [NamedRun(name, one) for name, one in journals.values() if one.kind in kinds]
+RUNS = {
+    "definitions": ["nccl-tests-2.19.txt", "osu-collectives.txt", "hccl-test.txt"],
+    "one-definition": ["nccl-tests-2.19.txt", "hccl-test.txt"],
+    "numbers-of-ranks": ["imb-mpi1.txt"],
+    "unlike-ranks": ["deepep-elastic.txt", "deepep-internode.txt", "deepep-low-latency.txt"],
+    "equal-ranks": ["flagcx-a800.txt", "flagcx-c550.txt"],
+    "copies": ["nvbandwidth-0.8.txt"],
+    "two-kinds": ["nvbandwidth-0.8.txt", "nccl-tests-2.19.txt"],
+    "two-kinds-reversed": ["nccl-tests-2.19.txt", "nvbandwidth-0.8.txt"],
+}
 
 
-def test_the_title_names_all_kinds_whatever_their_order(journals):
-    copies, collectives = _runs(journals, "p2p"), _runs(journals, "collective")
-    operations = page_of(collectives).title
-    assert operations.startswith("all_reduce, alltoallv, ")
-    assert page_of(copies).title == "copies between devices"
-    assert page_of([*copies, *collectives]).title == f"copies between devices; {operations}"
-    assert page_of([*collectives, *copies]).title == f"{operations}; copies between devices"
-
-
-def _imported(*names, given=None):
-    runs = []
-    for name in names:
-        origin = Origin(name, "0" * 64, 1.7e9, ["cclmark", "import", name], "0.1.0")
-        own = (given or {}).get(name, Given(**LACKING.get(name, {})))
-        _, journal = import_text((TEXTS / name).read_bytes(), name, None, own, origin)
-        runs.append(NamedRun(name, journal, ReferenceNotes(shipped_references)))
-    return runs
-
-
-def _findings(page):
-    return [one for _, group in page.insights for one in group]
-
-
-def test_figures_with_different_definitions_are_not_compared_in_silence():
-    runs = _imported("nccl-tests-2.19.txt", "osu-collectives.txt", "hccl-test.txt")
-    means = "the mean of the tool's iterations"
-    ranks = "the mean over ranks of each rank's mean of the tool's iterations, each between two"
-    page = page_of(runs)
-    (found,) = [
-        one for one in _findings(page) if one.sentence.startswith("Times of all_reduce have")
+@pytest.mark.parametrize("name", RUNS)
+def test_what_a_page_says_of_figures_of_other_tools(name):
+    """Figures of different definitions, and of a reference of another tool, decide nothing."""
+    ranks = {"deepep-internode.txt": {"ranks": 16}}
+    runs = [
+        NamedRun(file, imported(file, **ranks.get(file, {}))[1], ReferenceNotes(shipped_references))
+        for file in RUNS[name]
     ]
-    assert found.sentence.startswith(
-        "Times of all_reduce have 2 definitions: nccl-tests 2.19.6 and hccl_test: a time is "
-        f"{means}; OSU micro-benchmarks 7.4: a time is {ranks}"
-    )
-    assert found.advice == "Compare only figures of one definition."
-    assert not any("Measured differently" in one.sentence for one in _findings(page))
-    section = next(one for one in page.sections if one.title.startswith("all_reduce"))
-    assert section.words[1] == f"nccl-tests 2.19.6 and hccl_test: a time is {means}."
-    for chart in section.charts:
-        assert "The highest" not in chart.says and "The shortest" not in chart.says
-        (note,) = chart.notes
-        assert "have 2 definitions of a time: those of nccl-tests 2.19.6 and hccl_test; O" in note
-        assert f"{note}." in chart.says
-    assert any("different definitions" in note for note in page.peaks.notes)
-
-
-def test_figures_with_one_definition_are_compared():
-    page = page_of(_imported("nccl-tests-2.19.txt", "hccl-test.txt"))
-    assert not any("definitions" in one.sentence for one in _findings(page))
-    section = next(one for one in page.sections if one.title.startswith("all_reduce"))
-    assert section.words == []
-    assert "The highest is" in section.charts[0].says
-    assert not any("definitions" in note for note in page.peaks.notes)
+    require_golden(f"pages/foreign-{name}.txt", "\n".join([*said(page_of(runs)), ""]))
 
 
 def test_many_definitions_are_in_the_sections(journals):
-    page = page_of(_runs(journals, "collective"))
-    (found,) = [
-        one for one in _findings(page) if one.sentence.startswith("Times of all_reduce have")
-    ]
-    assert ", nccom-test, " in found.sentence and "a time is" not in found.sentence
-    assert found.sentence.count("nccom-test") == 1
-    section = next(one for one in page.sections if one.title.startswith("all_reduce float32"))
-    assert any(one.startswith("ucc_perftest: a time is that of") for one in section.words)
-
-
-def test_a_reference_of_another_tool_decides_nothing_and_both_are_named():
-    (copies,) = _imported("nvbandwidth-0.8.txt")
-    (found,) = [
-        one.sentence
-        for one in _findings(page_of([copies]))
-        if "bandwidth, read, CE" in one.sentence
-    ]
-    assert "; a figure of p2pBandwidthLatencyTest there, of nvbandwidth 0.8 here)" in found
-    (collectives,) = _imported("nccl-tests-2.19.txt")
-    words = [one.sentence for one in _findings(page_of([collectives]))]
-    assert any("of the reference" in one for one in words)
-    assert not any("a figure of" in one for one in words)
-
-
-def _legends(page):
-    return {
-        chart.key: [one.name for one in chart.series if not one.faint]
-        for section in page.sections
-        for chart in section.charts
-        if isinstance(chart, Lines)
-    }
-
-
-def test_legends_name_ranks_and_tools_that_differ():
-    given = {"deepep-internode.txt": Given(ranks=16)}
-    names = ("deepep-elastic.txt", "deepep-internode.txt", "deepep-low-latency.txt")
-    legends = _legends(page_of(_imported(*names, given=given)))["alltoallv-fp8e4m3-time"]
-    assert {(one.split()[0], one.split(" ", 2)[2]) for one in legends} == {
-        (names[0], "4 ranks"),
-        (names[1], "16 ranks"),
-        (names[2], "8 ranks"),
-    }
-    runs = _imported("hccl-test.txt", "nccl-tests-2.19.txt", "osu-collectives.txt")
-    runs = [
-        replace(run, name=name) for run, name in zip(runs, ("a", "nccl-tests", "c"), strict=True)
-    ]
-    assert _legends(page_of(runs))["all_reduce-float32-sum-bandwidth"] == [
-        "a (hccl_test) 8 ranks out-of-place",
-        "nccl-tests 4 ranks out-of-place",
-        "nccl-tests 4 ranks in-place",
-        "c (OSU micro-benchmarks) 8 ranks out-of-place",
-    ]
-
-
-def test_legends_leave_out_what_all_curves_have_in_common():
-    legends = _legends(page_of(_imported("flagcx-a800.txt", "flagcx-c550.txt")))
-    assert legends["all_reduce-float32-sum-time"] == ["flagcx-a800.txt", "flagcx-c550.txt"]
+    runs = [NamedRun(name, one) for name, one in journals.values() if one.kind == "collective"]
+    require_golden("pages/foreign-collectives.txt", "\n".join([*said(page_of(runs)), ""]))

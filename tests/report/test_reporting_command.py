@@ -24,7 +24,7 @@ def test_a_run_that_was_just_measured_becomes_a_page(cclmark, tmp_path):
     run = cclmark("all_reduce", "-b", "8", "-e", "64K", "-f", "8", "--devices", "host:2")
     told = cclmark("report", str(run.journal_path), "-o", "report.html")
     assert told.err == "cclmark: report report.html\n"
-    assert told.out == ""
+    assert told.out.startswith("  verdict ")
     data = data_of(tmp_path / "report.html")
     assert {chart["kind"] for chart in data["charts"]} == {"lines", "boxes", "heat"}
     assert len(data["rows"]) == len(run.journal.results)
@@ -84,32 +84,6 @@ def test_a_journal_that_was_cut_off_is_reported_as_far_as_it_goes(cclmark, tmp_p
     assert "the end of the run is missing" in text
 
 
-def test_what_is_no_journal_is_named(cclmark, tmp_path):
-    (tmp_path / "x.jsonl").write_bytes(b"# nThread 1 nGpus 4\n")
-    assert "use cclmark import FILE" in cclmark("report", "x.jsonl", code=2).err
-    assert not list(tmp_path.glob("*.html"))
-
-
-def test_a_journal_without_results_has_no_report(cclmark, tmp_path):
-    header = Path(COLLECTIVES).read_bytes().splitlines()[0]
-    (tmp_path / "early.jsonl").write_bytes(header + b"\n")
-    told = cclmark("report", "early.jsonl", code=2)
-    assert "early.jsonl contains no results" in told.err
-
-
-def test_what_cannot_be_read_or_written_is_named(cclmark, tmp_path):
-    assert "No such file" in cclmark("report", "gone.jsonl", code=2).err
-    told = cclmark("report", COPIES, "-o", "nowhere/report.html", code=2)
-    assert told.err == "cclmark: cannot write nowhere/report.html: No such file or directory\n"
-    (tmp_path / "file").write_text("x")
-    told = cclmark("report", COPIES, "--svg", "file", code=2)
-    assert "cannot create file: File exists" in told.err
-    told = cclmark("report", COPIES, "-o", ".", code=2)
-    assert "cannot write .: Is a directory" in told.err
-    told = cclmark("report", COPIES, "-o", "/dev/full", code=3)
-    assert "cannot write /dev/full: No space left on device" in told.err
-
-
 def test_an_older_report_is_replaced_whole_or_not_at_all(cclmark, tmp_path):
     (tmp_path / "r.html").write_text("older")
     cclmark("report", "gone.jsonl", "-o", "r.html", code=2)
@@ -120,10 +94,6 @@ def test_an_older_report_is_replaced_whole_or_not_at_all(cclmark, tmp_path):
 
 
 def test_names_have_to_tell_journals_apart(cclmark, tmp_path):
-    told = cclmark("report", COPIES, COPIES, code=2)
-    assert "a journal is listed twice" in told.err
-    told = cclmark("report", f"a={COPIES}", f"a={COLLECTIVES}", code=2)
-    assert "two journals have the name a: use NAME=JOURNAL" in told.err
     shutil.copy(COPIES, tmp_path / "collectives.jsonl")
     cclmark("report", "collectives.jsonl", COLLECTIVES)
     assert data_of(tmp_path / "collectives.html")["columns"][0] == "run"
@@ -136,27 +106,3 @@ def test_a_comparison_becomes_a_page(cclmark, tmp_path):
     data = data_of(tmp_path / "c.html")
     assert data["charts"][0]["key"].endswith("-ratio")
     assert data["columns"][-2:] == ["verdict", "reason"]
-
-
-def test_a_journal_is_never_written_over(cclmark, tmp_path):
-    for name in ("usual.jsonl", "page.html"):
-        shutil.copy(COPIES, tmp_path / name)
-    (tmp_path / "link.html").symlink_to(tmp_path / "usual.jsonl")
-    content = Path(COPIES).read_bytes()
-    for arguments in (
-        ("usual.jsonl", "-o", "usual.jsonl"),
-        ("page.html",),
-        ("usual.jsonl", "-o", "link.html"),
-        (COLLECTIVES, "usual.jsonl", "-o", "usual.jsonl"),
-    ):
-        told = cclmark("report", *arguments, code=2)
-        assert "would be overwritten" in told.err
-    assert (tmp_path / "usual.jsonl").read_bytes() == content
-    assert (tmp_path / "page.html").read_bytes() == content
-
-
-def test_a_dash_is_standard_output(cclmark, tmp_path):
-    told = cclmark("report", COPIES, "-o", "-")
-    assert told.out.startswith("<!DOCTYPE html>")
-    assert told.err == ""
-    assert not (tmp_path / "-").exists()

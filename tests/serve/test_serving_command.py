@@ -104,11 +104,7 @@ class TestRefusals:
         text.write_text("no database, but a text that is long enough to be read as one. " * 20)
         assert "is not a history of cclmark" in cclmark("serve", "--db", text, code=2).err
         with closing(sqlite3.connect(place, isolation_level=None)) as other:
-            other.execute("BEGIN EXCLUSIVE")
-            told = cclmark("serve", "--db", place, code=3)
-            assert "was locked by another process" in told.err
             other.execute("UPDATE cclmark_schema SET version = 999")
-            other.execute("COMMIT")
         assert "999" in cclmark("serve", "--db", place, code=2).err
 
     @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1", "a" * 70])

@@ -151,17 +151,8 @@ def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
 @pytest.mark.parametrize(
     ("suite", "words"),
     [
+        # Other mistakes: tests/suites/mistakes.txt.
         ("[[command]\n", "mine.toml is not TOML"),
-        ("", "mine.toml"),
-        ('[[command]]\nrunn = "all_reduce"\n', "unknown key 'runn': did you mean 'run'?"),
-        (
-            suite_of((f'run = "all_reduce {TINY}"', 'busbw = "1 GB/s"')),
-            "command 1, threshold 1: unknown key 'busbw': did you mean 'busbw_at_least'?",
-        ),
-        (
-            suite_of((f'run = "all_reduce {TINY}"', 'busbw_at_least = "0.9 of baseline"')),
-            "has no baseline",
-        ),
         (
             suite_of((f'run = "all_reduce {TINY}"', 'size = "8M-"\ntime_at_most = "1 s"')),
             (

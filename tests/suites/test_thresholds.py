@@ -41,8 +41,6 @@ from goldens import outline, require_golden
 from samples import usual_settings
 
 CASE = Case("all_reduce", "nccl", 2, "float32", 1 << 20, 1 << 18, False, "sum")
-WORDS = "all_reduce 1 MiB float32 sum out-of-place, nccl"
-IN_PLACE_WORDS = "all_reduce 1 MiB float32 sum in-place, nccl"
 RIGHT = Verification(wrong=0)
 WRONG = Verification(1, [WrongOutput(1, 1, 5, "2", "3")])
 
@@ -298,73 +296,60 @@ def test_the_median_decides_and_the_worst_is_told(values, bound):
     assert (verdict.status == "pass") == judgement.passed
 
 
-RUNS = "not certain, as runs are on both sides of the bound: "
-SAMPLES = "not certain, as the bound is within the 95 % interval of the samples: "
+def within(half_width, result):
+    """A result whose time is known to this share."""
+    result.summary.half_width = half_width
+    return result
 
 
-@pytest.mark.parametrize(
-    ("runs", "passed", "decided", "told"),
-    [
-        ([(100e9, 0.02)], True, True, ""),
-        ([(91e9, 0.02)], True, False, f"{SAMPLES}{WORDS} (89.22 GB/s to 92.86 GB/s)"),
-        ([(89e9, 0.02)], False, False, f"{SAMPLES}{WORDS} (87.25 GB/s to 90.82 GB/s)"),
-        ([(88e9, 0.02)], False, True, ""),
-        # Half a width of a time: the bandwidth is up to twice as high.
-        ([(50e9, 0.5)], False, False, f"{SAMPLES}{WORDS} (33.33 GB/s to 100.00 GB/s)"),
-        ([(10e9, 1.5)], False, False, f"{SAMPLES}{WORDS} (4.00 GB/s or more)"),
-        ([(100e9, None)], True, None, ""),  # too few samples for an interval
-        ([(100e9, math.nan)], True, None, ""),
-        (
+def run_within(run):
+    rate, half_width = run
+    return journal(within(half_width, measured(rate)))
+
+
+AT_90 = 'busbw_at_least = "90 GB/s"'
+TOGETHER = within(0.01, copied([10e9, 20e9], ((0, 1), (2, 1)), "all-to-one"))
+# A bound that another run may cross is not certain, although the median decides.
+UNCERTAIN = {
+    **{
+        f"runs {runs}": judged(AT_90, *map(run_within, runs))
+        for runs in (
+            *([(100e9, 0.02)], [(91e9, 0.02)], [(89e9, 0.02)], [(88e9, 0.02)]),
+            # Half a width of a time: the bandwidth is up to twice as high.
+            *([(50e9, 0.5)], [(10e9, 1.5)]),
+            *([(100e9, None)], [(100e9, math.nan)]),  # too few samples for an interval
             [(100e9, 0.0), (96e9, None), (89e9, 0.0)],
-            True,
-            False,
-            f"{RUNS}{WORDS} (89.00 GB/s to 100.00",
+            [(100e9, 0.02), (96e9, 0.01), (93e9, 0.03)],
+            [(100e9, 0.02), (96e9, 0.01), (93e9, None)],
+        )
+    },
+    "times": judged(
+        'time_at_most = "1020 us"',
+        journal(
+            within(0.03, measured(time_s=1e-3)),
+            within(0.03, measured(case=IN_PLACE, time_s=1.01e-3)),
         ),
-        ([(100e9, 0.02), (96e9, 0.01), (93e9, 0.03)], True, True, ""),
-        ([(100e9, 0.02), (96e9, 0.01), (93e9, None)], True, None, ""),
-    ],
-)
-def test_a_bound_that_another_run_may_cross_is_not_certain(runs, passed, decided, told):
-    journals = []
-    for busbw, half_width in runs:
-        result = measured(busbw)
-        result.summary.half_width = half_width
-        journals.append(journal(result))
-    *_, verdict = judged('busbw_at_least = "90 GB/s"', *journals)
-    (judgement,) = verdict.judgements
-    assert (judgement.passed, judgement.decided) == (passed, decided)
-    assert (verdict.status == "pass") == passed  # the median decides nevertheless
-    lines = [line for line in details(verdict) if line.startswith("not certain")]
-    assert len(lines) == bool(told)
-    assert "".join(lines).startswith(told)
+    ),
+    **{
+        f"baseline within {width}": judged(
+            OF_BASELINE,
+            journal(within(0.01, measured(100e9))),
+            baseline=journal(within(width, measured(100e9))),
+        )
+        for width in (0.01, 0.06, None)
+    },
+    # Of several flows at once none has an interval of its own.
+    "flows": judged(
+        'bandwidth_at_least = "1 GB/s"',
+        journal(TOGETHER, within(0.01, copied([10e9]))),
+        run="p2p",
+    ),
+}
 
 
-def test_times_within_their_interval_of_the_bound_are_named():
-    results = [
-        measured(case=replace(CASE, in_place=in_place), time_s=time_s)
-        for in_place, time_s in ((False, 1e-3), (True, 1.01e-3))
-    ]
-    for result in results:
-        result.summary.half_width = 0.03
-    *_, verdict = judged('time_at_most = "1020 us"', journal(*results))
-    assert details(verdict)[1] == f"{SAMPLES}{IN_PLACE_WORDS} (979.70 µs to 1040.3 µs), and 1 more"
-
-
-@pytest.mark.parametrize(("half_width", "decided"), [(0.01, True), (0.06, False), (None, None)])
-def test_the_interval_of_a_baseline_counts(half_width, decided):
-    before, now = measured(100e9), measured(100e9)
-    before.summary.half_width, now.summary.half_width = half_width, 0.01
-    *_, verdict = judged(OF_BASELINE, journal(now), baseline=journal(before))
-    assert [one.decided for one in verdict.judgements] == [decided]
-
-
-def test_of_several_flows_at_once_none_has_an_interval_of_its_own():
-    together = copied([10e9, 20e9], ((0, 1), (2, 1)), "all-to-one")
-    alone = copied([10e9])
-    for result in (together, alone):
-        result.summary.half_width = 0.01
-    *_, verdict = judged('bandwidth_at_least = "1 GB/s"', journal(together, alone), run="p2p")
-    assert [one.decided for one in verdict.judgements] == [None, None, True]
+def test_how_certain_verdicts_are():
+    found = {name: [verdicts[-1], details(verdicts[-1])] for name, verdicts in UNCERTAIN.items()}
+    require_golden("uncertain_verdicts.txt", outline(found))
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from cclmark.trace.timeline_assembly import (
 )
 from cclmark.trace.timeline_files import write_chrome, write_perfetto
 from cclmark.work.cases import Case
+from goldens import require_golden
 from plugin_logs import (
     ALL_REDUCE,
     CALL,
@@ -295,60 +296,31 @@ RING, TREE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("ranks", "problems", "says"),
-    [
-        # The period of an operation is not that of one of its channels.
-        (
-            [WHOLE, {"events": operations(4, 1), "awaited_s": 30}],
-            ["rank 1: the library did not report 3 kernels within 30.0 s"],
-            "calls of the host: the kernels of rank 1 are incomplete)",
-        ),
-        (
-            [{"events": operations(0, 0)}],
-            *(["rank 0: the library did not report 8 kernels"], "calls of the host)"),
-        ),
-        # Without the clock of the device none is expected.
-        ([{"events": operations(0, 0), "clock_begin": []}], [], "calls of the host)"),
-        (
-            [WHOLE, {"events": operations(4)}],
-            ["rank 1: the library reported 1 operation for 2 calls"],
-            "calls of the host: the kernels of rank 1 are incomplete)",
-        ),
-        (
-            [WHOLE, {"events": [record(CALL, texts=ALL_REDUCE), record(STOP, parent=1)]}],
-            ["rank 1: the library reported 0 operations for 2 calls"],
-            "calls of the host: the kernels of rank 1 are incomplete)",
-        ),
-        (
-            [WHOLE, {}],
-            ["rank 1: no event of the library: no plug-in"],
-            "the trace has no events of the library: no plug-in",
-        ),
-        (
-            [{"events": [RING, RING]}, {"events": [RING, TREE]}],
-            [
-                "collective 2: rank 1 ran AllReduce of 1024 Float32 by tree LL, rank 0 AllReduce "
-                "of 1024 Float32 by ring LL"
-            ],
-            "ran: ring LL",
-        ),
-        ([WHOLE], [], "  ran: ring LL, 4 channels"),
-        (
-            [{"events": [*both_kernels(), *kernel(7, 10**12 + 2_100_000, 10**12 + 2_150_000)]}],
-            [
-                "rank 0: the library reported 3 operations for 2 calls",
-                "rank 0: 1 kernel with the times of a later one, not in the trace",
-            ],
-            "calls of the host)",
-        ),
+#: What differs from the usual trace, for each rank.
+RANKS = {
+    # The period of an operation is not that of one of its channels.
+    "missing-kernels": [WHOLE, {"events": operations(4, 1), "awaited_s": 30}],
+    "no-kernels": [{"events": operations(0, 0)}],
+    # Without the clock of the device none is expected.
+    "no-clock": [{"events": operations(0, 0), "clock_begin": []}],
+    "missing-operation": [WHOLE, {"events": operations(4)}],
+    "calls-alone": [WHOLE, {"events": [record(CALL, texts=ALL_REDUCE), record(STOP, parent=1)]}],
+    "no-events": [WHOLE, {}],
+    "unlike-algorithms": [{"events": [RING, RING]}, {"events": [RING, TREE]}],
+    "whole": [WHOLE],
+    "surplus-kernel": [
+        {"events": [*both_kernels(), *kernel(7, 10**12 + 2_100_000, 10**12 + 2_150_000)]}
     ],
-)
-def test_problems_of_ranks(ranks, problems, says):
-    traces = [a_trace(rank, **more) for rank, more in enumerate(ranks)]
-    found = assemble("a case", MIB, traces)
-    assert trace_problems(found) == problems
-    assert says in "\n".join(trace_summary(found, CASE, 2, None))
+}
+
+
+def test_problems_of_ranks():
+    texts = []
+    for name, ranks in RANKS.items():
+        traces = [a_trace(rank, **more) for rank, more in enumerate(ranks)]
+        found = assemble("a case", MIB, traces)
+        texts += [name, *trace_problems(found), *trace_summary(found, CASE, 2, None), ""]
+    require_golden("texts/trace-problems.txt", "\n".join(texts))
 
 
 @pytest.mark.parametrize(("peer_kernels", "is_complete"), [(2, True), (1, False)])

@@ -5,68 +5,39 @@ import re
 import pytest
 
 from patience import waits
-from timeline_files import chrome, perfetto
-
-AHEAD_NS = "7000000000000"  # far from any time of the host
+from timeline_files import perfetto, within
 
 
-def fake_env(fake_cuda, **variables):
-    return fake_cuda.env(CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS=AHEAD_NS, **variables)
-
-
-def within(inner, outer, error_us=0.0):
-    begin_us, end_us = inner["ts"], inner["ts"] + inner["dur"]
-    return outer["ts"] - error_us <= begin_us and end_us <= outer["ts"] + outer["dur"] + error_us
-
-
-def arrows(events):
-    """The processes at both ends of each arrow, by its number."""
-    begins = {one["id"]: one["pid"] - 1 for one in events if one["ph"] == "s"}
-    ends = {one["id"]: one["pid"] - 1 for one in events if one["ph"] == "f"}
-    assert begins.keys() == ends.keys()
-    return sorted((begins[number], ends[number]) for number in begins)
-
-
-def counted(events, device, name):
-    """The values of a counter."""
-    found = [one for one in events if one["ph"] == "C" and one["pid"] == device + 1]
-    return [one["args"]["bytes"] for one in found if one["name"] == name]
-
-
-def test_copies_of_the_host(cclmark, tmp_path):
-    path = tmp_path / "t.json"
-    run = cclmark(
-        *("trace", "p2p", "--devices", "host:2", "-b", "64K", "-n", "3", "--perf", "biBw"),
-        *("-d", "read", "--format", "chrome", "-O", path),
+def test_copies_of_the_host(timeline):
+    run, found = timeline(
+        *("p2p", "--devices", "host:2", "-b", "64K", "-n", "3", "--perf", "biBw", "-d", "read")
     )
-    slices, events, facts = chrome(path)
-    assert facts["copies of each flow"] == 3
-    assert facts["clocks agree within ns"] == 0
+    assert found.facts["copies of each flow"] == 3
+    assert found.facts["clocks agree within ns"] == 0
     for device, peer in ((0, 1), (1, 0)):
-        names = [one["name"] for one in slices[device, "stages"]]
+        names = found.stages(device)
         assert names[0] == "start-up"
         assert {"allocating buffers", "preparing", "warm-up", "tracing", "verification"} <= {*names}
-        (tracing,) = [one for one in slices[device, "stages"] if one["name"] == "tracing"]
-        assert tracing["args"]["bytes"] == 3 * 65536
+        assert found.tracing(device)["args"]["bytes"] == 3 * 65536
         # The destination reads: its calls are the copies.
-        calls = slices[peer, "calls"]
-        copies = slices[device, f"copies to device {peer}"]
+        calls = found.slices[peer, "calls"]
+        copies = found.slices[device, f"copies to device {peer}"]
         assert [one["ts"] for one in calls] == [one["ts"] for one in copies]
         assert len(copies) == 3
         assert copies == [
             {**one, "pid": copies[0]["pid"], "tid": copies[0]["tid"]}
-            for one in slices[peer, f"copies from device {device}"]
+            for one in found.slices[peer, f"copies from device {device}"]
         ]
         for one in copies:
-            assert within(one, tracing)
+            assert within(one, found.tracing(device))
             assert one["name"] == "copy 64 KiB"
             assert one["args"]["bytes"] == 65536
             assert one["args"]["from"] == f"device {device}"
             assert one["args"]["method"] == f"processor, memmove, device {peer} reads"
         expected = [0, 65536, 131072, 196608]
-        assert counted(events, device, f"bytes to device {peer}") == expected
-        assert counted(events, peer, f"bytes from device {device}") == expected
-    assert arrows(events) == [(0, 1)] * 3 + [(1, 0)] * 3
+        assert found.counted(device, f"bytes to device {peer}") == expected
+        assert found.counted(peer, f"bytes from device {device}") == expected
+    assert found.arrows() == [(0, 1)] * 3 + [(1, 0)] * 3
     assert re.search(
         r"in batches of 3, [\d.]+ µs \([\d.]+ GB/s\) each while traced \(median of 9, ", run.out
     )
@@ -74,27 +45,20 @@ def test_copies_of_the_host(cclmark, tmp_path):
     assert "destinations checked: 0 wrong elements" in run.out
 
 
-def test_copies_on_the_clock_of_a_device(cclmark, fake_cuda, tmp_path):
-    """The fake devices' clocks are hours ahead of the host's."""
-    path = tmp_path / "t.json"
-    run = cclmark(
-        *("trace", "p2p", "-g", "3", "--pair", "2-0", "-b", "1M", "-n", "4"),
-        *("--format", "chrome", "-O", path),
-        env=fake_env(fake_cuda),
-    )
-    slices, events, facts = chrome(path)
+def test_copies_on_the_clock_of_a_device(timeline, fakes):
+    run, found = timeline("p2p", "-g", "3", "--pair", "2-0", "-b", "1M", "-n", "4", env=fakes())
+    slices = found.slices
     # One process opens all devices: its stages are those of its first device.
-    (tracing,) = [one for one in slices[0, "stages"] if one["name"] == "tracing"]
     assert {place for place in slices if place[1] == "stages"} == {(0, "stages")}
     assert (1, "calls") not in slices
-    error_us = facts["clocks agree within ns"] / 1e3
+    error_us = found.facts["clocks agree within ns"] / 1e3
     (gate,) = slices[2, "gate"]
     for call, copy in zip(slices[2, "calls"], slices[2, "copies to device 0"], strict=True):
         assert within(call, gate)  # all are enqueued before the first may begin
         assert copy["ts"] >= gate["ts"] + gate["dur"] - error_us
-        assert within(copy, tracing, error_us)
+        assert within(copy, found.tracing(0), error_us)
         assert copy["args"]["method"] == "copy engine, device 2 writes"
-    assert arrows(events) == [(2, 0)] * 4
+    assert found.arrows() == [(2, 0)] * 4
     assert "by events on the devices' clocks" in run.out
     assert re.search(r"device 2 to device 0 +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+\n", run.out)
 
@@ -115,25 +79,16 @@ def test_copies_on_the_clock_of_a_device(cclmark, fake_cuda, tmp_path):
         (("--pair", "0-0"), 0, "copies within the device", "copy engine, device 0 writes"),
     ],
 )
-def test_methods(cclmark, fake_cuda, tmp_path, flags, device, track, method):
-    path = tmp_path / "t.json"
-    env = fake_env(fake_cuda)
-    if "SM" not in flags:
-        # Without the kernel that reads the device's clock, which takes longer than all else.
-        env |= {"CCLMARK_NVRTC_LIBRARY": "/nowhere", "CCLMARK_CACHE_DIR": str(tmp_path / "empty")}
-    cclmark(
-        *("trace", "p2p", "-b", "4K", "-n", "2", *flags, "--format", "chrome", "-O", path), env=env
-    )
-    slices, events, _ = chrome(path)
-    assert [one["args"]["method"] for one in slices[device, track]] == [method] * 2
-    assert len(arrows(events)) == (0 if "within" in track else 2)
+def test_methods(timeline, fakes, flags, device, track, method):
+    _, found = timeline("p2p", "-b", "4K", "-n", "2", *flags, env=fakes(read="SM" in flags))
+    assert [one["args"]["method"] for one in found.slices[device, track]] == [method] * 2
+    assert len(found.arrows()) == (0 if "within" in track else 2)
 
 
-def test_a_process_for_each_device_and_several_batches(cclmark, fake_cuda, tmp_path):
+def test_a_process_for_each_device_and_several_batches(cclmark, fakes, tmp_path):
     path = tmp_path / "t.pftrace"
     run = cclmark(
-        *("trace", "p2p", "-m", "1", "-p", "biBw", "-b", "4K", "-n", "101", "-O", path),
-        env=fake_env(fake_cuda),
+        *("trace", "p2p", "-m", "1", "-p", "biBw", "-b", "4K", "-n", "101", "-O", path), env=fakes()
     )
     slices = perfetto(path)
     assert len(slices["copies to device 0"]) == len(slices["copies from device 0"]) == 101
@@ -142,28 +97,26 @@ def test_a_process_for_each_device_and_several_batches(cclmark, fake_cuda, tmp_p
     assert "in batches of 100" in run.out
 
 
-def test_flows_into_one_device(cclmark, tmp_path):
-    path = tmp_path / "t.json"
-    run = cclmark(
-        *("trace", "p2p", "--devices", "host:3", "--scope", "all-to-one", "--pair", "2-0"),
-        *("-b", "4K", "-n", "2", "--format", "chrome", "-O", path),
-    )
-    _, events, _ = chrome(path)
-    assert arrows(events) == [(1, 0)] * 2 + [(2, 0)] * 2
+def test_flows_into_one_device(timeline):
+    flows = ("--scope", "all-to-one", "--pair", "2-0")
+    run, found = timeline("p2p", "--devices", "host:3", *flows, "-b", "4K", "-n", "2")
+    assert found.arrows() == [(1, 0)] * 2 + [(2, 0)] * 2
     assert "both flows at once" in run.out
 
 
-def test_a_copy_that_hangs_or_fails_leaves_no_file(cclmark, fake_cuda, tmp_path):
+@pytest.mark.parametrize(
+    ("fault", "code", "message"),
+    [
+        ("COPY_HANG", 4, "nothing was traced\ncclmark: no data arrived from DEV0 at DEV1 within"),
+        ("COPY_FAIL", 4, "an illegal memory access was encountered"),
+        ("NO_PEER", 3, "nothing was measured: the driver does not permit DEV0 to access DEV1"),
+    ],
+)
+def test_a_copy_that_hangs_or_fails_leaves_no_file(cclmark, fakes, tmp_path, fault, code, message):
     path = tmp_path / "t.pftrace"
-    env = fake_env(fake_cuda, CCLMARK_FAKE_COPY_HANG="0-1")
-    run = cclmark("trace", "p2p", "-b", "4K", "-O", path, *waits(4), env=env, code=4)
-    assert "nothing was traced\ncclmark: no data arrived from DEV0 at DEV1 within" in run.err
-    env = fake_env(fake_cuda, CCLMARK_FAKE_COPY_FAIL="0-1")
-    run = cclmark("trace", "p2p", "-b", "4K", "-O", path, env=env, code=4)
-    assert "an illegal memory access was encountered" in run.err
-    env = fake_env(fake_cuda, CCLMARK_FAKE_NO_PEER="0-1")
-    run = cclmark("trace", "p2p", "-b", "4K", "-O", path, env=env, code=3)
-    assert "nothing was measured: the driver does not permit DEV0 to access DEV1" in run.err
+    env = fakes(**{f"CCLMARK_FAKE_{fault}": "0-1"})
+    run = cclmark("trace", "p2p", "-b", "4K", "-O", path, *waits(4), env=env, code=code)
+    assert message in run.err
     assert not path.exists()
 
 
@@ -178,9 +131,6 @@ def test_a_copy_that_hangs_or_fails_leaves_no_file(cclmark, fake_cuda, tmp_path)
         (("p2p", "--pair", "0-0", "-p", "biBw"), "these options describe no copy"),
         (("p2p", "--scope", "HOST", "--pair", "0-1"), "--pair must be a flow of --scope"),
         (("p2p", "-b", "6"), "multiples of 4 bytes"),
-        (("p2p", "-n", "0"), "'0' is not a whole number from 1 to 100000"),
-        (("p2p", "-e", "2M"), "No such option '-e'"),
-        (("p2p", "-O", "/dev/null"), "/dev/null exists already"),
         (("-b", "4K", "p2p"), "p2p must follow trace"),
     ],
 )

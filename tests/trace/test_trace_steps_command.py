@@ -9,7 +9,6 @@ from cclmark.explain.algorithm_steps import INPUT, OUTPUT, Place, Step
 from mpis import mpi_environment
 from step_simulation import Memory, by_chunk, execute
 
-AHEAD_NS = "7000000000000"
 SHORT = ("-n", "2", "-w", "0", "-b", "64K", "--steps")
 
 
@@ -25,21 +24,14 @@ def ends(rows):
 
 
 @pytest.fixture
-def traced(cclmark, fake_cuda, tmp_path):
-    """Traces an operation of the fake NCCL: the run and the rows of its steps.
-
-    Unless it ``has_clock``, no kernel reads the clock of the fake device, which takes longer than
-    all else: then only the kernels of the timeline have no times.
-    """
+def traced(cclmark, fakes, tmp_path):
+    """Traces an operation of the fake NCCL: the run and the rows of its steps."""
 
     def trace(operation, ranks, *arguments, has_clock=False, **variables):
         path = tmp_path / "t.pftrace"
-        if not has_clock:
-            variables["CCLMARK_NVRTC_LIBRARY"] = "/nowhere/libnvrtc.so"
-            variables["CCLMARK_CACHE_DIR"] = str(tmp_path / "no-kernels")
         run = cclmark(
             *("trace", operation, "-g", str(ranks), *SHORT, *arguments, "-O", path),
-            env=fake_cuda.env(CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS=AHEAD_NS) | variables,
+            env=fakes(read=has_clock, **variables),
         )
         steps = tmp_path / "t.steps.csv"
         return run, rows_of(steps) if steps.exists() else []
@@ -167,34 +159,35 @@ def test_a_file_that_exists_is_kept(cclmark, tmp_path):
     assert steps.read_text() == "precious"
 
 
-@pytest.mark.parametrize(
-    ("name", "ranks", "variables", "algorithm", "stages"),
-    [
-        (
-            "openmpi",
-            2,
-            {
-                "OMPI_MCA_coll_tuned_use_dynamic_rules": "true",
-                "OMPI_MCA_coll_tuned_allreduce_algorithm": "ring",
-            },
-            "ring",
-            2,
-        ),
-        ("mpich", 2, {}, "", 0),
-    ],
-)
-def test_mpi(cclmark, tmp_path, name, ranks, variables, algorithm, stages):
-    path = tmp_path / "t.pftrace"
-    run = cclmark(
-        *("trace", "all_reduce", "--ccl", "mpi", "--devices", f"host:{ranks}", *SHORT, "-O", path),
-        env={**mpi_environment(name), **variables},
+@pytest.fixture
+def traced_mpi(cclmark, tmp_path):
+    """Traces an operation of an MPI: the run and the place of the file of its steps."""
+
+    def trace(name, **variables):
+        path = tmp_path / "t.pftrace"
+        run = cclmark(
+            *("trace", "all_reduce", "--ccl", "mpi", "--devices", "host:2", *SHORT, "-O", path),
+            env={**mpi_environment(name), **variables},
+        )
+        return run, path.with_suffix(".steps.csv")
+
+    return trace
+
+
+def test_open_mpi(traced_mpi):
+    run, steps = traced_mpi(
+        "openmpi",
+        OMPI_MCA_coll_tuned_use_dynamic_rules="true",
+        OMPI_MCA_coll_tuned_allreduce_algorithm="ring",
     )
-    if not algorithm:
-        assert "unknown: MPICH does not report which algorithm ran" in run.out
-        assert not path.with_suffix(".steps.csv").exists()
-        return
-    assert f"the algorithm that is selected, which may not have run ({algorithm})" in run.out
+    assert "the algorithm that is selected, which may not have run (ring)" in run.out
     assert "does not report its algorithm" in run.out
-    rows = rows_of(path.with_suffix(".steps.csv"))
+    rows = rows_of(steps)
     assert {row["origin"] for row in rows} == {"selected"}
-    assert int(rows[-1]["stage"]) == stages
+    assert int(rows[-1]["stage"]) == 2
+
+
+def test_mpich(traced_mpi):
+    run, steps = traced_mpi("mpich")
+    assert "unknown: MPICH does not report which algorithm ran" in run.out
+    assert not steps.exists()

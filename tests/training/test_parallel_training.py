@@ -1,18 +1,40 @@
 """Models, parallelisms and comparisons of replicas of ``cclmark train`` in one process."""
 
+import importlib
+
 import pytest
 
+from cclmark import _engine as engine
 from cclmark.work.models import MODELS
+from cclmark.work.variants import DEFAULT
 from cclmark_training.choices import PARALLELISMS
+from cclmark_training.plan import Training
 from cclmark_training.result import ReplicaDifference
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread(torch):
-    """More would wait for each other beside other tests."""
-    import torch as installed
+@pytest.fixture(scope="module")
+def torch(torch):
+    """The module torch, which takes seconds to import. More threads than one would wait for each
+    other beside other tests.
+    """
+    module = importlib.import_module("torch")
+    module.set_num_threads(1)
+    return module
 
-    installed.set_num_threads(1)
+
+def module_of_torch(name):
+    """A fixture of a module that imports torch."""
+
+    @pytest.fixture(scope="module")
+    def module(torch):
+        return importlib.import_module(f"cclmark_training.torch.{name}")
+
+    return module
+
+
+transformer = module_of_torch("transformer")
+runner = module_of_torch("training_runner")
+stepping = module_of_torch("stepping")
 
 
 PUBLISHED = {
@@ -28,16 +50,12 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_model_has_as_many_parameters_as_published(name):
-    import torch
-
-    from cclmark_training.torch.transformer import Transformer
-
+def test_the_model_has_as_many_parameters_as_published(name, torch, transformer):
     shape = MODELS[name]
     if shape.layers > 32:  # layers are alike, and creating one takes a millisecond
         shape = shape.with_layers(3)
     with torch.device("meta"):
-        model = Transformer(shape)
+        model = transformer.Transformer(shape)
     assert sum(one.numel() for one in model.parameters()) == shape.parameters
     assert MODELS[name].parameters == PUBLISHED.get(name, MODELS[name].parameters)
     matrices = sum(
@@ -53,15 +71,11 @@ def test_the_model_has_as_many_parameters_as_published(name):
     assert shape.multiplied_parameters == matrices
 
 
-def test_initial_values_depend_on_the_name_and_the_seed_alone():
-    import torch
-
-    from cclmark_training.torch.transformer import initial_value
-
+def test_initial_values_depend_on_the_name_and_the_seed_alone(torch, transformer):
     shape, like = MODELS["tiny"], torch.empty(0)
 
     def value(name, seed=1):
-        return initial_value(name, torch.Size((64, 64)), shape, seed, like)
+        return transformer.initial_value(name, torch.Size((64, 64)), shape, seed, like)
 
     first = value("layers.0.attention.output.weight")
     assert torch.equal(first, value("layers.0.attention.output.weight"))
@@ -72,15 +86,11 @@ def test_initial_values_depend_on_the_name_and_the_seed_alone():
     assert float(value("layers.0.attention_norm.weight").min()) == 1.0
 
 
-def test_tokens_of_a_sequence_do_not_depend_on_the_rank_that_trains_with_it():
-    import torch
-
-    from cclmark_training.torch.training_runner import BATCHES, token_batches
-
+def test_tokens_of_a_sequence_do_not_depend_on_the_rank_that_trains_with_it(torch, runner):
     host = torch.device("cpu")
-    whole = token_batches(1, 512, range(4), 100, host)
-    part = token_batches(1, 512, range(2, 4), 100, host)
-    assert len(whole) == BATCHES
+    whole = runner.token_batches(1, 512, range(4), 100, host)
+    part = runner.token_batches(1, 512, range(2, 4), 100, host)
+    assert len(whole) == runner.BATCHES
     assert all(torch.equal(one[2:], other) for one, other in zip(whole, part, strict=True))
     assert whole[0].shape == (4, 101)
     tokens = torch.stack(whole)
@@ -90,131 +100,122 @@ def test_tokens_of_a_sequence_do_not_depend_on_the_rank_that_trains_with_it():
     assert counts[0] > counts[10] > counts[200]
 
 
-def test_a_changed_or_moved_element_changes_the_checksum():
-    import torch
-
-    from cclmark_training.torch.training_runner import checksum
-
+def test_a_changed_or_moved_element_changes_the_checksum(torch, runner):
     for dtype in (torch.float32, torch.bfloat16):
         tensor = torch.arange(1, 101).to(dtype).view(10, 10)
-        first = checksum(tensor)
-        assert first == checksum(tensor.clone())
-        assert first != checksum(tensor.flip(0))
+        first = runner.checksum(tensor)
+        assert first == runner.checksum(tensor.clone())
+        assert first != runner.checksum(tensor.flip(0))
         changed = tensor.clone()
         changed[9, 9] += 1
-        assert first != checksum(changed)
+        assert first != runner.checksum(changed)
 
 
-def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit():
-    import torch
+OUT_OF_MEMORY = (
+    "CUDA error: out of memory\nCUDA kernel errors might be reported later",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "NCCL error in: x.cpp:1\nLast error:\nCuda failure 2 'out of memory'",
+)
 
-    from cclmark import _engine as engine
-    from cclmark.work.variants import DEFAULT
-    from cclmark_training.plan import Training
-    from cclmark_training.torch.training_runner import within_memory
 
+def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit(torch, runner):
     training = Training(
         *(DEFAULT, 0, "torch:nccl", MODELS["gpt2-xl"], "ddp", 2, 64, 1024),
         *("bfloat16", "adamw", 3e-4),
     )
 
-    def run_out(error):
-        raise error
+    def check(error, kind=engine.MissingError, match="the device ran out of memory"):
+        def step():
+            raise error
+
+        with pytest.raises(kind, match=match):
+            runner.within_memory(training, 80 << 30, step)
 
     text = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79 GiB"
-    with pytest.raises(engine.MissingError, match=r"memory \(CUDA out of memory\): gpt2-xl"):
-        within_memory(training, 80 << 30, lambda: run_out(torch.OutOfMemoryError(text)))
-    for words in (
-        "CUDA error: out of memory\nCUDA kernel errors might be reported later",
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-        "NCCL error in: x.cpp:1\nLast error:\nCuda failure 2 'out of memory'",
-    ):
+    check(torch.OutOfMemoryError(text), match=r"memory \(CUDA out of memory\): gpt2-xl")
+    for words in OUT_OF_MEMORY:
         wrapped = RuntimeError("[Rank 1] PipelineStage could not run forward")
         wrapped.__cause__ = RuntimeError(words)
-        with pytest.raises(engine.MissingError, match="the device ran out of memory"):
-            within_memory(training, 80 << 30, lambda error=wrapped: run_out(error))
-    host = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")
-    with pytest.raises(engine.MissingError, match="--batch"):
-        within_memory(training, 80 << 30, lambda: run_out(host))
-    with pytest.raises(RuntimeError, match="shape"):
-        within_memory(training, 80 << 30, lambda: run_out(RuntimeError("shape mismatch")))
-    assert within_memory(training, 80 << 30, lambda: 1) == 1
+        check(wrapped)
+    host = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"
+    check(RuntimeError(host), match="--batch")
+    check(RuntimeError("shape mismatch"), RuntimeError, "shape")
+    assert runner.within_memory(training, 80 << 30, lambda: 1) == 1
+
+
+@pytest.fixture
+def refusal(runner):
+    """Why a parallelism cannot be used with this torch."""
+
+    def of(parallel):
+        with pytest.raises(engine.MissingError) as failure:
+            runner.require_features(parallel)
+        return str(failure.value)
+
+    return of
 
 
 class TestOlderTorch:
     """What an older torch lacks is reported by feature, with the version that has it."""
 
-    @staticmethod
-    def reason(parallel):
-        from cclmark import _engine as engine
-        from cclmark_training.torch.training_runner import require_features
-
-        with pytest.raises(engine.MissingError) as failure:
-            require_features(parallel)
-        return str(failure.value)
-
     @pytest.mark.parametrize("parallel", PARALLELISMS)
-    def test_this_one_has_all(self, parallel):
-        from cclmark_training.torch.training_runner import require_features
+    def test_this_one_has_all(self, parallel, runner):
+        runner.require_features(parallel)
 
-        require_features(parallel)
-
-    def test_a_function_and_a_parameter(self, monkeypatch):
-        import torch
-        from torch.distributed import fsdp, tensor
-
-        monkeypatch.delattr(fsdp, "fully_shard")
-        text = self.reason("fsdp")
+    def test_a_function_and_a_parameter(self, monkeypatch, torch, refusal):
+        monkeypatch.delattr("torch.distributed.fsdp.fully_shard")
+        text = refusal("fsdp")
         assert "--parallel fsdp requires torch 2.6 or newer" in text
         assert f"this torch {torch.__version__} has no torch.distributed.fsdp.fully_shard" in text
-        monkeypatch.setattr(tensor, "distribute_tensor", lambda tensor, mesh, placements: tensor)
-        text = self.reason("fsdp")
+        name = "torch.distributed.tensor.distribute_tensor"
+        monkeypatch.setattr(name, lambda tensor, mesh, placements: tensor)
+        text = refusal("fsdp")
         assert "requires torch 2.7 or newer" in text
         assert "optional parameter src_data_rank of torch.distributed.tensor.distribute" in text
 
-    def test_a_parameter_that_was_required(self, monkeypatch):
-        from torch.distributed import pipelining
-
+    def test_a_parameter_that_was_required(self, monkeypatch, refusal):
         def stage(submodule, stage_index, num_stages, device, input_args):
             pass
 
-        monkeypatch.setattr(pipelining, "PipelineStage", stage)
-        assert "requires torch 2.6 or newer" in self.reason("pp")
+        monkeypatch.setattr("torch.distributed.pipelining.PipelineStage", stage)
+        assert "requires torch 2.6 or newer" in refusal("pp")
 
-    def test_groups_of_queries(self, monkeypatch):
-        import torch
+    def test_groups_of_queries(self, monkeypatch, refusal):
+        name = "torch.nn.functional.scaled_dot_product_attention"
+        monkeypatch.setattr(name, lambda query, key, value: query)
+        assert "2.5 or newer" in refusal("none")
+        assert "no parameter enable_gqa" in refusal("ddp")
 
-        monkeypatch.setattr(
-            torch.nn.functional, "scaled_dot_product_attention", lambda query, key, value: query
-        )
-        assert "2.5 or newer" in self.reason("none")
-        assert "no parameter enable_gqa" in self.reason("ddp")
+
+@pytest.fixture
+def mixture(torch, transformer):
+    torch.manual_seed(3)
+    found = transformer.Mixture(MODELS["tiny-moe"])
+    for one in found.parameters():
+        torch.nn.init.normal_(one, std=0.1)
+    return found
 
 
 class TestBalanceOfExperts:
-    def test_equal_use_is_one_and_a_single_expert_their_number(self):
-        import torch
+    @pytest.mark.parametrize(
+        ("probabilities", "counts", "expected"),
+        [
+            ([[0.25] * 4] * 8, [4, 4, 4, 4], 1),
+            ([[1.0, 0.0, 0.0, 0.0]] * 8, [8, 0, 0, 0], 4),
+            # Fedus et al., equation 4, with f = (3/4, 1/4) and P = (0.6, 0.4).
+            (
+                [[0.9, 0.1], [0.7, 0.3], [0.6, 0.4], [0.2, 0.8]],
+                *([3, 1], 2 * (0.75 * 0.6 + 0.25 * 0.4)),
+            ),
+        ],
+    )
+    def test_equal_use_is_one_and_a_single_expert_their_number(
+        self, torch, transformer, probabilities, counts, expected
+    ):
+        found = transformer.imbalance(torch.tensor(probabilities), torch.tensor(counts))
+        assert float(found) == pytest.approx(expected)
 
-        from cclmark_training.torch.transformer import imbalance
-
-        equal = torch.full((8, 4), 0.25)
-        assert float(imbalance(equal, torch.tensor([4, 4, 4, 4]))) == pytest.approx(1)
-        one = torch.tensor([[1.0, 0.0, 0.0, 0.0]]).repeat(8, 1)
-        assert float(imbalance(one, torch.tensor([8, 0, 0, 0]))) == pytest.approx(4)
-        # Fedus et al., equation 4, with f = (3/4, 1/4) and P = (0.6, 0.4).
-        two = torch.tensor([[0.9, 0.1], [0.7, 0.3], [0.6, 0.4], [0.2, 0.8]])
-        expected = 2 * (0.75 * 0.6 + 0.25 * 0.4)
-        assert float(imbalance(two, torch.tensor([3, 1]))) == pytest.approx(expected)
-
-    def test_its_gradient_reaches_the_router_alone_and_the_loss_is_unchanged(self):
-        import torch
-
-        from cclmark_training.torch.transformer import Mixture
-
-        torch.manual_seed(3)
-        mixture = Mixture(MODELS["tiny-moe"])
-        for one in mixture.parameters():
-            torch.nn.init.normal_(one, std=0.1)
+    def test_its_gradient_reaches_the_router_alone_and_the_loss_is_unchanged(self, torch, mixture):
         x = torch.randn(2, 16, 64)
 
         def outcome(weight):
@@ -222,11 +223,8 @@ class TestBalanceOfExperts:
             mixture.balance_weight = weight
             loss = mixture(x).square().mean()
             loss.backward()
-            return (
-                float(loss.detach()),
-                mixture.router.weight.grad.clone(),
-                mixture.experts.up.grad.clone(),
-            )
+            gradients = (mixture.router.weight.grad.clone(), mixture.experts.up.grad.clone())
+            return float(loss.detach()), *gradients
 
         without, usual, again = outcome(0.0), outcome(0.5), outcome(1.0)
         assert without[0] == usual[0]
@@ -235,21 +233,14 @@ class TestBalanceOfExperts:
         assert float(added.abs().max()) > 0
         assert torch.allclose(again[1] - without[1], 2 * added, atol=1e-6)
 
-    def test_training_with_it_uses_the_experts_more_equally(self):
-        import torch
-
-        from cclmark_training.torch.transformer import Mixture, imbalance
-
-        torch.manual_seed(3)
-        mixture = Mixture(MODELS["tiny-moe"])
-        for one in mixture.parameters():
-            torch.nn.init.normal_(one, std=0.1)
+    def test_training_with_it_uses_the_experts_more_equally(self, torch, transformer, mixture):
         x = torch.randn(1, 256, 64) + 1  # a common part of all tokens prefers some experts
 
         def imbalance_now():
             probabilities = mixture.router(x[0]).softmax(dim=-1)
             chosen = probabilities.topk(2, dim=-1).indices.flatten()
-            return float(imbalance(probabilities.detach(), torch.bincount(chosen, minlength=4)))
+            counts = torch.bincount(chosen, minlength=4)
+            return float(transformer.imbalance(probabilities.detach(), counts))
 
         before = imbalance_now()
         assert before > 1.1
@@ -262,87 +253,80 @@ class TestBalanceOfExperts:
         assert imbalance_now() < 1 + (before - 1) / 2
 
 
-class TestDeadlines:
-    """The deadline of a block of steps allows for their time once a step has been measured."""
+STEP_S = 30.0
 
-    STEP_S = 30.0
 
-    class Clock:
-        def __init__(self):
-            self.marks = 0
+class Clock:
+    """Every step takes as long."""
 
-        def mark(self):
-            self.marks += 1
+    def __init__(self):
+        self.marks = 0
 
-        def read(self):
-            times_s = [TestDeadlines.STEP_S] * (self.marks - 1)
-            self.marks = 0
-            return times_s
+    def mark(self):
+        self.marks += 1
 
-    class Alone:
-        """The only rank: records its phases."""
+    def read(self):
+        times_s = [STEP_S] * (self.marks - 1)
+        self.marks = 0
+        return times_s
 
-        def __init__(self):
-            self.phases = []
-            self.rank_group = self
 
-        def enter(self, phase, batches, others_s):
-            self.phases.append([phase, batches, others_s, 0])
+class Alone:
+    """The only rank: records its phases."""
 
-        def barrier(self):
-            pass
+    def __init__(self):
+        self.phases = []
+        self.rank_group = self
 
-        def gather(self, values):
-            return values
+    def enter(self, phase, batches, others_s):
+        self.phases.append([phase, batches, others_s, 0])
 
-    def phases_of(self, run):
-        import torch
+    def barrier(self):
+        pass
 
-        from cclmark_training.torch.stepping import Stepper
+    def gather(self, values):
+        return values
 
-        rank = self.Alone()
 
-        def step(tokens):
-            rank.phases[-1][3] += 1
-            return torch.zeros(())
+@pytest.mark.parametrize("fixed", [None, 25])
+def test_only_the_first_step_has_the_deadline_of_any_phase(torch, stepping, fixed):
+    """That of a block of steps allows for their time once a step has been measured."""
+    rank = Alone()
 
-        run(Stepper(rank, self.Clock(), [torch.zeros(1)]), step)
-        return rank.phases
+    def step(tokens):
+        rank.phases[-1][3] += 1
+        return torch.zeros(())
 
-    @pytest.mark.parametrize("fixed", [None, 25])
-    def test_only_the_first_step_has_the_deadline_of_any_phase(self, fixed):
-        def run(stepper, step):
-            stepper.warm_up(step, fixed)
-            stepper.sample(step, 7, 0.02, 1.0)
+    stepper = stepping.Stepper(rank, Clock(), [torch.zeros(1)])
+    stepper.warm_up(step, fixed)
+    stepper.sample(step, 7, 0.02, 1.0)
+    first, *others = rank.phases
+    assert first == ["warm-up", 0, 0.0, 1]
+    assert {phase for phase, *_ in others} == {"warm-up", "timing"}
+    for _, _, others_s, steps in others:
+        assert others_s == 2 * steps * STEP_S
+    assert fixed is None or sum(one[3] for one in (first, *others) if one[0] != "timing") == 25
 
-        first, *others = self.phases_of(run)
-        assert first == ["warm-up", 0, 0.0, 1]
-        assert {phase for phase, *_ in others} == {"warm-up", "timing"}
-        for _, _, others_s, steps in others:
-            assert others_s == 2 * steps * self.STEP_S
-        assert fixed is None or sum(one[3] for one in (first, *others) if one[0] != "timing") == 25
+
+@pytest.fixture
+def busy_in(stepping):
+    """What is found in the events of a trace: two ends of steps, 100 us apart."""
+
+    def find(*more, on_host=False):
+        end = ("kernel", "spin_kernel(long)")
+        if on_host:
+            end = ("user_annotation", "cclmark end of a step")
+        events = [
+            stepping.ProfilerEvent("X", *one) for one in ((*end, 9, 1), (*end, 109, 1), *more)
+        ]
+        return stepping.busy_in(events, "gloo" if on_host else "nccl", on_host=on_host)
+
+    return find
 
 
 class TestTimeline:
-    """What busy_in finds in the events of a trace: two ends of steps, 100 us apart."""
-
-    @staticmethod
-    def found(*more, on_host=False):
-        from cclmark_training.torch.stepping import ProfilerEvent, busy_in
-
-        ends = [
-            ("user_annotation", "cclmark end of a step", 9, 1)
-            if on_host
-            else ("kernel", "spin_kernel(long)", 9, 1),
-            ("user_annotation", "cclmark end of a step", 109, 1)
-            if on_host
-            else ("kernel", "spin_kernel(long)", 109, 1),
-        ]
-        events = [ProfilerEvent("X", *one) for one in (*ends, *more)]
-        return busy_in(events, "nccl" if not on_host else "gloo", on_host=on_host)
-
-    def test_kernels(self):
-        busy = self.found(
+    def test_kernels(self, busy_in):
+        busy = busy_in(
             ("kernel", "gemm", 0, 5),  # of the step before
             ("kernel", "gemm", 20, 30),
             ("kernel", "elementwise", 45, 15),
@@ -356,8 +340,8 @@ class TestTimeline:
         assert busy.communication_s == pytest.approx(30e-6)
         assert busy.exposed_s == pytest.approx(20e-6)
 
-    def test_operators_of_the_host(self):
-        busy = self.found(
+    def test_operators_of_the_host(self, busy_in):
+        busy = busy_in(
             ("cpu_op", "aten::mm", 20, 30),
             ("cpu_op", "DistributedDataParallel.forward", 10, 100),
             ("cpu_op", "gloo:all_reduce", 40, 40),
@@ -365,32 +349,30 @@ class TestTimeline:
         )
         assert (busy.compute_s, busy.exposed_s) == pytest.approx((30e-6, 30e-6))
 
-    def test_a_trace_without_steps_or_work_is_unknown(self):
-        from cclmark_training.torch.stepping import busy_in
-
-        assert self.found() is None
-        assert busy_in([], "nccl", on_host=False) is None
+    def test_a_trace_without_steps_or_work_is_unknown(self, stepping, busy_in):
+        assert busy_in() is None
+        assert stepping.busy_in([], "nccl", on_host=False) is None
 
 
-def test_differing_ranks_are_found_by_majority():
-    from cclmark_training.torch.training_runner import differences_of
-
-    same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
-    assert differences_of(["a", "b"], [same, same, same]) == []
-    assert differences_of(["a", "b"], [same, other, same]) == [ReplicaDifference(1, 1, "b")]
-    assert differences_of(["a", "b"], [other, same, same]) == [ReplicaDifference(0, 1, "b")]
+SAME, OTHER, ABSENT = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0], [-1.0] * 4
 
 
-def test_without_a_majority_no_rank_is_blamed_alone():
-    from cclmark_training.torch.training_runner import differences_of
-
-    same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
-    both = [ReplicaDifference(0, 1, "b"), ReplicaDifference(1, 1, "b")]
-    assert differences_of(["a", "b"], [same, other]) == both
-    assert differences_of(["a", "b"], [other, same]) == both
-    halves = differences_of(["a", "b"], [same, same, other, other])
-    assert [one.rank for one in halves] == [0, 1, 2, 3]
-    # A rank without the tensor has no part in the comparison.
-    absent = [-1.0] * 4
-    assert differences_of(["a", "b"], [same, absent, same]) == []
-    assert [one.rank for one in differences_of(["a", "b"], [same, absent, other])] == [0, 2]
+@pytest.mark.parametrize(
+    ("sums", "ranks"),
+    [
+        # Differing ranks are found by majority.
+        ([SAME, SAME, SAME], []),
+        ([SAME, OTHER, SAME], [1]),
+        ([OTHER, SAME, SAME], [0]),
+        # Without one no rank is blamed alone.
+        ([SAME, OTHER], [0, 1]),
+        ([OTHER, SAME], [0, 1]),
+        ([SAME, SAME, OTHER, OTHER], [0, 1, 2, 3]),
+        # A rank without the tensor has no part in the comparison.
+        ([SAME, ABSENT, SAME], []),
+        ([SAME, ABSENT, OTHER], [0, 2]),
+    ],
+)
+def test_ranks_that_differ(runner, sums, ranks):
+    expected = [ReplicaDifference(rank, 1, "b") for rank in ranks]
+    assert runner.differences_of(["a", "b"], sums) == expected

@@ -221,39 +221,37 @@ class TestRuns:
         assert "tiny with zero1" in ended.message
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("--parallel", "none"), "--parallel none trains on one rank, but there are 2"),
-        (("--peak", "0"), "--peak"),
-        (("--ccl", "torch:"), "write a backend of torch"),
-        (
-            ("--ccl", "nccl"),
-            "torch:nccl supports cuda and hip and maca and cudart devices, not host",
-        ),
-        (("--ccl", "gloo,second", "--vary", "A=1"), "exclude each other"),
-        (("--vary", "registration=none"), "train varies variables of the environment only"),
-        (("--inject", "hang:rank=0,case=0"), "supports only the faults corrupt and delay"),
-        (("--inject", "corrupt:rank=0,index=32768"), "the first parameter has 32768 elements"),
-        (("--inject", "corrupt:rank=0,index=1", "-c", "0"), "would not be detected"),
-        (("--parallel", "tp", "--inject", "corrupt:rank=0,index=1"), "would not be detected"),
-        (("--artifact", "absent.sh"), "does not exist"),
-    ],
-)
-def test_flags_that_cannot_be_measured(cclmark, arguments, text):
-    run = cclmark("train", "--devices", "host:2", *arguments, code=2)
-    assert text in run.err
+BAD_INPUT = {
+    "--parallel none": "--parallel none trains on one rank, but there are 2",
+    "--peak 0": "--peak",
+    "--ccl torch:": "write a backend of torch",
+    "--ccl nccl": "torch:nccl supports cuda and hip and maca and cudart devices, not host",
+    "--ccl gloo,second --vary A=1": "exclude each other",
+    "--vary registration=none": "train varies variables of the environment only",
+    "--inject hang:rank=0,case=0": "supports only the faults corrupt and delay",
+    "--inject corrupt:rank=0,index=32768": "the first parameter has 32768 elements",
+    "--inject corrupt:rank=0,index=1 -c 0": "would not be detected",
+    "--parallel tp --inject corrupt:rank=0,index=1": "would not be detected",
+    "--artifact absent.sh": "does not exist",
+}
+
+
+@pytest.mark.parametrize("arguments", BAD_INPUT)
+def test_flags_that_cannot_be_measured(cclmark, arguments):
+    run = cclmark("train", "--devices", "host:2", *arguments.split(), code=2)
+    assert BAD_INPUT[arguments] in run.err
     assert run.written() == []
 
 
-def test_an_artifact_that_is_no_environment_file(cclmark, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("rm -rf /\n", "is not export NAME=VALUE"), ("# nothing\n", "contains no variable")],
+)
+def test_an_artifact_that_is_no_environment_file(cclmark, tmp_path, text, message):
     file = tmp_path / "environment.sh"
-    file.write_text("rm -rf /\n")
+    file.write_text(text)
     run = cclmark("train", "--devices", "host:2", "--artifact", str(file), code=2)
-    assert "is not export NAME=VALUE" in run.err
-    file.write_text("# nothing\n")
-    run = cclmark("train", "--devices", "host:2", "--artifact", str(file), code=2)
-    assert "contains no variable" in run.err
+    assert message in run.err
 
 
 def test_torch_that_is_not_installed(cclmark, torch_not_installed):

@@ -217,7 +217,9 @@ class Recorder(Listener):
 
     @cached_property
     def _exporter(self) -> Exporter[Any]:
-        return self._exporter_for_run()
+        exporter = self._exporter_for_run()
+        exporter.journal_path = shlex.quote(str(self._journal.path))
+        return exporter
 
     def launched(self) -> None:
         """Creates the exporter."""
@@ -450,10 +452,7 @@ def _now() -> str:
 
 
 class Recorded(NamedTuple):
-    """How a run ended. ``exit_code``: of the command, which also depends on the results.
-
-    ``results``: of a silent run.
-    """
+    """How a run ended. ``exit_code``: also by the results. ``results``: of a silent run."""
 
     exit_code: int
     outcome: Outcome

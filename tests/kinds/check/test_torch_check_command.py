@@ -13,6 +13,7 @@ from fake_backends import find_fakes
 from patience import waits
 
 SOON_S = 20.0
+OF_GLOO = ("torch", "check", "--backend", "gloo", "--devices", "host:2")
 
 
 def verdicts(run):
@@ -21,6 +22,14 @@ def verdicts(run):
 
 def reasons(run):
     return {result.check.name: result.reason for result in run.journal.of(CheckResult)}
+
+
+BAD_INPUT = {
+    "--only nothing": "unknown check 'nothing'",
+    "--devices host:1": "require two ranks",
+    "--backend nccl --devices host:2": "nccl supports cuda and hip and maca and cudart devices",
+    "--inject corrupt:rank=9,index=0 --devices host:2": "no rank 9",
+}
 
 
 class TestWithoutTorch:
@@ -36,22 +45,9 @@ class TestWithoutTorch:
         assert len(chosen_checks([], "gloo")) == len(CHECKS)
         assert [it.name for it in chosen_checks([], "gloo", random=True)][-4:] == [*RANDOM_CHECKS]
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (("--only", "nothing"), "unknown check 'nothing'"),
-            (("--devices", "host:1"), "require two ranks"),
-            (
-                ("--backend", "nccl", "--devices", "host:2"),
-                "nccl supports cuda and hip and maca and cudart devices",
-            ),
-            (("--inject", "corrupt:rank=9,index=0", "--devices", "host:2"), "no rank 9"),
-        ],
-    )
-    def test_nonsense_is_refused_before_anything_starts(self, cclmark, arguments, message):
-        run = cclmark("torch", "check", *arguments, code=2)
-        assert message in run.err
-        assert run.written() == []
+    @pytest.mark.parametrize("arguments", BAD_INPUT)
+    def test_nonsense_is_refused_before_anything_starts(self, refused, arguments):
+        refused("torch", "check", *arguments.split(), because=BAD_INPUT[arguments])
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -108,9 +104,7 @@ class TestGloo:
             "all_reduce_sum,sub_groups_at_once,broadcast,all_gather,send_recv,all_to_all,sequence"
         )
         fault = ("--inject", "corrupt:rank=1,index=3")
-        run = cclmark(
-            "torch", "check", "-g", "2", "--backend", "gloo", "--only", only, *fault, code=1
-        )
+        run = cclmark(*OF_GLOO, "--only", only, *fault, code=1)
         assert set(verdicts(run).values()) == {"failed"}
         for reason in reasons(run).values():
             assert reason.startswith("rank 1: ")
@@ -120,9 +114,7 @@ class TestGloo:
     def test_values_are_the_tensors_before_and_after_on_every_rank(self, cclmark):
         only = ("--only", "all_reduce_scalar,broadcast,all_gather_objects,send_recv,sequence")
         fault = ("--inject", "corrupt:rank=1,index=2")
-        run = cclmark(
-            "torch", "check", "-g", "2", "--backend", "gloo", "--values", *only, *fault, code=1
-        )
+        run = cclmark(*OF_GLOO, "--values", *only, *fault, code=1)
         for line in (
             "rank 0 before all_reduce: tensor = tensor([1], float32, device='cpu')",
             "rank 1 before all_reduce: tensor = tensor([2], float32, device='cpu')",
@@ -145,8 +137,7 @@ class TestGloo:
 
     def test_random_values_of_a_seed_are_shown_and_compared(self, cclmark):
         def shown(*flags: str):
-            only = ("-g", "2", "--backend", "gloo", "--only", "random", "--values")
-            run = cclmark("torch", "check", *only, *flags)
+            run = cclmark(*OF_GLOO, "--only", "random", "--values", *flags)
             assert verdicts(run) == dict.fromkeys(RANDOM_CHECKS, "ok")
             found = {one.check.name: one.values for one in run.journal.of(CheckResult)}
             return run, {(it.rank, it.moment): it.text for it in found["random_min"]}, found
@@ -173,7 +164,7 @@ class TestGloo:
         assert "rank 0 before" not in whole.out
 
     def test_a_rank_that_dies_ends_the_run(self, background):
-        run = background("torch", "check", "--backend", "gloo", "-g", "2", *waits(30))
+        run = background(*OF_GLOO, *waits(30))
         pids = run.wait_for_ranks(results=1)
         run.signal(pids[1], signal.SIGKILL)
         ended = run.finish(SOON_S)
@@ -195,22 +186,23 @@ class TestBroken:
             code=4,
         )
 
-    def test_wrong_data_fails_with_the_rank_and_the_place(self, whole):
-        assert verdicts(whole)["all_reduce_sum"] == "failed"
-        reason = reasons(whole)["all_reduce_sum"]
-        assert reason.startswith("rank 1: output: 1 of 1000 wrong, first at index 0: expected ")
-
-    def test_what_one_rank_refuses_fails(self, whole):
-        assert verdicts(whole)["broadcast"] == "failed"
-        assert "rank 1: out of luck" in reasons(whole)["broadcast"]
-
-    def test_what_no_rank_supports_is_unsupported(self, whole):
-        assert verdicts(whole)["gather"] == "unsupported"
-        assert "broken does not support gather" in reasons(whole)["gather"]
-
-    def test_a_failure_does_not_spoil_what_comes_after(self, whole):
-        assert verdicts(whole)["reduce"] == "ok"
-        assert verdicts(whole)["all_gather"] == "ok"
+    @pytest.mark.parametrize(
+        ("check", "verdict", "words"),
+        [
+            (
+                *("all_reduce_sum", "failed"),
+                "rank 1: output: 1 of 1000 wrong, first at index 0: expected ",
+            ),
+            ("broadcast", "failed", "rank 1: out of luck"),
+            ("gather", "unsupported", "broken does not support gather"),
+            # A failure does not spoil what comes after.
+            ("reduce", "ok", ""),
+            ("all_gather", "ok", ""),
+        ],
+    )
+    def test_each_check_has_its_verdict(self, whole, check, verdict, words):
+        assert verdicts(whole)[check] == verdict
+        assert words in reasons(whole)[check]
 
     def test_a_rank_that_hangs_in_an_operation_is_named(self, whole):
         assert "all_to_all" not in verdicts(whole)
@@ -247,7 +239,7 @@ def test_no_check_passes_that_nothing_was_done_for(cclmark, tmp_path, ranks):
 
 @pytest.mark.usefixtures("torch")
 def test_a_fault_that_shows_nowhere_is_told_or_refused(cclmark):
-    one = ("torch", "check", "--backend", "gloo", "--devices", "host:2", "--only", "all_reduce_sum")
+    one = (*OF_GLOO, "--only", "all_reduce_sum")
     run = cclmark(*one, "--inject", "corrupt:rank=1,index=99999999")
     assert "no output of rank 1 was corrupted" in run.err
     run = cclmark(*one, "--inject", "hang:rank=1,case=0", code=2)

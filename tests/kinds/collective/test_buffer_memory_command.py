@@ -40,31 +40,43 @@ def test_a_version_without_an_allocator_has_plain_memory(cclmark, fake_cuda):
     assert all(result.verification.wrong == 0 for result in run.journal.results)
 
 
-def test_an_allocator_that_the_version_lacks_skips_the_cases(cclmark, fake_cuda):
-    run = cclmark(*("all_reduce", *TWO, "--memory", "library"), code=3, env=fake_cuda.env(old=True))
+@pytest.mark.parametrize(
+    ("flags", "old", "words"),
+    [
+        (
+            *(("--memory", "library"), True),
+            "has no MemAlloc (NCCL has it since 2.19): use --memory plain",
+        ),
+        (("-R", "2", "--memory", "plain"), False, "a window needs memory of ncclMemAlloc"),
+    ],
+)
+def test_memory_that_the_library_cannot_use_skips_the_cases(cclmark, fake_cuda, flags, old, words):
+    run = cclmark("all_reduce", *TWO, *flags, code=3, env=fake_cuda.env(old=old))
     assert {result.status for result in run.journal.results} == {"skipped"}
-    assert "has no MemAlloc (NCCL has it since 2.19): use --memory plain" in run.out
-
-
-def test_memory_that_the_library_cannot_register_skips_the_cases(cclmark, fake_cuda):
-    run = cclmark(
-        *("all_reduce", *TWO, "-R", "2", "--memory", "plain"), code=3, env=fake_cuda.env()
-    )
-    assert {result.status for result in run.journal.results} == {"skipped"}
-    assert "a window needs memory of ncclMemAlloc" in run.journal.results[0].reason
+    assert words in run.journal.results[0].reason
+    assert run.journal.results[0].reason in run.out
 
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("command", "words"),
     [
-        (("--devices", "host", "--memory", "library"), "buffers of the host are plain memory"),
-        (("--devices", "host", "--memory", "torch"), "buffers of the host are plain memory"),
-        (("--memory", "pinned"), "'pinned' is not one of"),
+        (
+            ("all_reduce", "--devices", "host", "--memory", "library"),
+            "buffers of the host are plain memory",
+        ),
+        (
+            ("all_reduce", "--devices", "host", "--memory", "torch"),
+            "buffers of the host are plain memory",
+        ),
+        (("all_reduce", "--memory", "pinned"), "'pinned' is not one of"),
+        (
+            ("experiment", "all_reduce", "--memory", "vmm", "--vary", "memory=plain"),
+            "--memory excludes --vary memory",
+        ),
     ],
 )
-def test_memory_that_devices_do_not_have_is_refused(cclmark, fake_cuda, flags, words):
-    run = cclmark("all_reduce", *flags, code=2, env=fake_cuda.env())
-    assert words in run.err
+def test_memory_that_cannot_be_chosen_is_refused(refused, fake_cuda, command, words):
+    refused(*command, because=words, env=fake_cuda.env())
 
 
 def test_kinds_of_memory_are_compared_and_exported_under_their_names(
@@ -106,12 +118,3 @@ def test_memory_is_a_setting_of_experiments(cclmark, fake_cuda):
     variants = {one.trial.variant.value_of("memory") for one in run.journal.of(TrialResult)}
     assert variants == {"", "plain", "vmm", "library"}
     assert all(one.status == "ok" for one in run.journal.of(TrialResult))
-
-
-def test_memory_is_given_once(cclmark, fake_cuda):
-    run = cclmark(
-        *("experiment", "all_reduce", "--memory", "vmm", "--vary", "memory=plain"),
-        code=2,
-        env=fake_cuda.env(),
-    )
-    assert "--memory excludes --vary memory" in run.err

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cclmark.analysis.statistics import median, median_half_width, median_interval
+from cclmark.analysis.statistics import median_interval
 from cclmark.base.errors import UsageError
 from cclmark.kinds.collective.figures import drift_of
 from cclmark.work.sizes import parse_duration
@@ -66,16 +66,6 @@ def test_noise_is_seldom_called_drift():
 def test_of_nothing_there_is_no_drift():
     with pytest.raises(ValueError, match="no samples"):
         drift_of([])
-
-
-@given(times)
-def test_the_interval_of_a_median_holds_it(times_s):
-    interval = median_interval(times_s)
-    assert (interval is None) == (len(times_s) < 6)
-    if interval is not None:
-        assert interval[0] <= median(times_s) <= interval[1]
-        width = median_half_width(times_s)
-        assert width == pytest.approx((interval[1] - interval[0]) / 2 / median(times_s))
 
 
 @pytest.mark.parametrize("count", [6, 9, 70, 999, 1030, 1100, 20_000])

@@ -23,6 +23,7 @@ from reports import headline_of, insights_on
 COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
 COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
+SLOW_LINKS = {(0, 1), (1, 0)}
 
 
 def changed(journal, at, **changes):
@@ -39,17 +40,16 @@ def shipped():
 
 def slowed_copies(rate=1e9, header=COPIES.header):
     """The copies with another rate of the first one."""
-    first = COPIES.transfers[0]
-    slow = replace(first.summary, bytes_per_s=rate, flow_bytes_per_s=[rate])
-    results = [replace(first, summary=slow), *COPIES.transfers[1:]]
-    return Journal(header, results=results, footer=COPIES.footer)
+    first = COPIES.results[0]
+    rates = {"bytes_per_s": rate, "flow_bytes_per_s": [rate]}
+    found = each(lambda one: figures(one, **rates) if one is first else {}, COPIES)
+    return Journal(header, results=found.results, footer=COPIES.footer)
 
 
 def with_links(of_pairs, **other):
     """The copies with one link changed. ``of_pairs``: of both directions of DEV0 and DEV1."""
-    slow = {(0, 1), (1, 0)}
     relations = [
-        replace(one, **(of_pairs if (one.first, one.second) in slow else other))
+        replace(one, **(of_pairs if (one.first, one.second) in SLOW_LINKS else other))
         for one in COPIES.header.relations
     ]
     return replace(COPIES.header, relations=relations)
@@ -57,13 +57,12 @@ def with_links(of_pairs, **other):
 
 def with_rates(rate):
     """The copies between DEV0 and DEV1 at another rate."""
-    slow = {(0, 1), (1, 0)}
-    return [
-        replace(one, summary=replace(one.summary, flow_bytes_per_s=[rate]))
-        if one.transfer.scope == "pairs" and one.transfer.flows[0] in slow and one.summary
-        else one
-        for one in COPIES.transfers
-    ]
+
+    def change(one):
+        is_slow = one.transfer.scope == "pairs" and one.transfer.flows[0] in SLOW_LINKS
+        return figures(one, flow_bytes_per_s=[rate]) if is_slow and one.summary else {}
+
+    return each(change, COPIES).results
 
 
 def place_of(operation, size_bytes):
@@ -82,27 +81,29 @@ def of(results, header=COLLECTIVES.header, footer=COLLECTIVES.footer, traces=())
     return Journal(header, list(results), footer=footer, traces=list(traces))
 
 
-def each(change, of_results=COLLECTIVES.results):
-    """All results, each with what ``change`` returns for it."""
-    return of([replace(one, **change(one)) for one in of_results])
+def each(change, journal=COLLECTIVES):
+    """All results of a journal, each with what ``change`` returns for it."""
+    results = [replace(one, **change(one)) for one in journal.results]
+    return of(results, journal.header, journal.footer)
+
+
+def figures(one, **changes):
+    """Changes of the summary of a result."""
+    return {"summary": replace(one.summary, **changes)}
 
 
 def summaries(**changes):
     """All results with the same changes of their summaries."""
-    return each(lambda one: {"summary": replace(one.summary, **changes)})
+    return each(lambda one: figures(one, **changes))
 
 
 def at(operation, size_bytes, *, status="ok", verification=None, **changes):
     """The journal with other figures of one case."""
     place = place_of(operation, size_bytes)
     one = COLLECTIVES.results[place]
-    return changed(
-        COLLECTIVES,
-        place,
-        status=status,
-        summary=replace(one.summary, **changes),
-        verification=verification or one.verification,
-    )
+    checked = verification or one.verification
+    own = figures(one, **changes)
+    return changed(COLLECTIVES, place, status=status, verification=checked, **own)
 
 
 def busbw(operation, size_bytes):
@@ -111,44 +112,41 @@ def busbw(operation, size_bytes):
 
 def slow_pairs():
     """Small messages of one pair, whose times have the two levels of a processor's launches."""
-    return Journal(
-        PAIRS.header,
-        [
-            replace(one, summary=replace(one.summary, time_s=1e-4))
-            if one.case.pair == (0, 1) and one.case.size_bytes == 8
-            else one
-            for one in PAIRS.results
-        ],
-        footer=PAIRS.footer,
+    return each(
+        lambda one: (
+            figures(one, time_s=1e-4) if (one.case.pair, one.case.size_bytes) == ((0, 1), 8) else {}
+        ),
+        PAIRS,
     )
 
 
 def noisy():
     """Every second result has half the bandwidth, and all medians are uncertain."""
-    results = []
-    for place, one in enumerate(COLLECTIVES.results):
-        rate = one.summary.busbw_bytes_per_s / (1 + place % 2)
-        values = {"cv": 0.5, "half_width": 0.06 + place / 1e4, "busbw_bytes_per_s": rate}
-        results.append(replace(one, summary=replace(one.summary, **values)))
-    return of(results)
+    places = {id(one): place for place, one in enumerate(COLLECTIVES.results)}
+
+    def change(one):
+        place, rate = places[id(one)], one.summary.busbw_bytes_per_s
+        widths = {"cv": 0.5, "half_width": 0.06 + place / 1e4}
+        return figures(one, **widths, busbw_bytes_per_s=rate / (1 + place % 2))
+
+    return each(change)
 
 
 def faster(least_bytes=0, most_bytes=1 << 40):
     """The all-reduces, a fifth faster than they were."""
-    results = []
-    for one in COLLECTIVES.results:
-        if one.case.operation == "all_reduce" and least_bytes <= one.case.size_bytes <= most_bytes:
-            rate, time_s = one.summary.busbw_bytes_per_s * 1.2, one.summary.time_s / 1.2
-            summary = replace(one.summary, busbw_bytes_per_s=rate, time_s=time_s)
-            results.append(replace(one, summary=summary))
-    return of(results, footer=None)
+
+    def change(one):
+        rate, time_s = one.summary.busbw_bytes_per_s * 1.2, one.summary.time_s / 1.2
+        return figures(one, busbw_bytes_per_s=rate, time_s=time_s)
+
+    found = [one for one in COLLECTIVES.results if one.case.operation == "all_reduce"]
+    sizes = [one for one in found if least_bytes <= one.case.size_bytes <= most_bytes]
+    return of(each(change, of(sizes)).results, footer=None)
 
 
 def one_unknown_median():
-    results = list(COLLECTIVES.results)
-    unknown = replace(results[0].summary, half_width=10.0, cv=0.5)
-    results[0] = replace(results[0], converged=False, summary=unknown)
-    return of(results)
+    unknown = replace(COLLECTIVES.results[0].summary, half_width=10.0, cv=0.5)
+    return changed(COLLECTIVES, 0, converged=False, summary=unknown)
 
 
 def unsure(*traces):
@@ -212,11 +210,7 @@ JOURNALS = {
     ),
     "slow-rank": (
         each(
-            lambda one: (
-                {"summary": replace(one.summary, slowest_rank=2)}
-                if one.case.operation == "all_gather"
-                else {}
-            )
+            lambda one: figures(one, slowest_rank=2) if one.case.operation == "all_gather" else {}
         ),
         True,
     ),

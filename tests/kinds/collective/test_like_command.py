@@ -13,7 +13,7 @@ ROW = re.compile(
 )
 
 
-def test_the_method_and_the_sizes_of_all_reduce_bench(cclmark):
+def test_the_method_the_sizes_and_the_gigabits_of_all_reduce_bench(cclmark):
     run = cclmark(*LIKE, "-e", "64K")
     settings = run.journal.header.settings
     assert (settings.begin_bytes, settings.factor) == (32 << 10, 2)
@@ -21,20 +21,13 @@ def test_the_method_and_the_sizes_of_all_reduce_bench(cclmark):
     assert (settings.timing, settings.barrier, settings.cache) == ("blocking", "library", "warm")
     assert settings.across_ranks == "mean"
     results = run.journal.results
-    assert [(one.case.size_bytes >> 10, one.case.in_place) for one in results] == [
-        (32, True),
-        (64, True),
-    ]
-    for one in results:
-        assert len(one.samples.host_s) == 5
-        assert one.samples.operations_per_sample == 1
-
-
-def test_the_table_also_has_gigabits(cclmark):
-    run = cclmark(*LIKE, "-e", "64K")
+    sizes = [(one.case.size_bytes >> 10, one.case.in_place) for one in results]
+    assert sizes == [(32, True), (64, True)]
     rows = [found for line in run.out.splitlines() if (found := ROW.match(line))]
     assert [found[1] for found in rows] == ["32", "64"]
-    for found, one in zip(rows, run.journal.results, strict=True):
+    for found, one in zip(rows, results, strict=True):
+        assert len(one.samples.host_s) == 5
+        assert one.samples.operations_per_sample == 1
         rates = (one.summary.algbw_bytes_per_s, one.summary.busbw_bytes_per_s)
         assert [found[4], found[5]] == [f"{rate * 8 / 1e9:.1f}" for rate in rates]
     assert "Gbps" not in cclmark("all_reduce", "--devices", "host:2", "-e", "8", "-n", "1").out
@@ -54,11 +47,6 @@ def test_on_devices_the_clock_is_the_devices_and_the_largest_size_the_programs(c
     settings = run.journal.header.settings
     assert settings.end_bytes == 16 << 30
     assert settings.clock == "device"
-
-
-def test_divided_messages_have_a_method_of_their_own(cclmark):
-    run = cclmark(*LIKE, "--pieces", "1,10", code=2)
-    assert "--pieces excludes --like" in run.err
 
 
 @pytest.mark.parametrize("flags", [OperationFlags, CollectivesFlags])

@@ -202,7 +202,7 @@ class TestTable:
     )
     def test_tells_how_much_of_the_plan_was_measured(self, of, results, expected):
         text = export(case_text(), results, header(planned_cases=of[0], **of[1]), END)
-        assert text.splitlines()[-1].strip() == expected
+        assert f"  {expected}\n" in text
 
     @pytest.mark.parametrize(
         ("planned", "expected"),
@@ -217,7 +217,7 @@ class TestTable:
         result = TransferResult(0, transfer, "ok", summary=summary, verification=Verification(0))
         table = exporter_of(KINDS[P2P], "table")
         text = export(table, [result], header(planned_cases=planned), END)
-        assert text.splitlines()[-1].strip() == expected
+        assert f"  {expected}\n" in text
 
     FULL_COLUMNS = 151  # with the time of the devices beside the cost of a call
 

@@ -76,9 +76,12 @@ def test_any_text_is_parsed_or_refused(text):
         parse_vary(f"config.{text}")
 
 
-def test_config_is_parsed():
+@pytest.mark.parametrize("text", ["minCTAs", "config.minCTAs=8", "=8", "minCTAs="])
+def test_texts_that_are_no_option(text):
+    with pytest.raises(click.BadParameter) as refused:
+        CONFIG.convert(text, None, None)
+    assert refused.value.message == f"{text!r}: write NAME=VALUE, for example minCTAs=16"
     assert CONFIG.convert("minCTAs=8", None, None) == ("minCTAs", "8")
-    assert parse_vary("config.minCTAs=8,16") == ("config.minCTAs", ["8", "16"])
 
 
 @pytest.mark.parametrize(
@@ -94,13 +97,7 @@ def test_config_is_parsed():
 def test_texts_that_vary_nothing(text, message):
     with pytest.raises(UsageError, match=message):
         parse_vary(text)
-
-
-@pytest.mark.parametrize("text", ["minCTAs", "config.minCTAs=8", "=8", "minCTAs="])
-def test_texts_that_are_no_option(text):
-    with pytest.raises(click.BadParameter) as refused:
-        CONFIG.convert(text, None, None)
-    assert refused.value.message == f"{text!r}: write NAME=VALUE, for example minCTAs=16"
+    assert parse_vary("config.minCTAs=8,16") == ("config.minCTAs", ["8", "16"])
 
 
 @pytest.mark.parametrize(

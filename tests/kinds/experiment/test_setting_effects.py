@@ -13,18 +13,23 @@ CASE = Case("all_reduce", "mpi", 2, "float32", 1024, 256, False, reduction="sum"
 RING = Variant((Assignment(NAME, "ring"),))
 
 
-def test_a_setting_that_the_library_ignores_has_no_effect():
-    ignored = {NAME: "it requires coll_tuned_use_dynamic_rules=true"}
-    explanation = Explanation(0, reason="unknown", ignored=ignored)
-    reason = f"{NAME}: it requires coll_tuned_use_dynamic_rules=true"
-    assert without_effect(RING, CASE, explanation, None) == reason
-    other = Variant((Assignment("OMPI_MCA_coll", "^han"),))
-    assert without_effect(other, CASE, explanation, None) == ""
+REASON = "it requires coll_tuned_use_dynamic_rules=true"
+IGNORED = Explanation(0, reason="unknown", ignored={NAME: REASON})
+SELECTED = Explanation(0, source="variables", kernel="ring", algorithm="ring")
+OTHER = Variant((Assignment("OMPI_MCA_coll", "^han"),))
 
 
-def test_a_setting_that_selects_proves_nothing():
-    explanation = Explanation(0, source="variables", kernel="ring", algorithm="ring")
-    assert without_effect(RING, CASE, explanation, explanation) == ""
+@pytest.mark.parametrize(
+    ("variant", "ran", "usual", "reason"),
+    [
+        (RING, IGNORED, None, f"{NAME}: {REASON}"),
+        (OTHER, IGNORED, None, ""),
+        # A setting that selects proves nothing.
+        (RING, SELECTED, SELECTED, ""),
+    ],
+)
+def test_a_setting_that_the_library_ignores_has_no_effect(variant, ran, usual, reason):
+    assert without_effect(variant, CASE, ran, usual) == reason
 
 
 @pytest.mark.parametrize(

@@ -33,62 +33,60 @@ def read(path, request=REQUEST, **options):
     )
 
 
-def earlier_of(path):
-    return read(path).results
+@pytest.fixture
+def journal(tmp_path):
+    """Writes a journal with the plan of ``items``."""
 
+    def write(results, items=NOMINAL):
+        path = tmp_path / "a.jsonl"
+        writer = JournalWriter(path)
+        plan = outline_of(items, 2, 2)
+        writer.write(replace(HEADER, plan=plan, devices=[], planned_cases=1))
+        for one in results:
+            writer.write(one)
+        writer.close(keep=True)
+        return path
 
-def journal(path, items, results):
-    writer = JournalWriter(path)
-    plan = outline_of(items, 2, 2)
-    writer.write(replace(HEADER, plan=plan, devices=[], planned_cases=1))
-    for result in results:
-        writer.write(result)
-    writer.close(keep=True)
-    return path
+    return write
 
 
 def result(stage, status="died", reason="for the test"):
     return TrialResult(0, Trial(DEFAULT, 0, CASE, stage), status, reason=reason)
 
 
-def test_a_run_that_was_interrupted_before_its_first_trial_continues(tmp_path):
-    assert earlier_of(journal(tmp_path / "a.jsonl", NOMINAL, [])) == []
+@pytest.mark.parametrize("stages", [[], [SEARCH]])
+def test_trials_of_the_search_count_again(journal, stages):
+    """Also of a run that was interrupted before its first one."""
+    found = read(journal([result(stage) for stage in stages])).results
+    assert [one.trial.stage for one in found] == stages
 
 
-def test_trials_of_the_search_count_again(tmp_path):
-    found = earlier_of(journal(tmp_path / "a.jsonl", NOMINAL, [result(SEARCH)]))
-    assert [one.trial.stage for one in found] == [SEARCH]
-
-
-def test_the_journal_of_an_experiment_is_refused(tmp_path):
-    path = journal(tmp_path / "a.jsonl", NOMINAL, [result("")])
+def test_the_journal_of_an_experiment_is_refused(journal):
     with pytest.raises(UsageError, match="not the journal of cclmark tune"):
-        earlier_of(path)
+        read(journal([result("")]))
 
 
-def test_other_sizes_are_refused(tmp_path):
+def test_other_sizes_are_refused(journal):
     larger = replace(CASE, size_bytes=4096, count=1024)
-    path = journal(tmp_path / "a.jsonl", trials_of([larger], [DEFAULT], 1), [])
     with pytest.raises(UsageError, match="sizes"):
-        earlier_of(path)
+        read(journal([], trials_of([larger], [DEFAULT], 1)))
 
 
-def test_other_settings_are_refused(tmp_path):
-    path = journal(tmp_path / "a.jsonl", NOMINAL, [result(SEARCH)])
+def test_other_settings_are_refused(journal):
     settings = replace(HEADER.settings, iterations=77)
     other = SimpleNamespace(**{**vars(REQUEST), "settings": settings})
     with pytest.raises(UsageError, match="-n: not given in the journal, 77 in this command"):
-        read(path, other)
+        read(journal([result(SEARCH)]), other)
 
 
-def test_failures_can_be_repeated(tmp_path):
+def test_failures_can_be_repeated(journal):
     results = [
         result(SEARCH, "skipped", "the library lacks it"),
         result(SEARCH, "skipped", "the variant failed before: rank 1 died"),
         result(SEARCH, "timeout"),
         result(SEARCH),
     ]
-    path = journal(tmp_path / "a.jsonl", NOMINAL, results)
+    path = journal(results)
     assert len(read(path).results) == 4
     again = read(path, repeats_failures=True)
     assert [one.reason for one in again.results] == ["the library lacks it"]
@@ -97,8 +95,8 @@ def test_failures_can_be_repeated(tmp_path):
     assert again.notices() == [f"{text} are measured again"]
 
 
-def test_damaged_lines_are_reported(tmp_path):
-    path = journal(tmp_path / "a.jsonl", NOMINAL, [result(SEARCH)])
+def test_damaged_lines_are_reported(journal):
+    path = journal([result(SEARCH)])
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([lines[0], "{damaged\n", *lines[1:]]))
     assert read(path).notices()[1:] == [f"1 line of {path} cannot be used"]

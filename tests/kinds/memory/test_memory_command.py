@@ -125,13 +125,9 @@ def test_what_the_library_takes_is_attributed_to_its_stages(cclmark, fake_cuda):
             *("GpuMemSuspend", "GpuMemSuspended", "GpuMemPersist", "GpuMemTotal")
         }
     text = " ".join(run.out.split())
-    assert "nccl takes 120 MiB of device memory per rank" in text
-    assert "communicator created +100 MiB, first operations +20 MiB" in text
     assert "gives 120 MiB back; nothing remains" in text
     assert "The library itself reports 120 MiB that it tracks (120 MiB persistent, 0 B" in text
-    assert "Before the library is loaded, 1 GiB of 1 GiB of device memory are free." in text
     assert "computed: 96 MiB for a connection of all 24 channels" in text
-    assert "The measured figure is 1.2 times that" in text
 
 
 def test_memory_that_is_not_given_back_is_reported(cclmark, fake_cuda):
@@ -148,10 +144,8 @@ def test_sizes_share_a_communicator(cclmark, fake_cuda):
         env=fake_cuda.env(**TAKES),
     )
     results = by_rank(run)
-    assert [(one.memory.size_bytes // MIB, one.memory.rank) for one in results] == [
-        *[(4, 0), (4, 1)],
-        *[(16, 0), (16, 1)],
-    ]
+    sizes = [(one.memory.size_bytes // MIB, one.memory.rank) for one in results]
+    assert sizes == [(4, 0), (4, 1), (16, 0), (16, 1)]
     for result in results[:2]:
         assert [stage.name for stage in result.stages] == [*STAGES[:4], STAGES[5]]
         assert result.verification is None
@@ -161,7 +155,6 @@ def test_sizes_share_a_communicator(cclmark, fake_cuda):
         taken = device_bytes(result)
         assert (taken["earlier sizes"], taken["first operations"]) == (FIRST_USE, 0)
         assert taken["buffers allocated"] >= 32 * MIB
-    assert "earlier sizes +20 MiB, first operations 0 B" in run.out
 
 
 def test_a_library_without_the_function_says_so(cclmark, fake_cuda):
@@ -171,7 +164,6 @@ def test_a_library_without_the_function_says_so(cclmark, fake_cuda):
         assert all(stage.after.stated == {} for stage in result.stages)
         assert device_bytes(result)["communicator created"] == CREATION
     assert "nccl 2.18.5 has no CommMemStats (NCCL has it since 2.29.7)" in run.out
-    assert "library reports" not in run.out
 
 
 def test_a_library_that_refuses_to_report_is_measured_nevertheless(cclmark, fake_cuda):
@@ -181,8 +173,6 @@ def test_a_library_that_refuses_to_report_is_measured_nevertheless(cclmark, fake
     assert first.not_stated == ""
     assert "ncclCommMemStats" in second.not_stated
     assert (first.status, second.status) == ("ok", "ok")
-    assert "stages of rank 0: all_reduce" in run.out
-    assert "stages of rank 1: all_reduce" in run.out
 
 
 def test_settings_of_the_library_are_compared(cclmark, fake_cuda):
@@ -209,7 +199,6 @@ def test_hccl_takes_what_its_buffers_explain(cclmark, fake_cuda):
         taken = device_bytes(result)["communicator created"]
         assert 400 * MIB <= taken <= 400 * MIB + PAGE
     assert "HCCL_BUFFSIZE is 200 MiB (the default); computed: 400 MiB for" in run.out
-    assert "The measured figure is 1.0 times that" in run.out
 
 
 def test_checks_on_the_host_take_a_piece_of_its_memory(cclmark, fake_cuda):
@@ -219,6 +208,7 @@ def test_checks_on_the_host_take_a_piece_of_its_memory(cclmark, fake_cuda):
     piece = "piece that is filled or checked on the host"
     for result in run.journal.results:
         assert buffers(result, "host")[piece].size_bytes >= MIB
+    assert "the input, the expected and the received output: 3 MiB" in " ".join(run.out.split())
     run = cclmark(*wanted, "-e", "1M", "-n", "2", "-w", "1", env=fake_cuda.env())
     assert "each case's output checked on the host after timing" in run.out
     # In the head, or on standard error if it has been printed before.
@@ -250,10 +240,6 @@ def test_the_memory_of_the_built_in_library(cclmark):
         assert {"status board of all ranks", "barriers and values of all ranks"} <= set(
             buffers(result, "shared host", mapped=True)
         )
-    assert "ranks 0-2" in run.out
-    assert "1,048,576 float32" in run.out
-    assert "PSS divides a page" in run.out
-    assert "Device memory is the change" not in run.out
 
 
 def test_the_bridge_lists_its_slots(cclmark):
@@ -348,14 +334,11 @@ def test_a_rank_that_does_not_load_the_library_ends_the_run(background, tmp_path
     assert "rank 0" in ended.message.splitlines()[0]
 
 
-def test_a_journal_is_continued(cclmark, tmp_path):
+def test_a_journal_is_continued(cclmark, cut):
     command = ("memory", "all_reduce", *ON_HOST, "-b", "1M", "-e", "4M", "-f", "2")
-    whole = cclmark(*command, "--journal", "whole.jsonl")
-    lines = (tmp_path / "whole.jsonl").read_text().splitlines(keepends=True)
-    assert [json.loads(line)["type"] for line in lines] == ["header", *["memory"] * 6, "footer"]
+    whole = cclmark(*command)
     # Rank 1 of the second size and all ranks of the third are missing.
-    (tmp_path / "cut.jsonl").write_text("".join(lines[:4]))
-    again = cclmark(*command, "--resume", "cut.jsonl", "--journal", "again.jsonl")
+    again = cclmark(*command, "--resume", cut(whole, 4))
     expected = [(one.memory.size_bytes, one.memory.rank) for one in whole.journal.results]
     found = [(one.memory.size_bytes, one.memory.rank) for one in again.journal.results]
     assert sorted(found) == sorted(expected)
@@ -376,21 +359,21 @@ def test_an_argument_of_a_journal_does_not_become_an_option(cclmark, tmp_path):
     assert "unknown operation '--ccl-path=/x.so'" in run.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        ((), 2, "Missing argument 'OPERATION'. Choose from all_reduce, "),
-        (("allreduce",), 2, "unknown operation 'allreduce'"),
-        (("all_reduce", *ON_HOST, "-R", "2"), 2, "require no registration"),
-        (("all_reduce", *ON_HOST, "-b", "2M", "-e", "1M"), 2, "-b must not be above -e"),
-        (("all_reduce", *ON_HOST, "--ccl", "shm,torch:gloo"), 2, "memory is read for one library"),
-        (("all_reduce", *ON_HOST, "--explain"), 2, "No such option"),
-        (("all_reduce", "--ccl", "hccl"), 3, "ascendcl"),
-    ],
-)
-def test_invalid_options(cclmark, torch, arguments, code, words):
-    run = cclmark("memory", *arguments, code=code)
-    assert words in run.err
+BAD_INPUT = {
+    "": "Missing argument 'OPERATION'. Choose from all_reduce, ",
+    "allreduce": "unknown operation 'allreduce'",
+    "all_reduce --devices host:2 -R 2": "require no registration",
+    "all_reduce --devices host:2 -b 2M -e 1M": "-b must not be above -e",
+    "all_reduce --devices host:2 --ccl shm,torch:gloo": "memory is read for one library",
+    "all_reduce --devices host:2 --explain": "No such option",
+    "all_reduce --ccl hccl": "ascendcl",
+}
+
+
+@pytest.mark.parametrize("arguments", BAD_INPUT)
+def test_invalid_options(refused, torch, arguments):
+    code = 3 if "hccl" in arguments else 2
+    refused("memory", *arguments.split(), because=BAD_INPUT[arguments], code=code)
 
 
 def test_a_barrier_has_buffers_too(cclmark):

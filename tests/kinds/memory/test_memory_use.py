@@ -16,9 +16,11 @@ from cclmark.journal.schema import (
 )
 from cclmark.kinds.memory.document import memory_sentences
 from cclmark.kinds.memory.figures import (
+    HOST_PIECE,
     alike,
     changed_meanwhile,
     expected_of,
+    hccl_test_host_bytes,
     same_buffers,
     sharing_devices,
     taken_in,
@@ -189,13 +191,9 @@ def test_nothing_is_claimed_of_other_libraries():
         assert expected_of(result_of(0, case=case), {}) is None
 
 
-def printed(format, header, results, footer=None):
+def printed(format, header, results):
     table = exporter_of(KINDS[MEMORY], format)
-    return (
-        table.begin(header)
-        + "".join(map(table.add, results))
-        + table.end(footer or Footer("", 0, 1.0))
-    )
+    return table.begin(header) + "".join(map(table.add, results)) + table.end(Footer("", 0, 1.0))
 
 
 def changed(at, **changes):
@@ -295,20 +293,10 @@ def test_a_case_is_printed_when_its_last_rank_has_reported():
     table = exporter_of(KINDS[MEMORY], "table")
     table.begin(header_of())
     assert [table.add(result_of(rank)) for rank in (2, 0, 3)] == ["", "", ""]
+    whole = printed("table", header_of(), [result_of(rank) for rank in range(4)])
     text = table.add(result_of(1))
-    title = "all_reduce 1 MiB float32 sum out-of-place · nccl, 4 ranks"
-    assert f"stages of ranks 0-3: {title}" in text
-    assert f"buffers: {title}" in text
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "stage memory of device RSS shared PSS" in lines
-    assert "communicator created library +100 MiB 0 B 0 B 0 B" in lines
-    assert "buffers released cclmark -8 MiB 0 B 0 B 0 B" in lines
-    assert "0-3 input cclmark device 4 MiB 1 MiB 262,144 float32 1 2 differs" in lines
-    assert "0-3 output cclmark device 4 MiB 1 MiB 262,144 float32 differs 0x9000" in lines
-    assert "0-3 slots of another rank (mapped) library device 2 × 1 MiB differs" in lines
-    rest = table.end(Footer("", 0, 1.0))
-    assert title not in rest
-    assert rest.count("nccl takes 111 MiB of device memory per rank") == 1
+    assert "stages of ranks 0-3: all_reduce 1 MiB" in text
+    assert whole.endswith(text + table.end(Footer("", 0, 1.0)))
 
 
 def test_ranks_of_two_cases_may_arrive_mixed():
@@ -358,3 +346,41 @@ def test_plans_of_other_sizes_differ():
     assert differences(one, other) == [
         "sizes (-b, -e, -f, -i): 1MiB only in the journal, 2MiB only in this command"
     ]
+
+
+@pytest.mark.parametrize(
+    ("buffers", "total"),
+    [
+        ({"input": 2, "output": 1}, 4),  # reduce_scatter on 2 ranks
+        ({"input and output": 3}, 9),
+        ({"input, registered": 1, "output, registered": 8}, 17),
+        ({"output": 5}, 10),
+    ],
+)
+def test_host_buffers_of_hccl_test(buffers, total):
+    """init_buff of the input; check_buff and recv_buff_temp of the output."""
+    found = [
+        MemoryBuffer("cclmark", name, "device", 100 * MIB, size * MIB)
+        for name, size in buffers.items()
+    ]
+    assert hccl_test_host_bytes(result_of(0, buffers=found)) == total * MIB
+
+
+def test_a_check_on_the_host_is_compared_with_hccl_tests():
+    results = [
+        result_of(
+            rank,
+            buffers=[
+                *result_of(rank).buffers,
+                MemoryBuffer("cclmark", HOST_PIECE, "host", 64 * MIB),
+            ],
+        )
+        for rank in range(2)
+    ]
+    sentences = dict(memory_sentences(results, header_of(2)))
+    (text,) = [one for one in sentences if "hccl_test" in one]
+    assert "takes 64 MiB of host memory per rank" in text
+    assert text.endswith("received output: 3 MiB.")
+    assert [one.value for one in sentences[text]] == [64 * MIB]
+    plain = dict(memory_sentences([result_of(0)], header_of(1)))
+    assert not any("hccl_test" in one for one in plain)

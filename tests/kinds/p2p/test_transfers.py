@@ -1,5 +1,7 @@
 """Plans of transfers, what their figures say, and the matrices made of them."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +47,11 @@ def result(pair, bytes_per_s, **changes):
     )
 
 
+KERNELS = ("cacheCopy", "bulkCopy")
+LATENCY = {"measures": ("latency",), "kernels": KERNELS, "engines": ("SM",)}
+ANY_ENGINE = {**LATENCY, "engines": ("CE", "SM"), "local_too": True}
+
+
 def plan(**changes):
     return list(TransferPlan(**{"devices": 3, "sizes": [4096], **changes}).transfers())
 
@@ -83,31 +90,35 @@ def test_flows_of_a_plan(changes, flows):
     assert {one.flows for one in plan(**changes, engines=("CE",))} == flows
 
 
-def test_without_peer_access_only_the_copy_engine_writes():
-    left = plan(peer_access=(False,), engines=("CE", "SM"), directions=("write", "read"))
-    assert {(one.engine, one.direction) for one in left} == {("CE", "write")}
-
-
-def test_a_latency_of_a_single_access_has_no_kernel():
-    left = plan(measures=("latency",), engines=("SM",), kernels=("cacheCopy", "bulkCopy"))
-    assert {(one.method, one.kernel) for one in left} == {("ping-pong", "")}
-    copied = plan(
-        measures=("latency",), engines=("SM",), kernels=("cacheCopy",), latency_method="copy"
-    )
-    assert {(one.method, one.kernel, one.size_bytes) for one in copied} == {
-        ("copy", "cacheCopy", 16)
-    }
-
-
-def test_flows_with_the_host_go_both_ways_for_each_kind_of_memory():
-    left = plan(scopes=("host",), devices=1, numa=("near", "far"))
-    assert len(left) == 8
-    assert {(one.host_memory, one.to_host, one.numa) for one in left} == {
-        (kind, way, numa)
-        for kind in ("pinned", "pageable")
-        for way in (False, True)
-        for numa in ("near", "far")
-    }
+@pytest.mark.parametrize(
+    ("changes", "fields", "found"),
+    [
+        # Without peer access only the copy engine writes.
+        ({"peer_access": (False,)}, ("engine", "direction"), {("CE", "write")}),
+        # A latency of a single access has no kernel.
+        (LATENCY, ("method", "kernel"), {("ping-pong", ""), ("chase", "")}),
+        (
+            {**LATENCY, "latency_method": "copy"},
+            ("method", "kernel", "size_bytes"),
+            {("copy", kernel, 16) for kernel in KERNELS},
+        ),
+        # Methods that do not fit are left out.
+        ({**ANY_ENGINE, "latency_method": "chase"}, ("engine", "direction"), {("SM", "read")}),
+        ({**ANY_ENGINE, "latency_method": "ping-pong"}, ("engine", "direction"), {("SM", "write")}),
+        # Flows with the host go both ways for each kind of memory.
+        (
+            {"scopes": ("host",), "devices": 1, "numa": ("near", "far")},
+            ("host_memory", "to_host", "numa"),
+            set(product(("pinned", "pageable"), (False, True), ("near", "far"))),
+        ),
+    ],
+)
+def test_what_a_plan_leaves_out(changes, fields, found):
+    usual = {"engines": ("CE", "SM"), "directions": ("write", "read")}
+    left = plan(**{**usual, **changes})
+    assert {tuple(getattr(one, name) for name in fields) for one in left} == found
+    if one_way := [one for one in left if one.method in ("chase", "ping-pong")]:
+        assert all(one.flows[0][0] != one.flows[0][1] for one in one_way)
 
 
 @given(st.integers(1, 20), st.integers(1, 10**6), st.integers(0, 10**6), st.integers(0, 99))
@@ -139,6 +150,8 @@ def test_utilisation_counts_the_directions_used():
     assert utilisation(both, limits) == 0.75
     assert utilisation(both, links("MEM", 300.0)) == 0.5  # one memory for both directions
     assert utilisation(result((0, 1), 50.0), LinkLimits([])) is None
+    # Flows that share links have no share of their own.
+    assert utilisation(result((0, 1), 50.0, scope="all-to-one"), limits) is None
 
 
 def relations(kinds):
@@ -167,13 +180,18 @@ def test_a_long_latency_is_worse_and_a_short_one_is_not():
     assert found == {(0, 6): True, (0, 7): False}
 
 
-def test_few_pairs_and_no_time_at_all_name_nobody():
-    pairs = {(0, 1): "NV18", (0, 2): "NV18", (0, 3): "NV18"}
-    results = [result(pair, value) for pair, value in zip(pairs, (1e9, 1e9, 5e9), strict=True)]
-    assert deviations(results, relations(pairs)) == []
-    pairs = {(0, n): "NV18" for n in range(1, 8)}
-    results = [result(pair, 0.0) for pair in pairs]
-    results[0] = result((0, 1), 1e9)
+@pytest.mark.parametrize(
+    ("rates", "changes"),
+    [
+        ([1e9, 1e9, 5e9], {}),  # few pairs
+        ([1e9, *[0.0] * 6], {}),  # no time at all
+        # Flows that begin together on a device.
+        ([*[1e9] * 3, 1e6, *[1e9] * 3], {"scope": "one-to-all"}),
+    ],
+)
+def test_what_is_not_compared_names_nobody(rates, changes):
+    pairs = {(0, n): "NV18" for n in range(1, 1 + len(rates))}
+    results = [result(pair, rate, **changes) for pair, rate in zip(pairs, rates, strict=True)]
     assert deviations(results, relations(pairs)) == []
 
 
@@ -215,24 +233,8 @@ def test_paths_go_over_direct_connections():
 def test_faults_of_pairs_that_make_no_sense_are_refused(text):
     with pytest.raises(UsageError):
         Injection.parse_for_pairs(text, 4)
-
-
-def test_a_fault_of_a_pair_is_read():
     fault = Injection.parse_for_pairs("delay:pair=2-3,ms=5", 4)
     assert (fault.kind, fault.pair, fault.value) == ("delay", (2, 3), 5.0)
-
-
-def test_methods_that_do_not_fit_are_left_out():
-    for method, way in (("chase", "read"), ("ping-pong", "write")):
-        left = plan(
-            measures=("latency",),
-            engines=("CE", "SM"),
-            directions=("write", "read"),
-            latency_method=method,
-            local_too=True,
-        )
-        assert {(one.engine, one.direction) for one in left} == {("SM", way)}
-        assert all(one.flows[0][0] != one.flows[0][1] for one in left)
 
 
 def test_all_pairs_both_ways_have_each_pair_once():
@@ -290,18 +292,6 @@ def test_the_column_sends_in_the_upper_triangle_of_reads():
     # With copies within devices, which are in the matrix of reads.
     local = plan(hosts=[0, 1, 2], directions=("read",), local_too=True, **common)
     assert sorted(one.flows[0] for one in local if one.ccl) == [(1, 0), (2, 0), (2, 1)]
-
-
-def test_flows_that_share_links_have_no_share_of_their_own():
-    one = result((0, 1), 50.0, scope="all-to-one")
-    assert utilisation(one, links("NV18", 100.0)) is None
-
-
-def test_flows_that_begin_together_on_a_device_are_not_compared():
-    pairs = {(0, n): "NV18" for n in range(1, 8)}
-    results = [result(pair, 1e9, scope="one-to-all") for pair in pairs]
-    results[3] = result((0, 4), 1e6, scope="one-to-all")
-    assert deviations(results, relations(pairs)) == []
 
 
 class TestOneFlowOfARound:

@@ -28,6 +28,7 @@ from cclmark.kinds.pieces.result import PieceResult
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.work.cases import Case
 from cclmark.work.operations import DTYPE_BYTES, OPERATIONS
+from goldens import require_golden
 from places import TESTS
 from samples import usual_job
 
@@ -197,12 +198,7 @@ def test_the_library_is_named_where_several_are_measured():
     table = exporter_of(KINDS[PIECES], "table")
     table.begin(JOURNAL.header)
     text = "".join(map(table.add, found)) + table.end(None)
-    for library in ("torch:gloo", "shm"):
-        many = f"all_reduce 4 MiB float32 sum in-place with {library} in 100 calls"
-        assert f"  {many} takes 2.000 (2.000 to 2.000) times as long as in one call\n" in text
-        assert f"wrong data of {many}: rank 1: " in text
-        assert f"4 MiB in-place with {library} in 100 calls" in text
-        assert f"4 MiB in-place with {library}" in text
+    require_golden("texts/pieces-of-two-libraries.txt", text)
     assert not any(" with " in one.sentence for one in beside_whole(found[0], found[:1]))
     said = [*remarks_of(found[:1]), *wrong_findings(found[:1])]
     assert any("in-place in 100 calls" in one.sentence for one in said)

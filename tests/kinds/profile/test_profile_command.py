@@ -21,6 +21,7 @@ from examples import exhaustive
 from patience import scaled
 from places import TESTS
 
+PROFILE = [sys.executable, "-m", "cclmark", "profile"]
 PROGRAM = TESTS / "programs" / "nccl_job.py"
 STEPS = 4
 RUN_AT = 3224  # in the header of a log
@@ -156,7 +157,8 @@ def test_a_killed_rank_leaves_its_calls(profiled):
     found = counts(run.journal)
     assert found["all_gather", "bfloat16", 256][1] == 2
     assert run.journal.profile.program_exit_code == 1
-    assert run.err.count("the program ended with exit code 1") == 1
+    above_verdict = run.err.partition("\n  verdict ")[0]
+    assert above_verdict.count("the program ended with exit code 1") == 1
     assert "in group 0: rank 1 called it" in run.err
 
 
@@ -165,7 +167,8 @@ def test_the_programs_exit_code_is_passed_on(profiled):
     assert counts(run.journal) == times(STEPS)
     # The result may be read by another program: standard error has the reason, too.
     for text in (run.out, run.message):
-        assert text.count("the program ended with exit code 9") == 1
+        above_verdict = text.partition("\n  verdict ")[0]
+        assert above_verdict.count("the program ended with exit code 9") == 1
     assert run.journal.footer.exit_code == 9
 
 
@@ -262,20 +265,18 @@ def test_a_program_without_nccl(cclmark):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["profile"], "the program to profile is missing"),
-        (["profile", "--", "no-such-program"], "cannot run no-such-program"),
-        (["profile", "--", "/"], "cannot run /: Permission denied"),
-        (["profile", "--read", "none"], "this is no directory with logs"),
-        (
-            ["profile", "--read", ".", "--", "true"],
-            "--read excludes COMMAND...: it reads the logs of an earlier run",
-        ),
-        (["profile", "--journal", "/none/j", "--", "touch", "ran"], "cannot write the journal"),
-        (["profile", "--nonsense", "--", "true"], "--nonsense"),
+        ("", "the program to profile is missing"),
+        ("-- no-such-program", "cannot run no-such-program"),
+        ("-- /", "cannot run /: Permission denied"),
+        ("--read none", "this is no directory with logs"),
+        ("--read . -- true", "--read excludes COMMAND...: it reads the logs of an earlier run"),
+        ("--run a true", "--run requires --read: it chooses among the runs"),
+        ("--journal /none/j -- touch ran", "cannot write the journal"),
+        ("--nonsense -- true", "--nonsense"),
     ],
 )
 def test_what_cannot_be_run(cclmark, tmp_path, arguments, problem):
-    run = cclmark(*arguments, code=2)
+    run = cclmark("profile", *arguments.split(), code=2)
     assert problem in run.message
     assert [name for name in run.written() if not name.startswith("cclmark-runs")] == []
     assert not any((tmp_path / "cclmark-runs").glob("*.jsonl"))
@@ -313,10 +314,9 @@ def test_signals_reach_the_program_once(tmp_path, number):
         "[time.sleep(0.1) for _ in range(8)]\n"
         "sys.exit(5)\n"
     )
-    words = [sys.executable, "-m", "cclmark", "profile", "--", sys.executable, "-c", script]
-    process = subprocess.Popen(
-        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    words = [*PROFILE, "--", sys.executable, "-c", script]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(words, cwd=tmp_path, text=True, **pipes)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
@@ -371,9 +371,8 @@ def test_a_killed_profile_leaves_nothing_that_stays(tmp_path):
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     environment = {**os.environ, "TMPDIR": str(temporary)}
-    words = [sys.executable, "-m", "cclmark", "profile", "--"]
     process = subprocess.Popen(
-        [*words, "sh", "-c", "echo ready; exec sleep 60"],
+        [*PROFILE, "--", "sh", "-c", "echo ready; exec sleep 60"],
         cwd=tmp_path,
         env=environment,
         stdout=subprocess.PIPE,
@@ -385,16 +384,7 @@ def test_a_killed_profile_leaves_nothing_that_stays(tmp_path):
     (journal,) = (tmp_path / "cclmark-runs").iterdir()
     process.kill()
     process.wait()
-    again = partial(
-        subprocess.run,
-        [*words, "true"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    again = partial(completed, [*PROFILE, "--", "true"], cwd=tmp_path, env=environment)
     again()  # the program still runs, and may write logs
     assert left.exists()
     assert not journal.exists()
@@ -405,8 +395,7 @@ def test_a_killed_profile_leaves_nothing_that_stays(tmp_path):
 
 @pytest.mark.started
 def test_a_program_that_a_signal_ends(tmp_path):
-    words = [sys.executable, "-m", "cclmark", "profile", "--", "sh", "-c", "kill -KILL $$"]
-    done = completed(words, cwd=tmp_path)
+    done = completed([*PROFILE, "--", "sh", "-c", "kill -KILL $$"], cwd=tmp_path)
     assert done.returncode == 128 + signal.SIGKILL
     assert "the program was ended by SIGKILL" in done.stderr
 
@@ -428,10 +417,6 @@ def test_several_runs_in_one_directory_are_separated(cclmark, job, tmp_path):
         assert counts(chosen.journal) == times(STEPS)
     unknown = cclmark("profile", "--read", "logs", "--run", "nonsense", code=2)
     assert "contains no logs of such a run, but of" in unknown.message
-    assert (
-        "--run requires --read: it chooses among the runs"
-        in cclmark("profile", "--run", "a", "true", code=2).message
-    )
     # Logs of an older plug-in, which have no identity.
     for path in tmp_path.glob("logs/*.cclmlog"):
         with path.open("r+b") as file:
@@ -445,7 +430,7 @@ def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):
     """A second process reads what the first one has counted so far."""
     words, env = job("--hold", "end")
     process = subprocess.Popen(
-        [sys.executable, "-m", "cclmark", "profile", "--logs", "logs", "--", *words],
+        [*PROFILE, "--logs", "logs", "--", *words],
         cwd=tmp_path,
         env=os.environ | env,
         stdout=subprocess.DEVNULL,

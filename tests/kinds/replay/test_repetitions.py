@@ -59,13 +59,18 @@ def journal_of(*processes):
     return Journal(header=None, results=assembled.results, profile=assembled.profile)
 
 
+def of_both(times, steps_us=None):
+    """Two ranks with the same times."""
+    return journal_of(*(process_of(rank, times, steps_us) for rank in (0, 1)))
+
+
 def times_us(window):
     return [round(one.time_s * 1e6) for one in window]
 
 
 def test_an_untypical_middle_step_is_not_the_one_that_is_kept():
     steps_us = [STEP_US] * 4 + [1700] + [STEP_US] * 4
-    profile = journal_of(*(process_of(rank, LONG, steps_us) for rank in (0, 1))).profile
+    profile = of_both(LONG, steps_us).profile
     assert [times_us(window) for window in profile.window] == [[200, 100]] * 2
     assert profile.repetitions.compared == 9
     assert profile.repetitions.communication_s == pytest.approx([300e-6] * 2)
@@ -73,18 +78,23 @@ def test_an_untypical_middle_step_is_not_the_one_that_is_kept():
     assert profile.repetitions.communication_deviation == 0.0
 
 
-def test_an_untypical_length_of_a_step_counts_too():
-    steps_us = [STEP_US] * 4 + [3000] + [STEP_US] * 4
-    times = [(200 + number, 100) for number in range(9)]
-    profile = journal_of(*(process_of(rank, times, steps_us) for rank in (0, 1))).profile
-    assert times_us(profile.window[0]) == [203, 100]
+DRIFTING = [(200 + number, 100) for number in range(9)]
 
 
-def test_of_equal_steps_the_middle_one_is_kept():
-    # Two kernels that take as long together: only their order shows which one is kept.
-    times = [(100 + number, 100 - number) for number in range(9)]
-    profile = journal_of(*(process_of(rank, times) for rank in (0, 1))).profile
-    assert [times_us(window) for window in profile.window] == [[104, 96]] * 2
+@pytest.mark.parametrize(
+    ("times", "steps_us", "kept"),
+    [
+        # An untypical length of a step counts too.
+        (DRIFTING, [STEP_US] * 4 + [3000] + [STEP_US] * 4, [203, 100]),
+        # Of kernels that take as long together the middle ones are kept.
+        ([(100 + number, 100 - number) for number in range(9)], None, [104, 96]),
+        # A step with unknown times is not kept.
+        ([TYPICAL] * 4 + [(0, 100)] + [(210, 100)] * 4, None, [200, 100]),
+    ],
+)
+def test_the_step_that_is_kept(times, steps_us, kept):
+    profile = of_both(times, steps_us).profile
+    assert [times_us(window) for window in profile.window] == [kept] * 2
 
 
 def test_ranks_that_differ_in_opposite_directions_are_no_typical_step():
@@ -152,15 +162,9 @@ def test_as_many_repetitions_without_messages_are_no_parts():
     assert [one.steps for one in profile.processes] == [8, 71]
 
 
-def test_a_step_with_unknown_times_is_not_kept():
-    times = [TYPICAL] * 4 + [(0, 100)] + [(210, 100)] * 4
-    profile = journal_of(*(process_of(rank, times) for rank in (0, 1))).profile
-    assert all(one.time_s > 0 for window in profile.window for one in window)
-
-
 def test_without_any_times_the_length_decides():
     steps_us = [STEP_US] * 4 + [3000] + [STEP_US] * 4
-    journal = journal_of(*(process_of(rank, [(0, 0)] * 9, steps_us) for rank in (0, 1)))
+    journal = of_both([(0, 0)] * 9, steps_us)
     window = journal.profile.window[0]
     assert [round(one.begin_s * 1e6) for one in window] == [0, 100]
     assert journal.profile.repetitions.communication_s == []
@@ -200,8 +204,7 @@ def test_ranks_that_do_not_repeat_keep_their_calls():
 
 def test_the_program_is_compared_by_medians_of_its_steps():
     # Every step is different: the communication of the ranks is 300, 320, ... 460 µs.
-    times = [(200 + 20 * number, 100) for number in range(9)]
-    found = step_of(journal_of(*(process_of(rank, times) for rank in (0, 1))), "p")
+    found = step_of(of_both([(200 + 20 * number, 100) for number in range(9)]), "p")
     assert found.original.communication_s == pytest.approx((380e-6,) * 2)
     assert found.original.span_s == pytest.approx((480e-6,) * 2)
     assert found.original.step_s == pytest.approx((1000e-6,) * 2)
@@ -212,8 +215,7 @@ def test_the_program_is_compared_by_medians_of_its_steps():
 
 
 def test_a_program_without_a_typical_step_is_stated():
-    times = [(100, 100), (900, 100)] * 5
-    found = step_of(journal_of(*(process_of(rank, times) for rank in (0, 1))), "p")
+    found = step_of(of_both([(100, 100), (900, 100)] * 5), "p")
     (text,) = [one for one in found.remarks if "typical" in one]
     assert text.startswith("no step of the program is typical")
     assert "differs from them by 67 % in communication and 0 % in its length" in text
@@ -232,7 +234,7 @@ def earlier(journal, own_us):
 
 
 def test_a_profile_of_an_earlier_version_is_compared_by_its_median():
-    journal = journal_of(*(process_of(rank, LONG) for rank in (0, 1)))
+    journal = of_both(LONG)
     found = step_of(earlier(journal, (900, 600)), "p")
     assert found.original.communication_s == pytest.approx((300e-6,) * 2)
     assert found.original.steps == 8
@@ -246,9 +248,9 @@ def test_a_profile_of_an_earlier_version_is_compared_by_its_median():
 
 def test_the_printed_error_is_that_of_the_medians():
     """The replay takes a third longer than the steps of the program, and less than the middle."""
-    times = [(200 + number, 100) for number in range(9)]
+    times = [*DRIFTING]
     times[4] = (900, 600)
-    found = step_of(journal_of(*(process_of(rank, times) for rank in (0, 1))), "p")
+    found = step_of(of_both(times), "p")
     replay = Replay(DEFAULT, 0, "shm", 2, "p", "", 2, 1, "keep", found.original)
     spans_s, communication_s = [[500e-6] * 3] * 2, [[406e-6] * 3] * 2
     result = ReplayResult(0, replay, "ok", span_s=spans_s, communication_s=communication_s)
@@ -274,7 +276,7 @@ def test_the_printed_error_is_that_of_the_medians():
     [{"communication_s": [1.0]}, {"span_s": [1e9, 1.0]}, {"communication_quartiles_s": [1.0]}],
 )
 def test_damaged_figures_are_refused(values):
-    journal = journal_of(*(process_of(rank, LONG) for rank in (0, 1)))
+    journal = of_both(LONG)
     known = replace(journal.profile.repetitions, **values)
     profile = replace(journal.profile, repetitions=known)
     with pytest.raises(UsageError, match="damaged"):

@@ -91,9 +91,6 @@ def test_the_nearest_with_the_other_gaps_is_kept_for_variants():
     [other] = others_of(candidates, chosen_of(candidates))
     assert (other.gaps, other.compute, other.fit) == ("keep", LARGE, "nearest")
     assert others_of(candidates[:2], chosen_of(candidates[:2])) == []
-
-
-def test_without_candidates_nothing_is_chosen():
     assert chosen_of([]) is None
 
 
@@ -190,11 +187,9 @@ def test_a_jump_between_two_amounts_ends_on_the_nearer_side():
     assert blocks < 30
 
 
-def test_a_device_of_few_multiprocessors():
-    (blocks,), _ = fitted([102.9 * US], linear, most=1)
-    assert blocks == 0
-    (blocks,), _ = fitted([104 * US], linear, most=1)
-    assert blocks == 1
+@pytest.mark.parametrize(("wanted_us", "blocks"), [(102.9, 0), (104, 1)])
+def test_a_device_of_few_multiprocessors(wanted_us, blocks):
+    assert fitted([wanted_us * US], linear, most=1)[0] == [blocks]
 
 
 HEADER = read_journal(RESULTS / "h200x4" / "report" / "collectives.jsonl").header
@@ -215,19 +210,15 @@ def reference(ranks, busbw_bytes_per_s):
 REFERENCES = [reference(2, 250e9), reference(4, 300e9)]
 
 
+def called_once(group, ranks):
+    """An all-reduce of 64 MiB, which takes 1 ms."""
+    one = ProfiledOperation("all_reduce", "nccl", group, ranks, "bfloat16", 32 * MIB, 64 * MIB)
+    return ReplayedOperation(one, calls=1, program_s=0.0, time_s=0.001)
+
+
 def lines(*groups, header=HEADER):
     """The lines of a step of 10 ms; ``groups``: the ranks of each, which calls once for 1 ms."""
-    operations = [
-        ReplayedOperation(
-            ProfiledOperation(
-                *("all_reduce", "nccl", number, ranks, "bfloat16", 32 * MIB, 64 * MIB)
-            ),
-            calls=1,
-            program_s=0.0,
-            time_s=0.001,
-        )
-        for number, ranks in enumerate(groups)
-    ]
+    operations = [called_once(number, ranks) for number, ranks in enumerate(groups)]
     replay = Replay(DEFAULT, 0, "nccl", 4, "p.jsonl", "", len(groups), len(groups), "keep")
     summary = ReplaySummary(DEFAULT, replay, "ok", "", steps=9, span_s=0.01, operations=operations)
     notes = ReferenceNotes(lambda kinds: REFERENCES)
@@ -246,15 +237,10 @@ def test_groups_are_compared_with_references_for_as_many_devices():
 
 
 def test_a_table_has_the_gain_at_reference_bandwidth():
-    operation = ReplayedOperation(
-        ProfiledOperation("all_reduce", "nccl", 0, 4, "bfloat16", 32 * MIB, 64 * MIB),
-        calls=1,
-        program_s=0.0,
-        time_s=0.001,
-    )
     one = Replay(DEFAULT, 0, "nccl", 4, "p.jsonl", "", 1, 1, "keep")
     times = {"span_s": [[0.01]] * 4, "communication_s": [[0.001]] * 4}
-    journal = Journal(HEADER, [ReplayResult(0, one, "ok", operations=[operation], **times)])
+    called = [called_once(0, 4)]
+    journal = Journal(HEADER, [ReplayResult(0, one, "ok", operations=called, **times)])
     for references, is_compared in ((REFERENCES, True), ([], False)):
         text = "".join(replayed(journal, "table", references=lambda _, found=references: found))
         assert ("operation of group 0 ran at reference bandwidth" in text) == is_compared

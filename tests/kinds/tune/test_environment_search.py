@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 
 import msgspec
 import pytest
@@ -16,8 +17,8 @@ from cclmark.kinds.tune.environment_search import (
     difference,
 )
 from cclmark.kinds.tune.figures import Trio, prove_environment
-from cclmark.work.library_settings import find_setting
 from cclmark.work.setting_fields import LibrarySetting
+from goldens import require_golden
 
 LADDER = Axis("LADDER", ("1", "2", "4", "8", "16"), (0, 4), usual=2, ordered=True)
 SWITCH = Axis("SWITCH", ("0", "1"), (1,), usual=0)
@@ -206,24 +207,23 @@ def test_a_gain_is_proven():
     assert not proof.unguarded
 
 
-def test_no_gain_is_refused_with_the_reason():
-    assert "not faster" in prove_environment(rounds_of(lambda _: 0.05)).objection
-    proof = prove_environment(rounds_of(lambda _: -0.0005))
-    assert "noise" in proof.objection or "not faster" in proof.objection
-    assert not proof.is_proven
-
-
-def test_a_size_that_loses_more_than_two_percent_withholds_it():
-    proof = prove_environment(rounds_of(lambda size: 0.05 if size == 2 else -0.3))
-    assert not proof.objection
-    assert set(proof.harmed) == {("all_reduce", 4)}
-    assert not proof.is_proven
-
-
-def test_a_loss_that_is_not_excluded_is_reported():
-    proof = prove_environment(rounds_of(lambda size: 0.0195 if size == 2 else -0.3))
-    assert set(proof.unguarded) == {("all_reduce", 4)}
-    assert proof.is_proven
+@pytest.mark.parametrize(
+    ("log", "of_one_size", "objection", "harmed", "unguarded"),
+    [
+        (0.05, 0.05, "not faster", 4, 0),
+        (-0.0005, -0.0005, "noise|not faster", 0, 0),
+        # A size that loses more than 2 % withholds it, and one whose loss is not excluded does not.
+        (-0.3, 0.05, "", 1, 0),
+        (-0.3, 0.0195, "", 0, 1),
+    ],
+)
+def test_losses_of_all_sizes_and_of_one(log, of_one_size, objection, harmed, unguarded):
+    proof = prove_environment(rounds_of(lambda size: of_one_size if size == 2 else log))
+    assert bool(proof.objection) == bool(objection)
+    assert re.search(objection, proof.objection)
+    assert (len(proof.harmed), len(proof.unguarded)) == (harmed, unguarded)
+    assert {*proof.harmed, *proof.unguarded} <= {("all_reduce", 1 << size) for size in range(4)}
+    assert proof.is_proven == (not objection and not harmed)
 
 
 def test_an_environment_that_fails_is_refused():
@@ -297,21 +297,6 @@ def test_without_known_values_there_is_nothing_to_try(fields):
     assert axis_of(integer(**fields)) is None
 
 
-def test_hccl():
-    found = candidates("hccl")
-    assert {one.name for one in found.space.axes} == {
-        "HCCL_BUFFSIZE",
-        "HCCL_OP_EXPANSION_MODE",
-        "HCCL_INTRA_PCIE_ENABLE",
-        "HCCL_INTRA_ROCE_ENABLE",
-    }
-    assert found.refused["HCCL_DETERMINISTIC"] == "because results depend on it"
-    assert found.refused["HCCL_RDMA_QPS_PER_CONNECTION"] == "with an effect between hosts only"
-    assert found.refused["HCCL_ALGO"] == "with an effect between hosts only"
-    between = {one.name for one in candidates("hccl", hosts=2).space.axes}
-    assert between > {one.name for one in found.space.axes} | {"HCCL_RDMA_QPS_PER_CONNECTION"}
-
-
 def test_values_that_conflict_with_the_defaults_of_others_are_tried_once_these_have_changed():
     space = candidates("hccl").space
     names = [axis.name for axis in space.axes]
@@ -325,16 +310,6 @@ def test_values_that_conflict_with_the_defaults_of_others_are_tried_once_these_h
     ]
 
 
-def test_flagcx_and_the_library_below_it():
-    found = candidates("flagcx")
-    names = {one.name: one for one in found.space.axes}
-    assert {"FLAGCX_P2P_CHUNK_SIZE", "FLAGCX_UNIRUNNER_USE_SLICEDAR", "NCCL_PROTO"} <= set(names)
-    assert "FLAGCX_UNIRUNNER_USE_RINGAG" not in names
-    assert "all_gather" in found.refused["FLAGCX_UNIRUNNER_USE_RINGAG"]
-    assert "FLAGCX_UNIRUNNER_USE_RINGAG" in axes("flagcx", ["all_gather"])
-    assert "of the library below" in found.refused["NCCL_SHM_DISABLE"]
-
-
 @pytest.mark.parametrize("environment", [{}, {"NCCL_NVLS_ENABLE": "0"}, {"NCCL_NVLS_ENABLE": "1"}])
 @pytest.mark.parametrize("only", [(), ("NCCL_ALGO", "NCCL_NVLS_ENABLE")])
 @pytest.mark.parametrize("ccl", ["flagcx", "nccl", "rccl"])
@@ -346,69 +321,40 @@ def test_multicast_is_never_tried(ccl, environment, only):
     assert not [one for one in values if "NVLS" in one.upper()]
 
 
-def test_oneccl():
-    found = axes("oneccl", ["all_reduce"])
-    assert set(found["CCL_ALLREDUCE"].values) >= {"ring", "recursive_doubling", "topo"}
-    assert found["CCL_ALLREDUCE"].usual is None
-    assert not found["CCL_ALLREDUCE"].ordered
-    assert {"CCL_ALLGATHER", "CCL_ALLREDUCE_SCALEOUT", "CCL_WORKER_AFFINITY"} & set(found) == set()
-    assert first_values(found["CCL_WORKER_COUNT"]) == ["2", "4", "8"]
+INLINE = "CCLMARK_SHM_INLINE_BYTES"
+#: Libraries, operations, and other conditions.
+CANDIDATES = [
+    # Between hosts more settings have an effect.
+    *(("hccl", "all_reduce", {"hosts": hosts}) for hosts in (1, 2)),
+    # With the settings of the library below it; some are of one operation.
+    ("flagcx", "all_reduce", {}),
+    ("flagcx", "all_gather", {"only": ("FLAGCX_UNIRUNNER_USE_RINGAG",)}),
+    ("oneccl", "all_reduce", {}),
+    *((ccl, "all_reduce", {}) for ccl in ("maca-mccl", "musa-mccl")),  # no known values
+    ("shm", "all_reduce", {}),
+    *(("bridge", operation, {}) for operation in ("all_reduce", "all_gather")),
+    *(
+        ("nccl", "all_reduce", {"version": version, "only": ("NCCL_ALGO",)})
+        for version in ("2.12.12", "2.28.9")
+    ),
+    # A variable that is set stays, unless it is named: then it is the default.
+    ("shm", "all_reduce", {"environment": {INLINE: "1K"}}),
+    ("shm", "all_reduce", {"environment": {INLINE: "1K"}, "only": (INLINE,)}),
+    # A threshold that is off is searched around the default of the library.
+    ("shm", "all_reduce", {"environment": {INLINE: "0"}, "only": (INLINE,)}),
+]
 
 
-@pytest.mark.parametrize("ccl", ["maca-mccl", "musa-mccl"])
-def test_mccl_states_no_values(ccl):
-    assert candidates(ccl).space.axes == []
-
-
-def test_shm_and_bridge():
-    assert first_values(axes("shm")["CCLMARK_SHM_INLINE_BYTES"]) == [
-        "128", "512", "1024", "4096", "8192", "32768",
-    ]  # fmt: skip
-    bridge = axes("bridge")
-    whole = bridge["CCLMARK_BRIDGE_WHOLE_BYTES"]
-    assert whole.usual is None  # it depends on the group
-    assert [int(one) for one in first_values(whole)] == [
-        *(16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB, 1024 * MIB)
-    ]
-    assert int(whole.values[0]) == 4 * KIB
-    slots = [int(one) for one in first_values(bridge["CCLMARK_BRIDGE_HOST_SLOT_BYTES"])]
-    assert slots[0] == 64 * KIB
-    assert slots[-1] == 256 * MIB
-    assert "CCLMARK_BRIDGE_WHOLE_BYTES" not in axes("bridge", ["all_gather"])
-
-
-def test_a_threshold_that_is_off_is_searched_around_the_default_of_the_library():
-    name = "CCLMARK_SHM_INLINE_BYTES"
-    found = candidates("shm", environment={name: "0"}, only=(name,))
-    axis = found.space.axes[0]
-    assert axis.usual is None
-    assert [int(one) for one in first_values(axis)] == [*(128, 512, 1024, 2048, 4096, 8192, 32768)]
-
-
-def test_a_variable_that_is_set_stays_and_is_reported():
-    environment = {"CCLMARK_SHM_INLINE_BYTES": "1K"}
-    found = candidates("shm", environment=environment)
-    assert [one.name for one in found.space.axes] == ["CCLMARK_SHM_STREAM_BYTES"]
-    assert found.refused == {
-        "CCLMARK_SHM_INLINE_BYTES": "set in the environment already, where they stay as they are"
-    }
-
-
-def test_a_variable_that_is_set_can_be_the_default():
-    environment = {"CCLMARK_SHM_INLINE_BYTES": "1K"}
-    only = ["CCLMARK_SHM_INLINE_BYTES"]
-    [axis] = axes("shm", environment=environment, only=only).values()
-    assert axis.values[axis.usual] == "1024"
-    assert "2048" in first_values(axis)
-
-
-def test_versions_limit_what_is_tried():
-    old, new = axes("nccl", version="2.12.12"), axes("nccl", version="2.28.9")
-    assert "PAT" not in old["NCCL_ALGO"].values
-    assert "PAT" in new["NCCL_ALGO"].values
-
-
-def test_the_default_of_a_word_is_found():
-    axis = axis_of(find_setting("hccl", "HCCL_INTRA_PCIE_ENABLE"))
-    assert axis.values[axis.usual] == "1"
-    assert first_values(axis) == ["0"]
+def test_what_is_tried_and_what_is_not():
+    lines = []
+    for ccl, operation, options in CANDIDATES:
+        found = candidates(ccl, [operation], **options)
+        lines.append(f"{ccl}, {operation}, {options}")
+        for axis in found.space.axes:
+            usual = "unknown" if axis.usual is None else axis.values[axis.usual]
+            order = "in order" if axis.ordered else "without order"
+            first = " ".join(first_values(axis))
+            lines.append(f"  {axis.name}: {' '.join(axis.values)}")
+            lines.append(f"    first {first}; default {usual}; {order}")
+        lines += [f"  not {name}: {reason}" for name, reason in found.refused.items()]
+    require_golden("texts/tune-candidates.txt", "\n".join([*lines, ""]))

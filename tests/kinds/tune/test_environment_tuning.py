@@ -2,9 +2,9 @@
 
 import re
 
-import msgspec
 import pytest
 from msgspec.structs import replace
+from tunings import KIB, MIB, case_of, is_tuned, request_of
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation, Summary
@@ -12,20 +12,14 @@ from cclmark.kinds.experiment.measured_trials import EndedError, TrialCosts, Tri
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.tune.environment_search import EnvironmentTarget, candidates_of
-from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, EnvironmentTuning, TuneRequest
+from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, EnvironmentTuning
 from cclmark.launch.launching import Starts, starts_of
 from cclmark.launch.request import Outcome
-from cclmark.work.cases import Case
 from cclmark.work.variants import COMMUNICATOR, DEFAULT, PROCESS
 from commands import completed
 from simulated_trials import SimulatedTrials, text_of
 
-KIB, MIB = 1 << 10, 1 << 20
 SIZES = [KIB << (2 * step) for step in range(10)]  # 1 KiB to 256 MiB
-
-
-def case_of(ccl, operation, size):
-    return Case(operation, ccl, 2, "float32", size, size // 4, False, reduction="sum")
 
 
 class Simulated(SimulatedTrials):
@@ -54,27 +48,18 @@ def tuned(
     directory,
     simulated,
     *,
-    ccl="shm",
     operations=("all_reduce",),
     environment=None,
     only=(),
-    budget_s=1e6,
     expected=Outcome(0),  # noqa: B008
+    **options,
 ):
     environment = environment or {}
-    candidates = candidates_of(ccl, "", operations, environment, only=only)
-    cases = {name: [case_of(ccl, name, size) for size in SIZES] for name in operations}
-    request = TuneRequest(
-        request=msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
-        cases=cases,
-        proof_cases=cases,
-        directory=directory,
-        budget_s=budget_s,
-        proof_rounds=7,
-    )
+    cases = {name: [case_of(name, size, "shm") for size in SIZES] for name in operations}
+    request = request_of(directory, cases, proof_rounds=7, **options)
     target = EnvironmentTarget(
-        f"{ccl} 1, 2 ranks",
-        candidates,
+        "shm 1, 2 ranks",
+        candidates_of("shm", "", operations, environment, only=only),
         {name: value for name, value in environment.items() if name not in only},
         {name: environment[name] for name in only if name in environment},
     )
@@ -146,9 +131,8 @@ def test_what_replaces_a_variable_of_the_environment_is_compared_with_it(tmp_pat
 def test_a_size_that_loses_in_the_proof_withholds_the_file(tmp_path):
     class Slower(Simulated):
         def _time(self, trial):
-            time_s = super()._time(trial)
-            deployed = trial.stage == "proof" and trial.variant.assignments
-            return time_s * 1.1 if deployed and trial.case.size_bytes == MIB else time_s
+            is_slow = is_tuned(trial) and trial.case.size_bytes == MIB
+            return super()._time(trial) * (1.1 if is_slow else 1)
 
     result = tuned(tmp_path / "t", Slower(flat))
     assert set(result.proof.harmed) == {("all_reduce", MIB)}
@@ -190,10 +174,7 @@ def test_an_environment_whose_calls_cost_more_is_not_deployed(tmp_path):
     assert "but a call costs " in result.proof.objection
     assert "because launches determine its time" in result.proof.objection
     assert result.files == []
-    assert not (tmp_path / "t" / ENVIRONMENT_FILE).exists()
-    text = text_of(result)
-    assert "not proven: the device needs " in text
-    assert "but a call costs" in text
+    assert "not proven: the device needs " in text_of(result)
 
 
 def test_calls_that_may_cost_more_by_chance_are_reported(tmp_path):
@@ -266,16 +247,6 @@ def test_variables_of_the_user_are_named_in_the_file(tmp_path):
     assert "# measured with CCLMARK_SHM_STREAM_BYTES=4M, which this file does not set\n" in text
     assert "export CCLMARK_SHM_STREAM_BYTES" not in text
     assert "export CCLMARK_SHM_INLINE_BYTES=" in text
-
-
-def test_a_deadline_ends_the_search(tmp_path):
-    result = tuned(tmp_path / "t", Simulated(lambda *_: 1e-5), budget_s=0.0)
-    assert not result.is_search_complete
-    text = text_of(result)
-    assert (
-        "  no gain was proven within the budget\n  the search ended after 0.0 s, because " in text
-    )
-    assert "nothing beats the default" not in text
 
 
 def test_a_gain_after_one_round_is_proven(tmp_path):
@@ -351,23 +322,17 @@ def test_without_known_times_the_search_has_a_share_of_the_budget(tmp_path, monk
 
 def test_the_time_of_trials_is_that_of_their_case_or_of_the_nearest_size():
     costs = TrialCosts()
-    small, large = case_of("shm", "all_reduce", KIB), case_of("shm", "all_reduce", 64 * MIB)
+    small, large = case_of("all_reduce", KIB), case_of("all_reduce", 64 * MIB)
     assert costs.expected_s([small], Starts(1, 1)) is None
 
     def trial(case, duration_s):
-        return TrialResult(
-            0,
-            Trial(DEFAULT, 0, case, "search"),
-            "ok",
-            duration_s=duration_s,
-            summary=measured(None).summary,
-        )
+        return replace(measured(Trial(DEFAULT, 0, case, "search")), duration_s=duration_s)
 
     none = Starts(0, 0)
     costs.add_round(10.0, [trial(small, 1.0), trial(small, 3.0), trial(large, 4.0)], Starts(2, 2))
     assert costs.expected_s([small], none) == 2.0
-    assert costs.expected_s([case_of("shm", "all_reduce", 48 * MIB)], none) == 4.0
-    assert costs.expected_s([case_of("shm", "all_gather", MIB)], none) == 2.0
+    assert costs.expected_s([case_of("all_reduce", 48 * MIB)], none) == 4.0
+    assert costs.expected_s([case_of("all_gather", MIB)], none) == 2.0
     assert costs.expected_s([], Starts(3, 3)) == 3 * (10.0 - 8.0) / 2
     costs.add([TrialResult(0, Trial(DEFAULT, 0, small, "search"), "died")])  # no figure
     assert costs.expected_s([small], none) == 2.0
@@ -377,7 +342,7 @@ def test_the_times_of_processes_and_of_communicators_are_told_apart():
     def costs_of(*rounds, creation_s=0.0):
         costs = TrialCosts()
         for starts, overhead_s in rounds:
-            trial = Trial(DEFAULT, 0, case_of("shm", "all_reduce", KIB), "search")
+            trial = Trial(DEFAULT, 0, case_of("all_reduce", KIB), "search")
             result = replace(measured(trial), duration_s=1.0)
             costs.add_round(overhead_s + 1.0, [result], starts, creation_s)
         return costs
@@ -395,20 +360,15 @@ def test_the_times_of_processes_and_of_communicators_are_told_apart():
     assert steep.expected_s([], Starts(3, 3)) == pytest.approx(3 * 1)
 
 
-def test_the_same_times_lead_to_the_same_trials(tmp_path):
-    """An interrupted run continues from the results in its journal."""
-    first, again = Simulated(flat, seed=3), Simulated(flat, seed=3)
-    tuned(tmp_path / "t", first)
-    tuned(tmp_path / "u", again)
-    assert first.seen == again.seen
+def test_a_failure_of_the_default_ends_the_run(tmp_path, monkeypatch):
+    died = Outcome(4, "rank 1 died")
 
+    def fail(trials):
+        raise EndedError(died)
 
-def test_a_failure_of_the_default_ends_the_run(tmp_path):
-    class Failing(Simulated):
-        def measure(self, trials):
-            raise EndedError(Outcome(4, "rank 1 died"))
-
-    tuned(tmp_path / "t", Failing(flat), expected=Outcome(4, "rank 1 died"))
+    simulated = Simulated(flat)
+    monkeypatch.setattr(simulated, "measure", fail)
+    tuned(tmp_path / "t", simulated, expected=died)
     assert not (tmp_path / "t").exists()
 
 

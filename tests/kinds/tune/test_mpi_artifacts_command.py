@@ -18,7 +18,6 @@ from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
 from cclmark.kinds.tune.mpich_selection import builtin_trees
 from cclmark.options.environment_file import read_shell, shell_text
 from commands import completed
-from examples import exhaustive
 from mpis import mpirun_of
 from places import TESTS
 
@@ -44,12 +43,16 @@ _NOT_STARTED = "The PMIx server's listener thread failed to start"
 
 
 class Program:
-    """The C program, linked with the library of one MPI."""
+    """The C program, linked with the library of one MPI. ``other``: an algorithm beside the ring
+    that it does not choose itself.
+    """
 
-    def __init__(self, name, directory):
-        self.prefix = mpirun_of(name).parents[1]
+    name = other = ""
+
+    def __init__(self, directory):
+        self.prefix = mpirun_of(self.name).parents[1]
         self.library = sorted((self.prefix / "lib").glob("libmpi.so.*"))[0]
-        self.path = directory / name
+        self.path = directory / self.name
         subprocess.run(
             [
                 *("cc", "-O2", "-o", self.path, SOURCE, f"-I{self.prefix / 'include'}"),
@@ -88,18 +91,68 @@ class Program:
         assert set(found) == set(sizes), done.stdout
         return found
 
+    @property
+    def rules(self):
+        return all_reduce(0, LARGE - 1, self.other), all_reduce(LARGE, LARGE, "ring")
+
+
+class OpenMpi(Program):
+    name, other, module = "openmpi", "basic_linear", open_mpi_rules
+
+    def forced(self, algorithm, *sizes):
+        return self.results(
+            *sizes,
+            OMPI_MCA_coll_tuned_use_dynamic_rules="1",
+            OMPI_MCA_coll_tuned_allreduce_algorithm=algorithm,
+        )
+
+    def written(self, directory, rules):
+        """The variables with which the rules apply, whose file is in the directory."""
+        path = directory / "it's a file of rules"
+        path.write_text(open_mpi_rules.written(rules, library_version="5.0.11"))
+        return {name: value.format(path=path) for name, value in open_mpi_rules.VARIABLES.items()}
+
+
+class Mpich(Program):
+    name, other, module = "mpich", "tree", mpich_selection
+
+    def forced(self, algorithm, *sizes):
+        return self.results(
+            *sizes,
+            MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM="mpir",
+            MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=algorithm,
+        )
+
+    def builtin(self):
+        return builtin_trees(self.library.read_bytes())
+
+    def written(self, directory, rules):
+        """The variables with which the rules apply, whose files are in the directory."""
+        files = mpich_selection.selection(rules, self.builtin(), library_version="5.0.2")
+        variables = {}
+        for name, part in mpich_selection.VARIABLES.items():
+            path = directory / f"{part}.json"
+            path.write_text(getattr(files, part))
+            variables[name] = str(path)
+        return variables
+
 
 @pytest.fixture(scope="module")
 def open_mpi(tmp_path_factory):
-    return Program("openmpi", tmp_path_factory.mktemp("programs"))
+    return OpenMpi(tmp_path_factory.mktemp("programs"))
 
 
 @pytest.fixture(scope="module")
 def mpich(tmp_path_factory):
-    return Program("mpich", tmp_path_factory.mktemp("programs"))
+    return Mpich(tmp_path_factory.mktemp("programs"))
 
 
-def every_algorithm(module, ranks):
+@pytest.fixture(params=["open_mpi", "mpich"])
+def program(request):
+    return request.getfixturevalue(request.param)
+
+
+def every_algorithm(module):
     """Rules with which every operation runs all of its algorithms, one after the other."""
     algorithms = {
         operation: [
@@ -111,7 +164,7 @@ def every_algorithm(module, ranks):
     }
     for place in range(max(map(len, algorithms.values()))):
         yield [
-            AlgorithmRule(operation, ranks, 0, None, names[place % len(names)])
+            AlgorithmRule(operation, RANKS, 0, None, names[place % len(names)])
             for operation, names in algorithms.items()
             if names
         ]
@@ -135,138 +188,61 @@ def run_all(cclmark, program, variables):
     }
 
 
-class TestOpenMpi:
-    RULES = (
-        all_reduce(0, LARGE - 1, "basic_linear"),
-        all_reduce(LARGE, LARGE, "ring"),
-    )
-
-    @staticmethod
-    def forced(program, algorithm, *sizes):
-        return program.results(
-            *sizes,
-            OMPI_MCA_coll_tuned_use_dynamic_rules="1",
-            OMPI_MCA_coll_tuned_allreduce_algorithm=algorithm,
-        )
-
-    @staticmethod
-    def variables(path):
-        return {name: value.format(path=path) for name, value in open_mpi_rules.VARIABLES.items()}
-
-    def written(self, path, rules):
-        path.write_text(open_mpi_rules.written(rules, library_version="5.0.11"))
-        return self.variables(path)
-
-    def test_each_size_runs_the_algorithm_of_its_rule(self, open_mpi, tmp_path):
-        sizes = (SMALL, LARGE - 4, LARGE, LARGE + 4)
-        linear = self.forced(open_mpi, "basic_linear", *sizes)
-        ring = self.forced(open_mpi, "ring", *sizes)
-        default = open_mpi.results(*sizes)
-        for size in sizes:
-            assert len({linear[size], ring[size], default[size]}) == 3
-        found = open_mpi.results(*sizes, **self.written(tmp_path / "rules", self.RULES))
-        assert found == {
-            SMALL: linear[SMALL],
-            LARGE - 4: linear[LARGE - 4],
-            LARGE: ring[LARGE],
-            LARGE + 4: default[LARGE + 4],
-        }
-
-    @pytest.mark.parametrize("ranks", [3, 5])
-    def test_other_groups_keep_the_librarys_choice(self, open_mpi, tmp_path, ranks):
-        variables = self.written(tmp_path / "rules", self.RULES)
-        default = open_mpi.results(SMALL, LARGE, ranks=ranks)
-        assert open_mpi.results(SMALL, LARGE, ranks=ranks, **variables) == default
-        own = [all_reduce(0, None, "basic_linear", ranks=ranks)]
-        variables = self.written(tmp_path / "own", own)
-        assert open_mpi.results(SMALL, LARGE, ranks=ranks, **variables) != default
-
-    @pytest.mark.exhaustive
-    def test_every_algorithm_is_one_of_the_library(self, open_mpi, cclmark, tmp_path):
-        for rules in every_algorithm(open_mpi_rules, RANKS):
-            run_all(cclmark, open_mpi, self.written(tmp_path / "rules", rules))
+def test_each_size_runs_the_algorithm_of_its_rule(program, tmp_path):
+    sizes = (SMALL, LARGE - 4, LARGE, LARGE + 4)
+    other = program.forced(program.other, *sizes)
+    ring = program.forced("ring", *sizes)
+    default = program.results(*sizes)
+    for size in sizes:
+        assert len({other[size], ring[size], default[size]}) == 3
+    assert program.results(*sizes, **program.written(tmp_path, program.rules)) == {
+        SMALL: other[SMALL],
+        LARGE - 4: other[LARGE - 4],
+        LARGE: ring[LARGE],
+        LARGE + 4: default[LARGE + 4],
+    }
 
 
-class TestMpich:
-    RULES = (
-        all_reduce(0, LARGE - 1, "tree"),
-        all_reduce(LARGE, LARGE, "ring"),
-    )
+@pytest.mark.parametrize("ranks", [3, 5])
+def test_other_groups_keep_the_librarys_choice(program, tmp_path, ranks):
+    variables = program.written(tmp_path, program.rules)
+    default = program.results(SMALL, LARGE, ranks=ranks)
+    assert program.results(SMALL, LARGE, ranks=ranks, **variables) == default
+    variables = program.written(tmp_path, [all_reduce(0, None, "ring", ranks=ranks)])
+    assert program.results(SMALL, LARGE, ranks=ranks, **variables) != default
 
-    @staticmethod
-    def forced(program, algorithm, *sizes, ranks=RANKS):
-        return program.results(
-            *sizes,
-            ranks=ranks,
-            MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM="mpir",
-            MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=algorithm,
-        )
 
-    @staticmethod
-    def written(program, directory, rules):
-        builtin = builtin_trees(program.library.read_bytes())
-        files = mpich_selection.selection(rules, builtin, library_version="5.0.2")
-        variables = {}
-        for name, part in mpich_selection.VARIABLES.items():
-            path = directory / f"{part}.json"
-            path.write_text(getattr(files, part))
-            variables[name] = str(path)
-        return variables
+@pytest.mark.exhaustive
+def test_every_algorithm_is_one_of_the_library(program, cclmark, tmp_path):
+    for rules in every_algorithm(program.module):
+        run_all(cclmark, program, program.written(tmp_path, rules))
 
-    def test_each_size_runs_the_algorithm_of_its_rule(self, mpich, tmp_path):
-        sizes = (SMALL, LARGE - 4, LARGE, LARGE + 4)
-        tree = self.forced(mpich, "tree", *sizes)
-        ring = self.forced(mpich, "ring", *sizes)
-        default = mpich.results(*sizes)
-        for size in sizes:
-            assert len({tree[size], ring[size], default[size]}) == 3
-        variables = self.written(mpich, tmp_path, self.RULES)
-        assert mpich.results(*sizes, **variables) == {
-            SMALL: tree[SMALL],
-            LARGE - 4: tree[LARGE - 4],
-            LARGE: ring[LARGE],
-            LARGE + 4: default[LARGE + 4],
-        }
 
-    @pytest.mark.parametrize("ranks", [3, exhaustive(5)])
-    def test_other_groups_keep_the_librarys_choice(self, mpich, tmp_path, ranks):
-        default = mpich.results(SMALL, LARGE, ranks=ranks)
-        assert self.forced(mpich, "ring", SMALL, LARGE, ranks=ranks) != default
-        variables = self.written(mpich, tmp_path, self.RULES)
-        assert mpich.results(SMALL, LARGE, ranks=ranks, **variables) == default
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] if name in WITHOUT_PARAMETERS else [])
+        for name in mpich_selection.algorithms_of("all_reduce")
+    ],
+)
+def test_the_written_parameters_are_those_of_the_variables(mpich, tmp_path, algorithm):
+    variables = mpich.written(tmp_path, [all_reduce(0, None, algorithm)])
+    expected = mpich.forced(algorithm, SMALL, LARGE)
+    assert mpich.results(SMALL, LARGE, **variables) == expected
 
-    @pytest.mark.exhaustive
-    def test_every_algorithm_is_one_of_the_library(self, mpich, cclmark, tmp_path):
-        for rules in every_algorithm(mpich_selection, RANKS):
-            run_all(cclmark, mpich, self.written(mpich, tmp_path, rules))
 
-    @pytest.mark.parametrize(
-        "algorithm",
-        [
-            pytest.param(name, marks=[pytest.mark.exhaustive] if name in WITHOUT_PARAMETERS else [])
-            for name in mpich_selection.algorithms_of("all_reduce")
-        ],
-    )
-    def test_the_written_parameters_are_those_of_the_variables(self, mpich, tmp_path, algorithm):
-        variables = self.written(mpich, tmp_path, [all_reduce(0, None, algorithm)])
-        expected = self.forced(mpich, algorithm, SMALL, LARGE)
-        assert mpich.results(SMALL, LARGE, **variables) == expected
-
-    def test_the_own_selection_of_the_library_changes_nothing(self, mpich, tmp_path):
-        builtin = builtin_trees(mpich.library.read_bytes())
-        variables = {}
-        for name, part in mpich_selection.VARIABLES.items():
-            (tmp_path / part).write_text(json.dumps(getattr(builtin, part)) + "\n")
-            variables[name] = str(tmp_path / part)
-        assert mpich.results(SMALL, LARGE, **variables) == mpich.results(SMALL, LARGE)
+def test_the_own_selection_of_the_library_changes_nothing(mpich, tmp_path):
+    variables = {}
+    for name, part in mpich_selection.VARIABLES.items():
+        (tmp_path / part).write_text(json.dumps(getattr(mpich.builtin(), part)) + "\n")
+        variables[name] = str(tmp_path / part)
+    assert mpich.results(SMALL, LARGE, **variables) == mpich.results(SMALL, LARGE)
 
 
 def test_a_shell_reads_the_environment_file(open_mpi, tmp_path):
-    rules = tmp_path / "it's a file of rules"
-    rules.write_text(open_mpi_rules.written(TestOpenMpi.RULES, library_version="5.0.11"))
-    text = shell_text(TestOpenMpi.variables(rules), comments=["library: Open MPI 5.0.11"])
+    variables = open_mpi.written(tmp_path, open_mpi.rules)
+    text = shell_text(variables, comments=["library: Open MPI 5.0.11"])
     script = tmp_path / "environment.sh"
     script.write_text(text)
-    assert read_shell(text, "it") == TestOpenMpi.variables(rules)
-    found = open_mpi.results(LARGE, script=str(script))
-    assert found == TestOpenMpi.forced(open_mpi, "ring", LARGE)
+    assert read_shell(text, "it") == variables
+    assert open_mpi.results(LARGE, script=str(script)) == open_mpi.forced("ring", LARGE)

@@ -30,60 +30,60 @@ COLLECTIVES = {
     **{"all_gather": "allgather", "all_reduce": "allreduce", "alltoall": "alltoall"},
     **{"broadcast": "bcast", "reduce": "reduce", "reduce_scatter": "reduce_scatter_block"},
 }
+
+
+def leaf(algorithm):
+    return {f"algorithm=MPIR_{algorithm}": {}}
+
+
 # Of the shape of MPICH's own trees, with all kinds of their conditions.
 GENERAL = {
     "collective=bcast": {
         "comm_type=intra": {
             "comm_size<8": {
-                "comm_hierarchy=parent": {"algorithm=MPIR_Bcast_intra_smp": {}},
-                "comm_hierarchy=any": {"algorithm=MPIR_Bcast_intra_binomial": {}},
+                "comm_hierarchy=parent": leaf("Bcast_intra_smp"),
+                "comm_hierarchy=any": leaf("Bcast_intra_binomial"),
             },
             "comm_size=pow2": {
-                "avg_msg_size<=524288": {
-                    "algorithm=MPIR_Bcast_intra_scatter_recursive_doubling_allgather": {}
-                },
-                "avg_msg_size=any": {"algorithm=MPIR_Bcast_intra_scatter_ring_allgather": {}},
+                "avg_msg_size<=524288": leaf("Bcast_intra_scatter_recursive_doubling_allgather"),
+                "avg_msg_size=any": leaf("Bcast_intra_scatter_ring_allgather"),
             },
             "comm_size=any": {"algorithm=MPIR_Bcast_intra_tree": {"k=3": {}}},
         },
-        "comm_type=inter": {"algorithm=MPIR_Bcast_inter_remote_send_local_bcast": {}},
+        "comm_type=inter": leaf("Bcast_inter_remote_send_local_bcast"),
     },
     "collective=allreduce": {
         "comm_type=intra": {
-            "avg_msg_size<=8": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
+            "avg_msg_size<=8": leaf("Allreduce_intra_recursive_doubling"),
             "avg_msg_size=any": {
-                "is_op_built_in=no": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
+                "is_op_built_in=no": leaf("Allreduce_intra_recursive_doubling"),
                 "is_op_built_in=yes": {
-                    "count<pow2": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
-                    "count=any": {"algorithm=MPIR_Allreduce_intra_reduce_scatter_allgather": {}},
+                    "count<pow2": leaf("Allreduce_intra_recursive_doubling"),
+                    "count=any": leaf("Allreduce_intra_reduce_scatter_allgather"),
                 },
             },
         }
     },
     "collective=allgather": {
         "comm_type=intra": {
-            "comm_size=pow2": {"algorithm=MPIR_Allgather_intra_recursive_doubling": {}},
-            "comm_size=any": {"algorithm=MPIR_Allgather_intra_brucks": {}},
+            "comm_size=pow2": leaf("Allgather_intra_recursive_doubling"),
+            "comm_size=any": leaf("Allgather_intra_brucks"),
         }
     },
     "collective=alltoall": {
         "comm_type=intra": {
-            "is_sendbuf_inplace=yes": {
-                "algorithm=MPIR_Alltoall_intra_pairwise_sendrecv_replace": {}
-            },
+            "is_sendbuf_inplace=yes": leaf("Alltoall_intra_pairwise_sendrecv_replace"),
             "is_sendbuf_inplace=no": {
-                "comm_size<8": {"algorithm=MPIR_Alltoall_intra_scattered": {}},
-                "comm_size=any": {"algorithm=MPIR_Alltoall_intra_brucks": {}},
+                "comm_size<8": leaf("Alltoall_intra_scattered"),
+                "comm_size=any": leaf("Alltoall_intra_brucks"),
             },
         }
     },
-    "collective=reduce": {"comm_type=intra": {"algorithm=MPIR_Reduce_intra_binomial": {}}},
+    "collective=reduce": {"comm_type=intra": leaf("Reduce_intra_binomial")},
     "collective=reduce_scatter_block": {
         "comm_type=intra": {
-            "is_commutative=yes": {"algorithm=MPIR_Reduce_scatter_block_intra_pairwise": {}},
-            "is_commutative=no": {
-                "algorithm=MPIR_Reduce_scatter_block_intra_recursive_doubling": {}
-            },
+            "is_commutative=yes": leaf("Reduce_scatter_block_intra_pairwise"),
+            "is_commutative=no": leaf("Reduce_scatter_block_intra_recursive_doubling"),
         }
     },
 }

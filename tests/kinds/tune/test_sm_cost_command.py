@@ -55,14 +55,11 @@ def test_the_largest_tuned_case_is_measured_by_default_and_as_deployed(fake_cuda
     )
     assert done.returncode == 0, done.stderr
     journal = read_journal(tmp_path / "sm-cost.jsonl")
-    assert {one.overlap.case.size_bytes for one in journal.of(OverlapResult)} == {32768}
-    assert {one.overlap.compute.extent for one in journal.of(OverlapResult)} == {62}
-    assert [one.overlap.variant.describe() for one in journal.of(OverlapResult)].count(
-        "default"
-    ) == 4
-    deployed = [
-        one.overlap.variant for one in journal.of(OverlapResult) if one.overlap.variant.assignments
-    ]
+    overlaps = [one.overlap for one in journal.of(OverlapResult)]
+    assert {one.case.size_bytes for one in overlaps} == {32768}
+    assert {one.compute.extent for one in overlaps} == {62}
+    assert [one.variant.describe() for one in overlaps].count("default") == 4
+    deployed = [one.variant for one in overlaps if one.variant.assignments]
     assert len(deployed) == 4
     assert {one.variables("process")["NCCL_PROTO"] for one in deployed} == {"Simple"}
     assert "SM cost: the slow-down of a matrix product beside the collective" in done.stdout

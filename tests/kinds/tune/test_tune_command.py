@@ -26,15 +26,14 @@ def fakes(fake_cuda, tmp_path):
 def test_a_run_ends_with_a_result(cclmark, fakes):
     run = cclmark("tune", "all_reduce,alltoall", *SMALL, "-O", "t", env=fakes())
     journal = run.journal
-    assert {one.trial.stage for one in journal.of(TrialResult)} >= {SEARCH}
-    assert [one.index for one in journal.of(TrialResult)] == list(
-        range(len(journal.of(TrialResult)))
-    )
-    assert all(one.is_checked for one in journal.of(TrialResult))
+    trials = journal.of(TrialResult)
+    assert {one.trial.stage for one in trials} >= {SEARCH}
+    assert [one.index for one in trials] == list(range(len(trials)))
+    assert all(one.is_checked for one in trials)
     assert "all_reduce float32 sum out-of-place · nccl, 2 ranks" in run.out
     assert "nothing can be selected for this operation by size" in run.out
     assert " trials" in run.out
-    variants = {one.trial.variant.describe() for one in journal.of(TrialResult)}
+    variants = {one.trial.variant.describe() for one in trials}
     assert any(one.endswith("/t/candidates/ring-ll-32.table") for one in variants)
     kept = (run.directory / "t" / "candidates").exists()
     # By chance, the proof may find a size that an artifact would slow down.
@@ -56,9 +55,8 @@ def test_a_run_ends_with_a_result(cclmark, fakes):
     assert ids & {"proven-gain", "no-gain", "artifact-withheld"}
     # The plug-in of the ranks leaves no log where nothing is recorded.
     assert list(run.directory.glob("*.cclmlog")) == []
-    assert cclmark("export", run.journal_path, "--format", "csv").out.count("\n") == 1 + len(
-        journal.of(TrialResult)
-    )
+    rows = cclmark("export", run.journal_path, "--format", "csv").out
+    assert rows.count("\n") == 1 + len(trials)
 
 
 def test_an_interrupted_run_continues(cclmark, background, fakes):
@@ -82,27 +80,25 @@ def test_two_runs_at_once_are_refused(cclmark, fakes, tmp_path):
     assert "another cclmark tune runs on this host" in refused.message
 
 
-@pytest.mark.parametrize(
-    ("arguments", "variables", "message"),
-    [
-        (
-            ("sendrecv",),
-            {},
-            "NCCL does not call a tuner for sendrecv: name variables with --settings",
-        ),
-        (("all_reduce",), {"NCCL_PROTO": "LL"}, "NCCL_PROTO=LL is set in the environment"),
-        (("all_reduce", "-d", "float32,bfloat16"), {}, "-d: tune one at a time"),
-        (("all_reduce", "--proof-rounds", "6"), {}, "--proof-rounds"),
-        (("all_reduce", "--budget", "soon"), {}, "soon"),
-        ((), {}, "Missing argument 'OPERATION[,OPERATION...]'. Choose from all_reduce, "),
-        (("all_reduce", "--devices", "cuda:0"), {}, "requires two or more devices"),
-    ],
-)
-def test_invalid_requests(cclmark, fakes, arguments, variables, message):
+BAD_INPUT = {
+    "sendrecv": "NCCL does not call a tuner for sendrecv: name variables with --settings",
+    "all_reduce -d float32,bfloat16": "-d: tune one at a time",
+    "all_reduce --proof-rounds 6": "--proof-rounds",
+    "all_reduce --budget soon": "soon",
+    "": "Missing argument 'OPERATION[,OPERATION...]'. Choose from all_reduce, ",
+    "all_reduce --devices cuda:0": "requires two or more devices",
+}
+
+
+@pytest.mark.parametrize("arguments", BAD_INPUT)
+def test_invalid_requests(refused, fakes, arguments):
     devices = () if "--devices" in arguments else ("-g", "2")
-    refused = cclmark("tune", *arguments, *devices, env=fakes(**variables), code=2)
-    assert message in refused.message
-    assert refused.written() == []
+    refused("tune", *arguments.split(), *devices, because=BAD_INPUT[arguments], env=fakes())
+
+
+def test_a_variable_that_decides_already_is_refused(refused, fakes):
+    message = "NCCL_PROTO=LL is set in the environment"
+    refused("tune", "all_reduce", "-g", "2", because=message, env=fakes(NCCL_PROTO="LL"))
 
 
 def test_libraries_without_known_settings_are_not_tuned(cclmark, fakes, fake_cuda, tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.kinds.experiment.plan import PROOF, SEARCH
+from cclmark.kinds.experiment.plan import PROOF
 from cclmark.kinds.experiment.result import TrialResult
 from commands import completed
 from examples import exhaustive
@@ -21,7 +21,7 @@ def fake_file(name: str) -> str:
 
 
 @pytest.fixture
-def env(tmp_path, fake_cuda):
+def env(tmp_path, fake_cuda, flagcx_env):
     """The environment of each library; its own directory for the lock against other runs."""
     here = {"TMPDIR": str(tmp_path)}
     return {
@@ -33,11 +33,7 @@ def env(tmp_path, fake_cuda):
         },
         "oneccl": {**here, "CCLMARK_ONECCL_LIBRARY": fake_file("libccl.so.2")},
         "nccl": {**here, **fake_cuda.env()},
-        "flagcx": {
-            **here,
-            **fake_cuda.env(),
-            "CCLMARK_FLAGCX_LIBRARY": str(fake_cuda.nccl.parent / "libflagcx.so"),
-        },
+        "flagcx": {**here, **flagcx_env()},
     }
 
 
@@ -99,60 +95,39 @@ def test_a_variable_that_is_faster_is_found_proven_and_deployed(
     assert all(one.is_checked for one in run.journal.of(TrialResult))
 
 
-def test_shm_ends_with_a_result(cclmark, env):
-    run = cclmark(
-        *("tune", "all_reduce,all_gather", *SHM, "-b", "1K", "-e", "64K", "-f", "64"),
-        *("-n", "1", "-w", "0", "--budget", "1s", "-O", "t"),
-        env=env["shm"],
-    )
-    trials = run.journal.of(TrialResult)
-    assert {one.trial.stage for one in trials} >= {SEARCH}
-    assert all(one.is_checked for one in trials)
-    names = {one.name for trial in trials for one in trial.trial.variant.assignments}
-    assert names == {"CCLMARK_SHM_INLINE_BYTES", "CCLMARK_SHM_STREAM_BYTES"}
-    assert "all_gather float32 out-of-place · shm, 2 ranks" in run.out
-    assert "tried      12 combinations of" in run.out
-    ends = ("nothing beats the default", "no gain was proven", "no file is written")
-    no_gain = any(text in run.out for text in ends)
-    assert (run.directory / "t" / "environment.sh").exists() != no_gain
+OF_SHM = "--ccl shm --devices host:2"
+OF_NCCL = "--ccl nccl -g 2"
+BAD_INPUT = {
+    f"{OF_SHM} --app-changes yes": "--app-changes yes requires nccl or rccl",
+    f"{OF_SHM} -d float32,int8": "-d: tune one at a time",
+    f"{OF_SHM} -f 4 -i 8": "-i (--step) and -f (--factor) exclude each other",
+    f"{OF_SHM} --allow-loss 4%": "--allow-loss is not supported for shm",
+    "--ccl shm --devices host:1": "requires two or more devices",
+    f"{OF_NCCL} --settings NCCL_PROTO --app-changes yes": "--settings and --app-changes yes "
+    "exclude each other",
+    f"{OF_NCCL} --settings NCCL_NVLS_ENABLE": "tune tries no settings of NCCL which cclmark never "
+    "sets: NCCL_NVLS_ENABLE",
+    f"{OF_NCCL} --settings NCCL_IB_QPS_PER_CONNECTION": "with an effect between hosts only: "
+    "NCCL_IB_QPS_PER_CONNECTION",
+    f"{OF_SHM} --settings CCLMARK_SHM_INLINE": "did you mean CCLMARK_SHM_INLINE_BYTES?",
+    "--ccl nccl,flagcx -g 2": "--ccl: tune one library at a time",
+}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "variables", "message"),
-    [
-        ((*SHM, "--app-changes", "yes"), {}, "--app-changes yes requires nccl or rccl"),
-        ((*SHM, "-d", "float32,int8"), {}, "-d: tune one at a time"),
-        ((*SHM, "-f", "4", "-i", "8"), {}, "-i (--step) and -f (--factor) exclude each other"),
-        ((*SHM, "--allow-loss", "4%"), {}, "--allow-loss is not supported for shm"),
-        (("--ccl", "shm", "--devices", "host:1"), {}, "requires two or more devices"),
-        (
-            ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_PROTO", "--app-changes", "yes"),
-            *({}, "--settings and --app-changes yes exclude each other"),
-        ),
-        (
-            ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_NVLS_ENABLE"),
-            *({}, "tune tries no settings of NCCL which cclmark never sets: NCCL_NVLS_ENABLE"),
-        ),
-        (
-            ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_IB_QPS_PER_CONNECTION"),
-            *({}, "with an effect between hosts only: NCCL_IB_QPS_PER_CONNECTION"),
-        ),
-        ((*SHM, "--settings", "CCLMARK_SHM_INLINE"), {}, "did you mean CCLMARK_SHM_INLINE_BYTES?"),
-        (("--ccl", "nccl,flagcx", "-g", "2"), {}, "--ccl: tune one library at a time"),
-        (
-            SHM,
-            {"CCLMARK_SHM_INLINE_BYTES": "1K", "CCLMARK_SHM_STREAM_BYTES": "1M"},
-            "nothing else of shm can be tuned: unset it, or name it with --settings",
-        ),
-        *(
-            ((*SHM, "--settings", "CCLMARK_SHM_INLINE_BYTES"), {"CCLMARK_SHM_INLINE_BYTES": value},
-             f"CCLMARK_SHM_INLINE_BYTES={shown}: ")
-            for value, shown in (("", "''"), (" 8", "' 8'"), ("2M", "2M"))
-        ),
-    ],
-)  # fmt: skip
-def test_invalid_requests(cclmark, env, arguments, variables, message):
-    environment = {**env["flagcx"], **variables}
-    refused = cclmark("tune", "all_reduce", *arguments, env=environment, code=2)
-    assert message in refused.message
-    assert refused.written() == []
+@pytest.mark.parametrize("arguments", BAD_INPUT)
+def test_invalid_requests(refused, env, arguments):
+    words = ("tune", "all_reduce", *arguments.split())
+    refused(*words, because=BAD_INPUT[arguments], env=env["flagcx"])
+
+
+@pytest.mark.parametrize(("value", "shown"), [("", "''"), (" 8", "' 8'"), ("2M", "2M")])
+def test_a_default_that_is_no_value_is_refused(refused, env, value, shown):
+    name = "CCLMARK_SHM_INLINE_BYTES"
+    words = ("tune", "all_reduce", *SHM, "--settings", name)
+    refused(*words, because=f"{name}={shown}: ", env={**env["shm"], name: value})
+
+
+def test_without_a_free_variable_nothing_can_be_tuned(refused, env):
+    variables = {"CCLMARK_SHM_INLINE_BYTES": "1K", "CCLMARK_SHM_STREAM_BYTES": "1M"}
+    message = "nothing else of shm can be tuned: unset it, or name it with --settings"
+    refused("tune", "all_reduce", *SHM, because=message, env={**env["shm"], **variables})

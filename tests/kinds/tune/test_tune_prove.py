@@ -39,8 +39,7 @@ def rounds(ratios, count=10, *, noise=0.003, seed=1, level=0.0, outliers=0.0):
 
 def test_without_rules_nothing_beats_the_default():
     proof = prove([], rounds(dict.fromkeys(SIZES, 1.0)))
-    assert proof.rules == []
-    assert proof.dropped == []
+    assert proof.rules == proof.dropped == []
 
 
 def test_a_gain_is_proven_with_its_interval_and_its_worst_size():
@@ -56,9 +55,32 @@ def test_a_gain_is_proven_with_its_interval_and_its_worst_size():
     assert proof.dropped == []
 
 
-def test_sizes_outside_of_a_rule_do_not_count():
-    proof = prove([Rule(2048, 4096, 7)], rounds({1024: 2, 2048: 0.9, 4096: 0.9, 8192: 2}))
-    assert proof.rules == [Rule(2048, 4096, 7)]
+@pytest.mark.parametrize(
+    ("rule", "ratios", "proven", "dropped"),
+    [
+        # Sizes outside of a rule do not count.
+        (Rule(2048, 4096, 7), {1024: 2, 2048: 0.9, 4096: 0.9, 8192: 2}, [(2048, 4096)], []),
+        # A size that may be slower splits the rule, also one between those of the search.
+        (
+            WHOLE,
+            {1024: 0.9, 2048: 0.9, 3072: 1.03, 4096: 0.9, 8192: 0.9},
+            *([(1024, 2048), (4096, 8192)], ["a loss of 2% is not excluded"]),
+        ),
+        # A part is not proven by the rest of its rule: the last size is as by default.
+        (
+            WHOLE,
+            {1024: 0.8, 2048: 0.8, 4096: 1.05, 8192: 1.0},
+            *([(1024, 2048)], ["a loss of 2% is not excluded", "more time than"]),
+        ),
+        # A rule of sizes that were not measured.
+        (Rule(1 << 20, 1 << 21, 7), dict.fromkeys(SIZES, 0.8), [], [""]),
+    ],
+)
+def test_parts_of_rules_are_proven(rule, ratios, proven, dropped):
+    proof = prove([rule], rounds(ratios))
+    assert proof.rules == [Rule(low, high, 7) for low, high in proven]
+    for one, reason in zip(proof.dropped, dropped, strict=True):
+        assert reason in one.reason
 
 
 def test_a_loss_and_no_difference_are_dropped_with_the_reason():
@@ -68,21 +90,6 @@ def test_a_loss_and_no_difference_are_dropped_with_the_reason():
     (dropped,) = proof.dropped
     assert dropped.rule == rules[1]
     assert "not faster than the default: 1.2% more time" in dropped.reason
-
-
-def test_a_size_that_may_be_slower_splits_the_rule():
-    """Also a size between those of the search: the rule applies there."""
-    proof = prove([WHOLE], rounds({1024: 0.9, 2048: 0.9, 3072: 1.03, 4096: 0.9, 8192: 0.9}))
-    assert proof.rules == [Rule(1024, 2048, 7), Rule(4096, 8192, 7)]
-    (dropped,) = proof.dropped
-    assert dropped.rule == Rule(3072, 3072, 7)
-    assert "a loss of 2% is not excluded" in dropped.reason
-
-
-def test_a_part_is_not_proven_by_the_rest_of_its_rule():
-    """Three sizes gain, then one loses, then one is as the default: the last is no rule."""
-    proof = prove([WHOLE], rounds({1024: 0.8, 2048: 0.8, 4096: 1.05, 8192: 1.0}))
-    assert proof.rules == [Rule(1024, 2048, 7)]
 
 
 def test_a_tuned_run_that_failed_drops_the_rule():
@@ -101,12 +108,6 @@ def test_rounds_without_the_default_do_not_count():
     proof = prove([WHOLE], found)
     assert proof.rules == []
     assert proof.dropped[0].reason == "6 complete rounds, 7 are required"
-
-
-def test_rules_of_unmeasured_sizes_are_dropped():
-    proof = prove([Rule(1 << 20, 1 << 21, 7)], rounds(dict.fromkeys(SIZES, 0.8)))
-    assert proof.rules == []
-    assert len(proof.dropped) == 1
 
 
 def test_a_gain_within_the_noise_of_the_default_is_dropped():

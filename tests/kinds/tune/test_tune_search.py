@@ -79,11 +79,8 @@ def test_a_size_where_the_default_fails_ends_and_has_no_scores():
     assert found.best == [DEFAULT, 4]
 
 
-def test_nothing_faster_is_the_default():
+def test_without_variants_and_gains_the_default_stays():
     assert run(search(LINE, (1, 8), 1), lambda *_: 1.1).best == [DEFAULT]
-
-
-def test_no_variants_no_batches():
     assert run(search(LINE, (), 3), bowl(1)) == Found([{}, {}, {}], [None] * 3, 0, True)
 
 
@@ -133,25 +130,21 @@ def test_the_best_of_a_size_stays_a_candidate_at_the_next_one():
     assert found.best == [8, 8]
 
 
-class TestSpace:
-    PLANE = Space({10 * a + b: (a, b) for a in range(3) for b in range(9)}, (False, True))
+PLANE = Space({10 * a + b: (a, b) for a in range(3) for b in range(9)}, (False, True))
 
-    def test_all_other_values_of_a_setting_without_order(self):
-        tried = set(range(9))
-        assert self.PLANE.around(4, tried) == [14, 24]
 
-    def test_the_middle_of_each_gap_of_a_setting_with_order(self):
-        tried = {0, 4, 8, 14, 24}
-        assert self.PLANE.around(4, tried) == [2, 6]
-
-    def test_up_to_the_end_where_nothing_was_tried(self):
-        assert self.PLANE.around(4, {4, 14, 24}) == [1, 7]
-
-    def test_nothing_is_left_around_tried_neighbours(self):
-        assert self.PLANE.around(4, {3, 4, 5, 14, 24}) == []
-
-    def test_a_variant_without_coordinates_has_no_neighbours(self):
-        assert self.PLANE.around(DEFAULT - 5, set()) == []
+@pytest.mark.parametrize(
+    ("variant", "tried", "around"),
+    [
+        (4, {*range(9)}, [14, 24]),  # all other values of a setting without order
+        (4, {0, 4, 8, 14, 24}, [2, 6]),  # the middle of each gap of one with order
+        (4, {4, 14, 24}, [1, 7]),  # up to the end where nothing was tried
+        (4, {3, 4, 5, 14, 24}, []),
+        (DEFAULT - 5, set(), []),  # a variant without coordinates
+    ],
+)
+def test_neighbours_of_a_variant(variant, tried, around):
+    assert PLANE.around(variant, tried) == around
 
 
 SIZES = [1 << (10 + place) for place in range(6)]

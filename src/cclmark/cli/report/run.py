@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
 from cclmark.journal.page_journals import expanded, file_of, read_lines, stem_of
 from cclmark.kinds.registry import parse_journal
+from cclmark.recording.caller import notice
 from cclmark.recording.output import (
     STANDARD_OUTPUT,
     made_directory,
@@ -24,6 +24,7 @@ from cclmark.recording.output import (
     usual_references,
     write_whole,
 )
+from cclmark.report.overview import verdict_lines
 from cclmark.report.pictures import picture
 from cclmark.report.run_page import chart_sections, page_of
 
@@ -44,11 +45,20 @@ def report_journals(flags: ReportFlags) -> int:
         refuse_to_lose(path, [Path(_path_of(text)) for text in journals])
         write_whole(path, render(page_of(runs, flags.title_text or "")).encode())
         if path != STANDARD_OUTPUT:
-            print(f"cclmark: report {plain(str(path))}", file=sys.stderr)
+            _print_verdicts(runs)
+            notice(f"report {plain(str(path))}")
     for directory, format in ((png, "png"), (svg, "svg")):
         if directory is not None:
             _draw(runs, directory, format)
     return EXIT_OK
+
+
+def _print_verdicts(runs: Sequence[NamedRun]) -> None:
+    lines = []
+    for run in runs:
+        lines += [plain(run.name)] if len(runs) > 1 else []
+        lines += verdict_lines(run, on_page=True)
+    write_whole(STANDARD_OUTPUT, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _draw(runs: Sequence[NamedRun], directory: Path, format: str) -> None:
@@ -59,7 +69,7 @@ def _draw(runs: Sequence[NamedRun], directory: Path, format: str) -> None:
     taken: set[str] = set()
     for chart in charts:
         write_whole(directory / f"{key_of(chart.key, taken)}.{format}", picture(chart, format))
-    print(f"cclmark: {len(charts)} pictures in {directory}", file=sys.stderr)
+    notice(f"{len(charts)} pictures in {directory}")
 
 
 def _runs(journals: Sequence[str]) -> list[NamedRun]:
@@ -80,8 +90,8 @@ def _runs(journals: Sequence[str]) -> list[NamedRun]:
             why = f" ({lacks})" if lacks else ""
             raise UsageError(f"{path} contains no results: nothing to report{why}")
         if journal.unread_lines:
-            print(f"cclmark: {plain(f'{path}: {lacks}')}", file=sys.stderr)
-        runs.append(NamedRun(plain(name), journal, ReferenceNotes(usual_references), content))
+            notice(plain(f"{path}: {lacks}"))
+        runs.append(NamedRun(plain(name), journal, ReferenceNotes(usual_references), content, path))
     return runs
 
 

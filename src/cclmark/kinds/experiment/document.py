@@ -11,15 +11,7 @@ from cclmark.analysis.paired import noise_floor
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import (
-    Block,
-    Document,
-    Evidence,
-    Finding,
-    Listing,
-    RunContent,
-    Table,
-)
+from cclmark.document.blocks import Block, Document, Evidence, Finding, Listing, RunContent, Table
 from cclmark.document.case_fields import (
     CASE_LABELS,
     case_fields,

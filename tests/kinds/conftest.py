@@ -1,0 +1,35 @@
+"""What tests of the commands of several kinds share."""
+
+import pytest
+
+
+@pytest.fixture
+def refused(cclmark):
+    """Runs a command that is refused, with the reason, before anything is started or written."""
+
+    def refuse(*words, because, code=2, env=None):
+        run = cclmark(*words, env=env, code=code)
+        assert because in run.err
+        assert run.written() == []
+
+    return refuse
+
+
+@pytest.fixture
+def cut(tmp_path):
+    """Writes the first lines of the journal of a run, as if it had been killed then."""
+
+    def first_lines(run, number):
+        lines = run.journal_path.read_bytes().splitlines(keepends=True)
+        part = tmp_path / "part.jsonl"
+        part.write_bytes(b"".join(lines[:number]))
+        return str(part)
+
+    return first_lines
+
+
+@pytest.fixture
+def flagcx_env(fake_cuda):
+    """The environment with the fakes of CUDA, of NCCL, and of FlagCX above them."""
+    library = str(fake_cuda.nccl.parent / "libflagcx.so")
+    return lambda **more: fake_cuda.env(CCLMARK_FLAGCX_LIBRARY=library, **more)
