@@ -46,6 +46,15 @@ TEST_CASE("gather gives everybody everything, also more than fits at once") {
   });
 }
 
+TEST_CASE("every rank gets the text of one, as far as it fits") {
+  run_ranks(3, [](RankGroup& rank_group) {
+    std::string own = "rank " + std::to_string(rank_group.rank()) + " has no channel";
+    if (rank_group.text_of(2, own) != "rank 2 has no channel") throw Error("wrong text");
+    std::string text = rank_group.text_of(0, std::string(3 * RankGroup::kTextBytes, 'x'));
+    if (text != std::string(RankGroup::kTextBytes, 'x')) throw Error("wrong length");
+  });
+}
+
 TEST_CASE("a rank that does not come is named") {
   std::string message;
   CHECK_THROWS_AS(run_ranks(2,
