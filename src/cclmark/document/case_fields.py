@@ -258,7 +258,12 @@ _OF_RESULT = (
     ),
     wrong_field("result.verification.wrong"),
     Field("route", "How the operation was composed, if not by one call.", "result.route", "text"),
-    Field("cycle", "Number of the cycle of a soak or of -N, from 0.", "result.cycle", "int"),
+    Field(
+        "cycle",
+        "Number of the cycle of a soak or of -N, from 0; tables count from 1.",
+        "result.cycle",
+        "int",
+    ),
     Field(
         "converged",
         "Whether the median reached the requested precision.",

@@ -195,6 +195,11 @@ def left_out(journal: Journal) -> list[str]:
     return found
 
 
+def cycles_text(found: OperationFindings) -> str:
+    """Returns that figures are medians of several cycles, if there are any."""
+    return f", medians of {found.cycles} cycles" if found.cycles > 1 else ""
+
+
 def half_peak_text(found: OperationFindings) -> str:
     """Returns ``, half of it from 8 MiB on`` to follow a peak; empty without new information."""
     half = found.half_peak_bytes
