@@ -1,5 +1,6 @@
 """Calls of ``cclmark.measure`` and command lines: each becomes the other, for every command."""
 
+import re
 import runpy
 import shlex
 from dataclasses import replace
@@ -10,12 +11,13 @@ import click
 import pytest
 
 import cclmark
-from cclmark.base.errors import UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.cli.commands import COMMANDS, load_command, measuring_command
 from cclmark.cli.main import app
 from cclmark.options.command import GroupedCommand
 from cclmark.options.python_call import parsed_call
-from places import REPOSITORY
+from cclmark.recording.caller import in_python
+from places import REPOSITORY, TESTS
 
 MAKE = runpy.run_path(str(REPOSITORY / "docs" / "reference" / "make.py"))
 
@@ -170,3 +172,41 @@ def test_the_printed_call_has_the_values_that_are_typed(capsys, typed, arguments
     with pytest.raises(SystemExit):
         app(["all_reduce", "--print-plan", *typed.split()], "cclmark", standalone_mode=False)
     assert capsys.readouterr().out == f'cclmark.measure("all_reduce", {arguments})\n'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"pattern": "skew:4"}, "pattern= is supported"),
+        ({"sizes": "1M:1K"}, "the begin of sizes= must not be above the end of sizes="),
+        ({"sizes": "1M", "iterations": 0}, "iterations=0: "),
+        ({"journal": __file__}, "Choose another place with journal=."),
+        ({"check": 0, "inject": "corrupt:rank=0,index=0"}, "with check=0 no output is checked"),
+    ],
+)
+def test_errors_of_calls_name_their_arguments(arguments, said):
+    with pytest.raises(UsageError) as refused:
+        cclmark.measure("all_reduce", devices="host:2", **{"sizes": 8, **arguments})
+    assert said in str(refused.value)
+    assert not re.search(r"(?<![\w-])--?[a-z]", str(refused.value))
+
+
+def test_a_text_of_a_run_names_its_arguments():
+    run = cclmark.open(TESTS / "journals" / "collective.jsonl")
+    with pytest.raises(UsageError, match=r"^columns=: no column has the name 'tme'"):
+        run.text(columns=["tme"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("--long FILE or -a", "long= or a="),
+        ("-a 0, --long X", "a=0, long= X"),
+        ("`--long` x--long --long-er -ab", "`--long` x--long --long-er -ab"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_known_options_become_arguments(text, said):
+    with pytest.raises(MissingError) as refused, in_python({"--long": "long=", "-a": "a="}):
+        raise MissingError(text)
+    assert str(refused.value) == said

@@ -1,5 +1,6 @@
 """Overlaps: the operations that count, the phases on a rank, summaries and words."""
 
+import math
 from types import SimpleNamespace
 
 import msgspec
@@ -7,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark import _engine as engine
-from cclmark.document.blocks import Evidence
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.statistics import NORMAL_975
+from cclmark.document.blocks import Evidence, RunContent, Table
 from cclmark.journal.schema import Verification, WrongOutput
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
@@ -17,7 +20,9 @@ from cclmark.kinds.overlap.document import (
     against_title,
     alone_text,
     cells_of,
+    document_of_overlaps,
     findings_on_largest,
+    ratio_text,
     remarks_of,
     share_text,
     slow_down_text,
@@ -28,6 +33,7 @@ from cclmark.kinds.overlap.figures import (
     SPANS,
     CountedSpans,
     Lengths,
+    SlowDown,
     balanced,
     figures_of,
     lengths_for,
@@ -43,6 +49,7 @@ from cclmark.kinds.registry import KINDS
 from cclmark.work.cases import Case
 from cclmark.work.computations import Compute
 from cclmark.work.variants import DEFAULT, PLACEMENT, Assignment, Variant
+from samples import header_of, usual_settings
 
 SMALL = Case("all_reduce", "nccl", 2, "float32", 1 << 20, 1 << 18, False, reduction="sum")
 LARGE = Case("all_reduce", "nccl", 2, "float32", 1 << 30, 1 << 28, False, reduction="sum")
@@ -78,7 +85,25 @@ def test_rounds_that_differ_too_much_say_nothing():
         return one.sentence
 
     assert "takes 1.252 (" in sentence(5e-3, 5.01e-3, 5.02e-3)
-    assert "the slow-down cannot be said, the rounds differ too much" in sentence(5e-3, 0.5)
+    unknown = sentence(5e-3, 0.5)
+    assert "the slow-down of the collective cannot be said, because the 95 % interval" in unknown
+    assert "spans more than a factor of 4" in unknown
+
+
+@pytest.mark.parametrize(("apart", "is_said"), [(1.0, True), (3.99, True), (4.01, False)])
+def test_a_ratio_with_a_wide_interval_is_not_said(apart, is_said):
+    ratio = RatioEstimate(0.0, math.log(apart) / 2 / NORMAL_975, None, 0.0)
+    assert (ratio_text(ratio) == "cannot be said") != is_said
+    assert slow_down_text(SlowDown(1e-3, 1e-3, ratio)) == ratio_text(ratio)
+
+
+def test_the_table_says_why_a_slow_down_is_missing():
+    for beside_s, number in (((5e-3, 5.01e-3), 0), ((5e-3, 0.5), 1)):
+        rounds = [result(n, n, communication_s=time_s) for n, time_s in enumerate(beside_s)]
+        document = document_of_overlaps(RunContent(header_of(usual_settings()), rounds, None))
+        (table,) = [one for one in document.blocks if isinstance(one, Table)]
+        assert sum("cannot be said" in note for note in table.notes) == number
+        assert str(table.rows).count("cannot be said") == number
 
 
 def test_rounds_without_figures_are_counted_and_the_row_is_not_called_skipped():
