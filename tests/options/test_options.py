@@ -12,6 +12,7 @@ from cclmark.cli.commands import COMMANDS, load_command
 from cclmark.kinds.p2p import command as p2p
 from cclmark.options import groups
 from cclmark.options.command import (
+    Ascending,
     Distinct,
     Excludes,
     Requires,
@@ -132,9 +133,15 @@ class First:
 @dataclass
 class Second:
     title: ClassVar[str] = "Method"
-    rules = (Excludes("two", "mode", "both are long"), Distinct("pairs"))
+    rules = (
+        Excludes("two", "mode", "both are long"),
+        Distinct("pairs"),
+        Ascending("least", "most"),
+    )
 
     mode: str = made_option("--mode", default="none", help="Mode [none].")
+    least: int | None = made_option("--least", type=Size(), help="Least.")
+    most: int | None = made_option("--most", type=Size(), help="Most.")
     pairs: list = made_option("--pair", multiple=True, type=Pair(), help="Pairs.")  # noqa: RUF009
 
 
@@ -155,6 +162,13 @@ class Both(First, Second):
         (("--two", "1", "--mode", "fast"), "--two excludes --mode: both are long"),
         (("--three",), "--three requires --mode fast or slow, not none: it is timed"),
         (("--three", "--mode", "slow"), ""),
+        (("--least", "4K"), ""),
+        (("--most", "4K"), ""),
+        (("--least", "4K", "--most", "4K"), ""),
+        (
+            ("--least", "4K", "--most", "3K"),
+            "--least of 4 KiB must not be above --most of 3 KiB",
+        ),
         (("--pair", "a=1"), "--pair requires --two"),
         (("--two", "1", "--pair", "a=1", "--pair", "b=1"), ""),
         (("--two", "1", "--pair", "a=1", "--pair", "a=2"), "--pair a is given twice"),
@@ -217,7 +231,14 @@ def test_the_help_has_no_word_on_unlisted_options_which_are_accepted():
     seen = []
     made = command("x", "Works.", UnlistedFirst, seen.append)
     text = made.get_help(click.Context(made, info_name="x"))
-    assert re.findall("--[a-z]+", text) == ["--one", "--mode", "--own", "--help"]
+    assert re.findall("--[a-z]+", text) == [
+        "--one",
+        "--mode",
+        "--least",
+        "--most",
+        "--own",
+        "--help",
+    ]
     with pytest.raises(SystemExit):
         made.main(["--two", "8", "--pair", "a=1"], standalone_mode=False)
     assert [(flags.two, flags.pairs) for flags in seen] == [(8, [("a", "1")])]

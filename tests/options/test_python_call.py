@@ -174,11 +174,29 @@ def test_the_printed_call_has_the_values_that_are_typed(capsys, typed, arguments
     assert capsys.readouterr().out == f'cclmark.measure("all_reduce", {arguments})\n'
 
 
+def test_what_the_command_refuses_is_no_call():
+    for typed in ("-b 1M -e 1K", "-e 4", "-f 2 -i 8"):
+        with pytest.raises(UsageError, match=r"must not be above|exclude each other"):
+            app(["all_reduce", "--print-plan", *typed.split()], "cclmark", standalone_mode=False)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_one_process_of_a_launcher_prints_the_call(capsys, monkeypatch, rank):
+    torchrun = {"WORLD_SIZE": 2, "RANK": rank, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2}
+    torchrun |= {"MASTER_ADDR": "localhost", "MASTER_PORT": 1, "TORCHELASTIC_RUN_ID": "x"}
+    for name, value in torchrun.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(SystemExit) as ended:
+        app(["all_reduce", "--print-plan"], "cclmark", standalone_mode=False)
+    assert not ended.value.code
+    assert bool(capsys.readouterr().out) == (rank == 0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ({"pattern": "skew:4"}, "pattern= is supported"),
-        ({"sizes": "1M:1K"}, "the begin of sizes= must not be above the end of sizes="),
+        ({"sizes": "1M:1K"}, "1 MiB must not be above the end of sizes= of 1 KiB"),
         ({"sizes": "1M", "iterations": 0}, "iterations=0: "),
         ({"journal": __file__}, "Choose another place with journal=."),
         ({"check": 0, "inject": "corrupt:rank=0,index=0"}, "with check=0 no output is checked"),
@@ -201,6 +219,7 @@ def test_a_text_of_a_run_names_its_arguments():
     ("text", "said"),
     [
         ("--long FILE or -a", "long= or a="),
+        ("-a (--all) excludes --long", "a= excludes long="),
         ("-a 0, --long X", "a=0, long= X"),
         ("`--long` x--long --long-er -ab", "`--long` x--long --long-er -ab"),
         ("nothing", "nothing"),

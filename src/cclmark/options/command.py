@@ -9,6 +9,7 @@ single options with another text or default by ``changed``. The options of the g
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from click.core import ParameterSource
 from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.options.printed_help import Example, SaysHelp
 from cclmark.recording.standard_output import say
+from cclmark.work.sizes import format_size
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -181,7 +183,23 @@ class Distinct:
         return f"{shown[self.option]} {twice} is given twice" if twice else ""
 
 
-OptionRule: TypeAlias = Excludes | Requires | Distinct
+@dataclass(frozen=True)
+class Ascending:
+    """Two sizes, the first of which is not above the other one where both are known."""
+
+    option: str
+    other: str
+
+    def objection(self, flags: object, shown: Mapping[str, str]) -> str:
+        """What is wrong with the options, empty if nothing is."""
+        low, high = getattr(flags, self.option), getattr(flags, self.other)
+        if low is None or high is None or low <= high:
+            return ""
+        of = f"of {format_size(low)} must not be above {shown[self.other]} of {format_size(high)}"
+        return f"{shown[self.option]} {of}"
+
+
+OptionRule: TypeAlias = Excludes | Requires | Distinct | Ascending
 OptionRules: TypeAlias = tuple[OptionRule, ...]
 
 
@@ -402,9 +420,12 @@ def command(
     def callback(**values: Any) -> None:
         flags = made.flags_from(values)
         if getattr(flags, "print_plan", False):
+            from cclmark.launch.placement import is_primary
             from cclmark.options.python_call import call_text
 
-            say(call_text(made, click.get_current_context(), flags))
+            text = call_text(made, click.get_current_context(), flags)
+            if is_primary(os.environ):
+                say(text)
             sys.exit(EXIT_OK)
         try:
             ended = run(flags)

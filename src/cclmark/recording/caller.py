@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from cclmark.base.errors import CclmarkError
 
-_OPTION = re.compile(r"(?<![\w`-])(--?[a-zA-Z][\w-]*)(?: FILE\b| (?=\d))?")
+_OPTION = re.compile(r"(?<![\w`-])(--?[a-zA-Z][\w-]*)(?: \(--[\w-]+\)| FILE\b| (?=\d))?")
 
 
 @dataclass(frozen=True)

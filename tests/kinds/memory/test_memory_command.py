@@ -382,7 +382,7 @@ def test_an_argument_of_a_journal_does_not_become_an_option(cclmark, tmp_path):
         ((), 2, "Missing argument 'OPERATION'. Choose from all_reduce, "),
         (("allreduce",), 2, "unknown operation 'allreduce'"),
         (("all_reduce", *ON_HOST, "-R", "2"), 2, "require no registration"),
-        (("all_reduce", *ON_HOST, "-b", "2M", "-e", "1M"), 2, "-b must not be above -e"),
+        (("all_reduce", *ON_HOST, "-b", "2M", "-e", "1M"), 2, "must not be above -e"),
         (("all_reduce", *ON_HOST, "--ccl", "shm,torch:gloo"), 2, "memory is read for one library"),
         (("all_reduce", *ON_HOST, "--explain"), 2, "No such option"),
         (("all_reduce", "--ccl", "hccl"), 3, "ascendcl"),

@@ -130,7 +130,7 @@ def test_a_journal_of_it_is_resumed(cclmark, tmp_path):
         (("--vary", "placement=sideways"), "unknown value 'sideways'"),
         (("--ccl", "shm,mpi"), "--ccl: overlap measures one library"),
         (("--timing", "graph"), "No such option"),
-        (("-e", "512K"), "the sweep begins at 1 MiB (-b) and ends at 512 KiB (-e)"),
+        (("-e", "512K"), "1 MiB must not be above -e (--end) of 512 KiB"),
     ],
 )
 def test_flags_that_cannot_be_measured(cclmark, arguments, text):
