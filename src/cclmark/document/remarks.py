@@ -175,8 +175,8 @@ def lacking(journal: Journal) -> list[str]:
     count = len(journal.results)
     if journal.footer is None:
         found.append(ending(None))
-    elif count < planned and (ended := ending(journal.footer)):
-        found.append(f"the run ended early: {ended.splitlines()[0]}")
+    elif count < planned and (ended := ending_line(journal.footer)):
+        found.append(f"the run ended early: {ended}")
     if count < planned:
         found.append(f"{count} of {planned} results are there")
     return [*found, *left_out(journal)]
