@@ -229,3 +229,54 @@ def test_known_options_become_arguments(text, said):
     with pytest.raises(MissingError) as refused, in_python({"--long": "long=", "-a": "a="}):
         raise MissingError(text)
     assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "said"),
+    [
+        (["all_reduce"], {"colums": 1}, r"measure has no option colums.* explains all"),
+        (["all_reduce"], {"iteration": 1}, r"no option iteration: did you mean 'iterations'\?"),
+        (["all_reduce"], {"begin": 8}, "measure has no option begin, but sizes: write SIZE"),
+        (["torch check"], {"sizes": 8}, "sizes=8: cclmark torch check measures no range of sizes"),
+        (["all_reduce"], {"sizes": "1:2:3:4"}, "sizes='1:2:3:4': write SIZE"),
+        (["all_reduce"], {"sizes": [8]}, r"sizes=\[8\]: write SIZE"),
+        (["all_reduce"], {"through_host": 1}, "through_host=1: write True or False"),
+        (["all_reduce"], {"iterations": True}, "iterations=True: this option has a value"),
+        (["all_reduce"], {"config": [1]}, r"config=\[1\]: write a list of texts"),
+        (["all_reduce"], {"config": 1}, "config=1: write a list of texts"),
+        (["all_reduce"], {"sizes": "8:x"}, "sizes='8:x', end: cannot read the size 'x'"),
+        (["overlap", 3], {}, "its arguments are texts"),
+        (["overlap", "no_such"], {}, r"measure\('overlap', …\)"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_refused_with_what_was_given(arguments, options, said):
+    with pytest.raises(UsageError, match=said):
+        cclmark.measure(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"sizes": 8}, "-b 8 -e 8"),
+        ({"sizes": "8:"}, "-b 8"),
+        ({"sizes": ":1G:4"}, "-e 1G -f 4"),
+        ({"iterations": None}, ""),
+        ({"through_host": False}, ""),
+        ({"through_host": True}, "--through-host"),
+        ({"dtype": ["float32", "int8"]}, "--dtype float32,int8"),
+        ({"config": "minCTAs=2"}, "--config minCTAs=2"),
+        ({"config": ("minCTAs=2", "maxCTAs=4")}, "--config minCTAs=2 --config maxCTAs=4"),
+    ],
+)
+def test_the_command_line_of_a_call(options, words):
+    sizes = options.pop("sizes", "") if "sizes" in options else ""
+    path, command, rest, options = measuring_command(["all_reduce"], options)
+    typed, _ = parsed_call(path, command, rest, sizes, options)
+    assert typed == ["cclmark", "all_reduce", *words.split()]
+
+
+def test_arguments_stand_where_click_finds_them():
+    path, command, rest, options = measuring_command(["overlap", "all_reduce"], {"rounds": 3})
+    words, flags = parsed_call(path, command, rest, "", options)
+    assert words == ["cclmark", "overlap", "all_reduce", "--rounds", "3"]
+    assert flags.rounds == 3
