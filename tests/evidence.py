@@ -15,6 +15,7 @@ DERIVED = {
     *("speed_up", "least_speed_up", "most_speed_up"),
     *("ratio", "combined_rate", "loss_difference", "above_reference_ms"),
     *("communication_percent", "exposed_percent", "idle_percent"),
+    *("busy_percent", "pcie_bytes", "nvlink_bytes"),
     *("library_pss_bytes", "changed_bytes", "wrong", "compute_slow_down", "share_percent"),
 }
 #: Rules of which some sentences state no figure: reasons, what was not done, or a text of a check.

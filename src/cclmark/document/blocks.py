@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NoReturn, TypeAlias
 
+from cclmark.analysis.device_conditions import ConditionFigures
 from cclmark.document.chart_model import Chart
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.journal.schema import Condition, Footer, Header, Paths, Profile, Trace, TracedStage
+from cclmark.journal.schema import Footer, Header, Paths, Profile, Trace, TracedStage
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class RunContent:
     libraries connect the ranks. ``traces``: the timelines of the run. ``is_whole``: whether
     ``results`` are all of the run; of a part of it, only blocks are written. ``is_live``: whether
     the run is shown as it is measured. ``conditions``: of devices. ``reduction``: see ReportKind;
-    None if ``results`` and ``conditions`` are all.
+    None if ``results`` are all.
     """
 
     header: Header
@@ -34,7 +35,7 @@ class RunContent:
     traces: Sequence[Trace] = ()
     is_whole: bool = True
     is_live: bool = False
-    conditions: Sequence[Condition] = ()
+    conditions: ConditionFigures = field(default_factory=ConditionFigures)
     reduction: Any = None
 
 

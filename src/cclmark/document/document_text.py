@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from cclmark.analysis.device_conditions import ConditionFigures
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
     Bars,
@@ -19,6 +20,7 @@ from cclmark.document.blocks import (
     unhandled,
 )
 from cclmark.document.chart_model import Chart, Heat, Lines
+from cclmark.document.conditions import with_conditions
 from cclmark.document.exporter import Exporter
 from cclmark.document.grid import curve_lines, curve_table, heat_lines, usual_width
 from cclmark.document.head import host_lines, labelled, opening_lines
@@ -390,14 +392,16 @@ def document_of(compose: Compose, run: NamedRun) -> Document:
     """Returns the document of a run, composed once."""
     if compose not in run.documents:
         journal = run.journal
-        run.documents[compose] = compose(
-            RunContent(
-                *(journal.header, journal.results, journal.footer, run.notes, journal.profile),
-                paths=journal.paths,
-                traces=journal.traces,
-                conditions=journal.conditions,
-            )
+        conditions = ConditionFigures()
+        for condition in journal.conditions:
+            conditions.add(condition)
+        content = RunContent(
+            *(journal.header, journal.results, journal.footer, run.notes, journal.profile),
+            paths=journal.paths,
+            traces=journal.traces,
+            conditions=conditions,
         )
+        run.documents[compose] = with_conditions(compose(content), content)
     document: Document = run.documents[compose]
     return document
 
@@ -425,6 +429,7 @@ class DocumentText(Exporter[Any]):
     ) -> None:
         self._reduce = reduction
         self._reduction: Reduction | None = None
+        self._conditions = ConditionFigures()
         self._compose = compose
         self._view = view
         self._lines = self.renderer(view)
@@ -443,9 +448,8 @@ class DocumentText(Exporter[Any]):
         self._profile = profile
 
     def observe(self, condition: Condition) -> None:
-        """Receives the condition of a device; most runs do not keep it."""
-        if self._reduction is not None:
-            self._reduction.observe(condition)
+        """Receives the condition of a device."""
+        self._conditions.add(condition)
 
     def connect(self, paths: Paths) -> None:
         """Receives the paths of a library for the end."""
@@ -521,9 +525,10 @@ class DocumentText(Exporter[Any]):
             paths=self._paths,
             is_whole=is_whole,
             is_live=self._view.journal is None,
+            conditions=self._conditions,
             reduction=self._reduction,
         )
-        return self._compose(content)
+        return with_conditions(self._compose(content), content)
 
 
 class DocumentMarkdown(DocumentText):

@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
+from cclmark.analysis.device_conditions import ConditionFigures
 from cclmark.document.blocks import SEVERITY_ORDER, Document, Finding, RunContent
+from cclmark.document.conditions import with_conditions
 from cclmark.document.exporter import Exporter
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import Reduce, Reduction
@@ -54,6 +56,7 @@ class JsonExporter(Exporter[Result]):
         self._own_profile: Profile | None = None
         self._separator = "\n"
         self._conditions: list[str] = []
+        self._condition_figures = ConditionFigures()
         self._paths: list[Paths] = []
         self._profile = ""
 
@@ -75,8 +78,7 @@ class JsonExporter(Exporter[Result]):
     def observe(self, condition: Condition) -> None:
         """Stores the condition of a device for the end of the document."""
         self._conditions.append(encode(condition))
-        if self._reduction is not None:
-            self._reduction.observe(condition)
+        self._condition_figures.add(condition)
 
     def connect(self, paths: Paths) -> None:
         """Stores the paths of a library for the end of the document."""
@@ -100,10 +102,11 @@ class JsonExporter(Exporter[Result]):
         content = RunContent(
             *(self._header, self._results, footer, self._references, self._own_profile),
             paths=self._paths,
+            conditions=self._condition_figures,
             reduction=self._reduction,
         )
         try:
-            document = self._compose(content)
+            document = with_conditions(self._compose(content), content)
             journal = Journal(self._header, self._results, footer=footer)
             missing = of_completeness(journal, [], with_end=not document.states_end)
             stated = sorted(

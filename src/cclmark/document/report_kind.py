@@ -12,7 +12,7 @@ from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Condition, Header
+from cclmark.journal.schema import Header
 
 if TYPE_CHECKING:
     from cclmark.analysis.steps import StepRun
@@ -52,9 +52,6 @@ class Reduction(Protocol):
 
     def add(self, result: Any) -> bool:
         """Adds a result. Returns whether the document also requires the result itself."""
-
-    def observe(self, condition: Condition) -> None:
-        """Adds the condition of a device."""
 
 
 Reduce = Callable[[Header], Reduction | None]

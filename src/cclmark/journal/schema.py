@@ -142,7 +142,8 @@ class Settings(msgspec.Struct, omit_defaults=True):
     whether only the upper triangles of matrices of pairs are measured. ``memory``: as requested
     (work.libraries.memory_of), empty where it was not recorded or plays no role. ``gate``: of
     copies, as requested (work.transfers.GATES), empty for the best that works. ``check_on``:
-    ``host``, or empty for devices whose kernels can be compiled.
+    ``host``, or empty for devices whose kernels can be compiled. ``conditions``: whether devices
+    are read after each item, as in a soak.
     """
 
     begin_bytes: Count
@@ -179,6 +180,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     memory: str = ""
     gate: Gate = ""
     check_on: str = ""
+    conditions: bool = False
 
 
 def settings_without_sweep(timing: str, timeout_s: float, **changes: Any) -> Settings:
@@ -331,11 +333,15 @@ class DeviceTime(msgspec.Struct, omit_defaults=True):
 
 
 class Condition(msgspec.Struct, tag="condition", omit_defaults=True):
-    """The state of a rank's device after a case of a soak. Unknown values are None.
+    """The state of a device after an item. Unknown values are None.
 
     ``clock_hz`` is the clock of a device's multiprocessors, or of the host's processors that the
     rank may use; ``reasons`` are the reasons why it is not higher. ``throttle_count``: how often
     those processors were thermally throttled since the host booted. ``at_s`` is seconds since 1970.
+
+    Since the reading before: ``busy_share`` is the share of the time in which a device ran a
+    kernel, copies not included, or in which those processors were not idle; the others are what
+    all NVLinks of a device carried (without overhead), and its PCIe link, as its driver counts.
     """
 
     rank: int
@@ -348,6 +354,11 @@ class Condition(msgspec.Struct, tag="condition", omit_defaults=True):
     power_w: float | None = None
     reasons: list[str] = []
     throttle_count: int | None = None
+    busy_share: float | None = None
+    nvlink_sent_bytes: int | None = None
+    nvlink_received_bytes: int | None = None
+    pcie_sent_bytes: int | None = None
+    pcie_received_bytes: int | None = None
 
 
 class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):

@@ -406,6 +406,7 @@ def settings_of(flags: CaseOptions, runtime: str) -> Settings:
         inject=list(flags.inject),
         pattern=flags.pattern,
         config=dict(flags.config),
+        conditions=flags.conditions,
     )
 
 

@@ -756,6 +756,21 @@ class ReferenceOptions:
 
 
 @dataclass
+class ConditionOptions:
+    """What is read from devices besides times."""
+
+    title: ClassVar[str] = OUTPUT
+
+    conditions: bool = option(
+        "--conditions",
+        default=False,
+        is_flag=True,
+        help="Read clock, temperature, power, busy time and link traffic of the devices after each "
+        "item.",
+    )
+
+
+@dataclass
 class ResumeOptions:
     """A journal that is continued."""
 
@@ -827,6 +842,7 @@ class CaseOptions(
     FormatOptions,
     ColumnOptions,
     ReferenceOptions,
+    ConditionOptions,
     ResumeOptions,
     SoakOptions,
     ExplainOptions,
@@ -886,6 +902,7 @@ class StepOptions(
     FaultOptions,
     FormatOptions,
     ColumnOptions,
+    ConditionOptions,
     FileOptions,
     ResumeOptions,
 ):

@@ -272,6 +272,7 @@ def step_settings(flags: StepOptions, ranks: int) -> Settings:
         seed=flags.seed,
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),
+        conditions=flags.conditions,
     )
 
 

@@ -41,6 +41,8 @@ def measure_items(
 
     The last item remains the current one: what fails afterwards may belong to it.
     """
+    if rank.conditions is not None:
+        rank.conditions.begin()
     for index in indices:
         rank.case_index = index
         result = measure(index)
@@ -48,6 +50,7 @@ def measure_items(
             report(result)
         elif rank.job.rank == 0:
             rank.report(result)
+        rank.read_conditions(index, getattr(result, "cycle", 0))
 
 
 def measure_each(

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from array import array
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from cclmark import _engine as engine
 from cclmark.journal.item_results import Result
 from cclmark.journal.kind import Kind
-from cclmark.journal.schema import Condition
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Arrived, Failed, Job, Measured, Notice, Observed
 from cclmark.trace.rank_trace import Stage
+
+if TYPE_CHECKING:
+    from cclmark.rank.condition_readers import ConditionReaders
 
 
 class Rank:
@@ -49,6 +52,8 @@ class Rank:
         self.agreement = self.rank_group.subgroup(
             job.rank_group_fd, everyone, 2 * job.ranks, self._exchange_for_agreement
         )
+        #: Of the devices, None unless the run asks for their conditions.
+        self.conditions: ConditionReaders | None = None
         self.case_index = -1
         self.phases_s: dict[str, float] = {}
         self._board = Board(job.board_fd, job.ranks)
@@ -152,9 +157,10 @@ class Rank:
             Measured(self.job.rank, self.job.token, msgspec.Raw(msgspec.msgpack.encode(result)))
         )
 
-    def observe(self, condition: Condition) -> None:
-        """Sends the condition of the device to the launcher."""
-        self.client.send(Observed(self.job.rank, self.job.token, condition))
+    def read_conditions(self, index: int, cycle: int = 0) -> None:
+        """Sends the conditions of the devices after item ``index``, if the run asks for them."""
+        for condition in [] if self.conditions is None else self.conditions.read(index, cycle):
+            self.client.send(Observed(self.job.rank, self.job.token, condition))
 
     def notice(self, text: str) -> None:
         """Sends a notice for the user that does not end the run, once."""

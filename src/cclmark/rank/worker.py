@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cclmark import _engine as engine
-from cclmark.base.errors import CclmarkError, RefusedError
+from cclmark.base.errors import CclmarkError, MissingError, RefusedError
 from cclmark.base.signals import STACK_SIGNAL
 from cclmark.rank.context import RankContext, keep_to
 from cclmark.rank.rank import Rank
@@ -27,7 +27,7 @@ from cclmark.rendezvous.messages import Failed, Finished, Job
 from cclmark.work.libraries import add_libraries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from threading import Thread
 
     from cclmark.journal.kind import Kind
@@ -92,9 +92,22 @@ class Worker:
             for device in devices:
                 device.check_on_host("--check-on host")
         self._binding.bind_to_devices([device.info.pci_bus_id for device in devices])
+        if (job.settings.conditions or job.settings.duration_s) and self._instruments is None:
+            self._read_conditions_of(devices)
         context = RankContext(self.rank, devices, self._binding, self._instruments)
         assert self._kind.runner is not None
         self._kind.runner()(context)
+
+    def _read_conditions_of(self, devices: Sequence[engine.Device]) -> None:
+        from cclmark.rank.condition_readers import (
+            ConditionReaders,  # only in runs that ask for them
+        )
+
+        try:
+            self.rank.conditions = ConditionReaders(devices, self.job.rank * len(devices))
+        except MissingError as error:
+            if self.job.rank == 0:
+                self.rank.notice(f"device conditions unknown: {error}")
 
     def _wait_for_runtime(self) -> None:
         """Waits for the runtime, before variables are set: a driver reads them in its thread.

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.statistics import median, median_half_width, median_interval
 from cclmark.base.errors import UsageError
-from cclmark.journal.schema import Condition
-from cclmark.kinds.collective.figures import DeviceConditions, drift_of
+from cclmark.kinds.collective.figures import drift_of
 from cclmark.work.sizes import parse_duration
 
 times = st.lists(st.floats(1e-7, 10), min_size=1, max_size=80)
@@ -93,33 +92,6 @@ def test_the_interval_of_a_median_is_the_narrowest_that_covers_95_percent(count)
         return Fraction(terms, 1 << count)
 
     assert tail(low) <= Fraction(1, 40) < tail(low + 1)
-
-
-conditions = st.builds(
-    Condition,
-    rank=st.just(0),
-    index=st.just(0),
-    cycle=st.just(0),
-    at_s=st.just(0.0),
-    clock_hz=st.none() | st.floats(0, 1e10),
-    temperature_c=st.none() | st.floats(-50, 150),
-    reasons=st.lists(st.sampled_from(["power cap", "thermal slowdown"]), unique=True),
-)
-
-
-@given(st.lists(conditions))
-def test_ranges_of_conditions(readings):
-    seen = DeviceConditions()
-    for reading in readings:
-        seen.add(reading)
-    clocks = [it.clock_hz for it in readings if it.clock_hz is not None]
-    assert (seen.clock_hz.least, seen.clock_hz.most) == (
-        min(clocks, default=None),
-        max(clocks, default=None),
-    )
-    assert seen.readings == len(readings)
-    assert seen.reasons["power cap"] == sum("power cap" in it.reasons for it in readings)
-    assert seen.power_w.width == 0
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ class TraceFlags(groups.OneOfEachOptions):
         groups.ResumeOptions,
         groups.SoakOptions,
         groups.ExplainOptions,
+        groups.ConditionOptions,
     )
 
     operation: str = one_operation([_COPIES])

@@ -18,7 +18,7 @@ from cclmark.kinds.p2p.command import (
     TransferRangeOptions,
 )
 from cclmark.options.command import METHOD, OPERATION, changed, option
-from cclmark.options.groups import FaultOptions, SamplingOptions
+from cclmark.options.groups import ConditionOptions, FaultOptions, SamplingOptions
 from cclmark.options.types import Names, Parsed, WholeNumber
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class TraceCopiesFlags(TransferOptions):
     examples: ClassVar = [
         ("cclmark trace p2p --pair 0-1 -b 16M", "Copies of 16 MiB from device 0 to device 1.")
     ]
-    without: ClassVar = (TransferRangeOptions, SamplingOptions, FaultOptions)
+    without: ClassVar = (TransferRangeOptions, SamplingOptions, FaultOptions, ConditionOptions)
 
     pair: CopyPair | None = option(
         "--pair",

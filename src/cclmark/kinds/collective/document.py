@@ -101,7 +101,7 @@ def document_of_cases(run: RunContent, view: CaseView | None = None) -> Document
     soak: SoakFigures | None = run.reduction or soak_of(header)
     if soak is not None:
         if run.reduction is None:
-            results = soak.add_all(results, run.conditions)
+            results = soak.add_all(results)
         run = replace(run, header=of_first_cycle(header), results=results)
     view = view or view_of(results)
     shown = [one for one in results if soak is None or one.cycle == 0]

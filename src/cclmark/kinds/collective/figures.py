@@ -1,4 +1,4 @@
-"""What a soak shows: the drift of each case through its cycles, and the conditions of devices."""
+"""The drift of each case through the cycles of a soak."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from cclmark.analysis.statistics import median, median_interval
 from cclmark.journal.item_results import CaseResult
-from cclmark.journal.schema import Condition, Header
+from cclmark.journal.schema import Header
 from cclmark.work.cases import Case
 
 _LEAST_IN_PART = 6  # fewer have no 95 % interval of their median
@@ -66,48 +66,6 @@ def drift_of(times_s: Sequence[float]) -> Drift:
 
 
 @dataclass
-class Range:
-    """The smallest and the largest of values; None before the first value."""
-
-    least: float | None = None
-    most: float | None = None
-
-    def add(self, value: float | None) -> None:
-        """Adds a value unless it is None."""
-        if value is not None:
-            self.least = value if self.least is None else min(self.least, value)
-            self.most = value if self.most is None else max(self.most, value)
-
-    @property
-    def width(self) -> float:
-        """The largest minus the smallest value."""
-        return 0.0 if self.least is None or self.most is None else self.most - self.least
-
-
-@dataclass
-class DeviceConditions:
-    """The observed conditions of one device, in constant memory."""
-
-    readings: int = 0
-    clock_hz: Range = field(default_factory=Range)
-    memory_clock_hz: Range = field(default_factory=Range)
-    temperature_c: Range = field(default_factory=Range)
-    power_w: Range = field(default_factory=Range)
-    throttle_count: Range = field(default_factory=Range)
-    reasons: Counter[str] = field(default_factory=Counter)
-
-    def add(self, condition: Condition) -> None:
-        """Adds a reading."""
-        self.readings += 1
-        self.clock_hz.add(condition.clock_hz)
-        self.memory_clock_hz.add(condition.memory_clock_hz)
-        self.temperature_c.add(condition.temperature_c)
-        self.power_w.add(condition.power_w)
-        self.throttle_count.add(condition.throttle_count)
-        self.reasons.update(condition.reasons)
-
-
-@dataclass
 class CaseTimes:
     """The median times of one case by cycle. ``compared``: the number of those in ``ratios``."""
 
@@ -122,7 +80,6 @@ class SoakFigures:
     """A soak in a few bytes for each result, see ReportKind.reduction."""
 
     times: dict[Case, CaseTimes] = field(default_factory=dict)
-    conditions: dict[int, DeviceConditions] = field(default_factory=dict)
     statuses: Counter[str] = field(default_factory=Counter)
     checked: int = 0
     elapsed_s: float = 0.0
@@ -148,17 +105,9 @@ class SoakFigures:
         self._failed.add(result.case)
         return True
 
-    def add_all(
-        self, results: Sequence[CaseResult], conditions: Sequence[Condition]
-    ) -> list[CaseResult]:
+    def add_all(self, results: Sequence[CaseResult]) -> list[CaseResult]:
         """Adds all of a run. Returns the results of which ``add`` is true."""
-        for condition in conditions:
-            self.observe(condition)
         return [one for one in results if self.add(one)]
-
-    def observe(self, condition: Condition) -> None:
-        """Adds the condition of a device."""
-        self.conditions.setdefault(condition.rank, DeviceConditions()).add(condition)
 
     def drifts(self) -> dict[Case, Drift]:
         """The drift of each case."""

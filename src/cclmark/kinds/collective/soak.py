@@ -16,7 +16,6 @@ from cclmark.document.blocks import (
     Evidence,
     Facts,
     Finding,
-    Table,
     TableColumn,
     table_of,
 )
@@ -26,7 +25,7 @@ from cclmark.document.remarks import problems
 from cclmark.document.text import clock_text, counted, format_time_us
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Header
-from cclmark.kinds.collective.figures import DeviceConditions, Drift, Range, SoakFigures
+from cclmark.kinds.collective.figures import Drift, SoakFigures
 from cclmark.work.cases import Case
 
 _FIRST_SUMMARY_S = 10.0
@@ -59,7 +58,7 @@ def with_drift(document: Document, soak: SoakFigures, header: Header) -> Documen
 
 
 def _tables(soak: SoakFigures, header: Header) -> Iterator[Block]:
-    """The drift of each case, and the conditions of the devices."""
+    """The drift of each case."""
     drifts = soak.drifts()
     if sum(drift.apart is None for drift in drifts.values()) > _MOST_UNKNOWN:
         drifts = {case: drift for case, drift in drifts.items() if drift.apart is not None}
@@ -82,8 +81,6 @@ def _tables(soak: SoakFigures, header: Header) -> Iterator[Block]:
             ],
             [*drifts],
         )
-    if soak.conditions:
-        yield _conditions(soak.conditions)
 
 
 def _drift(soak: SoakFigures, header: Header) -> Iterator[Finding]:
@@ -147,38 +144,6 @@ def _parts(drifts: list[Drift]) -> str:
     return f"first and the last {number} cycles"
 
 
-def _conditions(found: Mapping[int, DeviceConditions]) -> Table:
-    """The ranges of what was observed, and the shares of the readings with a limited clock."""
-    return table_of(
-        "conditions of the devices",
-        [
-            TableColumn("rank", str, ">"),
-            TableColumn("clock MHz", lambda rank: _range(found[rank].clock_hz, 1e6), ">"),
-            TableColumn("memory MHz", lambda rank: _range(found[rank].memory_clock_hz, 1e6), ">"),
-            TableColumn("°C", lambda rank: _range(found[rank].temperature_c), ">"),
-            TableColumn("W", lambda rank: _range(found[rank].power_w), ">"),
-            TableColumn("limited by", lambda rank: _reasons(found[rank])),
-        ],
-        sorted(found),
-    )
-
-
-def _reasons(seen: DeviceConditions) -> str:
-    texts = [
-        f"{reason} {number / seen.readings:.0%}" for reason, number in seen.reasons.most_common()
-    ]
-    if seen.throttle_count.width:
-        texts.append(f"throttled {seen.throttle_count.width:.0f} times for heat")
-    return ", ".join(texts)
-
-
-def _range(values: Range, unit: float = 1.0) -> str:
-    if values.least is None or values.most is None:
-        return ""
-    least, most = f"{values.least / unit:.0f}", f"{values.most / unit:.0f}"
-    return least if least == most else f"{least}–{most}"
-
-
 class SoakText(DocumentText):
     """A document, of a soak with its progress: problems of later cycles, and summaries."""
 
@@ -212,7 +177,7 @@ class SoakText(DocumentText):
             most, case = max(ratios, key=lambda one: one[0])
             text += f"; time over that at first: median {median([one for one, _ in ratios]):.3f}, "
             text += f"most {most:.3f} ({self._name(case)})"
-        hottest = [one.temperature_c.most for one in soak.conditions.values()]
+        hottest = [one.temperature_c.most for one in self._conditions.devices.values()]
         degrees = [one for one in hottest if one is not None]
         return text + (f"; up to {max(degrees):.0f} °C" if degrees else "")
 

@@ -31,6 +31,7 @@ class MemoryFlags(groups.CaseOptions):
         groups.ReferenceOptions,
         groups.SoakOptions,
         groups.ExplainOptions,
+        groups.ConditionOptions,
     )
 
     operation: str = one_operation()

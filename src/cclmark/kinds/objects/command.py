@@ -35,6 +35,7 @@ class ObjectFlags(
     groups.FaultOptions,
     groups.FormatOptions,
     groups.ColumnOptions,
+    groups.ConditionOptions,
     groups.FileOptions,
     groups.ResumeOptions,
 ):

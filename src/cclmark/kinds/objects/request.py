@@ -64,4 +64,5 @@ def _settings(flags: ObjectFlags, ranks: int) -> Settings:
         seed=flags.seed,
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),
+        conditions=flags.conditions,
     )

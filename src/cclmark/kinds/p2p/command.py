@@ -132,6 +132,7 @@ class CopyOptions(
     groups.SeedOptions,
     groups.FormatOptions,
     groups.ColumnOptions,
+    groups.ConditionOptions,
     groups.FileOptions,
 ):
     """What the commands about copies between devices have."""

@@ -389,6 +389,7 @@ def settings_of(flags: TransferOptions, runtime: str) -> Settings:
         inject=list(flags.inject),
         triangle=bool(flags.triangle),
         gate="" if flags.gate == "auto" or runtime == "host" else flags.gate,
+        conditions=flags.conditions,
     )
 
 

@@ -254,6 +254,7 @@ class PairsRunner:
         self._rank.rank_group.rest(False)
 
     def _report(self, result: CaseResult) -> None:
+        self._rank.read_conditions(result.index)
         pair = result.case.pair
         if pair is None or self._job.rank != pair[0]:
             return

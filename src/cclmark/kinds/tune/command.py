@@ -55,6 +55,7 @@ class TuneFlags(groups.OneOfEachOptions):
         groups.ReferenceOptions,
         groups.SoakOptions,
         groups.ExplainOptions,
+        groups.ConditionOptions,
     )
 
     rules: ClassVar[OptionRules] = (Excludes("settings", "app_changes", values=("yes",)),)

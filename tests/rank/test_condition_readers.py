@@ -1,10 +1,13 @@
 """Reading the condition of devices, from NVML and from the kernel."""
 
+import time
+from types import SimpleNamespace
+
 import pynvml
 import pytest
 
 from cclmark.base.errors import MissingError
-from cclmark.kinds.collective.run import HostReader, NvmlReader, reader_for
+from cclmark.rank.condition_readers import HostReader, NvmlReader, reader_for
 
 
 def refuse(*_):
@@ -88,22 +91,78 @@ def test_other_devices():
         reader_for("acl", "")
 
 
-def test_processors(tmp_path):
+class Sample:
+    """A sample or a value of NVML, as its Python binding has them."""
+
+    def __init__(self, value, at_us=0, kind=pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, result=0):
+        self.timeStamp, self.valueType, self.nvmlReturn = at_us, kind, result
+        self.sampleValue = self.value = SimpleNamespace(uiVal=value, ullVal=value, ulVal=value)
+
+
+def test_only_samples_since_the_reading_before_count(nvml):
+    begun_us = time.time() * 1e6
+    samples = [Sample(100, begun_us - 1e6), Sample(20, begun_us + 1e6), Sample(40, begun_us + 2e6)]
+    nvml("nvmlDeviceGetSamples", lambda device, kind, since_us: (0, samples))
+    reader = NvmlReader("0000:18:00.0")
+    assert reader.read(0, 0, 0).busy_share == pytest.approx(0.30)
+    assert reader.read(0, 1, 0).busy_share is None
+    samples.append(Sample(60, begun_us + 3e6))
+    assert reader.read(0, 2, 0).busy_share == pytest.approx(0.60)
+
+
+def test_traffic_since_the_reading_before(nvml):
+    carried = {
+        (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, 0xFFFFFFFF): [10, 14, 14],
+        (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, 0xFFFFFFFF): [0, 1, 3],
+        (pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0): [100, 50, 70],
+    }
+
+    def values(device, wanted):
+        (one,) = wanted
+        if one not in carried:
+            return [Sample(0, result=pynvml.NVML_ERROR_NOT_SUPPORTED)]
+        return [Sample(carried[one].pop(0))]
+
+    nvml("nvmlDeviceGetFieldValues", values)
+    reader = NvmlReader("0000:18:00.0")
+    first, second = reader.read(0, 0, 0), reader.read(0, 1, 0)
+    assert (first.nvlink_sent_bytes, second.nvlink_sent_bytes) == (4096, 0)
+    assert (first.nvlink_received_bytes, second.nvlink_received_bytes) == (1024, 2048)
+    assert (first.pcie_sent_bytes, second.pcie_sent_bytes) == (None, 20)  # reset in between
+    assert first.pcie_received_bytes is second.pcie_received_bytes is None
+
+
+def host_files(root, stat=""):
     for processor, (frequency, core, package) in {
         2: ("2000000\n", "3\n", "5\n"),
         3: ("3000000\n", "4\n", "x"),
         4: ("9", "9", "9"),
     }.items():
-        directory = tmp_path / f"cpu{processor}"
-        (directory / "cpufreq").mkdir(parents=True)
-        (directory / "thermal_throttle").mkdir()
+        directory = root / "sys/devices/system/cpu" / f"cpu{processor}"
+        (directory / "cpufreq").mkdir(parents=True, exist_ok=True)
+        (directory / "thermal_throttle").mkdir(exist_ok=True)
         (directory / "cpufreq" / "scaling_cur_freq").write_text(frequency)
         (directory / "thermal_throttle" / "core_throttle_count").write_text(core)
         (directory / "thermal_throttle" / "package_throttle_count").write_text(package)
+    if stat:
+        (root / "proc").mkdir(exist_ok=True)
+        (root / "proc" / "stat").write_text(stat)
+
+
+def test_processors(tmp_path):
+    host_files(tmp_path)
     condition = HostReader({2, 3}, tmp_path).read(1, 0, 0)
     assert condition.clock_hz == 2.5e9
     assert condition.throttle_count == 12
-    assert (condition.rank, condition.temperature_c) == (1, None)
+    assert (condition.rank, condition.temperature_c, condition.busy_share) == (1, None, None)
+
+
+def test_how_busy_processors_were(tmp_path):
+    host_files(tmp_path, "cpu2 10 0 5 100 5 0 0 0 7 7\ncpu3 0 0 0 20 0 0 0 0\ncpu4 1 1 1 1")
+    reader = HostReader({2, 3}, tmp_path)
+    assert reader.read(0, 0, 0).busy_share is None  # the clock has not ticked
+    host_files(tmp_path, "cpu2 40 0 5 110 5 0 0 0 9 9\ncpu3 20 5 5 20 30 0 0 0\ncpu4 9 9 9 9")
+    assert reader.read(0, 1, 0).busy_share == pytest.approx(60 / 100)
 
 
 def test_a_kernel_that_says_nothing(tmp_path):
