@@ -232,8 +232,8 @@ def test_a_run_without_figures_raises_the_error_of_its_exit_code(tmp_path):
         (("overlap",), {"begin": 8}, "measure has no option begin, but sizes"),
         (("trace", "reduce"), {"sizes": 8}, "sizes=8: cclmark trace measures no range of sizes"),
         (("p2p",), {"format": "csv"}, "measure has no option format"),
-        (("p2p",), {"devices": "0", "device_list": "1"}, "--devices excludes|exclude each other"),
-        (("experiment", "reduce"), {"vary": "A=1", "bisect": "A=1:2"}, "--bisect excludes --vary"),
+        (("p2p",), {"devices": "0", "device_list": "1"}, "devices= excludes|exclude each other"),
+        (("experiment", "reduce"), {"vary": "A=1", "bisect": "A=1:2"}, "bisect= excludes vary="),
         (("p2p",), {"kernel": "x"}, "kernel='x': unknown kernel 'x'"),
     ],
 )
