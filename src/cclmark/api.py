@@ -44,7 +44,6 @@ from cclmark.document.blocks import Finding
 from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.exporters import formats_of
 from cclmark.document.naming import NamedRun
-from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
 from cclmark.document.report_kind import View
 from cclmark.journal.item_results import Result
@@ -55,7 +54,7 @@ from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.launch.placement import STEP_VARIABLE, find_placement
 from cclmark.recording.caller import Caller, called_by, in_python
 from cclmark.report.exports import replayed
-from cclmark.report.overview import headline, insights, measured_words
+from cclmark.report.overview import headline, insights, measured_words, verdict, verdict_rows
 
 if TYPE_CHECKING:
     import pandas
@@ -128,8 +127,10 @@ class Run:
             raise UsageError(
                 f"{self.name} has no format {format!r}: choose from {', '.join(self.formats)}"
             )
+        path = "" if self.path is None else str(self.path)
+        view = View(columns=width, fields=columns)
         with in_python({"--columns": "columns="}):
-            return "".join(replayed(self.journal, format, View(columns=width, fields=columns)))
+            return "".join(replayed(self.journal, format, view, path=path))
 
     def html(self, title: str = "") -> str:
         """The page of ``cclmark report``: one file without external resources.
@@ -174,7 +175,7 @@ class Run:
 
     @property
     def _named(self) -> NamedRun:
-        return NamedRun(self.name, self.journal, ReferenceNotes())
+        return NamedRun(self.name, self.journal, path="" if self.path is None else str(self.path))
 
     def __repr__(self) -> str:
         """The verdict: what was measured, the main figure, and what stands out."""
@@ -182,6 +183,9 @@ class Run:
 
     def _verdict(self) -> Iterator[str]:
         yield measured_words(self.journal)
+        run = self._named
+        for label, text in verdict_rows(run, verdict(run), on_page=False):
+            yield f"  {label}: {text}"
         if figure := headline(self._named):
             yield f"  {figure}"
         for one in self.findings:

@@ -77,14 +77,14 @@ def test_a_table_with_what_is_known():
         ({}, "copies move the data, through the host or by copy engines"),
         (
             {"pcie_sent_bytes": 10**9, "pcie_received_bytes": 5 * 10**8},
-            "PCIe carried 1.5 GB: the library moves data through the host",
+            "the links carried PCIe 1.5 GB: the library moves data through the host",
         ),
         (
             {
                 **{"pcie_sent_bytes": 10**9, "pcie_received_bytes": 10**9},
                 **{"nvlink_sent_bytes": 10**8, "nvlink_received_bytes": 0},
             },
-            "PCIe carried 2.0 GB, NVLink 0.1 GB: the library moves data through the host",
+            "NVLink 0.1 GB, PCIe 2.0 GB: the library moves data through the host",
         ),
         (
             {
@@ -92,6 +92,10 @@ def test_a_table_with_what_is_known():
                 **{"nvlink_sent_bytes": 3 * 10**8, "nvlink_received_bytes": 0},
             },
             "copies move the data",
+        ),
+        (
+            {"nvlink_sent_bytes": 10**6, "nvlink_received_bytes": 0},
+            "the links carried NVLink 0.0 GB: the library moves data through the host",
         ),
         ({"pcie_sent_bytes": 1 << 27, "pcie_received_bytes": 0}, "copies move the data"),
     ],

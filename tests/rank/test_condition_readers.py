@@ -101,13 +101,18 @@ class Sample:
 
 def test_only_samples_since_the_reading_before_count(nvml):
     begun_us = time.time() * 1e6
-    samples = [Sample(100, begun_us - 1e6), Sample(20, begun_us + 1e6), Sample(40, begun_us + 2e6)]
+    samples = [
+        *(Sample(100, begun_us - 1e6), Sample(90, begun_us + 1e6))
+        * (Sample(20, begun_us + 2e6), Sample(40, begun_us + 3e6)),
+    ]
     nvml("nvmlDeviceGetSamples", lambda device, kind, since_us: (0, samples))
     reader = NvmlReader("0000:18:00.0")
     assert reader.read(0, 0, 0).busy_share == pytest.approx(0.30)
     assert reader.read(0, 1, 0).busy_share is None
-    samples.append(Sample(60, begun_us + 3e6))
-    assert reader.read(0, 2, 0).busy_share == pytest.approx(0.60)
+    samples += [Sample(60, begun_us + at * 1e6) for at in (4, 5)]
+    assert reader.read(0, 2, 0).busy_share is None  # one sample alone
+    samples += [Sample(60, begun_us + at * 1e6) for at in (6, 7, 8)]
+    assert reader.read(0, 3, 0).busy_share == pytest.approx(0.60)
 
 
 def test_traffic_since_the_reading_before(nvml):
@@ -115,13 +120,16 @@ def test_traffic_since_the_reading_before(nvml):
         (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, 0xFFFFFFFF): [10, 14, 14],
         (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, 0xFFFFFFFF): [0, 1, 3],
         (pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0): [100, 50, 70],
+        (pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 0): [1, 2, 3],  # of 32 bits
     }
 
     def values(device, wanted):
         (one,) = wanted
         if one not in carried:
             return [Sample(0, result=pynvml.NVML_ERROR_NOT_SUPPORTED)]
-        return [Sample(carried[one].pop(0))]
+        narrow = one[0] == pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES
+        kind = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT if narrow else 3
+        return [Sample(carried[one].pop(0), kind=kind)]
 
     nvml("nvmlDeviceGetFieldValues", values)
     reader = NvmlReader("0000:18:00.0")

@@ -39,7 +39,7 @@ def nvmlDeviceGetCudaComputeCapability(device): return 9, 0
 def nvmlDeviceGetClockInfo(device, kind): return {1: 1980, 2: 3201}[kind]
 def nvmlDeviceGetTemperature(device, sensor): return 61
 def nvmlDeviceGetPowerUsage(device): return 350_000
-def nvmlDeviceGetSamples(device, kind, since): return 0, [Value(4)]
+def nvmlDeviceGetSamples(device, kind, since): return 0, [Value(4), Value(4), Value(4)]
 def nvmlDeviceGetFieldValues(device, wanted): return [Value(int(time.time() * 1e12))]
 """
 

@@ -114,12 +114,14 @@ def _idle_with(library: str, share: float, readings: Sequence[DeviceConditions])
     pcie = _total(one.pcie for one in readings)
     evidence = [Evidence.of("busy_percent", share, library, _IDLE_SHARE)]
     sentence = f"devices idle: kernels ran in at most {share:.0%} of the time with {library}"
-    if pcie is not None and pcie >= max(_LEAST_TRAFFIC_BYTES, _FAR_MORE * (nvlink or 0)):
-        evidence.append(Evidence.of("pcie_bytes", pcie, library))
-        sentence += f", and PCIe carried {pcie / BYTES_PER_GB:.1f} GB"
-        if nvlink is not None:
-            evidence.append(Evidence.of("nvlink_bytes", nvlink, library))
-            sentence += f", NVLink {nvlink / BYTES_PER_GB:.1f} GB"
+    known = {"NVLink": ("nvlink_bytes", nvlink), "PCIe": ("pcie_bytes", pcie)}
+    carried = {name: (key, total) for name, (key, total) in known.items() if total is not None}
+    if carried:
+        evidence += [Evidence.of(key, total, library) for key, total in carried.values()]
+        words = [f"{name} {total / BYTES_PER_GB:.1f} GB" for name, (_, total) in carried.items()]
+        sentence += f", and the links carried {', '.join(words)}"
+    by_pcie = pcie is not None and pcie >= max(_LEAST_TRAFFIC_BYTES, _FAR_MORE * (nvlink or 0))
+    if by_pcie or (nvlink is not None and nvlink < _LEAST_TRAFFIC_BYTES):
         sentence += ": the library moves data through the host"
     else:
         sentence += ": copies move the data, through the host or by copy engines"

@@ -30,6 +30,8 @@ from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import ending_line
 from cclmark.document.report_kind import Reduce, Reduction, View
 from cclmark.document.text import escape, filled
+from cclmark.document.verdict import Verdict, verdict_of
+from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths, Profile
 
 STYLES: Mapping[Severity, str] = {"bad": "red", "look": "yellow", "unknown": "yellow"}
@@ -280,6 +282,18 @@ class TextLines:
         before, self._continued = self._continued, series
         return bool(before) and before == self._continued
 
+    def verdict(self, verdict: Verdict, rows: Sequence[tuple[str, str]]) -> list[str]:
+        """Returns the rows of a verdict as lines, folded where they are long."""
+        answer, *others = labelled(rows)
+        style = STYLES.get(verdict.severity, "") if verdict.severity != "good" else "green"
+        lines = [(answer, style or "bold"), *((line, "") for line in others)]
+        return [self._folded(line, style) for line, style in lines]
+
+    def _folded(self, line: str, style: str) -> str:
+        if self._view.columns is not None:
+            line = filled(line, self._view.columns)
+        return self._paint(line, style) if style else line
+
     def early(self, reason: str) -> list[str]:
         """Returns why the run ended early."""
         return [self._paint(f"  ended early: {reason}", "red")]
@@ -358,6 +372,10 @@ class MarkdownLines(TextLines):
             found += ["", *map(self._line, heat.reasons)] if heat.reasons else []
         return found
 
+    def verdict(self, verdict: Verdict, rows: Sequence[tuple[str, str]]) -> list[str]:
+        """Returns the same as a list."""
+        return [f"- **{label}** {escape(text)}" for label, text in rows]
+
     def early(self, reason: str) -> list[str]:
         """Returns why the run ended early."""
         return ["", f"Ended early: {escape(reason)}"]
@@ -409,12 +427,14 @@ def document_of(compose: Compose, run: NamedRun) -> Document:
 class DocumentText(Exporter[Any]):
     """Writes the head, then the blocks of each part that is complete, then the rest at the end.
 
-    ``part``, ``in_order`` and ``reduction``: as those of ReportKind. A document without parts is
-    written at the end. Without ``keeps_samples``, raw samples are not held in memory: results may
-    be many.
+    ``part``, ``in_order``, ``reduction`` and ``headline``: as those of ReportKind; without the last
+    there is no verdict. A document without parts is written at the end. Without ``keeps_samples``,
+    raw samples are not held in memory: results may be many.
     """
 
     explains_at_end = True
+    #: Whether the verdict on a run that is complete opens the text.
+    is_verdict_first: ClassVar[bool] = False
     renderer: ClassVar[type[TextLines]] = TextLines
 
     def __init__(
@@ -426,7 +446,10 @@ class DocumentText(Exporter[Any]):
         in_order: bool = False,
         keeps_samples: bool = True,
         reduction: Reduce = lambda header: None,
+        headline: Callable[[NamedRun], str] | None = None,
     ) -> None:
+        self._headline = headline
+        self._is_verdict_written = False
         self._reduce = reduction
         self._reduction: Reduction | None = None
         self._conditions = ConditionFigures()
@@ -462,7 +485,8 @@ class DocumentText(Exporter[Any]):
         document = self._document([], None)
         if not document.in_parts:
             self._part = None
-        lines = [*self._lines.head(header, document), *self._lines.blocks(document.opening)]
+        lines = [*self._lines.head(header, document), *self._verdict_at_begin()]
+        lines += self._lines.blocks(document.opening)
         return "".join(f"{line}\n" for line in lines)
 
     def add(self, result: Any) -> str:
@@ -514,7 +538,27 @@ class DocumentText(Exporter[Any]):
             lines += ["", *last]
         if (footer is None or footer.message) and not whole.states_end:
             lines += self._lines.early(ending_line(footer))
+        if self._header is not None and self._results:
+            run = NamedRun("", Journal(self._header, self._results, footer=footer))
+            lines += [] if self._is_verdict_written else self._verdict_lines(whole, run)
         return "".join(f"{line}\n" for line in lines)
+
+    def _verdict_at_begin(self) -> list[str]:
+        """The lines of the verdict, if they open the text."""
+        journal = self._view.journal
+        if not self.is_verdict_first or journal is None or not journal.results:
+            return []
+        self._is_verdict_written = True
+        run = NamedRun("", journal, self._view.references)
+        return self._verdict_lines(document_of(self._compose, run), run)
+
+    def _verdict_lines(self, document: Document, run: NamedRun) -> list[str]:
+        if self._headline is None:
+            return []
+        verdict = verdict_of(document, run, self._headline)
+        can_rerun = run.journal.header.imported is None
+        rows = verdict.rows(self.journal_path, can_rerun=can_rerun)
+        return ["", *self._lines.verdict(verdict, rows)]
 
     def _document(
         self, results: Sequence[Any], footer: Footer | None, *, is_whole: bool = True
@@ -534,4 +578,5 @@ class DocumentText(Exporter[Any]):
 class DocumentMarkdown(DocumentText):
     """The same as Markdown."""
 
+    is_verdict_first = True
     renderer = MarkdownLines

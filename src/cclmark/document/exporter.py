@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
+from cclmark.document.verdict import JOURNAL
 from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths, Profile
 
 ResultT = TypeVar("ResultT")
@@ -19,6 +20,8 @@ class Exporter(ABC, Generic[ResultT]):
 
     #: Whether explanations are shown after all results; otherwise each is shown with its result.
     explains_at_end = False
+    #: The path of the run's journal, ready for a shell.
+    journal_path = JOURNAL
 
     @abstractmethod
     def begin(self, header: Header) -> str:

@@ -36,6 +36,7 @@ def exporter_of(kind: Kind, format: str, view: View = _WHILE_RUNNING) -> Exporte
     if format == "json":
         return JsonExporter(
             *(kind.listed_as, own.document, view.references),
+            headline=own.headline,
             keeps_samples=own.needs_samples,
             reduction=own.reduction,
         )
@@ -48,6 +49,7 @@ def exporter_of(kind: Kind, format: str, view: View = _WHILE_RUNNING) -> Exporte
         in_order=own.in_order,
         keeps_samples=own.needs_samples,
         reduction=own.reduction,
+        headline=own.headline,
     )
 
 

@@ -13,9 +13,11 @@ from cclmark.analysis.device_conditions import ConditionFigures
 from cclmark.document.blocks import SEVERITY_ORDER, Document, Finding, RunContent
 from cclmark.document.conditions import with_conditions
 from cclmark.document.exporter import Exporter
+from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import Reduce, Reduction
 from cclmark.document.soundness import of_completeness
+from cclmark.document.verdict import verdict_of
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Condition, Footer, Header, Paths, Profile
@@ -27,7 +29,8 @@ class JsonExporter(Exporter[Result]):
     Every field is present, even with its default value. NaN and infinities, which JSON does not
     support, are null. ``footer`` is null if the end of the run is missing. A soak also has
     ``conditions``, a run with explanations ``paths``, a profile of a program
-    ``profile``. At the end are the ``findings``, the most severe first. They are null with the
+    ``profile``. At the end are the ``findings``, the most severe first, and the
+    ``verdict``. Findings are null with the
     reason in ``findings_error`` if the journal contradicts itself.
     """
 
@@ -37,14 +40,16 @@ class JsonExporter(Exporter[Result]):
         compose: Callable[[RunContent], Document],
         references: ReferenceNotes | None = None,
         *,
+        headline: Callable[[NamedRun], str] = lambda run: "",
         keeps_samples: bool = True,
         reduction: Reduce = lambda header: None,
     ) -> None:
         """``listed_as``: the name of the list of results. ``compose``: the document of a run.
 
-        ``keeps_samples``: whether the document is composed from raw samples too. ``reduction``: as
-        that of ReportKind.
+        ``keeps_samples``: whether the document is composed from raw samples too. ``reduction``
+        and ``headline``: as those of ReportKind.
         """
+        self._headline = headline
         self._listed_as = listed_as
         self._compose = compose
         self._references = references or ReferenceNotes()
@@ -113,11 +118,12 @@ class JsonExporter(Exporter[Result]):
                 [*document.findings, *missing], key=lambda one: SEVERITY_ORDER[one.severity]
             )
             found = [encode(_stated(one)) for one in stated]
+            verdict = verdict_of(document, NamedRun("", journal), self._headline)
         except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
             reason = encode(f"{type(error).__name__}: {error}")
             return f',\n"findings": null,\n"findings_error": {reason}'
         joined = ",\n".join(found)
-        return f',\n"findings": [{joined}]'
+        return f',\n"findings": [{joined}],\n"verdict": {encode(asdict(verdict))}'
 
 
 def without_samples(result: Any) -> Any:

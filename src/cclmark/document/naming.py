@@ -23,6 +23,8 @@ CurveKey = tuple[int, str, int, bool]
 class NamedRun:
     """A journal and its name among others. ``notes``: finds references for its figures.
 
+    ``path``: of its journal, empty if unknown.
+
     ``content``: the journal as it was read; empty if it was not read from a file. ``documents``:
     those composed so far, see document_of.
     """
@@ -31,6 +33,7 @@ class NamedRun:
     journal: Journal
     notes: ReferenceNotes = field(default_factory=ReferenceNotes)
     content: bytes = b""
+    path: str = ""
     documents: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property

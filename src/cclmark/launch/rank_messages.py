@@ -305,6 +305,11 @@ class RankMessages:
             del self._traced[message.rank]
             self._request.traces(trace_of(pieces))
 
+    def _devices_of(self, rank: int) -> range:
+        """The numbers of the devices of a rank."""
+        number = len(self._request.processes[rank])
+        return range(rank * number, (rank + 1) * number)
+
     def _is_consistent(self, message: FromAny) -> bool:
         """Whether a message is consistent with the run.
 
@@ -315,12 +320,11 @@ class RankMessages:
         items = self._request.items
         consistent = True
         if isinstance(message, Hello):
-            number = len(self._request.processes[message.rank])
-            own = [*range(message.rank * number, (message.rank + 1) * number)]
+            own = [*self._devices_of(message.rank)]
             known = all(one in every and other in every for one, other in message.reach)
             consistent = known and [device.rank for device in message.devices] == own
         elif isinstance(message, Observed):
-            consistent = message.condition.rank == message.rank
+            consistent = message.condition.rank in self._devices_of(message.rank)
         elif isinstance(message, Explained):
             consistent = self._explains and message.index in range(len(items))
         elif isinstance(message, Connected):

@@ -29,6 +29,7 @@ _REASONS = {
     0x100: "display clocks",
 }
 _ALL_LINKS = 0xFFFFFFFF
+_LEAST_SAMPLES = 2  # of the time in which kernels ran, for its share
 # NVML's counters by the field of a condition: name, scope, bytes of a unit.
 _COUNTERS = {
     "nvlink_sent_bytes": ("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", _ALL_LINKS, 1024),
@@ -117,18 +118,27 @@ class NvmlReader:
         return None
 
     def _busy_share(self) -> float | None:
-        """The mean of the driver's samples since the last call; None without a sample."""
+        """The mean of the driver's samples since the last call; None with too few of them.
+
+        A sample is of the time before it: the first one is partly of the time before that call.
+        """
         nvml = self._nvml
         samples: Sequence[Any] = ()
         kind = getattr(nvml, "NVML_GPU_UTILIZATION_SAMPLES", None)  # unknown to old bindings
         with suppress(nvml.NVMLError):
             if kind is not None:
                 _, samples = nvml.nvmlDeviceGetSamples(self._handle, kind, self._read_until_us)
-        new = [one for one in samples if one.timeStamp > self._read_until_us]
+        new = sorted(
+            (one for one in samples if one.timeStamp > self._read_until_us),
+            key=lambda one: one.timeStamp,
+        )
         if not new:
             return None
-        self._read_until_us = max(one.timeStamp for one in new)
-        return float(sum(one.sampleValue.uiVal for one in new) / len(new) / 100)
+        self._read_until_us = new[-1].timeStamp
+        within = new[1:]
+        if len(within) < _LEAST_SAMPLES:
+            return None
+        return float(sum(one.sampleValue.uiVal for one in within) / len(within) / 100)
 
     def _traffic_bytes(self) -> dict[str, int]:
         """What the links carried since the last call; without links that are not counted."""
@@ -150,18 +160,11 @@ class NvmlReader:
                 if number is None:
                     continue
                 (value,) = nvml.nvmlDeviceGetFieldValues(self._handle, [(number, scope)])
-                if value.nvmlReturn == nvml.NVML_SUCCESS:
-                    found[name] = int(_value_of(value, nvml)) * unit_bytes
+                # A counter of 32 bits, as of PCIe, may begin again unseen: 4 GiB take 0.1 s.
+                is_wide = value.valueType != nvml.NVML_VALUE_TYPE_UNSIGNED_INT
+                if value.nvmlReturn == nvml.NVML_SUCCESS and is_wide:
+                    found[name] = int(value.value.ullVal) * unit_bytes
         return found
-
-
-def _value_of(field: Any, nvml: Any) -> int:
-    """The integer in a value of NVML, whose type each driver chooses."""
-    if field.valueType == nvml.NVML_VALUE_TYPE_UNSIGNED_INT:
-        return int(field.value.uiVal)
-    if field.valueType == nvml.NVML_VALUE_TYPE_UNSIGNED_LONG:
-        return int(field.value.ulVal)
-    return int(field.value.ullVal)
 
 
 class HostReader:

@@ -217,7 +217,9 @@ class Recorder(Listener):
 
     @cached_property
     def _exporter(self) -> Exporter[Any]:
-        return self._exporter_for_run()
+        exporter = self._exporter_for_run()
+        exporter.journal_path = shlex.quote(str(self._journal.path))
+        return exporter
 
     def launched(self) -> None:
         """Creates the exporter."""

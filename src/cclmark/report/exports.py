@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -20,6 +21,7 @@ from cclmark.document.reference_notes import Load, ReferenceNotes, no_references
 from cclmark.document.report_kind import View
 from cclmark.document.step_words import STEP_RUN_FIELDS
 from cclmark.document.text import counted
+from cclmark.document.verdict import JOURNAL
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Settings
 from cclmark.kinds.collective.formats import CASE_FORMATS
@@ -29,16 +31,23 @@ _UNVIEWED = View()
 
 
 def replayed(
-    journal: Journal, format: str, view: View = _UNVIEWED, references: Load = no_references
+    journal: Journal,
+    format: str,
+    view: View = _UNVIEWED,
+    references: Load = no_references,
+    path: str = "",
 ) -> Iterator[str]:
     """Yields the text in ``format``, one of formats_of the journal's kind, piece by piece.
 
-    ``references`` loads the references compared with the peaks of tables. Raises UsageError for an
+    ``references`` loads the references compared with the peaks of tables. ``path``: of the journal,
+    empty if it has no file. Raises UsageError for an
     inconsistent journal.
     """
     view = replace(view, journal=journal, references=ReferenceNotes(references))
     try:
-        yield from _pieces(journal, exporter_of(KINDS[journal.kind], format, view))
+        exporter = exporter_of(KINDS[journal.kind], format, view)
+        exporter.journal_path = shlex.quote(path) if path else JOURNAL
+        yield from _pieces(journal, exporter)
     except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
         raise UsageError(
             f"the journal of run {journal.header.run_id} cannot be shown as {format}: its "
@@ -386,5 +395,5 @@ def export_content(
             )
     view = View(fields=columns)
     return "\n".join(
-        "".join(replayed(journal, format, view, references)) for _, journal in journals
+        "".join(replayed(journal, format, view, references, path)) for path, journal in journals
     ).encode()

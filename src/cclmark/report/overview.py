@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from cclmark.base.grouping import by_key
+from cclmark.base.printable import plain
 from cclmark.document.blocks import SEVERITY_ORDER, Finding
-from cclmark.document.document_text import Compose, document_of
+from cclmark.document.document_text import Compose, TextLines, document_of
 from cclmark.document.head import (
     Definitions,
     definition_lines,
@@ -18,7 +20,9 @@ from cclmark.document.head import (
 )
 from cclmark.document.insight_words import MOST_NAMED, amount, in_sentences, listed
 from cclmark.document.naming import NamedRun
+from cclmark.document.report_kind import View
 from cclmark.document.soundness import of_completeness
+from cclmark.document.verdict import JOURNAL, Verdict, verdict_of
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.resume import differing_settings
 from cclmark.journal.schema import Header
@@ -140,6 +144,26 @@ def _of_document(compose: Compose, run: NamedRun) -> Iterator[Finding]:
     document = document_of(compose, run)
     missing = of_completeness(run.journal, [], with_end=not document.states_end)
     yield from map(in_sentences, [*document.findings, *missing])
+
+
+def verdict(run: NamedRun) -> Verdict:
+    """Returns the answer, what is most notable, and what to run next."""
+    kind = report_kind(run.journal.kind)
+    return verdict_of(document_of(kind.document, run), run, kind.headline)
+
+
+def verdict_rows(run: NamedRun, found: Verdict, *, on_page: bool) -> list[tuple[str, str]]:
+    """Returns the lines of the verdict on a run with their labels. ``on_page``: see Verdict."""
+    path = shlex.quote(run.path) if run.path else JOURNAL
+    can_rerun = run.journal.header.imported is None
+    return found.rows(path, can_rerun=can_rerun, on_page=on_page)
+
+
+def verdict_lines(run: NamedRun, *, on_page: bool = False) -> list[str]:
+    """Returns the verdict on a run as lines of a terminal. ``on_page``: see Verdict."""
+    found = verdict(run)
+    rows = [(label, plain(text)) for label, text in verdict_rows(run, found, on_page=on_page)]
+    return TextLines(View()).verdict(found, rows)
 
 
 def headline(run: NamedRun) -> str:

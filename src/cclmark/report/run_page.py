@@ -13,7 +13,16 @@ import msgspec
 from cclmark import __version__
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain, printable
-from cclmark.document.blocks import Bars, Document, Facts, Listing, Stages, Table, unhandled
+from cclmark.document.blocks import (
+    Bars,
+    Document,
+    Facts,
+    Listing,
+    Severity,
+    Stages,
+    Table,
+    unhandled,
+)
 from cclmark.document.case_fields import SHARE_COLUMNS
 from cclmark.document.chart_model import Chart, Heat, key_of, marked
 from cclmark.document.columns import Cell, Column
@@ -61,6 +70,8 @@ from cclmark.report.overview import (
     of_definitions,
     of_methods,
     together,
+    verdict,
+    verdict_rows,
 )
 from cclmark.work.sizes import format_size
 
@@ -567,6 +578,9 @@ def page_of(runs: Sequence[NamedRun], title: str = "", *, embeds: bool = True) -
         title=title or _title(runs),
         subtitle=_subtitle(runs),
         lead=_lead(runs),
+        verdicts=[(run.name if several else "", _verdict_rows(run)) for run in runs]
+        if len(runs) <= _MOST_LED
+        else [],
         insights=together(
             [(run.name if several else "", insights(run)) for run in runs],
             [
@@ -597,6 +611,12 @@ def _made_by(runs: Sequence[NamedRun]) -> str:
         "otherwise, times of imported runs as their tool printed them; GB/s are 10⁹ bytes per "
         "second."
     )
+
+
+def _verdict_rows(run: NamedRun) -> tuple[Severity, list[tuple[str, str]]]:
+    """The severity of the verdict on a run, and its lines."""
+    found = verdict(run)
+    return found.severity, verdict_rows(run, found, on_page=True)
 
 
 def _lead(runs: Sequence[NamedRun]) -> list[str]:

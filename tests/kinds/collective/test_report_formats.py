@@ -202,7 +202,7 @@ class TestTable:
     )
     def test_tells_how_much_of_the_plan_was_measured(self, of, results, expected):
         text = export(case_text(), results, header(planned_cases=of[0], **of[1]), END)
-        assert text.splitlines()[-1].strip() == expected
+        assert f"  {expected}\n" in text
 
     @pytest.mark.parametrize(
         ("planned", "expected"),

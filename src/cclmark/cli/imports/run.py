@@ -15,13 +15,16 @@ from cclmark import __version__
 from cclmark.base.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
 from cclmark.base.printable import plain
 from cclmark.cli.imports.command import ImportFlags
+from cclmark.document.naming import NamedRun
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import left_out
 from cclmark.document.text import counted
 from cclmark.journal.journal_file import Journal, JournalWriter
 from cclmark.journal.machine import readable
 from cclmark.journal.page_journals import file_of, is_page, packed_in, read_lines, stem_of, unpack
 from cclmark.kinds.registry import parse_journal, report_kind
-from cclmark.recording.output import made_directory
+from cclmark.recording.output import made_directory, usual_references
+from cclmark.report.overview import verdict_lines
 from cclmark_importers.assemble import merged
 from cclmark_importers.formats import TRACE_IMPORTERS
 from cclmark_importers.importers import (
@@ -302,6 +305,8 @@ def _write(run: Journal, path: Path) -> None:
     finally:
         writer.close(keep=whole)
     print(f"cclmark: journal {shlex.quote(str(path))}", file=sys.stderr)
+    for text in verdict_lines(NamedRun("", run, ReferenceNotes(usual_references), path=str(path))):
+        print(text)
 
 
 def _say(text: str) -> None:

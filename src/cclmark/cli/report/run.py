@@ -24,6 +24,7 @@ from cclmark.recording.output import (
     usual_references,
     write_whole,
 )
+from cclmark.report.overview import verdict_lines
 from cclmark.report.pictures import picture
 from cclmark.report.run_page import chart_sections, page_of
 
@@ -44,11 +45,20 @@ def report_journals(flags: ReportFlags) -> int:
         refuse_to_lose(path, [Path(_path_of(text)) for text in journals])
         write_whole(path, render(page_of(runs, flags.title_text or "")).encode())
         if path != STANDARD_OUTPUT:
+            _print_verdicts(runs)
             print(f"cclmark: report {plain(str(path))}", file=sys.stderr)
     for directory, format in ((png, "png"), (svg, "svg")):
         if directory is not None:
             _draw(runs, directory, format)
     return EXIT_OK
+
+
+def _print_verdicts(runs: Sequence[NamedRun]) -> None:
+    for run in runs:
+        if len(runs) > 1:
+            print(plain(run.name))
+        for line in verdict_lines(run, on_page=True):
+            print(line)
 
 
 def _draw(runs: Sequence[NamedRun], directory: Path, format: str) -> None:
@@ -81,7 +91,7 @@ def _runs(journals: Sequence[str]) -> list[NamedRun]:
             raise UsageError(f"{path} contains no results: nothing to report{why}")
         if journal.unread_lines:
             print(f"cclmark: {plain(f'{path}: {lacks}')}", file=sys.stderr)
-        runs.append(NamedRun(plain(name), journal, ReferenceNotes(usual_references), content))
+        runs.append(NamedRun(plain(name), journal, ReferenceNotes(usual_references), content, path))
     return runs
 
 

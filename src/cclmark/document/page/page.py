@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from cclmark import __version__
 from cclmark.base.errors import MissingError
-from cclmark.document.blocks import Facts, Finding, Table
+from cclmark.document.blocks import Facts, Finding, Severity, Table
 from cclmark.document.chart_model import Chart
 from cclmark.document.columns import Column
 from cclmark.document.insight_words import capitalised
@@ -153,6 +153,8 @@ class Rows:
 class Page:
     """The content of a page. ``insights`` are grouped by run; the name of a single run is empty.
 
+    ``verdicts``: of few runs, by name as well: the severity, and lines with their labels.
+
     ``embedded``: JSON for programs, by the id of its script element.
     """
 
@@ -162,6 +164,7 @@ class Page:
     insights: Sequence[tuple[str, Sequence[Finding]]]
     sections: Sequence[Section]
     rows: Rows
+    verdicts: Sequence[tuple[str, tuple[Severity, Sequence[tuple[str, str]]]]] = ()
     peaks: Table | None = None
     made_by: str = ""
     links: Sequence[tuple[str, str]] = field(default=())

@@ -424,6 +424,7 @@ def exporter_of_cases(
         in_order=True,
         keeps_samples=False,
         reduction=soak_of,
+        headline=headline_of_collectives,
     )
 
 
