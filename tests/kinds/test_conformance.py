@@ -272,7 +272,7 @@ NOT_IN_JOURNALS = {
     *("above-link-limit", "above-reference", "falling-bandwidth-as-reference", "late-rank"),
     *("slow-rank", "uncertain-medians", "cost-of-flags", "unreported-calls", "costlier-calls"),
     *("default-kept", "harmful-settings", "loss-not-excluded", "no-gain", "sizes-without-rule"),
-    *("sm-cost", "smallest-value", "drift"),
+    *("sm-cost", "smallest-value", "drift", "idle-devices"),
 }
 
 
