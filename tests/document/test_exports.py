@@ -35,6 +35,7 @@ from cclmark.journal.schema import (
     DeviceTime,
     Explanation,
     Footer,
+    Imported,
     Link,
     Samples,
     Verification,
@@ -304,6 +305,8 @@ def test_a_scrape_has_the_runs_in_the_order_of_their_time():
     assert prometheus([journal(started_at="x")]) == "# EOF\n"
     assert "timestamp" not in prometheus([journal(ONE, started_at="x", footer=None)])
     assert "exit_code" not in prometheus([journal(ONE, footer=None)])
+    other = prometheus([journal(ONE, imported=Imported("x", ""))])
+    assert ("exit_code" in other, "duration" in other) == (True, False)
     (replaced,) = replaced_runs([("new", newer), ("old", older)])
     assert replaced.startswith("old: the figures of 2 label sets are left out")
     assert replaced_runs([("old", older)]) == []

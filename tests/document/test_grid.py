@@ -173,6 +173,12 @@ def test_curves_rise_to_the_right():
     assert found[15] == " " * 11 + "".join(one.rjust(9) for one in "123")
 
 
+def test_values_of_the_axis_have_no_exponent_where_whole_numbers_do():
+    names = {1.0: "1", 2.0: "2"}
+    for least, text in ((999.0, "999 │"), (1000.0, "1000 │"), (0.0012345, "0.00123 │")):
+        assert text in curves([{1.0: least, 2.0: least}], names, 80)[-3]
+
+
 def test_letters_that_do_not_fit_are_a_plus():
     same = [{1.0: 1.0, 2.0: 2.0}] * 4
     found = curves(same, {1.0: "1", 2.0: "2"}, 11 + 1 + 8)

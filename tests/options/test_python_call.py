@@ -261,6 +261,7 @@ def test_a_call_that_makes_no_sense_is_refused_with_what_was_given(arguments, op
         ({"sizes": "8:"}, "-b 8"),
         ({"sizes": ":1G:4"}, "-e 1G -f 4"),
         ({"iterations": None}, ""),
+        ({"npus": 2}, "-p 2"),
         ({"through_host": False}, ""),
         ({"through_host": True}, "--through-host"),
         ({"dtype": ["float32", "int8"]}, "--dtype float32,int8"),
