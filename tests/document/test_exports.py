@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,7 @@ from cclmark.document.fields import value_at
 from cclmark.document.json_format import JsonExporter, encode, without_samples
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, RunLabels, Series, labels_of, lines_of
-from cclmark.document.page.page import Encoder, shortened
+from cclmark.document.page.page import Encoder, for_script, shortened
 from cclmark.document.report_kind import View
 from cclmark.document.sample_columns import CASE_SAMPLES, times_of_samples
 from cclmark.journal.journal_file import Journal
@@ -312,6 +313,20 @@ def test_a_scrape_has_the_runs_in_the_order_of_their_time():
     assert replaced_runs([("old", older)]) == []
 
 
+def test_a_date_without_a_zone_is_utc(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC-5")
+    time.tzset()
+    try:
+        texts = [
+            prometheus([journal(ONE, started_at=f"2026-01-01T00:00:00{z}")]) for z in ("", "Z")
+        ]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert texts[0] == texts[1]
+    assert " 1767225600\n" in texts[0]
+
+
 # JSON.
 
 
@@ -387,6 +402,8 @@ def test_findings_of_json_are_of_what_is_kept(reduced, cycles, keeps, kept):
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_page_has_no_numbers_that_json_lacks(value):
     assert shortened(value) is None
+    with pytest.raises(ValueError, match="JSON"):
+        for_script([value])
 
 
 def test_long_texts_of_cells_are_stored_once():

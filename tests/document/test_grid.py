@@ -124,6 +124,11 @@ def test_maps_stand_side_by_side_where_they_fit():
     assert fits == [True, False]
 
 
+def test_a_group_of_one_map_has_the_title_of_the_group_and_a_caption():
+    lines = heat_lines([heat("all: one", [[1.0]], group="all")], unpainted, 80, 9)
+    assert lines[:3] == ["", "  all", "  one"]
+
+
 def test_devices_beyond_a_limit_are_left_out_of_rows_and_columns():
     values = [[float(3 * row + column) for column in range(3)] for row in range(3)]
     lines = heat_lines([heat("m", values, of_devices=True)], unpainted, 80, 2)
