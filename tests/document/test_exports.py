@@ -26,7 +26,7 @@ from cclmark.document.fields import value_at
 from cclmark.document.json_format import JsonExporter, encode, without_samples
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, RunLabels, Series, labels_of, lines_of
-from cclmark.document.page.page import Encoder, for_script, shortened
+from cclmark.document.page.page import Encoder, Page, Rows, for_script, render, shortened
 from cclmark.document.report_kind import View
 from cclmark.document.sample_columns import CASE_SAMPLES, times_of_samples
 from cclmark.journal.journal_file import Journal
@@ -427,6 +427,12 @@ def test_long_texts_of_cells_are_stored_once():
         }
     ]
     assert "levels" not in encoded
+
+
+@pytest.mark.parametrize(("parts", "is_listed"), [((), False), ((0, 0), False), ((0, 1), True)])
+def test_a_page_says_of_which_kind_a_row_is_if_there_are_several(parts, is_listed):
+    rows = Rows([Column("a", "int", "A.")], [[1], [2]], parts=parts)
+    assert ('"parts":[0,1]' in render(Page("t", "s", [], [], [], rows))) == is_listed
 
 
 # Formats.

@@ -470,6 +470,8 @@ def test_noisy_samples_are_stated_with_how_well_the_median_is_known():
     assert two.sentence.endswith("; their medians are known to ±3.1 % or better")
     (far,) = noise(*[QUIET] * 3, with_summary(half_width=0.06, cv=0.2), loud)
     assert far.sentence.endswith("; the worst of their medians is known to ±6 %")
+    (edge,) = noise(with_summary(half_width=0.05, cv=0.3), with_summary(half_width=0.01, cv=0.2))
+    assert edge.sentence.endswith("; their medians are known to ±5 % or better")
     (unknown,) = noise(loud, with_summary(half_width=None, cv=0.2))
     assert unknown.sentence.endswith("(30%)")
     (both,) = noise(with_summary(half_width=0.2, cv=0.3))
