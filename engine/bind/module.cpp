@@ -460,6 +460,18 @@ NB_MODULE(_engine, m) {
       .def_ro("device_end_s", &TracedOperations::device_end_s)
       .def_ro("reference", &TracedOperations::reference)
       .def_ro("complete_ns", &TracedOperations::complete_ns);
+  nb::enum_<HostWork>(m, "HostWork")
+      .value("allocation", HostWork::allocation)
+      .value("filling", HostWork::filling)
+      .value("copy_to_device", HostWork::copy_to_device)
+      .value("copy_to_host", HostWork::copy_to_host)
+      .value("comparison", HostWork::comparison)
+      .value("release", HostWork::release);
+  nb::class_<HostPeriod>(m, "HostPeriod")
+      .def_ro("work", &HostPeriod::work)
+      .def_ro("begin_ns", &HostPeriod::begin_ns)
+      .def_ro("end_ns", &HostPeriod::end_ns)
+      .def_ro("bytes", &HostPeriod::bytes);
   nb::class_<ClockSample>(m, "ClockSample")
       .def_ro("before_ns", &ClockSample::before_ns)
       .def_ro("device_ns", &ClockSample::device_ns)
@@ -547,6 +559,7 @@ NB_MODULE(_engine, m) {
       .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("no_graphs", &Session::no_graphs)
       .def_prop_ro("checked_on_host", &Session::checked_on_host)
+      .def("take_host_periods", &Session::take_host_periods)
       .def("memory_blocks", &Session::memory_blocks);
 
   nb::enum_<Gap>(m, "Gap")

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/clock.hpp"
+
 namespace cclmark {
 namespace {
 
@@ -90,10 +92,20 @@ void Checker::run(Task task, std::byte* data, size_t bytes, int source, size_t s
                  std::max<size_t>(1, bytes / kVectorBytes), stream_);
 }
 
+template <typename Action>
+void Checker::period(HostWork work, size_t bytes, const Action& action) {
+  const int64_t begin_ns = now_ns();
+  action();
+  if (host_periods_.size() == kMostPeriods) return;
+  host_periods_.push_back({work, begin_ns, now_ns(), bytes});
+}
+
 void Checker::run_on_host(Task task, std::byte* data, size_t bytes, int source,
                           size_t source_element, size_t first_element) {
   size_t width = size_bytes(operation_.dtype);
-  std::vector<std::byte> chunk(std::min(bytes, kHostChunkBytes));
+  std::vector<std::byte> chunk;
+  size_t most = std::min(bytes, kHostChunkBytes);
+  period(HostWork::allocation, most, [&] { chunk.resize(most); });
   host_chunk_bytes_ = std::max(host_chunk_bytes_, chunk.size());
   wait_until_idle(device_, stream_);
   for (size_t done = 0; done < bytes; done += chunk.size()) {
@@ -110,15 +122,18 @@ void Checker::run_on_host(Task task, std::byte* data, size_t bytes, int source,
     arguments.wrong_count = &wrong;
     arguments.first_wrong = &first;
     if (task == Task::fill) {
-      cclmark_fill(arguments);
-      device_.copy_from_host(data + done, chunk.data(), part);
+      period(HostWork::filling, part, [&] { cclmark_fill(arguments); });
+      period(HostWork::copy_to_device, part,
+             [&] { device_.copy_from_host(data + done, chunk.data(), part); });
     } else {
-      device_.copy_to_host(chunk.data(), data + done, part);
-      cclmark_verify(arguments);
+      period(HostWork::copy_to_host, part,
+             [&] { device_.copy_to_host(chunk.data(), data + done, part); });
+      period(HostWork::comparison, part, [&] { cclmark_verify(arguments); });
       host_count_.wrong += wrong;
       host_count_.first_element = std::min<uint64_t>(host_count_.first_element, first);
     }
   }
+  period(HostWork::release, most, [&] { std::vector<std::byte>().swap(chunk); });
 }
 
 void Checker::fill_input(std::byte* data, size_t bytes) {

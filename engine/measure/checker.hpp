@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collective/pattern.hpp"
@@ -16,6 +17,22 @@ struct Finding {
   uint64_t first_element = 0;
   uint64_t expected_bits = 0;
   uint64_t actual_bits = 0;
+};
+
+/// What a check on the host does there, and when. Times are those of now_ns().
+enum class HostWork : uint8_t {
+  allocation,  ///< memory for a piece of the data, with its pages
+  filling,     ///< values of inputs
+  copy_to_device,
+  copy_to_host,
+  comparison,
+  release,
+};
+struct HostPeriod {
+  HostWork work;
+  int64_t begin_ns;
+  int64_t end_ns;
+  size_t bytes;
 };
 
 /// Fills inputs and checks outputs: on the device where its kernels can be compiled and
@@ -49,6 +66,9 @@ class Checker {
   uint64_t expected_bits(const Segment& segment, size_t offset) const;
 
   const std::string& no_kernels() const { return no_kernels_; }
+  /// What was done on the host since the last call, at most kMostPeriods.
+  static constexpr size_t kMostPeriods = 4096;
+  std::vector<HostPeriod> take_host_periods() { return std::exchange(host_periods_, {}); }
 
   /// The memory that holds patterns and results. Checks on the host also need a piece of the
   /// buffers there during a call.
@@ -62,6 +82,8 @@ class Checker {
            size_t first_element);
   void run_on_host(Task task, std::byte* data, size_t bytes, int source, size_t source_element,
                    size_t first_element);
+  template <typename Action>
+  void period(HostWork work, size_t bytes, const Action& action);
 
   Device& device_;
   void* stream_;
@@ -80,6 +102,7 @@ class Checker {
   Buffer counters_;
   Count host_count_{};
   size_t host_chunk_bytes_ = 0;  ///< the largest piece so far
+  std::vector<HostPeriod> host_periods_;
 };
 
 }  // namespace cclmark

@@ -130,6 +130,8 @@ class Session {
   bool spaces_graphs();
   /// Why checks run on the host; empty when they run on the device.
   const std::string& checked_on_host() const { return verification_.on_host(); }
+  /// What was done there since the last call.
+  std::vector<HostPeriod> take_host_periods() { return verification_.take_host_periods(); }
 
   /// The memory of this rank that the engine has allocated or mapped: buffers, the memory of the
   /// check and of the rank group, and the communicator's own. Not included: streams, events,

@@ -39,6 +39,8 @@ class Verification {
   /// Why checks run on the host; empty when they run on the device.
   const std::string& on_host() const { return checker_.no_kernels(); }
 
+  std::vector<HostPeriod> take_host_periods() { return checker_.take_host_periods(); }
+
   std::vector<MemoryBlock> memory_blocks() const { return checker_.memory_blocks(); }
   /// The first elements of this rank's input and of its expected output, in words; empty for an
   /// operation without data on this rank.

@@ -35,11 +35,7 @@ from cclmark.base.errors import (
 from cclmark.base.signals import within_program
 from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.figures import MARGIN, Compared, Side
-from cclmark.comparison.words import (
-    Comparison,
-    comparison_of,
-    require_figures,
-)
+from cclmark.comparison.words import Comparison, comparison_of, require_figures
 from cclmark.document.blocks import Finding
 from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.exporters import formats_of
@@ -133,10 +129,7 @@ class Run:
             return "".join(replayed(self.journal, format, view, path=path))
 
     def html(self, title: str = "") -> str:
-        """The page of ``cclmark report``: one file without external resources.
-
-        Raises MissingError if plotly is not installed.
-        """
+        """The page of ``cclmark report``, one file. Raises MissingError if plotly is missing."""
         from cclmark.document.page.page import render
         from cclmark.report.run_page import page_of
 
@@ -401,10 +394,7 @@ def session(group: Any = None) -> Iterator[Session]:
 
 
 class Session:
-    """The processes of a program, which call each method together: see ``session``.
-
-    ``rank``: the number of this process of ``size``.
-    """
+    """The processes of a program, whose methods all call together. ``rank``: of ``size``."""
 
     def __init__(self, group: Any, rank: int, size: int) -> None:
         self.rank, self.size = rank, size

@@ -13,6 +13,7 @@ from cclmark_importers.kineto import is_kineto, read_kineto
 from cclmark_importers.line_reader import Importer, TraceImporter
 from cclmark_importers.ml_engineering import ALL_GATHER_OBJECT, ALL_REDUCE_BENCH, ALL_REDUCE_LATENCY
 from cclmark_importers.mpi_tables import IMB, OSU, UCC
+from cclmark_importers.msprof import is_msprof, read_processes
 from cclmark_importers.nccl_tests_json import NCCL_TESTS_JSON
 from cclmark_importers.nccl_tests_text import NCCL_TESTS
 from cclmark_importers.nccom import NCCOM, NCCOM_JSON
@@ -63,6 +64,12 @@ TRACE_IMPORTERS = {
         "none: execution traces have no times",
         is_execution_trace,
         lambda file, name, number: [read_execution_trace(file, name, number)],
+    ),
+    "msprof": TraceImporter(
+        "msprof",
+        "the time from the first to the last task by the device's clock",
+        is_msprof,
+        read_processes,
     ),
     "nccl-inspector": TraceImporter(
         "NCCL Inspector",

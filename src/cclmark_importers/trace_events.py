@@ -1,9 +1,10 @@
 """Reads the events of a JSON trace piece by piece: traces of long runs are larger than memory.
 
-A trace is an object with a long array `traceEvents` and few other members. The array is decoded in
-pieces that end between two events. A place between `}` and `{` may also be within a string or an
-inner array; then the piece before it is not complete JSON, and an earlier place is tried. Whatever
-decodes as a list of complete events ends between two events, because JSON has no ambiguous prefix.
+A trace is an object with a long array `traceEvents` and few other members, or only that array. It
+is decoded in pieces that end between two events. A place between `}` and `{` may also be within a
+string or an inner array; then the piece before it is not complete JSON, and an earlier place is
+tried. Whatever decodes as a list of complete events ends between two events, because JSON has no
+ambiguous prefix.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -53,6 +54,18 @@ class Members(msgspec.Struct):
 
 _MEMBERS = msgspec.json.Decoder(Members)
 _LIST = msgspec.json.Decoder(list[TraceEvent])
+_Event = TypeVar("_Event")
+
+
+@dataclass(frozen=True)
+class TraceTool:
+    """The program that writes traces. ``completes``: when a file is complete, for a message."""
+
+    name: str
+    completes: str
+
+
+_TORCH = TraceTool("torch.profiler", "it is complete only when export_chrome_trace has returned")
 
 
 def is_compressed(content: bytes) -> bool:
@@ -94,6 +107,7 @@ class _Position:
     """How much of a trace is decoded, for messages."""
 
     name: str
+    tool: TraceTool
     offset: int = 0
     lines: int = 0
 
@@ -104,13 +118,14 @@ class _Position:
     def damage(self, error: Exception, content: bytes, added: int) -> UsageError:
         """Where the JSON is cut off or damaged. ``added``: bytes before ``content``."""
         if isinstance(error, msgspec.ValidationError):
-            return UsageError(f"{self.name} is not a trace of torch.profiler: {error}")
-        if _TRUNCATED in str(error):
+            return UsageError(f"{self.name} is not a trace of {self.tool.name}: {error}")
+        place = _PLACE.search(f"{error}")
+        at_end = place is not None and int(place[1]) - added >= len(content)  # within a number
+        if _TRUNCATED in str(error) or (at_end and _TRAILING not in str(error)):
             self.advance(content)
             return UsageError(
                 f"{self.name}: the trace is cut off after {self.offset} bytes, in line "
-                f"{self.lines + 1}: it is complete only when export_chrome_trace has returned. "
-                "Export or copy it again"
+                f"{self.lines + 1}: {self.tool.completes}. Export or copy it again"
             )
         text = _PLACE.sub(lambda place: f"(byte {self.offset + int(place[1]) - added})", f"{error}")
         return UsageError(f"{self.name}: the trace is damaged: {text}. Export or copy it again")
@@ -124,20 +139,9 @@ def read_events(
     ``args`` of an event are valid until ``add`` returns; ``traceEvents`` of the result is empty.
     Raises UsageError if the trace is damaged, cut off, or has no events.
     """
-    position = _Position(name)
+    position = _Position(name, _TORCH)
     head, rest = _head(pieces, position)
-    ended = False
-    for piece in pieces:
-        rest += piece
-        if ended:
-            _require_end(rest, position)
-            continue
-        found, length, ended = _before_last_place(rest, position)
-        if found:
-            add(found)
-            position.advance(rest[:length])
-            rest = rest[length:]
-        _require_end(rest, position)
+    rest = _without_events(rest, pieces, position, _LIST, add)
     begin = b'{"traceEvents":['
     tail = _decoded(_MEMBERS, begin, rest, position) if head is not None else _whole(rest, position)
     add(tail.traceEvents)
@@ -147,6 +151,54 @@ def read_events(
         tail.deviceProperties or (head.deviceProperties if head is not None else []),
         tail.host_name or (head.host_name if head is not None else ""),
     )
+
+
+def read_array(
+    pieces: Iterator[bytes],
+    name: str,
+    tool: TraceTool,
+    decoder: msgspec.json.Decoder[list[_Event]],
+    add: Callable[[list[_Event]], None],
+) -> None:
+    """Calls ``add`` with all events of a trace that is an array, in their order.
+
+    Parts that ``decoder`` leaves undecoded are valid until ``add`` returns. Raises UsageError if
+    the trace is damaged, cut off, or no array.
+    """
+    position = _Position(name, tool)
+    begin = b""
+    for piece in pieces:
+        begin += piece
+        if begin.strip():
+            break
+    rest = begin.lstrip()
+    if rest and not rest.startswith(b"["):
+        raise UsageError(f"{name} is not a trace of {tool.name}: it is no JSON array")
+    begin = begin[: len(begin) - len(rest)] + rest[:1]
+    position.advance(begin)
+    rest = _without_events(rest[1:], pieces, position, decoder, add)
+    add(_decoded(decoder, b"[" if begin.strip() else b"", rest, position))
+
+
+def _without_events(
+    rest: bytes,
+    pieces: Iterator[bytes],
+    position: _Position,
+    decoder: msgspec.json.Decoder[list[_Event]],
+    add: Callable[[list[_Event]], None],
+) -> bytes:
+    """Reads all pieces, and returns what follows the last place between two events."""
+    ended = False
+    for piece in pieces:
+        rest += piece
+        if not ended:
+            found, length, ended = _before_last_place(rest, position, decoder)
+            if found:
+                add(found)
+                position.advance(rest[:length])
+                rest = rest[length:]
+        _require_end(rest, position)
+    return rest
 
 
 def _head(pieces: Iterator[bytes], position: _Position) -> tuple[Members | None, bytes]:
@@ -174,7 +226,9 @@ def _require_end(content: bytes, position: _Position) -> None:
         )
 
 
-def _before_last_place(content: bytes, position: _Position) -> tuple[list[TraceEvent], int, bool]:
+def _before_last_place(
+    content: bytes, position: _Position, decoder: msgspec.json.Decoder[list[_Event]]
+) -> tuple[list[_Event], int, bool]:
     """The events before the last place between two events, the bytes up to the next event, and
     whether the array ends within ``content``. Without a place there are no events.
     """
@@ -183,7 +237,7 @@ def _before_last_place(content: bytes, position: _Position) -> tuple[list[TraceE
     for place in reversed(places[-_MOST_PLACES:]):
         piece = content[: place.start() + 1]
         try:
-            return _LIST.decode(b"[" + piece + b"]"), place.end(), False
+            return decoder.decode(b"[" + piece + b"]"), place.end(), False
         except msgspec.ValidationError as error:
             raise position.damage(error, piece, 1) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -195,8 +249,8 @@ def _before_last_place(content: bytes, position: _Position) -> tuple[list[TraceE
 
 
 def _decoded(
-    decoder: msgspec.json.Decoder[Members], begin: bytes, content: bytes, position: _Position
-) -> Members:
+    decoder: msgspec.json.Decoder[_Event], begin: bytes, content: bytes, position: _Position
+) -> _Event:
     try:
         return decoder.decode(begin + content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

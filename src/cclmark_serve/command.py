@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import click
-
-from cclmark.options.command import OUTPUT, SERVER, option
+from cclmark.options.command import OUTPUT, SERVER, flag, option
 from cclmark.options.groups import HistoryOptions
-from cclmark.options.types import WholeNumber
+from cclmark.options.types import PATH, WholeNumber
 
 
 @dataclass
 class ServeFlags(HistoryOptions):
     """The options of ``cclmark serve``."""
 
+    title: ClassVar[str] = SERVER
     examples: ClassVar = [
         ("cclmark serve", "Your history, on port 8321 of this machine."),
         (
@@ -28,31 +27,21 @@ class ServeFlags(HistoryOptions):
 
     host: str = option(
         "--host",
-        title=SERVER,
         default="127.0.0.1",
         metavar="NAME",
         help="Name or address to listen on [127.0.0.1]; 0.0.0.0 for all of this machine.",
     )
     port: int = option(
         "--port",
-        title=SERVER,
         type=WholeNumber(0, 65535),
         default=8321,
-        metavar="N",
         help="Port to listen on, 0 for any that is free [8321].",
     )
     token_file: Path | None = option(
         "--token",
-        title=SERVER,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="TOKEN-FILE",
         help="A file with the access token, readable only by you [CCLMARK_SERVE_TOKEN; a "
         "new token if other machines can connect].",
     )
-    verbose: bool = option(
-        "--verbose",
-        title=OUTPUT,
-        default=False,
-        is_flag=True,
-        help="Print each request on standard error.",
-    )
+    verbose: bool = flag("--verbose", title=OUTPUT, help="Print each request on standard error.")

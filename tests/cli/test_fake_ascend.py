@@ -400,3 +400,17 @@ class TestAnotherInterface:
         env = HCCL.env(variant, CCLMARK_FAKE_HCCL_MISREAD=argument, CCLMARK_FAKE_TIMEOUT_S="1")
         run = cclmark(operation, *THREE, *waits(10), code=4, env=env)
         assert words in run.message
+
+
+def test_steps_of_an_operation_are_those_of_the_documents(cclmark, tmp_path):
+    trace = tmp_path / "t.pftrace"
+    run = cclmark(
+        *("trace", "broadcast", "--devices", "acl:0-2", "-b", "768", "-n", "2", "-w", "0"),
+        *("--placement", "in-place", "--steps", "-O", trace),
+        env=HCCL.env(),
+    )
+    assert "derived from the algorithm in the library's documents, which may not have" in run.out
+    lines = (tmp_path / "t.steps.csv").read_text().splitlines()
+    # A copy in, 2 parts to the others, each part to 2 others, and 2 copies out.
+    assert len(lines) == 1 + 1 + 2 + 6 + 2
+    assert all(line.endswith(",documented") for line in lines[1:])

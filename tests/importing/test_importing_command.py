@@ -182,7 +182,7 @@ FLAGCX = str(TEXTS / "flagcx-a800.txt")
         (b"hello\n", ("in.txt", *OUT), "contains no table of a supported tool (cclmark-"),
         (
             *(b"hello\n", ("in.txt",)),
-            "trace of a program (kineto, execution-trace, nccl-inspector). Check the",
+            "trace of a program (kineto, execution-trace, msprof, nccl-inspector). Check",
         ),
         (b"\x07\n\x050.0.4\x06\x08\x01\x12\x02ab", ("in.txt", *OUT), "in protobuf form"),
         (

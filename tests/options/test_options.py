@@ -11,6 +11,7 @@ from cclmark.base.errors import UsageError
 from cclmark.cli.commands import COMMANDS, load_command
 from cclmark.kinds.p2p import command as p2p
 from cclmark.options import groups
+from cclmark.options.click_command import command
 from cclmark.options.command import (
     Ascending,
     Distinct,
@@ -18,7 +19,6 @@ from cclmark.options.command import (
     Requires,
     changed,
     check_together,
-    command,
 )
 from cclmark.options.command import option as made_option
 from cclmark.options.types import (

@@ -101,10 +101,9 @@ class Sample:
 
 def test_only_samples_since_the_reading_before_count(nvml):
     begun_us = time.time() * 1e6
-    samples = [
-        *(Sample(100, begun_us - 1e6), Sample(90, begun_us + 1e6))
-        * (Sample(20, begun_us + 2e6), Sample(40, begun_us + 3e6)),
-    ]
+    # The second sample is partly of the time before the reader.
+    ends_s = {100: -1.0, 90: 1.0, 20: 2.0, 40: 3.0}
+    samples = [Sample(share, begun_us + end_s * 1e6) for share, end_s in ends_s.items()]
     nvml("nvmlDeviceGetSamples", lambda device, kind, since_us: (0, samples))
     reader = NvmlReader("0000:18:00.0")
     assert reader.read(0, 0, 0).busy_share == pytest.approx(0.30)

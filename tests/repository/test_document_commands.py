@@ -235,3 +235,21 @@ def test_the_table_of_hccl_tests_options_is_complete_and_true():
             assert {short, long} <= set(ours), there
             # -p and --npus differ in their help only.
             assert short == "-p" or ours[short] is ours[long], there
+
+
+FROM = sorted((REPOSITORY / "docs" / "from").glob("*.md"))
+
+
+def rows_line_by_line(page: Path) -> list[list[str]]:
+    """The rows of the first tables of a page's section on every command line of its document."""
+    section = page.read_text().partition("## Line by line\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("| "))] for line in lines]
+
+
+@pytest.mark.parametrize("page", FROM, ids=name_of)
+def test_a_page_lists_every_command_line_of_its_document(page):
+    rows = rows_line_by_line(page)
+    assert len(rows) > 10
+    for there, here, *_ in rows:
+        assert there and here, there

@@ -16,7 +16,7 @@ from cclmark.kinds.collective.command import CollectivesFlags, OperationFlags
 from cclmark.kinds.p2p.command import TransferFlags
 from cclmark.kinds.pairs.command import PairFlags
 from cclmark.kinds.pairs.plan import PairCases
-from cclmark.options.command import command
+from cclmark.options.click_command import command
 from cclmark.suites.checks import points_of
 from cclmark.suites.suite import chosen_commands, parse_suite, with_baselines
 from cclmark.work.cases import Sweep, UnevenPattern

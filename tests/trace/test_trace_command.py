@@ -25,6 +25,39 @@ def without_clock(fake_cuda, tmp_path, **variables):
     return fake_env(fake_cuda, **variables) | nothing
 
 
+HOST_WORK = ("host memory", "values", "copy to the device", "host memory released")
+OF_CHECKS = (*HOST_WORK, "copy to the host", "comparison")
+
+
+def test_what_a_check_on_the_host_takes_is_divided(cclmark, tmp_path):
+    """Allocation, values, copies and comparison, each within the stage that it is a part of."""
+    path = tmp_path / "t.json"
+    run = cclmark(
+        *("trace", "broadcast", "--devices", "host:2", "-b", "70M", "-n", "1", "-w", "1"),
+        *("--check-on", "host", "--format", "chrome", "-O", path),
+    )
+    slices, _, _ = chrome(path)
+    for rank in (0, 1):
+        of_rank = slices[rank, "stages"]
+        for phase, parts in (("filling inputs", HOST_WORK), ("verification", OF_CHECKS)):
+            (whole,) = [one for one in of_rank if one["name"] == phase]
+            found = [one for one in of_rank if one["name"].startswith(f"{phase}: ")]
+            names = {one["name"].partition(": ")[2] for one in found}
+            # Only the root has an input, so that the other rank fills nothing for a check.
+            assert names <= set(parts)
+            assert {"host memory", "host memory released"} <= names
+            assert rank == 1 or names == set(parts)
+            for one in found:
+                assert whole["ts"] <= one["ts"]
+                assert one["ts"] + one["dur"] <= whole["ts"] + whole["dur"]
+            # 70 MiB pass in pieces of 64 MiB.
+            copies = [one for one in found if one["name"].endswith("copy to the host")]
+            assert [one["args"]["bytes"] >> 20 for one in copies] == [64, 6] * bool(copies)
+    stages = {one.name for one in run.journal.traces[0].stages[0]}
+    assert {f"verification: {one}" for one in OF_CHECKS} <= stages
+    assert re.search(r"verification: comparison +[\d.]+  rank \d +70 MiB", run.out)
+
+
 def test_the_host(cclmark, tmp_path):
     path = tmp_path / "t.json"
     run = cclmark(
@@ -38,6 +71,7 @@ def test_the_host(cclmark, tmp_path):
         assert stages[0] == "start-up"
         assert stages[-3:] == ["verification", "releasing buffers", "shutdown"]
         assert {"communicator creation", "allocating buffers", "tracing"} <= set(stages)
+        assert not any(": " in one for one in stages)
         calls = slices[rank, "calls"]
         assert len(calls) == 3
         (tracing,) = [one for one in slices[rank, "stages"] if one["name"] == "tracing"]

@@ -262,9 +262,7 @@ def _levels(series: _Series, split: _Split, allowed: float, threshold: float) ->
 def _change(
     before: Sequence[RunMedian], after: Sequence[RunMedian], threshold: float
 ) -> tuple[float, float, float, float, float] | None:
-    """The times of two levels, their ratio and its interval; None if the change is too small or not
-    significant.
-    """
+    """Two levels, their ratio and its interval; None if the change is small or not significant."""
     estimate = ratio_estimate(before, after)
     if estimate is None or estimate.low <= 1 <= estimate.high:
         return None

@@ -157,10 +157,7 @@ class LibraryComparison:
 
 
 def comparisons(results: Sequence[CaseResult]) -> list[LibraryComparison]:
-    """The sweeps that at least two libraries measured alike, in the order of the run.
-
-    Wrong results are left out, because their times have no meaning.
-    """
+    """The sweeps of several libraries, without wrong results, whose times have no meaning."""
     found: dict[Case, dict[tuple[int, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     ccls: dict[Case, dict[str, None]] = defaultdict(dict)
     for result in results:

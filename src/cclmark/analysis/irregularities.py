@@ -41,9 +41,7 @@ class Dip:
 
 @dataclass(frozen=True)
 class PlacementGap:
-    """The size at which in-place and out-of-place differ most; ``ratio`` is the in-place time over
-    the out-of-place time.
-    """
+    """The size at which placements differ most; ``ratio``: in-place over out-of-place time."""
 
     in_place: CaseResult
     ratio: float
@@ -250,10 +248,7 @@ def _explained(result: CaseResult) -> Explanation:
 
 
 def choice_changes(results: Iterable[CaseResult]) -> list[ChoiceChange]:
-    """Returns the changes between consecutive sizes; results that are not explained are left out.
-
-    ``results``: of one operation, library, type, root and placement.
-    """
+    """The changes between consecutive explained sizes of ``results`` that are otherwise alike."""
     explained = sorted(
         (one for one in results if one.explanation is not None and one.explanation.choice),
         key=lambda one: one.case.size_bytes,

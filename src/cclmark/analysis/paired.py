@@ -219,10 +219,7 @@ class Rounds(Generic[R]):
         return median([time_s for _, time_s in self.times_s]) if self.times_s else None
 
     def interval_s(self, samples_of: Callable[[R], Sequence[float]]) -> tuple[float, float] | None:
-        """The 95 % interval of ``time_s``: from the times of the rounds, None with two.
-
-        With one round, that of the median of its samples.
-        """
+        """The 95 % interval of ``time_s`` over rounds, None with two; of samples with one."""
         if len(self.measured) == 1:
             return median_interval(samples_of(self.measured[0]))
         times_s = [time_s for _, time_s in self.times_s]

@@ -104,10 +104,7 @@ def class_of(thing: Case | Transfer, *, device: bool) -> NoiseClass:
 
 
 def is_measured_machine(names: Iterable[str], hosts: int) -> bool:
-    """Whether the values of this module were measured on such a machine.
-
-    ``names``: of its devices.
-    """
+    """Whether this module's values are of such a machine. ``names``: of its devices."""
     kinds = set(names)
     return kinds == {_MEASURED_ON} and hosts <= 1
 

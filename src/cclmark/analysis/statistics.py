@@ -104,10 +104,7 @@ def _rank_of_interval(count: int) -> int:
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The ends of the median's 95 % confidence interval.
-
-    None with fewer than six values, which have no such interval.
-    """
+    """The 95 % interval of the median; None for fewer than six values, which have none."""
     outside = _rank_of_interval(len(values))
     if outside < 0:
         return None
@@ -116,10 +113,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def median_half_width(values: Sequence[float]) -> float | None:
-    """Half the width of the median's 95 % confidence interval, as a share of the median.
-
-    None without such an interval, and for a median of zero.
-    """
+    """Half the median's 95 % interval as a share of it; None without one, or for a zero median."""
     interval = median_interval(values)
     if interval is None:
         return None

@@ -128,10 +128,7 @@ def _steps(timelines: Sequence[ProcessTimeline]) -> list[float]:
 
 
 def _least(timelines: Sequence[ProcessTimeline]) -> ProcessTimeline | None:
-    """The rank for which the others wait, see limiting_rank.
-
-    Without known compute, the rank with the least communication; None if that is unknown.
-    """
+    """See limiting_rank; of unknown compute the rank with least communication, or None."""
     known = [one for one in timelines if _has_parts(one)]
     if known:
         exposed_s = [fmean(one.exposed_s) for one in known]

@@ -26,6 +26,15 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
     return bytes(content)
 
 
+def process_stat(pid: int) -> list[str]:
+    """The state of a process of this host, its parent and the other fields of /proc/PID/stat.
+
+    Raises OSError. The fields before them are the process and its name, which may contain blanks.
+    """
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return text.rpartition(")")[2].split()
+
+
 # The engine is a shared library, so the package is a directory and never an archive;
 # importlib.resources supports archives, and takes as long to import as everything else here.
 _PACKAGE = Path(__file__).parent.parent

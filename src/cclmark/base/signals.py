@@ -29,6 +29,14 @@ _noted: list[int] = []
 _deferrals: list[None] = []
 
 
+def signal_name(number: int) -> str:
+    """The name of a signal; those of real time have none but the first and the last one."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def on_ending_signals(handler: Callable[[int, object], object] | signal.Handlers) -> None:
     """Sets the handler of all ending signals. An ignored one, as under nohup, stays ignored."""
     for number in ENDING:
@@ -119,4 +127,4 @@ def deferred() -> Iterator[None]:
 def _interruption(number: int) -> KeyboardInterrupt:
     if number == signal.SIGINT:
         return KeyboardInterrupt()
-    return KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
+    return KeyboardInterrupt(f"ended by {signal_name(number)}")

@@ -34,10 +34,7 @@ class PatientFile(io.FileIO):
         self._terminal = _without_blocking(descriptor) if self.isatty() else None
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Writes a part of ``data`` and returns the number of bytes.
-
-        Raises OSError, also if an ending signal has arrived and the reader does not read.
-        """
+        """Writes a part; returns its length. Raises OSError, also if a signal has arrived."""
         if not self._waits:
             return super().write(data)
         deadline_s = float("inf")

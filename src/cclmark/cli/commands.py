@@ -206,7 +206,7 @@ COMMANDS = {
 
 def load_command(name: str) -> click.Command:
     """Returns the command ``name``. Raises KeyError for an unknown name."""
-    from cclmark.options.command import command, imported  # which the list does not need
+    from cclmark.options.click_command import command, imported  # which the list does not need
 
     entry = COMMANDS[name]
     made_of = getattr(import_module(f"{entry.package}.command"), entry.made_of)

@@ -456,9 +456,7 @@ def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
 def _by_key(
     run: Journal, *, alike: bool
 ) -> Mapping[Case | Transfer, list[CaseResult | TransferResult]]:
-    """The results of each case or transfer, one for each cycle: cycles share a process, so they are
-    one run.
-    """
+    """The results of each case or transfer: cycles share a process and are one run."""
     found: dict[Case | Transfer, list[CaseResult | TransferResult]] = {}
     for result in run.timed:
         key = result.item.across_libraries() if alike else result.item

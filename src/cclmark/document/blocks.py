@@ -255,10 +255,7 @@ class Evidence:
 
     @classmethod
     def of(cls, name: str, value: float, at: str = "", limit: float | None = None) -> Evidence:
-        """Returns a figure in the unit at the end of its name.
-
-        ``value`` and ``limit``: seconds, bytes (per second), shares or numbers.
-        """
+        """A figure in the unit of its name. ``value``, ``limit``: in base units."""
         unit, factor = _UNITS.get(name.rpartition("_")[2], ("", 1))
         scaled = value * factor
         if limit is None:

@@ -12,7 +12,7 @@ from typing import Any
 from cclmark.analysis.links import link_limit
 from cclmark.document.columns import Cell, Column, ColumnKind
 from cclmark.document.device_labels import device_labels
-from cclmark.document.fields import Field, Fields
+from cclmark.document.fields import Field, Fields, TableField, fields_at
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.remarks import STAGED_NOTE, reason_text, staged_mark
@@ -62,63 +62,67 @@ def status_fields(
 
 def case_fields(path: str) -> list[Field]:
     """The fields of a case, from its operation to its count. ``path``: the attribute with it."""
-    return [Field(key, help, attrgetter(f"{path}.{key}"), kind) for key, kind, help in _OF_CASE]
+    return fields_at(path, *_OF_CASE)
 
 
 def summary_fields(path: str) -> list[Field]:
-    """The fields of a summary, from its time to its clock. ``path``: the attribute with it, which
-    may be None.
-    """
-    own = attrgetter(path)
-
-    def of(name: str) -> Callable[[Any], Any]:
-        return lambda one: None if own(one) is None else getattr(own(one), name)
-
+    """The fields of a summary, time to clock. ``path``: its attribute, which may be None."""
     return [
-        Field("time_us", "Median time of one operation.", of("time_s")),
-        Field("min_us", "Shortest sample.", of("min_s")),
-        Field("p95_us", "95th percentile of the samples.", of("p95_s")),
-        Field("p99_us", "99th percentile of the samples.", of("p99_s")),
-        Field("max_us", "Longest sample.", of("max_s")),
+        Field("time_us", "Median time of one operation.", f"{path}.time_s"),
+        Field("min_us", "Shortest sample.", f"{path}.min_s"),
+        Field("p95_us", "95th percentile of the samples.", f"{path}.p95_s"),
+        Field("p99_us", "99th percentile of the samples.", f"{path}.p99_s"),
+        Field("max_us", "Longest sample.", f"{path}.max_s"),
         Field(
             "cv",
             "Standard deviation of the samples over their mean.",
-            of("cv"),
+            f"{path}.cv",
             direction="lower",
         ),
         Field(
             "half_width",
             "Half of the 95 % confidence interval of the median, as a share of it.",
-            of("half_width"),
+            f"{path}.half_width",
             direction="lower",
         ),
-        Field("samples", "Samples that the figures are of.", of("samples"), "int"),
-        Field("algbw_gbps", "Size over median time.", of("algbw_bytes_per_s")),
+        Field("samples", "Samples that the figures are of.", f"{path}.samples", "int"),
+        Field("algbw_gbps", "Size over median time.", f"{path}.algbw_bytes_per_s"),
         Field(
             "busbw_gbps",
             "Algorithm bandwidth times the factor of the operation.",
-            of("busbw_bytes_per_s"),
+            f"{path}.busbw_bytes_per_s",
         ),
         Field(
             "slowest_rank",
             "Rank that is clearly the slowest, if one is.",
-            of("slowest_rank"),
+            f"{path}.slowest_rank",
             "int",
         ),
-        Field("late_rank", "Rank that the others wait for, if they do.", of("late_rank"), "int"),
+        Field(
+            "late_rank", "Rank that the others wait for, if they do.", f"{path}.late_rank", "int"
+        ),
         Field(
             "clock",
             "What was read: clock of the host, or events of the device.",
-            of("clock"),
+            f"{path}.clock",
             "text",
         ),
     ]
 
 
+def interval_fields(
+    name: str, low: Callable[[Any], Cell] | str, high: Callable[[Any], Cell] | str
+) -> list[Field]:
+    """The ends of the interval of the field ``name``, which pages leave out."""
+    stem, _, unit = name.rpartition("_")
+    return [
+        TableField(f"{stem}_low_{unit}", f"Lower end of the 95 % interval of {name}.", low),
+        TableField(f"{stem}_high_{unit}", f"Upper end of the 95 % interval of {name}.", high),
+    ]
+
+
 def ratio_fields(path: str, help: str) -> list[Field]:
-    """The fields of a ratio of times and its interval. ``path``: the attribute with them. ``help``:
-    of the ratio.
-    """
+    """The fields of a ratio and its interval. ``path``: of their owner. ``help``: of the ratio."""
     return [
         Field("ratio", help, f"{path}.ratio", direction="lower"),
         Field("ratio_low", "Lower end of the 95 % interval of the ratio.", f"{path}.ratio_low"),
@@ -133,9 +137,7 @@ def wrong_field(of: str = "verification.wrong") -> Field:
 
 
 def explained_fields(*, on_page: Collection[str] = ("channels",)) -> list[Field]:
-    """The fields of what the library did; empty without ``--explain``. ``on_page``: the keys of
-    those that pages have.
-    """
+    """What the library did; empty without ``--explain``. ``on_page``: the keys that pages have."""
     fields = [
         Field("kernel", "Kernel that the library launched.", _explained("kernel"), "text"),
         Field("algorithm", "Algorithm that the library chose.", _explained("algorithm"), "text"),
@@ -162,9 +164,7 @@ def method_of_case(header: Header, ccl: str) -> str:
 
 @dataclass(frozen=True)
 class CaseRow:
-    """The row of a result. ``names``: of the devices of the run. ``methods``: see ``method``, of
-    the cases of a library.
-    """
+    """The row of a result. ``names``: of devices. ``methods``: by library, see ``method``."""
 
     names: Sequence[str]
     methods: Callable[[str], str]
@@ -265,19 +265,12 @@ _PAIR = (
     Field("second", "Second device of a pair.", lambda row: row.device(1), "text"),
 )
 _BESIDE = (
-    Field(
-        "beside",
-        "Other pairs that were measured at once.",
-        _of_pair("beside"),
-        "int",
-        on_page=False,
-    ),
-    Field(
+    TableField("beside", "Other pairs that were measured at once.", _of_pair("beside"), "int"),
+    TableField(
         "at_once_ratio",
         "Time of the pair beside the others over its time alone, at one probed size.",
         _of_pair("at_once_ratio"),
         direction="lower",
-        on_page=False,
     ),
 )
 

@@ -94,10 +94,7 @@ class Layout:
         return (lambda result: ([*row, *last] for row in rows(result))) if last else rows
 
     def chosen(self, names: Sequence[str]) -> Layout:
-        """The table with the columns of these names only, in this order; all without any.
-
-        Raises UsageError for an unknown name.
-        """
+        """The table with only these columns, in this order; all without any. Raises UsageError."""
         if not names:
             return self
         places = places_of(names, self.columns)
@@ -179,10 +176,7 @@ class CsvExporter(Exporter[Result]):
 
 
 def csv_line(cells: Sequence[Cell], *, exact: bool = False) -> str:
-    """Returns one line; cells that a spreadsheet would read as a formula are quoted.
-
-    Numbers have ten digits; with ``exact``, enough digits to restore the same value.
-    """
+    """A line; formulas of spreadsheets are quoted. ``exact``: all digits of numbers, else ten."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow([_cell(cell, exact) for cell in cells])
     return text.getvalue()

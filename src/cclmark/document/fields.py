@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from operator import attrgetter
 from typing import Any
 
 from cclmark.document.columns import Cell, Column, ColumnKind, Direction, Layout, csv_line
@@ -94,6 +95,15 @@ class Field:
         return scaled
 
 
+#: A field that pages leave out.
+TableField = partial(Field, on_page=False)
+
+
+def fields_at(path: str, *rows: tuple[str, ColumnKind, str]) -> list[Field]:
+    """The fields that are attributes of the object at ``path``: key, kind and help of each."""
+    return [Field(key, help, attrgetter(f"{path}.{key}"), kind) for key, kind, help in rows]
+
+
 def csv_lines(fields: Sequence[Field], rows: Iterable[Any]) -> Iterator[str]:
     """Yields the lines of a CSV file: the head, then the fields of each of ``rows``."""
     yield csv_line([one.key for one in fields])
@@ -165,9 +175,7 @@ class Fields:
         return [one.page_column for one in self.all if one.on_page]
 
     def page_cells(self, run: NamedRun) -> Callable[[Any], dict[str, Cell]]:
-        """Returns a function that gives the cells of a result in a page's table, also for columns
-        that only other kinds on the page have.
-        """
+        """The cells of a result in a page's table, also for columns of other kinds only."""
         cells = [(one.name or one.key, one.cell) for one in self.all]
         known, rows, page_row = self.known(run.journal.header), self.rows, self.page_row
 
@@ -197,9 +205,7 @@ class Fields:
         return labels_of([*own, *more, *(run.method if self.by_method else ()), *run.where])
 
     def measure(self, series: Series, row: Any, run: RunLabels) -> None:
-        """Sets the gauges of one row, which is a result unless ``rows`` differ; unknown values are
-        left out.
-        """
+        """Sets the gauges of one row, see ``rows``; unknown values are left out."""
         labels = self.labels_of(row, run)
         series.begin(labels)
         if self.noun:

@@ -142,7 +142,7 @@ FIGURES: Mapping[str, Sequence[str]] = {
     "memory-of-library": [
         *("device_free_bytes", "library_device_bytes", "library_pss_bytes", "library_rss_bytes"),
         *("given_back_device_bytes", "allocated_bytes", "device_bytes", "stated_bytes"),
-        "changed_bytes",
+        *("changed_bytes", "check_host_bytes"),
     ],
     "no-gain": [*_SPEED_UP],
     "normal-copies": ["of_reference_percent"],

@@ -32,10 +32,7 @@ def grid_lines(
     paint: Paint,
     width: int,
 ) -> list[str]:
-    """Returns the lines of a matrix, split into parts below each other to fit ``width`` characters.
-
-    ``cells`` may be painted.
-    """
+    """The lines of a matrix in parts of at most ``width`` characters. ``cells`` may be painted."""
     lead = max([len(name) for name in rows] + [4]) + 2
     cell_width = max(_LEAST_CELL, *(len(name) + 1 for name in columns)) if columns else _LEAST_CELL
     per_part = max(1, (width - lead) // (cell_width + 1))

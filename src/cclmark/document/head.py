@@ -31,10 +31,7 @@ _CLOCKS = {"device": ", the device's clock where it has one", "host": ", the hos
 def opening_lines(
     header: Header, noun: str, method: str, paint: Paint, width: int | None = None
 ) -> list[str]:
-    """Returns the head: devices (each is a ``noun``), links, libraries, the method.
-
-    ``width``: of the terminal, None without one.
-    """
+    """The head: devices (``noun``), links, libraries, method. ``width``: of a terminal."""
     number = len(header.devices) if header.imported is None else header.imported.ranks
     title = f"cclmark {header.cclmark_version}"
     what = [counted(number, noun)] if number else []

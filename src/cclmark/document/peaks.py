@@ -23,10 +23,7 @@ _DEVICE = "device µs"
 
 
 def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
-    """Returns the best bandwidth and the time of the smallest message of each operation.
-
-    None if nothing was measured.
-    """
+    """The best bandwidth and the smallest message's time by operation; None if none is measured."""
     rows = []
     named: list[CaseResult] = []
     limits: dict[str, None] = {}

@@ -59,10 +59,7 @@ class ReferenceNotes:
     def nearest(
         self, case: Case, summary: Summary, header: Header, device: Summary | None = None
     ) -> Match | None:
-        """Returns the reference for figures of a case; None without a comparable reference.
-
-        ``device``: the time of the devices if the run measured it.
-        """
+        """The reference of a case, or None. ``device``: the time of the devices, if measured."""
         # Pages request each case several times; the memory of a long run must stay bounded.
         own = summary.busbw_bytes_per_s, 0.0 if device is None else device.busbw_bytes_per_s
         key = case, summary.time_s, own

@@ -115,10 +115,7 @@ def _wrong_words(result: CaseResult | TransferResult) -> str:
 def of_completeness(
     journal: Journal, results: Sequence[CaseResult | TransferResult], *, with_end: bool = True
 ) -> Iterator[Finding]:
-    """Reports missing results and the run's own notices.
-
-    ``with_end``: also why the run ended early.
-    """
+    """Reports missing results and the run's notices. ``with_end``: also why the run ended early."""
     yield from of_statuses(results)
     if with_end:
         yield from _ending(journal, len(journal.results))
@@ -311,10 +308,7 @@ def _unsettled_text(settings: Settings, found: Sequence[CaseResult]) -> str:
 
 
 def _unsure_from(journal: Journal) -> float:
-    """Returns the half width from which on a median counts as uncertain.
-
-    It is never below the precision that the run requested.
-    """
+    """The half width of uncertain medians, never below the precision that the run requested."""
     return max(_LEAST_UNSURE, journal.header.settings.precision)
 
 

@@ -30,10 +30,7 @@ class NoHistoryError(MissingError):
 
 
 def default_path() -> Path:
-    """The path of this user's history, according to the XDG base directories.
-
-    Raises NoHistoryError for a user without a home directory.
-    """
+    """The path of this user's history, by XDG. Raises NoHistoryError for users without a home."""
     data = os.environ.get("XDG_DATA_HOME", "")
     try:
         base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
@@ -63,10 +60,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A read-only connection.
-
-        Raises NoHistoryError if the database does not exist, UsageError if it is no database.
-        """
+        """A read-only connection. Raises NoHistoryError, UsageError for another file."""
         if self.path is not None and not _is_there(self.path):
             raise NoHistoryError(
                 f"there is no history at {self.name}: cclmark history add JOURNAL creates one"

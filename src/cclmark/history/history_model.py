@@ -207,10 +207,7 @@ def filter_of(
     since: str = "",
     until: str = "",
 ) -> RunFilter:
-    """The filter for options of a command or fields of a form.
-
-    Raises UsageError for an invalid time.
-    """
+    """The filter for options or fields of a form. Raises UsageError for an invalid time."""
     return RunFilter(
         *(machine, device, operation, ccl, label),
         since=moment(since) if since else "",

@@ -48,10 +48,7 @@ class Trend:
 
 
 def trends(all_series: Sequence[StoredSeries], threshold: float = THRESHOLD) -> list[Trend]:
-    """Each series with its changes of at least ``threshold``, a share.
-
-    The cycles of a run count as one run, because they share its process.
-    """
+    """Each series with its changes of at least ``threshold``. Cycles share a process: one run."""
     merged = [_merged(series.figures) for series in all_series]
     points: list[list[RunMedian]] = [
         [

@@ -72,9 +72,7 @@ _TRANSFERS = msgspec.json.Decoder(Transfer)
 def listed(
     connection: Connection, which: RunFilter, limit: int | None, skipped: int = 0
 ) -> tuple[list[StoredRun], int]:
-    """The newest ``limit`` runs after the ``skipped`` newest, newest first, and the number of all
-    selected runs.
-    """
+    """The newest ``limit`` runs after the ``skipped`` newest, and the number of selected runs."""
     found = _runs(connection, which, limit, skipped)
     total = len(found)
     if skipped or (limit is not None and total == limit):
@@ -133,10 +131,7 @@ def content_of(connection: Connection, number: int) -> bytes:
 
 
 def first_line_of(connection: Connection, number: int) -> bytes:
-    """The journal's header. As little as possible of the other lines is read.
-
-    Raises UsageError for a damaged journal.
-    """
+    """The journal's header, read without most other lines. Raises UsageError for a damaged one."""
     line = bytearray()
     for piece in _unpacked(connection, number, _MOST_HEADER_BYTES):
         rest = piece if line else piece.lstrip()

@@ -37,10 +37,7 @@ class JournalRows:
 
 
 def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
-    """The rows of a journal, whose bytes are ``content``. ``name`` is for messages.
-
-    Raises UsageError for a journal without a valid start time.
-    """
+    """The rows of a journal called ``name``. Raises UsageError for an invalid start time."""
     header = journal.header
     digest = hashlib.sha256(content).hexdigest()
     try:

@@ -131,17 +131,12 @@ class History:
     def runs(
         self, which: RunFilter, limit: int | None = None, skipped: int = 0
     ) -> tuple[list[StoredRun], int]:
-        """The newest ``limit`` runs after the ``skipped`` newest, newest first, and the number of
-        all selected runs.
-        """
+        """The newest ``limit`` runs after the ``skipped`` newest, and the number of all."""
         with self._reading() as connection:
             return listed(connection, which, limit, skipped)
 
     def run(self, run: str) -> StoredRun:
-        """The run whose id is ``run``, or the only run whose id begins with it.
-
-        Raises UnknownRunError for no run, and for several.
-        """
+        """The run by its id or the beginning. Raises UnknownRunError for none and for several."""
         with self._reading() as connection:
             number, _ = number_of(connection, run, self.name)
             return listed(connection, RunFilter(number=number), None)[0][0]

@@ -6,7 +6,8 @@ Names begin with ``cclmark_``, because a PostgreSQL database may contain other t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -28,6 +29,7 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.types import TypeEngine
 
 from cclmark.base.errors import UsageError
 
@@ -43,6 +45,11 @@ def _run(*, index: bool = False) -> Column[int]:
     return Column("run", _Number, to_run, nullable=False, index=index)
 
 
+def _columns(kind: TypeEngine[Any], *names: str, nullable: bool = False) -> Iterator[Column[Any]]:
+    """Columns of one type."""
+    return (Column(name, kind, nullable=nullable) for name in names)
+
+
 schema = Table("cclmark_schema", metadata, Column("version", Integer, nullable=False))
 
 # ``started_at`` is UTC in ISO 8601, so that it sorts in the order of time. ``machine`` is equal for
@@ -54,20 +61,11 @@ runs = Table(
     Column("run_id", Text, nullable=False, unique=True),
     Column("digest", Text, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("added_at", Text, nullable=False),
-    Column("started_at", Text, nullable=False),
-    Column("hostname", Text, nullable=False),
-    Column("devices", Text, nullable=False),
-    Column("machine", Text, nullable=False),
-    Column("method", Text, nullable=False),
-    Column("command", Text, nullable=False),
-    Column("libraries", Text, nullable=False),
-    Column("driver", Text, nullable=False),
-    Column("cclmark_version", Text, nullable=False),
-    Column("cases", BigInteger, nullable=False),
-    Column("not_ok", BigInteger, nullable=False),
-    Column("damaged_lines", BigInteger, nullable=False),
+    *_columns(
+        Text(), "source", "added_at", "started_at", "hostname", "devices", "machine", "method"
+    ),
+    *_columns(Text(), "command", "libraries", "driver", "cclmark_version"),
+    *_columns(BigInteger(), "cases", "not_ok", "damaged_lines"),
     Column("exit_code", BigInteger),
     Column("continues", Text, nullable=False),
     Index("cclmark_runs_started", "started_at"),
@@ -109,10 +107,7 @@ things = Table(
     metadata,
     Column("number", _Number, primary_key=True, autoincrement=True),
     Column("digest", Text, nullable=False, unique=True),
-    Column("kind", Text, nullable=False),
-    Column("clock", Text, nullable=False),
-    Column("operation", Text, nullable=False),
-    Column("ccl", Text, nullable=False),
+    *_columns(Text(), "kind", "clock", "operation", "ccl"),
     Column("ranks", BigInteger),
     Column("dtype", Text),
     Column("reduction", Text),
@@ -130,12 +125,7 @@ things = Table(
 noises = Table(
     "cclmark_noise",
     metadata,
-    Column("machine", Text, nullable=False),
-    Column("method", Text, nullable=False),
-    Column("clocked", Text, nullable=False),
-    Column("operation", Text, nullable=False),
-    Column("ccl", Text, nullable=False),
-    Column("band", Text, nullable=False),
+    *_columns(Text(), "machine", "method", "clocked", "operation", "ccl", "band"),
     Column("deviation", Float(53), nullable=False),
     Column("runs", BigInteger, nullable=False),
     Column("measured_at", Text, nullable=False),
@@ -155,17 +145,12 @@ results = Table(
     Column("status", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("samples", BigInteger),
-    Column("time_s", Float(53)),
-    Column("min_s", Float(53)),
-    Column("p95_s", Float(53)),
-    Column("p99_s", Float(53)),
-    Column("max_s", Float(53)),
-    Column("cv", Float(53)),
-    Column("half_width", Float(53)),
-    Column("device_time_s", Float(53)),
-    Column("device_half_width", Float(53)),
-    Column("algbw_bytes_per_s", Float(53)),
-    Column("busbw_bytes_per_s", Float(53)),
+    *_columns(
+        Float(53),
+        *("time_s", "min_s", "p95_s", "p99_s", "max_s", "cv", "half_width"),
+        *("device_time_s", "device_half_width", "algbw_bytes_per_s", "busbw_bytes_per_s"),
+        nullable=True,
+    ),
     Column("wrong", BigInteger),
     # The index contains all columns that a trend reads, so that it reads no rows.
     Index(

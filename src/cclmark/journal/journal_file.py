@@ -155,10 +155,7 @@ def _created(path: Path) -> BinaryIO:
 
 
 def _taken_over(path: Path) -> BinaryIO:
-    """Opens a file that holds only the beginning of a header and that no other run writes to.
-
-    Raises FileExistsError for any other.
-    """
+    """Opens an unfinished header that no run writes to. Raises FileExistsError for other files."""
     if path.is_symlink() or not path.is_file():
         raise _taken()
     file = path.open("r+b", buffering=0)

@@ -76,10 +76,7 @@ def unusual_method(header: Header, ccl: str = "") -> list[str]:
 
 
 def memory_kinds(header: Header) -> dict[str, str]:
-    """The kind of memory of each library's buffers, by its name.
-
-    In journals that do not contain it the kind was that of runs without a choice.
-    """
+    """The memory of each library's buffers; of older journals that without a choice."""
     settings = header.settings
     return {
         one.name: one.memory

@@ -72,10 +72,7 @@ def is_page(content: bytes) -> bool:
 
 
 def packed_in(content: bytes, name: str) -> list[PackedJournal]:
-    """Returns the journals of a page. Raises UsageError for a page that has none, or damaged ones.
-
-    ``name``: of the page, for messages.
-    """
+    """The journals of a page called ``name``. Raises UsageError for none, or damaged ones."""
     parts = content.split(_MARK)
     if len(parts) == 1:
         raise _without_journals(content, name)

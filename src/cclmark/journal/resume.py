@@ -112,10 +112,7 @@ def differing_settings(
     *,
     sides: tuple[str, str] = ("there", "here"),
 ) -> list[str]:
-    """Describes the settings among ``names`` that influence figures and differ, by their flags.
-
-    ``sides``: the names of the two sides.
-    """
+    """Describes the differing settings among ``names`` by their flags. ``sides``: their names."""
     return [
         f"{flag}: {_words(theirs)} {sides[0]}, {_words(ours)} {sides[1]}"
         for name, flag in _FLAGS.items()

@@ -66,10 +66,7 @@ class Relation(msgspec.Struct, omit_defaults=True):
 
 
 class LibraryDescription(msgspec.Struct, omit_defaults=True):
-    """A loaded collective library.
-
-    ``memory``: the kind of memory of its buffers (work.libraries.MEMORY_KINDS), empty if unknown.
-    """
+    """A loaded library. ``memory``: of its buffers (work.libraries.MEMORY_KINDS), or empty."""
 
     name: str
     version: str

@@ -12,7 +12,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import indent
 
 import msgspec
@@ -282,6 +282,7 @@ _DEAD_S = 0.1
 _STOPPED_S = 3.0  # patience with a stopped process once all cases are measured
 
 
+@dataclass(eq=False)
 class RankWatch:
     """Observes all ranks through the processes to which they belong.
 
@@ -289,16 +290,13 @@ class RankWatch:
     yet are missing.
     """
 
-    def __init__(
-        self, request: Request, coordinator: Coordinator, layout: RankLayout, messages: RankMessages
-    ) -> None:
-        self._request = request
-        self._coordinator = coordinator
-        self._layout = layout
-        self._messages = messages
-        self._started_s = time.monotonic()
-        self._exited_s: dict[int, float] = {}
-        self.rank_statuses: dict[int, RankStatus] = {}
+    _request: Request
+    _coordinator: Coordinator
+    _layout: RankLayout
+    _messages: RankMessages
+    _started_s: float = field(default_factory=time.monotonic)
+    _exited_s: dict[int, float] = field(default_factory=dict)
+    rank_statuses: dict[int, RankStatus] = field(default_factory=dict)
 
     def begin(self) -> None:
         """Begins to count the time in which ranks start."""
@@ -414,14 +412,14 @@ class RankWatch:
         return status >= 0 and time.monotonic() < exited_s + _LAST_MESSAGE_S
 
 
+@dataclass(eq=False)
 class ProcessWatch:
     """Observes the processes other than the first one."""
 
-    def __init__(self, coordinator: Coordinator, messages: RankMessages, ranks: RankWatch) -> None:
-        self._coordinator = coordinator
-        self._messages = messages
-        self._ranks = ranks
-        self._cut_s = CUT_S
+    _coordinator: Coordinator
+    _messages: RankMessages
+    _ranks: RankWatch
+    _cut_s: float = CUT_S
 
     def lost(self, patience_s: float = SILENCE_S) -> str:
         """The process that is lost or stopped and the reason, empty if all processes respond.

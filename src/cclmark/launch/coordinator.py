@@ -353,10 +353,7 @@ def name_apart(joins: Sequence[Join]) -> list[str]:
 
 
 def _allow_connections(number: int) -> None:
-    """Raises the limit of open files of this process for ``number`` connections.
-
-    Raises MissingError if the hard limit is too low.
-    """
+    """Allows ``number`` connections. Raises MissingError if the hard limit of files is too low."""
     needed = number + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:

@@ -92,10 +92,7 @@ def debugged() -> Debugged:
 
 
 def choose_debugged(text: str | None) -> None:
-    """Debugs the ranks that ``text`` names, ``RANK[,RANK][=gdb|lldb|COMMAND]``; None: no rank.
-
-    Raises UsageError for another text.
-    """
+    """Debugs ranks by ``RANK[,RANK][=gdb|lldb|COMMAND]``; None: none. Raises UsageError."""
     _chosen[0] = _NOTHING if text is None else _parsed(text)
 
 
@@ -154,10 +151,7 @@ def _set_foreground(terminal: int, group: int) -> None:
 def start_debugged(
     command: Sequence[str], job_path: str, environment: dict[str, str], *, on_terminal: bool
 ) -> tuple[subprocess.Popen[bytes], Foreground | None]:
-    """Starts a rank under a debugger; its job is in the file ``job_path``.
-
-    With the terminal if the debugger needs it, which is then in the foreground.
-    """
+    """Starts a rank under a debugger, which may get the terminal. ``job_path``: of its job."""
     words = [*command, sys.executable, "-m", "cclmark.rank_process", job_path]
     if not on_terminal:
         process = subprocess.Popen(

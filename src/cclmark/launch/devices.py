@@ -157,10 +157,7 @@ def _mixed(named: NamedDevices, count: int | None, probe: Callable[[str], int]) 
 
 
 def _best_runtime(probe: Callable[[str], int]) -> tuple[str, str]:
-    """The default runtime and a notice about it: for the host, why there is no accelerator.
-
-    Raises MissingError if there are accelerators, but none can be used.
-    """
+    """The default runtime, and why it is no accelerator. Raises MissingError if none works."""
     failures: dict[str, str] = {}
     hidden = ""
     for runtime in ACCELERATOR_RUNTIMES.values():

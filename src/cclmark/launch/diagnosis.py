@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cclmark.base.grouping import by_key
+from cclmark.base.signals import signal_name
 from cclmark.launch.coordinator import Coordinator
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import Failed
@@ -239,10 +239,7 @@ def _stack(state: RankState, seen: dict[str, int]) -> list[str]:
 
 
 def exit_kind(states: Sequence[RankState]) -> str:
-    """The kind of the failure that ended the run.
-
-    usage, missing, refused, error, timeout or died.
-    """
+    """What ended the run: usage, missing, refused, error, timeout or died."""
     culprit = culprit_of(states)
     if culprit.failure is not None and culprit.failure.kind != "aborted":
         return culprit.failure.kind
@@ -291,10 +288,7 @@ def _is_one_of_the_first(culprit: RankState, states: Sequence[RankState]) -> boo
 
 
 def _furthest_behind(states: Sequence[RankState]) -> RankState:
-    """The rank that is furthest behind.
-
-    Compares the case, then the operations if all ranks count them, then the time without progress.
-    """
+    """The rank furthest behind: by case, by operations if all count them, then by idle time."""
     counts = [state.status.operations for state in states]
     ages_s = [state.in_phase_s for state in states]
 
@@ -321,16 +315,9 @@ def _what_happened(state: RankState) -> str:
     status = state.exit_status
     if state.failure is None and status is not None:
         if status < 0:
-            return f"was killed by {_signal_name(-status)} during"
+            return f"was killed by {signal_name(-status)} during"
         return f"exited with status {status} during"
     return "did not get any further than"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _where(state: RankState, cases: Sequence[Item]) -> str:

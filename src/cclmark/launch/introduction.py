@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -154,23 +155,16 @@ _POLL_S = 0.02
 _DESCRIPTION_S = 5.0
 
 
+@dataclass(eq=False)
 class Introduction:
     """Collects the descriptions of devices and reports the surroundings once."""
 
-    def __init__(
-        self,
-        request: Request,
-        coordinator: Coordinator,
-        layout: RankLayout,
-        messages: RankMessages,
-        delivery: ResultDelivery,
-    ) -> None:
-        self._request = request
-        self._coordinator = coordinator
-        self._layout = layout
-        self._messages = messages
-        self._delivery = delivery
-        self._requested_s: float | None = None
+    _request: Request
+    _coordinator: Coordinator
+    _layout: RankLayout
+    _messages: RankMessages
+    _delivery: ResultDelivery
+    _requested_s: float | None = None
 
     def check_devices(self) -> None:
         """Raises MissingError if two ranks use one accelerator, until the run is introduced."""
@@ -205,10 +199,7 @@ class Introduction:
             self.advance()
 
     def _name_hosts(self) -> None:
-        """Names the host of every device as the coordinator does.
-
-        Ranks only know the name of their host, which another one may have too.
-        """
+        """Names the hosts of devices as the coordinator does: ranks' own names may be equal."""
         hosts = self._coordinator.hosts
         if len(hosts) < 2:
             return

@@ -223,10 +223,7 @@ def _reachable(address: str) -> bool:
 
 
 def _name(placement: Placement) -> str:
-    """The name of the note.
-
-    Hydra gives its processes no identity of the job, so the port of its proxy identifies it.
-    """
+    """The name of the note. Hydra names no job: the port of its proxy identifies it."""
     words = placement.identity
     if placement.launcher == HYDRA:
         program = launching_program(os.getpid())
@@ -236,10 +233,7 @@ def _name(placement: Placement) -> str:
 
 
 def _directory(placement: Placement, env: Mapping[str, str]) -> Path:
-    """The directory of the note, created if missing.
-
-    Raises MissingError if it cannot be used, and UsageError if other users could write to it.
-    """
+    """The directory of the note. Raises MissingError, UsageError if others could write to it."""
     chosen = env.get(DIRECTORY_VARIABLE)
     if chosen:
         directory = Path(chosen)

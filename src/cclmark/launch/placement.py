@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cclmark.base.errors import UsageError
+from cclmark.base.files import process_stat
 
 LAUNCHER_VARIABLE = "CCLMARK_LAUNCHER"
 STEP_VARIABLE = "CCLMARK_STEP"
@@ -184,10 +185,7 @@ def find_placement(env: _Environment) -> Placement | None:
 
 
 def notices_alone(env: _Environment) -> tuple[str, ...]:
-    """Inconsistencies in launchers' variables if the launcher that counts started one process.
-
-    Raises UsageError for invalid numbers.
-    """
+    """What launchers' variables contradict, if one process was started. Raises UsageError."""
     return _contradictions(_found(env))
 
 
@@ -284,12 +282,7 @@ def launching_program(pid: int) -> LaunchingProgram | None:
     names = ("mpirun", "mpiexec", "orterun", "prterun", "prte", "orted", "hydra")
     while pid > 1:
         try:
-            pid = int(
-                Path(f"/proc/{pid}/stat")
-                .read_text(encoding="utf-8", errors="replace")
-                .rpartition(")")[2]
-                .split()[1]
-            )
+            pid = int(process_stat(pid)[1])
             path = Path(f"/proc/{pid}/exe").readlink()
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (OSError, ValueError, IndexError):

@@ -9,10 +9,10 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
+from cclmark.base.files import process_stat
 from cclmark.launch.debugging import Foreground, start_debugged
 from cclmark.rendezvous.messages import Job
 
@@ -81,10 +81,9 @@ class DebuggedRank(RankProcess):
 def is_stopped(pid: int) -> bool:
     """Whether a process of this host is stopped, for example by SIGSTOP or a debugger."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return process_stat(pid)[0] in ("T", "t")
     except OSError:
         return False
-    return stat.rpartition(")")[2].split()[0] in ("T", "t")
 
 
 def start_rank(job: Job, ranks: list[RankProcess]) -> None:

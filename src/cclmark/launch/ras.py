@@ -309,10 +309,7 @@ class RasQuery:
         self._report: RasReport | None = None
 
     def begin(self, libraries: Collection[str], pids: Sequence[int]) -> None:
-        """Starts a thread that queries RAS, once and only if one of the libraries supports it.
-
-        ``pids``: the ranks on this host.
-        """
+        """Queries RAS in a thread, once, if a library has it. ``pids``: the ranks on this host."""
         if self._thread is not None or _WITH_RAS.isdisjoint(libraries):
             return
 

@@ -88,10 +88,7 @@ class Request:
 
     @property
     def starts_ranks_once(self) -> bool:
-        """Whether new ranks cannot follow the first ones.
-
-        The MPI of a launcher does not support a second process for a rank.
-        """
+        """Whether ranks start once: a launcher's MPI supports no second process for a rank."""
         launched = self.coordinator is not None and self.coordinator.placement is not None
         return launched and self.by_mpi
 
@@ -211,10 +208,7 @@ class ResultDelivery:
         self.pass_on()
 
     def pass_on(self) -> None:
-        """Passes each entry on exactly once, even if the listener raises UnreadError.
-
-        Does nothing before ``begin``.
-        """
+        """Passes each entry on once, also if the listener raises; nothing before ``begin``."""
         while self.has_begun and self._held_back:
             entry = self._held_back.popleft()
             if isinstance(entry, Condition):

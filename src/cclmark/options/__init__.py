@@ -2,10 +2,10 @@
 
 Imports: analysis, base, journal, launch, rank, recording, work.
 
-``command.py`` makes a click command of groups of options, ``groups.py`` has the groups, ``like.py``
-methods of other programs, and ``types.py`` the types, which parse and check a value where it
-enters; ``printed_help.py`` prints the help, also of the list of commands. These are imported for
-``--help``, so they import nothing that computes.
+``command.py`` declares options and their groups, ``click_command.py`` makes a click command of
+them; ``groups.py`` has the groups, ``like.py`` methods of other programs, and ``types.py`` the
+types, which parse and check a value where it enters; ``printed_help.py`` prints the help, also of
+the list of commands. These are imported for ``--help``, so they import nothing that computes.
 
 What options become, imported when a command runs: ``case_request.py`` (the request of a command
 that measures cases), ``varied.py`` (the variants of ``--vary``, the runs of train and replay),

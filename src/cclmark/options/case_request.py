@@ -124,10 +124,7 @@ def with_mpirun(
 
 
 def mpirun_of(coordinator: Coordinator, user: str, instead: str = _OTHER_LIBRARY) -> locate.Mpirun:
-    """Returns the mpirun that starts the ranks, or that has started this process.
-
-    Raises MissingError, UsageError.
-    """
+    """The mpirun that starts ranks, or started this process. Raises MissingError, UsageError."""
     placement = coordinator.placement
     if placement is None:
         return locate.find_mpirun()
@@ -422,10 +419,7 @@ def _registration(communicator: groups.CommunicatorOptions, runtime: str) -> str
 
 
 def _timing(method: groups.TimingOptions, runtime: str) -> str:
-    """Returns the timing that ``--timing``, ``-z`` and ``-G`` select together.
-
-    ``auto`` is ``throughput`` on the host, which has no graphs. Raises UsageError.
-    """
+    """The timing of ``--timing``, ``-z`` and ``-G``; the host has no graphs. Raises UsageError."""
     asked = {
         method.timing,
         "blocking" if method.blocking else None,
@@ -616,10 +610,7 @@ def request_of(
     flags: CaseOptions,
     coordinator: Coordinator,
 ) -> tuple[Request, Sweep]:
-    """Returns the request for the cases of ``flags``, and the sweep that contains them.
-
-    Raises CclmarkError if the flags are invalid.
-    """
+    """The request for the cases of ``flags``, and their sweep. Raises CclmarkError if invalid."""
     devices = coordinator.devices
     settings = settings_of(flags, devices.runtime)
     ranks = len(devices.indices)

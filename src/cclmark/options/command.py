@@ -1,28 +1,23 @@
-"""Click commands from groups of options.
+"""Groups of options, and commands that have them.
 
 A group is a dataclass: each field is an option with the field's default, and its value is stored
 under the field's name. A command lists its groups as the bases of a dataclass, and takes over
 single options with another text or default by ``changed``. The options of the groups in
 ``without`` are no options of the command: their fields keep the defaults. The options of those in
-``unlisted`` are not in its help. ``command`` creates the click command.
+``unlisted`` are not in its help. ``options/click_command.py`` creates the click command.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
-from click.core import ParameterSource
 
-from cclmark.base.errors import EXIT_OK, UsageError
-from cclmark.options.printed_help import Example, SaysHelp
-from cclmark.recording.standard_output import say
+from cclmark.base.errors import UsageError
+from cclmark.options.printed_help import SaysHelp
 from cclmark.work.sizes import format_size
 
 if TYPE_CHECKING:
@@ -65,6 +60,11 @@ def option(*names: str, default: Any = None, title: str = "", **settings: Any) -
     return field(default=default, metadata=metadata)
 
 
+def flag(*names: str, **settings: Any) -> Any:
+    """An option without a value, which is off unless it is given."""
+    return option(*names, default=False, is_flag=True, **settings)
+
+
 def argument(metavar: str, *, is_optional: bool = False, **settings: Any) -> Any:
     """A dataclass field that becomes a click argument; empty if it is missing.
 
@@ -97,7 +97,7 @@ def changed(
     if shown:
         text = re.sub(r" \[[^]]*\]\.$", "", settings["help"]).rstrip(".")
         settings["help"] = f"{text} [{shown}]."
-    title = original.metadata["title"] or group.title
+    title = original.metadata["title"] or titles_of(group)[name]
     if default is _UNCHANGED:
         default = default_of(original)
     return option(*names, default=default, title=title, **settings)
@@ -109,10 +109,7 @@ def default_of(entry: Field[Any]) -> Any:
 
 
 def options_of(flags_type: type[Any], *, listed: bool = False) -> dict[str, Field[Any]]:
-    """The fields that are options or arguments of a command, by name.
-
-    ``listed``: only those in its help.
-    """
+    """The options and arguments of a command, by name. ``listed``: only those in its help."""
     entries: Mapping[str, Field[Any]] = flags_type.__dataclass_fields__
     groups = [*getattr(flags_type, "without", ())]
     groups += getattr(flags_type, "unlisted", ()) if listed else ()
@@ -245,8 +242,8 @@ def shown_name(entry: Field[Any]) -> str:
     return f"{names[0]} ({long})" if long and long != names[0] else names[0]
 
 
-def _with_rules(text: str, name: str, rules: Sequence[OptionRule], short: Mapping[str, str]) -> str:
-    """The help of an option, and what it is not accepted with."""
+def with_rules(text: str, name: str, rules: Sequence[OptionRule], short: Mapping[str, str]) -> str:
+    """Returns the help of an option, and what it is not accepted with."""
     excluded = [one for one in rules if isinstance(one, Excludes)]
     others = [_with_values(short[one.other], one.values) for one in excluded if one.option == name]
     # With a reason or values, the help of the first option is enough.
@@ -327,130 +324,17 @@ class CommandGroup(GroupedCommand, click.Group):
         self.format_commands(ctx, formatter)
 
 
-class GroupedOption(click.Option):
-    """An option with its title. An empty value, for example of an unset variable, is rejected."""
-
-    def __init__(self, *args: Any, title: str, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.title = title
-
-    def process_value(self, ctx: click.Context, value: Any) -> Any:
-        """Converts and checks the typed value; a default may be empty."""
-        empty = "" in value if isinstance(value, (list, tuple)) else value == ""
-        if empty and ctx.get_parameter_source(self.name or "") is not ParameterSource.DEFAULT:
-            raise click.BadParameter(
-                "the value is empty, as that of an unset variable. Give a value, or leave the "
-                "option out",
-                ctx,
-                self,
-            )
-        return super().process_value(ctx, value)
-
-
-def imported(path: str) -> Action:
-    """The function ``path``, whose module is imported when it is called."""
-    module, _, name = path.rpartition(".")
-
-    def run(*arguments: Any) -> Recorded | int | None:
-        found: Action = getattr(import_module(module), name)
-        return found(*arguments)
-
-    return run
-
-
 #: What a command does with its flags. Returns the exit code, None for 0, or how a run ended. Raises
 #: CclmarkError before anything is started or written if the flags are invalid.
 Action: TypeAlias = "Callable[..., Recorded | int | None]"
-FlagsType = TypeVar("FlagsType", bound="DataclassInstance")
 
 
-def _entries(flags_type: type[Any]) -> Iterator[tuple[str, str]]:
-    """The names of the options in the order of the groups, each with the title of its group."""
-    for base in flags_type.__bases__:
-        yield from _entries(base)
-    inherited = [getattr(base, "__dataclass_fields__", {}) for base in flags_type.__bases__]
-    for name, entry in getattr(flags_type, "__dataclass_fields__", {}).items():
-        if all(fields_of_base.get(name) is not entry for fields_of_base in inherited):
-            yield name, vars(flags_type).get("title", "")
-
-
-def parameters_of(flags_type: type[Any]) -> list[click.Parameter]:
-    """The options and arguments of click, in the order of the groups."""
-    entries = options_of(flags_type)
+def titles_of(flags_type: type[Any]) -> dict[str, str]:
+    """The titles of the groups of all options, in the order of the groups."""
     titles: dict[str, str] = {}
-    for name, title in _entries(flags_type):
-        titles.setdefault(name, title)
-    listed = options_of(flags_type, listed=True)
-    rules = rules_of(flags_type, listed)
-    short = {name: shown_name(entry).partition(" ")[0] for name, entry in listed.items()}
-    found: list[click.Parameter] = []
-    for name, title in titles.items():
-        entry = entries.get(name)
-        if entry is None:
-            continue
-        if "argument" in entry.metadata:
-            found.append(click.Argument([name], **entry.metadata["argument"]))
-        else:
-            settings = {"hidden": name not in listed, **entry.metadata["settings"]}
-            if not (settings.get("multiple") or settings.get("required")):
-                settings["default"] = default_of(entry)
-            if "help" in settings and name in listed:
-                settings["help"] = _with_rules(settings["help"], name, rules, short)
-            names = [*entry.metadata["names"], name]
-            found.append(GroupedOption(names, title=entry.metadata["title"] or title, **settings))
-    return found
-
-
-def command(
-    name: str,
-    summary: str,
-    flags_type: type[FlagsType],
-    run: Callable[[FlagsType], Recorded | int | None],
-    *,
-    examples: Sequence[Example] = (),
-    **settings: Any,
-) -> click.Command:
-    """The click command ``name``, which calls ``run`` with its flags.
-
-    ``settings``: further ones of click's command. The class of flags may have ``examples``,
-    ``about``, which follows the summary in the help, some of click's settings, and
-    ``command_type``, a class of commands.
-    """
-
-    def callback(**values: Any) -> None:
-        flags = made.flags_from(values)
-        if getattr(flags, "print_plan", False):
-            from cclmark.launch.placement import is_primary
-            from cclmark.options.python_call import call_text
-
-            text = call_text(made, click.get_current_context(), flags)
-            if is_primary(os.environ):
-                say(text)
-            sys.exit(EXIT_OK)
-        try:
-            ended = run(flags)
-        except BrokenPipeError:
-            # Standard error is broken; click would exit with 1, which means wrong data.
-            raise click.Abort from None
-        sys.exit(ended if ended is None or isinstance(ended, int) else ended.exit_code)
-
-    made: GroupedCommand = getattr(flags_type, "command_type", GroupedCommand)(
-        name,
-        params=parameters_of(flags_type),
-        callback=callback,
-        help="\n\n".join(filter(None, (summary, getattr(flags_type, "about", "")))),
-        examples=examples or getattr(flags_type, "examples", ()),
-        elsewhere={
-            name: hint
-            for one in flags_type.__mro__
-            for name, hint in vars(one).get("elsewhere", {}).items()
-        },
-        **{
-            setting: getattr(flags_type, setting)
-            for setting in ("epilog", "hidden", "context_settings")
-            if hasattr(flags_type, setting)
-        },
-        **settings,
-    )
-    made.flags_type, made.run = flags_type, run
-    return made
+    for base in flags_type.__bases__:
+        for name, title in titles_of(base).items():
+            titles.setdefault(name, title)
+    for name in getattr(flags_type, "__dataclass_fields__", {}):
+        titles.setdefault(name, vars(flags_type).get("title", ""))
+    return titles

@@ -22,10 +22,7 @@ def shell_text(variables: Mapping[str, str], *, comments: Sequence[str] = ()) ->
 
 
 def read_shell(text: str, source: str) -> dict[str, str]:
-    """The variables of a file for shells. ``source`` is for messages.
-
-    Only literal values are supported. Raises UsageError with the line for the rest.
-    """
+    """The literal values of a file for shells. Raises UsageError with ``source`` and the line."""
     found: dict[str, str] = {}
     for place, line in _lines(text, source):
         match = _EXPORT.fullmatch(line.strip(" \t"))

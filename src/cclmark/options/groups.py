@@ -27,12 +27,14 @@ from cclmark.options.command import (
     Requires,
     argument,
     changed,
+    flag,
     option,
 )
 from cclmark.options.types import (
     DURATION,
     FACTOR,
     LIMIT,
+    PATH,
     Names,
     OneName,
     Pair,
@@ -57,25 +59,16 @@ class SizeOptions:
     rules: ClassVar[OptionRules] = (Excludes("step", "factor"), Ascending("begin", "end"))
 
     begin: int = option(
-        "-b",
-        "--begin",
-        "--minbytes",
-        default=8,
-        type=Size(),
-        metavar="SIZE",
-        help="Smallest size [8].",
+        "-b", "--begin", "--minbytes", default=8, type=Size(), help="Smallest size [8]."
     )
     end: int | None = option(
         "-e",
         "--end",
         "--maxbytes",
         type=Size(),
-        metavar="SIZE",
         help="Largest size: 8, 128K, 4G, 1GiB [128M on accelerators, 16M on the host, or -b].",
     )
-    step: int = option(
-        "-i", "--step", "--stepbytes", default=0, type=Size(), metavar="SIZE", help="Grow by SIZE."
-    )
+    step: int = option("-i", "--step", "--stepbytes", default=0, type=Size(), help="Grow by SIZE.")
     factor: float | None = option(
         "-f", "--factor", "--stepfactor", type=FACTOR, help="Grow by this factor [2]."
     )
@@ -156,17 +149,11 @@ class VariedOptions:
         "compared with the default in new processes; may be repeated. Values that contain commas "
         "are separated by |.",
     )
-    one_at_a_time: bool = option(
-        "--one-at-a-time",
-        default=False,
-        is_flag=True,
-        help="Each value alone instead of all combinations.",
+    one_at_a_time: bool = flag(
+        "--one-at-a-time", help="Each value alone instead of all combinations."
     )
-    allow_unknown_settings: bool = option(
-        "--allow-unknown-settings",
-        default=False,
-        is_flag=True,
-        help="Vary variables too that the file of no library lists.",
+    allow_unknown_settings: bool = flag(
+        "--allow-unknown-settings", help="Vary variables too that the file of no library lists."
     )
 
 
@@ -191,13 +178,11 @@ class ComputeOptions:
     matrix: int | None = option(
         "--matrix",
         type=WholeNumber(least=16, most=65536),
-        metavar="N",
         help="matmul: rows and columns of the matrices [8192, bfloat16; host: 256, float32].",
     )
     array: int | None = option(
         "--array",
         type=Size(least=4096),
-        metavar="SIZE",
         help="memory: size of each of the three arrays [1G; host: 16M].",
     )
 
@@ -245,11 +230,8 @@ class LibraryOptions:
         help="Collective library, or several with commas: nccl, shm, mpi, torch:gloo, bridge, … "
         "[the devices' own].",
     )
-    allow_unverified: bool = option(
-        "--allow-unverified",
-        default=False,
-        is_flag=True,
-        help="Allow a library whose interface is not fully known.",
+    allow_unverified: bool = flag(
+        "--allow-unverified", help="Allow a library whose interface is not fully known."
     )
 
 
@@ -266,10 +248,8 @@ class IslandOptions:
         help="For bridge: the ranks of each island and their library: 0-1=nccl,2-3=nccl, or host "
         "for one island per host [all ranks of a host on devices of one kind].",
     )
-    through_host: bool = option(
+    through_host: bool = flag(
         "--through-host",
-        default=False,
-        is_flag=True,
         help="For bridge: through host memory, even if devices can access each other.",
     )
 
@@ -307,7 +287,6 @@ class DeviceOptions:
         "--ngpus",
         "--npus",
         type=WholeNumber(least=1),
-        metavar="N",
         help="Number of devices, one rank each; host devices only with --devices host [all].",
     )
     bind: str = option(
@@ -329,7 +308,6 @@ class HcclTestOptions:
     npus: int | None = option(
         "-p",
         type=WholeNumber(least=0),
-        metavar="N",
         help="Like -g, for users of hccl_test, from 2 on; 0 and 1 have another meaning in other "
         "tools and are ignored.",
     )
@@ -398,21 +376,18 @@ class TimingOptions:
         "--agg_iters",
         default=1,
         type=WholeNumber(least=1),
-        metavar="N",
         help="Operations launched as one group [1].",
     )
     blocking: int | None = option(
         "-z",
         "--blocking",
         type=WholeNumber(0, 3),
-        metavar="N",
         help="As nccl-tests: above 0 is --timing blocking.",
     )
     graph: int | None = option(
         "-G",
         "--cudagraph",
         type=WholeNumber(least=0),
-        metavar="N",
         help="Launches of a captured graph per sample: --timing graph.",
     )
     across: str = option(
@@ -476,21 +451,18 @@ class SoakOptions:
         "--run_cycles",
         default=1,
         type=WholeNumber(least=0),
-        metavar="N",
         help="Repeat the sweep, 0: until Ctrl-C [1].",
     )
     duration: float = option(
         "--duration",
         default=0.0,
         type=DURATION,
-        metavar="TIME",
         help="Repeat the sweep for this time: 45s, 30m, 12h, 2d.",
     )
     summary_every: float = option(
         "--summary-every",
         default=0.0,
         type=DURATION,
-        metavar="TIME",
         help="Interval of the summaries of --duration [10s, then increasing].",
     )
 
@@ -502,11 +474,7 @@ class CountOptions:
     title: ClassVar[str] = METHOD
 
     iterations: int | None = option(
-        "-n",
-        "--iters",
-        type=WholeNumber(least=1),
-        metavar="N",
-        help="Fixed iterations instead of --precision.",
+        "-n", "--iters", type=WholeNumber(least=1), help="Fixed iterations instead of --precision."
     )
     warmup: int | None = option(
         "-w",
@@ -514,7 +482,6 @@ class CountOptions:
         "--warmup-iters",
         "--warmup_iters",
         type=WholeNumber(least=0),
-        metavar="N",
         help="Fixed warm-up iterations instead of warm-up until batches agree.",
     )
 
@@ -552,7 +519,6 @@ class CheckOptions:
         "--check",
         default=1,
         type=WholeNumber(least=0),
-        metavar="N",
         help="Checks of the output of each case after timing, 0: none [1].",
     )
 
@@ -612,11 +578,7 @@ class SeedOptions:
     title: ClassVar[str] = METHOD
 
     seed: int = option(
-        "--seed",
-        default=1,
-        type=WholeNumber(0, 2**32 - 1),
-        metavar="N",
-        help="Seed of the input data [1].",
+        "--seed", default=1, type=WholeNumber(0, 2**32 - 1), help="Seed of the input data [1]."
     )
 
 
@@ -643,10 +605,8 @@ class ExplainOptions:
 
     title: ClassVar[str] = METHOD
 
-    explain: bool = option(
+    explain: bool = flag(
         "--explain",
-        default=False,
-        is_flag=True,
         help="After measuring, observe which algorithm, protocol and channels the library used for "
         "each case.",
     )
@@ -694,18 +654,12 @@ class FileOptions:
     title: ClassVar[str] = OUTPUT
     files: ClassVar[tuple[str, ...]] = ()
 
-    output: Path | None = option(
-        "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
-    )
+    output: Path | None = option("-O", "--output", type=PATH, help="Print to this file.")
     journal: Path | None = option(
-        "--journal",
-        type=click.Path(path_type=Path),
-        help="Journal file [a new one in cclmark-runs/].",
+        "--journal", type=PATH, help="Journal file [a new one in cclmark-runs/]."
     )
-    print_plan: bool = option(
+    print_plan: bool = flag(
         "--print-plan",
-        default=False,
-        is_flag=True,
         help="Print the call of the Python API that measures the same, and measure nothing. "
         "Options that calls lack are refused.",
     )
@@ -718,11 +672,7 @@ class OutputFileOptions:
     title: ClassVar[str] = OUTPUT
 
     output: Path | None = option(
-        "-O",
-        "--output",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Output file [standard output].",
+        "-O", "--output", type=PATH, metavar="FILE", help="Output file [standard output]."
     )
 
 
@@ -746,10 +696,8 @@ class ReferenceOptions:
 
     title: ClassVar[str] = OUTPUT
 
-    references: bool = option(
+    references: bool = flag(
         "--references",
-        default=False,
-        is_flag=True,
         help="table, markdown: show each row as a share of the nearest reference; see cclmark "
         "references.",
     )
@@ -761,10 +709,8 @@ class ConditionOptions:
 
     title: ClassVar[str] = OUTPUT
 
-    conditions: bool = option(
+    conditions: bool = flag(
         "--conditions",
-        default=False,
-        is_flag=True,
         help="Read clock, temperature, power, busy time and link traffic of the devices after each "
         "item.",
     )
@@ -778,7 +724,7 @@ class ResumeOptions:
 
     resume: Path | None = option(
         "--resume",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="JOURNAL",
         help="Measure only the cases that are missing in this journal of the same command.",
     )
@@ -915,7 +861,6 @@ class StepOptions(
         "--iters",
         title=METHOD,
         type=WholeNumber(1, 100_000),
-        metavar="N",
         help="Timed steps instead of --precision.",
     )
     warmup: int | None = changed(
@@ -928,7 +873,6 @@ class StepOptions(
         "--rounds",
         title=METHOD,
         type=WholeNumber(1, 1000),
-        metavar="N",
         help="Rounds, each in new processes, in which all variants are measured in turn "
         f"[{USUAL_ROUNDS} with variants, else 1].",
     )
@@ -952,7 +896,6 @@ def rounds_option(usual: int) -> Any:
         title=METHOD,
         default=usual,
         type=WholeNumber(least=2, most=1000),
-        metavar="N",
         help=f"Rounds, in each of which everything is measured [{usual}].",
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -25,7 +26,7 @@ class WholeNumber(click.IntRange):
     ``unset``: a number that means the default, as in PCCL's program.
     """
 
-    name = "integer"
+    name = "n"
 
     def __init__(
         self, least: int | None = None, most: int | None = None, *, unset: int | None = None
@@ -112,10 +113,8 @@ class Parsed(click.ParamType[Any]):
     when it is called.
     """
 
-    name = "text"
-
-    def __init__(self, parse: Callable[[str], Any]) -> None:
-        self._parse = parse
+    def __init__(self, parse: Callable[[str], Any], name: str = "text") -> None:
+        self._parse, self.name = parse, name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns the value; one that is no text, for example a default, is read already."""
@@ -130,10 +129,8 @@ class Parsed(click.ParamType[Any]):
 class Size(Parsed):
     """A number of bytes: 8, 128K, 4G, 1GiB. ``least``, ``most``: inclusive bounds."""
 
-    name = "size"
-
     def __init__(self, least: int = 1, most: int | None = None) -> None:
-        super().__init__(parse_size)
+        super().__init__(parse_size, "size")
         self._least, self._most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -149,7 +146,8 @@ class Size(Parsed):
         return size
 
 
-DURATION = Parsed(parse_duration)
+DURATION = Parsed(parse_duration, "time")
+PATH = click.Path(path_type=Path)
 
 
 class Percent(click.ParamType[Any]):

@@ -8,12 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import HostDescription, Settings, settings_without_sweep
 from cclmark.options.case_request import check_options_together, require_option
-from cclmark.options.groups import (
-    USUAL_ROUNDS,
-    CaseOptions,
-    ComputeOptions,
-    StepOptions,
-)
+from cclmark.options.groups import USUAL_ROUNDS, CaseOptions, ComputeOptions, StepOptions
 from cclmark.work.binding import Binding
 from cclmark.work.computations import PRODUCT_RUNTIMES, Compute
 from cclmark.work.inject import Injection
@@ -74,9 +69,7 @@ def environment_with(ccl: str, hosts: Sequence[HostDescription]) -> dict[str, st
 
 
 def _is_kept(ccl: str, name: str, environment: Mapping[str, str]) -> bool:
-    """Whether a value is never overridden, by the rules of the library or of NCCL, which may work
-    below any other one.
-    """
+    """Whether a value is final by rules of the library or NCCL, which may work below it."""
     known = (find_setting(ccl, name), find_setting("nccl", name))
     return any(one is not None and is_kept(one, environment) for one in known)
 

@@ -159,10 +159,7 @@ def _joined(
     other: ObservedProcess,
     whole: Period,
 ) -> Period | None:
-    """The period of ``parts`` parts each whose steps share most messages with the other process's.
-
-    None if they exchange none.
-    """
+    """The period of parts whose steps share most messages with the other process's; None: none."""
     theirs = {key: place // whole.calls for key, place in messages_of(other, whole)}
     shared = [(place, theirs[key]) for key, place in messages_of(process, period) if key in theirs]
     if not shared:

@@ -46,9 +46,7 @@ class MeasuredCases:
             self._connections[ccl] = list(communicator.connections)
 
     def send(self) -> None:
-        """Sends what is known. A case of a library with a plug-in or log is left out: see
-        launch/launching.py.
-        """
+        """Sends what is known, without cases of libraries with a plug-in (launch/launching.py)."""
         from cclmark.rank.explaining import (
             connections_without_log,
             known_after_measuring,

@@ -34,10 +34,7 @@ class FoundLibrary:
 
 
 def find_library(ccl: str, ccl_path: str) -> FoundLibrary:
-    """Loads the library, from the file ``ccl_path`` if it is not empty.
-
-    Raises MissingError if that file cannot be loaded.
-    """
+    """Loads the library, or the file ``ccl_path``. Raises MissingError if it cannot be loaded."""
     library = library_called(ccl)
     if library is None or not library.is_loaded:
         return FoundLibrary("")

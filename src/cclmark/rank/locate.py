@@ -84,10 +84,7 @@ def require_torch() -> None:
 
 
 def find_mpirun() -> Mpirun:
-    """The mpirun that the environment names, else this Python's own, else the first in the path.
-
-    Raises MissingError if none is found.
-    """
+    """The environment's mpirun, else this Python's, else the path's. Raises MissingError."""
     program = _mpirun_program()
     if program is None:
         raise MissingError(

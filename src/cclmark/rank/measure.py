@@ -466,10 +466,7 @@ def _by_sample(by_rank: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def _as_one(samples: Samples) -> Samples:
-    """Merges operations that were enqueued one after another into one sample.
-
-    The clock of the host measures only the whole batch.
-    """
+    """Merges operations enqueued in a row into one sample: the host's clock measures only that."""
     by_rank = zip(*samples.device_s, strict=True)
     return Samples(
         host_s=samples.host_s[:1],

@@ -86,10 +86,7 @@ def selected_for(
 
 @dataclass(frozen=True)
 class _OpenMpi:
-    """What Open MPI's component tuned selects. See selected_for.
-
-    ``setting``: the environment variable of the operation's algorithm.
-    """
+    """What component tuned selects, see selected_for. ``setting``: the algorithm's variable."""
 
     setting: str
     read: ReadVariable

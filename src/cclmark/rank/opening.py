@@ -212,10 +212,7 @@ def _described(library: OpenLibrary, name: str, settings: Settings) -> OpenLibra
 
 
 def open_library(name: str, job: Job, measured: Sequence[str]) -> OpenLibrary:
-    """Opens a library: one of the engine, ``torch:BACKEND``, or the bridge of islands.
-
-    Raises MissingError.
-    """
+    """Opens a library of the engine, ``torch:BACKEND``, or the bridge. Raises MissingError."""
     if name == BRIDGE:
         islands = job.settings.islands
         own = next(island for island in islands if job.rank in island.ranks)
@@ -230,10 +227,7 @@ def open_library(name: str, job: Job, measured: Sequence[str]) -> OpenLibrary:
 
 
 def _open_mpi(job: Job, measured: Sequence[str]) -> NativeLibrary:
-    """Opens the MPI between hosts.
-
-    ``--ccl-path`` belongs to the library of the islands, unless MPI is measured too.
-    """
+    """Opens the MPI between hosts, without ``--ccl-path`` unless MPI is measured too."""
     path = job.ccl_path if "mpi" in measured else ""
     return NativeLibrary(open_ccl("mpi", path, job.ccl_wheels.get("mpi", [])))
 

@@ -12,13 +12,7 @@ from cclmark.base.errors import MissingError
 from cclmark.journal.schema import CclReport, DeviceDescription, LibraryDescription
 from cclmark.rank.engine_values import describe_device, open_ccl
 from cclmark.rank.locate import find_mpirun, wheel_files
-from cclmark.work.libraries import (
-    BRIDGE,
-    engine_libraries,
-    in_place_only,
-    library_called,
-    verified,
-)
+from cclmark.work.libraries import BRIDGE, engine_libraries, in_place_only, library_called, verified
 from cclmark.work.library_files import Library
 from cclmark.work.operations import COLLECTIVES
 from cclmark.work.torch_devices import TORCH_DEVICES, torch_runtimes
@@ -135,10 +129,7 @@ def take_inventory(ccl_path: str) -> Inventory:
 
 
 def report_ccls(ccl_path: str) -> list[CclReport]:
-    """Reports on all libraries, then on torch's backends, including missing ones.
-
-    ``ccl_path``: the library file for NCCL.
-    """
+    """Reports on all libraries, torch's backends, missing ones. ``ccl_path``: for NCCL."""
     reports = [_native(one, ccl_path) for one in engine_libraries()]
     return [*reports, _bridge(), *_torch()]
 

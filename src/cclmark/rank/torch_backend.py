@@ -37,10 +37,7 @@ PATIENCE_S = 60.0  # torch's timeout exceeds the deadline of a phase by this tim
 
 
 def load_torch(backend: str, modules: Sequence[str], runtime: str = "") -> Any:
-    """Imports torch with the plug-ins of the devices of ``runtime`` and of ``backend``.
-
-    Either may be empty. Raises MissingError with a remedy.
-    """
+    """Imports torch and plug-ins of ``runtime`` and ``backend``, if any. Raises MissingError."""
     # The framework's deprecation warnings are not relevant to a check.
     warnings.simplefilter("ignore")
     try:
@@ -148,10 +145,7 @@ def describe_backend(torch: Any, backend: str, runtime: str) -> LibraryDescripti
 
 
 def _file_behind(name: str, symbol: str) -> str:
-    """The file that this process has loaded under ``name``, empty if there is none.
-
-    Several loaded files may have this name. Programs use the first one.
-    """
+    """The first loaded file of this ``name``, which programs use; empty if there is none."""
     try:
         library = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
         address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
@@ -172,10 +166,7 @@ def _host_of(endpoint: str) -> str:
 
 
 def tensor_device(torch: Any, runtime: str, index: int) -> Any:
-    """The torch device for a device of the engine, set as the current device.
-
-    Raises MissingError if torch does not have that device.
-    """
+    """Sets and returns torch's device for one of the engine. Raises MissingError."""
     kind = TORCH_DEVICES[runtime].type
     if kind == "cpu":
         torch.set_num_threads(1)

@@ -8,6 +8,7 @@ buffers. The timed region contains torch's call and one dictionary look-up.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -149,16 +150,13 @@ class TorchCommunicator:
                 self._module.ExternalStream(stream, device=self._device.info.index)
             )
         binding = _Binding(
-            self._torch,
+            self._dist,
             partial(engine.tensor_at, device=self._device) if self._shares_memory else bytes_at,
             kind,
             DTYPE_BYTES[dtype],
-            self._rank,
-            self._ranks,
+            *(self._rank, self._ranks, operation.count, operation.root, operation.matrix),
+            getattr(self._dist.ReduceOp, _REDUCTIONS[operation.reduction]),
         )
-        binding.count, binding.root = operation.count, operation.root
-        binding.matrix = operation.matrix
-        binding.reduction = getattr(self._dist.ReduceOp, _REDUCTIONS[operation.reduction])
         bound: Prepare | None = getattr(binding, name, None)
         if bound is None:
             raise engine.UnsupportedError(f"no function of torch is known for {name}")
@@ -190,33 +188,24 @@ class TorchCommunicator:
         return prepare, enqueue
 
 
+@dataclass
 class _Binding:
     """An operation without its buffers. Each method returns the call for two addresses.
 
     ``bytes_at``: the tensor of bytes at an address. ``count`` and ``matrix``: see Operation in
-    engine/core/operation.hpp.
+    engine/core/operation.hpp. ``reduction``: of torch.
     """
 
+    _dist: Any
+    _bytes_at: Callable[[int, int], Any]
+    _dtype: Any
+    _width: int
+    _rank: int
+    _ranks: int
     count: int
     root: int
     matrix: Sequence[int]
     reduction: Any
-
-    def __init__(
-        self,
-        torch: Any,
-        bytes_at: Callable[[int, int], Any],
-        dtype: Any,
-        width: int,
-        rank: int,
-        ranks: int,
-    ) -> None:
-        self._dist = torch.distributed
-        self._bytes_at = bytes_at
-        self._dtype = dtype
-        self._width = width
-        self._rank = rank
-        self._ranks = ranks
 
     def all_reduce(self, send: int, receive: int) -> RunOperation:
         return partial(

@@ -37,10 +37,7 @@ class TorchLoop:
         self._items = items
 
     def run(self) -> None:
-        """Loads torch, introduces the rank and measures the items; rank 0 reports.
-
-        Raises MissingError.
-        """
+        """Loads torch, introduces the rank, measures; rank 0 reports. Raises MissingError."""
         context, rank, job, backend = self.context, self.rank, self.job, self.backend
         context.share_processors(alone=False)
         rank.enter("loading the library")
@@ -68,10 +65,7 @@ class TorchLoop:
 
     @property
     def timeout_s(self) -> float:
-        """The timeout of torch's operations.
-
-        Longer than the deadline, so that the launcher finds waiting ranks still in the call.
-        """
+        """torch's timeout, after the deadline: the launcher finds waiting ranks in the call."""
         return self.job.settings.timeout_s + PATIENCE_S
 
     def words(self, error: Exception) -> str:

@@ -51,10 +51,7 @@ def bytes_at(address: int, size_bytes: int) -> Any:
 
 
 class TorchStream:
-    """The current stream of a module of devices, timed by its events: see OwnStream in the engine.
-
-    ``module``: torch.npu, …
-    """
+    """The current stream, timed by events, as OwnStream of the engine. ``module``: torch.npu, …"""
 
     def __init__(self, module: Any) -> None:
         self._module = module

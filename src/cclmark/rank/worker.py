@@ -18,6 +18,7 @@ import msgspec
 
 from cclmark import _engine as engine
 from cclmark.base.errors import CclmarkError, MissingError, RefusedError
+from cclmark.base.files import process_stat
 from cclmark.base.signals import STACK_SIGNAL
 from cclmark.rank.context import RankContext, keep_to
 from cclmark.rank.rank import Rank
@@ -203,12 +204,7 @@ def _descends_from(ancestor: int) -> bool:
     """Whether this process is a descendant of process ``ancestor``."""
     pid = os.getpid()
     while pid > 1:
-        pid = int(
-            Path(f"/proc/{pid}/stat")
-            .read_text(encoding="utf-8", errors="replace")
-            .rpartition(")")[2]
-            .split()[1]
-        )
+        pid = int(process_stat(pid)[1])
         if pid == ancestor:
             return True
     return False

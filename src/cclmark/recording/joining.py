@@ -118,10 +118,7 @@ def run_joined(wanted: WantedDevices, run: Callable[[Coordinator], Recorded]) ->
 def pick_devices(
     named: NamedDevices, count: int | None, *, falls_back: bool | None = None
 ) -> DeviceChoice:
-    """Returns the devices that ``--devices`` and ``-g`` select, see choose_devices.
-
-    Tells its notices at once.
-    """
+    """The devices of ``--devices`` and ``-g``, see choose_devices; tells notices at once."""
     devices = _chosen(WantedDevices(lambda: named, count, 0.0, falls_back=falls_back))
     _warn(devices)
     return devices

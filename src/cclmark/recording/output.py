@@ -81,10 +81,7 @@ class Output(StandardOutput):
         return View(paint=paint, columns=self.terminal_columns)
 
     def write_whole(self, text: str) -> None:
-        """Writes the complete output: a file then holds all of it, or its old content.
-
-        Raises and stores failures as ``write`` does.
-        """
+        """Writes all of the output or leaves a file as it was. Fails as ``write`` does."""
         if self._file is not None:
             self.write(text)
             return
@@ -209,10 +206,7 @@ def tell_written(path: Path | None) -> None:
 
 
 def print_bytes(content: bytes) -> None:
-    """Writes to standard output.
-
-    Raises UnreadError if the reader of a pipe has exited, OutputError for other faults.
-    """
+    """Writes to standard output. Raises UnreadError for a closed pipe, or OutputError."""
     try:
         sys.stdout.flush()
         rest = memoryview(content)

@@ -452,10 +452,7 @@ def _now() -> str:
 
 
 class Recorded(NamedTuple):
-    """How a run ended. ``exit_code``: of the command, which also depends on the results.
-
-    ``results``: of a silent run.
-    """
+    """How a run ended. ``exit_code``: also by the results. ``results``: of a silent run."""
 
     exit_code: int
     outcome: Outcome

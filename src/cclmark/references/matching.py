@@ -247,9 +247,7 @@ class _Wanted:
         return []
 
     def _method(self, series: Reference) -> list[str]:
-        """Differences of the method that affect times. Others' sources are assumed to use the usual
-        method.
-        """
+        """What differs in the method and affects times; others' sources use the usual method."""
         there = [words for words in series.conditions.split(", ") if is_of_method(words)]
         there = there if series.source.own else []
         own = self.run.method(self.case.ccl)

@@ -133,9 +133,7 @@ class CurveGroup:
     def at(
         self, size_bytes: int, pair: tuple[int, int] | None
     ) -> tuple[Reference, CurveValue] | None:
-        """The value of the pair's own curve for the size, otherwise of the best curve, with its
-        series; None if all are too far.
-        """
+        """The pair's own value for the size, else the best curve's; None if all are too far."""
         own = self._curves.get(pair)
         point = own.at(size_bytes) if own is not None else None
         if own is not None and point is not None:

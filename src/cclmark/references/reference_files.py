@@ -214,10 +214,7 @@ class _WrittenFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_references(content: bytes, file: str, *, own: bool) -> list[Reference]:
-    """Returns the figures of the file named ``file``; ``own``: a user's file, not a shipped one.
-
-    Raises UsageError with the file, the position in it and the error.
-    """
+    """The figures of ``file``. ``own``: a user's file. Raises UsageError with the position."""
     try:
         written = msgspec.toml.decode(content, type=_WrittenFile)
     except msgspec.ValidationError as error:
@@ -260,10 +257,7 @@ def parse_references(content: bytes, file: str, *, own: bool) -> list[Reference]
 
 
 def parse_devices(text: str) -> tuple[tuple[str, int], ...]:
-    """Parses ``4 x H200``, ``2 x A800 + 2 x C550`` or ``H100``, whose number is unknown: 0.
-
-    Raises UsageError.
-    """
+    """Parses ``4 x H200``, ``2 x A800 + 2 x C550``, ``H100`` (number 0). Raises UsageError."""
     counts: dict[str, int] = {}
     for part in text.split(" + "):
         read = _DEVICES.fullmatch(part.strip())

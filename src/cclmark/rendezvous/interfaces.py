@@ -17,10 +17,7 @@ def address_of(interface: str) -> str | None:
 
 
 def interface_towards(address: str) -> str | None:
-    """The interface through which this host sends to an IPv4 address, which may be its own.
-
-    None if unknown, and for addresses other than IPv4.
-    """
+    """The interface to an IPv4 address, maybe of this host; None if unknown, and for others."""
     with (
         contextlib.suppress(OSError),
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe,

@@ -100,10 +100,7 @@ class Job(msgspec.Struct):
         return self.hosts[rank] == self.hosts[self.rank]
 
     def planned(self, item: Any) -> list[Item]:
-        """The items of the plan, of the type ``item``.
-
-        Raises msgspec.ValidationError for items of another type.
-        """
+        """The items of the plan, all of type ``item``. Raises msgspec.ValidationError."""
         found: list[Item] = msgspec.msgpack.decode(self.plan, type=list[item])
         return found
 
@@ -383,10 +380,7 @@ FromRank = (
 
 
 class Interrupted(msgspec.Struct, tag="interrupted"):
-    """A process leaves the run after a signal, or because its launcher has exited.
-
-    Sent after a last Seen. ``reason``: empty for Ctrl-C.
-    """
+    """A process leaves after its last Seen, by a signal (no ``reason``) or its launcher's exit."""
 
     rank: int
     token: bytes
@@ -426,10 +420,7 @@ class Clear(msgspec.Struct, tag="clear"):
 
 
 class Start(msgspec.Struct, tag="start"):
-    """Orders a process to start these ranks.
-
-    ``owner_pid``: the process whose memory files the ranks of this host share.
-    """
+    """Orders ranks to start. ``owner_pid``: of the memory files that this host's ranks share."""
 
     jobs: list[Job]
     owner_pid: int

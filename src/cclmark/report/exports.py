@@ -91,10 +91,7 @@ class FlatTable:
     exact: bool = False
 
     def chosen(self, names: Sequence[str]) -> FlatTable:
-        """The table with the columns of these names only, in this order; all without any.
-
-        Raises UsageError for an unknown name.
-        """
+        """The table with only these columns, in this order; all without any. Raises UsageError."""
         if not names:
             return self
         places = places_of(names, self.columns)
@@ -287,10 +284,7 @@ def prometheus(journals: Sequence[Journal]) -> str:
 
 
 def replaced_runs(journals: Sequence[NamedJournal]) -> list[str]:
-    """Describes the runs of which ``prometheus`` leaves out figures: a newer run has their labels.
-
-    ``journals``: each with its name.
-    """
+    """The named runs whose figures ``prometheus`` leaves out: newer ones have their labels."""
     ordered = sorted(journals, key=lambda one: _began_s(one[1].header) or 0.0)
     replaced = _series_of([journal for _, journal in ordered]).replaced
     return [

@@ -36,10 +36,7 @@ _MOST_CELLS_WITH_TEXT = (32, 16)
 
 
 def picture(chart: Chart, format: str) -> bytes:
-    """Renders the chart as ``png`` or ``svg``; equal charts give equal bytes.
-
-    Raises MissingError if matplotlib is not installed.
-    """
+    """The chart as ``png`` or ``svg``, reproducible. Raises MissingError without matplotlib."""
     try:
         import matplotlib
         from matplotlib.figure import Figure

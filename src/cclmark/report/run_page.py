@@ -42,12 +42,7 @@ from cclmark.document.page.drawings import (
 from cclmark.document.page.page import Page, Rows, Section, shortened
 from cclmark.document.peaks import peaks_of
 from cclmark.document.remarks import left_out
-from cclmark.document.step_words import (
-    STEPS_HEAD,
-    STEPS_TITLE,
-    notes_of_steps,
-    steps_row,
-)
+from cclmark.document.step_words import STEPS_HEAD, STEPS_TITLE, notes_of_steps, steps_row
 from cclmark.document.text import counted
 from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import HEADER_BEGIN, Journal, with_checksum, without_checksum
@@ -153,10 +148,7 @@ def _encoded(journal: Journal) -> bytes:
 
 
 def without_samples(content: bytes) -> bytes:
-    """Returns a journal whose results have no raw samples, and whose header says so.
-
-    Damaged lines remain as they are.
-    """
+    """A journal without raw samples, as its header says; damaged lines stay."""
     found = []
     has_some = False
     for line in content.splitlines():

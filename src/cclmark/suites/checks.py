@@ -270,10 +270,7 @@ def suite_exit_code(commands: Sequence[CommandVerdict], *, interrupted: bool) ->
 def judge(
     command: SuiteCommand, attempts: Sequence[CommandRun], baseline: Journal | None
 ) -> list[Verdict]:
-    """Verdicts on the end of the runs, on their data, and on every threshold.
-
-    ``baseline`` may be None only if no threshold refers to it.
-    """
+    """Verdicts on runs' ends, data and thresholds. ``baseline``: None if none refers to it."""
     journals = [attempt.journal for attempt in attempts if attempt.journal is not None]
     ran = _ran(command, attempts)
     verdicts = [ran]

@@ -101,10 +101,7 @@ class Suite:
 
 
 def parse_suite(content: bytes, file: str, directory: Path) -> Suite:
-    """Parses a suite. ``file`` is for messages; paths of baselines are relative to ``directory``.
-
-    Raises UsageError with the file, the place in it and the error.
-    """
+    """Parses ``file``; baselines are relative to ``directory``. Raises UsageError."""
     try:
         written = msgspec.toml.decode(content, type=_WrittenSuite)
     except msgspec.ValidationError as error:

@@ -1,8 +1,8 @@
 """The steps of a traced case, from the best source that its ranks have.
 
 Those are, in this order: the plan of cclmark's engine; the operations that the plug-in reports,
-with the rings and trees in the library's log; an algorithm that variables select. What follows from
-the algorithm alone is marked as derived.
+with the rings and trees in the library's log; an algorithm that variables select; the one that the
+library's documents describe. What follows from the algorithm alone is marked as derived.
 """
 
 from __future__ import annotations
@@ -30,20 +30,23 @@ from cclmark.explain.algorithm_steps import (
     unmatched,
 )
 from cclmark.explain.calls import kernel_of
+from cclmark.explain.mesh_steps import MeshMessage, mesh_steps
 from cclmark.explain.operation import dtype_of
 from cclmark.explain.paths import rings_by_channel, trees_by_channel
 from cclmark.explain.plugin_log import PluginEvent
 from cclmark.trace.log_events import Task
 from cclmark.trace.rank_trace import RankTrace
 from cclmark.work.cases import Case
-from cclmark.work.operations import DTYPE_BYTES
+from cclmark.work.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.work.sizes import in_ranges
 
 PLANNED = "planned"
 OBSERVED = "observed"
 DERIVED = "derived"
 SELECTED = "selected"
+DOCUMENTED = "documented"
 UNKNOWN = "unknown"
+_HCCL = "hccl"
 _MOST_STEPS = 1_000_000  # some 150 bytes each
 _IN_PIECES = (
     "bytes are totals over channels, divided evenly: the library passes them on in smaller pieces, "
@@ -68,7 +71,8 @@ class Carrier:
 class CaseSteps:
     """The steps of one operation of a case, sorted by stage.
 
-    ``origin``: planned, observed, derived, selected or unknown. ``reason``: why they are unknown.
+    ``origin``: planned, observed, derived, selected, documented or unknown. ``reason``: why they
+    are unknown.
     ``algorithm``: in words. ``carriers``: rings or trees, by the numbers that steps have as
     ``path``. ``transports``: how the library connects a rank to another. ``notes``: what a reader
     must know about the steps.
@@ -126,6 +130,8 @@ def _steps_of(
             f"the log contains {number} operations of the library for the {operations} that ran: "
             "they cannot be matched"
         )
+    if case.ccl.removeprefix("torch:") == _HCCL:
+        return _documented(case, len({trace.host for trace in traces}))
     if sources[0].algorithm:
         return _selected(case, sources[0].algorithm, sources[0].reason)
     reasons = [sources[0].reason, *(trace.log_reason for trace in traces)]
@@ -345,6 +351,35 @@ def _selected(case: Case, algorithm: str, reason: str) -> CaseSteps:
         steps=list(derive()),
         notes=[reason, "libraries may number chunks, and divide elements that are left, otherwise"],
     )
+
+
+def _documented(case: Case, hosts: int) -> CaseSteps:
+    """Steps of HCCL's mesh within a host."""
+    if hosts > 1:
+        raise _UnknownError(
+            "HCCL selects an algorithm between hosts by itself and reports none: cclmark trace "
+            "msprof shows the tasks that msprof recorded"
+        )
+    _require_few(case, [Carrier(True, (), 1)])
+    width = DTYPE_BYTES[case.dtype]
+    ranks = range(case.ranks)
+    if OPERATIONS[case.operation].spans_ranks:
+        parts = [case.count * width for _ in ranks]
+    else:
+        parts = shares(case.count, [1 for _ in ranks], width)
+    counts = case.matrix or [case.count] * (case.ranks * case.ranks)
+    sent = [[counts[a * case.ranks + b] * width for b in ranks] for a in ranks]
+    steps = mesh_steps(case.operation, MeshMessage(parts, case.root or 0, sent, case.in_place))
+    if steps is None:
+        raise _UnknownError(f"HCCL's documents describe no steps of {case.operation}")
+    notes = [
+        "HCCL reports no algorithm, and within a host it also has rings: cclmark trace msprof "
+        "shows the tasks that msprof recorded",
+        "bytes are totals: what exceeds the library's buffer (HCCL_BUFFSIZE) passes in slices",
+    ]
+    if case.matrix:
+        notes.append("the first stage of HCCL's alltoallv is not documented and left out")
+    return CaseSteps(DOCUMENTED, algorithm="mesh", steps=steps, notes=notes)
 
 
 def _transports(traces: Sequence[RankTrace]) -> dict[tuple[int, int], str]:

@@ -121,10 +121,7 @@ def _lines_of(path: Path) -> list[str]:
 def _of_every_rank(
     entries: Iterable[tuple[str, str]], source: str, ranks: int
 ) -> tuple[frozenset[int], ...]:
-    """The processors of ranks 0 to ``ranks`` - 1. ``entries``: the source and the text of each.
-
-    Raises UsageError.
-    """
+    """The processors of the ranks by ``entries``, each with its source. Raises UsageError."""
     found: dict[int, frozenset[int]] = {}
     for where, entry in entries:
         line = entry.partition("#")[0].strip()

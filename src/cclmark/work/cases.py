@@ -230,10 +230,7 @@ class UnevenPattern:
 
     @classmethod
     def parse(cls, text: str) -> UnevenPattern:
-        """Parses ``uniform``, ``skew:F``, ``matrix:FILE`` or ``rows:1,2;3,4``.
-
-        Raises UsageError.
-        """
+        """Parses ``uniform``, ``skew:F``, ``matrix:FILE``, ``rows:1,2;3,4``. Raises UsageError."""
         if text == "uniform":
             return cls()
         kind, _, value = text.partition(":")

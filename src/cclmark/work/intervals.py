@@ -31,10 +31,7 @@ def length_of(union: Iterable[tuple[Number, Number]]) -> Number:
 def without(
     union: Sequence[tuple[Number, Number]], others: Sequence[tuple[Number, Number]]
 ) -> list[tuple[Number, Number]]:
-    """Returns the parts of ``union`` that are in none of ``others``; both are disjoint, in order.
-
-    Linear in the number of intervals.
-    """
+    """The parts of ``union`` in none of ``others``, both disjoint and ordered, in linear time."""
     found: list[tuple[Number, Number]] = []
     place = 0
     for begin, end in union:
@@ -55,10 +52,7 @@ def without(
 
 
 def lengths_within(union: Sequence[Interval], parts: Sequence[Interval]) -> list[int]:
-    """Returns how long ``union`` is within each of ``parts``; both are disjoint, in order.
-
-    Linear in the number of intervals.
-    """
+    """How long ``union`` is within each of ``parts``, both disjoint and ordered, in linear time."""
     found = []
     place = 0
     for begin, end in parts:

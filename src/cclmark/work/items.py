@@ -30,10 +30,7 @@ class Outlined(Protocol):
 
 
 class Item(Protocol):
-    """Common interface of all items.
-
-    Items are frozen structs: equal items describe the same measurement.
-    """
+    """The interface of items, frozen structs: equal ones describe the same measurement."""
 
     @property
     def kind(self) -> str:

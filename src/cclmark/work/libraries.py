@@ -76,10 +76,7 @@ def add_libraries(libraries: Iterable[Library]) -> None:
 
 
 def add_library_files(paths: Sequence[Path]) -> None:
-    """Adds the libraries that a user's files describe.
-
-    Raises UsageError for a file that is not valid, and for a name that another library has.
-    """
+    """Adds users' libraries. Raises UsageError for an invalid file, and for a name in use."""
     read: dict[str, Library] = {}
     taken = {*shipped(), *_shared_names(), *_OTHER_FILES, _TORCH}
     for path in paths:

@@ -1,7 +1,4 @@
-"""The settings of a library, and which values of them are possible.
-
-They are data in the library's file, see work.setting_fields.
-"""
+"""The settings of a library and their possible values, as in its file: work.setting_fields."""
 
 from __future__ import annotations
 
@@ -75,10 +72,7 @@ def settings_of(ccl: str) -> list[LibrarySetting]:
 
 
 def find_setting(ccl: str, name: str) -> LibrarySetting | None:
-    """The setting of a library with this name, None for an unknown one.
-
-    ``name``: an environment variable, or an option of a communicator such as ``config.minCTAs``.
-    """
+    """A setting by its variable, or its option such as ``config.minCTAs``; None if unknown."""
     known = options_of(ccl) if name.startswith(OPTION) else settings_of(ccl)
     return next((one for one in known if one.name == name), None)
 

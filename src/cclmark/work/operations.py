@@ -8,60 +8,6 @@ from dataclasses import dataclass
 from cclmark.base.errors import UsageError
 
 
-@dataclass(frozen=True, kw_only=True)
-class OperationInfo:
-    """One row of the table of operations.
-
-    ``summary``: a line of help. ``spans_ranks``: the size is the total of the parts of all ranks,
-    as in nccl-tests. ``bus_factor``: the ratio of bus bandwidth to algorithm bandwidth for n ranks
-    (nccl-tests, doc/PERFORMANCE.md), which is the share of the size that every rank must send or
-    receive.
-
-    ``outputs``: the number of elements in a rank's output, from the count, the number of ranks and
-    whether the rank is the root. ``rooted``: one rank is the root. ``uneven``: parts differ; a
-    matrix defines them and with them the number of elements in a rank's output.
-
-    ``composition``: how the operation is composed for libraries without a function for it: nothing,
-    an exchange or a ring of sends and receives, sends and receives in turns, or an all_reduce.
-    ``staged_in_place``: in place, the input and the output overlap in a way that libraries leave
-    undefined, so the engine copies the input to a separate buffer first, inside the timed region.
-    The engine has these columns too (engine/collective/table.cpp).
-
-    ``round_trip``: a message travels to the other rank and back, and the figures refer to one way.
-    ``moves_data``: the operation has a size, a type and a placement. ``symmetric``: every rank does
-    the same work, so a rank that differs is significant. ``pairwise``: measured between two
-    devices. ``of_two``: between two devices only, so there is no command of its own.
-    ``multicast``: NVLink multicast shortens it.
-    """
-
-    name: str
-    summary: str
-    bus_factor: Callable[[int], float]
-    outputs: Callable[[int, int, bool], int]
-    reduces: bool = False
-    rooted: bool = False
-    spans_ranks: bool = False
-    uneven: bool = False
-    staged_in_place: bool = False
-    composition: str = "nothing"
-    round_trip: bool = False
-    moves_data: bool = True
-    symmetric: bool = False
-    pairwise: bool = False
-    of_two: bool = False
-    multicast: bool = False
-
-    @property
-    def of_sends(self) -> bool:
-        """Whether the operation is composed of sends and receives."""
-        return self.composition in ("exchange", "ring", "turns")
-
-    @property
-    def divisible(self) -> bool:
-        """Whether consecutive parts of every rank's buffers are the same operation, smaller."""
-        return self.moves_data and not (self.spans_ranks or self.round_trip)
-
-
 def _all_reduce(n: int) -> float:
     return 2 * (n - 1) / n
 
@@ -98,6 +44,60 @@ def _all_at_root(count: int, ranks: int, at_root: bool) -> int:
     return count * ranks if at_root else 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class OperationInfo:
+    """One row of the table of operations.
+
+    ``summary``: a line of help. ``spans_ranks``: the size is the total of the parts of all ranks,
+    as in nccl-tests. ``bus_factor``: the ratio of bus bandwidth to algorithm bandwidth for n ranks
+    (nccl-tests, doc/PERFORMANCE.md), which is the share of the size that every rank must send or
+    receive.
+
+    ``outputs``: the number of elements in a rank's output, from the count, the number of ranks and
+    whether the rank is the root. ``rooted``: one rank is the root. ``uneven``: parts differ; a
+    matrix defines them and with them the number of elements in a rank's output.
+
+    ``composition``: how the operation is composed for libraries without a function for it: nothing,
+    an exchange or a ring of sends and receives, sends and receives in turns, or an all_reduce.
+    ``staged_in_place``: in place, the input and the output overlap in a way that libraries leave
+    undefined, so the engine copies the input to a separate buffer first, inside the timed region.
+    The engine has these columns too (engine/collective/table.cpp).
+
+    ``round_trip``: a message travels to the other rank and back, and the figures refer to one way.
+    ``moves_data``: the operation has a size, a type and a placement. ``symmetric``: every rank does
+    the same work, so a rank that differs is significant. ``pairwise``: measured between two
+    devices. ``of_two``: between two devices only, so there is no command of its own.
+    ``multicast``: NVLink multicast shortens it.
+    """
+
+    name: str
+    summary: str
+    bus_factor: Callable[[int], float] = _once
+    outputs: Callable[[int, int, bool], int] = _one
+    reduces: bool = False
+    rooted: bool = False
+    spans_ranks: bool = False
+    uneven: bool = False
+    staged_in_place: bool = False
+    composition: str = "nothing"
+    round_trip: bool = False
+    moves_data: bool = True
+    symmetric: bool = False
+    pairwise: bool = False
+    of_two: bool = False
+    multicast: bool = False
+
+    @property
+    def of_sends(self) -> bool:
+        """Whether the operation is composed of sends and receives."""
+        return self.composition in ("exchange", "ring", "turns")
+
+    @property
+    def divisible(self) -> bool:
+        """Whether consecutive parts of every rank's buffers are the same operation, smaller."""
+        return self.moves_data and not (self.spans_ranks or self.round_trip)
+
+
 OPERATIONS: dict[str, OperationInfo] = {
     row.name: row
     for row in (
@@ -105,7 +105,6 @@ OPERATIONS: dict[str, OperationInfo] = {
             name="all_reduce",
             summary="Every rank gets the reduction of all ranks' data.",
             bus_factor=_all_reduce,
-            outputs=_one,
             reduces=True,
             symmetric=True,
             pairwise=True,
@@ -125,7 +124,6 @@ OPERATIONS: dict[str, OperationInfo] = {
             name="reduce_scatter",
             summary="Every rank gets its part of the reduction.",
             bus_factor=_others,
-            outputs=_one,
             reduces=True,
             spans_ranks=True,
             symmetric=True,
@@ -135,15 +133,12 @@ OPERATIONS: dict[str, OperationInfo] = {
         OperationInfo(
             name="broadcast",
             summary="Every rank gets the root's data.",
-            bus_factor=_once,
-            outputs=_one,
             rooted=True,
             pairwise=True,
         ),
         OperationInfo(
             name="reduce",
             summary="The root gets the reduction.",
-            bus_factor=_once,
             outputs=_one_at_root,
             reduces=True,
             rooted=True,
@@ -184,7 +179,6 @@ OPERATIONS: dict[str, OperationInfo] = {
             name="scatter",
             summary="Every rank gets its part of the root's data.",
             bus_factor=_others,
-            outputs=_one,
             rooted=True,
             spans_ranks=True,
             composition="exchange",
@@ -192,8 +186,6 @@ OPERATIONS: dict[str, OperationInfo] = {
         OperationInfo(
             name="sendrecv",
             summary="Every rank sends to its right neighbour in a ring.",
-            bus_factor=_once,
-            outputs=_one,
             staged_in_place=True,
             composition="ring",
             pairwise=True,
@@ -201,7 +193,6 @@ OPERATIONS: dict[str, OperationInfo] = {
         OperationInfo(
             name="send",
             summary="The root sends to the other rank.",
-            bus_factor=_once,
             outputs=_one_at_other,
             rooted=True,
             composition="exchange",
@@ -211,8 +202,6 @@ OPERATIONS: dict[str, OperationInfo] = {
         OperationInfo(
             name="ping_pong",
             summary="A message goes to the other rank and back.",
-            bus_factor=_once,
-            outputs=_one,
             staged_in_place=True,
             composition="turns",
             round_trip=True,
@@ -222,7 +211,6 @@ OPERATIONS: dict[str, OperationInfo] = {
         OperationInfo(
             name="barrier",
             summary="Every rank waits for every other.",
-            bus_factor=_once,
             outputs=_none,
             composition="all_reduce",
             moves_data=False,
@@ -239,7 +227,7 @@ PAIR_OPERATIONS = tuple(
         key=lambda name: (OPERATIONS[name].round_trip, name),
     )
 )
-_UNKNOWN = OperationInfo(name="", summary="", bus_factor=_once, outputs=_none)
+_UNKNOWN = OperationInfo(name="", summary="", outputs=_none)
 
 
 def info_of(operation: str) -> OperationInfo:
@@ -297,20 +285,14 @@ _PART_ALIGNMENT_BYTES = 16
 
 
 def parse_dtypes(text: str) -> list[str]:
-    """Parses the name of a dtype, several names separated by commas, or ``all``.
-
-    Raises UsageError for an unknown name.
-    """
+    """Parses names of dtypes separated by commas, or ``all``. Raises UsageError."""
     return _parse_names(
         text, list(DTYPE_BYTES), lambda name: _DTYPE_ALIASES.get(name, name), "dtype"
     )
 
 
 def parse_reductions(text: str) -> list[str]:
-    """Parses the name of a reduction, several names separated by commas, or ``all``.
-
-    Raises UsageError for an unknown name.
-    """
+    """Parses names of reductions separated by commas, or ``all``. Raises UsageError."""
     return _parse_names(text, list(REDUCTIONS), lambda name: name, "reduction")
 
 

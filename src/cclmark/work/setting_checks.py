@@ -25,9 +25,7 @@ class ListPart:
 
 
 def parse_list(value: str) -> list[ListPart] | None:
-    """The parts of a value, None for one that NCCL rejects: an empty list, or a list for all
-    operations that is not the first part.
-    """
+    """The parts of a value; None for what NCCL rejects: nothing, or a list for all not at first."""
     parts = []
     for place, entry in enumerate(part for part in value.lower().split(";") if part):
         named, colon, listed = entry.partition(":")

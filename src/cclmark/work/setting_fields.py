@@ -195,10 +195,17 @@ def _check_values(setting: LibrarySetting, place: str) -> None:
                 f"{place}.values", f"{shown(word)} is not a value", "write words without , and ;"
             )
     for field, form in (("numbered", "choice"), ("by_size", "choice"), ("suffixes", "size")):
-        if getattr(setting, field) and setting.form != form:
-            raise WrongFieldError(
-                f"{place}.{field}", f"has no meaning with form {setting.form!r}", f"use {form!r}"
-            )
+        if getattr(setting, field):
+            _require_form(setting, f"{place}.{field}", form)
+
+
+def _require_form(setting: LibrarySetting, field: str, *forms: str) -> None:
+    if setting.form not in forms:
+        raise WrongFieldError(
+            field,
+            f"has no meaning with form {setting.form!r}",
+            f"use {' or '.join(map(repr, forms))}",
+        )
 
 
 def _check_numbers(setting: LibrarySetting, place: str) -> None:
@@ -210,12 +217,7 @@ def _check_numbers(setting: LibrarySetting, place: str) -> None:
     for field, limit in limits.items():
         if limit is None:
             continue
-        if setting.form not in _NUMBER_FORMS:
-            raise WrongFieldError(
-                f"{place}.{field}",
-                f"has no meaning with form {setting.form!r}",
-                "use 'integer' or 'size'",
-            )
+        _require_form(setting, f"{place}.{field}", *_NUMBER_FORMS)
         if not -_LARGEST <= limit <= _LARGEST:
             raise WrongFieldError(f"{place}.{field}", f"{limit} is too large", "write 64 bits")
     if None not in (setting.minimum, setting.maximum) and setting.minimum > setting.maximum:  # type: ignore[operator]
@@ -234,23 +236,14 @@ def _check_limiting(setting: LibrarySetting, place: str) -> None:
         if not name and not field.startswith("product"):
             continue
         check_setting_name(f"{place}.{field}", name)
-        if setting.form not in _NUMBER_FORMS:
-            raise WrongFieldError(
-                f"{place}.{field}",
-                f"has no meaning with form {setting.form!r}",
-                "use 'integer' or 'size'",
-            )
+        _require_form(setting, f"{place}.{field}", *_NUMBER_FORMS)
 
 
 def _check_since(setting: LibrarySetting, place: str) -> None:
     for field in ("since", "until", "per_operation_since"):
         check_version(f"{place}.{field}", getattr(setting, field))
-    if setting.per_operation_since and setting.form != "list":
-        raise WrongFieldError(
-            f"{place}.per_operation_since",
-            f"has no meaning with form {setting.form!r}",
-            "use 'list'",
-        )
+    if setting.per_operation_since:
+        _require_form(setting, f"{place}.per_operation_since", "list")
     for value, version in setting.value_since.items():
         check_choice(f"{place}.value_since", value, setting.values)
         check_version(f"{place}.value_since.{value}", version)

@@ -13,10 +13,7 @@ _LONGEST_S = 366 * 86400.0
 
 
 def parse_duration(text: str) -> float:
-    """Parses a duration to seconds.
-
-    Raises UsageError for malformed text, for zero and for more than 366 days.
-    """
+    """Parses a duration to seconds. Raises UsageError for zero or more than 366 days too."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"cannot read the duration {text!r}: write 45s, 30m, 12h or 2d")

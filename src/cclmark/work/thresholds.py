@@ -250,10 +250,7 @@ class Threshold:
 
 
 def parse_threshold(written: WrittenThreshold, kind: str, command: str) -> list[Threshold]:
-    """One threshold for each bound in ``written``, for a command of ``kind``.
-
-    ``command``: the first word of the command. Raises UsageError with the key.
-    """
+    """A threshold for each bound of ``written`` for ``command``. Raises UsageError with the key."""
     given = {
         name: value for name, value in msgspec.structs.asdict(written).items() if value is not None
     }

@@ -129,10 +129,7 @@ DEFAULT, CONTROL = Variant(), Variant(control=True)
 
 
 def parse_vary(text: str) -> tuple[str, list[str]]:
-    """Parses ``NAME=VALUE,VALUE``; values that contain commas are separated by ``|``.
-
-    Raises UsageError.
-    """
+    """Parses ``NAME=VALUE,VALUE``, or with ``|`` for values with commas. Raises UsageError."""
     name, equals, listed = text.partition("=")
     name = name.strip()
     if not equals or not (_VARIABLE.fullmatch(name) or _OPTION.fullmatch(name)):

@@ -219,6 +219,7 @@ def test_checks_on_the_host_take_a_piece_of_its_memory(cclmark, fake_cuda):
     piece = "piece that is filled or checked on the host"
     for result in run.journal.results:
         assert buffers(result, "host")[piece].size_bytes >= MIB
+    assert "the input, the expected and the received output: 3 MiB" in " ".join(run.out.split())
     run = cclmark(*wanted, "-e", "1M", "-n", "2", "-w", "1", env=fake_cuda.env())
     assert "each case's output checked on the host after timing" in run.out
     # In the head, or on standard error if it has been printed before.

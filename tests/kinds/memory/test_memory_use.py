@@ -16,9 +16,11 @@ from cclmark.journal.schema import (
 )
 from cclmark.kinds.memory.document import memory_sentences
 from cclmark.kinds.memory.figures import (
+    HOST_PIECE,
     alike,
     changed_meanwhile,
     expected_of,
+    hccl_test_host_bytes,
     same_buffers,
     sharing_devices,
     taken_in,
@@ -358,3 +360,41 @@ def test_plans_of_other_sizes_differ():
     assert differences(one, other) == [
         "sizes (-b, -e, -f, -i): 1MiB only in the journal, 2MiB only in this command"
     ]
+
+
+@pytest.mark.parametrize(
+    ("buffers", "total"),
+    [
+        ({"input": 2, "output": 1}, 4),  # reduce_scatter on 2 ranks
+        ({"input and output": 3}, 9),
+        ({"input, registered": 1, "output, registered": 8}, 17),
+        ({"output": 5}, 10),
+    ],
+)
+def test_host_buffers_of_hccl_test(buffers, total):
+    """init_buff of the input; check_buff and recv_buff_temp of the output."""
+    found = [
+        MemoryBuffer("cclmark", name, "device", 100 * MIB, size * MIB)
+        for name, size in buffers.items()
+    ]
+    assert hccl_test_host_bytes(result_of(0, buffers=found)) == total * MIB
+
+
+def test_a_check_on_the_host_is_compared_with_hccl_tests():
+    results = [
+        result_of(
+            rank,
+            buffers=[
+                *result_of(rank).buffers,
+                MemoryBuffer("cclmark", HOST_PIECE, "host", 64 * MIB),
+            ],
+        )
+        for rank in range(2)
+    ]
+    sentences = dict(memory_sentences(results, header_of(2)))
+    (text,) = [one for one in sentences if "hccl_test" in one]
+    assert "takes 64 MiB of host memory per rank" in text
+    assert text.endswith("received output: 3 MiB.")
+    assert [one.value for one in sentences[text]] == [64 * MIB]
+    plain = dict(memory_sentences([result_of(0)], header_of(1)))
+    assert not any("hccl_test" in one for one in plain)

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from cclmark.journal.item_results import TransferResult
-from cclmark.kinds.p2p import run as host_transfers
-from cclmark.kinds.p2p.run import HostTransfers, open_transfers
+from cclmark.kinds.p2p import host_transfers
+from cclmark.kinds.p2p.host_transfers import HostTransfers
+from cclmark.kinds.p2p.transfer_runner import open_transfers
 from cclmark.rank.reserved_buffers import free_on_all
 from cclmark.rendezvous.messages import Job
 from cclmark.work.transfers import TransferPlan
@@ -72,7 +73,7 @@ def test_the_reason_for_a_missing_figure_names_the_host_as_tables_do(rank, host)
 @pytest.mark.parametrize(("host", "words"), [("HOST1", "HOST1: outputs"), ("", "outputs")])
 def test_the_notice_of_checks_on_the_host_names_it(monkeypatch, host, words):
     runner = SimpleNamespace(checked_on_host="no kernel", gate_notice="")
-    monkeypatch.setattr("cclmark.kinds.p2p.run.TransferRunner", lambda *_: runner)
+    monkeypatch.setattr("cclmark.kinds.p2p.transfer_runner.TransferRunner", lambda *_: runner)
     context, sent = context_of(2)
     assert open_transfers(context, SimpleNamespace(rank=0), [], host) is runner
     assert sent.notices == [f"{words} are checked on the host: no kernel"]

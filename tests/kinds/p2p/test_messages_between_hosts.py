@@ -13,7 +13,7 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Relation, TransferSummary, Verification, WrongOutput
 from cclmark.kinds.p2p.document import document_of_transfers
 from cclmark.kinds.p2p.figures import MatrixCollector, checks_of
-from cclmark.kinds.p2p.run import MessageCases
+from cclmark.kinds.p2p.host_transfers import MessageCases
 from cclmark.rank.measure import CaseRunner, batches_of, least_batch_s
 from cclmark.rendezvous.messages import Job
 from cclmark.work.transfers import MEASURES, TransferPlan

@@ -171,7 +171,7 @@ class TestHost:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("--devices", "host:1"), 2, "a pair requires two devices"),
+        (("--devices", "host:1", "--scope", "pairs"), 2, "a pair requires two devices"),
         (("--devices", "host:0,0"), 2, "list a device twice"),
         (("--devices", "host:2", "-p", "speed"), 2, "'--perf': unknown kind 'speed'"),
         (("--devices", "host:2", "-k", "fast"), 2, "'--kernel': unknown kernel 'fast'"),

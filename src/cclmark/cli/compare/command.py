@@ -8,14 +8,7 @@ from typing import ClassVar
 
 import click
 
-from cclmark.options.command import (
-    METHOD,
-    OptionRules,
-    Requires,
-    argument,
-    changed,
-    option,
-)
+from cclmark.options.command import METHOD, OptionRules, Requires, argument, changed, flag, option
 from cclmark.options.groups import FormatOptions, OutputFileOptions
 from cclmark.options.types import Percent
 
@@ -54,15 +47,12 @@ class CompareFlags:
         "--fail-if-slower",
         title=METHOD,
         type=Percent(),
-        metavar="PERCENT",
         help="Exit with 1 if a case is slower by this percentage and beyond noise (for example "
         "5%), with 2 if this cannot be decided. Also sets the margin of the verdicts [5%].",
     )
-    allow_inconclusive: bool = option(
+    allow_inconclusive: bool = flag(
         "--allow-inconclusive",
         title=METHOD,
-        default=False,
-        is_flag=True,
         help="With --fail-if-slower: exit with 0 if this cannot be decided.",
     )
     format: str = changed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from itertools import combinations, product
 from pathlib import Path
@@ -16,12 +15,7 @@ from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import MARGIN, Side
 from cclmark.comparison.gate import GateOutcome, judge
-from cclmark.comparison.words import (
-    Comparison,
-    comparison_json,
-    comparison_of,
-    require_figures,
-)
+from cclmark.comparison.words import Comparison, comparison_json, comparison_of, require_figures
 from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.page.page import render
 from cclmark.document.remarks import lacking
@@ -32,6 +26,7 @@ from cclmark.journal.page_journals import expanded
 from cclmark.journal.resume import differing_settings
 from cclmark.journal.surroundings import differing_memory, environment_changed
 from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.recording.caller import notice
 from cclmark.recording.output import Output, print_out, refuse_to_lose
 
 _MANY_RUNS = 20  # more than a user will start: another timing needs fewer
@@ -131,7 +126,7 @@ def _auto_would_help(each: Comparison, outcome: GateOutcome) -> bool:
 
 
 def _say(text: str) -> None:
-    print(f"cclmark: {plain(text)}", file=sys.stderr)
+    notice(plain(text))
 
 
 def compare_journals(flags: CompareFlags) -> int:
@@ -143,7 +138,7 @@ def compare_journals(flags: CompareFlags) -> int:
     before, after, output = flags.before, flags.after, flags.output
     margin = MARGIN if flags.fail_if_slower is None else flags.fail_if_slower / 100
     refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
-    own_noise = noise_of_machines(lambda text: print(f"cclmark: {plain(text)}", file=sys.stderr))
+    own_noise = noise_of_machines(lambda text: notice(plain(text)))
     first = _side(before, own_noise)
     comparisons = []
     for text in after:
@@ -213,10 +208,7 @@ def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:
 def _refuse_shared(
     before: Side, names_before: Sequence[str], after: Side, names_after: Sequence[str]
 ) -> None:
-    """Raises UsageError if a run is on both sides.
-
-    It does not differ from itself, which a check would report as a pass.
-    """
+    """Raises UsageError for a run on both sides: a check would pass, as nothing differs."""
     sides = (zip(names_before, before.runs, strict=True), zip(names_after, after.runs, strict=True))
     for (known, other), (name, run) in product(*sides):
         if _of_one_run(other, run):

@@ -13,6 +13,7 @@ from cclmark.document.remarks import lacking
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.page_journals import expanded
 from cclmark.kinds.registry import read_journal, report_kind
+from cclmark.recording.caller import notice
 from cclmark.recording.output import (
     STANDARD_OUTPUT,
     refuse_to_lose,
@@ -48,10 +49,10 @@ def export_journals(flags: ExportFlags) -> int:
     )
     for name, journal in named:
         for text in unshown(journal, format):
-            print(f"cclmark: {plain(name)}: {plain(text)}", file=sys.stderr)
+            notice(f"{plain(name)}: {plain(text)}")
     if format == "prometheus" and len(named) > 1:
         for text in replaced_runs(named):
-            print(f"cclmark: {plain(text)}", file=sys.stderr)
+            notice(plain(text))
     tell_written(output)
     return EXIT_OK
 
@@ -60,7 +61,7 @@ def _read(path: Path) -> Journal:
     """Reads a journal. Raises UsageError for one without results, or with checks of no device."""
     journal = read_journal(path)
     if lacks := lacking(journal):
-        print(f"cclmark: {plain(str(path))}: {'; '.join(lacks)}", file=sys.stderr)
+        notice(f"{plain(str(path))}: {'; '.join(lacks)}")
     if not journal.results:
         raise UsageError(f"{path} holds no results")
     known = journal.header.devices and journal.header.libraries

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import click
 
+from cclmark.options.click_command import command, imported
 from cclmark.options.command import (
     JOURNALS,
     METHOD,
@@ -16,8 +17,7 @@ from cclmark.options.command import (
     CommandGroup,
     argument,
     changed,
-    command,
-    imported,
+    flag,
     option,
 )
 from cclmark.options.groups import FormatOptions, HistoryOptions, OutputFileOptions
@@ -95,11 +95,9 @@ class AddRunsFlags(HistoryOptions):
         metavar="LABEL",
         help="A label for the runs; may be repeated.",
     )
-    replace: bool = option(
+    replace: bool = flag(
         "--replace",
         title=OUTPUT,
-        default=False,
-        is_flag=True,
         help="Replace the journal of a run that is already in the history.",
     )
 
@@ -114,7 +112,6 @@ class ListRunsFlags(FilterOptions, HistoryOptions, PrintOptions):
         title=SELECTION,
         type=WholeNumber(0, 10**9),
         default=20,
-        metavar="N",
         help="Maximum number of runs, 0: all [20].",
     )
 
@@ -135,24 +132,16 @@ class TrendFlags(FilterOptions, HistoryOptions, PrintOptions):
         "--threshold",
         title=METHOD,
         type=Percent(),
-        metavar="PERCENT",
         help="Report changes of at least this percentage [2%; not above --fail-if-slower].",
     )
     fail_if_slower: float | None = option(
         "--fail-if-slower",
         title=METHOD,
         type=Percent(),
-        metavar="PERCENT",
         help="Exit with 1 if the last change of a case made it slower by this percentage, for "
         "example 5%.",
     )
-    everything: bool = option(
-        "--all",
-        title=OUTPUT,
-        default=False,
-        is_flag=True,
-        help="Show series without a change, too.",
-    )
+    everything: bool = flag("--all", title=OUTPUT, help="Show series without a change, too.")
     format: str = changed(
         FormatOptions,
         "format",
@@ -173,34 +162,16 @@ class ExportRunFlags(HistoryOptions):
 class PruneFlags(NameOptions, HistoryOptions):
     """The options of ``cclmark history prune``."""
 
+    title: ClassVar[str] = SELECTION
+
     before: str = option(
-        "--before",
-        title=SELECTION,
-        default="",
-        metavar="TIME",
-        help="Runs that began before this time.",
+        "--before", default="", metavar="TIME", help="Runs that began before this time."
     )
-    keep: int | None = option(
-        "--keep",
-        title=SELECTION,
-        type=WholeNumber(0, 10**9),
-        metavar="N",
-        help="All but the newest N.",
-    )
+    keep: int | None = option("--keep", type=WholeNumber(0, 10**9), help="All but the newest N.")
     named: list[str] = option(
-        "--run",
-        title=SELECTION,
-        multiple=True,
-        metavar="RUN",
-        help="This run; may be repeated.",
+        "--run", multiple=True, metavar="RUN", help="This run; may be repeated."
     )
-    yes: bool = option(
-        "--yes",
-        title=OUTPUT,
-        default=False,
-        is_flag=True,
-        help="Do not ask for confirmation.",
-    )
+    yes: bool = flag("--yes", title=OUTPUT, help="Do not ask for confirmation.")
 
 
 _RUN = "RUN is its id or the first characters of it."

@@ -44,6 +44,7 @@ from cclmark.history.store import History
 from cclmark.journal.page_journals import expanded, read_lines
 from cclmark.options.command import options_of
 from cclmark.options.groups import HistoryOptions
+from cclmark.recording.caller import notice
 from cclmark.recording.output import (
     STANDARD_OUTPUT,
     Output,
@@ -172,10 +173,9 @@ def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:
     if not slower:
         return EXIT_OK
     trend, change = max(slower, key=lambda one: one[1].ratio)
-    print(
-        f"cclmark: {len(slower)} slower by {allowed_percent:.3g} % or more since their last "
-        f"change, the worst {trend.series.thing.describe()}: {change.ratio:.3f} times as long",
-        file=sys.stderr,
+    notice(
+        f"{len(slower)} slower by {allowed_percent:.3g} % or more since their last "
+        f"change, the worst {trend.series.thing.describe()}: {change.ratio:.3f} times as long"
     )
     return EXIT_WRONG
 
@@ -218,11 +218,11 @@ def add_runs(flags: AddRunsFlags) -> int:
             added = history.add(*read_lines(Path(path)), flags.labels, replace=flags.replace)
         except UsageError as error:
             refused += 1
-            print(f"cclmark: {plain(str(error))}", file=sys.stderr)
+            notice(plain(str(error)))
             continue
         if added.damaged_lines:
             text = f"{path}: damaged lines are left out: {added.damaged_lines}"
-            print(f"cclmark: {plain(text)}", file=sys.stderr)
+            notice(plain(text))
         word = "replaced" if added.replaced else "added"
         if added.known and not added.replaced:
             what = f"labelled {', '.join(added.labelled)}" if added.labelled else "nothing changed"
@@ -235,7 +235,7 @@ def add_runs(flags: AddRunsFlags) -> int:
     if refused:
         all_of_them = counted(len(paths), "journal")
         were = "was" if refused == 1 else "were"
-        print(f"cclmark: {refused} of {all_of_them} {were} not added", file=sys.stderr)
+        notice(f"{refused} of {all_of_them} {were} not added")
     return EXIT_USAGE if refused else EXIT_OK
 
 
@@ -268,15 +268,12 @@ def show_runs(flags: ShowRunFlags) -> int:
 
     _print(flags, text, history)
     for finding in unshown(journal, format):
-        print(f"cclmark: {plain(finding)}", file=sys.stderr)
+        notice(plain(finding))
     return EXIT_OK
 
 
 def export_runs(flags: ExportRunFlags) -> int:
-    """Exports a run's journal; returns the exit code.
-
-    Raises UsageError if the file exists: journals are never overwritten.
-    """
+    """Exports a run's journal. Raises UsageError if the file exists: none is overwritten."""
     content, output = _history_of(flags).content(flags.run), flags.output
     if output is not None and output != STANDARD_OUTPUT and _holds_something(output):
         raise UsageError(f"{output} already exists: use another file, or remove it")

@@ -8,20 +8,13 @@ from typing import ClassVar
 
 import click
 
-from cclmark.options.command import (
-    INPUT,
-    OPERATION,
-    OUTPUT,
-    WHERE,
-    argument,
-    option,
-)
-from cclmark.options.types import Size, WholeNumber
+from cclmark.options.command import INPUT, OPERATION, OUTPUT, WHERE, argument, option
+from cclmark.options.types import PATH, Size, WholeNumber
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
 
 _FORMATS = (
     *("auto", "nccl-tests", "nccl-tests-json", "flagcx", "hccl", "ml-engineering"),
-    *("cclmark-json", "kineto", "execution-trace", "nccl-inspector"),
+    *("cclmark-json", "kineto", "execution-trace", "nccl-inspector", "msprof"),
 )
 _OTHER_BENCHMARKS = (
     *("nvbandwidth", "nvbandwidth-json", "cuda-samples", "pccl", "osu", "imb", "perftest"),
@@ -35,6 +28,7 @@ _OTHER_BENCHMARKS = (
 class ImportFlags:
     """The options of ``cclmark import``."""
 
+    title: ClassVar[str] = OPERATION
     examples: ClassVar = [
         ("cclmark import all_reduce_perf.txt", "The output of nccl-tests, in cclmark-runs/."),
         (
@@ -55,7 +49,8 @@ class ImportFlags:
         "all_reduce_latency_comp.py, all_gather_object_vs_all_reduce.py, "
         "nccl-tests, rccl-tests, hccl_test, "
         "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
-        "cclmark, or traces of torch.profiler, execution traces of PyTorch (.json or .json.gz) or "
+        "cclmark, or traces of torch.profiler, execution traces of PyTorch (.json or .json.gz), "
+        "timelines of msprof or "
         "logs of NCCL Inspector, one for each rank, which become one profile; - is standard input. "
         "Also PAGE.html, a page of cclmark report, whose journals are written to files, and "
         "PAGE.html#RUN, one of them."
@@ -66,7 +61,7 @@ class ImportFlags:
         "-o",
         "--journal",
         title=OUTPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="Journal to write; it contains the results of all files, which must be of one "
         "tool and the same devices [one journal for each run of each file in cclmark-runs/].",
@@ -87,7 +82,6 @@ class ImportFlags:
     )
     operation: str | None = option(
         "--operation",
-        title=OPERATION,
         type=click.Choice([one for one in COLLECTIVES if moves_data(one)]),
         help="Operation, if the text does not contain it.",
     )
@@ -95,27 +89,22 @@ class ImportFlags:
         "--ranks",
         title=WHERE,
         type=WholeNumber(1, 1 << 20),
-        metavar="N",
         help="Number of ranks, if the text does not contain it.",
     )
     dtype: str | None = option(
         "--dtype",
-        title=OPERATION,
         type=click.Choice([*DTYPE_BYTES]),
         metavar="NAME",
         help="Element type, if the text does not contain it.",
     )
     reduction: str | None = option(
         "--reduction",
-        title=OPERATION,
         type=click.Choice(REDUCTIONS),
         help="Reduction, if the text does not contain it.",
     )
     size: int | None = option(
         "--size",
-        title=OPERATION,
         type=Size(),
-        metavar="SIZE",
         help="Size of a copy, if the text does not contain it [the tool's default].",
     )
     device: str | None = option(
@@ -125,7 +114,6 @@ class ImportFlags:
         "--hosts",
         title=WHERE,
         type=WholeNumber(1, 1 << 20),
-        metavar="N",
         help="Number of hosts, if the text does not contain it.",
     )
     ccl: str | None = option(

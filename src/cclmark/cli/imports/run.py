@@ -23,6 +23,7 @@ from cclmark.journal.journal_file import Journal, JournalWriter
 from cclmark.journal.machine import readable
 from cclmark.journal.page_journals import file_of, is_page, packed_in, read_lines, stem_of, unpack
 from cclmark.kinds.registry import parse_journal, report_kind
+from cclmark.recording.caller import notice
 from cclmark.recording.output import made_directory, usual_references
 from cclmark.report.overview import verdict_lines
 from cclmark_importers.assemble import merged
@@ -179,10 +180,7 @@ def _journals_in(page: TraceFile) -> Iterator[tuple[str, bytes]]:
 
 
 def _format_of_trace(content: bytes, format: str | None) -> str:
-    """The format of a trace of a program, which has no other one; empty for other files.
-
-    ``content``: the file, or its start.
-    """
+    """The format of a trace of a program, empty for other files. ``content``: or its start."""
     if format is not None:
         return format if format in TRACE_IMPORTERS else ""
     return trace_format(content)
@@ -251,8 +249,8 @@ def _tell(read: _Read, told: set[str]) -> None:
     _say(f"{read.name}: {read.format}{of}: {contents}")
     notices = [one for one in run.header.notices if _LINE.sub("", one) not in told]
     told.update(_LINE.sub("", one) for one in notices)
-    for notice in notices[:_MOST_NOTICES]:
-        _say(f"  {notice}")
+    for one in notices[:_MOST_NOTICES]:
+        _say(f"  {one}")
     more = len(notices) - _MOST_NOTICES
     if more > 0:
         _say(f"  and {more} more notices, in the journal")
@@ -304,10 +302,10 @@ def _write(run: Journal, path: Path) -> None:
         raise OutputError(f"{error}".partition(". It holds")[0]) from None
     finally:
         writer.close(keep=whole)
-    print(f"cclmark: journal {shlex.quote(str(path))}", file=sys.stderr)
+    notice(f"journal {shlex.quote(str(path))}")
     for text in verdict_lines(NamedRun("", run, ReferenceNotes(usual_references), path=str(path))):
         print(text)
 
 
 def _say(text: str) -> None:
-    print(f"cclmark: {plain(text)}", file=sys.stderr)
+    notice(plain(text))

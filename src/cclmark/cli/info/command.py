@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cclmark.options.command import OUTPUT, changed, option
+from cclmark.options.command import OUTPUT, changed, flag
 from cclmark.options.groups import LibraryDescriptionOptions, LibraryFileOptions
 
 
@@ -23,12 +23,10 @@ class InfoFlags(LibraryFileOptions, LibraryDescriptionOptions):
         "ccl_path",
         help="NCCL's file; for other libraries set CCLMARK_RCCL_LIBRARY and so on.",
     )
-    ccls: bool = option(
+    ccls: bool = flag(
         "--ccls",
         title=OUTPUT,
-        default=False,
-        is_flag=True,
         help="Only the libraries, with their operations, types and the systems on which they were "
         "tried.",
     )
-    json: bool = option("--json", title=OUTPUT, default=False, is_flag=True, help="Print JSON.")
+    json: bool = flag("--json", title=OUTPUT, help="Print JSON.")

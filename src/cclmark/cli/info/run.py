@@ -63,10 +63,7 @@ def inventory_text(
 
 
 def _just_not_installed(name: str, reason: str) -> bool:
-    """Whether a vendor's library is just not installed, as on most machines.
-
-    A single file was named by the user: it is reported in full, like NVIDIA's libraries.
-    """
+    """Whether a vendor's library is just not installed; a file that the user named is reported."""
     first, *others = reason.splitlines()
     tried = [line for line in others if not line.strip().startswith("Set ")]
     return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from cclmark.document.text import aligned, counted
 from cclmark.explain.calls import CallCollector, CommunicatorCalls, LogCalls, RuleCalls, RuleUse
 from cclmark.explain.operation import Operation, dtype_of
 from cclmark.explain.plugin_log import plugin_path
+from cclmark.recording.caller import notice
 from cclmark.recording.standard_output import say
 from cclmark.work.operations import DTYPE_BYTES
 from cclmark.work.sizes import format_size
@@ -85,10 +85,7 @@ def print_plugin(flags: PluginFlags) -> int:
 
 
 def print_logs(paths: Sequence[Path]) -> int:
-    """Prints the operations in logs and returns the exit code. Raises UsageError, OutputError.
-
-    A file that is given twice counts once.
-    """
+    """Prints the operations in logs, each file once. Raises UsageError, OutputError."""
     collector = CallCollector()
     once = {path.resolve(): path for path in paths}
     logs = [collector.add(path) for path in once.values()]
@@ -100,7 +97,7 @@ def print_logs(paths: Sequence[Path]) -> int:
     lacking = [text for one in logs if (text := _lacking(one, len(logs)))]
     differences = _differences(communicators)
     for text in (*lacking, *differences):
-        print(f"cclmark: {text}", file=sys.stderr)
+        notice(text)
     if differences:
         return EXIT_WRONG
     return EXIT_MISSING if lacking else EXIT_OK

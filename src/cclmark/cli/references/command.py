@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
+from cclmark.options.click_command import command, imported
 from cclmark.options.command import (
     INPUT,
     JOURNAL,
@@ -15,12 +17,11 @@ from cclmark.options.command import (
     SELECTION,
     CommandGroup,
     argument,
-    command,
-    imported,
+    flag,
     option,
 )
 from cclmark.options.groups import FormatOptions, OutputFileOptions
-from cclmark.options.types import Percent, Size
+from cclmark.options.types import PATH, Percent, Size
 
 _EXAMPLES = [
     ("cclmark references --device H200", "The published figures of this device."),
@@ -39,21 +40,15 @@ _EXAMPLES = [
 class ListReferencesFlags(FormatOptions, OutputFileOptions):
     """The options of ``cclmark references`` without a command."""
 
+    title: ClassVar[str] = SELECTION
+
     device: str | None = option(
-        "--device",
-        title=SELECTION,
-        metavar="NAME",
-        help="Only references of this device: H200.",
+        "--device", metavar="NAME", help="Only references of this device: H200."
     )
     operation: str | None = option(
-        "--operation",
-        title=SELECTION,
-        metavar="NAME",
-        help="Only references of this operation, or p2p.",
+        "--operation", metavar="NAME", help="Only references of this operation, or p2p."
     )
-    source: str | None = option(
-        "--source", title=SELECTION, metavar="NAME", help="Only references of this source."
-    )
+    source: str | None = option("--source", metavar="NAME", help="Only references of this source.")
 
 
 @dataclass
@@ -65,7 +60,6 @@ class CheckReferencesFlags(FormatOptions, OutputFileOptions):
         "--fail-below",
         title=METHOD,
         type=Percent("90%", above=True),
-        metavar="PERCENT",
         help="Exit with 1 if a judged figure is below this share of its reference, for example "
         "90%.",
     )
@@ -74,7 +68,6 @@ class CheckReferencesFlags(FormatOptions, OutputFileOptions):
         "--begin",
         title=METHOD,
         type=Size(),
-        metavar="SIZE",
         help="Smallest judged message of a collective [1M; any, where both figures are times of "
         "the device].",
     )
@@ -87,7 +80,7 @@ class DirectoryOptions:
     references_dir: Path | None = option(
         "--references-dir",
         title=INPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help="Directory of the file [cclmark/references in the data home].",
     )
@@ -105,11 +98,9 @@ class AddReferencesFlags(DirectoryOptions):
         metavar="TEXT",
         help="Title of the reference: 'our rack, accepted 2026-11'.",
     )
-    force: bool = option(
+    force: bool = flag(
         "--force",
         title=METHOD,
-        default=False,
-        is_flag=True,
         help="Take figures too that did not converge, vary by more than 10 % or were not verified.",
     )
 

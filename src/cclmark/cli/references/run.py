@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -38,6 +37,7 @@ from cclmark.document.report_kind import View
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal, report_kind
+from cclmark.recording.caller import notice
 from cclmark.recording.output import made_directory, print_out, refuse_to_lose
 from cclmark.recording.standard_output import say
 from cclmark.references.matching import kinds_of, multicast_of
@@ -69,7 +69,7 @@ def check_references(flags: CheckReferencesFlags) -> int:
     run = read_journal(Path(journal))
     _require_figures(run, journal)
     if lacks := lacking(run):
-        print(f"cclmark: {plain(journal)}: {'; '.join(lacks)}", file=sys.stderr)
+        notice(f"{plain(journal)}: {'; '.join(lacks)}")
     notes = ReferenceNotes(lambda kinds: load_references(kinds=kinds))
     header = run.header
     found = check_results(
@@ -95,14 +95,13 @@ def check_references(flags: CheckReferencesFlags) -> int:
     if low:
         worst = min(low, key=lambda one: one.match.share if one.match is not None else 0.0)
         assert worst.match is not None
-        print(
-            f"cclmark: {len(low)} below {percent(least_share)} of their reference, the worst "
+        notice(
+            f"{len(low)} below {percent(least_share)} of their reference, the worst "
             f"{plain(worst.thing.describe())}: {share_text(worst.match.share, 1)} of "
-            f"{plain(worst.match.words)}",
-            file=sys.stderr,
+            f"{plain(worst.match.words)}"
         )
     if bad:
-        print(f"cclmark: {len(bad)} without valid figures", file=sys.stderr)
+        notice(f"{len(bad)} without valid figures")
     return EXIT_WRONG if low or bad else EXIT_OK
 
 
@@ -137,10 +136,7 @@ _Weak = tuple[
 
 
 def list_references(flags: ListReferencesFlags) -> int:
-    """Prints the selected references and returns the exit code.
-
-    Raises UsageError for an unknown device, operation or source, OutputError.
-    """
+    """Prints the selected references. Raises UsageError for unknown names, OutputError."""
     found = load_references()
     device, operation, source = flags.device, flags.operation, flags.source
     asked = any(choice is not None for choice in (device, operation, source))
@@ -214,18 +210,14 @@ def add_references(flags: AddReferencesFlags) -> int:
         raise UsageError(f"cannot write {file}: {error.strerror}. {place}") from None
     if lacks := lacking(run):
         only = "only these results are a reference"
-        print(f"cclmark: {plain(journal)}: {'; '.join(lacks)}: {only}", file=sys.stderr)
+        notice(f"{plain(journal)}: {'; '.join(lacks)}: {only}")
     if weak:
-        print(
-            f"cclmark: {plain(journal)}: {_listed(weak, words, '' if force else file.stem)}",
-            file=sys.stderr,
-        )
+        notice(f"{plain(journal)}: {_listed(weak, words, '' if force else file.stem)}")
     say(f"{plain(str(file))}: {count} figures of {plain(title)!r}, used from now on")
     if flags.references_dir is not None and not _is_used(directory):
-        print(
-            f"cclmark: {plain(str(directory))} is not searched for references: add it to "
-            f"{REFERENCES_VARIABLE}",
-            file=sys.stderr,
+        notice(
+            f"{plain(str(directory))} is not searched for references: add it to "
+            f"{REFERENCES_VARIABLE}"
         )
     return EXIT_WRONG if weak and not force else EXIT_OK
 
@@ -238,10 +230,7 @@ def _weak_words(weak: Sequence[_Weak], measured: int) -> str:
 
 
 def _listed(weak: Sequence[_Weak], words: str, stem: str) -> str:
-    """Names the figures that are not good enough, safe to print.
-
-    ``stem``: of the file without them, empty if they were taken.
-    """
+    """Names figures that are not good enough. ``stem``: of the file without them, or empty."""
     remedy = f"left out. To take them: cclmark references remove {plain(stem)}, then add --force"
     outcome = remedy if stem else "taken with --force"
     lines = [f"  {plain(one.item.describe())}: {', '.join(reasons)}" for one, reasons in weak]

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import click
-
 from cclmark.options.command import JOURNALS, OUTPUT, argument, changed, option
 from cclmark.options.groups import OutputFileOptions
+from cclmark.options.types import PATH
 
 
 @dataclass
 class ReportFlags:
     """The options of ``cclmark report``."""
 
+    title: ClassVar[str] = OUTPUT
     examples: ClassVar = [
         ("cclmark report run.jsonl", "run.html in this directory."),
         (
@@ -36,19 +36,17 @@ class ReportFlags:
         help="Output file [the first journal's name with .html, in this directory].",
     )
     title_text: str | None = option(
-        "--title", title=OUTPUT, metavar="TEXT", help="Title of the page [the measured command]."
+        "--title", metavar="TEXT", help="Title of the page [the measured command]."
     )
     png: Path | None = option(
         "--png",
-        title=OUTPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIRECTORY",
         help="Write each chart as a PNG file; without -o no page.",
     )
     svg: Path | None = option(
         "--svg",
-        title=OUTPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIRECTORY",
         help="Write each chart as an SVG file; without -o no page.",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
 from cclmark.journal.page_journals import expanded, file_of, read_lines, stem_of
 from cclmark.kinds.registry import parse_journal
+from cclmark.recording.caller import notice
 from cclmark.recording.output import (
     STANDARD_OUTPUT,
     made_directory,
@@ -46,7 +46,7 @@ def report_journals(flags: ReportFlags) -> int:
         write_whole(path, render(page_of(runs, flags.title_text or "")).encode())
         if path != STANDARD_OUTPUT:
             _print_verdicts(runs)
-            print(f"cclmark: report {plain(str(path))}", file=sys.stderr)
+            notice(f"report {plain(str(path))}")
     for directory, format in ((png, "png"), (svg, "svg")):
         if directory is not None:
             _draw(runs, directory, format)
@@ -69,7 +69,7 @@ def _draw(runs: Sequence[NamedRun], directory: Path, format: str) -> None:
     taken: set[str] = set()
     for chart in charts:
         write_whole(directory / f"{key_of(chart.key, taken)}.{format}", picture(chart, format))
-    print(f"cclmark: {len(charts)} pictures in {directory}", file=sys.stderr)
+    notice(f"{len(charts)} pictures in {directory}")
 
 
 def _runs(journals: Sequence[str]) -> list[NamedRun]:
@@ -90,7 +90,7 @@ def _runs(journals: Sequence[str]) -> list[NamedRun]:
             why = f" ({lacks})" if lacks else ""
             raise UsageError(f"{path} contains no results: nothing to report{why}")
         if journal.unread_lines:
-            print(f"cclmark: {plain(f'{path}: {lacks}')}", file=sys.stderr)
+            notice(plain(f"{path}: {lacks}"))
         runs.append(NamedRun(plain(name), journal, ReferenceNotes(usual_references), content, path))
     return runs
 

@@ -8,14 +8,7 @@ from typing import ClassVar
 
 import click
 
-from cclmark.options.command import (
-    JOURNAL,
-    METHOD,
-    WHERE,
-    GroupedCommand,
-    argument,
-    option,
-)
+from cclmark.options.command import JOURNAL, METHOD, WHERE, GroupedCommand, argument, flag
 
 
 class _Rerun(GroupedCommand):
@@ -47,17 +40,13 @@ class RerunFlags:
 
     journal: Path = argument("JOURNAL", required=True, type=click.Path(path_type=Path))
     options: tuple[str, ...] = argument("[-- OPTIONS]", nargs=-1)
-    keep_environment: bool = option(
+    keep_environment: bool = flag(
         "--keep-environment",
         title=METHOD,
-        default=False,
-        is_flag=True,
         help="Do not set the environment variables of the journal.",
     )
-    on_this_host: bool = option(
+    on_this_host: bool = flag(
         "--elsewhere",
         title=WHERE,
-        default=False,
-        is_flag=True,
         help="Measure the devices of this host if the journal's devices are missing.",
     )

@@ -30,6 +30,7 @@ from cclmark.journal.schema import Header
 from cclmark.journal.secrets import HIDDEN
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.launch.placement import find_placement, is_primary
+from cclmark.recording.caller import notice
 from cclmark.recording.joining import devices_here
 from cclmark.recording.output import refuse_to_lose
 from cclmark.recording.resuming import Repetition
@@ -181,7 +182,7 @@ def _require_devices(header: Header, path: Path) -> None:
 def _say(text: str) -> None:
     if not is_primary(os.environ):
         return
-    print(f"cclmark: {plain(text)}", file=sys.stderr)
+    notice(plain(text))
 
 
 def _command_of(header: Header, path: Path) -> tuple[list[str], click.Command, list[str]]:

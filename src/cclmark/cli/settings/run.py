@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import textwrap
 from collections.abc import Sequence
 
@@ -20,6 +19,7 @@ from cclmark.launch.devices import choose_devices
 from cclmark.options.case_request import unknown_library
 from cclmark.rank.effective_settings import effective_values, find_library, read_mpi
 from cclmark.rank.probe import count_devices
+from cclmark.recording.caller import notice
 from cclmark.recording.joining import leave_it_to_the_first, libraries_on_standard_error
 from cclmark.recording.output import print_out
 from cclmark.work.libraries import (
@@ -166,10 +166,10 @@ def _values(ccl: str, ccl_path: str) -> tuple[str, list[SettingValue]]:
         read = read_mpi() if ccl == MPI and found.version else None
     if found.reason:
         first = found.reason.splitlines()[0].rstrip(".")
-        _tell(f"{first}: its version is unknown, and so is which settings it has")
+        notice(f"{first}: its version is unknown, and so is which settings it has")
     values, notices = effective_values(ccl, found.version, os.environ, read)
-    for notice in notices:
-        _tell(notice)
+    for text in notices:
+        notice(text)
     return found.version, values
 
 
@@ -182,7 +182,7 @@ def _library_of(flags: SettingsFlags) -> str:
         unusable = str(error).splitlines()[0]
     if not flags.ccl:
         if unusable:
-            _tell(f"{unusable} The settings of the host's library follow; --ccl names another")
+            notice(f"{unusable} The settings of the host's library follow; --ccl names another")
         ccl = native_library(runtime)
         if ccl is None:
             fitting = ", ".join(names_for(runtime)) or "none known"
@@ -196,7 +196,3 @@ def _library_of(flags: SettingsFlags) -> str:
     if flags.ccl_path and (library is None or not library.is_loaded):
         raise UsageError(f"--ccl-path is not supported: {ccl} is not loaded from a file")
     return ccl
-
-
-def _tell(notice: str) -> None:
-    print(f"cclmark: {notice}", file=sys.stderr)

@@ -8,14 +8,15 @@ from typing import ClassVar
 
 import click
 
-from cclmark.options.command import OPERATION, OUTPUT, argument, option
-from cclmark.options.types import Pair
+from cclmark.options.command import OPERATION, OUTPUT, argument, flag, option
+from cclmark.options.types import PATH, Pair
 
 
 @dataclass
 class SuiteFlags:
     """The options of ``cclmark run``."""
 
+    title: ClassVar[str] = OUTPUT
     examples: ClassVar = [
         ("cclmark run --list", "The suites of cclmark."),
         (
@@ -48,41 +49,28 @@ class SuiteFlags:
         metavar="NAME=JOURNAL",
         help="The baseline journal of the command with this name.",
     )
-    listed: bool = option(
-        "--list",
-        title=OUTPUT,
-        default=False,
-        is_flag=True,
-        help="Show the commands without running them; without SUITE, list the suites.",
+    listed: bool = flag(
+        "--list", help="Show the commands without running them; without SUITE, list the suites."
     )
     journal_dir: Path | None = option(
         "--journal-dir",
-        title=OUTPUT,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help=(
             "Directory of the journals and the output of the commands [a new one in cclmark-runs/]."
         ),
     )
     junit: Path | None = option(
-        "--junit",
-        title=OUTPUT,
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Also write the verdicts as JUnit XML.",
+        "--junit", type=PATH, metavar="FILE", help="Also write the verdicts as JUnit XML."
     )
     format: str = option(
         "--format",
-        title=OUTPUT,
         default="table",
         type=click.Choice(["table", "json", "markdown"]),
         help="Output format [table].",
     )
-    verbose: bool = option(
+    verbose: bool = flag(
         "-v",
         "--verbose",
-        title=OUTPUT,
-        default=False,
-        is_flag=True,
         help="Show the output of the commands on standard error instead of keeping it.",
     )

@@ -47,6 +47,7 @@ from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import is_primary
 from cclmark.options.groups import SizeOptions
 from cclmark.rank.probe import count_devices
+from cclmark.recording.caller import notice
 from cclmark.recording.output import Output, made_directory, refuse_to_lose
 from cclmark.recording.recorder import StatusLine
 from cclmark.recording.run_files import new_path
@@ -403,10 +404,7 @@ _PREFIXES = ("cclmark: ", "Error: ")
 
 
 def run_suite(flags: SuiteFlags) -> int:
-    """Runs the suite that the flags name and returns the exit code of its verdicts.
-
-    Raises CclmarkError before anything is run if the suite or the flags are invalid.
-    """
+    """Runs the suite; returns its exit code. Raises CclmarkError before anything is run."""
     if not flags.suite:
         if not flags.listed:
             raise UsageError(
@@ -444,19 +442,16 @@ def run_suite(flags: SuiteFlags) -> int:
         if junit is not None:
             junit.write_whole(junit_xml(printable(verdict)))
         code = verdict.exit_code
-        print(f"cclmark: journals {running.directory}", file=sys.stderr)
+        notice(f"journals {running.directory}")
     for output in filter(None, (printed, junit)):
         if output.failure:
-            print(f"cclmark: {output.failure}", file=sys.stderr)
+            notice(output.failure)
             code = code or EXIT_MISSING
     return code
 
 
 def _follow_suite(suite: Suite) -> int:
-    """Runs the suite in a process that a launcher started and that is not the first.
-
-    Returns EXIT_OK, whatever is measured: the first process decides the verdicts.
-    """
+    """Runs the suite in a process that is not the first, which decides the verdicts."""
     children = Children()
     with tempfile.TemporaryDirectory(prefix="cclmark-suite-") as directory:
         for number, command in enumerate(suite.commands):

@@ -6,7 +6,7 @@ import click
 
 from cclmark.kinds.check.command import TorchFlags
 from cclmark.kinds.objects.command import ObjectFlags
-from cclmark.options.command import command, imported
+from cclmark.options.click_command import command, imported
 from cclmark.options.printed_help import SaysHelp
 
 _COMMANDS = (

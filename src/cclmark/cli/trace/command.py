@@ -1,4 +1,4 @@
-"""``cclmark trace``: a timeline of one operation on all ranks, or of copies between devices."""
+"""``cclmark trace``: a timeline of an operation, of copies between devices, of msprof's files."""
 
 from __future__ import annotations
 
@@ -9,24 +9,21 @@ from typing import Any, ClassVar
 import click
 
 from cclmark.options import groups
-from cclmark.options.command import OUTPUT, Action, GroupedCommand, changed, command, option
-from cclmark.options.groups import (
-    one_operation,
-    operations_in_help,
-    placement_option,
-)
+from cclmark.options.click_command import command
+from cclmark.options.command import OUTPUT, Action, GroupedCommand, changed, flag
+from cclmark.options.groups import one_operation, operations_in_help, placement_option
 from cclmark.options.types import WholeNumber
 
-_COPIES = "p2p"
+_COPIES, _MSPROF = "p2p", "msprof"
 
 
 class _TraceCommand(GroupedCommand):
-    """The command for operations. ``trace p2p`` has the options of ``cclmark p2p`` instead."""
+    """The command for operations. ``trace p2p`` and ``trace msprof`` have other options instead."""
 
     @property
     def commands(self) -> dict[str, click.Command]:
-        """The command for copies by its name."""
-        return {_COPIES: _copies_command(self.run)}
+        """The other commands by their names."""
+        return {_COPIES: _copies_command(self.run), _MSPROF: _msprof_command(self.run)}
 
     def make_context(
         self,
@@ -36,9 +33,8 @@ class _TraceCommand(GroupedCommand):
         **extra: Any,
     ) -> click.Context:
         """Parses the arguments by the options of the command that they name."""
-        if args[:1] == [_COPIES]:
-            copies = self.commands[_COPIES]
-            return copies.make_context(f"{info_name} {_COPIES}", args[1:], parent, **extra)
+        if args and (other := self.commands.get(args[0])) is not None:
+            return other.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
 
@@ -49,6 +45,17 @@ def _copies_command(run: Action) -> click.Command:
         _COPIES,
         "Record the copies of one transfer as a timeline for Perfetto, with a summary.",
         TraceCopiesFlags,
+        run,
+    )
+
+
+def _msprof_command(run: Action) -> click.Command:
+    from cclmark.cli.trace.msprof_options import MsprofFlags
+
+    return command(
+        _MSPROF,
+        "Convert timelines of msprof, Ascend's profiler, with a summary of operations and tasks.",
+        MsprofFlags,
         run,
     )
 
@@ -67,7 +74,7 @@ class TraceFlags(groups.OneOfEachOptions):
     ]
     epilog: ClassVar = (
         f"{operations_in_help([_COPIES])}\n\nCopies between devices: see cclmark trace {_COPIES} "
-        "--help."
+        f"--help. Timelines of Ascend's profiler: see cclmark trace {_MSPROF} --help."
     )
     without: ClassVar = (
         groups.SizeOptions,
@@ -105,10 +112,8 @@ class TraceFlags(groups.OneOfEachOptions):
         type=click.Choice(["perfetto", "chrome"]),
         help="The format of the trace [perfetto].",
     )
-    steps: bool = option(
+    steps: bool = flag(
         "--steps",
         title=OUTPUT,
-        default=False,
-        is_flag=True,
         help="The steps of the algorithm: a table, and all of them as CSV next to the trace.",
     )

@@ -151,7 +151,6 @@ class TraceCopiesFlags(TransferOptions):
         title=METHOD,
         default=5,
         type=WholeNumber(0, 100),
-        metavar="N",
         help="Copies before them [5].",
     )
     files: ClassVar = ("output", "format")

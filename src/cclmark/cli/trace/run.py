@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
@@ -16,6 +14,9 @@ from cclmark.base.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, 
 from cclmark.base.printable import plain
 from cclmark.cli.trace.command import TraceFlags
 from cclmark.cli.trace.copy_options import CopyPair, TraceCopiesFlags
+from cclmark.cli.trace.files import WRITERS, file_for, steps_path, write_steps, written_whole
+from cclmark.cli.trace.msprof import convert
+from cclmark.cli.trace.msprof_options import MsprofFlags
 from cclmark.cli.trace.summary import (
     copy_trace_summary,
     step_file,
@@ -39,65 +40,26 @@ from cclmark.recording.caller import caller, notice
 from cclmark.recording.joining import first_of, run_joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import Recorded, Recorder, Silent, recording
-from cclmark.recording.run_files import new_file, new_journal
+from cclmark.recording.run_files import new_journal
 from cclmark.trace.case_steps import steps_of
 from cclmark.trace.copy_timeline import assemble_copies
 from cclmark.trace.rank_trace import RankTrace, Stage
 from cclmark.trace.slot_tracks import most_slot_events
 from cclmark.trace.timeline import Timeline
 from cclmark.trace.timeline_assembly import CaseTimeline, assemble
-from cclmark.trace.timeline_files import write_chrome, write_perfetto
 from cclmark.work.binding import Binding
 from cclmark.work.cases import Case
 from cclmark.work.items import P2P
 from cclmark.work.sizes import format_size
 from cclmark.work.transfers import Transfer
 
-
-def file_for(output: Path | None, name: str, suffix: str) -> Path:
-    """Returns ``output``, or a new file in cclmark-runs/. Raises UsageError if it is unwritable."""
-    path = output or new_file(name, suffix, "trace", "-O FILE")
-    refuse_unwritable(path)
-    return path
-
-
-def refuse_unwritable(path: Path) -> None:
-    """Raises UsageError for a file that exists or cannot be created, before anything runs."""
-    try:
-        path.open("xb").close()
-        path.unlink()
-    except FileExistsError:
-        raise UsageError(f"{path} exists already: choose another file with -O FILE") from None
-    except OSError as error:
-        raise UsageError(
-            f"cannot write the trace {path}: {error.strerror}. Choose another file with -O FILE."
-        ) from None
-
-
-@contextmanager
-def written_whole(path: Path, what: str) -> Iterator[IO[bytes]]:
-    """A new file that gets its name when it is complete. ``what``: of the file, for a message.
-
-    Raises OutputError if it cannot be written.
-    """
-    partial = path.with_name(path.name + ".part")
-    try:
-        with partial.open("xb") as file:
-            yield file
-        partial.rename(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise OutputError(f"cannot write the {what} {path}: {error.strerror}") from None
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
 _MEASURED_FOR_S = 0.3  # the time of an operation that is not traced, to compare with
 
 
-def run_trace(flags: TraceFlags | TraceCopiesFlags) -> Recorded:
-    """Traces the case or the transfer that the flags describe, see ``trace``."""
+def run_trace(flags: TraceFlags | TraceCopiesFlags | MsprofFlags) -> Recorded | int:
+    """Traces the case or the transfer that the flags describe, or converts files."""
+    if isinstance(flags, MsprofFlags):
+        return convert(flags)
     return trace_copies(flags) if isinstance(flags, TraceCopiesFlags) else trace(flags)
 
 
@@ -175,7 +137,7 @@ def trace_copies(flags: TraceCopiesFlags) -> Recorded:
         )
     copies = flags.repeat
     assert copies is not None  # has a default
-    [scope] = flags.scope
+    scope = flags.scope[0] if flags.scope else "pairs"
     pair = flags.pair or _PAIRS.get(scope)
     if pair is not None:
         flags.scope = [pair.scope_for(scope)]
@@ -271,12 +233,6 @@ def _only(transfers: list[Transfer], flags: TraceCopiesFlags, pair: CopyPair | N
 _SLOWER = 10  # times an operation may take while it is traced before a rank counts as hung
 _NOT_STARTED = "no trace and no journal are written: it ended before all ranks had started"
 _NOTHING_WRITTEN = "no trace was written: ranks send their recordings when they end"
-Writer = Callable[[Timeline, IO[bytes]], None]
-#: By the format: the end of the file's name, and the function that writes it.
-WRITERS: dict[str, tuple[str, Writer]] = {
-    "perfetto": (".pftrace", write_perfetto),
-    "chrome": (".trace.json", write_chrome),
-}
 
 
 @dataclass(frozen=True)
@@ -302,22 +258,17 @@ class Files:
     journal: Path
 
 
+@dataclass(frozen=True)
 class Tracing:
     """The two attempts of a trace.
 
-    ``found`` receives the traces, the time of an operation that is not traced, and the run's
+    ``_found`` receives the traces, the time of an operation that is not traced, and the run's
     surroundings.
     """
 
-    def __init__(
-        self,
-        request: Request,
-        operations: int,
-        found: Callable[[list[RankTrace], float, Surroundings], TraceContents],
-    ) -> None:
-        self._request = request
-        self._operations = operations
-        self._found = found
+    _request: Request
+    _operations: int
+    _found: Callable[[list[RankTrace], float, Surroundings], TraceContents]
 
     def run(self, files: Files, began_s: float) -> Recorded:
         """Measures, traces, writes both files and prints the summary."""
@@ -437,9 +388,6 @@ class _Measured(_Notices):
             self.time_s = result.summary.time_s
 
 
-_SUFFIXES = (".pftrace", ".trace.json", ".json")
-
-
 def _relations(surroundings: Surroundings) -> dict[tuple[int, int], str]:
     """How the devices of this host are connected; other hosts' are not known here."""
     here = surroundings.machine.hostname
@@ -454,10 +402,7 @@ class StepListing:
     def __init__(self, case: Case, trace_path: Path) -> None:
         """Raises UsageError if the file of the steps exists or cannot be created."""
         self._case = case
-        name = trace_path.name
-        suffix = next((one for one in _SUFFIXES if name.endswith(one) and name != one), "")
-        self._path = trace_path.with_name(f"{name.removesuffix(suffix)}.steps.csv")
-        refuse_unwritable(self._path)
+        self._path = steps_path(trace_path)
 
     def write(
         self, traces: Sequence[RankTrace], found: CaseTimeline, surroundings: Surroundings
@@ -475,11 +420,7 @@ class StepListing:
 
     def _failure_to_write(self, lines: Iterable[str]) -> str:
         try:
-            with written_whole(self._path, "steps") as file:
-                for line in lines:
-                    file.write(line.encode())
+            write_steps(self._path, lines)
         except OutputError as error:
             return f"{error}: choose another file with -O FILE"
-        size = format_size(self._path.stat().st_size)
-        notice(f"steps {self._path} ({size})")
         return ""

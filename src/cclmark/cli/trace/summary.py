@@ -17,7 +17,15 @@ from cclmark.explain.calls import CommunicatorCalls, operations_of
 from cclmark.explain.operation import MESSAGES, Operation
 from cclmark.journal.schema import Ring, Tree
 from cclmark.journal.topology import UNKNOWN_LINK
-from cclmark.trace.case_steps import DERIVED, OBSERVED, PLANNED, SELECTED, UNKNOWN, CaseSteps
+from cclmark.trace.case_steps import (
+    DERIVED,
+    DOCUMENTED,
+    OBSERVED,
+    PLANNED,
+    SELECTED,
+    UNKNOWN,
+    CaseSteps,
+)
 from cclmark.trace.copy_timeline import (
     FlowFindings,
     TransferTimeline,
@@ -382,6 +390,7 @@ _MOST_LINKS = 3  # of a line
 _ORIGINS = {
     DERIVED: "derived from the algorithm and the {carriers} that the library reports",
     SELECTED: "derived from the algorithm that is selected, which may not have run",
+    DOCUMENTED: "derived from the algorithm in the library's documents, which may not have run",
     PLANNED: "planned by cclmark's engine",
     OBSERVED: "reported by the library",
 }

@@ -202,10 +202,7 @@ def stage_bars(
     stages: Mapping[int, Sequence[TracedStage]],
     names: Mapping[int, str] | None = None,
 ) -> StageBars:
-    """Draws the stages of each rank or device, by its number. ``what``: it in one word.
-
-    ``names``: of the rows, by default ``what`` and the number.
-    """
+    """Draws the stages of each ``what`` by its number. ``names``: of the rows, by default both."""
     shown = dict(list(stages.items())[:_MOST_ROWS])
     every = [stage for of_one in shown.values() for stage in of_one]
     end_s = max((stage.begin_s + stage.time_s for stage in every), default=0.0) or 1.0

@@ -118,10 +118,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 @dataclass(frozen=True)
 class Section:
-    """A part with a heading, texts and charts. ``key`` is its anchor in the page.
-
-    ``listing``: lines as a terminal shows them.
-    """
+    """A part of the page; ``key``: its anchor. ``listing``: lines as a terminal shows them."""
 
     key: str
     title: str

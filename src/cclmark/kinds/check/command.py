@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from cclmark.base.errors import UsageError
 from cclmark.options import groups
-from cclmark.options.command import OPERATION, OUTPUT, option
+from cclmark.options.command import OPERATION, OUTPUT, flag, option
 from cclmark.options.types import Parsed, WholeNumber
 
 
@@ -82,11 +82,9 @@ class TorchFlags(
         metavar="A,B",
         help="Only these checks; a part selects all checks that begin with it [all].",
     )
-    values: bool = option(
+    values: bool = flag(
         "--values",
         title=OUTPUT,
-        default=False,
-        is_flag=True,
         help="The tensors before and after each operation on every rank, long ones by their ends.",
     )
     seed: int | None = option(
@@ -94,6 +92,5 @@ class TorchFlags(
         title=OPERATION,
         default=None,
         type=WholeNumber(1, 2**32 - 1),
-        metavar="N",
         help="Seed of random values, which are checked too, as with --only random [1].",
     )

@@ -36,10 +36,7 @@ class TorchChecker(TorchLoop):
 
     @property
     def timeout_s(self) -> float:
-        """The timeout of torch's operations.
-
-        A check that hangs counts as failed: torch times out before the deadline of the rank.
-        """
+        """torch's timeout, before the deadline of the rank: a check that hangs counts as failed."""
         return self.job.settings.timeout_s / 2
 
     def words(self, error: Exception) -> str:
@@ -97,10 +94,7 @@ class TorchChecker(TorchLoop):
         return result
 
     def _values(self, index: int, own: list[CheckedValue]) -> list[CheckedValue]:
-        """The values of all ranks on rank 0: the first of every rank, then the second, and so on.
-
-        On other ranks the result is empty.
-        """
+        """The values of all ranks on rank 0, the first of each rank first; elsewhere empty."""
         job, client = self.rank.job, self.rank.client
         if job.rank:
             client.put(f"values {index} of rank {job.rank}", msgspec.msgpack.encode(own))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from cclmark.kinds.check.plan import ALL_CHECKS
@@ -166,39 +167,31 @@ class NotThereError(Exception):
     """The backend does not support the operation, and an attempt might hang."""
 
 
+@dataclass(eq=False)
 class World:
     """The context of a check.
 
-    ``corrupt``: the element to falsify in every output, or None. ``seed``: of random values.
-    ``recorder``: keeps the tensors before and after the operations, or None. ``mismatch``: the
+    ``_corrupt``: the element to falsify in every output, or None. ``seed``: of random values.
+    ``_recorder``: keeps the tensors before and after the operations, or None. ``mismatch``: the
     first output that differs from the expected one, as text. A rank with a wrong output continues
     with the check, because the others would wait in vain for its next operation.
     """
 
-    def __init__(
-        self,
-        torch: Any,
-        backend: str,
-        rank: int,
-        size: int,
-        device: Any,
-        corrupt: int | None = None,
-        recorder: ValueRecorder | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.torch = torch
-        self.seed = seed
-        self.backend = backend
-        self._recorder = recorder
-        self.dist = torch.distributed
-        if recorder is not None:
-            self.dist = RecordingDist(torch, recorder)
-        self.rank = rank
-        self.size = size
-        self.device = device
-        self._corrupt = corrupt
-        self.falsified = False  # whether an output had that element
-        self.mismatch = ""
+    torch: Any
+    backend: str
+    rank: int
+    size: int
+    device: Any
+    _corrupt: int | None = None
+    _recorder: ValueRecorder | None = None
+    seed: int = 0
+    falsified = False  # whether an output had that element
+    mismatch = ""
+
+    def __post_init__(self) -> None:
+        self.dist = self.torch.distributed
+        if self._recorder is not None:
+            self.dist = RecordingDist(self.torch, self._recorder)
 
     def values(self, number: int, count: int = _COUNT, dtype: Any = None) -> Any:
         """A sequence of small integers for ``number``, of which every reduction is exact.

@@ -191,10 +191,7 @@ class _Draft:
 
     @cached_property
     def _marks(self) -> list[Mark]:
-        """The sizes where the library's choice changes, with the change and its curves.
-
-        At most ``_MOST_MARKS``; the section on what ran has all of them.
-        """
+        """The sizes where the choice changes, ``_MOST_MARKS`` at most: a section has all."""
         changed: dict[tuple[int, str], list[str]] = {}
         explained = []
         for curve, points in self._points.items():

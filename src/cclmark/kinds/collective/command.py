@@ -9,6 +9,7 @@ import click
 
 from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.options import groups
+from cclmark.options.click_command import command
 from cclmark.options.command import (
     OPERATION,
     Action,
@@ -16,7 +17,6 @@ from cclmark.options.command import (
     OptionRules,
     Requires,
     changed,
-    command,
     option,
 )
 from cclmark.options.groups import one_operation, operations_in_help

@@ -357,7 +357,8 @@ def _figure(found: OperationFindings, header: Header) -> str:
         return f"{found.name}: {time}{convergence_text(latency)}{cycles_text(found)}"
     smallest = f"{time} at {format_size(latency.case.size_bytes)}{marks_text(latency)}"
     if latency.case.ranks == 1:
-        return f"{found.name}: {smallest}{cycles_text(found)}; with one rank nothing passes a bus"
+        alone = "one rank: launches and copies alone, nothing is communicated"
+        return f"{found.name}: {smallest}{cycles_text(found)}; {alone}"
     limit = link_limit(header.links, header.hosts)
     rate = peak.summary.busbw_bytes_per_s
     share = f" ({rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit)" if limit else ""
@@ -386,7 +387,9 @@ def _gigabytes(bytes_per_s: float) -> str:
 
 
 def _bandwidth(bytes_per_s: float, case: Case) -> str:
-    return _gigabytes(bytes_per_s) if moves_data(case.operation) else "-"
+    # A single rank copies at most: that is no bandwidth of a bus or of an algorithm.
+    is_rate = moves_data(case.operation) and case.ranks > 1
+    return _gigabytes(bytes_per_s) if is_rate else "-"
 
 
 def _in_gbps(summary: Summary) -> dict[str, str]:

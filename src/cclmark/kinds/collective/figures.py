@@ -87,9 +87,7 @@ class SoakFigures:
     _failed: set[Case] = field(default_factory=set)
 
     def add(self, result: CaseResult) -> bool:
-        """Adds a result. Returns whether it is of the first cycle, or the first failure of its case
-        in a later one.
-        """
+        """Adds a result. Returns whether it is of the first cycle, or a case's first failure."""
         self.statuses[result.status] += 1
         self.checked += result.verification is not None
         if result.started_at_s:

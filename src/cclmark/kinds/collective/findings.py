@@ -113,10 +113,7 @@ def _listing(
     end: str = "",
     advice: str = "",
 ) -> Iterator[Finding]:
-    """A finding with the names of figures after ``text``; none without any.
-
-    All are named before an ``end``, otherwise the first ones.
-    """
+    """A finding with the figures after ``text``, all before an ``end``; none without any."""
     if figures:
         names = [*figures][: None if end else _MOST_LISTED]
         sentence = f"{text}{listed(names, len(figures))}{end}"
@@ -510,7 +507,9 @@ def headline_of_collectives(run: NamedRun) -> str:
     rates = [
         (one.peak.summary.busbw_bytes_per_s, place)
         for place, one in enumerate(usual)
-        if one.peak.summary is not None and one.largest_bytes >= LEAST_JUDGED_BYTES
+        if one.peak.summary is not None
+        and one.largest_bytes >= LEAST_JUDGED_BYTES
+        and one.peak.case.ranks > 1
     ]
     if not rates:
         return _of_latencies(usual)
@@ -543,7 +542,9 @@ def _of_latencies(found: Sequence[OperationFindings]) -> str:
     best = found[place]
     size = format_size(best.latency.case.size_bytes)
     unsure = convergence_text(best.latency)
-    return f"{best.name} of {size} takes {format_time_us(time_s)} µs{unsure}{cycles_text(best)}."
+    alone = " on one rank, with nothing to communicate" if best.latency.case.ranks == 1 else ""
+    time = f"{format_time_us(time_s)} µs{unsure}{alone}"
+    return f"{best.name} of {size} takes {time}{cycles_text(best)}."
 
 
 def of_clocks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Finding]:

@@ -100,10 +100,7 @@ def _ways(ccl: Sequence[str], coordinator: Coordinator) -> str:
 def measure(
     operations: list[str], flags: CollectiveOptions, pieces: Sequence[int] = ()
 ) -> Recorded:
-    """Measures ``operations`` with ``flags`` on all processes of this run.
-
-    ``pieces``: the numbers of pieces to divide each message into, empty for one call each.
-    """
+    """Measures ``operations``, each message in as many ``pieces``, or in one call without any."""
 
     def measured(coordinator: Coordinator) -> Recorded:
         request, plan = request_of(KIND, operations, flags, coordinator)

@@ -21,6 +21,7 @@ from cclmark.trace.rank_trace import (
     ClockAhead,
     ClockPair,
     RankTrace,
+    Stage,
     StepSources,
     TracedBatch,
     pieces_of,
@@ -76,6 +77,17 @@ _SETTLING_SHARE = 0.5  # of --timeout, after which the other ranks would count t
 _MOST_IN_FLIGHT = 32
 
 
+#: Parts of a stage in which inputs are filled or outputs checked on the host.
+_HOST_WORK = {
+    engine.HostWork.allocation: "host memory",
+    engine.HostWork.filling: "values",
+    engine.HostWork.copy_to_device: "copy to the device",
+    engine.HostWork.copy_to_host: "copy to the host",
+    engine.HostWork.comparison: "comparison",
+    engine.HostWork.release: "host memory released",
+}
+
+
 class CaseTracer:
     """Traces a case on one rank, in step with the same object on the others."""
 
@@ -119,6 +131,7 @@ class CaseTracer:
             partial(session.prepare, operation_of(case), case.in_place, settings.seed),
         )
         self._enter("warm-up", 0)
+        self._add_host_stages("filling inputs")
         warmup = _WARMUP if settings.warmup is None else settings.warmup
         if warmup:
             batch = engine.Batch(timing=engine.Timing.throughput, iterations=warmup)
@@ -184,10 +197,7 @@ class CaseTracer:
         self._instruments.settle(self._rank.job.settings.timeout_s * _SETTLING_SHARE)
 
     def _time_more(self, *, reported: bool) -> None:
-        """Runs more batches of the traced size, whose times together are compared.
-
-        One batch is not enough for that.
-        """
+        """Runs more batches of the traced size: one is not enough to compare their times."""
         trace = self._trace
         first = trace.batches[0]
         alike = sum(batch.operations == first.operations for batch in trace.batches)
@@ -201,10 +211,7 @@ class CaseTracer:
                 self._settle()
 
     def _run(self, operations: int) -> engine.TracedOperations:
-        """Runs operations back to back on all ranks. What a library of the engine does is recorded.
-
-        Raises EngineError.
-        """
+        """Runs operations back to back on all ranks, and records them. Raises EngineError."""
         return in_step(self._rank.agreement, partial(self._recorded, operations))
 
     def _recorded(self, operations: int) -> engine.TracedOperations:
@@ -242,8 +249,19 @@ class CaseTracer:
         assert self._session is not None
         return self._session
 
+    def _add_host_stages(self, phase: str) -> None:
+        """Adds the parts of the stage that has just ended; none where the device does the work."""
+        self._rank.stages += [
+            Stage(f"{phase}: {_HOST_WORK[one.work]}", one.begin_ns, one.end_ns, one.bytes)
+            for one in self._opened_session.take_host_periods()
+        ]
+
     def release(self) -> None:
-        """Drops the session, whose buffers are released with the caller's reference."""
+        """Drops the session, whose buffers are released with the caller's reference.
+
+        Called when the stage of the check has ended.
+        """
+        self._add_host_stages("verification")
         self._session = None
 
     def send(self) -> None:

@@ -294,10 +294,7 @@ class _Bisection:
         return counts
 
     def _settled(self, curve: Mapping[int, Sequence[RatioEstimate]]) -> set[int]:
-        """The values that need no more rounds because they are decided.
-
-        While the grid is measured, values that may be the best one are not among them.
-        """
+        """The decided values; while the grid is measured, not those that may be the best one."""
         below, above = self._decided(curve)
         if self.grid_rounds is None:
             limit = 1 + (1 - self.keep) * _BETTER

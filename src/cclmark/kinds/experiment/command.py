@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cclmark.options import groups
-from cclmark.options.command import (
-    OPERATION,
-    Excludes,
-    OptionRules,
-    changed,
-    option,
-)
+from cclmark.options.command import OPERATION, Excludes, OptionRules, changed, option
 from cclmark.options.groups import (
     ONE_LIBRARY,
     USUAL_ROUNDS,
@@ -37,6 +31,7 @@ def _bisected(text: str) -> tuple[str, Sequence[int]]:
 class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
     """The options of ``cclmark experiment``, which always explains, and measures round by round."""
 
+    title: ClassVar[str] = OPERATION
     examples: ClassVar = [
         (
             "cclmark experiment all_reduce --vary NCCL_PROTO=LL128,Simple -b 1M -e 64M",
@@ -81,7 +76,6 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
     )
     libraries: list[str] = option(
         "--library",
-        title=OPERATION,
         default=[],
         type=Names(what="library", example="libnccl.so,rccl"),
         metavar="A,B",
@@ -95,7 +89,6 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
     )
     bisect: tuple[str, Sequence[int]] | None = option(
         "--bisect",
-        title=OPERATION,
         type=Parsed(_bisected),
         metavar="NAME=LOW:HIGH",
         help="Find the smallest value of a variable that keeps a share of the best bandwidth; "
@@ -103,7 +96,6 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
     )
     keep: float = option(
         "--keep",
-        title=OPERATION,
         default=99.0,
         type=Percent("99%", above=True, most=100),
         metavar="SHARE",

@@ -181,10 +181,7 @@ class Measuring:
         raise MissingError(f"the ranks report no library {name}")
 
     def conditions(self, library: str) -> tuple[str, str, int | None]:
-        """The library's version, the device's name and its NVLinks, None if unknown.
-
-        Raises MissingError if the devices differ.
-        """
+        """Version, device, NVLinks, None if unknown. Raises MissingError if devices differ."""
         surroundings = self._listener.surroundings
         assert surroundings is not None
         version = self.library(library).version

@@ -75,10 +75,7 @@ _WRITE = (
 
 
 def parse_bisect(text: str) -> tuple[str, Sequence[int]]:
-    """Parses ``NAME=LOW:HIGH``, with ``:STEP`` or ``:xFACTOR``.
-
-    Returns the name of the variable and its values in ascending order. Raises UsageError.
-    """
+    """Parses ``NAME=LOW:HIGH``, ``:STEP`` or ``:xFACTOR`` to name and values. Raises UsageError."""
     found = _REQUEST.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"{text!r}: {_WRITE}")

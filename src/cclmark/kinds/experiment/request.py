@@ -19,11 +19,7 @@ import msgspec
 
 from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.journal.schema import HostDescription
-from cclmark.kinds.experiment.bisection import (
-    LEAST_ROUNDS_TO_DECIDE,
-    Bisected,
-    bisect,
-)
+from cclmark.kinds.experiment.bisection import LEAST_ROUNDS_TO_DECIDE, Bisected, bisect
 from cclmark.kinds.experiment.command import ExperimentFlags
 from cclmark.kinds.experiment.figures import without_effect
 from cclmark.kinds.experiment.kind import KIND
@@ -180,10 +176,7 @@ def _duration_text(values: int, round_s: float) -> str:
 def _without_effect(
     measuring: Measuring, cases: Sequence[Case], measured: Mapping[int, Sequence[Trial]]
 ) -> dict[int, str]:
-    """Observes the measured trials; returns the values without effect, with the reason.
-
-    Raises EndedError.
-    """
+    """Observes the trials; returns values without effect, with the reason. Raises EndedError."""
     usual = [Trial(DEFAULT, 0, case) for case in cases]
     observed = measuring.observe([*usual, *itertools.chain.from_iterable(measured.values())])
     by_default = {trial.case: observed.get(trial) for trial in usual}

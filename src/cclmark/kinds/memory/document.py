@@ -32,10 +32,12 @@ from cclmark.journal.schema import Header
 from cclmark.kinds.memory.figures import (
     ALLOCATED,
     GIVEN_BACK,
+    HOST_PIECE,
     LIBRARY_STAGES,
     alike,
     changed_meanwhile,
     expected_of,
+    hccl_test_host_bytes,
     listed_bytes,
     on_host,
     same_buffers,
@@ -413,6 +415,7 @@ def memory_sentences(results: Sequence[MemoryResult], header: Header) -> list[_S
         lines += _of_buffers(on_devices)
     if hosts := [one for one in measured if on_host(one, devices)]:
         lines.append(_of_host(hosts, ccl))
+    lines += _of_host_check(measured)
     lines += _of_statement(measured)
     lines += _of_others(on_devices, header)
     return lines
@@ -576,6 +579,23 @@ def _of_buffers(results: Sequence[MemoryResult]) -> list[_Sentence]:
     )
     text += f"; the free memory {change}, with streams, kernels and the runtime's rounding."
     return [(text, (*figures, *_ends("device_bytes", _ranks(results), measured)))]
+
+
+def _of_host_check(results: Sequence[MemoryResult]) -> list[_Sentence]:
+    """Compares the host memory of a check on the host with that of hccl_test's."""
+    pieces = {
+        it.memory.rank: sum(one.size_bytes for one in it.buffers if one.purpose == HOST_PIECE)
+        for it in results
+    }
+    if not any(pieces.values()):
+        return []
+    theirs = [hccl_test_host_bytes(it) for it in results]
+    text = (
+        f"Filling and checking on the host takes {_span(pieces.values())} of host memory per rank, "
+        "during a call only. hccl_test holds three buffers, of the input, the expected and the "
+        f"received output: {_span(theirs)}."
+    )
+    return [(text, _ends("check_host_bytes", pieces, [*pieces.values()]))]
 
 
 def _of_statement(results: Sequence[MemoryResult]) -> list[_Sentence]:

@@ -81,6 +81,28 @@ def listed_bytes(buffers: Iterable[MemoryBuffer], place: str) -> int:
     return sum(one.size_bytes for one in buffers if one.place == place and not one.mapped)
 
 
+#: The memory in which pieces are filled and checked on the host, during a call.
+HOST_PIECE = "piece that is filled or checked on the host"
+_INPUTS, _OUTPUTS = ("input", "input and output"), ("output", "input and output")
+
+
+def hccl_test_host_bytes(result: MemoryResult) -> int:
+    """The bytes of the host buffers that hccl_test holds on a rank for the same operation.
+
+    Those of the input, of the expected output and of the received one (init_buff, check_buff,
+    recv_buff_temp of its sources), from the first one to the end.
+    """
+    inputs, outputs = (
+        sum(
+            one.used_bytes
+            for one in result.buffers
+            if one.purpose.partition(",")[0] in purposes  # input, registered
+        )
+        for purposes in (_INPUTS, _OUTPUTS)
+    )
+    return inputs + 2 * outputs
+
+
 def sharing_devices(devices: Sequence[DeviceDescription]) -> list[list[int]]:
     """The ranks of each accelerator that several ranks use."""
     users = by_key(

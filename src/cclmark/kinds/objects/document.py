@@ -11,9 +11,9 @@ from typing import cast
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Document, Evidence, Finding, Gain, RunContent, Table
-from cclmark.document.case_fields import ratio_fields, status_fields
+from cclmark.document.case_fields import interval_fields, ratio_fields, status_fields
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
-from cclmark.document.fields import Field, Fields
+from cclmark.document.fields import Field, Fields, TableField
 from cclmark.document.insight_words import amount, limits_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
@@ -51,36 +51,14 @@ FIELDS = Fields(
         Field("size_bytes", "Bytes of one pickled object.", "call.size_bytes", "int"),
         *status_fields(_reason, "status"),
         Field("objects_us", "Time of one call with objects.", "figures.object_s", gauge="seconds"),
-        Field(
-            "objects_low_us",
-            "Lower end of the 95 % interval of objects_us.",
-            "figures.object_low_s",
-            on_page=False,
-        ),
-        Field(
-            "objects_high_us",
-            "Upper end of the 95 % interval of objects_us.",
-            "figures.object_high_s",
-            on_page=False,
-        ),
+        *interval_fields("objects_us", "figures.object_low_s", "figures.object_high_s"),
         Field(
             "tensors_us",
             "Time of one call with tensors.",
             "figures.tensor_s",
             gauge="tensors_seconds",
         ),
-        Field(
-            "tensors_low_us",
-            "Lower end of the 95 % interval of tensors_us.",
-            "figures.tensor_low_s",
-            on_page=False,
-        ),
-        Field(
-            "tensors_high_us",
-            "Upper end of the 95 % interval of tensors_us.",
-            "figures.tensor_high_s",
-            on_page=False,
-        ),
+        *interval_fields("tensors_us", "figures.tensor_low_s", "figures.tensor_high_s"),
         *ratio_fields("figures", "Time of a call with objects over that of one with tensors."),
         Field(
             "pickling_us",
@@ -94,19 +72,12 @@ FIELDS = Fields(
             lambda one: one.times and len(one.times.objects_s),
             "int",
         ),
-        Field(
-            "calls",
-            "Calls with objects in a row in each round.",
-            "times.calls",
-            "int",
-            on_page=False,
-        ),
-        Field(
+        TableField("calls", "Calls with objects in a row in each round.", "times.calls", "int"),
+        TableField(
             "tensor_calls",
             "Calls with tensors in a row in each round.",
             "times.tensor_calls",
             "int",
-            on_page=False,
         ),
         Field(
             "converged",

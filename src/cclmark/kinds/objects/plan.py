@@ -107,10 +107,7 @@ class ObjectCall(msgspec.Struct, OfBackend, frozen=True):
 
 
 def object_of(call: ObjectCall, rank: int, seed: int, part: int = 0) -> object:
-    """The object that ``rank`` sends, of ``call.size_bytes`` bytes when pickled.
-
-    ``part``: of several objects of one rank.
-    """
+    """The object that ``rank`` sends, ``call.size_bytes`` pickled. ``part``: of several."""
     if call.content == FLAG:
         return (rank + seed) % 2 == 0
     source = random.Random((seed * _SPREAD + rank) * _SPREAD + part)

@@ -19,7 +19,7 @@ from cclmark.document.case_fields import (
     wrong_field,
 )
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
-from cclmark.document.fields import Field, Fields
+from cclmark.document.fields import Field, Fields, TableField
 from cclmark.document.insight_words import Remark, amount, limits_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import elements_text, reason_text
@@ -108,13 +108,7 @@ FIELDS = Fields(
             "overlap.compute.name",
             "text",
         ),
-        Field(
-            "compute_dtype",
-            "Data type of the compute.",
-            "overlap.compute.dtype",
-            "text",
-            on_page=False,
-        ),
+        TableField("compute_dtype", "Data type of the compute.", "overlap.compute.dtype", "text"),
         Field(
             "extent", "Rows of the matrices, or bytes of an array.", "overlap.compute.extent", "int"
         ),
@@ -137,11 +131,10 @@ FIELDS = Fields(
             _figure(lambda own: own.communication_s / own.communication_alone_s),
             direction="lower",
         ),
-        Field(
+        TableField(
             "alone_busbw_gbps",
             "Bus bandwidth of the collective alone.",
             _busbw("communication_alone_s"),
-            on_page=False,
         ),
         Field(
             "beside_busbw_gbps",
@@ -166,17 +159,15 @@ FIELDS = Fields(
             _figure(lambda own: own.compute_s / own.compute_alone_s),
             direction="lower",
         ),
-        Field(
+        TableField(
             "compute_alone_per_s",
             "Floating-point operations (matmul) or bytes (memory) in a second, alone.",
             _rate("compute_alone_s"),
-            on_page=False,
         ),
-        Field(
+        TableField(
             "compute_beside_per_s",
             "Floating-point operations or bytes in a second, beside the collective.",
             _rate("compute_s"),
-            on_page=False,
         ),
         Field(
             "evaluated",
@@ -191,24 +182,17 @@ FIELDS = Fields(
             direction="higher",
         ),
         *(
-            Field(
-                name,
-                f"Whether launches set the time of {what}.",
-                f"figures.{name}",
-                "bool",
-                on_page=False,
-            )
+            TableField(name, f"Whether launches set the time of {what}.", f"figures.{name}", "bool")
             for name, what in _LAUNCH_BOUND.items()
         ),
-        Field(
+        TableField(
             "attempts",
             "How often the phases were measured, with more operations each time.",
             lambda one: None if one.together is None else one.attempts,
             "int",
-            on_page=False,
         ),
         wrong_field(),
-        Field(
+        TableField(
             "compute_wrong",
             "Wrong elements of the compute; empty without a check.",
             lambda one: (
@@ -217,10 +201,9 @@ FIELDS = Fields(
                 else sum(found.wrong for found in one.compute_findings)
             ),
             "int",
-            on_page=False,
             direction="lower",
         ),
-        Field("implementation", "Software that computes.", "implementation", "text", on_page=False),
+        TableField("implementation", "Software that computes.", "implementation", "text"),
         *explained_fields(),
     ],
     gauges="cclmark_overlap",

@@ -16,10 +16,7 @@ OVERLAP = "overlap"
 
 
 class Overlap(msgspec.Struct, OfCase, frozen=True):
-    """One case with one variant beside a compute in one round.
-
-    ``case`` has the placement and library of the variant.
-    """
+    """A case beside a compute in one round. ``case`` has the variant's placement and library."""
 
     variant: Variant
     round: Count

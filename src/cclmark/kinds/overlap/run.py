@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from cclmark import _engine as engine
@@ -45,28 +46,20 @@ _NO_OVERLAP = (
 )
 
 
+@dataclass(eq=False)
 class OverlapRunner:
     """Measures overlaps on one rank, in step with the same object on the others.
 
-    Decisions depend only on times shared by all ranks, so all ranks decide alike.
+    Decisions depend only on times shared by all ranks, so all ranks decide alike. ``is_host``:
+    whether the device works inside the call, so that nothing is launched.
     """
 
-    def __init__(
-        self,
-        session: engine.Session,
-        rank: Rank,
-        settings: Settings,
-        compute: engine.Compute,
-        *,
-        is_host: bool,
-    ) -> None:
-        """``is_host``: whether the device works inside the call, so that nothing is launched."""
-        self._is_host = is_host
-        self._session = session
-        self._rank = rank
-        self._settings = settings
-        self._compute = compute
-        self._compute_s = 0.0
+    _session: engine.Session
+    _rank: Rank
+    _settings: Settings
+    _compute: engine.Compute
+    is_host: bool
+    _compute_s: float = 0.0
 
     def run(self, index: int, overlap: Overlap) -> OverlapResult:
         """Measures and checks one overlap. A case that the library does not support is skipped."""
@@ -123,7 +116,7 @@ class OverlapRunner:
         return OverlapTimes(
             communication_s=rounded_s(measured.communication_s),
             compute_s=rounded_s(measured.compute_s),
-            enqueue_s=[] if self._is_host else rounded_s([measured.enqueue_s])[0],
+            enqueue_s=[] if self.is_host else rounded_s([measured.enqueue_s])[0],
             communication_operations=lengths.communication[1],
             compute_operations=lengths.compute[1],
         )

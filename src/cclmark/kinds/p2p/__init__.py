@@ -1,9 +1,10 @@
 """Copies and messages between devices: ``cclmark p2p``.
 
 Items and results are ``work/transfers.py`` and ``journal/item_results.py``. One rank holds all
-devices of an accelerator, unless ``--is-multi-proc`` or the host ask for one each. ``run.py`` times
-copies behind a gate until the median converges and verifies them, with engine/transfer; between
-hosts a library moves the messages. ``trace.py`` records one transfer for ``cclmark trace p2p``.
+devices of an accelerator, unless ``--is-multi-proc`` or the host ask for one each.
+``transfer_runner.py`` times copies behind a gate until the median converges and verifies them, with
+engine/transfer; ``host_transfers.py``: between hosts a library moves the messages. ``run.py``
+selects among them. ``trace.py`` records one transfer for ``cclmark trace p2p``.
 
 ``figures.py``: bandwidths, what stands out, and matrices; ``formats.py``: PCCL's text.
 

@@ -79,10 +79,7 @@ def _blocks(text: str) -> list[int]:
 
 
 class Kernels(Names):
-    """Names of kernels, and PCCL's forms ``<load>-<store>-<remote>`` as far as a kernel is alike.
-
-    ``one``: only one is accepted.
-    """
+    """Kernels, also in PCCL's form ``<load>-<store>-<remote>``. ``one``: only one."""
 
     def __init__(self, *, one: bool = False) -> None:
         super().__init__(KERNELS, "kernel", one=one)
@@ -137,12 +134,12 @@ class CopyOptions(
 ):
     """What the commands about copies between devices have."""
 
+    title: ClassVar[str] = OPERATION
     rules: ClassVar[OptionRules] = (Excludes("devices", "device_list"),)
 
     perf: list[str] = option(
         "-p",
         "--perf",
-        title=OPERATION,
         default=[*PERFORMANCES],
         type=Names(PERFORMANCES, "kind"),
         metavar="KINDS",
@@ -152,7 +149,6 @@ class CopyOptions(
         "-d",
         "--direction",
         "--p2p-direction",
-        title=OPERATION,
         default=["write"],
         type=Names(DIRECTIONS, "direction"),
         metavar="WAYS",
@@ -163,7 +159,6 @@ class CopyOptions(
         "-t",
         "--engine",
         "--p2p-type",
-        title=OPERATION,
         default=[*ENGINES],
         type=Names(ENGINES, "engine"),
         metavar="ENGINES",
@@ -172,7 +167,6 @@ class CopyOptions(
     kernel: list[str] = option(
         "-k",
         "--kernel",
-        title=OPERATION,
         default=["bulkCopy"],
         type=Kernels(),
         metavar="KERNELS",
@@ -182,17 +176,15 @@ class CopyOptions(
     )
     scope: list[str] = option(
         "--scope",
-        title=OPERATION,
-        default=["pairs"],
+        default=[],
         type=Names(SCOPES, "scope"),
         metavar="SCOPES",
         help="pairs, local (within a device), host, all-to-one, one-to-all, all-pairs (all at "
-        "once, in rounds), with commas, or all [pairs].",
+        "once, in rounds), with commas, or all [pairs; of one device local,host].",
     )
     no_peer: int = _option(
         "-a",
         "--disable-p2p",
-        title=OPERATION,
         default=0,
         help="Peer access off: staged through the host, write by the copy engine only.",
         **_SWITCH,
@@ -203,7 +195,6 @@ class CopyOptions(
         "--minbytes",
         title=SIZES,
         type=Size(),
-        metavar="SIZE",
         help="Size, or the smallest of a sweep [512M on accelerators, 16M on the host].",
     )
     offset: int = _option(
@@ -211,7 +202,6 @@ class CopyOptions(
         title=SIZES,
         default=0,
         type=Size(least=0),
-        metavar="SIZE",
         help="Offset of the copies in the buffers, a multiple of 4 bytes [0].",
     )
     ccl: list[str] = changed(
@@ -235,7 +225,6 @@ class CopyOptions(
         "--ngpus",
         title=WHERE,
         type=WholeNumber(1, unset=-1),
-        metavar="N",
         help="Number of devices; host devices only with --devices host [all].",
     )
     per_device: int | None = _option(
@@ -258,7 +247,6 @@ class CopyOptions(
         "--block-size",
         title=METHOD,
         type=WholeNumber(1, 1024, unset=-1),
-        metavar="N",
         help="Threads of a block [selected for the kernel].",
     )
     repeat: int | None = option(
@@ -266,7 +254,6 @@ class CopyOptions(
         "--repeat",
         title=METHOD,
         type=WholeNumber(1, 1000),
-        metavar="N",
         help="Number of consecutive copies in a sample [as many as last 5 ms].",
     )
     warmup: int = option(
@@ -303,6 +290,7 @@ class CopyOptions(
 class TransferRangeOptions:
     """What is measured one after the other, beside the options of single copies."""
 
+    title: ClassVar[str] = SIZES
     rules: ClassVar[OptionRules] = (
         Excludes("begin", "elements", "both give a size"),
         Ascending("begin", "end"),
@@ -347,49 +335,33 @@ class TransferRangeOptions:
         help="Latency method: a copy of 16 bytes, a load that waits for the one before, or half a "
         "round trip [CE: copy; SM: ping-pong for write, chase for read].",
     )
-    end: int | None = option(
-        "-e",
-        "--end",
-        "--maxbytes",
-        title=SIZES,
-        type=Size(),
-        metavar="SIZE",
-        help="Largest size [-b].",
-    )
+    end: int | None = option("-e", "--end", "--maxbytes", type=Size(), help="Largest size [-b].")
     factor: float = option(
-        "-f", "--factor", "--stepfactor", title=SIZES, default=2.0, type=FACTOR, help="Growth [2]."
+        "-f", "--factor", "--stepfactor", default=2.0, type=FACTOR, help="Growth [2]."
     )
     elements: int | None = _option(
         "-n",
         "--num-elems",
-        title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
-        metavar="N",
         help="The size as a number of 4-byte integers.",
     )
     random_sizes: int = _option(
         "-i",
         "--num-iterations",
-        title=SIZES,
         default=1,
         type=WholeNumber(1, 10_000),
-        metavar="N",
         help="Number of random sizes between -y and -x.",
     )
     least_elements: int | None = _option(
         "-y",
         "--min-num-elems",
-        title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
-        metavar="N",
         help="Minimum number of integers of a random size.",
     )
     most_elements: int | None = _option(
         "-x",
         "--max-num-elems",
-        title=SIZES,
         type=WholeNumber(1, _MOST_ELEMENTS),
-        metavar="N",
         help="Maximum number of integers of a random size.",
     )
 
@@ -407,6 +379,7 @@ class TransferOptions(
 class TransferFlags(TransferOptions, groups.ResumeOptions):
     """The options of ``cclmark p2p``."""
 
+    title: ClassVar[str] = OUTPUT
     examples: ClassVar = [
         ("cclmark p2p", "Bandwidth and latency of every pair of accelerators."),
         (
@@ -420,20 +393,13 @@ class TransferFlags(TransferOptions, groups.ResumeOptions):
     ]
 
     shares: int = _option(
-        "-u",
-        "--display-ur",
-        title=OUTPUT,
-        default=0,
-        help="Also print the share of the link limit.",
-        **_SWITCH,
+        "-u", "--display-ur", default=0, help="Also print the share of the link limit.", **_SWITCH
     )
     most_shown: int = _option(
         "--max-display",
         "--max-display-num-elems",
-        title=OUTPUT,
         default=32,
         type=WholeNumber(least=1),
-        metavar="N",
         help="Maximum number of devices in a matrix [32].",
     )
     precision_percent: float = changed(groups.SamplingOptions, "precision_percent", 1.0, shown="1")
@@ -457,7 +423,6 @@ class TransferFlags(TransferOptions, groups.ResumeOptions):
     no_link_check: str = _ignored("--ignore-icn-conn-check")
     format: str = option(
         "--format",
-        title=OUTPUT,
         default="table",
         type=click.Choice(["table", "json", "csv", "markdown", "pccl"]),
         help="Output format [table].",

@@ -10,15 +10,7 @@ from typing import cast
 import msgspec
 
 from cclmark.analysis.statistics import median
-from cclmark.document.blocks import (
-    Block,
-    Document,
-    Evidence,
-    Finding,
-    RunContent,
-    Severity,
-    Table,
-)
+from cclmark.document.blocks import Block, Document, Evidence, Finding, RunContent, Severity, Table
 from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
 from cclmark.document.columns import Cell, Column, Layout
@@ -33,7 +25,7 @@ from cclmark.document.deviations import (
 )
 from cclmark.document.device_labels import device_labels
 from cclmark.document.exporter import Exporter
-from cclmark.document.fields import Field, Fields
+from cclmark.document.fields import Field, Fields, TableField
 from cclmark.document.finding_rules import RULES_OF_REFERENCES, evidence_of_share
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
@@ -43,13 +35,7 @@ from cclmark.document.remarks import elements_text, planned_results, without_fig
 from cclmark.document.report_kind import ReportKind, View
 from cclmark.document.sample_columns import INDEX, SAMPLE, times_of_samples
 from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
-from cclmark.document.text import (
-    BYTES_PER_GB,
-    UNSETTLED,
-    UNSETTLED_NOTE,
-    figure,
-    precision_text,
-)
+from cclmark.document.text import BYTES_PER_GB, UNSETTLED, UNSETTLED_NOTE, figure, precision_text
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Relation, Settings, TransferSummary
@@ -181,85 +167,63 @@ FIELDS = Fields(
             "transfer.direction",
             "text",
         ),
-        Field(
-            "engine",
-            "CE: the copy engine of the device; SM: a kernel.",
-            "transfer.engine",
-            "text",
-            on_page=False,
+        TableField(
+            "engine", "CE: the copy engine of the device; SM: a kernel.", "transfer.engine", "text"
         ),
-        Field(
+        TableField(
             "kernel",
             "Kernel that copies, or messages of a library between hosts.",
             "kernel",
             "text",
-            on_page=False,
         ),
         Field("flows", "Devices from and to which bytes flow.", "flows", "text", in_tables=False),
-        Field(
+        TableField(
             "from",
             "Source of the data; with the host both are the device.",
             lambda row: row.end(0),
             "text",
-            on_page=False,
         ),
-        Field("to", "Destination of the data.", lambda row: row.end(1), "text", on_page=False),
-        Field(
+        TableField("to", "Destination of the data.", lambda row: row.end(1), "text"),
+        TableField(
             "host_memory",
             "pinned or pageable memory of the host, for --scope host.",
             "transfer.host_memory",
             "text",
-            on_page=False,
         ),
-        Field(
-            "to_host",
-            "Whether the host receives the bytes.",
-            "transfer.to_host",
-            "bool",
-            on_page=False,
-        ),
-        Field(
-            "numa",
-            "near or far memory of the host, for --scope host.",
-            "transfer.numa",
-            "text",
-            on_page=False,
+        TableField("to_host", "Whether the host receives the bytes.", "transfer.to_host", "bool"),
+        TableField(
+            "numa", "near or far memory of the host, for --scope host.", "transfer.numa", "text"
         ),
         Field("size_bytes", "Bytes of one copy.", "transfer.size_bytes", "int"),
-        Field(
+        TableField(
             "offset_bytes",
             "Distance of the copied bytes from the beginning of their buffers.",
             "transfer.offset_bytes",
             "int",
-            on_page=False,
         ),
-        Field(
+        TableField(
             "blocks",
             "Blocks of the kernel as given; empty for the default.",
             lambda row: row.transfer.blocks or None,
             "int",
-            on_page=False,
         ),
-        Field(
+        TableField(
             "threads",
             "Threads of a block as given; empty for the default.",
             lambda row: row.transfer.threads or None,
             "int",
-            on_page=False,
         ),
-        Field(
+        TableField(
             "peer_access",
             "Whether copies are direct; otherwise they go through the host.",
             "transfer.peer_access",
             "bool",
-            on_page=False,
         ),
-        Field(
+        TableField(
             "method",
             "How a latency was measured: copy, chase or ping-pong.",
             "transfer.method",
             "text",
-            on_page=False,
         ),
         *status_fields("reason", "result.status"),
         Field(
@@ -270,46 +234,35 @@ FIELDS = Fields(
         ),
         Field("min_us", "Shortest sample.", "result.summary.min_s"),
         Field("max_us", "Longest sample.", "result.summary.max_s"),
-        Field(
-            "call_us",
-            "Median time of the host in the call of one copy.",
-            "result.summary.call_s",
-            on_page=False,
+        TableField(
+            "call_us", "Median time of the host in the call of one copy.", "result.summary.call_s"
         ),
-        Field(
+        TableField(
             "launch_us",
             "Upper limit of what launches add to time_us; empty where streams were held.",
             "launch_s",
-            on_page=False,
         ),
-        Field(
+        TableField(
             "gate",
             "host-function or events where streams could not wait for memory, else empty.",
             "result.gate",
             "text",
-            on_page=False,
         ),
         Field("samples", "Samples that the figures are of.", "result.summary.samples", "int"),
-        Field(
+        TableField(
             "half_width",
             "Half of the 95 % confidence interval of the median, as a share of it.",
             "result.summary.half_width",
-            on_page=False,
             direction="lower",
         ),
-        Field(
+        TableField(
             "converged",
             "Whether the median reached the requested precision.",
             lambda row: None if row.result.summary is None else int(row.result.converged),
             "bool",
-            on_page=False,
         ),
-        Field(
-            "gbps",
-            "Median bandwidth of a flow.",
-            "rate_bytes_per_s",
-            on_page=False,
-            gauge="bytes_per_second",
+        TableField(
+            "gbps", "Median bandwidth of a flow.", "rate_bytes_per_s", gauge="bytes_per_second"
         ),
         Field(
             "total_gbps",
@@ -317,11 +270,10 @@ FIELDS = Fields(
             _total_bytes_per_s,
             name="bandwidth_gbps",
         ),
-        Field(
+        TableField(
             "share",
             "Total bandwidth over the limits of the links; empty where flows share a link.",
             "share",
-            on_page=False,
             direction="higher",
         ),
         Field(
@@ -404,10 +356,7 @@ _SAMPLES = Layout(
 
 
 def document_of_transfers(run: RunContent) -> Document:
-    """Composes everything that a run says.
-
-    Hosts measure at the same time: there matrices are complete at the end only.
-    """
+    """Composes what a run says. Hosts measure at once: matrices are complete at the end only."""
     results = cast("Sequence[TransferResult]", run.results)
     matrices = _matrices(run.header, results)
     journal = Journal(run.header, results=[*results], footer=run.footer)
@@ -927,7 +876,7 @@ def _headline(run: NamedRun) -> str:
             rate = transfer.flows[0], summary.flow_bytes_per_s[0]
             by_series.setdefault(transfer.series(), []).append(rate)
     if not by_series:
-        return ""
+        return _headline_without_pairs(run.journal)
     series = max(by_series, key=lambda one: max(rate for _, rate in by_series[one]))
     what = f"{series.means}, {series.direction}, {format_size(series.size_bytes)}"
     kinds = _by_kind(by_series[series], run.journal.header.relations)
@@ -936,6 +885,31 @@ def _headline(run: NamedRun) -> str:
         over = f" over {(kind or 'unknown links')}" if len(kinds) > 1 else ""
         texts.append(f"{_span([rate for rate, _ in rates])}{over}{_of_limit(rates)}")
     return f"The fastest copies between two devices ({what}) run at {'; '.join(texts)}."
+
+
+def _headline_without_pairs(journal: Journal) -> str:
+    """The fastest copies in one direction within a device, and with the memory of the host."""
+    fastest: dict[str, float] = {}
+    for one in journal.transfers:
+        summary, transfer = one.summary, one.transfer
+        if one.status != "ok" or summary is None or not summary.flow_bytes_per_s:
+            continue
+        if transfer.measure != "unidirectional" or transfer.scope not in ("local", "host"):
+            continue
+        host_way = "to the host" if transfer.to_host else "from the host"
+        place = "within a device" if transfer.scope == "local" else host_way
+        fastest[place] = max(fastest.get(place, 0.0), summary.flow_bytes_per_s[0])
+    if not fastest:
+        return ""
+    slots = {
+        link.rate_bytes_per_s * link.count for link in journal.header.links if link.kind == "PCIe"
+    }
+    limit = slots.pop() if len(slots) == 1 else 0.0
+    texts = []
+    for place, rate in fastest.items():
+        share = f" ({rate / limit:.0%} of the PCIe limit)" if limit and "host" in place else ""
+        texts.append(f"{rate / BYTES_PER_GB:.1f} GB/s {place}{share}")
+    return f"The fastest copies run at {listed(texts)}."
 
 
 def _is_headline(transfer: Transfer, summary: TransferSummary | None) -> bool:

@@ -78,10 +78,7 @@ def utilisation(result: TransferResult, limits: LinkLimits) -> float | None:
 def allowed_bytes_per_s(
     transfer: Transfer, flows: Sequence[Pair], limits: LinkLimits
 ) -> float | None:
-    """The links' limit for ``flows`` of the transfer together; None if unknown.
-
-    It is also None for flows that share a device's links, which have no limit of their own.
-    """
+    """The links' limit of ``flows``; None if unknown, or if flows share a device's links."""
     if transfer.scope not in ("pairs", "all-pairs"):
         return None
     return limits.of_all(flows) or None
@@ -125,10 +122,7 @@ def _groups(results: Sequence[TransferResult], relations: Sequence[Relation]) ->
 
 
 def deviations(results: Sequence[TransferResult], relations: Sequence[Relation]) -> list[Deviation]:
-    """The pairs that stand out, compared within one matrix and one class of link.
-
-    The criterion is that of ``outliers``, applied to all figures of ``results`` together.
-    """
+    """The pairs that stand out in a matrix and class of link, by ``outliers`` of all figures."""
     names = {(one.first, one.second): one.kind for one in relations}
     groups = [own for (_, kind), own in _groups(results, relations).items() if kind is not None]
     found = []
@@ -147,10 +141,7 @@ def wrong_flows(result: TransferResult) -> set[int]:
 
 
 def figures(result: TransferResult) -> list[tuple[Pair, float]]:
-    """The figures of a result by pair of devices: bandwidths, or a latency.
-
-    Figures with wrong data are left out, because their times have no meaning.
-    """
+    """The bandwidths or latency by pair, without wrong data, whose times have no meaning."""
     summary, transfer = result.summary, result.transfer
     if summary is None or transfer.host_memory:
         return []
@@ -214,10 +205,7 @@ class Outliers:
 
 
 def outliers_of(results: Sequence[TransferResult], header: Header) -> Outliers:
-    """The pairs that are far from others with the same kind of link.
-
-    Empty if the run itself reports that its times are not meaningful.
-    """
+    """The pairs far from others with the same kind of link; none if the times mean little."""
     if times_mean_little(header):
         return Outliers([], compared=0)
     groups = _groups(results, header.relations)
@@ -446,10 +434,7 @@ class MatrixCollector:
         return not self._is_triangle or self._numbers[row] < self._numbers[column]
 
     def _merge(self, messages: Matrix, within: Sequence[Matrix]) -> bool:
-        """Adds the messages between hosts to the matrices of the same measure within hosts.
-
-        Returns whether there are such matrices.
-        """
+        """Adds messages between hosts to matrices of the same measure, if there are any."""
         found = False
         for matrix in within:
             ours, theirs = matrix.series, messages.series

@@ -109,7 +109,7 @@ def _measure(
     if not ccl and (flags.ccl or flags.ccl_path):
         where = "all devices are on one host"
         if plans[0].hosts:
-            where = f"--scope {','.join(flags.scope)} has no pairs on different hosts"
+            where = f"--scope {','.join(plans[0].scopes)} has no pairs on different hosts"
         raise UsageError(
             f"--ccl and --ccl-path select the library between hosts, but {where}: leave them out"
         )
@@ -180,10 +180,7 @@ def _check_several_hosts(flags: TransferFlags) -> None:
 
 
 def _library_between_hosts(flags: TransferFlags, coordinator: Coordinator) -> str:
-    """Returns the library whose messages are measured between hosts.
-
-    Raises UsageError, MissingError if there is none.
-    """
+    """The library of messages between hosts. Raises UsageError, MissingError if there is none."""
     shared = CaseOptions(ccl=flags.ccl, ccl_path=flags.ccl_path, devices=flags.devices)
     user = "pairs on different hosts are measured with"
     (name, *others) = libraries_of_pairs(shared, coordinator, user)
@@ -234,10 +231,7 @@ def is_together(
     *,
     several_hosts: bool = False,
 ) -> bool:
-    """Whether one process opens all devices.
-
-    Raises UsageError for copies without peer access, which require that, where it is not so.
-    """
+    """Whether one process opens all devices. Raises UsageError for copies that require it."""
     together = runtime != "host" and not flags.per_device
     if together or all(one.peer_access for one in transfers):
         return together
@@ -284,7 +278,10 @@ def plans_of(
     number = len(devices.indices)
     if flags.offset % ELEMENT_BYTES:
         raise UsageError(f"--buffer-offset must be a multiple of {ELEMENT_BYTES} bytes")
-    scopes = flags.scope
+    scopes = flags.scope or ["pairs"]
+    if not flags.scope and number < 2:
+        notice("one device: copies within it and with the memory of the host, instead of pairs")
+        scopes = ["local"] if devices.runtime == "host" else ["local", "host"]
     if flags.format == "pccl" and set(scopes) - {"pairs", "all-pairs"}:
         raise UsageError(
             f"--format pccl supports only matrices of pairs, not {','.join(scopes)}: use another "

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from cclmark import _engine as engine
 from cclmark.journal.item_results import TransferResult
-from cclmark.kinds.p2p.run import TransferRunner
+from cclmark.kinds.p2p.transfer_runner import TransferRunner
 from cclmark.rank.rank import Rank
 from cclmark.rank.tracing import PHASE, more_batches, read_clock
 from cclmark.rendezvous.messages import Traced
@@ -68,10 +68,7 @@ class CopyTracer:
         rank.enter("shutdown")
 
     def _time_more(self, transfer: Transfer, copies: int) -> None:
-        """Copies more batches of the traced size, whose times together are compared.
-
-        One batch is not enough for that.
-        """
+        """Copies more batches of the traced size: one is not enough to compare their times."""
         number = min(MOST_AT_ONCE, copies)
         firsts = [trace.flows[0] for trace in self._traces if trace.flows]
         batch_s = max(

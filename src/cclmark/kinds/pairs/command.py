@@ -8,7 +8,7 @@ from typing import ClassVar
 import click
 
 from cclmark.options import groups
-from cclmark.options.command import METHOD, OPERATION, OUTPUT, changed, option
+from cclmark.options.command import METHOD, OPERATION, OUTPUT, changed, flag, option
 from cclmark.options.groups import placement_option
 from cclmark.options.types import Names, WholeNumber
 from cclmark.work.operations import PAIR_OPERATIONS
@@ -63,11 +63,9 @@ class PairFlags(groups.CaseOptions):
         help="How operations are timed [throughput].",
     )
     max_time_s: float = changed(groups.SamplingOptions, "max_time_s", 0.1, shown="0.1")
-    one_by_one: bool = option(
+    one_by_one: bool = flag(
         "--one-by-one",
         title=METHOD,
-        default=False,
-        is_flag=True,
         help="Never measure several pairs at once, even if they do not disturb each other.",
     )
     inject: list[str] = changed(
@@ -81,6 +79,5 @@ class PairFlags(groups.CaseOptions):
         title=OUTPUT,
         default=32,
         type=WholeNumber(least=2),
-        metavar="N",
         help="Maximum number of devices in a matrix [32].",
     )

@@ -9,14 +9,7 @@ from typing import cast
 
 from cclmark.analysis.outliers import times_mean_little
 from cclmark.base.printable import plain
-from cclmark.document.blocks import (
-    Block,
-    Document,
-    Evidence,
-    Finding,
-    RunContent,
-    Table,
-)
+from cclmark.document.blocks import Block, Document, Evidence, Finding, RunContent, Table
 from cclmark.document.case_fields import (
     EXPORTED_CASES,
     METHOD_OF_CASES,
@@ -117,10 +110,7 @@ def document_of_pairs(run: RunContent) -> Document:
 
 
 def names_of(series: Sequence[Case]) -> list[str]:
-    """Names each of ``series`` by its operation and the properties that distinguish it.
-
-    In-place is always named.
-    """
+    """Names each series by its operation, its distinguishing properties, and in-place."""
     shared = {
         name: len({getattr(one, name) for one in series}) == 1
         for name in ("ccl", "dtype", "placement")

@@ -155,10 +155,7 @@ def compared_pairs(found: Sequence[PairSweep], header: Header) -> tuple[int, int
 def pair_deviations(
     found: Sequence[PairSweep], relations: Sequence[Relation]
 ) -> list[PairDeviation]:
-    """The pairs that stand out at the smallest and at the largest size of each sweep.
-
-    The criterion is that of ``outliers``, applied to all sweeps together.
-    """
+    """The pairs that stand out at the ends of sweeps, by ``outliers`` of all sweeps together."""
     groups = _groups(found, relations)
     of = looked_at(groups.values())
     far = []
@@ -170,10 +167,7 @@ def pair_deviations(
 
 
 def pair_outliers(found: Sequence[PairSweep], header: Header) -> list[PairDeviation]:
-    """The same pairs, the slowest relative to the usual time first.
-
-    Empty if the run itself reports that its times are not meaningful.
-    """
+    """The same pairs, relatively slowest first; none if the times of the run mean little."""
     if times_mean_little(header):
         return []
     far = pair_deviations(found, header.relations)

@@ -45,7 +45,8 @@ def _measure(flags: PairFlags, coordinator: Coordinator) -> Recorded:
     number = len(devices.indices)
     if number < 2:
         raise UsageError(
-            f"a pair requires two devices, but there is only {number}: see --devices and -g"
+            f"a pair requires two devices, but there is only {number}: see --devices and -g; "
+            "cclmark p2p measures the copies of one device"
         )
     settings = settings_of(flags, devices.runtime)
     settings = msgspec.structs.replace(

@@ -384,10 +384,7 @@ class _EveryPair(PairCases):
 
 
 def run(context: RankContext) -> None:
-    """Loads the libraries, introduces the rank and measures or explains all pairs.
-
-    The first rank of each pair reports. Raises MissingError if a library is missing.
-    """
+    """Measures or explains all pairs; the first rank of each reports. Raises MissingError."""
 
     planned = items_of(context.rank.planned, Case)
 

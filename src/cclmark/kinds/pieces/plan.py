@@ -125,10 +125,7 @@ def divisions_of(case: Case, numbers: Sequence[int]) -> tuple[Division, ...]:
 
 
 def piece_cases(cases: Sequence[Case], numbers: Sequence[int]) -> list[PieceCase]:
-    """The cases with their divisions.
-
-    Raises UsageError for an operation that cannot be divided, and if no case has two divisions.
-    """
+    """The cases with their divisions. Raises UsageError if no case has two divisions."""
     for operation in dict.fromkeys(case.operation for case in cases):
         if operation not in DIVISIBLE:
             raise UsageError(

@@ -15,10 +15,11 @@ from cclmark.options.command import (
     Requires,
     argument,
     changed,
+    flag,
     option,
 )
 from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
-from cclmark.options.types import WholeNumber
+from cclmark.options.types import PATH, WholeNumber
 
 _USUAL_CALLS = 1 << 17
 _MOST_CALLS = 1 << 26
@@ -29,6 +30,7 @@ _EARLIER = "it reads the logs of an earlier run"
 class ProfileFlags:
     """The options of ``cclmark profile``."""
 
+    title: ClassVar[str] = METHOD
     examples: ClassVar = [
         ("cclmark profile -- torchrun --nproc-per-node 8 train.py", "A job of torchrun."),
         ("cclmark profile -- mpirun -n 4 ./program", "A program under an mpirun."),
@@ -55,30 +57,24 @@ class ProfileFlags:
     program: tuple[str, ...] = argument("[--] COMMAND...", nargs=-1, type=click.UNPROCESSED)
     logs: Path | None = option(
         "--logs",
-        title=METHOD,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help="Keep the logs of the processes in this directory, which several hosts may share "
         "[a temporary directory].",
     )
     read: Path | None = option(
         "--read",
-        title=METHOD,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help="Run nothing; read the logs that --logs DIR has kept, of all hosts.",
     )
-    wait: bool = option(
+    wait: bool = flag(
         "--wait",
-        title=METHOD,
-        default=False,
-        is_flag=True,
         help="Wait also for processes that still run after the program has ended, because it "
         "detached from them.",
     )
     run: str = option(
         "--run",
-        title=METHOD,
         default="",
         metavar="ID",
         help="Read the logs of this run only: the first characters of its ID. If --read DIR "
@@ -86,19 +82,13 @@ class ProfileFlags:
     )
     calls: int = option(
         "--calls",
-        title=METHOD,
         default=_USUAL_CALLS,
         type=WholeNumber(1, _MOST_CALLS),
-        metavar="N",
         help="Calls of each process that are listed one by one, for medians, waiting and steps, "
         f"128 bytes each; all others are counted [{_USUAL_CALLS}].",
     )
-    no_kernel_times: bool = option(
-        "--no-kernel-times",
-        title=METHOD,
-        default=False,
-        is_flag=True,
-        help="Only counts and algorithms, no times: costs less.",
+    no_kernel_times: bool = flag(
+        "--no-kernel-times", help="Only counts and algorithms, no times: costs less."
     )
     format: str = changed(FormatOptions, "format", help="Format of the result [table].")
     columns: list[str] = changed(ColumnOptions, "columns")

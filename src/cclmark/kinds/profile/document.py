@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import cast
 
 from cclmark.analysis.steps import StepRun, steps_of_profile
@@ -21,7 +20,7 @@ from cclmark.document.blocks import (
     Table,
     without_empty_columns,
 )
-from cclmark.document.fields import Field, Fields
+from cclmark.document.fields import Field, Fields, TableField, fields_at
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import RunLabels, Series
@@ -93,112 +92,75 @@ def _rows(header: Header, result: ProfileResult) -> Iterator[_Row]:
 
 FIELDS = Fields(
     [
-        Field(
-            "operation",
-            "Operation, as NCCL names it.",
-            attrgetter("result.profiled.operation"),
-            "text",
-        ),
-        Field("ccl", "Library that performed it.", attrgetter("result.profiled.ccl"), "text"),
-        Field(
-            "group",
-            "Number of the communicator in the journal.",
-            attrgetter("result.profiled.group"),
-            "int",
+        *fields_at(
+            "result.profiled",
+            ("operation", "text", "Operation, as NCCL names it."),
+            ("ccl", "text", "Library that performed it."),
+            ("group", "int", "Number of the communicator in the journal."),
         ),
         Field(
             "group_ranks",
             "Ranks of the communicator.",
-            attrgetter("result.profiled.group_ranks"),
+            "result.profiled.group_ranks",
             "int",
             name="ranks",
         ),
-        Field("dtype", "Data type of an element.", attrgetter("result.profiled.dtype"), "text"),
-        Field(
-            "count",
-            "Elements of a call; of a range its beginning.",
-            attrgetter("result.profiled.count"),
-            "int",
+        *fields_at(
+            "result.profiled",
+            ("dtype", "text", "Data type of an element."),
+            ("count", "int", "Elements of a call; of a range its beginning."),
+            ("size_bytes", "int", "Size of a call, as nccl-tests counts it for the operation."),
         ),
-        Field(
-            "size_bytes",
-            "Size of a call, as nccl-tests counts it for the operation.",
-            attrgetter("result.profiled.size_bytes"),
-            "int",
-        ),
-        Field(
+        TableField(
             "range",
             "Whether calls with counts up to twice as large are included.",
             lambda one: int(one.result.profiled.is_range),
             "bool",
-            on_page=False,
         ),
-        Field(
-            "process",
-            "Number of the process in the journal.",
-            attrgetter("figures.process"),
-            "int",
-            on_page=False,
-        ),
+        TableField("process", "Number of the process in the journal.", "figures.process", "int"),
         Field(
             "calls",
             "Calls of an operation by one process of a program, on pages by all.",
-            attrgetter("figures.calls"),
+            "figures.calls",
             "int",
             gauge="calls",
         ),
-        Field("bytes", "Bytes of all calls.", attrgetter("figures.bytes"), "int", gauge="bytes"),
-        Field(
+        Field("bytes", "Bytes of all calls.", "figures.bytes", "int", gauge="bytes"),
+        TableField(
             "unreported",
             "Calls without a report that they were executed.",
-            attrgetter("figures.unreported"),
+            "figures.unreported",
             "int",
-            on_page=False,
         ),
-        Field("timed", "Calls with a time.", attrgetter("figures.timed"), "int", on_page=False),
+        TableField("timed", "Calls with a time.", "figures.timed", "int"),
         Field(
             "total_us",
             "Time of the kernels of all calls.",
-            attrgetter("figures.total_s"),
+            "figures.total_s",
             gauge="seconds",
         ),
-        Field("median_us", "Median time of the kernel of a call.", attrgetter("figures.median_s")),
-        Field(
-            "min_us",
-            "Shortest time of the kernel of a call.",
-            attrgetter("figures.least_s"),
-            on_page=False,
-        ),
-        Field(
-            "max_us",
-            "Longest time of the kernel of a call.",
-            attrgetter("figures.most_s"),
-            on_page=False,
-        ),
+        Field("median_us", "Median time of the kernel of a call.", "figures.median_s"),
+        TableField("min_us", "Shortest time of the kernel of a call.", "figures.least_s"),
+        TableField("max_us", "Longest time of the kernel of a call.", "figures.most_s"),
         Field(
             "wait_us",
             "How much longer the kernels ran than those of the rank that arrived last.",
-            attrgetter("figures.wait_s"),
+            "figures.wait_s",
             gauge="wait_seconds",
         ),
-        Field(
+        TableField(
             "compared",
             "Calls that were compared with those of the other ranks.",
-            attrgetter("figures.compared"),
+            "figures.compared",
             "int",
-            on_page=False,
         ),
-        Field(
-            "last",
-            "Calls in which the others waited for this rank.",
-            attrgetter("figures.last"),
-            "int",
-            on_page=False,
+        TableField(
+            "last", "Calls in which the others waited for this rank.", "figures.last", "int"
         ),
         Field(
             "exposed_us",
             "Time of the kernels while no other kernel ran.",
-            attrgetter("figures.exposed_s"),
+            "figures.exposed_s",
         ),
         Field(
             "ran",

@@ -131,7 +131,7 @@ def sums_of(results: Sequence[ProfileResult], profile: Profile | None) -> list[O
         number = result.profiled.group
         known = profile is not None and number < len(profile.groups)
         name = profile.groups[number].name if profile is not None and known else ""
-        key = (_without_group(result.profiled), name)
+        key = (msgspec.structs.replace(result.profiled, group=0), name)
         own = found.setdefault(key, OperationSum(result.profiled))
         own.groups.append(number)
         own.figures += result.figures
@@ -166,19 +166,6 @@ def parts_of_time(one: ProfileProcess) -> list[tuple[str, float]]:
             ("no work of the device", one.span_s - one.compute_s - one.exposed_s),
         ]
     return [(name, max(0.0, time_s)) for name, time_s in parts]
-
-
-def _without_group(operation: ProfiledOperation) -> ProfiledOperation:
-    return ProfiledOperation(
-        operation.operation,
-        operation.ccl,
-        0,
-        operation.group_ranks,
-        operation.dtype,
-        operation.count,
-        operation.size_bytes,
-        operation.is_range,
-    )
 
 
 def _added(

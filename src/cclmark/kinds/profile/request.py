@@ -23,6 +23,7 @@ from typing import IO, Any
 from cclmark import __version__
 from cclmark.base.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, UsageError
 from cclmark.base.printable import plain, plain_lines, printable
+from cclmark.base.signals import signal_name
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
@@ -120,10 +121,7 @@ class Descendants:
         return self._pause_s
 
     def left(self, patience_s: float) -> list[SeenProcess]:
-        """The processes that still run after the program's end and ``patience_s``.
-
-        A process whose environment was cleared is not among them.
-        """
+        """The processes that run after ``patience_s``, but for those with a cleared environment."""
         deadline_s = time.monotonic() + patience_s
         while True:
             pids = [*self._processes()]
@@ -192,16 +190,8 @@ class ProgramEnd:
         if self.code > 0:
             return f"the program ended with exit code {self.code}"
         if self.code < 0:
-            return f"the program was ended by {_name_of(-self.code)}"
+            return f"the program was ended by {signal_name(-self.code)}"
         return ""
-
-
-def _name_of(number: int) -> str:
-    """The name of a signal; those of real time have none but the first and the last one."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def run_program(

@@ -9,14 +9,7 @@ import click
 
 from cclmark.kinds.replay.choices import GAPS
 from cclmark.options import groups
-from cclmark.options.command import (
-    OPERATION,
-    Excludes,
-    OptionRules,
-    argument,
-    changed,
-    option,
-)
+from cclmark.options.command import OPERATION, Excludes, OptionRules, argument, changed, option
 from cclmark.work.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
 
 

@@ -120,16 +120,16 @@ def _codes_of(operations: Sequence[ProfiledOperation]) -> list[int]:
     return [_MESSAGE if one.operation in MESSAGES else one.group for one in operations]
 
 
+@dataclass
 class _Steps:
     """The operations and groups of a program, as they are needed for each launch."""
 
-    def __init__(
-        self, operations: Sequence[ProfiledOperation], groups: Sequence[tuple[int, ...]]
-    ) -> None:
-        self.operations = operations
-        self.groups = groups
-        self._codes = _codes_of(operations)
-        self._members: dict[int, dict[int, int]] = {}
+    operations: Sequence[ProfiledOperation]
+    groups: Sequence[tuple[int, ...]]
+    _members: dict[int, dict[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._codes = _codes_of(self.operations)
 
     def codes(self, launches: Sequence[Launch]) -> list[int]:
         """The group of each launch, or _MESSAGE."""
@@ -265,10 +265,7 @@ class _Simulation:
         self.completed.setdefault(queue.rank, []).extend(ended)
 
     def _begin_messages(self, queue: _Queue, calls: Sequence[ProfiledCall]) -> bool:
-        """Begins messages, which release those that waited for them.
-
-        Returns whether all messages of the run have met theirs.
-        """
+        """Begins messages and releases who waited; returns whether all messages have met theirs."""
         for call in calls:
             one = self._steps.operations[call.index]
             own = self._steps.members(one.group)[queue.rank]

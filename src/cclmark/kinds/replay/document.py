@@ -15,8 +15,8 @@ from cclmark.analysis.steps import slowest_of
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Bars, Block, Document, Evidence, Finding, RunContent, Table
-from cclmark.document.case_fields import status_fields, wrong_field
-from cclmark.document.fields import Field, Fields
+from cclmark.document.case_fields import interval_fields, status_fields, wrong_field
+from cclmark.document.fields import Field, Fields, TableField
 from cclmark.document.finding_rules import gain_of
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
@@ -204,19 +204,12 @@ FIELDS = Fields(
         Field(
             "gaps", "When calls begin: keep, fixed or drop.", lambda one: one.replay.gaps, "text"
         ),
-        Field(
-            "compute",
-            "What runs beside the calls.",
-            lambda one: one.replay.beside,
-            "text",
-            on_page=False,
-        ),
-        Field(
+        TableField("compute", "What runs beside the calls.", lambda one: one.replay.beside, "text"),
+        TableField(
             "fit",
             "Whether the gaps and what runs beside were fitted to the program: fitted, or nearest.",
             lambda one: one.replay.fit,
             "text",
-            on_page=False,
         ),
         *status_fields("reason"),
         Field(
@@ -236,17 +229,8 @@ FIELDS = Fields(
             lambda one: span_of(one) if one.is_measured else None,
             gauge="span_seconds",
         ),
-        Field(
-            "span_low_ms",
-            "Lower end of the 95 % interval of span_ms.",
-            lambda one: _span_interval_s(one, 0),
-            on_page=False,
-        ),
-        Field(
-            "span_high_ms",
-            "Upper end of the 95 % interval of span_ms.",
-            lambda one: _span_interval_s(one, 1),
-            on_page=False,
+        *interval_fields(
+            "span_ms", lambda one: _span_interval_s(one, 0), lambda one: _span_interval_s(one, 1)
         ),
         Field(
             "program_span_ms",
@@ -264,11 +248,10 @@ FIELDS = Fields(
             "Time of one step of the program itself.",
             lambda one: max(one.replay.original.step_s, default=None),
         ),
-        Field(
+        TableField(
             "enqueue_ms",
             "Time of the host to enqueue the calls of a step.",
             lambda one: one.enqueue_s if one.is_measured else None,
-            on_page=False,
         ),
         Field(
             "steps",

@@ -60,10 +60,7 @@ class FoundStep:
 
 
 def ranks_of(journal: Journal, name: str) -> int:
-    """Returns the number of ranks of a profile, which takes no time.
-
-    Raises UsageError if the journal is no profile, or lists no calls.
-    """
+    """The number of ranks of a profile, quickly. Raises UsageError if it has no calls."""
     return len(_profile_of(journal, name).window)
 
 
@@ -217,9 +214,7 @@ class _Rank:
         launches: Sequence[Launch],
         operations: Sequence[ProfiledOperation],
     ) -> None:
-        """``sequence``: the operations of the window. ``launches``: without any, each call of the
-        window is one.
-        """
+        """``sequence``: the window's operations. ``launches``: without any, each call is one."""
         self.number = number
         #: The begins are times of kernels.
         self.is_timed = times.least_s > 0
@@ -414,10 +409,7 @@ def _check_order(
     profile: Profile,
     name: str,
 ) -> None:
-    """Raises UsageError if ranks of a group do not call the same collectives in the same order.
-
-    ``indices``: the numbers of the operations that each rank calls.
-    """
+    """Raises UsageError if ranks call other collectives. ``indices``: of the operations of each."""
     by_pattern = {own: _collectives(own, operations) for own in set(indices)}
     found = [by_pattern[own] for own in indices]
     for group in used:

@@ -484,10 +484,7 @@ def _few_connections(found: FoundStep, runtime: str, *, has_traffic: bool) -> li
 
 
 def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
-    """Returns the libraries of ``--ccl``, the default of the devices without it.
-
-    Raises UsageError.
-    """
+    """The libraries of ``--ccl``, by default the devices' own. Raises UsageError."""
     usual = _OF_HOST if runtime == "host" else native_library(runtime)
     named = flags.ccl or [usual or ""]
     found = list(dict.fromkeys(meant_by(name, runtime) for name in named))

@@ -9,19 +9,8 @@ from typing import ClassVar
 import click
 
 from cclmark.options import groups
-from cclmark.options.command import (
-    METHOD,
-    OPERATION,
-    Excludes,
-    OptionRules,
-    changed,
-    option,
-)
-from cclmark.options.groups import (
-    operations_in_help,
-    placement_option,
-    several_operations,
-)
+from cclmark.options.command import METHOD, OPERATION, Excludes, OptionRules, changed, option
+from cclmark.options.groups import operations_in_help, placement_option, several_operations
 from cclmark.options.types import DURATION, Names, Percent, WholeNumber
 
 LEAST_ROUNDS = 7
@@ -32,6 +21,7 @@ USUAL_ROWS = 8192  # of the matrices
 class TuneFlags(groups.OneOfEachOptions):
     """The options of ``cclmark tune``."""
 
+    title: ClassVar[str] = METHOD
     examples: ClassVar = [
         ("cclmark tune all_reduce", "Rules by size for the library of the devices, in tuned/."),
         (
@@ -63,27 +53,21 @@ class TuneFlags(groups.OneOfEachOptions):
     operations: list[str] = several_operations()
     budget: float = option(
         "--budget",
-        title=METHOD,
         default=300.0,
         type=DURATION,
-        metavar="TIME",
         help="Time for search and proof, for example 90s or 5m: the search ends when the rest is "
         "required for the proof, which is always complete [5m].",
     )
     proof_rounds: int = option(
         "--proof-rounds",
-        title=METHOD,
         default=LEAST_ROUNDS,
         type=WholeNumber(least=LEAST_ROUNDS, most=1000),
-        metavar="N",
         help=f"Rounds of the proof, each in fresh processes [{LEAST_ROUNDS}].",
     )
     allow_loss: float = option(
         "--allow-loss",
-        title=METHOD,
         default=2.0,
         type=Percent("4%"),
-        metavar="PERCENT",
         help="Largest loss of a size without a rule that the files may cause, as settings of the "
         "whole process can; not for libraries with one environment [2%].",
     )
@@ -107,10 +91,8 @@ class TuneFlags(groups.OneOfEachOptions):
     )
     sm_cost: int = option(
         "--sm-cost",
-        title=METHOD,
         default=USUAL_ROWS,
         type=WholeNumber(least=0, most=65536),
-        metavar="N",
         help="On CUDA devices, measure the slow-down of an N x N matrix product beside the tuned "
         f"collectives, before and after; 0 disables [{USUAL_ROWS}].",
     )

@@ -64,10 +64,7 @@ _MEAN = "geometric mean of the speed-ups over all sizes"
 
 
 def document_of_tuning(run: RunContent) -> Document:
-    """Composes everything that a run says: the result, and that of each trial.
-
-    A live run has only the former: trials are many.
-    """
+    """Composes the result, and that of each trial unless the run is live: trials are many."""
     trials = document_of_experiment(run)
     result = result_of(run.footer)
     if result is None:

@@ -35,14 +35,7 @@ from cclmark.analysis.paired import (
 )
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.base.grouping import by_key
-from cclmark.kinds.tune.result import (
-    FALSE_SHARE,
-    Dropped,
-    EnvironmentProof,
-    Place,
-    Proof,
-    Proven,
-)
+from cclmark.kinds.tune.result import FALSE_SHARE, Dropped, EnvironmentProof, Place, Proof, Proven
 from cclmark.kinds.tune.search import LARGEST_LOSS, Rule, is_loss
 from cclmark.work.sizes import format_size
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
@@ -40,33 +40,25 @@ class _Round:
     figures: Mapping[Place, Times]
 
 
+@dataclass(eq=False)
 class Proving:
-    """Proves plans until the deployed plan equals the measured one."""
+    """Proves plans until the deployed plan equals the measured one.
 
-    def __init__(
-        self,
-        measuring: Measuring,
-        target: Target,
-        cases: Mapping[str, Sequence[Case]],
-        narrow_rules: Mapping[str, Sequence[Rule]],
-        rounds: int,
-        directory: Path,
-        say: Callable[[str], None],
-    ) -> None:
-        """``cases``: by operation, of all sizes. ``narrow_rules``: by operation, the rules of the
-        search without wide choices. ``directory``: of the files to prove.
-        """
-        self._measuring = measuring
-        self._target = target
-        self._cases = cases
-        self._narrow_rules = narrow_rules
-        self._rounds = rounds
-        self._directory = directory
-        self._say = say
-        self._number = 0
-        self._done: list[_Round] = []
-        #: The reason why rules that were proven are not deployed, empty if there is none.
-        self.withheld = ""
+    ``_cases``: by operation, of all sizes. ``_narrow_rules``: by operation, the rules of the search
+    without wide choices. ``_directory``: of the files to prove. ``withheld``: the reason why rules
+    that were proven are not deployed, empty if there is none.
+    """
+
+    _measuring: Measuring
+    _target: Target
+    _cases: Mapping[str, Sequence[Case]]
+    _narrow_rules: Mapping[str, Sequence[Rule]]
+    _rounds: int
+    _directory: Path
+    _say: Callable[[str], None]
+    withheld: str = ""
+    _number: int = 0
+    _done: list[_Round] = field(default_factory=list)
 
     def run(
         self, results: Sequence[OperationResult], plans: Sequence[OperationPlan]

@@ -17,11 +17,7 @@ import msgspec
 
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.explain.plugin_log import plugin_path
-from cclmark.kinds.experiment.measured_trials import (
-    EarlierTrials,
-    Measuring,
-    record_search,
-)
+from cclmark.kinds.experiment.measured_trials import EarlierTrials, Measuring, record_search
 from cclmark.kinds.experiment.plan import trials_of
 from cclmark.kinds.experiment.result import as_found
 from cclmark.kinds.tune import mpich_selection, open_mpi_rules
@@ -43,12 +39,7 @@ from cclmark.kinds.tune.targets import (
     NcclTarget,
     OpenMpiTarget,
 )
-from cclmark.kinds.tune.tuning import (
-    EnvironmentTuning,
-    RulesTuning,
-    TuneRequest,
-    measure_sm_cost,
-)
+from cclmark.kinds.tune.tuning import EnvironmentTuning, RulesTuning, TuneRequest, measure_sm_cost
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome
 from cclmark.options.case_request import request_of, require_new_ranks, wanted_of
@@ -231,7 +222,10 @@ def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, S
     if not by_size:
         require_candidates(ccl, operations, only, environment, hosts)
     if plan.ranks < 2:
-        raise UsageError("tune requires two or more devices: a single rank has no partner")
+        raise UsageError(
+            "tune requires two or more devices: a single rank has no partner; see --devices and "
+            "-g, and cclmark p2p for the copies of one device"
+        )
     for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
         if len(values) > 1:
             scope = "its rules are by operation and size" if by_size else "the proof is for one"

@@ -59,9 +59,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Proof:
-    """Proven and dropped rules, both in the order of sizes. Nothing beats the default without
-    ``proven`` ones.
-    """
+    """Proven and dropped rules, by size. Nothing beats the default without ``proven`` ones."""
 
     proven: Sequence[Proven]
     dropped: Sequence[Dropped]

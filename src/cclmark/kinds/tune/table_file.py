@@ -82,10 +82,7 @@ class RuleTable:
 
 
 def written(table: RuleTable, *, comments: Sequence[str] = ()) -> str:
-    """The text of a table, its rules ordered by operation, ranks, nodes and size.
-
-    Raises UsageError for a table or a comment that cannot be written.
-    """
+    """The text of a table, its rules in order. Raises UsageError for what cannot be written."""
     rules = tuple(sorted(table.rules, key=_order))
     device = " ".join(table.device.split())
     nvlinks = "any" if table.nvlinks is None else str(table.nvlinks)

@@ -175,10 +175,7 @@ class _Tuning(ABC, Generic[TargetT, ResultT]):
         self._result = self._empty_result()
 
     def run(self) -> tuple[ResultT, Outcome]:
-        """Searches and proves. The outcome is a failure of the default, or an interruption.
-
-        Raises UsageError and OutputError for the files.
-        """
+        """Searches and proves; the outcome is of the default. Raises UsageError, OutputError."""
         result, outcome = self._result, Outcome(EXIT_OK)
         try:
             usual = self._observed(DEFAULT)

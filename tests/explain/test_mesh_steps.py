@@ -1,0 +1,201 @@
+"""HCCL's mesh: what the steps compute, and what an analysis of its traces lists of each rank."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.cli.trace.summary import step_file, step_lines
+from cclmark.explain.algorithm_steps import INPUT, OUTPUT, STAGING
+from cclmark.explain.mesh_steps import MeshMessage, mesh_steps
+from cclmark.trace.case_steps import DOCUMENTED, UNKNOWN, steps_of
+from cclmark.trace.rank_trace import RankTrace
+from cclmark.work.cases import Case
+from step_simulation import Memory, by_granule, execute
+
+SIZES = st.integers(2, 7).flatmap(
+    lambda ranks: st.tuples(
+        st.lists(st.integers(0, 3), min_size=ranks, max_size=ranks), st.integers(0, ranks - 1)
+    )
+)
+
+
+def computed(operation, message, input_sizes, *, in_place=False):
+    """What every output holds, byte by byte, if a symbol is a byte of an input."""
+
+    def alias(cell):
+        rank, buffer, byte = cell
+        if not in_place or buffer != INPUT:
+            return cell
+        begin = message.begins_bytes[rank] if operation == "all_gather" else 0
+        return (rank, OUTPUT, begin + byte)
+
+    memory = Memory(alias)
+    for rank in message.ranks:
+        for byte in range(input_sizes[rank]):
+            memory[rank, INPUT, byte] = Counter({(rank, byte): 1})
+    execute(mesh_steps(operation, message), memory, by_granule(1))
+    return lambda rank, byte: memory[rank, OUTPUT, byte]
+
+
+def total(message, byte):
+    return Counter({(rank, byte): 1 for rank in message.ranks})
+
+
+@given(SIZES, st.booleans())
+def test_all_reduce(sizes, in_place):
+    message = MeshMessage(*sizes, in_place=in_place)
+    whole = sum(message.parts_bytes)
+    output = computed("all_reduce", message, [whole] * len(message.ranks), in_place=in_place)
+    for rank in message.ranks:
+        for byte in range(whole):
+            assert output(rank, byte) == total(message, byte)
+
+
+@given(SIZES)
+def test_reduce_scatter(sizes):
+    message = MeshMessage(*sizes)
+    whole = sum(message.parts_bytes)
+    output = computed("reduce_scatter", message, [whole] * len(message.ranks))
+    for rank in message.ranks:
+        for byte in range(message.parts_bytes[rank]):
+            assert output(rank, byte) == total(message, message.begins_bytes[rank] + byte)
+
+
+@given(SIZES, st.booleans())
+def test_all_gather(sizes, in_place):
+    message = MeshMessage(*sizes, in_place=in_place)
+    output = computed("all_gather", message, message.parts_bytes, in_place=in_place)
+    for rank in message.ranks:
+        for source in message.ranks:
+            for byte in range(message.parts_bytes[source]):
+                found = output(rank, message.begins_bytes[source] + byte)
+                assert found == Counter({(source, byte): 1})
+
+
+@given(SIZES, st.booleans())
+def test_broadcast(sizes, in_place):
+    message = MeshMessage(*sizes, in_place=in_place)
+    whole = sum(message.parts_bytes)
+    inputs = [whole if rank == message.root else 0 for rank in message.ranks]
+    output = computed("broadcast", message, inputs, in_place=in_place)
+    for rank in message.ranks:
+        for byte in range(whole):
+            assert output(rank, byte) == Counter({(message.root, byte): 1})
+
+
+@given(SIZES, st.booleans())
+def test_reduce(sizes, in_place):
+    message = MeshMessage(*sizes, in_place=in_place)
+    whole = sum(message.parts_bytes)
+    output = computed("reduce", message, [whole] * len(message.ranks), in_place=in_place)
+    for byte in range(whole):
+        assert output(message.root, byte) == total(message, byte)
+
+
+@given(st.integers(2, 5), st.data(), st.sampled_from(["alltoall", "alltoallv"]))
+def test_alltoall(ranks, data, operation):
+    rows = [[data.draw(st.integers(0, 3)) for _ in range(ranks)] for _ in range(ranks)]
+    message = MeshMessage([0] * ranks, sent_bytes=rows)
+    output = computed(operation, message, [sum(row) for row in rows])
+    for to in range(ranks):
+        at = 0
+        for source in range(ranks):
+            for byte in range(rows[source][to]):
+                assert output(to, at) == Counter({(source, sum(rows[source][:to]) + byte): 1})
+                at += 1
+
+
+GIB, PART = 2 << 30, 256 << 20
+#: Of 2 GiB on 8 ranks: stage, number of steps within the rank and with others, bytes of each, and
+#: whether they reduce. Of the root, or of any rank.
+LISTED = {
+    "all_gather": [(1, 1, 0, PART, "copy"), (2, 1, 7, PART, "copy")],
+    "all_reduce": [
+        *((1, 1, 0, PART, "copy"), (2, 0, 7, PART, "reduce")),
+        *((3, 1, 0, PART, "copy"), (4, 0, 7, PART, "copy")),
+    ],
+    "alltoall": [(1, 1, 0, GIB, "copy"), (2, 1, 0, PART, "copy"), (3, 0, 7, PART, "copy")],
+    "alltoallv": [(1, 1, 0, GIB, "copy"), (2, 1, 0, PART, "copy"), (3, 0, 7, PART, "copy")],
+    "broadcast": [(1, 1, 0, GIB, "copy"), (3, 0, 7, PART, "copy")],
+    "reduce": [
+        *((1, 1, 0, GIB, "copy"), (2, 0, 7, PART, "reduce"), (3, 1, 0, PART, "copy")),
+        *((4, 0, 7, PART, "copy"), (5, 1, 0, GIB, "copy")),
+    ],
+    "reduce_scatter": [
+        *((1, 1, 0, PART, "copy"), (2, 0, 7, PART, "reduce"), (3, 1, 0, PART, "copy")),
+    ],
+}
+OF_OTHERS = {
+    "broadcast": [(2, 0, 1, PART, "copy"), (3, 0, 7, PART, "copy"), (4, 1, 0, GIB, "copy")],
+    "reduce": [(1, 1, 0, GIB, "copy"), (2, 0, 7, PART, "reduce"), (3, 1, 0, PART, "copy")],
+}
+
+
+def case_of(operation, ranks=8, count=None, **more):
+    elements = GIB // 4
+    per_rank = elements // ranks
+    spans = operation in ("all_gather", "reduce_scatter", "alltoall", "alltoallv")
+    values = {
+        "ccl": "hccl",
+        "dtype": "float32",
+        "size_bytes": GIB,
+        "count": count or (per_rank if spans else elements),
+        "in_place": operation == "broadcast",
+        "root": 0 if operation in ("broadcast", "reduce") else None,
+        "matrix": (per_rank,) * ranks**2 if operation == "alltoallv" else (),
+    }
+    return Case(operation, ranks=ranks, **{**values, **more})
+
+
+def traces(ranks=8, hosts=("node",)):
+    return [
+        RankTrace(rank, hosts[rank % len(hosts)], "Ascend910B3", "acl", call_begin_ns=[0])
+        for rank in range(ranks)
+    ]
+
+
+def of_rank(steps, rank):
+    """The stages of a rank, as a table of its own copies lists them."""
+    found = {}
+    for step in steps:
+        if step.destination == rank:
+            found.setdefault((step.stage, step.size_bytes, step.action), []).append(step.is_local)
+    return [
+        (stage, sum(local), len(local) - sum(local), size, action)
+        for (stage, size, action), local in found.items()
+    ]
+
+
+@pytest.mark.parametrize("operation", LISTED)
+def test_stages_of_each_rank_are_the_listed_ones(operation):
+    found = steps_of(case_of(operation), traces(), {})
+    assert found.origin == DOCUMENTED
+    assert of_rank(found.steps, 0) == LISTED[operation]
+    assert of_rank(found.steps, 3) == OF_OTHERS.get(operation, LISTED[operation])
+
+
+def test_the_origin_is_told():
+    found = steps_of(case_of("broadcast", ranks=2), traces(2), {})
+    text = "\n".join(step_lines(found, {}))
+    assert "derived from the algorithm in the library's documents, which may not have run" in text
+    assert "HCCL_BUFFSIZE" in text
+    rows = [line.split(",") for line in step_file(found, {})]
+    assert {row[-1].strip() for row in rows[1:]} == {"documented"}
+    assert {row[rows[0].index("reads")] for row in rows[1:]} == {INPUT, STAGING}
+    assert "first stage" in "".join(steps_of(case_of("alltoallv"), traces(), {}).notes)
+
+
+@pytest.mark.parametrize(
+    ("case", "hosts", "reason"),
+    [
+        (case_of("all_reduce"), ("a", "b"), "HCCL selects an algorithm between hosts by itself"),
+        (case_of("gather"), ("a",), "describe no steps of gather"),
+        (case_of("all_reduce", ranks=1), ("a",), "one rank exchanges no data"),
+    ],
+)
+def test_unknown(case, hosts, reason):
+    found = steps_of(case, traces(case.ranks, hosts), {})
+    assert found.origin == UNKNOWN
+    assert reason in found.reason

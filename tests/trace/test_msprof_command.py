@@ -1,0 +1,96 @@
+"""``cclmark trace msprof``: tables, the file of tasks, the timeline, and what is refused."""
+
+import csv
+import json
+
+import pytest
+
+from msprof_files import content, timeline, write
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def converted(cclmark, tmp_path):
+    """Converts the files of ranks: the run, the rows of its tasks, and the timeline."""
+
+    def convert(*arguments, ranks=8, **more):
+        paths = write(tmp_path / "in", ranks, **more)
+        out = tmp_path / "t.json"
+        run = cclmark(
+            *("trace", "msprof", *paths, "--steps", "--format", "chrome", "-O", out, *arguments)
+        )
+        with (tmp_path / "t.steps.csv").open(newline="") as file:
+            return run, list(csv.DictReader(file)), json.loads(out.read_text())
+
+    return convert
+
+
+def lines_with(text, *words):
+    return [line.split() for line in text.splitlines() if all(word in line for word in words)]
+
+
+def test_stages_and_tasks(converted):
+    run, rows, trace = converted(operations=["broadcast"], size=8 * MIB)
+    assert lines_with(run.out, "hcom_broadcast__674_0_1", "MESH-RING-NHR")[0][1] == "0-7"
+    # The stages of the document of hccl_test's traces: the root, then the others.
+    stages = [line[:3] for line in lines_with(run.out, "Memcpy") if line[0] in ("0", "1-7")]
+    assert stages == [
+        *(["0", "1", "Memcpy"], ["0", "2", "Memcpy"]),
+        *(["1-7", "1", "Memcpy"], ["1-7", "2", "Memcpy"], ["1-7", "3", "Memcpy"]),
+    ]
+    assert lines_with(run.out, "all others (7)")[0][-5:] == ["7", "1", "MiB", "55.19", "19.00"]
+    assert "HBM 255/Read" in run.out
+    moved = [row for row in rows if row["stage"]]
+    assert {row["size_bytes"] for row in moved} == {str(MIB), str(8 * MIB)}
+    assert len(moved) == 1 + 7 + 7 * (1 + 7 + 1)
+    assert {row["link"] for row in moved} == {"HCCS", "ON_CHIP"}
+    assert {row["task"] for row in rows if not row["stage"]} == {"Notify_Record", "Notify_Wait"}
+    names = {one["name"] for one in trace["traceEvents"]}
+    assert {"Memcpy 1 MiB, rank 0", "HBM 255/Write"} <= names
+
+
+def test_slices_of_a_small_buffer_are_seen(converted):
+    """The same message through 2048 MB and 10 MB: one task for a pair, or one for each slice."""
+    size = 2048 * MIB
+    run, rows, _ = converted(ranks=2, operations=["allReduce"], size=size, buffer=10 * MIB)
+    reductions = [row for row in rows if row["task"] == "Reduce_Inline" and row["rank"] == "0"]
+    assert len(reductions) == 205
+    assert sum(int(row["size_bytes"]) for row in reductions) == size // 2
+    assert {row["size_bytes"] for row in reductions} == {str(5 * MIB), str(4 * MIB)}
+    assert lines_with(run.out, "Reduce_Inline", "two ranks")[0][5] == "205"
+    # The four stages are listed once, with the number of times.
+    stages = [line for line in lines_with(run.out) if line[:1] == ["0-1"]]
+    assert [line[-1] for line in stages] == ["205"] * 4
+
+
+def test_an_operation_is_selected(converted):
+    names = ["broadcast", "allGather"]
+    run, rows, _ = converted("--operation", "hcom_allG", ranks=2, operations=names)
+    assert "stages of hcom_allGather__674_1_1" in run.out
+    assert {row["operation"] for row in rows} == {
+        f"hcom_{one}__674_{n}_1" for n, one in enumerate(names)
+    }
+
+
+def test_refused(cclmark, tmp_path):
+    path = tmp_path / "a.json"
+    whole = content(timeline(0, ranks=2))
+    path.write_bytes(whole)
+    out = tmp_path / "t.json"
+    twice = cclmark("trace", "msprof", path, path, "-O", out, code=2)
+    assert "are both of rank 0" in twice.err
+    named = cclmark("trace", "msprof", path, "--operation", "hcom_reduce", "-O", out, code=2)
+    assert "no such operation, but hcom_broadcast__674_0_1" in named.err
+    path.write_bytes(whole[: len(whole) // 2])
+    cut = cclmark("trace", "msprof", path, "-O", out, code=2)
+    assert f"cut off after {len(whole) // 2} bytes" in cut.err
+    assert not out.exists()
+    absent = cclmark("trace", "msprof", tmp_path / "none.json", "-O", out, code=2)
+    assert "cannot read" in absent.err
+
+
+def test_the_same_files_are_imported(cclmark, tmp_path):
+    paths = write(tmp_path / "in", 2, operations=["allReduce"])
+    run = cclmark("import", *paths, "-o", tmp_path / "p.jsonl")
+    assert "msprof: 2 calls of 1 distinct operation on 2 ranks" in run.err
