@@ -12,7 +12,8 @@ from cclmark.kinds.registry import report_kind
 DERIVED = {
     *("of_link_limit_percent", "of_reference_percent", "latency_of_reference"),
     *("of_cases_percent", "of_alone_percent", "at_once_ratio", "noise_percent", "margin_percent"),
-    *("speed_up", "ratio", "combined_rate", "loss_difference", "above_reference_ms"),
+    *("speed_up", "least_speed_up", "most_speed_up"),
+    *("ratio", "combined_rate", "loss_difference", "above_reference_ms"),
     *("communication_percent", "exposed_percent", "idle_percent"),
     *("busy_percent", "pcie_bytes", "nvlink_bytes"),
     *("library_pss_bytes", "changed_bytes", "wrong", "compute_slow_down", "share_percent"),

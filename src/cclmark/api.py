@@ -48,7 +48,7 @@ from cclmark.journal.page_journals import stem_of
 from cclmark.journal.schema import Header
 from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.launch.placement import STEP_VARIABLE, find_placement
-from cclmark.recording.caller import Caller, called_by
+from cclmark.recording.caller import Caller, called_by, in_python
 from cclmark.report.exports import replayed
 from cclmark.report.overview import headline, insights, measured_words, verdict, verdict_rows
 
@@ -125,7 +125,8 @@ class Run:
             )
         path = "" if self.path is None else str(self.path)
         view = View(columns=width, fields=columns)
-        return "".join(replayed(self.journal, format, view, path=path))
+        with in_python({"--columns": "columns="}):
+            return "".join(replayed(self.journal, format, view, path=path))
 
     def html(self, title: str = "") -> str:
         """The page of ``cclmark report``, one file. Raises MissingError if plotly is missing."""
@@ -260,13 +261,17 @@ def _incomplete(side: Sequence[Run]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of ``measure``. ``words``: the command line that measures the same."""
+    """A call of ``measure``. ``words``: the command line that measures the same.
+
+    ``names``: of its arguments, by the options of the command.
+    """
 
     path: str
     words: Sequence[str]
     flags: Any
     run: Action
     journal: str | os.PathLike[str] | None
+    names: Mapping[str, str]
 
     @classmethod
     def of(
@@ -278,16 +283,17 @@ class _Call:
     ) -> _Call:
         """The call with its checked options. Raises UsageError."""
         from cclmark.cli.commands import measuring_command
-        from cclmark.options.python_call import parsed_call
+        from cclmark.options.python_call import argument_names, parsed_call
 
         path, command, rest, options = measuring_command(arguments, options)
         words, flags = parsed_call(path, command, rest, sizes, options)
-        return cls(path, words, flags, command.run, journal)
+        return cls(path, words, flags, command.run, journal, argument_names(command))
 
     def recorded(self, path: Path, step: int | None = None) -> Journal:
         """Measures and reads the journal. Raises the error of a run without figures."""
+        caller = Caller(self.words, step, is_silent=True)
         try:
-            with within_program(), called_by(Caller(self.words, step, is_silent=True)):
+            with in_python(self.names), within_program(), called_by(caller):
                 recorded: Any = self.run(replace(self.flags, journal=path))
         except CclmarkError as error:
             if error.exit_code == EXIT_INTERRUPTED:

@@ -375,12 +375,12 @@ def test_rows_of_chosen_columns_are_for_people():
         *(Column("right", "bool", "C."), Column("ratio", "float", "D.")),
         *(Column("name", "text", "E."), Column("ranks", "int", "F.")),
     ]
-    rows = [[1.5, 2048, 1, 1.25, "a", 8], [1234.5, -4, 0, 0.001, "", None], [None] * 6]
+    rows = [[1.5, 2048, 1, 1.25, "a", 8], [1234.5, -4096, 0, 0.001, "", None], [None] * 6]
     table = rows_table("title", Layout(columns, lambda header: lambda result: []), rows)
     assert table.head == ["time µs", "size", "right", "ratio", "name", "ranks"]
     assert table.rows == [
         ["1.50", "2 KiB", "yes", "1.25", "a", "8"],
-        ["1234.5", "-4", "no", "0.00100", "-", "-"],
+        ["1234.5", "-4 KiB", "no", "0.00100", "-", "-"],
         ["-"] * 6,
     ]
     assert table.sides == ">>>><>"

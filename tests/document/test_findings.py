@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import re
 from pathlib import Path
 
@@ -9,17 +10,31 @@ import pytest
 from msgspec.structs import replace
 
 import cclmark
+from cclmark.analysis.ratio import RatioEstimate
 from cclmark.document.blocks import SEVERITY_ORDER
-from cclmark.document.finding_rules import FINDINGS
+from cclmark.document.finding_rules import FIGURES, FINDINGS
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.objects.plan import FLAG
 from cclmark.kinds.registry import read_journal, report_kind
+from cclmark.kinds.tune.document import document_of_result
+from cclmark.kinds.tune.plan import Choice
+from cclmark.kinds.tune.result import (
+    Dropped,
+    EnvironmentProof,
+    EnvironmentResult,
+    OperationResult,
+    Proof,
+    RulesResult,
+)
+from cclmark.kinds.tune.search import Rule
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
 from experiments import QUIET, journal_of_trials, numbered
 from places import REPOSITORY, TESTS
 from reports import insights_on
 
+#: In ascending order.
+SPEED_UPS = ("least_speed_up", "speed_up", "most_speed_up")
 RESULTS = REPOSITORY / "benchmarks" / "results" / "h200x4" / "report"
 DEVICE_TIMES = REPOSITORY / "benchmarks" / "results" / "h200x2" / "all_reduce.jsonl"
 JOURNALS = sorted(
@@ -172,7 +187,51 @@ def test_an_experiment_without_comparisons_has_no_verdict():
     slow = journal_of_trials({**QUIET, numbered(8): ([2.0] * 3, [2.0] * 3)})
     found = one_of(insights_on(slow), "nothing-faster")
     assert found.severity == "note"
-    assert [one.value for one in found.evidence] == pytest.approx([0.5, 0.5], rel=0.02)
+    values = {name: [] for name in FIGURES["nothing-faster"]}
+    for one in found.evidence:
+        values[one.name].append(one.value)
+    assert values["speed_up"] == pytest.approx([0.5, 0.5], rel=0.02)
+    for least, value, most in zip(*(values[name] for name in SPEED_UPS), strict=True):
+        assert least < value < most < 1
+    assert len(values["noise_percent"]) == 2
+    assert 0 < max(values["noise_percent"]) < 10
+
+
+def rule(variant=1):
+    return Rule(8, 64, variant)
+
+
+@pytest.mark.parametrize("operations", [["all_reduce"], ["all_reduce", "broadcast"]])
+def test_no_gain_of_tuning_states_the_intervals_of_what_was_tried(operations):
+    ratio = RatioEstimate(0.02, 0.01, None, 0.0)
+    proof = Proof((), (Dropped(rule(), "slower", ratio), Dropped(rule(), "too few times")))
+    cases = [replace(stored("collective").results[0].case, operation=name) for name in operations]
+    tuned = [
+        OperationResult(case, choices={1: Choice("ring", "simple", 2)}, proof=proof)
+        for case in cases
+    ]
+    document = document_of_result(RulesResult(7, is_complete=True, operations=tuned))
+    found = [one for one in document.findings if one.id == "no-gain"]
+    assert len(found) == (1 if len(tuned) == 1 else 3)
+    for one in found:
+        assert [figure.name for figure in one.evidence[:3]] == ["speed_up", *SPEED_UPS[::2]]
+        value, least, most = (figure.value for figure in one.evidence[:3])
+        assert least < value < most
+        assert value == pytest.approx(math.exp(-0.02))
+        assert len(one.evidence) in (3, 3 * len(tuned))
+        assert {figure.limit for figure in one.evidence} == {1}
+
+
+@pytest.mark.parametrize("objection", ["", "noise"])
+def test_no_gain_of_an_environment_states_its_interval(objection):
+    proof = EnvironmentProof(RatioEstimate(0.02, 0.01, None, 0.0), objection=objection)
+    document = document_of_result(EnvironmentResult(7, is_complete=True, proof=proof))
+    found = [one for one in document.findings if one.id == "no-gain"]
+    assert len(found) == 1 + bool(objection)
+    for one in found:
+        assert [figure.name for figure in one.evidence] == ["speed_up", *SPEED_UPS[::2]]
+    (unproven,) = document_of_result(EnvironmentResult(7, is_complete=True)).findings
+    assert (unproven.id, unproven.evidence) == ("no-gain", ())
 
 
 @pytest.mark.parametrize("name", ["pairs", "p2p"])

@@ -32,6 +32,8 @@ def answer_to(*findings, headline=""):
         ),
         ([Finding("ended-early", "bad", "early"), WRONG], "wrong", WRONG.sentence, "bad"),
         ([Finding("ended-early", "bad", "early"), NORMAL], "failed", "early", "bad"),
+        ([Finding("overlap-of-largest", "note", "2.0")], "result", "2.0", "note"),
+        ([Finding("overlap-of-largest", "unknown", "?")], "inconclusive", "?", "unknown"),
         ([Finding("drift", "good", "none")], "steady", "none", "good"),
         ([Finding("drift", "look", "slower")], "drift", "slower", "look"),
         ([Finding("proven-gain", "good", "1.2"), NORMAL], "gain", "1.2", "good"),

@@ -7,8 +7,9 @@ import sys
 import click
 import pytest
 
-from cclmark.cli.commands import COMMANDS, load_command
+from cclmark.cli.commands import COMMANDS, commands_with, load_command
 from cclmark.cli.main import app
+from cclmark.work.operations import COLLECTIVES
 from commands import completed
 
 _WHOLE = 300  # characters of a help text
@@ -165,3 +166,18 @@ def test_the_help_of_barrier_has_no_sizes_and_no_elements():
         assert not re.search(rf"(?<![\w-]){word}\b", text), word
     assert "A barrier moves no data." in text
     assert "--iters" in text
+
+
+def test_an_option_of_another_command_is_reported_with_that_command():
+    assert commands_with("--proof-rounds") == ["tune"]
+    assert {"experiment", "overlap", "train"} <= {*commands_with("--vary")}
+    assert len({*commands_with("--devices")} & {*COLLECTIVES}) == 1
+    assert commands_with("--no-such-option") == []
+    for typed, said in (
+        (["p2p", "--proof-rounds", "1"], "'--proof-rounds' here: it is an option of cclmark tune"),
+        (["settings", "--devices", "host:2"], " more"),
+        (["all_reduce", "--factr", "2"], "--factor"),
+    ):
+        with pytest.raises(click.UsageError) as refused:
+            app.main(typed, standalone_mode=False)
+        assert said in refused.value.format_message()

@@ -191,7 +191,7 @@ def planned(operation, *arguments, kind):
             measures=[MEASURES[word] for word in flags.perf],
             directions=flags.direction,
             engines=flags.engine,
-            scopes=flags.scope,
+            scopes=flags.scope or ["pairs"],
             numa=("near", "far"),
         ).transfers()
         journal.results = [TransferResult(0, one, "skipped") for one in transfers]

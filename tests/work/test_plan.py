@@ -248,6 +248,9 @@ def test_faults_are_read():
         (131072, "128 KiB"),
         ((1 << 20) - 16, "1 MiB"),
         (3 << 29, "1.5 GiB"),
+        (5 << 40, "5 TiB"),
+        (-4, "-4 B"),
+        (-131072, "-128 KiB"),
     ],
 )
 def test_sizes_are_written_as_people_read_them(size, text):

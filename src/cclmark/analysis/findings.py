@@ -31,6 +31,7 @@ class OperationFindings:
     ``late`` is the rank that the others waited for in most cases, ``slowest`` the rank that took
     longest in most, with the share of these cases; None if no rank stands out. ``launch_bound`` is
     the largest case whose time launches determine, None if there is no such case.
+    Of several ``cycles`` the figures are medians, see ``settled``.
     """
 
     name: str
@@ -42,6 +43,7 @@ class OperationFindings:
     late: tuple[int, float] | None
     launch_bound: CaseResult | None = None
     half_peak_bytes: int | None = None
+    cycles: int = 1
 
 
 def measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]:
@@ -80,6 +82,7 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
     """One entry per operation, library and number of ranks, in the order of the run."""
     entries = []
     of_key = by_key((_key(one), one) for one in settled(results))
+    cycles = by_key((_key(one), one.cycle) for one, _ in measured(results))
     keys = dict.fromkeys(_key(one) for one in results)
     libraries, counts = ({key[part] for key in keys} for part in (1, 2))
     for key in keys:
@@ -107,6 +110,7 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
                 late=_most_often([summary.late_rank for _, summary in own]),
                 launch_bound=largest_launch_bound([result for result, _ in own]),
                 half_peak_bytes=_half_peak_bytes(peak, own),
+                cycles=len({*cycles[key]}),
             )
         )
     return entries

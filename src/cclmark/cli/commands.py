@@ -6,7 +6,7 @@ and the options of all commands would take most of the time of ``cclmark --help`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -215,6 +215,24 @@ def load_command(name: str) -> click.Command:
         return command(name, entry.summary, made_of, *runner)
     made: click.Command = made_of(name, entry.summary, *runner)
     return made
+
+
+def commands_with(option: str) -> list[str]:
+    """The commands that have the option ``--NAME``; of the collectives only the first one."""
+    found = [
+        path
+        for name in COMMANDS
+        for path, command in _with_inner(name, load_command(name))
+        if any(option in one.opts for one in command.params)
+    ]
+    collectives = [name for name in found if name in COLLECTIVES]
+    return [path for path in found if path not in collectives[1:]]
+
+
+def _with_inner(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _with_inner(f"{path} {name}", inner)
 
 
 #: What programs use in place of commands that do not measure.

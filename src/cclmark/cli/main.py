@@ -23,13 +23,14 @@ from cclmark.base.errors import (
 )
 from cclmark.base.signals import interrupt, note, on_ending_signals
 from cclmark.base.streams import prepare_streams
-from cclmark.cli.commands import COMMANDS, load_command
+from cclmark.cli.commands import COMMANDS, commands_with, load_command
 from cclmark.options.printed_help import SaysHelp
 from cclmark.recording.standard_output import say
 
 # The kernel's errors when a limit on files, processes, threads or memory is reached.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _FIRST_WORD_S = 1.0
+_MOST_OWNERS = 4  # commands named for an option that another one lacks
 
 
 class _TableOfContents(SaysHelp, click.Group):
@@ -68,9 +69,20 @@ class _TableOfContents(SaysHelp, click.Group):
         raise click.UsageError(f"No such command {name!r}{question}", ctx)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Runs the command. On a broken pipe click would exit with 1, which means wrong data."""
+        """Runs the command. On a broken pipe click would exit with 1, which means wrong data.
+
+        An option of other commands is reported with these, not with the most similar option.
+        """
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if owners := commands_with(error.option_name):
+                more = f" and {len(owners) - _MOST_OWNERS} more"
+                names = ", ".join(f"cclmark {one}" for one in owners[:_MOST_OWNERS])
+                text = f"No such option {error.option_name!r} here: it is an option of {names}"
+                text += more if len(owners) > _MOST_OWNERS else ""
+                raise click.UsageError(text, error.ctx) from None
+            raise
         except BrokenPipeError:
             raise UnreadError from None
 

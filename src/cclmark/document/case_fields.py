@@ -19,22 +19,6 @@ from cclmark.document.remarks import STAGED_NOTE, reason_text, staged_mark
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.method import unusual_method
 from cclmark.journal.schema import Explanation, Header
-from cclmark.work.cases import Case
-
-
-def case_labels(case: Case) -> list[tuple[str, str]]:
-    """Returns the names and values that identify the case in a run."""
-    return [
-        ("operation", case.operation),
-        ("ccl", case.ccl),
-        ("ranks", str(case.ranks)),
-        ("dtype", case.dtype),
-        ("reduction", case.reduction or ""),
-        ("root", "" if case.root is None else str(case.root)),
-        ("size_bytes", str(case.size_bytes)),
-        ("placement", case.placement),
-    ]
-
 
 #: The labels of gauges of a case.
 CASE_LABELS = (
@@ -258,7 +242,12 @@ _OF_RESULT = (
     ),
     wrong_field("result.verification.wrong"),
     Field("route", "How the operation was composed, if not by one call.", "result.route", "text"),
-    Field("cycle", "Number of the cycle of a soak or of -N, from 0.", "result.cycle", "int"),
+    Field(
+        "cycle",
+        "Number of the cycle of a soak or of -N, from 0; tables count from 1.",
+        "result.cycle",
+        "int",
+    ),
     Field(
         "converged",
         "Whether the median reached the requested precision.",

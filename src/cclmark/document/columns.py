@@ -122,7 +122,7 @@ def cell_text(cell: Cell, column: Column) -> str:
     if column.kind == "bool":
         return "yes" if cell else "no"
     if isinstance(cell, int):
-        return format_size(cell) if column.unit == "bytes" and cell >= 0 else str(cell)
+        return format_size(cell) if column.unit == "bytes" else str(cell)
     return format_time_us(cell / US_PER_S) if column.unit == "µs" else figure(cell)
 
 

@@ -108,6 +108,8 @@ FINDINGS: Mapping[str, str] = {
     "wrong-data": "an output was wrong",
 }
 
+# With the ends of the 95 % interval.
+_SPEED_UP = ("speed_up", "least_speed_up", "most_speed_up")
 #: The figures that are the evidence of each rule, by its id; other rules state none. A number of
 #: cases or checks is no evidence.
 FIGURES: Mapping[str, Sequence[str]] = {
@@ -142,11 +144,11 @@ FIGURES: Mapping[str, Sequence[str]] = {
         *("given_back_device_bytes", "allocated_bytes", "device_bytes", "stated_bytes"),
         *("changed_bytes", "check_host_bytes"),
     ],
-    "no-gain": ["speed_up"],
+    "no-gain": [*_SPEED_UP],
     "normal-copies": ["of_reference_percent"],
     "normal-peaks": ["of_reference_percent"],
     "not-converged": ["half_width", "cv"],
-    "nothing-faster": ["speed_up"],
+    "nothing-faster": [*_SPEED_UP, "noise_percent"],
     "overlap-of-largest": ["slow_down", "compute_slow_down"],
     "pairs-at-once": ["at_once_ratio", "of_alone_percent"],
     "pieces-beside-whole": ["ratio"],
@@ -186,6 +188,13 @@ def gain_of(ratio: RatioEstimate | None, at: str, rounds: int = LEAST_RUNS) -> G
     if ratio is None or ratio.runs < rounds:
         return None
     return Gain.of(1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low, at)
+
+
+def evidence_of_speed_up(ratio: RatioEstimate, at: str) -> tuple[Evidence, ...]:
+    """Returns the speed-up of a ratio of times and the ends of its 95 % interval, beside 1."""
+    speed_ups = (1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low)
+    pairs = zip(_SPEED_UP, speed_ups, strict=True)
+    return tuple(Evidence.of(name, speed_up, at, 1) for name, speed_up in pairs)
 
 
 def evidence_of_share(match: Match, at: str) -> Evidence:

@@ -205,7 +205,7 @@ def _fit(text: str, step: int) -> str:
 
 
 def _level(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
 
 
 def hidden_line(devices: int, most: int, paint: Paint) -> list[str]:

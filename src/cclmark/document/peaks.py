@@ -76,6 +76,7 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
         "<" + ">" * (len(head) - 1),
         [
             *staged_legend(named),
+            *_cycles(runs),
             *_mixed_peaks([run.journal.header for run in runs if run.findings]),
             *([f"Link limit: {' or '.join(limits)} GB/s."] if has_limit else []),
             *(
@@ -90,6 +91,15 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
         ],
     )
     return without_empty_columns(table)
+
+
+def _cycles(runs: Sequence[NamedRun]) -> list[str]:
+    """Returns a note if runs measured their cases in several cycles."""
+    cycles = [(run.name, one.cycles) for run in runs for one in run.findings if one.cycles > 1]
+    named = dict.fromkeys(
+        f"{number} of {name}" if len(runs) > 1 else str(number) for name, number in cycles
+    )
+    return [f"Figures are medians of several cycles: {_some([*named])}."] if named else []
 
 
 def _mixed_peaks(headers: Sequence[Header]) -> list[str]:

@@ -175,8 +175,8 @@ def lacking(journal: Journal) -> list[str]:
     count = len(journal.results)
     if journal.footer is None:
         found.append(ending(None))
-    elif count < planned and (ended := ending(journal.footer)):
-        found.append(f"the run ended early: {ended.splitlines()[0]}")
+    elif count < planned and (ended := ending_line(journal.footer)):
+        found.append(f"the run ended early: {ended}")
     if count < planned:
         found.append(f"{count} of {planned} results are there")
     return [*found, *left_out(journal)]
@@ -193,6 +193,11 @@ def left_out(journal: Journal) -> list[str]:
             f"({', '.join([*dict.fromkeys(words)][:_MOST_WORDS])}); a newer cclmark may read them"
         )
     return found
+
+
+def cycles_text(found: OperationFindings) -> str:
+    """Returns that figures are medians of several cycles, if there are any."""
+    return f", medians of {found.cycles} cycles" if found.cycles > 1 else ""
 
 
 def half_peak_text(found: OperationFindings) -> str:

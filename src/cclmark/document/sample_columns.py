@@ -15,7 +15,7 @@ SAMPLE = Column("sample", "int", "Number of the sample, from 0.")
 _OF_CASE = case_fields("result.case")
 _COLUMNS = [
     INDEX,
-    Column("cycle", "int", "Number of the cycle of a soak or of -N, from 0."),
+    Column("cycle", "int", "Number of the cycle of a soak or of -N, from 0; tables count from 1."),
     *(one.column for one in _OF_CASE),
     *(one.column for one in EXPORTED_CASES.all if one.key in ("method", "first", "second")),
     SAMPLE,

@@ -44,6 +44,7 @@ _ANSWERING: Mapping[str, str] = {
     "memory-of-library": "result",
     "drift": "drift",
 }
+_OF_RESULT: Mapping[Severity, str] = {"unknown": "inconclusive"}
 _OF_DRIFT: Mapping[Severity, str] = {"good": "steady", "unknown": "not certain"}
 # Failures, the gravest first; of others the first one counts.
 _FAILED = {
@@ -143,7 +144,7 @@ def _answer_of(findings: Sequence[Finding]) -> tuple[Severity, str, str] | None:
             names = _FIGURES.get(rule, ())
             stating = [one for one in of_rule if any(it.name in names for it in one.evidence)]
             first = (stating or of_rule)[0]
-            by_severity = _OF_DRIFT if rule == "drift" else {}
+            by_severity = _OF_DRIFT if rule == "drift" else _OF_RESULT if word == "result" else {}
             return first.severity, by_severity.get(first.severity, word), _text(first)
     judged = [one for one in findings if one.id in _JUDGING]
     if judged:

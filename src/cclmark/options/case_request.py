@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 from cclmark.analysis.summary import usual_clock
 from cclmark.base.errors import MissingError, UsageError
@@ -48,7 +49,7 @@ from cclmark.work.library_settings import (
     unknown_option,
     variable_of_option,
 )
-from cclmark.work.operations import ALL_ROOTS, DTYPE_BYTES, OPERATIONS, moves_data
+from cclmark.work.operations import ALL_ROOTS, DTYPE_BYTES, OPERATIONS, least_size, moves_data
 from cclmark.work.runtimes import NamedDevices, parse_devices
 from cclmark.work.sizes import format_size, sweep
 from cclmark.work.torch_devices import TORCH_DEVICES, supports, torch_runtimes
@@ -520,18 +521,36 @@ def _pattern_text(flags: CaseOptions) -> str:
 
 
 def rounding_of(plan: Sweep) -> list[str]:
-    """Returns one notice, with an example, if sizes are not a whole number of elements."""
+    """Returns notices on the sizes that are left out, and one if sizes are no whole elements."""
     if not any(moves_data(name) for name in plan.operations):
         return []
+    left_out = _left_out_of(plan)
     for dtype in plan.dtypes:
         width = DTYPE_BYTES[dtype]
         for size in plan.sizes:
-            if size % width:
+            if size > width and size % width:
                 return [
+                    *left_out,
                     "sizes are rounded down to whole elements, as in nccl-tests: "
-                    f"{format_size(size)} is {format_size(size - size % width)} of {dtype}"
+                    f"{format_size(size)} is {format_size(size - size % width)} of {dtype}",
                 ]
-    return []
+    return left_out
+
+
+def _left_out_of(plan: Sweep) -> list[str]:
+    """Returns a notice for each reason why sizes of the sweep have no case."""
+    operations: dict[str, dict[str, None]] = {}
+    for operation, dtype in product(filter(moves_data, plan.operations), plan.dtypes):
+        least = least_size(operation, dtype, plan.ranks)
+        small = [format_size(size) for size in plan.sizes if size < least]
+        whole = f"an element of {dtype} has"
+        if OPERATIONS[operation].spans_ranks:
+            whole = f"{plan.ranks} parts of at least 16 B, as in nccl-tests, have"
+        if small:
+            sizes = " to ".join(dict.fromkeys((small[0], small[-1])))
+            text = f"{sizes} left out: {whole} {format_size(least)}"
+            operations.setdefault(text, {})[operation] = None
+    return [f"{', '.join(names)}: {text}" for text, names in operations.items()]
 
 
 def root_without_effect(operations: Sequence[str], root: int | None) -> list[str]:
@@ -560,12 +579,10 @@ def roots_of(root: int | None, ranks: int) -> list[int]:
     return [root or 0]
 
 
-def no_cases(flags: CaseOptions, ranks: int) -> UsageError:
+def no_cases(flags: CaseOptions, plan: Sweep) -> UsageError:
     """Returns the error for a sweep without cases."""
-    return UsageError(
-        f"no size of the sweep has an element of {' or '.join(flags.dtype)} for each of "
-        f"{ranks} ranks: raise {'-b' if groups.SizeOptions in flags.without else '-e'}"
-    )
+    flag = "-b" if groups.SizeOptions in flags.without else "-e"
+    return UsageError(f"{'; '.join(_left_out_of(plan))}: raise {flag}")
 
 
 def check_faults(
@@ -609,7 +626,7 @@ def request_of(
     check_config(settings.config, plan.ccls)
     cases = list(plan.cases())
     if not cases:
-        raise no_cases(flags, ranks)
+        raise no_cases(flags, plan)
     check_faults({text: Injection.parse(text, ranks) for text in settings.inject}, settings, cases)
     mpirun = None
     absent: dict[str, str] = {}

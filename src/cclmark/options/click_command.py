@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -107,9 +108,12 @@ def command(
     def callback(**values: Any) -> None:
         flags = made.flags_from(values)
         if getattr(flags, "print_plan", False):
+            from cclmark.launch.placement import is_primary
             from cclmark.options.python_call import call_text
 
-            say(call_text(made, click.get_current_context(), flags))
+            text = call_text(made, click.get_current_context(), flags)
+            if is_primary(os.environ):
+                say(text)
             sys.exit(EXIT_OK)
         try:
             ended = run(flags)

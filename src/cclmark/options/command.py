@@ -18,6 +18,7 @@ import click
 
 from cclmark.base.errors import UsageError
 from cclmark.options.printed_help import SaysHelp
+from cclmark.work.sizes import format_size
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -179,7 +180,23 @@ class Distinct:
         return f"{shown[self.option]} {twice} is given twice" if twice else ""
 
 
-OptionRule: TypeAlias = Excludes | Requires | Distinct
+@dataclass(frozen=True)
+class Ascending:
+    """Two sizes, the first of which is not above the other one where both are known."""
+
+    option: str
+    other: str
+
+    def objection(self, flags: object, shown: Mapping[str, str]) -> str:
+        """What is wrong with the options, empty if nothing is."""
+        low, high = getattr(flags, self.option), getattr(flags, self.other)
+        if low is None or high is None or low <= high:
+            return ""
+        of = f"of {format_size(low)} must not be above {shown[self.other]} of {format_size(high)}"
+        return f"{shown[self.option]} {of}"
+
+
+OptionRule: TypeAlias = Excludes | Requires | Distinct | Ascending
 OptionRules: TypeAlias = tuple[OptionRule, ...]
 
 

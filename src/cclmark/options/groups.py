@@ -20,6 +20,7 @@ from cclmark.options.command import (
     OUTPUT,
     SIZES,
     WHERE,
+    Ascending,
     Distinct,
     Excludes,
     OptionRules,
@@ -55,7 +56,7 @@ class SizeOptions:
 
     title: ClassVar[str] = SIZES
     usual_factor: ClassVar[float] = 2.0
-    rules: ClassVar[OptionRules] = (Excludes("step", "factor"),)
+    rules: ClassVar[OptionRules] = (Excludes("step", "factor"), Ascending("begin", "end"))
 
     begin: int = option(
         "-b", "--begin", "--minbytes", default=8, type=Size(), help="Smallest size [8]."

@@ -15,7 +15,7 @@ import click
 
 from cclmark.base.errors import UsageError
 from cclmark.options.command import TYPED, GroupedCommand, shown_name
-from cclmark.recording.caller import Caller, called_by
+from cclmark.recording.caller import Caller, called_by, in_python
 from cclmark.work.thresholds import meant
 
 #: Options that calls lack: of the terminal, of a journal that is continued, of runs without end.
@@ -50,6 +50,15 @@ def named_options(command: GroupedCommand) -> dict[str, click.Option]:
     return {name: one for name, one in known.items() if name not in taken}
 
 
+def argument_names(command: GroupedCommand) -> dict[str, str]:
+    """The arguments of calls by the options of the command line that are the same."""
+    known = {name: f"{name}=" for name in (*call_options(command), "journal", "columns")}
+    if _has_sizes(known):
+        known.update({name: f"the {name} of sizes=" for name in _OF_SIZES})
+    options = [one for one in command.params if one.name in known]
+    return {flag: known[one.name or ""] for one in options for flag in one.opts}
+
+
 def _has_sizes(known: Collection[str]) -> bool:
     return {*_OF_SIZES} <= {*known}
 
@@ -66,10 +75,22 @@ def parsed_call(
     Raises UsageError, which names what was given.
     """
     words = _call_words(path, command, arguments, sizes, options)
+    with in_python(argument_names(command)):
+        return words, _parsed(path, command, words, sizes, options)
+
+
+def _parsed(
+    path: str,
+    command: GroupedCommand,
+    words: list[str],
+    sizes: str | int,
+    options: Mapping[str, Any],
+) -> Any:
+    """The flags of the words. Raises UsageError."""
     typed = words[1 + len(path.split()) :]
     try:
         with called_by(Caller(words, is_silent=True)), command.make_context(path, typed) as context:
-            return words, command.flags_from(context.params)
+            return command.flags_from(context.params)
     except click.UsageError as error:
         given = getattr(getattr(error, "param", None), "name", "")
         text = f"measure({path!r}, …): {error.format_message()}"

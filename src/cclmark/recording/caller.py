@@ -5,11 +5,16 @@ The parts of a run that are runs themselves have the same caller.
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+
+from cclmark.base.errors import CclmarkError
+
+_OPTION = re.compile(r"(?<![\w`-])(--?[a-zA-Z][\w-]*)(?: \(--[\w-]+\)| FILE\b| (?=\d))?")
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,20 @@ def called_by(program: Caller) -> Iterator[None]:
         yield
     finally:
         _PROGRAM.reset(token)
+
+
+@contextmanager
+def in_python(names: Mapping[str, str]) -> Iterator[None]:
+    """Errors within the context name arguments of calls, ``journal=``, in place of options.
+
+    ``names``: by the option.
+    """
+    try:
+        yield
+    except CclmarkError as error:
+        text = _OPTION.sub(lambda found: names.get(found[1], found[0]), str(error))
+        error.args = (text,)
+        raise
 
 
 def notice(text: str) -> None:

@@ -205,6 +205,15 @@ def tell_written(path: Path | None) -> None:
         notice(f"written {plain(str(path))}")
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Writes lines to standard output, as Output does."""
+    output = Output(None)
+    try:
+        output.write("".join(f"{line}\n" for line in lines))
+    finally:
+        output.close()
+
+
 def print_bytes(content: bytes) -> None:
     """Writes to standard output. Raises UnreadError for a closed pipe, or OutputError."""
     try:

@@ -152,7 +152,7 @@ def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> FlatTabl
     have_steps = all(kind.step_runs is not None for kind in kinds.values())
     if name == "steps" and not have_steps:
         lack = ", ".join(title for title, kind in kinds.items() if kind.step_runs is None)
-        raise UsageError(f"{lack}: only trainings and profiles have steps; use --table cases")
+        raise UsageError(f"{lack}: only trainings and profiles have steps; use the table cases")
     is_mixed = len({id(kind.exported_layout) for kind in kinds.values()}) > 1
     if name == "steps" or (name == "cases" and is_mixed and have_steps):
         return FlatTable(
@@ -168,7 +168,7 @@ def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> FlatTabl
     layout = kind.samples if name == "samples" else kind.exported_layout
     runs = [journal for _, journal in journals]
     if layout is None or (name == "samples" and not any(map(_has_samples, runs))):
-        raise UsageError(f"{', '.join(kinds)}: no raw samples recorded; use --table cases")
+        raise UsageError(f"{', '.join(kinds)}: no raw samples recorded; use the table cases")
     return FlatTable([*RUN_COLUMNS, *layout.columns], _rows(runs, layout), exact=layout.exact)
 
 

@@ -608,7 +608,8 @@ def _made_by(runs: Sequence[NamedRun]) -> str:
 def _verdict_rows(run: NamedRun) -> tuple[Severity, list[tuple[str, str]]]:
     """The severity of the verdict on a run, and its lines."""
     found = verdict(run)
-    return found.severity, verdict_rows(run, found, on_page=True)
+    # Readers of a page have its path, not that of the journal.
+    return found.severity, verdict_rows(replace(run, path=""), found, on_page=True)
 
 
 def _lead(runs: Sequence[NamedRun]) -> list[str]:

@@ -338,6 +338,12 @@ def count_for_size(operation: str, size_bytes: int, dtype: str, ranks: int) -> i
     return size_bytes // width // ranks // step * step
 
 
+def least_size(operation: str, dtype: str, ranks: int) -> int:
+    """The smallest size in bytes with an element, of an operation that moves data."""
+    width = DTYPE_BYTES[dtype]
+    return ranks * max(width, _PART_ALIGNMENT_BYTES) if OPERATIONS[operation].spans_ranks else width
+
+
 def size_for_count(operation: str, count: int, dtype: str, ranks: int) -> int:
     """The size in bytes to which the figures of a case with ``count`` elements refer."""
     parts = ranks if OPERATIONS[operation].spans_ranks else 1

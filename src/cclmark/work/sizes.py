@@ -85,10 +85,10 @@ def sweep(begin: int, end: int, step: int, factor: float) -> list[int]:
 
 
 def format_size(size_bytes: int) -> str:
-    """Formats a size for users: 8 B, 128 KiB, 1.5 GiB."""
+    """Formats a size, or a difference of sizes, for users: 8 B, 1.5 GiB, -128 KiB."""
     value = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if float(f"{value:.4g}") < 1024:
+        if abs(float(f"{value:.4g}")) < 1024:
             return f"{value:.4g} {unit}"
         value /= 1024
     return f"{value:.4g} TiB"

@@ -66,7 +66,7 @@ def test_tells_of_wrong_data(cclmark):
     run = cclmark(*ARGUMENTS, "--inject", "corrupt:rank=1,index=5", "-N", "2", code=1)
     assert "12 wrong" in run.out
     rows = [line.split() for line in run.out.splitlines() if "fp32" in line]
-    assert [row[0] for row in rows] == ["0"] * 3 + ["1"] * 3, "the cycle of each"
+    assert [row[0] for row in rows] == ["1"] * 3 + ["2"] * 3, "the cycle of each"
 
 
 def test_what_the_environment_hides_is_not_printed(cclmark):

@@ -75,7 +75,7 @@ def test_wrong_data_is_seen_in_every_cycle(cclmark):
     results = run.journal.results
     assert all(it.status == "wrong" for it in results)
     assert f"{len(results)} wrong" in run.out
-    assert "cycle 1, all_reduce 64 B" in run.out
+    assert "cycle 2, all_reduce 64 B" in run.out
 
 
 def test_what_cannot_be_measured_is_skipped_once(cclmark):

@@ -80,16 +80,19 @@ class Simulated:
         }
 
 
+def document_of(result):
+    line = msgspec.json.encode(Footer("", 0, 1.0, found=as_found(result)))
+    footer = msgspec.json.decode(line, type=Footer)
+    return document_of_experiment(RunContent(HEADER, [], footer, is_live=True))
+
+
 def bisected(simulated, values, keep, say=print):
     """The result, the outcome, and the lines of the result."""
     name = "NCCL_MAX_CTAS"
     result, outcome = run_bisection(simulated, CASES, name, PROCESS, values, keep, say)
     if result.found is None:
         return result, outcome, ""
-    line = msgspec.json.encode(Footer("", 0, 1.0, found=as_found(result)))
-    footer = msgspec.json.decode(line, type=Footer)
-    document = document_of_experiment(RunContent(HEADER, [], footer, is_live=True))
-    return result, outcome, TextLines(View(columns=400)).whole(document)
+    return result, outcome, TextLines(View(columns=400)).whole(document_of(result))
 
 
 def test_the_smallest_value_that_keeps_the_share():
@@ -104,6 +107,8 @@ def test_the_smallest_value_that_keeps_the_share():
     assert "  no effect with 24, 25, 26, " in text
     assert "the library ran the same as by default: ring Simple × 24" in text
     assert "not certain" not in text
+    assert "  the smallest share of NCCL_MAX_CTAS=24 is " in text
+    assert document_of(result).findings[0].severity == "good"
 
 
 def test_what_has_no_effect_has_no_smallest_value():
@@ -122,8 +127,9 @@ def test_what_has_no_effect_has_no_smallest_value():
 
 
 def test_a_result_among_noise_is_not_certain():
-    _, _, text = bisected(Simulated(noise=0.5), [22, 23, 24], 0.9)
+    result, _, text = bisected(Simulated(noise=0.5), [22, 23, 24], 0.9)
     assert "  not certain, because another value may be the best one, of whose bandwidth" in text
+    assert {"good"}.isdisjoint(one.severity for one in document_of(result).findings)
 
 
 def test_observations_that_fail_keep_the_result():

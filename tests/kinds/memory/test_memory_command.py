@@ -363,7 +363,7 @@ BAD_INPUT = {
     "": "Missing argument 'OPERATION'. Choose from all_reduce, ",
     "allreduce": "unknown operation 'allreduce'",
     "all_reduce --devices host:2 -R 2": "require no registration",
-    "all_reduce --devices host:2 -b 2M -e 1M": "-b must not be above -e",
+    "all_reduce --devices host:2 -b 2M -e 1M": "must not be above -e",
     "all_reduce --devices host:2 --ccl shm,torch:gloo": "memory is read for one library",
     "all_reduce --devices host:2 --explain": "No such option",
     "all_reduce --ccl hccl": "ascendcl",

@@ -103,7 +103,7 @@ BAD_INPUT = {
     "--vary placement=sideways": "unknown value 'sideways'",
     "--ccl shm,mpi": "--ccl: overlap measures one library",
     "--timing graph": "No such option",
-    "-e 512K": "the sweep begins at 1 MiB (-b) and ends at 512 KiB (-e)",
+    "-e 512K": "1 MiB must not be above -e (--end) of 512 KiB",
 }
 
 

@@ -1,5 +1,6 @@
 """Overlaps: the operations that count, the phases on a rank, summaries and words."""
 
+import math
 from types import SimpleNamespace
 
 import msgspec
@@ -7,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark import _engine as engine
-from cclmark.document.blocks import Evidence
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.statistics import NORMAL_975
+from cclmark.document.blocks import Evidence, RunContent, Table
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import LibraryDescription, Verification, WrongOutput
 from cclmark.kinds.experiment.plan import Trial
@@ -16,6 +19,11 @@ from cclmark.kinds.overlap.document import (
     FIELDS,
     against_rows,
     against_title,
+    alone_text,
+    cells_of,
+    document_of_overlaps,
+    findings_on_largest,
+    ratio_text,
     remarks_of,
     slow_down_text,
     wrong_findings,
@@ -25,6 +33,7 @@ from cclmark.kinds.overlap.figures import (
     SPANS,
     CountedSpans,
     Lengths,
+    SlowDown,
     balanced,
     figures_of,
     lengths_for,
@@ -68,6 +77,63 @@ def result(index, number, variant=DEFAULT, case=LARGE, **figures):
         figures=OverlapFigures(**values),
         verification=Verification(0),
     )
+
+
+def test_rounds_that_differ_too_much_say_nothing():
+    def sentence(*beside_s: float) -> str:
+        rounds = [result(n, n, communication_s=time_s) for n, time_s in enumerate(beside_s)]
+        (one,) = findings_on_largest(summaries_of(rounds))
+        assert (one.severity == "unknown") is ("cannot be said" in one.sentence)
+        return one.sentence
+
+    assert "takes 1.252 (" in sentence(5e-3, 5.01e-3, 5.02e-3)
+    unknown = sentence(5e-3, 0.5)
+    assert "the slow-down of the collective cannot be said, because the 95 % interval" in unknown
+    assert "spans more than a factor of 4" in unknown
+
+
+@pytest.mark.parametrize(("apart", "is_said"), [(1.0, True), (3.99, True), (4.01, False)])
+def test_a_ratio_with_a_wide_interval_is_not_said(apart, is_said):
+    ratio = RatioEstimate(0.0, math.log(apart) / 2 / NORMAL_975, None, 0.0)
+    assert (ratio_text(ratio) == "cannot be said") != is_said
+    assert slow_down_text(SlowDown(1e-3, 1e-3, ratio)) == ratio_text(ratio)
+
+
+def test_the_table_says_why_a_slow_down_is_missing():
+    for beside_s, number in (((5e-3, 5.01e-3), 0), ((5e-3, 0.5), 1)):
+        rounds = [result(n, n, communication_s=time_s) for n, time_s in enumerate(beside_s)]
+        document = document_of_overlaps(RunContent(header_of(usual_settings()), rounds, None))
+        (table,) = [one for one in document.blocks if isinstance(one, Table)]
+        assert sum("cannot be said" in note for note in table.notes) == number
+        assert str(table.rows).count("cannot be said") == number
+
+
+def test_rounds_without_figures_are_counted_and_the_row_is_not_called_skipped():
+    rounds = [result(n, n) for n in range(3)]
+    rounds[1] = replace(rounds[1], status="skipped", reason="no operation ran beside", figures=None)
+    (one,) = summaries_of(rounds)
+    assert one.status == "ok"
+    assert "skipped" not in cells_of(one)
+    assert [one.sentence for one in remarks_of([one])] == [
+        "in 1 of 3 rounds no operation ran entirely beside the other work: these rounds are left "
+        "out: default 1 GiB"
+    ]
+    (none,) = summaries_of([rounds[1]])
+    assert none.status == "skipped"
+    assert "skipped" in cells_of(none)
+    (skipped,) = remarks_of([none])
+    assert skipped.sentence == "skipped: no operation ran beside: default 1 GiB"
+
+
+def test_the_time_alone_is_explained_with_its_number_of_operations():
+    marks = [[0.0, 1e-3, 2e-3], [0.0, 1e-3, 2e-3]]
+    times = OverlapTimes(marks, [[], []], [], 38, 1)
+    (one,) = summaries_of([replace(result(0, 0), communication_alone=times)])
+    assert alone_text([one]).startswith(
+        "alone: the mean of 76 collectives in a row, as many as beside the compute, of the slowest "
+        "rank; a sweep reports the median"
+    )
+    assert alone_text(summaries_of([result(0, 0)])) == ""
 
 
 def test_the_work_of_a_compute():

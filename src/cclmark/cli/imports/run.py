@@ -25,10 +25,9 @@ from cclmark.journal.page_journals import file_of, is_page, packed_in, read_line
 from cclmark.kinds.registry import parse_journal, report_kind
 from cclmark.recording.caller import notice
 from cclmark.recording.output import (
-    STANDARD_OUTPUT,
     made_directory,
+    print_lines,
     usual_references,
-    write_whole,
 )
 from cclmark.report.overview import verdict_lines
 from cclmark_importers.assemble import merged
@@ -309,8 +308,7 @@ def _write(run: Journal, path: Path) -> None:
         writer.close(keep=whole)
     notice(f"journal {shlex.quote(str(path))}")
     named = NamedRun("", run, ReferenceNotes(usual_references), path=str(path))
-    text = "".join(f"{one}\n" for one in verdict_lines(named))
-    write_whole(STANDARD_OUTPUT, text.encode())
+    print_lines(verdict_lines(named))
 
 
 def _say(text: str) -> None:

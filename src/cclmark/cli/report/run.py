@@ -20,6 +20,7 @@ from cclmark.recording.caller import notice
 from cclmark.recording.output import (
     STANDARD_OUTPUT,
     made_directory,
+    print_lines,
     refuse_to_lose,
     usual_references,
     write_whole,
@@ -58,7 +59,7 @@ def _print_verdicts(runs: Sequence[NamedRun]) -> None:
     for run in runs:
         lines += [plain(run.name)] if len(runs) > 1 else []
         lines += verdict_lines(run, on_page=True)
-    write_whole(STANDARD_OUTPUT, "".join(f"{line}\n" for line in lines).encode())
+    print_lines(lines)
 
 
 def _draw(runs: Sequence[NamedRun], directory: Path, format: str) -> None:

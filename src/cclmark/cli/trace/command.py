@@ -33,7 +33,9 @@ class _TraceCommand(GroupedCommand):
         **extra: Any,
     ) -> click.Context:
         """Parses the arguments by the options of the command that they name."""
-        if args and (other := self.commands.get(args[0])) is not None:
+        # Not in ``commands`` first: that imports the options of all of them.
+        if args and args[0] in (_COPIES, _MSPROF):
+            other = self.commands[args[0]]
             return other.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 

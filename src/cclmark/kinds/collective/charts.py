@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from cclmark.analysis.irregularities import choice_changes
 from cclmark.analysis.links import link_limit
@@ -520,8 +521,11 @@ def collective_sections(runs: Sequence[NamedRun]) -> list[Section]:
         charts = collective_charts(group, title, runs)
         if charts:
             curves = group.curves.values()
-            results = (one for curve in curves for ones in curve.values() for one in ones)
-            words = [f"In place, {STAGED_NOTE}."] if any(map(staged_mark, results)) else []
+            of_cases = [ones for curve in curves for ones in curve.values()]
+            is_staged = any(map(staged_mark, chain.from_iterable(of_cases)))
+            words = [f"In place, {STAGED_NOTE}."] if is_staged else []
+            if any(len(ones) > 1 for ones in of_cases):
+                words.append("Points are medians of all cycles.")
             words += _mixed([runs[number].journal.header for number, *_ in group.curves])
             sections.append(Section(group.key.translate(_SLUG), title, words, charts))
     return sections

@@ -44,6 +44,7 @@ from cclmark.document.placement_rows import PlacementRow, RowCollector
 from cclmark.document.reference_notes import verdict_of
 from cclmark.document.remarks import (
     convergence_text,
+    cycles_text,
     elements_text,
     half_peak_text,
     marks_text,
@@ -120,6 +121,8 @@ def document_of_cases(run: RunContent, view: CaseView | None = None) -> Document
         *([UNSETTLED_NOTE] if unsettled else []),
         *run.references.legend(),
     ]
+    if peaks is not None and soak is not None:
+        peaks = replace(peaks, title=f"{peaks.title}, first cycle")
     closing = [peaks] if peaks is not None else []
     document = Document(
         "Collectives",
@@ -272,7 +275,7 @@ class _Figures:
 
 def _lead_cells(row: PlacementRow) -> dict[str, str]:
     case = row.case
-    cycle = {"cycle": str(row.results[0].cycle)}
+    cycle = {"cycle": str(row.results[0].cycle + 1)}
     if not moves_data(case.operation):
         return dict.fromkeys(_LEAD, "-") | cycle
     return cycle | {
@@ -351,18 +354,18 @@ def _figure(found: OperationFindings, header: Header) -> str:
     assert peak.summary is not None
     time = f"{format_time_us(latency.summary.time_s)} µs"
     if not moves_data(found.operation):
-        return f"{found.name}: {time}{convergence_text(latency)}"
+        return f"{found.name}: {time}{convergence_text(latency)}{cycles_text(found)}"
     smallest = f"{time} at {format_size(latency.case.size_bytes)}{marks_text(latency)}"
     if latency.case.ranks == 1:
         alone = "one rank: launches and copies alone, nothing is communicated"
-        return f"{found.name}: {smallest}; {alone}"
+        return f"{found.name}: {smallest}{cycles_text(found)}; {alone}"
     limit = link_limit(header.links, header.hosts)
     rate = peak.summary.busbw_bytes_per_s
     share = f" ({rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit)" if limit else ""
     return (
         f"{found.name}: peak bus bandwidth {_gigabytes(rate)} GB/s at "
         f"{format_size(peak.case.size_bytes)} {peak.case.placement}{marks_text(peak)}{share}"
-        f"{half_peak_text(found)}; {smallest}"
+        f"{half_peak_text(found)}; {smallest}{cycles_text(found)}"
     )
 
 
@@ -436,7 +439,9 @@ def _without_view(
 
 def _counted(journal: Journal) -> str:
     operations = sorted({one.case.operation for one in journal.cases})
-    return f"{amount(len(journal.results), 'case')} of {listed(operations)}"
+    cases, cycles = ({getattr(one, of) for one in journal.cases} for of in ("case", "cycle"))
+    of = f"{amount(len(cases), 'case')} of {listed(operations)}"
+    return f"{of} in {len(cycles)} cycles" if len(cycles) > 1 else of
 
 
 REPORT = ReportKind(

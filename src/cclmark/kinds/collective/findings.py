@@ -27,7 +27,12 @@ from cclmark.document.reference_notes import (
     verdict_of,
     verdict_text,
 )
-from cclmark.document.remarks import all_launches_in_words, convergence_text, half_peak_text
+from cclmark.document.remarks import (
+    all_launches_in_words,
+    convergence_text,
+    cycles_text,
+    half_peak_text,
+)
 from cclmark.document.soundness import (
     nothing_wrong,
     of_data,
@@ -521,7 +526,7 @@ def headline_of_collectives(run: NamedRun) -> str:
         return f"{text}."
     size = format_size(best.latency.case.size_bytes)
     unsure = convergence_text(best.latency)
-    return f"{text}; {size} take {format_time_us(latency.time_s)} µs{unsure}."
+    return f"{text}; {size} take {format_time_us(latency.time_s)} µs{unsure}{cycles_text(best)}."
 
 
 def _of_latencies(found: Sequence[OperationFindings]) -> str:
@@ -538,7 +543,8 @@ def _of_latencies(found: Sequence[OperationFindings]) -> str:
     size = format_size(best.latency.case.size_bytes)
     unsure = convergence_text(best.latency)
     alone = " on one rank, with nothing to communicate" if best.latency.case.ranks == 1 else ""
-    return f"{best.name} of {size} takes {format_time_us(time_s)} µs{unsure}{alone}."
+    time = f"{format_time_us(time_s)} µs{unsure}{alone}"
+    return f"{best.name} of {size} takes {time}{cycles_text(best)}."
 
 
 def of_clocks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Finding]:

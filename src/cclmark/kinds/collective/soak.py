@@ -53,6 +53,7 @@ def with_drift(document: Document, soak: SoakFigures, header: Header) -> Documen
         findings=sorted(findings, key=lambda one: SEVERITY_ORDER[one.severity]),
         outcome=text + "".join(f", {number} {status}" for status, number in others.items()),
         is_wrong=bool(soak.statuses["wrong"]),
+        figures=[f"{one}, first cycle" for one in document.figures],
     )
 
 
@@ -132,7 +133,7 @@ def _verdict(drift: Drift) -> str:
 
 
 def _worst(drift: Drift, cycles: Sequence[int]) -> str:
-    return f"× {drift.worst_ratio:.2f} in cycle {cycles[drift.worst]}"
+    return f"× {drift.worst_ratio:.2f} in cycle {cycles[drift.worst] + 1}"
 
 
 def _parts(drifts: list[Drift]) -> str:
@@ -160,7 +161,7 @@ class SoakText(DocumentText):
             return text
         when = clock_text(soak.elapsed_s)
         for problem in problems(result):
-            line = f"  {when}  cycle {result.cycle}, {self._name(result.case)}: {problem}"
+            line = f"  {when}  cycle {result.cycle + 1}, {self._name(result.case)}: {problem}"
             text += self._view.paint(line, "red") + "\n"
         if soak.elapsed_s < self._due_s:
             return text
@@ -168,7 +169,7 @@ class SoakText(DocumentText):
             self._due_s = self._every_s * (soak.elapsed_s // self._every_s + 1)
         else:
             self._due_s = soak.elapsed_s + min(soak.elapsed_s, _MOST_BETWEEN_S)
-        return f"{text}  {when}  cycle {result.cycle}: {self._summary(soak)}\n"
+        return f"{text}  {when}  cycle {result.cycle + 1}: {self._summary(soak)}\n"
 
     def _summary(self, soak: SoakFigures) -> str:
         text = f"{soak.checked} results checked, {soak.statuses['wrong']} wrong"

@@ -11,7 +11,16 @@ from cclmark.analysis.paired import noise_floor
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Block, Document, Evidence, Finding, Listing, RunContent, Table
+from cclmark.document.blocks import (
+    Block,
+    Document,
+    Evidence,
+    Finding,
+    Listing,
+    RunContent,
+    Severity,
+    Table,
+)
 from cclmark.document.case_fields import (
     CASE_LABELS,
     case_fields,
@@ -23,7 +32,7 @@ from cclmark.document.case_fields import (
 )
 from cclmark.document.chart_model import Heat, key_of
 from cclmark.document.fields import Field, Fields
-from cclmark.document.finding_rules import gain_of
+from cclmark.document.finding_rules import evidence_of_speed_up, gain_of
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, sentence
 from cclmark.document.naming import NamedRun
@@ -245,7 +254,7 @@ def _of_fastest(experiment: Experiment) -> Iterator[Finding]:
                 "unknown" if reason else "note",
                 f"{series}: {text}" if is_all else text,
                 "" if is_all else subject,
-                evidence=_speed_ups(best_of[:_MOST_NAMED]),
+                evidence=(*_intervals(best_of[:_MOST_NAMED]), *_noise(experiment, own)),
             )
 
 
@@ -257,6 +266,21 @@ def _speed_ups(found: Sequence[VariantResult]) -> tuple[Evidence, ...]:
         for one, at in named
         if one.speed_up is not None
     )
+
+
+def _intervals(found: Sequence[VariantResult]) -> Iterator[Evidence]:
+    """The speed-ups over the default that are known, with their intervals."""
+    for one in found:
+        if one.estimate is not None:
+            at = f"{one.case.describe()}, {variant_name(one.variant)}"
+            yield from evidence_of_speed_up(one.estimate, at)
+
+
+def _noise(experiment: Experiment, cases: Sequence[Case]) -> Iterator[Evidence]:
+    """How much the default differs from itself in each case, as far as that was measured."""
+    for case in [one for one in cases if one in experiment.controls][:_MOST_NAMED]:
+        noise = noise_floor(experiment.controls[case])
+        yield Evidence.of("noise_percent", noise, case.describe(), MOST_NOISE)
 
 
 def _what_ran(best: VariantResult) -> str:
@@ -462,13 +486,15 @@ def _of_value(
     one, at = shares[worst], _case_name(result.cases[worst])
     so_far = "" if found.complete else "so far, "
     evidence = Evidence.of("share_percent", one.ratio, at, keep)
-    text = f"{so_far}{result.name}={value} {keeps}"
-    yield Finding("smallest-value", "good", text, evidence=(evidence,))
-    text = f"its smallest share: {_share_text(one)} at {at}"
-    yield Finding("smallest-value", "note", text)
     if_another = min(_shares_if_another_is_best(found, value), default=1.0)
     least = keep - max(_LEAST_DOUBT, (1 - keep) / 2)
-    if min(one.low, if_another) < least:
+    is_certain = min(one.low, if_another) >= least
+    named = f"{result.name}={value}"
+    severity: Severity = "good" if is_certain and found.complete else "note"
+    yield Finding("smallest-value", severity, f"{so_far}{named} {keeps}", evidence=(evidence,))
+    text = f"the smallest share of {named} is {_share_text(one)} at {at}"
+    yield Finding("smallest-value", "note", text)
+    if not is_certain:
         cause = "that share may be smaller than requested"
         if one.low >= least:
             cause = f"another value may be the best one, of whose bandwidth {value} has "

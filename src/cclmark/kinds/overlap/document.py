@@ -35,17 +35,17 @@ from cclmark.work.work_beside import MATMUL
 
 def slow_down_text(slow_down: SlowDown | None) -> str:
     """The slow-down with its interval: ``1.18 (1.16 to 1.20)``."""
-    if slow_down is None:
-        return "-"
-    if slow_down.estimate is None:
+    if slow_down is not None and slow_down.estimate is None:
         return f"{slow_down.ratio:.3f}"
-    return ratio_text(slow_down.estimate)
+    return ratio_text(None if slow_down is None else slow_down.estimate)
 
 
 def ratio_text(estimate: RatioEstimate | None) -> str:
-    """A ratio with its interval: ``1.18 (1.16 to 1.20)``."""
+    """A ratio with its interval: ``1.18 (1.16 to 1.20)``, unless the rounds differ too much."""
     if estimate is None:
         return "-"
+    if _is_unknown(estimate):
+        return _UNKNOWN
     return f"{estimate.ratio:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
@@ -55,7 +55,9 @@ _PRECISE = 100.0  # smaller rates are printed with three digits
 _IN_TURNS = 1.05  # a smaller sum of the remaining rates is no gain over executing in turns
 _FEW = 0.5  # a smaller share of the operations that count is reported
 _MOST_WRONG = 8
-_UNKNOWN = 4.0  # largest upper end over lower end of a slow-down's interval that is reported
+_MOST_APART = 4  # largest upper end over lower end of a ratio's interval that is reported
+_UNKNOWN = "cannot be said"
+_APART = f"the 95 % interval of the rounds spans more than a factor of {_MOST_APART}"
 
 
 def _figure(of: Callable[[OverlapFigures], float]) -> Callable[[OverlapResult], float | None]:
@@ -250,9 +252,11 @@ def _blocks(summaries: Sequence[OverlapSummary]) -> Iterator[Block]:
             *(f"ran with {plain(text)}" for text in ran),
             *filter(None, (share_text(group), alone_text(group))),
         ]
-        rows = [cells_of(one) for one in group]
+        rows, compared = [cells_of(one) for one in group], against_rows(group)
+        if any(_UNKNOWN in row for row in (*rows, *compared)):
+            notes.append(f"{_UNKNOWN}: {_APART}; --rounds measures more")
         yield Table(title, _head(group[0]), rows, "><" + ">" * 6, notes)
-        if compared := against_rows(group):
+        if compared:
             head = ("size", "variant", "collective", "compute")
             yield Table(against_title(group), head, compared, "><>>", belongs=True)
         yield from _charts(group, keys)
@@ -268,7 +272,7 @@ def findings_on_largest(summaries: Sequence[OverlapSummary]) -> Iterator[Finding
                 slow_downs = {"slow_down": one.communication, "compute_slow_down": one.compute}
                 yield Finding(
                     "overlap-of-largest",
-                    "unknown" if _is_unknown(one) else "note",
+                    "unknown" if _unknown_of(one) else "note",
                     _sentence(one),
                     evidence=tuple(
                         Evidence.of(name, known.ratio, at)
@@ -432,19 +436,27 @@ def wrong_findings(results: Iterable[OverlapResult]) -> Iterator[Finding]:
                 yield wrong_data(text, one.wrong, at, key)
 
 
-def _is_unknown(one: OverlapSummary) -> bool:
-    """Whether the rounds differ too much to determine the slow-downs."""
-    known = (found.estimate for found in (one.communication, one.compute) if found is not None)
-    return any(found is not None and found.high > _UNKNOWN * found.low for found in known)
+def _is_unknown(ratio: RatioEstimate | None) -> bool:
+    """Whether the rounds differ too much to determine the ratio."""
+    return ratio is not None and ratio.high > _MOST_APART * ratio.low
+
+
+def _unknown_of(one: OverlapSummary) -> list[str]:
+    """The slow-downs that are unknown, in words."""
+    slow_downs = {"collective": one.communication, "compute": one.compute}
+    return [
+        name
+        for name, known in slow_downs.items()
+        if known is not None and _is_unknown(known.estimate)
+    ]
 
 
 def _sentence(one: OverlapSummary) -> str:
-    if _is_unknown(one):
+    if unknown := _unknown_of(one):
         return (
             f"{one.case.operation} of {one.case.size_words()} with {one.variant.describe()} beside "
-            f"{one.work.describe()}: the slow-down cannot be said, the rounds differ too much "
-            f"({slow_down_text(one.communication)}, of the compute {slow_down_text(one.compute)}); "
-            "--rounds measures more"
+            f"{one.work.describe()}: the slow-down of the {' and the '.join(unknown)} "
+            f"{_UNKNOWN}, because {_APART}; --rounds measures more"
         )
     return (
         f"{one.case.operation} of {one.case.size_words()} with {one.variant.describe()} takes "

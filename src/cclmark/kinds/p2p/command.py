@@ -16,6 +16,7 @@ from cclmark.options.command import (
     OUTPUT,
     SIZES,
     WHERE,
+    Ascending,
     Excludes,
     OptionRules,
     changed,
@@ -293,6 +294,7 @@ class TransferRangeOptions:
     title: ClassVar[str] = SIZES
     rules: ClassVar[OptionRules] = (
         Excludes("begin", "elements", "both give a size"),
+        Ascending("begin", "end"),
         *(
             Excludes(one, other, "one gives a sweep, the other random sizes")
             for one in ("begin", "end")

@@ -63,7 +63,7 @@ def _measure(flags: PairFlags, coordinator: Coordinator) -> Recorded:
     check_config(settings.config, sweep.ccls)
     cases = list(sweep.cases())
     if not cases:
-        raise no_cases(flags, sweep.ranks)
+        raise no_cases(flags, sweep)
     faults = {text: Injection.parse_for_pairs(text, number) for text in flags.inject}
     for text, fault in faults.items():
         if fault.pair is not None and fault.pair[0] == fault.pair[1]:

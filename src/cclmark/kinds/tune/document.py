@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.base.grouping import by_key
@@ -18,8 +19,8 @@ from cclmark.document.blocks import (
     RunContent,
     Table,
 )
-from cclmark.document.finding_rules import gain_of
-from cclmark.document.insight_words import sentence
+from cclmark.document.finding_rules import evidence_of_speed_up, gain_of
+from cclmark.document.insight_words import MOST_NAMED, sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.text import counted
 from cclmark.journal.schema import Explanation
@@ -194,7 +195,7 @@ def _document_of_rules(result: RulesResult) -> Document:
         findings.append(Finding("artifact-withheld", "look", text))
     elif not result.variables and not changes:
         text = no_gain(all(one.is_search_complete for one in operations))
-        findings.append(Finding("no-gain", "note", text))
+        findings.append(Finding("no-gain", "note", text, evidence=_not_faster(operations)))
     if result.sm_cost is not None:
         blocks += _table_of_costs(result.sm_cost, operations)
         findings += _of_costs(result.sm_cost)
@@ -250,7 +251,18 @@ def _of_operation(one: OperationResult, result: RulesResult) -> Iterator[Finding
         yield Finding("failing-settings", "bad", text, subject)
     if not proof.proven and len(result.operations) > 1:
         text = f"{no_gain(one.is_search_complete)} for this operation"
-        yield Finding("no-gain", "note", text, subject)
+        yield Finding("no-gain", "note", text, subject, evidence=_not_faster([one]))
+
+
+def _not_faster(operations: Sequence[OperationResult]) -> tuple[Evidence, ...]:
+    """The speed-ups of rules that are not deployed, with their intervals."""
+    dropped = [
+        (lost.estimate, f"{one.operation} {_where(lost.rule)}")
+        for one in operations
+        for lost in (one.proof.dropped if one.proof is not None else ())
+    ]
+    known = [evidence_of_speed_up(ratio, at) for ratio, at in dropped if ratio is not None]
+    return tuple(chain.from_iterable(known[:MOST_NAMED]))
 
 
 def _dropped(one: OperationResult, proof: Proof, dropped: Dropped) -> str:
@@ -416,8 +428,11 @@ def _document_of_environment(result: EnvironmentResult) -> Document:
     if proof is not None:
         blocks += _tables_of_environment(result, proof)
         findings += _of_proof(result, proof)
+    estimate = None if proof is None else proof.estimate
     if not result.files and (proof is None or not (proof.harmed or proof.failed or proof.costly)):
-        findings.append(Finding("no-gain", "note", no_gain(result.is_search_complete)))
+        known = () if estimate is None else evidence_of_speed_up(estimate, "all sizes")
+        text = no_gain(result.is_search_complete)
+        findings.append(Finding("no-gain", "note", text, evidence=known))
     if result.files and result.replaced:
         notes.append(
             f"compared with {plain(in_words(result.replaced))} of the environment, not with the "
@@ -429,7 +444,6 @@ def _document_of_environment(result: EnvironmentResult) -> Document:
             "the variables apply to the whole program: operations and sizes that were not measured "
             "have them too"
         )
-    estimate = None if proof is None else proof.estimate
     figures = [] if estimate is None else [f"{_MEAN}: {speed_up(estimate)}"]
     return Document(_TITLE, "", findings=findings, closing=blocks, figures=figures, notes=notes)
 
@@ -465,7 +479,7 @@ def _of_proof(result: EnvironmentResult, proof: EnvironmentProof) -> Iterator[Fi
     if proof.is_proven and estimate is not None:
         yield _proven(estimate, at_all, in_words(result.variables), result)
     if proof.objection:
-        known = () if estimate is None else _evidence(estimate, at_all)
+        known = () if estimate is None else evidence_of_speed_up(estimate, at_all)
         yield Finding("no-gain", "note", f"not proven: {proof.objection}", evidence=known)
     for place, ratio in proof.harmed.items():
         at = _words(place, result)
