@@ -264,6 +264,23 @@ class TestLayouts:
         assert "the parameters of rank 3 differ from the other ranks" in one.reason
 
 
+@pytest.mark.usefixtures("torch", "no_leaks")
+@pytest.mark.parametrize("layout", [exhaustive(one) for one in ("fsdp=2", "tp=2", "pp=2")])
+def test_two_backends_side_by_side(cclmark, tmp_path, layout):
+    find_fakes(tmp_path, "second_backend")
+    run = cclmark(
+        *("train", "--devices", "host:2", "--layout", layout, *SHORT, "--rounds", "1"),
+        *("--ccl", "gloo,second", "--import", "second_backend"),
+    )
+    one, other = run.journal.of(TrainingResult)
+    assert (one.status, other.status, other.training.ccl) == ("ok", "ok", "torch:second")
+    assert other.losses == pytest.approx(one.losses, abs=1e-6)
+    assert other.groups == one.groups != []
+    # torch's profiler has the operations of gloo by that name only.
+    assert other.timeline is None
+    assert "communication is unknown: torch's profiler records no operation of second" in run.out
+
+
 BAD_INPUT = {
     "--layout tp=2,dp=2": "--layout tp=2,dp=2 has 4 ranks, but there are 2",
     "--layout tp=2 --parallel tp": "--layout and --parallel exclude each other",
