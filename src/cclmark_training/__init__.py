@@ -5,6 +5,8 @@ import them: ``torch/``, the model and a module for each parallelism, which prov
 ``torch/stepping.py``, which runs steps in blocks until their times are known and reads the timeline
 of torch's profiler; ``torch/training_runner.py``, which connects these and compares the parameters
 of replicas.
+``layout.py`` says how many ranks each dimension of a mesh has, and ``recipes.py`` has numbers of
+other programs.
 ``memory.py`` decides before any allocation whether a training can fit, and searches the changes
 with which it would.
 

@@ -10,6 +10,9 @@ MODEL_NAMES = (
     *("gpt2-xl", "llama3.2-1b", "llama3-8b", "llama3-70b", "mixtral-8x7b"),
 )
 
+#: In the order of recipes.RECIPES.
+RECIPE_NAMES = ("flagscale-llama3-8b",)
+
 NONE, DDP, ZERO1, FSDP, TENSOR, PIPELINE, EXPERT = "none", "ddp", "zero1", "fsdp", "tp", "pp", "ep"
 PARALLELISMS = {
     NONE: "not parallel",
@@ -20,11 +23,11 @@ PARALLELISMS = {
     PIPELINE: "pipeline parallel (Schedule1F1B)",
     EXPERT: "expert parallel (all_to_all_single)",
 }
-#: Parallelisms whose ranks all work on the same sequences.
-SAME_DATA = (TENSOR, PIPELINE)
+#: Several parallelisms at once, see layout.MeshLayout.
+COMBINED = "combined"
 #: Parallelisms of which all ranks hold equal parameters; with EXPERT those outside the experts.
 REPLICATED = (DDP, ZERO1, EXPERT)
-#: Parallelisms with float32 parameters beside products in bfloat16.
+#: Parallelisms with float32 parameters beside products in bfloat16; COMBINED with shards.
 MIXABLE = (NONE, DDP, ZERO1, FSDP)
 #: Parallelisms with torch.compile.
 COMPILABLE = (NONE, DDP, ZERO1)
@@ -45,6 +48,6 @@ if TYPE_CHECKING:
     TrainingType: TypeAlias = str
     Optimizer: TypeAlias = str
 else:
-    Parallelism = Literal[tuple(PARALLELISMS)]
+    Parallelism = Literal[(*PARALLELISMS, COMBINED)]
     TrainingType = Literal[tuple(DTYPES)]
     Optimizer = Literal[tuple(LEARNING_RATES)]

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
 from cclmark.options import groups
 from cclmark.options.command import METHOD, OPERATION, changed, option
 from cclmark.options.types import Parsed, RealNumber, WholeNumber
-from cclmark_training.choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
+from cclmark_training.choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS, RECIPE_NAMES
+
+if TYPE_CHECKING:
+    from cclmark_training.layout import MeshLayout
 
 USUAL_SEQUENCE = 1024
 USUAL_BALANCE_WEIGHT = 0.01  # alpha of Switch Transformers, arXiv 2101.03961, section 2.2
+
+
+def _backends(text: str) -> list[str]:
+    from cclmark_training.plan import named_backends
+
+    return named_backends(text)
+
+
+def _layout(text: str) -> MeshLayout:
+    from cclmark_training.layout import parse_layout
+
+    return parse_layout(text)
+
+
+def _microbatches(text: str) -> tuple[int, ...]:
+    from cclmark_training.plan import parse_microbatches
+
+    return parse_microbatches(text)
 
 
 @dataclass
@@ -47,12 +68,38 @@ class TrainingOptions:
         help="none (one rank), ddp, zero1 (ZeroRedundancyOptimizer), fsdp (fully_shard), tp "
         "(tensor), pp (pipeline) or ep (experts) over all ranks [ddp; one rank: none].",
     )
-    batch: int = option(
+    layout: MeshLayout | None = option(
+        "--layout",
+        type=Parsed(_layout),
+        metavar="TP=N,...",
+        help="Several parallelisms: tp (tensor), pp (pipeline), and dp (DistributedDataParallel) "
+        "or fsdp (fully_shard), with the ranks of each, for example tp=2,pp=2,dp=2; their product "
+        "is the number of ranks.",
+    )
+    by_sequence: bool = option(
+        "--sequence-parallel",
+        default=False,
+        is_flag=True,
+        help="tp: ranks share the sequence between the matrices (SequenceParallel).",
+    )
+    batch: int | None = option(
         "--batch",
-        default=4,
         type=WholeNumber(1, 1 << 20),
         metavar="N",
-        help="Sequences of each rank in a step; with tp and pp of all ranks together [4].",
+        help="Sequences of each rank in a step; ranks of tp and pp work on the same ones [4].",
+    )
+    global_batch: int | None = option(
+        "--global-batch",
+        type=WholeNumber(1, 1 << 24),
+        metavar="N",
+        help="Sequences of all ranks in a step, in place of --batch.",
+    )
+    micro_batch: int | None = option(
+        "--micro-batch",
+        type=WholeNumber(1, 1 << 20),
+        metavar="N",
+        help="Sequences that a rank computes at once: gradients of the parts of a batch are "
+        "added up and reduced once [the batch; pp: 1].",
     )
     sequence: int | None = option(
         "--sequence",
@@ -60,11 +107,19 @@ class TrainingOptions:
         metavar="N",
         help=f"Tokens of a sequence [{USUAL_SEQUENCE}, or the model's context if it is shorter].",
     )
-    microbatches: int | None = option(
+    microbatches: tuple[int, ...] = option(
         "--microbatches",
-        type=WholeNumber(1, 4096),
+        default=(),
+        type=Parsed(_microbatches),
         metavar="N",
-        help="pp: parts of the batch that pass the pipeline [one for each sequence of the batch].",
+        help="Parts of the batch, in place of --micro-batch; or one number for each replica of dp "
+        "or fsdp, for example 3,1, where devices are not equally fast.",
+    )
+    recipe: str | None = option(
+        "--recipe",
+        type=click.Choice(RECIPE_NAMES),
+        help="The numbers of another program's configuration; options given beside it "
+        "take their place, and differences are printed.",
     )
     dtype: str = option(
         "--dtype",
@@ -74,9 +129,8 @@ class TrainingOptions:
         "float32 parameters, gradients and optimizer state, products of matrices in bfloat16 "
         "(autocast; fsdp: MixedPrecisionPolicy) [bfloat16; host: float32].",
     )
-    optimizer: str = option(
+    optimizer: str | None = option(
         "--optimizer",
-        default="adamw",
         type=click.Choice(list(LEARNING_RATES)),
         help="Optimizer [adamw].",
     )
@@ -101,12 +155,6 @@ class TrainingOptions:
     )
 
 
-def _backends(text: str) -> list[str]:
-    from cclmark_training.plan import named_backends
-
-    return named_backends(text)
-
-
 @dataclass
 class TrainFlags(groups.StepOptions, TrainingOptions, groups.ModuleOptions):
     """The options of ``cclmark train``."""
@@ -121,6 +169,11 @@ class TrainFlags(groups.StepOptions, TrainingOptions, groups.ModuleOptions):
             "cclmark train --model gpt2-medium --parallel fsdp --dtype mixed "
             "--vary NCCL_PROTO=Simple",
             "Sharded parameters, with a setting of NCCL against the default.",
+        ),
+        (
+            "cclmark train --model tiny --devices host:4 --layout tp=2,dp=2 --global-batch 8 "
+            "--micro-batch 2 --sequence 16 -n 2 -w 1",
+            "Two kinds of parallelism, and gradients of two microbatches.",
         ),
     ]
 

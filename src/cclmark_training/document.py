@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import TypeAlias, cast
 
 from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import StepRun, slowest_of
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Bars, Block, Document, Evidence, Finding, RunContent, Table
+from cclmark.document.blocks import (
+    Bars,
+    Block,
+    Document,
+    Evidence,
+    Finding,
+    RunContent,
+    Table,
+    TableColumn,
+    table_of,
+)
 from cclmark.document.case_fields import status_fields, variant_fields
 from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.fields import Field, Fields
@@ -20,9 +30,10 @@ from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.step_words import PARTS, STEP, interval_text, ms_text, part_texts
-from cclmark.document.text import TWO_ROUNDS
+from cclmark.document.text import BYTES_PER_GB, TWO_ROUNDS
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceDescription, Header
+from cclmark.work.models import MODELS
 from cclmark.work.sizes import format_size
 from cclmark.work.variants import LIBRARY
 from cclmark_training.choices import (
@@ -32,11 +43,24 @@ from cclmark_training.choices import (
     MIXED,
     PARALLELISMS,
     PIPELINE,
+    TENSOR,
     ZERO1,
 )
-from cclmark_training.figures import RoundFigures, TrainingSummary, figures_of, summaries_of
+from cclmark_training.figures import (
+    GroupFigures,
+    RoundFigures,
+    TrainingSummary,
+    figures_of,
+    sent_by_rank,
+    summaries_of,
+)
+from cclmark_training.layout import DIMENSIONS, REPLICAS, SHARDS, TIED
+from cclmark_training.memory import memory_of
 from cclmark_training.plan import Training
-from cclmark_training.result import TrainingResult
+from cclmark_training.recipes import RECIPES, differences
+from cclmark_training.result import GroupCalls, TrainingResult
+
+_GroupRow: TypeAlias = tuple[TrainingSummary, GroupFigures]
 
 _LONGEST_NAME = 48
 # What is compared after a training. Others hold no parameter on several ranks that must be equal.
@@ -45,6 +69,14 @@ _COMPARED = {
     ZERO1: "parameters of all ranks",
     EXPERT: "parameters of all ranks outside the experts",
     PIPELINE: "a tied embedding of the first and the last rank",
+}
+_GROUPS = {
+    TENSOR: "to the ranks that share its matrices",
+    PIPELINE: "to other stages of the pipeline",
+    REPLICAS: "to other replicas",
+    SHARDS: "to the ranks that hold other shards",
+    EXPERT: "to the ranks of other experts",
+    TIED: "to the other stage that holds the tied embedding",
 }
 _TYPES = {
     "bfloat16": "all in bfloat16",
@@ -72,6 +104,14 @@ def _interval_s(result: TrainingResult, end: int) -> float | None:
     return None if interval is None else interval[end]
 
 
+def _sent(calls: Sequence[GroupCalls]) -> int | None:
+    return round(max(sent_by_rank(calls))) if calls else None
+
+
+def _sent_in(group: str, result: TrainingResult) -> int | None:
+    return _sent([one for one in result.groups if one.group == group])
+
+
 def _rate(result: TrainingResult, of_step: float) -> float | None:
     figures = figures_of(result)
     return None if figures is None else of_step / figures.step_s
@@ -93,17 +133,31 @@ FIELDS = Fields(
         ),
         Field(
             "parallel",
-            "How the training is parallel: ddp, fsdp and others.",
-            lambda one: one.training.parallel,
+            "How the training is parallel: ddp, fsdp and others, or a layout: tp=2,dp=2.",
+            lambda one: one.training.arrangement,
             "text",
         ),
         Field("batch", "Sequences of a rank in a step.", lambda one: one.training.batch, "int"),
+        Field(
+            "global_batch",
+            "Sequences of all ranks in a step.",
+            lambda one: one.training.global_batch,
+            "int",
+            on_page=False,
+        ),
+        Field(
+            "micro_batch",
+            "Sequences that a rank computes at once.",
+            lambda one: one.training.micro_batch,
+            "int",
+            on_page=False,
+        ),
         Field("sequence", "Tokens of a sequence.", lambda one: one.training.sequence, "int"),
         Field("dtype", "Data types: of all, or mixed.", lambda one: one.training.dtype, "text"),
         Field("optimizer", "Optimizer.", lambda one: one.training.optimizer, "text", on_page=False),
         Field(
             "microbatches",
-            "Parts of a batch in a pipeline.",
+            "Parts of a batch that are computed one after the other; 0: the whole batch at once.",
             lambda one: one.training.microbatches,
             "int",
             on_page=False,
@@ -132,6 +186,11 @@ FIELDS = Fields(
             "Tokens of all ranks in a second.",
             lambda one: _rate(one, one.training.tokens),
             gauge="tokens_per_second",
+        ),
+        Field(
+            "samples_per_s",
+            "Sequences of all ranks in a second.",
+            lambda one: _rate(one, one.training.global_batch),
         ),
         Field(
             "flops_per_s",
@@ -202,6 +261,12 @@ FIELDS = Fields(
             on_page=False,
         ),
         Field(
+            "training_s",
+            "Time of all steps of the training, from the first one to the last timed one.",
+            lambda one: one.training_s or None,
+            on_page=False,
+        ),
+        Field(
             "first_loss",
             "Loss of the first training step.",
             lambda one: one.losses[0] if one.losses else None,
@@ -220,6 +285,22 @@ FIELDS = Fields(
             lambda one: None if one.check is None else len(one.check.differences),
             "int",
             direction="lower",
+        ),
+        Field(
+            "sent_bytes",
+            "Bytes that a rank sends in a step, as over rings, of the rank with most.",
+            lambda one: _sent(one.groups),
+            "int",
+        ),
+        *(
+            Field(
+                f"{group}_sent_bytes",
+                f"Bytes that a rank sends in a step {where}.",
+                partial(_sent_in, group),
+                "int",
+                on_page=False,
+            )
+            for group, where in _GROUPS.items()
         ),
         Field(
             "peak_allocated_bytes",
@@ -278,8 +359,19 @@ def _blocks(summaries: Sequence[TrainingSummary]) -> Iterator[Block]:
         head,
         [cells_of(one, summaries) for one in summaries],
         "<" + ">" * (len(head) - 1),
-        [*variant_lines(summaries), *peak_lines(summaries)],
+        [
+            *variant_lines(summaries),
+            *peak_lines(summaries),
+            *model_lines(summaries[0].training),
+        ],
     )
+    if any(one.groups for one in summaries):
+        yield table_of(
+            "Communication of a step by group, of the rank that sends most",
+            _GROUP_COLUMNS,
+            [(one, group) for one in summaries for group in one.groups],
+            notes=[_SENT_NOTE],
+        )
     if bars := [*_bars(summaries)]:
         names = (f"{number}: {name_of(one)}" for number, one in enumerate(summaries, start=1))
         yield Bars(f"Parts of a profiled step ({'; '.join(names)})", "step", bars)
@@ -294,6 +386,33 @@ def _blocks(summaries: Sequence[TrainingSummary]) -> Iterator[Block]:
             x_kind="number",
             zero_based=False,
         )
+
+
+def _calls_text(row: _GroupRow) -> str:
+    return ", ".join(
+        f"{number} {operation} {format_size(size_bytes)}"
+        for operation, (number, size_bytes) in row[1].calls.items()
+    )
+
+
+def _needed(row: _GroupRow) -> str:
+    step_s = row[0].figures.step_s
+    return f"{row[1].sent_bytes / step_s / BYTES_PER_GB:.3g}" if step_s else "-"
+
+
+_SENT_NOTE = (
+    "calls: with the bytes of all their messages together; sent: by a rank, as over a ring; "
+    "GB/s: sent over the time of a step, the least that hides all of it"
+)
+_GROUP_COLUMNS = (
+    TableColumn("variant", lambda row: plain(name_of(row[0]))),
+    TableColumn("group", lambda row: row[1].group),
+    TableColumn("ranks", lambda row: str(row[1].ranks), ">"),
+    TableColumn("calls of a step", _calls_text),
+    TableColumn("sent", lambda row: format_size(round(row[1].sent_bytes)), ">"),
+    TableColumn("step ms", lambda row: ms_text(row[0].figures.step_s), ">"),
+    TableColumn("GB/s", _needed, ">"),
+)
 
 
 def _bars(
@@ -319,6 +438,16 @@ def _losses(summaries: Sequence[TrainingSummary]) -> Iterator[ChartCurve]:
         if one.losses:
             steps = range(1, len(one.losses) + 1)
             yield ChartCurve(name_of(one), [*steps], [*one.losses], colour=number)
+
+
+def _method_of(arrangement: str) -> str | None:
+    """What is compared after a training with a parallelism or a layout; None for nothing."""
+    if "=" not in arrangement:
+        return _COMPARED.get(arrangement)
+    names = {part.partition("=")[0] for part in arrangement.split(",")}
+    if REPLICAS in names:
+        return "parameters of replicas"
+    return _COMPARED[PIPELINE] if PIPELINE in names and SHARDS not in names else None
 
 
 def _of_variants(text: str, figure: Evidence) -> Finding:
@@ -348,7 +477,7 @@ def method_of_trainings(header: Header) -> str:
     compared = {
         what: None
         for name in (header.plan.values.get("parallel", []) if header.plan is not None else [])
-        if (what := _COMPARED.get(str(name)))
+        if (what := _method_of(str(name)))
     }
     check = "no parameters compared"
     if settings.check and compared:
@@ -358,14 +487,46 @@ def method_of_trainings(header: Header) -> str:
 
 def title_of_training(one: Training) -> str:
     """Describes the training in a line."""
-    pipeline = f", {one.microbatches} microbatches" if one.parallel == PIPELINE else ""
+    parts = f", {one.microbatches} microbatches" if one.microbatches else ""
+    if one.uneven:
+        parts = f", microbatches {' + '.join(map(str, one.uneven))}"
+    if one.layout is not None or (one.microbatches and one.replicas > 1):
+        parts += f", global batch {one.global_batch}"
+    shared = ", sequence parallel" if one.by_sequence else ""
     balanced = f", balance loss {one.balance_weight:g}" if one.balance_weight else ""
     compiled = ", compiled" if one.compiled else ""
     return (
-        f"{one.model.describe()}: {PARALLELISMS[one.parallel]}, {one.ranks} "
-        f"rank{'s' * (one.ranks > 1)}, batch {one.batch} x {one.sequence}{pipeline}, "
+        f"{one.model.describe()}: {_parallel_text(one)}{shared}, {one.ranks} "
+        f"rank{'s' * (one.ranks > 1)}, batch {one.batch} x {one.sequence}{parts}, "
         f"{_TYPES[one.dtype]}, {one.optimizer}{balanced}{compiled}"
     )
+
+
+def _parallel_text(one: Training) -> str:
+    if one.layout is None:
+        return PARALLELISMS[one.parallel]
+    return ", ".join(f"{name}={size} {DIMENSIONS[name]}" for name, size in one.layout.sizes.items())
+
+
+def model_lines(one: Training) -> list[str]:
+    """What is smaller than in the model, the least memory, and differences to the recipe."""
+    whole = MODELS.get(one.model.name)
+    lines = []
+    if whole is not None and whole.layers != one.model.layers:
+        lines.append(
+            f"{one.model.layers} of the {whole.layers} layers of {whole.name}: times, bytes and "
+            "memory are not those of the whole model"
+        )
+    need = memory_of(one)
+    lines.append(f"memory of a rank: at least {format_size(need.total)} ({need.describe()})")
+    recipe = RECIPES.get(one.recipe)
+    if recipe is not None:
+        different = ", ".join(differences(one))
+        lines.append(
+            f"recipe {one.recipe} ({recipe.source}): {different or 'no number differs'}; not "
+            f"executed: {recipe.others}"
+        )
+    return lines
 
 
 def name_of(one: TrainingSummary) -> str:
@@ -392,6 +553,11 @@ def tokens_text(one: TrainingSummary) -> str:
     return "-" if one.tokens_per_s is None else f"{one.tokens_per_s:,.0f}"
 
 
+def samples_text(one: TrainingSummary) -> str:
+    """The sequences of all ranks per second."""
+    return "-" if one.samples_per_s is None else f"{one.samples_per_s:,.1f}"
+
+
 def share_text(one: TrainingSummary) -> str:
     """The share of the peak in per cent; hosts have none without a given peak."""
     if one.share_of_peak is None:
@@ -409,8 +575,8 @@ def head_of(summaries: Sequence[TrainingSummary]) -> list[str]:
     """The titles of the columns of ``cells_of``."""
     compared = ["x default (95 %)"] if len(summaries) > 1 else []
     return [
-        *("variant", STEP, *compared, "tokens/s", "MFU", "alone ms", "cost"),
-        *(*PARTS, "profile", "memory", "loss"),
+        *("variant", STEP, *compared, "samples/s", "tokens/s", "MFU", "alone ms", "cost"),
+        *(*PARTS, "profile", "memory", "total s", "loss"),
     ]
 
 
@@ -423,10 +589,12 @@ def cells_of(one: TrainingSummary, summaries: Sequence[TrainingSummary]) -> list
     difference = figures.profile_difference
     return [
         *(name, interval_text(figures.step_s, figures.interval_s), *compared),
-        *(tokens_text(one), share_text(one), ms_text(one.alone_s), ms_text(one.cost_s)),
+        *(samples_text(one), tokens_text(one), share_text(one)),
+        *(ms_text(one.alone_s), ms_text(one.cost_s)),
         *part_texts(figures),
         "-" if difference is None else f"{difference * 100:+.1f} %",
         "-" if one.allocated_bytes is None else format_size(one.allocated_bytes),
+        "-" if one.training_s is None else f"{one.training_s:.1f}",
         f"{losses[0]:.4f} to {losses[-1]:.4f}" if losses else "-",
     ]
 
@@ -494,7 +662,7 @@ def _why_idle(one: Training) -> str:
             "in each layer the host waits for the number of rows of each expert, so that it cannot "
             "launch ahead, and a faster interconnect changes little; raise --batch"
         )
-    if one.parallel == PIPELINE:
+    if one.degrees.pp > 1:
         return (
             "stages wait for each other (the pipeline's bubbles) or for the host's launches; raise "
             "--batch with --microbatches"
@@ -580,7 +748,7 @@ def headline_of_trainings(run: NamedRun) -> str:
 
 
 def _work(one: Training) -> str:
-    return f"{one.model.name} with {one.parallel}"
+    return f"{one.model.name} with {one.arrangement}"
 
 
 def _titled(runs: Sequence[NamedRun]) -> str:

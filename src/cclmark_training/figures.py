@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.paired import LEAST_COMPARED_ROUNDS, Rounds
@@ -11,10 +11,11 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
 from cclmark.base.grouping import by_key
 from cclmark.journal.schema import DeviceDescription
+from cclmark.work.operations import info_of
 from cclmark.work.variants import Variant
 from cclmark_training.choices import PRODUCT_BYTES
 from cclmark_training.plan import Training
-from cclmark_training.result import TrainingResult
+from cclmark_training.result import GroupCalls, TrainingResult
 
 _TERA = 1e12
 
@@ -149,6 +150,53 @@ def figures_of(result: TrainingResult) -> RoundFigures | None:
 
 
 @dataclass(frozen=True)
+class GroupFigures:
+    """What a step communicates in one kind of group: of the rank that sends most there.
+
+    ``calls``: by operation, their number and the bytes of their messages, see GroupCalls.
+    ``sent_bytes``: what the rank sends, by the bus factor of each operation: as over a ring.
+    """
+
+    group: str
+    ranks: int
+    calls: Mapping[str, tuple[int, int]]
+    sent_bytes: float
+
+
+def groups_of(result: TrainingResult) -> list[GroupFigures]:
+    """The figures of each kind of group, in the order of the journal."""
+    listed = by_key((one.group, one) for one in result.groups)
+    found = []
+    for group, calls in listed.items():
+        sent = sent_by_rank(calls)
+        most = sent.index(max(sent))
+        found.append(
+            GroupFigures(
+                group,
+                calls[0].ranks,
+                {
+                    one.operation: (one.calls[most], one.size_bytes[most])
+                    for one in calls
+                    if one.calls[most]
+                },
+                sent[most],
+            )
+        )
+    return found
+
+
+def sent_by_rank(calls: Sequence[GroupCalls]) -> list[float]:
+    """The bytes that each rank sends in a step."""
+    return [
+        sum(
+            size_bytes * info_of(one.operation).bus_factor(one.ranks)
+            for one, size_bytes in zip(calls, column, strict=True)
+        )
+        for column in zip(*(one.size_bytes for one in calls), strict=True)
+    ]
+
+
+@dataclass(frozen=True)
 class LossComparison:
     """The losses of a variant beside those of the default with the same data and seed.
 
@@ -174,7 +222,8 @@ class TrainingSummary:
     accelerators. ``share_of_peak``: the model FLOPs utilization, None for ``peak_reason``, which
     otherwise names the sources. ``ratio``: the time of a step over the default's, from the ratios
     of the rounds. ``losses``: of the first round; ``repetition``: the largest difference to the
-    same step of another round, None with one round.
+    same step of another round, None with one round. ``training_s``: the time of all steps of the
+    first round, None in older journals. ``groups``: of the first round that recorded calls.
     """
 
     variant: Variant
@@ -195,6 +244,8 @@ class TrainingSummary:
     beside_default: LossComparison | None = None
     allocated_bytes: int | None = None
     converged: bool = True
+    training_s: float | None = None
+    groups: Sequence[GroupFigures] = ()
 
     @property
     def has_interval_of_ratio(self) -> bool:
@@ -213,6 +264,12 @@ class TrainingSummary:
         if self.figures.idle_s is None or not self.figures.profiled_s:
             return None
         return self.figures.idle_s / self.figures.profiled_s
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """The sequences of all ranks in a second."""
+        step_s = self.figures.step_s
+        return None if step_s is None else self.training.global_batch / step_s
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -287,6 +344,8 @@ def _summary(
             (peak for one in runs for peak in one.peak_allocated_bytes), default=None
         ),
         converged=all(one.converged for one in runs),
+        training_s=runs[0].training_s or None,
+        groups=next((groups_of(one) for one in runs if one.groups), ()),
     )
 
 

@@ -26,11 +26,11 @@ from cclmark_training.choices import (
     FSDP,
     MIXED,
     NONE,
-    PIPELINE,
     PRODUCT_BYTES,
     TENSOR,
     ZERO1,
 )
+from cclmark_training.layout import MeshLayout
 from cclmark_training.plan import Training, check_training
 
 _FLOAT_BYTES = 4
@@ -80,10 +80,11 @@ def memory_of(one: Training) -> MemoryNeed:
 
 
 def _moments(one: Training) -> list[MemoryNeed]:
-    if one.parallel == FSDP:
+    layout = one.degrees
+    if layout.pp > 1:
+        return [need for stage in range(layout.pp) for need in _moments_of_stage(one, stage)]
+    if layout.fsdp > 1:
         return _moments_of_shards(one)
-    if one.parallel == PIPELINE:
-        return [need for rank in range(one.ranks) for need in _moments_of_stage(one, rank)]
     held = _held_parameters(one)
     owned = math.ceil(held / one.ranks) if one.parallel == ZERO1 else held
     bytes_each = DTYPES[one.dtype]
@@ -91,96 +92,126 @@ def _moments(one: Training) -> list[MemoryNeed]:
         MemoryNeed,
         parameters=held * bytes_each,
         optimizer=_states(one, owned),
-        buffers=_bucketed(one) * bytes_each,
+        buffers=_bucketed(one, held) * bytes_each,
     )
-    tokens = one.batch * one.sequence
+    tokens = one.micro_batch * one.sequence
     activations = _kept(one, tokens, one.model.layers) + _output(one.model, tokens)
+    # The gradients of the parts before exist beside the activations of a part.
+    gradients = held * bytes_each
     return [
-        states(activations=0 if one.compiled else activations, copies=_autocast_copies(one)),
-        states(gradients=held * bytes_each),
+        states(
+            gradients=gradients if one.microbatches else 0,
+            activations=0 if one.compiled else activations,
+            copies=_autocast_copies(one),
+        ),
+        states(gradients=gradients),
     ]
 
 
 def _moments_of_shards(one: Training) -> list[MemoryNeed]:
     """Of FSDP, whose units are the layers, the embedding and the output head with the last norm; a
-    tied output head makes one unit of both ends, see cclmark_training/torch/distributed_tensors.py.
+    tied output head makes one unit of both ends, see cclmark_training/torch/meshed.py.
     """
-    model, tokens = one.model, one.batch * one.sequence
-    product_bytes = PRODUCT_BYTES[one.dtype]
-    shard = math.ceil(model.parameters / one.ranks)
-    states = partial(
-        MemoryNeed, parameters=shard * DTYPES[one.dtype], optimizer=_states(one, shard)
-    )
+    model, tokens = one.model, one.micro_batch * one.sequence
+    product_bytes, bytes_each = PRODUCT_BYTES[one.dtype], DTYPES[one.dtype]
+    held = _held_parameters(one)
+    shard = math.ceil(held / one.degrees.fsdp)
+    states = partial(MemoryNeed, parameters=shard * bytes_each, optimizer=_states(one, shard))
     # Gathered until the backward pass of the output head.
-    end = model.head_parameters + (model.embedding_parameters if model.tied else 0)
+    end = _head_parameters(one) + (model.embedding_parameters if model.tied else 0)
     kept = _kept(one, tokens, model.layers)
     # One layer computes, and the next one is gathered. The gradient of a tied output head remains
     # whole until that of the embedding is added.
-    layers = min(2, model.layers) * model.layer_parameters
+    layers = min(2, model.layers) * _layer_parameters(one)
     tied = end if model.tied else 0
+    gathered = held if one.uneven else 0  # all of it, between the parts of a batch
+    # The gradients of the parts before are whole until they are reduced with those of the last one.
+    whole = held * bytes_each if one.microbatches else 0
     return [
-        states(buffers=end * product_bytes, activations=kept + _output(model, tokens)),
         states(
-            buffers=(layers + tied) * product_bytes,
-            gradients=tied * product_bytes,
+            buffers=max(end, gathered) * product_bytes,
+            gradients=whole,
+            activations=kept + _output(model, tokens),
+        ),
+        states(
+            buffers=max(layers + tied, gathered) * product_bytes,
+            gradients=max(tied * product_bytes, whole),
             activations=kept,
         ),
-        states(gradients=shard * DTYPES[one.dtype]),
+        states(gradients=shard * bytes_each),
     ]
 
 
-def _moments_of_stage(one: Training, rank: int) -> list[MemoryNeed]:
+def _moments_of_stage(one: Training, stage: int) -> list[MemoryNeed]:
     """Of a stage of a pipeline with the schedule 1F1B: as many microbatches are between their
     forward and their backward pass as stages follow, this one included.
     """
-    model, ranks, parts = one.model, one.ranks, one.microbatches or 1
-    layers = (rank + 1) * model.layers // ranks - rank * model.layers // ranks
-    held = layers * model.layer_parameters
-    is_last = rank == ranks - 1
-    if rank == 0:
+    model, stages, parts = one.model, one.degrees.pp, one.microbatches or 1
+    layers = (stage + 1) * model.layers // stages - stage * model.layers // stages
+    held = layers * _layer_parameters(one)
+    is_last = stage == stages - 1
+    if stage == 0:
         held += model.embedding_parameters
     if is_last:
-        held += model.head_parameters
+        held += _head_parameters(one)
         held += model.vocabulary * model.width if model.tied else 0
-    bytes_each = DTYPES[one.dtype]
-    tokens = one.batch // parts * one.sequence
-    begun = min(parts, ranks - rank)
+    bytes_each, shards = DTYPES[one.dtype], one.degrees.fsdp
+    tokens = one.micro_batch * one.sequence
+    begun = min(parts, stages - stage)
     activations = _kept(one, begun * tokens, layers)
     if is_last:
         activations += _output(model, tokens)
+    own = math.ceil(held / shards)
+    # What arrives of each microbatch: activations, and their gradients.
+    arriving = ((stage > 0) + (not is_last)) * parts * tokens * model.width
+    buffers = arriving // _sequence_parts(one) * PRODUCT_BYTES[one.dtype]
+    buffers += _bucketed(one, held) * bytes_each
+    if shards > 1:  # gathered until the last microbatch
+        buffers += held * PRODUCT_BYTES[one.dtype]
     need = MemoryNeed(
-        parameters=held * bytes_each,
-        optimizer=_states(one, held),
+        parameters=own * bytes_each,
+        optimizer=_states(one, own),
         gradients=held * bytes_each,
-        # What arrives of each microbatch: activations, and their gradients.
-        buffers=((rank > 0) + (not is_last)) * parts * tokens * model.width * bytes_each,
+        buffers=buffers,
     )
     # After the first backward pass all gradients exist beside the activations.
     beside = replace(need, activations=activations)
     return [need, beside if parts > begun else replace(beside, gradients=0)]
 
 
-def _bucketed(one: Training) -> int:
+def _bucketed(one: Training, held: int) -> int:
     """The parameters whose gradients DistributedDataParallel sums."""
-    if one.parallel in (DDP, ZERO1):
-        return one.model.parameters
     if one.parallel == EXPERT:
         return one.model.parameters - one.model.layers * one.model.expert_parameters
-    return 0
+    return held if one.degrees.dp > 1 else 0
 
 
 def _held_parameters(one: Training) -> int:
-    """The parameters of a rank."""
-    model, ranks = one.model, one.ranks
+    """The parameters of a rank, all shards together."""
+    model = one.model
     if one.parallel == EXPERT:
         experts = model.layers * model.expert_parameters
-        return model.parameters - experts + experts // ranks
-    if one.parallel == TENSOR:
-        network = (2 if model.family == GPT else 3) * model.width * model.hidden
-        matrices = model.width * (model.projected + model.width) + network
-        shared = model.layers * matrices + (0 if model.tied else model.vocabulary * model.width)
-        return model.parameters - shared + shared // ranks
-    return model.parameters
+        return model.parameters - experts + experts // one.ranks
+    layers = model.layers * _layer_parameters(one)
+    return model.embedding_parameters + layers + _head_parameters(one)
+
+
+def _layer_parameters(one: Training) -> int:
+    """The parameters of a layer on a tensor rank."""
+    model = one.model
+    network = (2 if model.family == GPT else 3) * model.width * model.hidden
+    matrices = model.width * (model.projected + model.width) + network
+    return model.layer_parameters - matrices + matrices // one.degrees.tp
+
+
+def _head_parameters(one: Training) -> int:
+    """The parameters of the last norm and of an untied output head on a tensor rank."""
+    head = one.model.head_parameters - one.model.norm_parameters
+    return one.model.norm_parameters + head // one.degrees.tp
+
+
+def _sequence_parts(one: Training) -> int:
+    return one.degrees.tp if one.by_sequence else 1
 
 
 def _states(one: Training, owned: int) -> int:
@@ -215,17 +246,18 @@ def _kept(one: Training, tokens: int, layers: int) -> int:
     """The bytes that autograd keeps of layers at the end of the forward pass: inputs of norms and
     of matrices, queries, keys, values, outputs of attention.
     """
-    model, shared = one.model, one.ranks if one.parallel == TENSOR else 1
+    model, shared = one.model, one.degrees.tp
     product_bytes = PRODUCT_BYTES[one.dtype]
     # Under autocast, the residual stream has the type of the parameters.
-    stream_bytes = DTYPES[one.dtype] if one.parallel != FSDP else product_bytes
+    stream_bytes = DTYPES[one.dtype] if one.degrees.fsdp == 1 else product_bytes
     projected = model.projected
     if model.family != GPT:  # queries and keys are rotated, and values a view of the projection
         projected += (model.heads + model.key_value_heads) * model.head_width
     inner = (2 if model.family == GPT else 4) * model.hidden * max(model.active_experts, 1)
     inner += 2 * model.active_experts * model.width
     products = 2 * model.width + (model.width + projected + inner) // shared
-    return tokens * layers * (2 * model.width * stream_bytes + products * product_bytes)
+    stream = 2 * model.width * stream_bytes // _sequence_parts(one)
+    return tokens * layers * (stream + products * product_bytes)
 
 
 #: Parallelisms that hold less on each rank, the nearest one first. A pipeline keeps its own, since
@@ -249,11 +281,13 @@ class _Knob:
 
 
 def _fewer_sequences(one: Training) -> Sequence[int]:
-    if one.parallel != PIPELINE:
-        return range(1, one.batch)
     parts = one.microbatches
+    if one.uneven:
+        return ()
+    if not parts:
+        return range(1, one.batch)
     # Below their number, a microbatch has one sequence.
-    single = range(one.ranks, min(parts, _MOST_MICROBATCHES + 1))
+    single = range(max(2, one.degrees.pp), min(parts, _MOST_MICROBATCHES + 1))
     return [*single, *range(parts, one.batch, parts)]
 
 
@@ -268,7 +302,7 @@ def _shorter(one: Training) -> Sequence[int]:
 
 _BATCH = _Knob(_fewer_sequences, _with_batch)
 _LAYERS = _Knob(
-    lambda one: range(one.ranks if one.parallel == PIPELINE else 1, one.model.layers),
+    lambda one: range(one.degrees.pp, one.model.layers),
     lambda one, number: msgspec.structs.replace(one, model=one.model.with_layers(number)),
 )
 _SEQUENCE = _Knob(_shorter, lambda one, number: msgspec.structs.replace(one, sequence=number))
@@ -276,6 +310,7 @@ _SEQUENCE = _Knob(_shorter, lambda one, number: msgspec.structs.replace(one, seq
 #: The options that are changed, in the order in which they are printed.
 _OPTIONS: dict[str, Callable[[Training], str | int]] = {
     "--parallel": lambda it: it.parallel,
+    "--layout": lambda it: it.layout.describe() if it.layout is not None else "",
     "--dtype": lambda it: it.dtype,
     "--batch": lambda it: it.batch,
     "--microbatches": lambda it: it.microbatches,
@@ -292,9 +327,10 @@ def shortage(one: Training, free_bytes: int, cause: str = "", *, on_host: bool =
     need = memory_of(one)
     fitting = what_fits(one, free_bytes, on_host=on_host)
     least = "at least " if not cause else ""
+    parts = f" in {one.parts_text} microbatches" if one.microbatches else ""
     text = (
-        f"{one.model.describe()}, {one.parallel} over {one.ranks} rank{'s' * (one.ranks > 1)}, "
-        f"batch {one.batch} x {one.sequence}, {one.dtype}, {one.optimizer}, requires {least}"
+        f"{one.model.describe()}, {one.arrangement} over {one.ranks} rank{'s' * (one.ranks > 1)}, "
+        f"batch {one.batch} x {one.sequence}{parts}, {one.dtype}, {one.optimizer}, requires {least}"
         f"{format_size(need.total)} of memory per rank ({need.describe()}); "
         f"{format_size(free_bytes)} are free"
     )
@@ -362,15 +398,24 @@ def _frames(one: Training) -> Iterator[Training]:
     """The training with other parallelisms, types and microbatches, itself first."""
     dtypes = [one.dtype, *([_SMALLEST_DTYPE] if one.dtype != _SMALLEST_DTYPE else [])]
     parts = [one.microbatches]
-    if one.parallel == PIPELINE:
+    if one.microbatches and not one.uneven:
         more = range(one.microbatches + 1, min(one.batch, _MOST_MICROBATCHES) + 1)
         parts += [number for number in more if one.batch % number == 0]
-    for parallel in (one.parallel, *_SHARDING.get(one.parallel, ())):
+    for parallel, layout in _shardings(one):
         for dtype in dtypes:
             for number in parts:
                 yield msgspec.structs.replace(
-                    one, parallel=parallel, dtype=dtype, microbatches=number
+                    one, parallel=parallel, layout=layout, dtype=dtype, microbatches=number
                 )
+
+
+def _shardings(one: Training) -> list[tuple[str, MeshLayout | None]]:
+    """Its own parallelism and layout, then those that hold less on each rank."""
+    layout = one.layout
+    found = [(name, layout) for name in (one.parallel, *_SHARDING.get(one.parallel, ()))]
+    if layout is not None and layout.dp > 1:
+        found.append((one.parallel, msgspec.structs.replace(layout, dp=1, fsdp=layout.dp)))
+    return found
 
 
 def _all_in(

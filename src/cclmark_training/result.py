@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cclmark.journal.item_results import ItemResult, are_equally_long, have_length
-from cclmark.work.counts import Count, Duration
+from cclmark.work.counts import AtLeastOne, Count, Duration
 from cclmark.work.items import Status
 from cclmark_training.plan import Training
 
@@ -28,6 +28,21 @@ class StepTimeline(msgspec.Struct, omit_defaults=True):
     exposed_s: list[float]
     compute_s: list[float]
     compute_alone_s: list[float] = []
+
+
+class GroupCalls(msgspec.Struct):
+    """The calls of one operation in one kind of group in a step, by rank.
+
+    ``group``: a dimension of the layout, ``ep``, or layout.TIED. ``ranks``: of one such group.
+    ``operation``: a collective, or ``send``. ``size_bytes``: of all these messages together, as
+    nccl-tests counts them: of an all_gather or a reduce_scatter the parts of all ranks.
+    """
+
+    group: str
+    ranks: AtLeastOne
+    operation: str
+    calls: list[Count]
+    size_bytes: list[Count]
 
 
 class ReplicaDifference(msgspec.Struct):
@@ -58,7 +73,9 @@ class TrainingResult(ItemResult[Training], tag="training", omit_defaults=True):
     is unknown, for ``timeline_reason``. ``peak_allocated_bytes``, ``peak_reserved_bytes``: the
     memory of torch's allocator by rank, empty on the host. ``estimated_bytes``: see
     cclmark_training.memory; ``free_bytes``: the free memory of the rank that has least.
-    ``check``: None if no parameters have to be equal.
+    ``check``: None if no parameters have to be equal. ``training_s``: from the begin of the first
+    step to the end of the last timed one; 0 in older journals. ``groups``: what a step calls in
+    each kind of group, recorded in a step that is not timed; empty if it is unknown or nothing.
     """
 
     index: Count
@@ -80,6 +97,8 @@ class TrainingResult(ItemResult[Training], tag="training", omit_defaults=True):
     free_bytes: Count = 0
     check: ReplicaCheck | None = None
     report: str = ""
+    training_s: float = 0.0
+    groups: list[GroupCalls] = []
 
     @property
     def is_measured(self) -> bool:
@@ -107,10 +126,14 @@ class TrainingResult(ItemResult[Training], tag="training", omit_defaults=True):
             by_rank.append(timeline.compute_alone_s)
             of_steps += [timeline.step_s, timeline.communication_s]
             of_steps += [timeline.exposed_s, timeline.compute_s]
+        for one in self.groups:
+            of_steps += [one.calls, one.size_bytes]
         return (
             all(len(values) in (0, ranks) for values in by_rank)
             and have_length(ranks, *of_steps)
             and are_equally_long(self.step_s)
             and are_equally_long(self.alone_s)
+            and self.training.degrees.ranks == ranks
+            and self.training.degrees.pp <= self.training.model.layers
             and all(one.rank < ranks for one in (self.check.differences if self.check else ()))
         )

@@ -24,7 +24,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from cclmark.work.models import find_model
 from cclmark.work.variants import DEFAULT
-from cclmark_training.choices import NONE, SAME_DATA
+from cclmark_training.choices import NONE
 from cclmark_training.memory import memory_of
 from cclmark_training.plan import Training, check_training
 from cclmark_training.torch.trainer import Setup
@@ -154,7 +154,7 @@ def main():
     dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=RANKS)
     found = []
     for parallel, model, optimizer in CASES:
-        batch = 4 if parallel in SAME_DATA else 2
+        batch = 4 if parallel in ("tp", "pp") else 2  # of all ranks, or of each
         own, counted = losses(parallel, model, optimizer, rank, RANKS, batch)
         everyone = torch.zeros(RANKS, STEPS, dtype=torch.float64)
         everyone[rank] = torch.tensor(own, dtype=torch.float64)

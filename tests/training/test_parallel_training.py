@@ -173,12 +173,14 @@ class TestOlderTorch:
         assert "requires torch 2.7 or newer" in text
         assert "optional parameter src_data_rank of torch.distributed.tensor.distribute" in text
 
-    def test_a_parameter_that_was_required(self, monkeypatch, refusal):
-        def stage(submodule, stage_index, num_stages, device, input_args):
+    def test_a_parameter_that_was_added(self, monkeypatch, refusal):
+        def schedule(stage, microbatches, loss_fn=None):
             pass
 
-        monkeypatch.setattr("torch.distributed.pipelining.PipelineStage", stage)
-        assert "requires torch 2.6 or newer" in refusal("pp")
+        monkeypatch.setattr("torch.distributed.pipelining.Schedule1F1B", schedule)
+        text = refusal("combined")
+        assert "requires torch 2.7 or newer" in text
+        assert "optional parameter scale_grads of torch.distributed.pipelining.Schedule" in text
 
     def test_groups_of_queries(self, monkeypatch, refusal):
         name = "torch.nn.functional.scaled_dot_product_attention"

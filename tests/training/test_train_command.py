@@ -221,7 +221,73 @@ class TestRuns:
         assert "tiny with zero1" in ended.message
 
 
+@pytest.mark.usefixtures("torch", "no_leaks")
+class TestLayouts:
+    """Stages with unequal replicas on four ranks, one of which has a changed parameter."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def found(cclmark_in, tmp_path_factory, torch):
+        return cclmark_in(
+            tmp_path_factory.mktemp("layouts"),
+            *("train", "--devices", "host:4", "--layout", "pp=2,dp=2", "--microbatches", "3,2"),
+            *("--global-batch", "5", *SHORT[:4], "--sequence", "16", *waits(60)),
+            *("--inject", "corrupt:rank=3,index=5"),
+            code=1,
+        )
+
+    def test_the_title_states_the_layout_and_the_microbatches(self, found):
+        (one,) = found.journal.of(TrainingResult)
+        assert (one.training.arrangement, one.training.global_batch) == ("pp=2,dp=2", 5)
+        assert (
+            "pp=2 pipeline parallel (Schedule1F1B), dp=2 data parallel (DistributedDataParallel), "
+            "4 ranks, batch 3 x 16, microbatches 3 + 2, global batch 5, all in float32" in found.out
+        )
+
+    def test_calls_are_listed_by_group_beside_the_step(self, found):
+        (one,) = found.journal.of(TrainingResult)
+        assert one.training_s > sum(one.step_s[0])
+        assert {(each.group, each.operation) for each in one.groups} == {
+            ("pp", "send"),
+            ("dp", "all_reduce"),
+            ("embedding", "all_reduce"),
+        }
+        (table,) = (text for text in found.out.split("\n\n") if "by group" in text)
+        assert "3 send 12 KiB" in table
+        assert "1 all_reduce 128 KiB" in table
+
+    def test_a_replica_that_differs_is_found(self, found):
+        (one,) = found.journal.of(TrainingResult)
+        # The first parameter of rank 3 is the embedding that all four ranks hold.
+        assert [each.rank for each in one.check.differences] == [3]
+        assert one.check.differences[0].first == "embedding.weight"
+        assert "the parameters of rank 3 differ from the other ranks" in one.reason
+
+
+@pytest.mark.usefixtures("torch", "no_leaks")
+@pytest.mark.parametrize("layout", [exhaustive(one) for one in ("fsdp=2", "tp=2", "pp=2")])
+def test_two_backends_side_by_side(cclmark, tmp_path, layout):
+    find_fakes(tmp_path, "second_backend")
+    run = cclmark(
+        *("train", "--devices", "host:2", "--layout", layout, *SHORT, "--rounds", "1"),
+        *("--ccl", "gloo,second", "--import", "second_backend"),
+    )
+    one, other = run.journal.of(TrainingResult)
+    assert (one.status, other.status, other.training.ccl) == ("ok", "ok", "torch:second")
+    assert other.losses == pytest.approx(one.losses, abs=1e-6)
+    assert other.groups == one.groups != []
+    # torch's profiler has the operations of gloo by that name only.
+    assert other.timeline is None
+    assert "communication is unknown: torch's profiler records no operation of second" in run.out
+
+
 BAD_INPUT = {
+    "--layout tp=2,dp=2": "--layout tp=2,dp=2 has 4 ranks, but there are 2",
+    "--layout tp=2 --parallel tp": "--layout and --parallel exclude each other",
+    "--layout cp=2": "'cp' is no dimension: choose from tp, pp, dp, fsdp",
+    "--batch 3 --global-batch 4": "contradicts --global-batch 4: leave one out",
+    "--recipe flagscale-llama3-8b": "has the layout tp=4,pp=2, but 2 is no multiple",
+    "--recipe flagscale-llama3-8b --model gpt2": "is a training of llama3-8b, not gpt2",
     "--parallel none": "--parallel none trains on one rank, but there are 2",
     "--peak 0": "--peak",
     "--ccl torch:": "write a backend of torch",

@@ -17,25 +17,39 @@ from cclmark.work.intervals import length_of, union_of, without
 from cclmark.work.models import MODELS, find_model
 from cclmark.work.outline import outline_of
 from cclmark.work.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
-from cclmark_training.choices import PARALLELISMS
+from cclmark_training.choices import PARALLELISMS, RECIPE_NAMES
 from cclmark_training.command import MODEL_NAMES
 from cclmark_training.document import (
+    FIELDS,
     cells_of,
     document_of_trainings,
+    head_of,
     headline_of_trainings,
     losses_of,
     method_of_trainings,
+    model_lines,
     peak_lines,
     remarks_of,
 )
-from cclmark_training.figures import figures_of, peak_of, summaries_of, total_peak
+from cclmark_training.figures import figures_of, groups_of, peak_of, summaries_of, total_peak
+from cclmark_training.layout import DIMENSIONS, MeshLayout, parse_layout
 from cclmark_training.memory import memory_of, shortage, what_fits
-from cclmark_training.plan import Training, check_training, dtype_called, trainings_of
-from cclmark_training.result import ReplicaCheck, StepTimeline, TrainingResult
+from cclmark_training.plan import (
+    BatchOptions,
+    Training,
+    check_training,
+    dtype_called,
+    parse_microbatches,
+    trainings_of,
+)
+from cclmark_training.recipes import RECIPES, differences
+from cclmark_training.result import GroupCalls, ReplicaCheck, StepTimeline, TrainingResult
 from goldens import outline, require_golden
 from samples import usual_settings
 
 GIB = 1 << 30
+EXPERTS = {"parallel": "ep", "model": MODELS["mixtral-8x7b"]}
+STAGES = {"parallel": "combined", "layout": MeshLayout(pp=2, dp=2), "ranks": 4, "microbatches": 2}
 LIBRARY_VARIANT = Variant((Assignment(LIBRARY, "torch:flagcx", PROCESS),))
 
 
@@ -118,18 +132,37 @@ class TestShapes:
                 {"parallel": "ep", "model": MODELS["mixtral-8x7b"], "ranks": 3},
                 "over 3 ranks, but mixtral-8x7b has 8 experts",
             ),
-            ({"parallel": "pp", "microbatches": 1}, "1 microbatches are fewer than 2 ranks"),
+            ({"parallel": "pp", "microbatches": 1}, "1 microbatches are fewer than 2 stages"),
             ({"parallel": "pp", "microbatches": 3}, "does not divide the batch of 4 sequences"),
             (
                 {"parallel": "pp", "microbatches": 4, "model": MODELS["gpt2"].with_layers(1)},
-                "1 layers are fewer than 2 ranks",
+                "1 layers are fewer than 2 stages",
             ),
             ({"balance_weight": 0.01}, "--balance-loss requires experts, and gpt2-254m has none"),
-            ({"microbatches": 2}, "--microbatches requires --parallel pp"),
+            ({"microbatches": 3}, "3 does not divide the batch of 4 sequences"),
+            ({"uneven": (3, 1, 1)}, "3,1,1 has 3 numbers, but ddp over 2 ranks has 2 replicas"),
+            (
+                {**EXPERTS, "microbatches": 2, "uneven": (2, 1)},
+                "with ep all ranks exchange rows in each microbatch",
+            ),
+            (
+                {**STAGES, "microbatches": 4, "uneven": (4, 1)},
+                "pp=2,dp=2: 1 microbatches are fewer than 2 stages",
+            ),
+            ({**STAGES, "ranks": 6}, "pp=2,dp=2 has 4 ranks, but there are 6: the product"),
+            (
+                {**STAGES, "layout": MeshLayout(tp=2), "ranks": 8},
+                "tp=2 has 2 ranks, but there are 8: add dp=4 or fsdp=4",
+            ),
+            ({"by_sequence": True}, "--sequence-parallel requires tensor parallelism"),
+            (
+                {"parallel": "tp", "by_sequence": True, "sequence": 511},
+                "2 ranks cannot share 511 tokens equally",
+            ),
             ({"compiled": True, "parallel": "fsdp"}, "--compile is supported with none, ddp and"),
             (
                 {"dtype": "mixed", "parallel": "tp"},
-                "mixed is supported with none, ddp, zero1, fsdp,",
+                "mixed is supported with none, ddp, zero1, fsdp and layouts with fsdp, not tp",
             ),
         ],
     )
@@ -150,6 +183,159 @@ class TestShapes:
             (1, "torch:nccl"),
             (1, "torch:flagcx"),
         ]
+
+
+class TestLayouts:
+    def test_a_layout_as_users_write_it(self):
+        found = parse_layout(" tp=2, pp=3,dp=4,fsdp=1")
+        assert found == MeshLayout(tp=2, pp=3, dp=4)
+        assert found.describe() == "tp=2,pp=3,dp=4"
+        assert (found.ranks, found.replicas) == (24, 4)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("tp2", "'tp2' is not DIMENSION=RANKS"),
+            ("tp=0", "'tp=0' is not DIMENSION=RANKS"),
+            ("tp=x", "is not DIMENSION=RANKS"),
+            ("cp=2", "'cp' is no dimension: choose from tp, pp, dp, fsdp"),
+            ("tp=2,tp=4", "contains tp twice"),
+            ("dp=2,fsdp=2", "both data parallel: choose dp=4 or fsdp=4"),
+        ],
+    )
+    def test_what_is_no_layout(self, text, message):
+        with pytest.raises(UsageError, match=message):
+            parse_layout(text)
+
+    @given(st.builds(MeshLayout, **dict.fromkeys(DIMENSIONS, st.integers(1, 4))))
+    def test_each_rank_has_a_place_of_its_own(self, layout):
+        places = [layout.place_of(rank) for rank in range(layout.ranks)]
+        assert [layout.rank_at(*place) for place in places] == [*range(layout.ranks)]
+        assert places == sorted(places)  # tensor ranks are neighbours
+        assert places[-1] == (layout.pp - 1, layout.replicas - 1, layout.tp - 1)
+
+    def test_sequences_of_unequal_replicas(self):
+        one = training(batch=6, microbatches=3, uneven=(3, 1))
+        assert one.sequences == [6, 2]
+        assert (one.micro_batch, one.global_batch) == (2, 8)
+        assert one.tokens == 8 * 512
+
+    def test_ranks_that_hold_equal_parameters(self):
+        stages = replace(training(**STAGES), layout=MeshLayout(tp=2, pp=2))
+        assert stages.comparable_ranks == (0, 1, 2, 3)  # the tied embedding
+        assert replace(stages, model=MODELS["llama3-8b"]).comparable_ranks == ()
+        three = replace(stages, layout=MeshLayout(tp=2, pp=3), ranks=6)
+        assert three.comparable_ranks == (0, 1, 4, 5)
+        assert replace(three, layout=MeshLayout(pp=3, dp=2)).comparable_ranks == (0, 1, 2, 3, 4, 5)
+        assert replace(stages, layout=MeshLayout(pp=2, fsdp=2)).comparable_ranks == ()
+
+
+class TestBatches:
+    @pytest.mark.parametrize(
+        ("given", "layout", "found"),
+        [
+            (BatchOptions(), MeshLayout(dp=2), (4, 0, ())),
+            (BatchOptions(batch=8), MeshLayout(pp=2), (8, 8, ())),
+            (BatchOptions(batch=8, microbatches=(2,)), MeshLayout(pp=2), (8, 2, ())),
+            (BatchOptions(whole=16, micro=2), MeshLayout(tp=2, dp=2), (8, 4, ())),
+            (BatchOptions(whole=16, micro=8), MeshLayout(dp=2), (8, 0, ())),
+            (BatchOptions(micro=2, microbatches=(3,)), MeshLayout(fsdp=4), (6, 3, ())),
+            (BatchOptions(microbatches=(8,)), MeshLayout(dp=2), (8, 8, ())),
+            (BatchOptions(microbatches=(3, 1)), MeshLayout(dp=2), (3, 3, (3, 1))),
+            (BatchOptions(whole=8, microbatches=(3, 1)), MeshLayout(dp=2), (6, 3, (3, 1))),
+        ],
+    )
+    def test_of_each_replica(self, given, layout, found):
+        assert given.of(layout) == found
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            (BatchOptions(whole=7), "--global-batch 7 is no multiple of the 2 replicas"),
+            (
+                BatchOptions(batch=4, whole=4),
+                "--batch 4 of 2 replicas contradicts --global-batch 4",
+            ),
+            (BatchOptions(batch=4, micro=3), "--micro-batch 3 does not divide the 4 sequences"),
+            (
+                BatchOptions(batch=4, micro=2, microbatches=(4,)),
+                "does not divide the 4 sequences of a replica into 4 microbatches",
+            ),
+            (BatchOptions(batch=4, microbatches=(3, 1)), "--batch is the same for all replicas"),
+            (BatchOptions(whole=9, microbatches=(3, 1)), "9 is not 4 microbatches of 2 sequences"),
+        ],
+    )
+    def test_contradictions(self, given, message):
+        with pytest.raises(UsageError, match=message):
+            given.of(MeshLayout(dp=2))
+
+    def test_numbers_of_microbatches(self):
+        assert parse_microbatches("3, 1") == (3, 1)
+        for text in ("", "3,", "0", "99999", "1.5", "123456"):
+            with pytest.raises(UsageError):
+                parse_microbatches(text)
+
+
+class TestRecipes:
+    def test_the_names_in_the_help_are_those_of_the_recipes(self):
+        assert tuple(RECIPES) == RECIPE_NAMES
+
+    def test_what_differs_is_named(self):
+        whole = training(
+            *("llama3-8b",),
+            parallel="combined",
+            layout=MeshLayout(tp=4, pp=2, fsdp=2),
+            ranks=16,
+            by_sequence=True,
+            batch=1024,
+            microbatches=1024,
+            sequence=4096,
+            dtype="mixed",
+            learning_rate=1e-5,
+            recipe="flagscale-llama3-8b",
+        )
+        check_training(whole)
+        assert [*differences(whole)] == []
+        other = replace(
+            *(whole,),
+            model=whole.model.with_layers(4),
+            layout=MeshLayout(tp=2, pp=2),
+            ranks=4,
+            batch=8,
+            microbatches=8,
+            dtype="bfloat16",
+        )
+        assert [*differences(other)] == [
+            *("4 of 32 layers", "tp=2 instead of 4", "global batch 8 instead of 2048"),
+            "type bfloat16 instead of mixed",
+        ]
+        (summary,) = summaries_of([result(training=other)], [])
+        layers, memory, recipe = model_lines(summary.training)
+        assert memory.startswith("memory of a rank: at least ")
+        assert layers.startswith("4 of the 32 layers of llama3-8b: times, bytes and memory are not")
+        assert "examples/llama3/conf/train/8b.yaml): 4 of 32 layers, tp=2 instead of 4" in recipe
+
+
+class TestCallsByGroup:
+    CALLS = (
+        GroupCalls("tp", 2, "all_reduce", [2, 2, 2, 2], [100, 100, 300, 300]),
+        GroupCalls("tp", 2, "all_gather", [1, 1, 0, 0], [80, 80, 0, 0]),
+        GroupCalls("pp", 2, "send", [3, 3, 3, 3], [30, 30, 30, 30]),
+    )
+
+    def test_figures_are_those_of_the_rank_that_sends_most(self):
+        layout = {**STAGES, "layout": MeshLayout(tp=2, pp=2)}
+        one = result(training=training(**layout), groups=list(self.CALLS))
+        tensor, pipeline = groups_of(one)
+        # An all-reduce over two ranks sends as much as its message, an all_gather the half.
+        assert (tensor.group, tensor.sent_bytes) == ("tp", 300)
+        assert tensor.calls == {"all_reduce": (2, 300)}
+        assert pipeline.sent_bytes == 30
+        columns = {field.key: field.cell(one) for field in FIELDS.all}
+        assert columns["sent_bytes"] == 330
+        assert (columns["tp_sent_bytes"], columns["pp_sent_bytes"]) == (300, 30)
+        assert columns["dp_sent_bytes"] is None
+        assert columns["parallel"] == "tp=2,pp=2"
 
 
 class TestMemory:
@@ -343,6 +529,11 @@ class TestAdvice:
         found = what_fits(one, memory_of(least).total)
         assert found[0] == "--batch 5 --microbatches 5"
 
+    def test_replicas_of_a_layout_may_share_their_parameters(self):
+        one = training(**STAGES)
+        found = what_fits(one, memory_of(replace(one, layout=MeshLayout(pp=2, fsdp=2))).total)
+        assert found[0] == "--layout pp=2,fsdp=2"
+
     def test_shorter_sequences_where_nothing_else_suffices(self):
         one = training(model="llama3.2-1b", sequence=131072)
         assert what_fits(one, 75 * GIB) == ["--batch 1 --sequence 16384"]
@@ -424,7 +615,7 @@ class TestFigures:
         )
         unknown = next(remarks_of([one]))
         assert unknown.severity == "unknown"
-        assert cells_of(one, [one])[3] == "unknown"
+        assert cells_of(one, [one])[head_of([one]).index("MFU")] == "unknown"
         given = result(training=training(peak_flops=2 * 989.4e12))
         (one,) = summaries_of([given], [device(0), device(1, "Unheard Of 9000")])
         assert one.share_of_peak == pytest.approx(expected / 2)
@@ -536,6 +727,27 @@ IDLE = StepTimeline(3, [36e-3] * 2, [3e-3] * 2, [1e-3] * 2, [17e-3] * 2)
 LONG = Variant(tuple(Assignment(f"NCCL_{name}", "x" * 30, PROCESS) for name in "AB"))
 REPORT = "rank 1 failed during loading the library\n  no backend odd\n  rank 0: waiting"
 MIXED = {"dtype": "mixed", "balance_weight": 0.01}
+LAYOUT = result(
+    training=training(
+        *("llama3-8b",),
+        parallel="combined",
+        layout=MeshLayout(tp=2, dp=2),
+        ranks=4,
+        by_sequence=True,
+        batch=6,
+        microbatches=3,
+        uneven=(3, 1),
+        recipe="flagscale-llama3-8b",
+    ),
+    alone_s=[],
+    timeline=None,
+    training_s=12.5,
+    groups=[
+        GroupCalls("dp", 2, "all_reduce", [1] * 4, [8 << 20] * 4),
+        GroupCalls("tp", 2, "all_gather", [6, 6, 2, 2], [3 << 20, 3 << 20, 1 << 20, 1 << 20]),
+        GroupCalls("tp", 2, "reduce_scatter", [6, 6, 2, 2], [3 << 20, 3 << 20, 1 << 20, 1 << 20]),
+    ],
+)
 #: The results, and what else of the run is not usual.
 TEXTS = {
     "usual": ([result()], {}),
@@ -544,6 +756,7 @@ TEXTS = {
     "long-profile": ([result(step_ms=12.0)], {}),
     "unlike-devices": ([result()], {"names": ("NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe")}),
     "mixed": ([result(training=training("tiny-moe", **MIXED))], {}),
+    "layout": ([LAYOUT], {}),
     "failed": ([TrainingResult(0, training(), "skipped", "rank 1 failed", report=REPORT)], {}),
     "long-name": ([result(0), result(0, training=training(variant=LONG))], {}),
     "wrong.table": (wrong(), {}),
@@ -572,12 +785,18 @@ def test_texts(name):
     require_golden(f"texts/trainings-{name}.txt", f"{headline_of_trainings(run)}{below}")
 
 
+LAYOUTS = ("tp=2,dp=2", "tp=2,pp=2", "tp=2,fsdp=2", "pp=2,fsdp=2")
+
+
 def test_the_method_names_what_is_compared():
     lines = [
         method_of_trainings(
-            run_of([result(training=training(parallel=parallel))], check=check).journal.header
+            run_of([result(training=training(**changes))], check=check).journal.header
         )
-        for parallel in PARALLELISMS
+        for changes in (
+            *({"parallel": parallel} for parallel in PARALLELISMS),
+            *({**STAGES, "layout": parse_layout(text)} for text in LAYOUTS),
+        )
         for check in (True, False)
     ]
     require_golden("texts/trainings-methods.txt", "\n".join([*lines, ""]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 
 import msgspec
@@ -13,7 +14,8 @@ from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.nn.parallel import DistributedDataParallel
 
 from cclmark.work.models import Model
-from cclmark_training.torch.trainer import Filler, Setup, Trainer
+from cclmark_training.choices import EXPERT
+from cclmark_training.torch.trainer import Filler, Setup, Trainer, group_name
 from cclmark_training.torch.transformer import Experts, Mixture, Transformer
 
 _EXPERTS = ".experts."
@@ -49,7 +51,12 @@ class ExpertParallel(Trainer):
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(experts))
         ids = [setup.device.index] if setup.device.type == "cuda" else None
         self._model = DistributedDataParallel(model, device_ids=ids)
-        super().__init__(self._model, setup.optimizer(self._model.parameters()))
+        super().__init__(setup, self._model, setup.optimizer(self._model.parameters()))
+        self.groups = {group_name(): EXPERT}
+
+    def holding_gradients(self) -> AbstractContextManager[object]:
+        """See Trainer."""
+        return self._model.no_sync()
 
     def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from cclmark_training.choices import ADAMW, MIXED, ZERO1
+from cclmark_training.layout import REPLICAS
 from cclmark_training.plan import Training
 from cclmark_training.torch.transformer import Mixture, Transformer, initial_value, loss_of
 
@@ -57,10 +60,28 @@ class Setup:
     @property
     def sequences(self) -> range:
         """The numbers of this rank's sequences in the batch of all ranks."""
-        batch = self.training.batch
-        if self.training.replicas == 1:
-            return range(batch)
-        return range(self.rank * batch, (self.rank + 1) * batch)
+        counts = self.training.sequences
+        begin = sum(counts[: self.replica])
+        return range(begin, begin + counts[self.replica])
+
+    @property
+    def replica(self) -> int:
+        """The replica to which this rank belongs."""
+        return self.training.degrees.place_of(self.rank)[1]
+
+    @property
+    def parts(self) -> int:
+        """The parts of this rank's batch that are computed one after the other."""
+        training = self.training
+        return training.uneven[self.replica] if training.uneven else training.microbatches or 1
+
+    @property
+    def weight(self) -> float:
+        """The weight of the mean loss of a part, so that the mean over the replicas of the sums of
+        their losses is the mean over all sequences of the step.
+        """
+        training = self.training
+        return training.replicas * training.micro_batch / training.global_batch
 
     def model_on_meta(
         self, layers: range | None = None, *, first: bool = True, last: bool = True
@@ -118,6 +139,19 @@ class Filler:
     part_of: Callable[[Tensor], Tensor]
 
 
+def group_name(group: dist.ProcessGroup | None = None) -> str:
+    """The name of a group in torch, of all ranks by default.
+
+    Empty for a plug-in's group in Python, whose calls are not torch's operators.
+    """
+    group = group if group is not None else dist.group.WORLD
+    assert group is not None
+    try:
+        return str(group.group_name)
+    except RuntimeError:  # no name was set
+        return ""
+
+
 def halves(tokens: Tensor) -> tuple[Tensor, Tensor]:
     """The inputs of the model and its targets, which are the next tokens."""
     return tokens[:, :-1], tokens[:, 1:]
@@ -126,18 +160,26 @@ def halves(tokens: Tensor) -> tuple[Tensor, Tensor]:
 class Trainer:
     """A model that is trained in parallel.
 
+    ``setup``: see Setup. ``forward``: the forward pass of a part of the batch.
+
     ``alone``: a step of this rank without communication, None if there is none. ``loss_ranks``: the
-    ranks whose losses, averaged, are the loss of the step; None for all.
+    ranks whose losses, averaged, are the loss of the step; None for all. ``groups``: the names of
+    process groups in torch, and of what they serve.
     """
 
     alone: StepFunction | None = None
     loss_ranks: list[int] | None = None
+    groups: Mapping[str, str] = {}
 
     def __init__(
-        self, forward: Callable[[Tensor], Tensor], optimizer: torch.optim.Optimizer
+        self,
+        setup: Setup,
+        forward: Callable[[Tensor], Tensor],
+        optimizer: torch.optim.Optimizer,
     ) -> None:
         self._forward = forward
         self._optimizer = optimizer
+        self._parts, self._weight = setup.parts, setup.weight
 
     def step(self, tokens: Tensor) -> Tensor:
         """See StepFunction."""
@@ -147,10 +189,28 @@ class Trainer:
         """A whole step: gradients are reset, forward, backward, and ``update``."""
         self._optimizer.zero_grad(set_to_none=True)
         inputs, targets = halves(tokens)
-        loss = loss_of(self._forward(inputs), targets)
-        loss.backward()
+        if self._parts == 1 and self._weight == 1:
+            loss = loss_of(self._forward(inputs), targets)
+            loss.backward()
+        else:
+            loss = self._accumulated(inputs, targets)
         update()
         return loss.detach()
+
+    def _accumulated(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Adds up the gradients of all parts and returns the sum of their weighted losses."""
+        losses: list[Tensor] = []
+        parts = zip(inputs.chunk(self._parts), targets.chunk(self._parts), strict=True)
+        for number, (part, wanted) in enumerate(parts, start=1):
+            with nullcontext() if number == self._parts else self.holding_gradients():
+                loss = loss_of(self._forward(part), wanted) * self._weight
+                loss.backward()
+            losses.append(loss.detach())
+        return torch.stack(losses).sum()
+
+    def holding_gradients(self) -> AbstractContextManager[object]:
+        """Within it, gradients are added up and not yet reduced over the replicas."""
+        return nullcontext()
 
     def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """The parameters that must be equal on the comparable ranks of the training, by name.
@@ -165,7 +225,7 @@ class OneRank(Trainer):
 
     def __init__(self, setup: Setup) -> None:
         model = setup.whole_model()
-        super().__init__(setup.forward_of(model), setup.optimizer(model.parameters()))
+        super().__init__(setup, setup.forward_of(model), setup.optimizer(model.parameters()))
 
 
 class DataParallel(Trainer):
@@ -186,12 +246,17 @@ class DataParallel(Trainer):
         else:
             optimizer = setup.optimizer(self._model.parameters())
             self._update = optimizer.step
-        super().__init__(setup.forward_of(self._model), optimizer)
+        super().__init__(setup, setup.forward_of(self._model), optimizer)
         self.alone = self._without_communication
+        self.groups = {group_name(): REPLICAS}
 
     def _without_communication(self, tokens: Tensor) -> Tensor:
         with self._model.no_sync():
             return self._run(tokens, self._update)
+
+    def holding_gradients(self) -> AbstractContextManager[object]:
+        """See Trainer."""
+        return self._model.no_sync()
 
     def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""

@@ -30,10 +30,17 @@ from cclmark.rank.rank import Rank
 from cclmark.rank.reserved_buffers import free_on_all
 from cclmark.rank.torch_backend import module_of
 from cclmark.work.inject import RankFaults
-from cclmark_training.choices import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
+from cclmark_training.choices import COMBINED, DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
 from cclmark_training.memory import memory_of, shortage
 from cclmark_training.plan import Training
-from cclmark_training.result import ReplicaCheck, ReplicaDifference, StepTimeline, TrainingResult
+from cclmark_training.result import (
+    GroupCalls,
+    ReplicaCheck,
+    ReplicaDifference,
+    StepTimeline,
+    TrainingResult,
+)
+from cclmark_training.torch.call_recorder import CallRecorder, calls_of
 from cclmark_training.torch.stepping import Profiler, Sampled, Stepper, clock_of
 from cclmark_training.torch.trainer import Setup, StepFunction, Trainer
 
@@ -42,9 +49,7 @@ _TRAINERS = {
     NONE: ("trainer", "OneRank"),
     DDP: ("trainer", "DataParallel"),
     ZERO1: ("trainer", "DataParallel"),
-    FSDP: ("distributed_tensors", "Sharded"),
-    TENSOR: ("distributed_tensors", "TensorParallel"),
-    PIPELINE: ("pipeline", "Pipeline"),
+    **dict.fromkeys((FSDP, TENSOR, PIPELINE, COMBINED), ("meshed", "Meshed")),
     EXPERT: ("expert_parallel", "ExpertParallel"),
 }
 
@@ -74,19 +79,16 @@ class Feature:
         return ""
 
 
-_TENSORS = Feature("2.7", "torch.distributed.tensor", "distribute_tensor", "src_data_rank")
+_MESHED = (
+    Feature("2.6", "torch.distributed.fsdp", "fully_shard"),
+    Feature("2.6", "torch.distributed.fsdp", "MixedPrecisionPolicy"),
+    Feature("2.5", "torch.distributed.pipelining", "Schedule1F1B"),
+    # Where replicas have unequal numbers of microbatches, the loss is scaled instead.
+    Feature("2.7", "torch.distributed.pipelining", "Schedule1F1B", "scale_grads"),
+    Feature("2.7", "torch.distributed.tensor", "distribute_tensor", "src_data_rank"),
+)
 _FEATURES = {
-    FSDP: (
-        Feature("2.6", "torch.distributed.fsdp", "fully_shard"),
-        Feature("2.6", "torch.distributed.fsdp", "MixedPrecisionPolicy"),
-        _TENSORS,
-    ),
-    TENSOR: (_TENSORS,),
-    PIPELINE: (
-        Feature("2.5", "torch.distributed.pipelining", "Schedule1F1B"),
-        # Without arguments, the stages exchange their shapes in the first step.
-        Feature("2.6", "torch.distributed.pipelining", "PipelineStage", "input_args"),
-    ),
+    **dict.fromkeys((FSDP, TENSOR, PIPELINE, COMBINED), _MESHED),
     EXPERT: (
         Feature("2.5", "torch.distributed._functional_collectives", "all_to_all_single_autograd"),
     ),
@@ -316,14 +318,19 @@ class TrainingRunner:
             trainer = trainer_of(setup)
         stepper = Stepper(rank, clock, batches, self._faults.delay_s)
         self._reset_peak()
+        begin_s = time.monotonic()
         warmed = self._begin(stepper, trainer.step)
         timed = stepper.sample(trainer.step, steps, precision, settings.max_time_s)
+        training_s = time.monotonic() - begin_s
         allocated, reserved = self._peaks()
         check = self._check(trainer, training)
         after = self._alone_after(trainer.alone, stepper, len(before.slowest_s))
         losses = _averaged(warmed, timed, trainer.loss_ranks)
         finite = next((at for at, one in enumerate(losses) if not math.isfinite(one)), None)
+        groups = self._calls(trainer, stepper, training)
         timeline, reason = self._timeline(trainer, stepper, median(timed.slowest_s))
+        if groups and timeline is not None and not any(timeline.communication_s):
+            timeline, reason = None, f"torch's profiler records no operation of {self._backend}"
         result = TrainingResult(
             index=index,
             training=training,
@@ -338,6 +345,8 @@ class TrainingRunner:
             peak_allocated_bytes=allocated,
             peak_reserved_bytes=reserved,
             check=check,
+            training_s=training_s,
+            groups=groups,
         )
         _judge(result, finite)
         del trainer
@@ -360,10 +369,19 @@ class TrainingRunner:
             return None
         self._rank.enter("verification")
         for element in self._faults.corrupted:
-            parameter = next(trainer.replicated())[1]
-            if parameter is not None:
-                _flip(parameter, element)
+            held = (one for _, one in trainer.replicated() if one is not None)
+            if (parameter := next(held, None)) is not None:
+                _flip(parameter, element % parameter.numel())
         return compare_replicas(trainer.replicated(), self._rank.rank_group, self._rank.job.ranks)
+
+    def _calls(self, trainer: Trainer, stepper: Stepper, training: Training) -> list[GroupCalls]:
+        """What a step calls in each group; empty for one rank."""
+        if self._rank.job.ranks < 2:
+            return []
+        stepper.enter("tracing", 1)
+        with CallRecorder() as recorder:
+            stepper.run(trainer.step, 1)
+        return calls_of(recorder, trainer.groups, training, self._rank.rank_group)
 
     def _timeline(
         self, trainer: Trainer, stepper: Stepper, step_s: float
@@ -489,7 +507,8 @@ def _difference(check: ReplicaCheck, training: Training) -> str:
     names = [str(one.rank) for one in found]
     ranks = f"ranks {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     ranks = ranks if len(names) > 1 else f"rank {ranks}"
-    all_differ = len(found) == len(training.comparable_ranks)
+    pairs = len(found) > 1 and training.degrees.dp == 2
+    all_differ = pairs or len(found) == len(training.comparable_ranks)
     others = "each other" if all_differ else "the other ranks"
     return (
         f"the parameters of {ranks} differ from {others} after the training: {first.tensors} "

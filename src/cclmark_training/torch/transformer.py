@@ -27,7 +27,10 @@ class Transformer(nn.Module):
 
     ``forward`` maps tokens (batch, sequence), or in a part without embedding the activations
     (batch, sequence, width), to logits (batch, sequence, vocabulary) or activations.
+    ``sequence_parts``: of the sequence, of which the activations are one.
     """
+
+    sequence_parts = 1
 
     def __init__(
         self, model: Model, layers: range | None = None, *, first: bool = True, last: bool = True
@@ -57,7 +60,8 @@ class Transformer(nn.Module):
                 x = x + self.positions.weight[: tokens.shape[1]]
         rotation = None
         if self.model.family != GPT:
-            rotation = rotation_of(self.model, x.shape[1], x.device, x.dtype)
+            length = x.shape[1] * self.sequence_parts
+            rotation = rotation_of(self.model, length, x.device, x.dtype)
         for layer in self.layers.values():
             x = layer(x, rotation)
         if self.norm is None:

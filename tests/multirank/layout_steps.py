@@ -1,0 +1,195 @@
+"""Ranks that train with several parallelisms at once on gloo; rank 0 prints what it found as JSON.
+
+    python layout_steps.py FILE RANKS
+
+``FILE``: where the ranks meet. The output: ``steps``: for each case of RANKS ranks the losses of
+all ranks together, those of one rank with the same sequences and with others, the ranks whose
+replicated parameters differ, the number of these parameters, and the calls of a step (see
+TrainingResult.groups); ``peaks``: the estimated memory and the largest memory of the tensors of a
+rank.
+"""
+
+import functools
+import json
+import os
+import sys
+import warnings
+
+import torch
+import torch.distributed as dist
+from parallel_steps import Peak
+
+from cclmark.work.models import find_model
+from cclmark.work.variants import DEFAULT
+from cclmark_training.choices import COMBINED, NONE
+from cclmark_training.layout import parse_layout
+from cclmark_training.memory import memory_of
+from cclmark_training.plan import Training, check_training
+from cclmark_training.torch import meshed  # noqa: F401 - imported once, before the fork
+from cclmark_training.torch.call_recorder import CallRecorder, calls_of
+from cclmark_training.torch.trainer import Setup
+from cclmark_training.torch.training_runner import compare_replicas, token_batches, trainer_of
+
+STEPS, LENGTH, SEED = 3, 24, 3
+RATES = {"sgd": 0.5, "adamw": 3e-3}
+#: By ranks and name: the parallelism or layout, the model, the optimizer, and changes.
+CASES = {
+    4: {
+        "tensor ranks with replicas": ("tp=2,dp=2", "tiny", "sgd", {}),
+        "sequence parallel": ("tp=4", "tiny", "adamw", {"by_sequence": True}),
+        "sequence parallel with replicas": (
+            *("tp=2,dp=2", "tiny-llama", "adamw"),
+            {"by_sequence": True, "microbatches": 2},
+        ),
+        "sequence parallel in stages": (
+            *("tp=2,pp=2", "tiny-llama", "sgd"),
+            {"by_sequence": True, "microbatches": 4},
+        ),
+        "stages with replicas": ("pp=2,dp=2", "tiny", "sgd", {"microbatches": 2}),
+        "shards of tensor ranks": ("tp=2,fsdp=2", "tiny-llama", "adamw", {"microbatches": 2}),
+        "shards by sequence": ("tp=2,fsdp=2", "tiny", "sgd", {"by_sequence": True}),
+        "shards of stages": ("pp=2,fsdp=2", "tiny", "adamw", {"microbatches": 2}),
+        "accumulated": ("ddp", "tiny", "sgd", {"microbatches": 2}),
+        "accumulated shards": ("fsdp", "tiny", "sgd", {"microbatches": 2}),
+        "accumulated experts": ("ep", "tiny-moe", "sgd", {"microbatches": 2}),
+        "uneven replicas": ("ddp", "tiny", "sgd", {"microbatches": 3, "uneven": (3, 1, 2, 2)}),
+        "uneven shards": ("fsdp", "tiny", "sgd", {"microbatches": 4, "uneven": (4, 2, 1, 1)}),
+        "uneven stages": ("pp=2,dp=2", "tiny", "sgd", {"microbatches": 5, "uneven": (5, 3)}),
+    },
+    8: {
+        "all": ("tp=2,pp=2,dp=2", "tiny", "sgd", {"by_sequence": True, "microbatches": 2}),
+        "all with shards": ("tp=2,pp=2,fsdp=2", "tiny-llama", "adamw", {"microbatches": 2}),
+    },
+}
+#: Whose memory is compared with the estimate.
+PEAKS = {
+    "tensor ranks": ("tp=2,dp=2", "tiny-llama", {"by_sequence": True, "microbatches": 2}),
+    "stages": ("pp=2,dp=2", "tiny", {"microbatches": 4}),
+    "shards of tensor ranks": ("tp=2,fsdp=2", "tiny-llama", {"microbatches": 2}),
+    "shards of stages": ("pp=2,fsdp=2", "tiny-llama", {"microbatches": 4}),
+    "accumulated": ("ddp", "tiny", {"microbatches": 2}),
+    "accumulated shards": ("fsdp", "tiny-llama", {"microbatches": 2}),
+    "uneven shards": ("fsdp", "tiny-llama", {"microbatches": 4, "uneven": (4, 2, 1, 1)}),
+}
+SEQUENCES = 8  # of a step, of all ranks
+_groups = {}
+
+
+def training_of(parallel, model, optimizer, ranks, changes):
+    """A training that is possible, with SEQUENCES sequences in a step."""
+    layout = parse_layout(parallel) if "=" in parallel else None
+    if layout is not None and len(layout.sizes) == 1:
+        (parallel,), layout = layout.sizes, None
+    training = Training(
+        variant=DEFAULT,
+        round=0,
+        ccl="torch:gloo",
+        model=find_model(model, None),
+        parallel=COMBINED if layout is not None else parallel,
+        layout=layout,
+        ranks=ranks,
+        batch=1,
+        sequence=LENGTH,
+        dtype="float32",
+        optimizer=optimizer,
+        learning_rate=RATES[optimizer],
+    )
+    uneven = changes.get("uneven")
+    batch = max(uneven) if uneven else SEQUENCES // training.replicas
+    training = Training(**{**_fields(training), "batch": batch, **changes})
+    check_training(training)
+    assert training.global_batch == SEQUENCES
+    return training
+
+
+def _fields(one):
+    return {name: getattr(one, name) for name in one.__struct_fields__}
+
+
+def batches_of(setup, seed):
+    """The sequences of this rank."""
+    vocabulary = setup.training.model.vocabulary
+    return token_batches(seed, vocabulary, setup.sequences, LENGTH, setup.device)
+
+
+@functools.cache
+def alone(model, optimizer, seed=SEED):
+    """The losses of a single rank with all sequences."""
+    setup = Setup(training_of(NONE, model, optimizer, 1, {}), 0, 1, torch.device("cpu"), SEED)
+    trainer, batches = trainer_of(setup), batches_of(setup, seed)
+    return [float(trainer.step(batches[step])) for step in range(STEPS)]
+
+
+class Group:
+    """What compare_replicas requires of a group of ranks."""
+
+    def __init__(self, ranks):
+        self._ranks = ranks
+
+    def gather(self, values):
+        """See cclmark._engine.RankGroup."""
+        own = torch.tensor(values, dtype=torch.float64)
+        found = [torch.empty_like(own) for _ in range(self._ranks)]
+        dist.all_gather(found, own)
+        return [float(value) for one in found for value in one]
+
+
+def outcome(parallel, model, optimizer, changes, rank, ranks):
+    """The row of a case, see the module."""
+    training = training_of(parallel, model, optimizer, ranks, changes)
+    setup = Setup(training, rank, ranks, torch.device("cpu"), SEED)
+    trainer, batches = trainer_of(setup), batches_of(setup, SEED)
+    own = [float(trainer.step(batches[step])) for step in range(STEPS)]
+    group = Group(ranks)
+    everyone = torch.tensor(group.gather(own), dtype=torch.float64).view(ranks, STEPS)
+    together = everyone[trainer.loss_ranks or list(range(ranks))].mean(dim=0).tolist()
+    check = compare_replicas(trainer.replicated(), group, ranks)
+    with CallRecorder() as recorder:
+        trainer.step(batches[0])
+    # torch uses the groups of an equal earlier mesh.
+    _groups.update(trainer.groups)
+    groups = calls_of(recorder, _groups, training, group)
+    calls = [[one.group, one.ranks, one.operation, one.calls, one.size_bytes] for one in groups]
+    return [together, [one.rank for one in check.differences], check.elements, calls]
+
+
+def peak(parallel, model, changes, rank, ranks):
+    """The estimated memory, and the largest of this rank's tensors in two steps."""
+    changes = {"sequence": 64, **changes}
+    training = training_of(parallel, model, "adamw", ranks, changes)
+    setup = Setup(training, rank, ranks, torch.device("cpu"), SEED)
+    with Peak() as found:
+        trainer = trainer_of(setup)
+        vocabulary = training.model.vocabulary
+        tokens = token_batches(SEED, vocabulary, setup.sequences, 64, setup.device)[0]
+        for _ in range(2):  # the first one creates the optimizer's state
+            trainer.step(tokens)
+    largest = torch.tensor(found.bytes)
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    return memory_of(training).total, int(largest)
+
+
+def main():
+    file, ranks = sys.argv[1], int(sys.argv[2])
+    rank = next((one for one in range(1, ranks) if not os.fork()), 0)  # one import of torch
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=ranks)
+    rows = {}
+
+    for name, (parallel, model, optimizer, changes) in CASES[ranks].items():
+        found = outcome(parallel, model, optimizer, changes, rank, ranks)
+        if rank == 0:
+            other = alone(model, optimizer, SEED + 1)
+            rows[name] = [found[0], alone(model, optimizer), other, *found[1:]]
+    peaks = {name: peak(*one, rank, ranks) for name, one in PEAKS.items()} if ranks == 4 else {}
+    rows = {"steps": rows, "peaks": peaks}
+    dist.barrier()
+    if rank == 0:
+        print(json.dumps(rows), flush=True)
+    os._exit(0)  # gloo's threads may still run
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Several parallelisms at once, on four and eight ranks: losses, replicas, calls and memory."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from cclmark.work.models import MODELS
+from examples import exhaustive
+from patience import scaled
+
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="there is no torch")
+
+FLOAT = 4  # bytes
+WIDTH = MODELS["tiny"].width
+LENGTH, SEQUENCES = 24, 8
+
+
+def run(meeting, ranks):
+    """What layout_steps.py found with so many ranks."""
+    program = Path(__file__).with_name("layout_steps.py")
+    process = subprocess.Popen(
+        [sys.executable, str(program), str(meeting), str(ranks)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Threads at the import of numpy would be lost where it forks.
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=scaled(120))
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, err[-3000:]
+    return json.loads(out)
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("meeting") / "file", 4)
+
+
+def require_losses_of_one_rank(row):
+    together, alone, other, different, *_ = row
+    assert together == pytest.approx(alone, abs=2e-5)
+    # The same comparison distinguishes other data.
+    assert together != pytest.approx(other, abs=2e-3)
+    assert different == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tensor ranks with replicas",
+        "sequence parallel",
+        "sequence parallel with replicas",
+        "sequence parallel in stages",
+        "stages with replicas",
+        "shards of tensor ranks",
+        "shards by sequence",
+        "shards of stages",
+        "accumulated",
+        "accumulated shards",
+        "accumulated experts",
+        "uneven replicas",
+        "uneven shards",
+        "uneven stages",
+    ],
+)
+def test_the_losses_are_those_of_one_rank_with_all_data(four, name):
+    require_losses_of_one_rank(four["steps"][name])
+
+
+@pytest.mark.parametrize("name", [exhaustive("all"), exhaustive("all with shards")])
+def test_eight_ranks_with_three_parallelisms(tmp_path, name):
+    require_losses_of_one_rank(run(tmp_path / "file", 8)["steps"][name])
+
+
+def calls(found, name):
+    """By group and operation the calls and the bytes of each rank."""
+    return {
+        (group, operation): list(zip(numbers, sizes, strict=True))
+        for group, _, operation, numbers, sizes in found["steps"][name][5]
+    }
+
+
+class TestCalls:
+    def test_tensor_ranks_reduce_activations_and_replicas_gradients(self, four):
+        found = calls(four, "tensor ranks with replicas")
+        # Two all-reduces per layer and pass, of the activations of four sequences.
+        activations = 4 * LENGTH * WIDTH * FLOAT
+        assert found["tp", "all_reduce"] == [(8, 8 * activations)] * 4
+        ((number, size_bytes),) = set(found["dp", "all_reduce"])
+        # Half of the matrices, and all else.
+        parameters = MODELS["tiny"].parameters
+        matrices = 2 * (WIDTH * (MODELS["tiny"].projected + WIDTH) + 2 * WIDTH * 4 * WIDTH)
+        biases = 2 * (MODELS["tiny"].projected + 4 * WIDTH)  # of matrices by columns
+        assert (number, size_bytes) == (1, (parameters - (matrices + biases) // 2) * FLOAT)
+
+    def test_gradients_are_reduced_once_for_all_parts_of_a_batch(self, four):
+        size_bytes = MODELS["tiny"].parameters * FLOAT
+        for name in ("accumulated", "uneven replicas"):
+            assert calls(four, name) == {("dp", "all_reduce"): [(1, size_bytes)] * 4}
+        shards = calls(four, "accumulated shards")
+        # The layers are gathered in both passes of both parts, the root unit once in each part.
+        assert shards["fsdp", "reduce_scatter"] == [(3, size_bytes)] * 4
+        assert {number for number, _ in shards["fsdp", "all_gather"]} == {10}
+
+    def test_shards_stay_gathered_where_replicas_have_unequal_parts(self, four):
+        size_bytes = MODELS["tiny"].parameters * FLOAT
+        assert calls(four, "uneven shards") == {
+            ("fsdp", "all_gather"): [(3, size_bytes)] * 4,
+            ("fsdp", "reduce_scatter"): [(3, size_bytes)] * 4,
+        }
+
+    def test_stages_send_each_microbatch_on_and_its_gradient_back(self, four):
+        found = calls(four, "uneven stages")
+        sequence = LENGTH * WIDTH * FLOAT
+        # Ranks 0 and 2 are the stages of the replica with five microbatches.
+        assert found["pp", "send"] == [(number, number * sequence) for number in (5, 3, 5, 3)]
+        embedding = MODELS["tiny"].vocabulary * WIDTH * FLOAT
+        assert found["embedding", "all_reduce"] == [(1, embedding)] * 4
+
+    def test_sequence_parallel_stages_send_a_part_of_the_sequence(self, four):
+        found = calls(four, "sequence parallel in stages")
+        # All sequences pass one pipeline; of each, a rank sends its half.
+        assert found["pp", "send"] == [(4, SEQUENCES * LENGTH // 2 * WIDTH * FLOAT)] * 4
+        # Two layers, four microbatches, two in each pass.
+        assert {number for number, _ in found["tp", "reduce_scatter"]} == {2 * 4 * 2 * 2}
+
+
+def test_the_estimated_memory_is_a_close_lower_limit_of_what_tensors_occupy(four):
+    ratios = {name: estimated / largest for name, (estimated, largest) in four["peaks"].items()}
+    assert len(ratios) == 7
+    assert all(0.75 < ratio <= 1 for ratio in ratios.values()), ratios
