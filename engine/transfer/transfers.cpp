@@ -21,7 +21,6 @@ constexpr size_t kWidth = sizeof(uint32_t);
 constexpr double kNever = std::numeric_limits<double>::quiet_NaN();
 
 constexpr unsigned kThreads = 512;
-constexpr unsigned kBlocksPerMultiprocessor = 4;
 constexpr unsigned kBulkThreads = 32;
 constexpr unsigned kBulkStages = 12;  // of cclmark_copy_bulk
 constexpr unsigned kMostStageBytes = 16384;
@@ -40,6 +39,21 @@ const char* kernel_name(Engine engine) {
       return "cclmark_copy_nc";
     default:
       return "cclmark_copy_bulk";
+  }
+}
+
+/// Blocks of kThreads that a multiprocessor has room for at once, by the registers of the kernel.
+///
+/// One launch copies several times. A block that begins when another one has ended would copy a
+/// small part again and again from the cache, faster than any memory.
+unsigned resident_blocks(Engine engine) {
+  switch (engine) {
+    case Engine::cache_copy:
+      return 4;
+    case Engine::nc_copy:
+      return 2;
+    default:
+      return 1;
   }
 }
 
@@ -262,7 +276,7 @@ void Transfers::look_up(const Flow& flow, Move& move) {
   // No more than have something to do: to start them takes time.
   size_t share = bulk ? move.stage_bytes : size_t{move.grid.threads} * kVectorBytes;
   size_t busy = (transfer_.bytes + share - 1) / share;
-  unsigned usual = bulk ? processors : processors * kBlocksPerMultiprocessor;
+  unsigned usual = bulk ? processors : processors * resident_blocks(transfer_.engine);
   bool reads = flow.far == FarEnd::device && flow.from != flow.to && flow.runner == flow.to;
   if (bulk && reads) usual = std::min(usual, kBulkReadBlocks);
   move.grid.blocks = static_cast<unsigned>(std::clamp<size_t>(busy, 1, usual));

@@ -25,7 +25,6 @@ from cclmark.options.command import (
 from cclmark.options.types import FACTOR, Names, Parsed, Size, WholeNumber
 from cclmark.recording.caller import notice
 from cclmark.work.runtimes import NamedDevices, parse_devices
-from cclmark.work.transfers import BETWEEN_HOSTS
 
 # Those of cclmark.work.transfers, which help texts must not wait for.
 PERFORMANCES = ("uniBw", "biBw", "latency")
@@ -34,6 +33,7 @@ KERNELS = ("cacheCopy", "ncCopy", "bulkCopy")
 DIRECTIONS = ("write", "read")
 SCOPES = ("pairs", "local", "host", "all-to-one", "one-to-all", "all-pairs")
 GATES = ("stream-wait", "host-function", "events")
+BETWEEN_HOSTS = ("auto", "fabric", "messages")
 #: PCCL's forms of --kernel: cache policies of loads and stores, and of remote memory.
 _FORM = re.compile(r"(?P<load>[a-z]+)-(?P<store>[a-z]+)-[a-z0-9]+(-[a-z0-9]+)?", re.IGNORECASE)
 _POLICIES = {("ca", "wb"): "cacheCopy", ("nc", "wb"): "ncCopy"}
