@@ -42,19 +42,35 @@ const char* kernel_name(Engine engine) {
   }
 }
 
-/// Blocks of kThreads that a multiprocessor has room for at once, by the registers of the kernel.
+/// Threads that a multiprocessor holds at once (CUDA's programming guide, compute capabilities);
+/// the least of all for devices whose number is not known.
+unsigned resident_threads(int architecture) {
+  switch (architecture) {
+    case 60:
+    case 70:
+    case 80:
+    case 90:
+    case 100:
+      return 2048;
+    case 86:
+    case 87:
+    case 89:
+    case 120:
+      return 1536;
+    default:
+      return 1024;
+  }
+}
+
+/// Blocks that a multiprocessor has room for at once, also for the registers of the kernel.
 ///
 /// One launch copies several times. A block that begins when another one has ended would copy a
 /// small part again and again from the cache, faster than any memory.
-unsigned resident_blocks(Engine engine) {
-  switch (engine) {
-    case Engine::cache_copy:
-      return 4;
-    case Engine::nc_copy:
-      return 2;
-    default:
-      return 1;
-  }
+unsigned resident_blocks(Engine engine, unsigned threads, int architecture) {
+  unsigned most = resident_threads(architecture);
+  if (engine == Engine::nc_copy) most = 1024;
+  if (engine == Engine::bulk_copy) most = 512;
+  return std::max(1u, most / threads);
 }
 
 /// The most of the time of a copy, on average, in which the device waited for launches.
@@ -276,7 +292,9 @@ void Transfers::look_up(const Flow& flow, Move& move) {
   // No more than have something to do: to start them takes time.
   size_t share = bulk ? move.stage_bytes : size_t{move.grid.threads} * kVectorBytes;
   size_t busy = (transfer_.bytes + share - 1) / share;
-  unsigned usual = bulk ? processors : processors * resident_blocks(transfer_.engine);
+  unsigned usual = bulk ? processors
+                        : processors * resident_blocks(transfer_.engine, move.grid.threads,
+                                                       device.info().architecture);
   bool reads = flow.far == FarEnd::device && flow.from != flow.to && flow.runner == flow.to;
   if (bulk && reads) usual = std::min(usual, kBulkReadBlocks);
   move.grid.blocks = static_cast<unsigned>(std::clamp<size_t>(busy, 1, usual));

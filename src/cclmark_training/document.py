@@ -68,14 +68,14 @@ _COMPARED = {
     DDP: "parameters of all ranks",
     ZERO1: "parameters of all ranks",
     EXPERT: "parameters of all ranks outside the experts",
-    PIPELINE: "a tied embedding of the first and the last rank",
+    PIPELINE: "a tied embedding, if there is one, of the first and the last stage",
 }
 _GROUPS = {
     TENSOR: "to the ranks that share its matrices",
     PIPELINE: "to other stages of the pipeline",
     REPLICAS: "to other replicas",
     SHARDS: "to the ranks that hold other shards",
-    EXPERT: "to the ranks of other experts",
+    EXPERT: "to or from the ranks of other experts, and gradients of the parameters that all share",
     TIED: "to the other stage that holds the tied embedding",
 }
 _TYPES = {
@@ -137,7 +137,12 @@ FIELDS = Fields(
             lambda one: one.training.arrangement,
             "text",
         ),
-        Field("batch", "Sequences of a rank in a step.", lambda one: one.training.batch, "int"),
+        Field(
+            "batch",
+            "Sequences of a replica in a step, of the one with most.",
+            lambda one: one.training.batch,
+            "int",
+        ),
         Field(
             "global_batch",
             "Sequences of all ranks in a step.",
@@ -147,7 +152,7 @@ FIELDS = Fields(
         ),
         Field(
             "micro_batch",
-            "Sequences that a rank computes at once.",
+            "Sequences that a rank computes at once, of the replica with most.",
             lambda one: one.training.micro_batch,
             "int",
             on_page=False,
@@ -402,7 +407,7 @@ def _needed(row: _GroupRow) -> str:
 
 _SENT_NOTE = (
     "calls: with the bytes of all their messages together; sent: by a rank, as over a ring; "
-    "GB/s: sent over the time of a step, the least that hides all of it"
+    "GB/s: sent over the time of a step, a mean: what waits for it (tp, pp) needs more"
 )
 _GROUP_COLUMNS = (
     TableColumn("variant", lambda row: plain(name_of(row[0]))),

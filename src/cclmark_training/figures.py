@@ -185,13 +185,17 @@ def groups_of(result: TrainingResult) -> list[GroupFigures]:
     return found
 
 
+def _sent_share(one: GroupCalls) -> float:
+    """The part of a message that a rank sends in a ring; of broadcasts the mean over roots."""
+    if one.operation == "broadcast":
+        return (one.ranks - 1) / one.ranks
+    return info_of(one.operation).bus_factor(one.ranks)
+
+
 def sent_by_rank(calls: Sequence[GroupCalls]) -> list[float]:
     """The bytes that each rank sends in a step."""
     return [
-        sum(
-            size_bytes * info_of(one.operation).bus_factor(one.ranks)
-            for one, size_bytes in zip(calls, column, strict=True)
-        )
+        sum(size_bytes * _sent_share(one) for one, size_bytes in zip(calls, column, strict=True))
         for column in zip(*(one.size_bytes for one in calls), strict=True)
     ]
 

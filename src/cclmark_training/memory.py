@@ -337,7 +337,8 @@ def shortage(one: Training, free_bytes: int, cause: str = "", *, on_host: bool =
     remedy = (
         f"it fits by this estimate with {', or with '.join(fitting)}"
         if fitting
-        else "no change of --parallel, --dtype, --batch, --layers and --sequence makes it fit: "
+        else "no change that was tried (--parallel, --dtype, --batch, --layers, --sequence) "
+        "makes it fit: "
         "choose a smaller --model or --vocabulary"
     )
     return f"{cause + ': ' if cause else ''}{text}: {remedy}"

@@ -44,8 +44,8 @@ RECIPES = {
         dtype=MIXED,
         optimizer=ADAMW,
         learning_rate=1e-5,
-        others="a schedule of the learning rate, clipping of gradients, weight decay 0.01, a "
-        "distributed optimizer",
+        others="a schedule of the learning rate, clipping of gradients, weight decay of 0.01 "
+        "(here 0.1), loaded weights, sums in float32 outside of the type mixed",
     )
 }
 

@@ -65,10 +65,28 @@ def test_the_answer(findings, word, answer, severity):
 def test_an_unknown_figure_is_not_normal():
     said = answer_to(CHECKED, headline="all_reduce of 1 KiB takes 1 µs.")
     assert said == (
-        *("not judged", "all_reduce of 1 KiB takes 1 µs (no reference to judge it by)"),
+        *("not judged", "all_reduce of 1 KiB takes 1 µs (nothing in this run judges it)"),
         "unknown",
     )
-    assert answer_to()[:2] == ("not judged", "this run (no reference to judge it by)")
+    assert answer_to()[:2] == ("not judged", "this run (nothing in this run judges it)")
+
+
+def test_the_reason_why_figures_are_not_judged():
+    shared = Finding("shared-processors", "unknown", "ranks share processors")
+    found = verdict_on([shared], "1 GB/s.")
+    assert found.answer == "1 GB/s (ranks share processors)"
+    # A note on a pair is about sizes that say nothing of links.
+    assert (
+        verdict_on([Finding("slow-pair", "note", "8 B take longer")], "1 GB/s.").word
+        == "not judged"
+    )
+
+
+def test_a_run_that_ended_early_is_normal_so_far():
+    found = verdict_on([NORMAL, Finding("ended-early", "look", "interrupted")])
+    assert (found.word, found.outstanding) == ("normal so far", "interrupted")
+    assert dict(found.rows("a.jsonl"))["next"].startswith("the same command with --resume a.jsonl")
+    assert dict(found.rows("a.jsonl", can_rerun=False))["next"].startswith("cclmark report a.jsonl")
 
 
 def test_figures_of_unchecked_data_are_no_verdict_on_the_data():

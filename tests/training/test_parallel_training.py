@@ -165,7 +165,7 @@ class TestOlderTorch:
     def test_a_function_and_a_parameter(self, monkeypatch, torch, refusal):
         monkeypatch.delattr("torch.distributed.fsdp.fully_shard")
         text = refusal("fsdp")
-        assert "--parallel fsdp requires torch 2.6 or newer" in text
+        assert "--parallel fsdp requires torch 2.7 or newer" in text
         assert f"this torch {torch.__version__} has no torch.distributed.fsdp.fully_shard" in text
         name = "torch.distributed.tensor.distribute_tensor"
         monkeypatch.setattr(name, lambda tensor, mesh, placements: tensor)

@@ -41,13 +41,6 @@ class Traffic:
         if received_bytes is not None:
             self.received_bytes = (self.received_bytes or 0) + received_bytes
 
-    @property
-    def total_bytes(self) -> int | None:
-        """In both directions; None if one is unknown."""
-        if self.sent_bytes is None or self.received_bytes is None:
-            return None
-        return self.sent_bytes + self.received_bytes
-
 
 @dataclass
 class DeviceConditions:

@@ -34,7 +34,9 @@ def with_conditions(document: Document, run: RunContent) -> Document:
     """The document of a whole run with what was read from its devices."""
     if not run.is_whole or not run.conditions.devices:
         return document
-    findings = [*document.findings, *_idle(run)]
+    idle = [*_idle(run)]
+    findings = [one for one in document.findings if not (idle and one.id == "nothing-found")]
+    findings += idle
     return replace(
         document,
         closing=[*document.closing, _table(run.conditions.devices)],
@@ -66,9 +68,9 @@ def _table(found: Mapping[int, DeviceConditions]) -> Table:
     )
 
 
-def _total(carried: Iterable[Traffic]) -> int | None:
-    """The traffic of all devices; None if that of none is known."""
-    known = [one.total_bytes for one in carried if one.total_bytes is not None]
+def _sent(carried: Iterable[Traffic]) -> int | None:
+    """What all devices sent, which others received; None if that of none is known."""
+    known = [one.sent_bytes for one in carried if one.sent_bytes is not None]
     return sum(known) if known else None
 
 
@@ -90,7 +92,7 @@ def _reasons(seen: DeviceConditions) -> str:
         f"{reason} {number / seen.readings:.0%}" for reason, number in seen.reasons.most_common()
     ]
     if seen.throttle_count.width:
-        texts.append(f"throttled {seen.throttle_count.width:.0f} times for heat")
+        texts.append(f"{seen.throttle_count.width:.0f} throttle events of its processors")
     return ", ".join(texts)
 
 
@@ -106,25 +108,36 @@ def _idle(run: RunContent) -> Iterator[Finding]:
     for library, readings in items.items():
         shares = [one.busy_share.most for one in readings if one.busy_share.most is not None]
         if shares and max(shares) < _IDLE_SHARE:
-            yield _idle_with(library, max(shares), readings)
+            yield _idle_with(library, max(shares), readings, _on_nvlink(run))
 
 
-def _idle_with(library: str, share: float, readings: Sequence[DeviceConditions]) -> Finding:
-    nvlink = _total(one.nvlink for one in readings)
-    pcie = _total(one.pcie for one in readings)
+def _on_nvlink(run: RunContent) -> bool:
+    """Whether all devices are on one host, and connected by NVLink."""
+    links = {link.device for link in run.header.links if link.kind == "NVLink"}
+    devices = run.header.devices
+    return len({one.host for one in devices}) == 1 and {one.rank for one in devices} <= links
+
+
+def _idle_with(
+    library: str, share: float, readings: Sequence[DeviceConditions], on_nvlink: bool
+) -> Finding:
+    nvlink = _sent(one.nvlink for one in readings)
+    pcie = _sent(one.pcie for one in readings)
     evidence = [Evidence.of("busy_percent", share, library, _IDLE_SHARE)]
     sentence = f"devices idle: kernels ran in at most {share:.0%} of the time with {library}"
     known = {"NVLink": ("nvlink_bytes", nvlink), "PCIe": ("pcie_bytes", pcie)}
     carried = {name: (key, total) for name, (key, total) in known.items() if total is not None}
     if carried:
         evidence += [Evidence.of(key, total, library) for key, total in carried.values()]
-        words = [f"{name} {total / BYTES_PER_GB:.1f} GB" for name, (_, total) in carried.items()]
-        sentence += f", and the links carried {', '.join(words)}"
-    by_pcie = pcie is not None and pcie >= max(_LEAST_TRAFFIC_BYTES, _FAR_MORE * (nvlink or 0))
-    if by_pcie or (nvlink is not None and nvlink < _LEAST_TRAFFIC_BYTES):
+        words = [
+            f"{total / BYTES_PER_GB:.1f} GB over {name}" for name, (_, total) in carried.items()
+        ]
+        sentence += f", and the devices sent {' and '.join(words)} (checks included)"
+    is_known = on_nvlink and nvlink is not None and pcie is not None
+    if is_known and (pcie or 0) >= max(_LEAST_TRAFFIC_BYTES, _FAR_MORE * (nvlink or 0)):
         sentence += ": the library moves data through the host"
     else:
-        sentence += ": copies move the data, through the host or by copy engines"
+        sentence += ": copies move the data, by copy engines, the host or a network adapter"
     return Finding(
         "idle-devices",
         "look",

@@ -44,7 +44,7 @@ FINDINGS: Mapping[str, str] = {
     "figures-left-out": "results that lists and figures leave out",
     "harmful-settings": "tuning: settings are slower than the default at a size",
     "high-latency": "small messages take longer than the reference makes plausible",
-    "idle-devices": "the devices ran no kernels while a library moved data",
+    "idle-devices": "the devices ran hardly any kernels while a library moved data",
     "inconclusive-cases": "pairs of runs: intervals too wide to judge",
     "last-rank": "profiles: a rank arrives last, and the others wait for it",
     "late-rank": "a rank comes late in most cases",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
@@ -119,6 +119,9 @@ class JsonExporter(Exporter[Result]):
             )
             found = [encode(_stated(one)) for one in stated]
             verdict = verdict_of(document, NamedRun("", journal), self._headline)
+            can_rerun = self._header.imported is None
+            command, purpose = verdict.next_step(can_rerun=can_rerun)
+            verdict = replace(verdict, command=command, purpose=purpose)
         except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
             reason = encode(f"{type(error).__name__}: {error}")
             return f',\n"findings": null,\n"findings_error": {reason}'

@@ -62,7 +62,8 @@ _CORRECT = ("data-checked", "nothing-found")
 # Commands that advice names without their arguments.
 _INCOMPLETE = ("cclmark compare", "cclmark rerun", "cclmark report", "cclmark export")
 _REPORT = (f"cclmark report {JOURNAL}", "charts and details")
-_RERUN = (f"cclmark rerun {JOURNAL}", "what differs between two runs is noise: cclmark compare")
+_RERUN = (f"cclmark rerun {JOURNAL}", "measures again and compares with this run")
+_RESUME = (f"the same command with --resume {JOURNAL}", "measures what is missing")
 _COMPARE = (f"cclmark compare EARLIER {JOURNAL}", "with another run of the same")
 _MOST_LENGTH = 240  # of a line, before it is folded
 
@@ -88,17 +89,22 @@ class RunVerdict:
 
         ``can_rerun``: whether cclmark measured the run. ``on_page``: whether its report exists.
         """
-        command, purpose = self.command, self.purpose
-        if not can_rerun and command == _RERUN[0]:
-            command, purpose = _REPORT
-        if on_page and command == _REPORT[0]:
-            command, purpose = _RERUN if can_rerun else _COMPARE
+        command, purpose = self.next_step(can_rerun=can_rerun, on_page=on_page)
         command = command.replace(JOURNAL, journal)
         return [
             ("verdict", f"{self.word}: {self.answer}"),
             ("notable", self.outstanding),
             ("next", f"{command}  ({purpose})" if purpose else command),
         ]
+
+    def next_step(self, *, can_rerun: bool, on_page: bool = False) -> tuple[str, str]:
+        """Returns the command and its purpose. The arguments are those of ``rows``."""
+        command, purpose = self.command, self.purpose
+        if not can_rerun and command in (_RERUN[0], _RESUME[0]):
+            command, purpose = _REPORT
+        if on_page and command == _REPORT[0]:
+            command, purpose = _RERUN if can_rerun else _COMPARE
+        return command, purpose
 
 
 def verdict_on(findings: Sequence[Finding], headline: str = "") -> RunVerdict:
@@ -111,7 +117,7 @@ def verdict_on(findings: Sequence[Finding], headline: str = "") -> RunVerdict:
     severity, word, text = _answer_of(by_severity) or (
         "unknown",
         "not judged",
-        f"{figure} (no reference to judge it by)",
+        f"{figure} ({_why_not_judged(by_severity)})",
     )
     rest = [
         one
@@ -120,7 +126,10 @@ def verdict_on(findings: Sequence[Finding], headline: str = "") -> RunVerdict:
     ]
     outstanding = _text(rest[0]) if rest else _nothing_outstanding(by_severity)
     command, purpose = _next(by_severity, word)
-    if word == "normal" and any(one.id == "data-not-checked" for one in findings):
+    ids = {one.id for one in findings}
+    if word == "normal" and "ended-early" in ids:
+        word = "normal so far"
+    elif word == "normal" and "data-not-checked" in ids:
         word = "normal figures of unchecked data"
     return RunVerdict(severity, word, text, outstanding, command, purpose)
 
@@ -146,13 +155,21 @@ def _answer_of(findings: Sequence[Finding]) -> tuple[Severity, str, str] | None:
             first = (stating or of_rule)[0]
             by_severity = _OF_DRIFT if rule == "drift" else _OF_RESULT if word == "result" else {}
             return first.severity, by_severity.get(first.severity, word), _text(first)
-    judged = [one for one in findings if one.id in _JUDGING]
+    # A note on a pair is about sizes at which times mean little.
+    judged = [one for one in findings if one.id in _JUDGING and one.severity != "note"]
     if judged:
         first = judged[0]
         is_known = first.severity in ("look", "good")
         text = _NORMAL.sub("", _text(first))
         return first.severity, _JUDGING[first.id] if is_known else "not judged", text
     return None
+
+
+def _why_not_judged(findings: Sequence[Finding]) -> str:
+    reasons = (
+        one for one in findings if one.id in ("shared-processors", "nothing-to-compare-with")
+    )
+    return _text(first) if (first := next(reasons, None)) else "nothing in this run judges it"
 
 
 def _nothing_outstanding(findings: Sequence[Finding]) -> str:
@@ -167,6 +184,8 @@ def _next(findings: Sequence[Finding], word: str) -> tuple[str, str]:
         usable = [command for command in one.commands if command not in _INCOMPLETE]
         if one.severity in ("bad", "look") and usable:
             return usable[0], ""
+    if any(one.id == "ended-early" for one in findings):
+        return _RESUME
     if word in ("normal", "gain", "result", "passed", "steady"):
         return _REPORT
     return _RERUN

@@ -41,8 +41,7 @@ def measure_items(
 
     The last item remains the current one: what fails afterwards may belong to it.
     """
-    if rank.conditions is not None:
-        rank.conditions.begin()
+    rank.begin_conditions()
     for index in indices:
         rank.case_index = index
         result = measure(index)

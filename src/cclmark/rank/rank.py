@@ -157,6 +157,11 @@ class Rank:
             Measured(self.job.rank, self.job.token, msgspec.Raw(msgspec.msgpack.encode(result)))
         )
 
+    def begin_conditions(self) -> None:
+        """Begins the time of the shares and traffic of the next reading."""
+        if self.conditions is not None:
+            self.conditions.begin()
+
     def read_conditions(self, index: int, cycle: int = 0) -> None:
         """Sends the conditions of the devices after item ``index``, if the run asks for them."""
         for condition in [] if self.conditions is None else self.conditions.read(index, cycle):

@@ -14,7 +14,9 @@ from cclmark.base.grouping import by_key
 from cclmark.trace.timeline import Argument, Counter, RankTracks, Slice, Span, Timeline
 from cclmark.work.sizes import format_size
 
-_DATA, _REDUCES, _RECORD, _WAIT = ("memcpy", "rdmasend"), "reduce", "notify_record", "notify_wait"
+_POST = "rdmasend"
+_DATA, _REDUCES, _RECORD, _WAIT = ("memcpy", _POST), "reduce", "notify_record", "notify_wait"
+_SIGNAL_BYTES = 4  # of an RDMASend that notifies
 
 
 @dataclass(frozen=True, slots=True)  # a trace may have millions
@@ -52,7 +54,13 @@ class DeviceTask:
     @property
     def moves_data(self) -> bool:
         """Whether it copies or reduces; false for signals and waits."""
-        return self.size_bytes > 0 and (self.reduces or self._kind in _DATA)
+        least_bytes = _SIGNAL_BYTES if self.posts else 0
+        return self.size_bytes > least_bytes and (self.reduces or self._kind in _DATA)
+
+    @property
+    def posts(self) -> bool:
+        """Whether it only posts a transfer, which goes on after it: its time is no transfer's."""
+        return self._kind == _POST
 
     @property
     def records(self) -> bool:

@@ -18,6 +18,8 @@ _MOST_LINES = 24
 _NOTES = (
     "a stage is the tasks of a rank that overlap",
     "other rank: the task reads from it or writes to it, msprof does not report which",
+    "µs of RDMASend: of posting it, not of the transfer; its GB/s are msprof's",
+    "groups with one name in files of msprof appear as one operation",
 )
 
 
@@ -134,10 +136,15 @@ def _times(tasks: Iterable[DeviceTask]) -> str:
 
 
 def _rate(tasks: Iterable[DeviceTask]) -> str:
+    """The median rate; of tasks that only post a transfer the profiler's own figure."""
     rates = [
-        task.size_bytes / (task.span.length_ns * 1e-9) / BYTES_PER_GB
+        rate
         for task in tasks
-        if task.span.length_ns
+        if (
+            rate := task.rate_gb_per_s
+            if task.posts
+            else task.size_bytes / max(task.span.length_ns, 1) * 1e9 / BYTES_PER_GB
+        )
     ]
     return f"{median(rates):.2f}" if rates else "-"
 

@@ -907,7 +907,9 @@ def _headline_without_pairs(journal: Journal) -> str:
     limit = slots.pop() if len(slots) == 1 else 0.0
     texts = []
     for place, rate in fastest.items():
-        share = f" ({rate / limit:.0%} of the PCIe limit)" if limit and "host" in place else ""
+        share = (
+            f" ({rate / limit:.0%} of the PCIe limit)" if rate <= limit and "host" in place else ""
+        )
         texts.append(f"{rate / BYTES_PER_GB:.1f} GB/s {place}{share}")
     return f"The fastest copies run at {listed(texts)}."
 

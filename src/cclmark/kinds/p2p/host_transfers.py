@@ -211,8 +211,8 @@ class HostTransfers:
     def _copy_between_hosts(self) -> set[int]:
         """Measures the copies between hosts with all ranks; the first one reports.
 
-        Returns the ranks on whose devices a copy hangs. If memory cannot be opened on other hosts,
-        all are skipped with the reason, and messages take their place.
+        Returns the ranks on whose devices a copy hangs. Copies that are not possible are skipped
+        with the reason, all if memory cannot be opened on other hosts; messages take their place.
         """
         rank, job = self._rank, self._job
         pending = {
@@ -242,7 +242,8 @@ class HostTransfers:
                 report(TransferResult(index, transfer, "skipped", str(error)))
         rank.case_index = -1
         if refused and job.rank == 0:
-            rank.notice(f"messages take the place of copies between hosts: {refused[0]}")
+            part = "" if len(refused) == len(pending) else f"{len(refused)} of {len(pending)} "
+            rank.notice(f"messages take the place of {part}copies between hosts: {refused[0]}")
         return hung
 
     def _leave_out(self, hung: set[int]) -> None:

@@ -289,8 +289,9 @@ def plans_of(
         raise UsageError(f"--buffer-offset must be a multiple of {ELEMENT_BYTES} bytes")
     scopes = flags.scope or ["pairs"]
     if not flags.scope and number < 2:
-        notice("one device: copies within it and with the memory of the host, instead of pairs")
         scopes = ["local"] if devices.runtime == "host" else ["local", "host"]
+        also = " and with the memory of the host" if "host" in scopes else ""
+        notice(f"one device: copies within it{also}, instead of pairs")
     if flags.format == "pccl" and set(scopes) - {"pairs", "all-pairs"}:
         raise UsageError(
             f"--format pccl supports only matrices of pairs, not {','.join(scopes)}: use another "

@@ -330,6 +330,7 @@ class PairsRunner:
             working = bench is not None and bench.pair == pair
             self._rank.rank_group.rest(not working)
             if bench is not None and working:
+                self._rank.begin_conditions()
                 for place in places:
                     results[place] = self._run(bench, place, at_once=False)
                     self._report(results[place])
@@ -341,6 +342,8 @@ class PairsRunner:
         """Measures one case of all pairs at once, and returns None if this rank is in no pair."""
         self._finished = False
         self._patience_s = self._case_s
+        if bench is not None:
+            self._rank.begin_conditions()
         result = None if bench is None else self._run(bench, place, at_once=True)
         while not self._finished:  # a rank without a case, or whose case cannot be measured
             self._finished = self._all(True, self._patience_s)
