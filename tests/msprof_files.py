@@ -1,6 +1,6 @@
 """Files in the form of msprof's timelines: ``python tests/msprof_files.py DIRECTORY`` writes some.
 
-The form is that of msprof's documents and of its own writers and their tests; no machine made them.
+The format follows msprof's documents, its writers and their tests; no file comes from a machine.
 Stages are those that HCCL's mesh within a host has for each operation: what one rank copies within
 itself, and with all others, as a share of the message. A message that exceeds the buffer passes in
 slices.

@@ -328,8 +328,8 @@ class BatchOptions:
         if self.whole is not None:
             if self.whole % layout.replicas:
                 raise UsageError(
-                    f"--global-batch {self.whole} is no multiple of the {layout.replicas} replicas "
-                    "with different sequences"
+                    f"--global-batch {self.whole} is not a multiple of the {layout.replicas} "
+                    "replicas with different sequences"
                 )
             if batch not in (None, self.whole // layout.replicas):
                 raise UsageError(

@@ -96,7 +96,7 @@ RUNS = {
 @pytest.mark.parametrize("name", RUNS)
 def test_what_becomes_of_every_case(cclmark, env, tmp_path, name):
     arguments, settings = RUNS[name]
-    if name.startswith("uncompiled"):  # where nobody has compiled before
+    if name.startswith("uncompiled"):  # with an empty cache of kernels
         settings = settings | {"CCLMARK_CACHE_DIR": str(tmp_path / "kernels")}
     run = cclmark(*arguments, env=env | settings, code=(0, 3))
     require_golden(f"fakes/bridge-{name}.txt", outcomes(run))

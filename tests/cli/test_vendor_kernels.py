@@ -37,7 +37,7 @@ def copies(cclmark, vendor, env, *arguments, code=0):
 
 @pytest.mark.parametrize("vendor", [RCCL, MACA, MUSA, SHIM], ids=by_name)
 def test_copies_by_kernels_move_the_data(cclmark, with_kernels, vendor) -> None:
-    """Both directions by every kernel, also with an offset that is no multiple of 16."""
+    """Both directions by every kernel, also with an offset that is not a multiple of 16."""
     run = copies(
         cclmark,
         vendor,

@@ -157,7 +157,7 @@ def traces(ranks=8, hosts=("node",)):
 
 
 def of_rank(steps, rank):
-    """The stages of a rank, as a table of its own copies lists them."""
+    """The stages of a rank, in the form of the tables of copies."""
     found = {}
     for step in steps:
         if step.destination == rank:

@@ -126,7 +126,7 @@ TRANSCRIPTS = {
         f"history add {several('slower', range(10))}",
         "history trend --fail-if-slower 3%",
         "history trend --fail-if-slower 8%",
-        # Whoever accepts a change begins after it, and is told as long as that is too short.
+        # After a change is accepted, a notice appears until there are enough later runs.
         "history trend --fail-if-slower 3% --since 2026-11-07",
         "history trend --fail-if-slower 'a bit'",
     ],

@@ -166,7 +166,7 @@ MOVING = [document(communicator({0: first, 1: first - 1})) for first in (17, 40)
 STOPPED = Path(__file__).with_name("ras_stopped.json")
 # The processes that ask, and what RAS answers.
 ANSWERS = {
-    # No hang, of which the later counts are told.
+    # Not a hang: the calls of the ranks advance between the two queries.
     "counts that move": ((), MOVING),
     "missing ranks": ([100], [document(communicator({0: 5}, missing=[(1, False), (2, True)]))]),
     # As NCCL 2.28.9 wrote it of a process that was stopped: a comma is missing.

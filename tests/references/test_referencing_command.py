@@ -82,7 +82,7 @@ def journal_of(name):
 
 @pytest.fixture
 def refs(cclmark, tmp_path):
-    """Runs the program with a data home of its own, beside the journals."""
+    """Runs the program with a separate data directory, beside the journals."""
     for name in (*STORED, *ALTERED, *LINES):
         (tmp_path / f"{name}.jsonl").write_bytes(journal_of(name))
 

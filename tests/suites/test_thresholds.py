@@ -338,7 +338,7 @@ UNCERTAIN = {
         )
         for width in (0.01, 0.06, None)
     },
-    # Of several flows at once none has an interval of its own.
+    # Several concurrent flows have no separate intervals.
     "flows": judged(
         'bandwidth_at_least = "1 GB/s"',
         journal(TOGETHER, within(0.01, copied([10e9]))),

@@ -251,7 +251,7 @@ class TestBatches:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            (BatchOptions(whole=7), "--global-batch 7 is no multiple of the 2 replicas"),
+            (BatchOptions(whole=7), "--global-batch 7 is not a multiple of the 2 replicas"),
             (
                 BatchOptions(batch=4, whole=4),
                 "--batch 4 of 2 replicas contradicts --global-batch 4",

@@ -1,4 +1,5 @@
-// A vendor's driver in a file of its own beside the runtime: what of it loads and launches kernels.
+// The driver of a vendor that has a separate library besides the runtime: its functions that load
+// and launch kernels.
 
 #include "common/export.hpp"
 #include "vendor/modules.hpp"

@@ -387,7 +387,7 @@ def _gigabytes(bytes_per_s: float) -> str:
 
 
 def _bandwidth(bytes_per_s: float, case: Case) -> str:
-    # A single rank copies at most: that is no bandwidth of a bus or of an algorithm.
+    # A single rank only copies within its memory, which is not a bandwidth of the operation.
     is_rate = moves_data(case.operation) and case.ranks > 1
     return _gigabytes(bytes_per_s) if is_rate else "-"
 
