@@ -177,8 +177,13 @@ class Background:
         """Whether the launcher is gone."""
         return self.process.poll() is not None
 
-    def finish(self, timeout_s: float = _PATIENCE_S, *, code: int | None = None) -> Run:
-        """The end of the run, and of the test if it takes longer, fell over or has another code."""
+    def finish(
+        self, timeout_s: float = _PATIENCE_S, *, code: int | None = None, traceback: bool = False
+    ) -> Run:
+        """The end of the run, and of the test if it takes longer, fell over or has another code.
+
+        ``traceback``: the run may end with one.
+        """
         timeout_s = scaled(timeout_s)
         try:
             out, err = self.process.communicate(timeout=timeout_s)
@@ -186,7 +191,7 @@ class Background:
             pytest.fail(f"the run has not ended after {timeout_s:g} s: {self.command}")
         ended = self.process.returncode
         run = Run(self.command, self.directory, ended, (out or b"").decode(), err.decode())
-        assert "Traceback" not in run.err
+        assert traceback or "Traceback" not in run.err, run.err
         assert code in (None, ended), f"exit code {ended}, not {code}: {run.err}"
         return run
 

@@ -245,15 +245,13 @@ def test_a_delay_concerns_its_pair_and_its_direction_only(faulty):
     delay_s = DELAY_MS * 1e-3
     for measure in ("bidirectional", "latency"):  # the latter is half of a round trip
         assert times_s[measure, (0, 2)] > max(0.45 * delay_s, times_s[measure, (1, 3)])
-    # The slowest two; on a busy machine a time of another pair may be long as well.
-    one_way = [
-        (one.summary.time_s, one.transfer.flows[0])
+    delayed = {
+        one.transfer.flows[0]
         for one in faulty.journal.transfers
-        if one.transfer.measure == "unidirectional"
-    ]
-    slowest = sorted(one_way)[-2:]
-    assert slowest[0][0] > 0.9 * delay_s
-    assert {pair for _, pair in slowest} == {(0, 2), (2, 3)}
+        if one.transfer.measure == "unidirectional" and one.summary.time_s > 0.9 * delay_s
+    }
+    assert delayed >= {(0, 2), (2, 3)}
+    assert len(delayed) <= 3  # on a busy machine a single other pair may take as long
 
 
 def test_messages_are_sampled_until_their_median_is_known(measured):

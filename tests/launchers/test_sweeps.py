@@ -219,7 +219,7 @@ class TestOnThisMachine:
         begun = begin(on_one, *on_one.arguments(*ENDLESS))
         pids = begun.wait_for_ranks(1)
         begun.signal(pids[2], signal.SIGKILL)
-        run = begun.finish(SOON_S)
+        run = begun.finish(SOON_S, traceback=True)  # of torchrun
         assert run.code == on_one.exit_code(4)
         assert f"rank 2 (host:2, pid {pids[2]}) was killed by" in run.err
         assert begun.read().footer.exit_code == 4

@@ -122,7 +122,7 @@ def test_a_rank_that_is_stopped(struck, rank, phase):
 def test_a_rank_that_raises_an_unexpected_error(background, tmp_path, rank, phase):
     env = held(tmp_path, rank, phase) | {"RAISED_IN_TEST": ""}
     run = background(*SWEEP, *SHORT, env=env)
-    ended = run.finish(code=4)
+    ended = run.finish(code=4, traceback=True)
     first, second = ended.message.splitlines()[:2]
     assert first.startswith(f"cclmark: rank {rank} (host:{rank}, pid ")
     assert f" failed during {phase}" in first

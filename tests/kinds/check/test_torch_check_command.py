@@ -13,6 +13,22 @@ from fake_backends import find_fakes
 from patience import waits
 
 SOON_S = 20.0
+_NO_SECOND_GROUP = """
+import sys
+
+if "cclmark.rank_process" in sys.orig_argv:
+    from cclmark.rank.torch_backend import ProcessGroup
+
+    make = ProcessGroup.make
+
+    def once(group):
+        if group._made:
+            raise RuntimeError("out of ports")
+        make(group)
+
+    ProcessGroup.make = once
+"""
+
 OF_GLOO = ("torch", "check", "--backend", "gloo", "--devices", "host:2")
 
 
@@ -162,6 +178,14 @@ class TestGloo:
     def test_without_values_nothing_is_kept(self, whole):
         assert not any(check.values for check in whole.journal.of(CheckResult))
         assert "rank 0 before" not in whole.out
+
+    def test_a_group_that_cannot_be_created_again_ends_the_run(self, cclmark, tmp_path):
+        (tmp_path / "sitecustomize.py").write_text(_NO_SECOND_GROUP)
+        only, fault = ("--only", "broadcast,all_reduce_sum"), ("--inject", "corrupt:rank=1,index=3")
+        run = cclmark(*OF_GLOO, *only, *fault, code=4, env={"PYTHONPATH": str(tmp_path)})
+        for words in ("failed, torch cannot create the process group again: ", "out of ports"):
+            assert words in run.message
+        assert run.journal.footer.exit_code == 4
 
     def test_a_rank_that_dies_ends_the_run(self, background):
         run = background(*OF_GLOO, *waits(30))

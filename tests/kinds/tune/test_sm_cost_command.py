@@ -63,7 +63,8 @@ def test_the_largest_tuned_case_is_measured_by_default_and_as_deployed(fake_cuda
     assert len(deployed) == 4
     assert {one.variables("process")["NCCL_PROTO"] for one in deployed} == {"Simple"}
     assert "SM cost: the slow-down of a matrix product beside the collective" in done.stdout
-    assert re.search(r" before +2  [0-9.]+ \(", done.stdout)
-    assert re.search(r" after +4  [0-9.]+ \(", done.stdout)
+    for when, channels in (("before", 2), ("after", 4)):  # on a busy machine rounds differ widely
+        slow_down = r"([0-9.]+ \([0-9.]+ to [0-9.]+\)|cannot be said)"
+        assert re.search(rf" {when} +{channels} +{slow_down}", done.stdout)
     assert "journal sm-cost.jsonl" in done.stdout
     assert "cclmark: journal" not in done.stderr  # it is a part of another run

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from cclmark import _engine as engine
 from cclmark.kinds.check.plan import Check
 from cclmark.kinds.check.result import CheckedValue, CheckResult
 from cclmark.kinds.check.torch_checks import FUNCTIONS, NotThereError, ValueRecorder, World
@@ -90,7 +91,13 @@ class TorchChecker(TorchLoop):
         result.status = "unsupported" if alike else "failed"
         result.reason = self._reason(index, reason, verdicts, durations_s, alike=alike)
         if not alike:
-            self._group.renew()
+            try:
+                self._group.renew()
+            except Exception as error:  # torch and its plug-ins may raise any exception
+                raise engine.EngineError(
+                    f"after {check.name} failed, torch cannot create the process group again: "
+                    f"{one_line(error)}"
+                ) from None
         return result
 
     def _values(self, index: int, own: list[CheckedValue]) -> list[CheckedValue]:
