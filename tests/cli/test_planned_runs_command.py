@@ -51,7 +51,7 @@ def test_a_dry_run_of_adaptive_commands_tells_what_is_tried(cclmark, fake_cuda, 
     assert tuned.out.startswith("searches settings for all_reduce, and proves them in 7 rounds")
     assert "within 1:30 (--budget)" in tuned.out
     assert "  all_reduce: 1 KiB, 4 KiB; in the proof 3 sizes" in tuned.out
-    words = ("--bisect", "CCLMARK_SHM_INLINE_BYTES=0:4096")
+    words = ("--bisect", "CCLMARK_SHM_INLINE_BYTES=0:1024")
     found = cclmark("experiment", "all_reduce", *HOSTS, "-b", "1K", *words, "--dry-run")
     assert found.out.startswith("bisects CCLMARK_SHM_INLINE_BYTES among ")
     assert tuned.written() == found.written() == []
