@@ -130,7 +130,7 @@ COMMANDS = {
         "torch_commands",
         "Check and measure a backend of torch.distributed as a training program uses it.",
     ),
-    "run": Entry(
+    "suite": Entry(
         "cclmark.cli.suite",
         "SuiteFlags",
         "Run an acceptance suite: commands with thresholds for their figures.",
@@ -203,6 +203,9 @@ COMMANDS = {
     ),
 }
 
+#: Former names of commands.
+FORMER = {"run": "suite"}
+
 
 def load_command(name: str) -> click.Command:
     """Returns the command ``name``. Raises KeyError for an unknown name."""
@@ -245,7 +248,7 @@ _IN_PYTHON = {
     "compare": "cclmark.compare(before, after)",
     "export": "cclmark.open(path).text(format), to_arrow() or to_pandas()",
     "import": "it on the command line, and cclmark.open(journal)",
-    "run": "cclmark.measure for each command of the suite",
+    "suite": "cclmark.measure for each command of the suite",
     "rerun": "cclmark.measure, and cclmark.compare",
 }
 

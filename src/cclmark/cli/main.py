@@ -23,7 +23,7 @@ from cclmark.base.errors import (
 )
 from cclmark.base.signals import interrupt, note, on_ending_signals
 from cclmark.base.streams import prepare_streams
-from cclmark.cli.commands import COMMANDS, commands_with, load_command
+from cclmark.cli.commands import COMMANDS, FORMER, commands_with, load_command
 from cclmark.options.printed_help import SaysHelp
 from cclmark.recording.standard_output import say
 
@@ -61,7 +61,10 @@ class _TableOfContents(SaysHelp, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Finds the command; for an unknown one, suggests the most similar name."""
-        name = args[0]
+        name = FORMER.get(args[0], args[0])
+        if name != args[0] and not ctx.resilient_parsing and _speaks():
+            print(f"cclmark: {args[0]} is now called {name}", file=sys.stderr)
+        args = [name, *args[1:]]
         if name in COMMANDS or name.startswith("-"):
             return super().resolve_command(ctx, args)
         meant = _meant(name, list(COMMANDS))
