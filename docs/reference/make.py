@@ -13,6 +13,7 @@ from types import MappingProxyType
 import click
 
 from cclmark.cli.commands import COMMANDS, load_command
+from cclmark.cli.topics import TOPICS
 from cclmark.document.columns import Column
 from cclmark.document.finding_rules import FIGURES, FINDINGS
 from cclmark.document.insight_words import capitalised
@@ -51,7 +52,7 @@ def examples() -> str:
 
 
 def all_reduce_help() -> str:
-    """What ``cclmark all_reduce -h`` prints."""
+    """What ``cclmark help all_reduce`` prints."""
     command = load_command("all_reduce")
     parent = click.Context(click.Group("cclmark"), info_name="cclmark")
     settings = {**command.context_settings, "terminal_width": _COLUMNS}
@@ -119,12 +120,21 @@ def with_block(page: str, heading: str, language: str, text: str) -> str:
     return before + found + fence.sub(lambda _: f"```{language}\n{text.rstrip()}\n```", rest, 1)
 
 
+def with_help(page: str) -> str:
+    """The page of the command line with the current examples, help and topics."""
+    page = with_block(page, "Examples", "sh", examples())
+    page = with_block(page, "`cclmark help all_reduce`", "text", all_reduce_help())
+    for topic in ("sizes", "exit-codes", "environment"):
+        heading = topic.replace("-", " ").capitalize()
+        page = with_block(page, heading, "text", TOPICS[topic])
+    return page
+
+
 def main() -> None:
     """Writes the pages."""
     FINDINGS_PAGE.write_text(with_findings(FINDINGS_PAGE.read_text()))
     FIELDS_PAGE.write_text(fields_page())
-    page = with_block(PAGE.read_text(), "Examples", "sh", examples())
-    PAGE.write_text(with_block(page, "`cclmark all_reduce -h`", "text", all_reduce_help()))
+    PAGE.write_text(with_help(PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ class SuiteFlags:
             "cclmark suite host --junit verdicts.xml",
             "The suite for the host, with its verdicts as JUnit XML.",
         ),
+        ("cclmark suite nvlink --tag quick", "The commands of another suite with a tag."),
     ]
     about: ClassVar = "SUITE is a TOML file or the name of a suite of cclmark."
 

@@ -7,7 +7,7 @@ import click
 from cclmark.kinds.check.command import TorchFlags
 from cclmark.kinds.objects.command import ObjectFlags
 from cclmark.options.click_command import command, imported
-from cclmark.options.printed_help import SaysHelp
+from cclmark.options.command import CommandGroup
 
 _COMMANDS = (
     (
@@ -25,13 +25,9 @@ _COMMANDS = (
 )
 
 
-class _Torch(SaysHelp, click.Group):
-    """The commands about torch."""
-
-
 def torch_commands(name: str, summary: str) -> click.Group:
     """Returns the group with its commands."""
-    group = _Torch(name, help=summary)
+    group = CommandGroup(name, help=f"{summary}\n\nAs a training program uses it.")
     for own_name, text, flags_type, run in _COMMANDS:
         group.add_command(command(own_name, text, flags_type, imported(run)))
     return group
