@@ -162,7 +162,7 @@ def test_the_help_of_a_command_is_one_screen_with_three_examples():
         screen = command.screen(context).splitlines()
         assert len(screen) <= 40, name
         assert max(len(line) for line in screen if "cclmark " not in line) <= 78, name
-        if " " not in name and name != "torch":
+        if " " not in name:
             assert len(command.examples) >= 3, name
             assert all(f"  {line}" in screen for line, _ in command.examples[:3]), name
 

@@ -273,7 +273,7 @@ def _screen_record(option: click.Option, ctx: click.Context) -> tuple[str, str]:
     long = [name for name in option.opts if name.startswith("--")][:1]
     text = str(getattr(option, "said", option.help))
     first = re.split(r"(?<=\.) (?=[A-Z])|; | \[", text)[0].removesuffix(".")
-    default = "".join(re.findall(r" \[[^]]*\](?=\.$)", text))
+    default = "".join(re.findall(r" \[[^]]*\]", text)[:1])
     return f"{', '.join([*short, *long])} {value}".rstrip(), f"{first}{default}."
 
 

@@ -171,8 +171,8 @@ class ComputeOptions:
         "--compute",
         default=MATMUL,
         type=click.Choice([MATMUL, TRIAD]),
-        help="The work beside the collective: matmul, a matrix product (cuBLASLt on CUDA devices, "
-        "a loop on the host; overlap: torch on others); memory, a triad bound by the memory "
+        help="The work beside the collective; matmul: a matrix product (cuBLASLt on CUDA devices, "
+        "a loop on the host; overlap: torch on others); memory: a triad bound by the memory "
         "[matmul].",
     )
     matrix: int | None = option(

@@ -64,6 +64,7 @@ class SaysHelp(click.Command):
         self._format_examples(formatter, self.examples[:_SCREEN_OF_EXAMPLES])
         self.format_screen(ctx, formatter)
         path = ctx.command_path.removeprefix("cclmark ")
+        path += " COMMAND" * isinstance(self, click.Group)
         formatter.write(f"\nAll options: cclmark help {path}\n")
         return formatter.getvalue().rstrip("\n")
 

@@ -13,6 +13,7 @@ from cclmark.options.groups import LibraryDescriptionOptions, LibraryFileOptions
 class InfoFlags(LibraryFileOptions, LibraryDescriptionOptions):
     """The options of ``cclmark info``."""
 
+    usual: ClassVar = ("all", "ccls", "json")
     examples: ClassVar = [
         ("cclmark info", "Devices, links and libraries of this machine."),
         ("cclmark info --all", "Also addresses, functions, and the files that were searched."),

@@ -9,6 +9,11 @@ from cclmark.kinds.objects.command import ObjectFlags
 from cclmark.options.click_command import command, imported
 from cclmark.options.command import CommandGroup
 
+_EXAMPLES = [
+    ("cclmark torch check --backend nccl", "Every operation of NCCL through torch."),
+    ("cclmark torch objects --backend gloo -g 2", "Python objects through gloo."),
+    ("cclmark all_reduce --ccl torch:nccl,nccl", "Bandwidths, beside those of the library."),
+]
 _COMMANDS = (
     (
         "check",
@@ -27,7 +32,8 @@ _COMMANDS = (
 
 def torch_commands(name: str, summary: str) -> click.Group:
     """Returns the group with its commands."""
-    group = CommandGroup(name, help=f"{summary}\n\nAs a training program uses it.")
+    text = f"{summary}\n\nAs a training program uses it."
+    group = CommandGroup(name, help=text, examples=_EXAMPLES)
     for own_name, text, flags_type, run in _COMMANDS:
         group.add_command(command(own_name, text, flags_type, imported(run)))
     return group

@@ -170,7 +170,7 @@ def _examples(name: str) -> list[Example]:
 def _flags_of(name: str) -> type[OperationFlags]:
     """The class of the command's options, which lists only those that the operation has.
 
-    The others are accepted, as by the commands of the other operations, and have no effect.
+    The others are parsed too: scripts pass the same options to all operations.
     """
     operation = OPERATIONS[name]
     options = {
