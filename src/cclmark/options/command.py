@@ -209,6 +209,12 @@ def _is_given(flags: object, name: str) -> bool:
     return bool(getattr(flags, name) != default_of(options_of(type(flags))[name]))
 
 
+def given_of(flags: DataclassInstance, names: Collection[str]) -> list[str]:
+    """Those of the options ``names`` that have another value than their default, for messages."""
+    entries = options_of(type(flags))
+    return [shown_name(entries[one]) for one in names if one in entries and _is_given(flags, one)]
+
+
 def _is_met(flags: object, name: str, values: tuple[str, ...]) -> bool:
     return getattr(flags, name) in values if values else _is_given(flags, name)
 

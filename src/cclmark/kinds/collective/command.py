@@ -98,7 +98,7 @@ class BarrierFlags(OperationFlags):
     ]
     epilog: ClassVar = (
         "A barrier moves no data. Options on sizes and elements, as of the other collectives, are "
-        "accepted and have no effect."
+        "accepted and have no effect, which a notice reports."
     )
 
 
