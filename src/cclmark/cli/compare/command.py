@@ -48,7 +48,7 @@ class CompareFlags:
         title=METHOD,
         type=Percent(),
         help="Exit with 1 if a case is slower by this percentage and beyond noise (for example "
-        "5%), with 2 if this cannot be decided. Also sets the margin of the verdicts [5%].",
+        "5%), with 2 if this cannot be decided. Also sets the margin of the verdicts, else 5%.",
     )
     allow_inconclusive: bool = flag(
         "--allow-inconclusive",

@@ -29,6 +29,10 @@ class ExportFlags:
             "-O samples.parquet",
             "The raw times of two runs in one table.",
         ),
+        (
+            "cclmark export run.jsonl --format csv --columns size_bytes,time_us",
+            "Some fields of each case.",
+        ),
     ]
     about: ClassVar = (
         f"{JOURNALS}\n\nSeveral journals become one table in csv and parquet, and "
