@@ -661,6 +661,12 @@ class FileOptions:
     journal: Path | None = option(
         "--journal", type=PATH, help="Journal file [a new one in cclmark-runs/]."
     )
+    quiet: bool = flag(
+        "--quiet", help="Print results and errors alone: no progress, no path of the journal."
+    )
+    dry_run: bool = flag(
+        "--dry-run", help="List what would be measured and how long it takes; measure nothing."
+    )
     print_plan: bool = flag(
         "--print-plan",
         help="Print the call of the Python API that measures the same, and measure nothing. "
@@ -804,7 +810,7 @@ class CaseOptions(
 
     usual: ClassVar[tuple[str, ...]] = (
         *("begin", "end", "factor", "count", "devices", "ccl", "dtype", "reduction", "root"),
-        *("pattern", "timing", "iterations", "format", "output", "explain"),
+        *("pattern", "iterations", "timing", "format", "dry_run", "output", "explain"),
     )
     without: ClassVar[Mapping[type[Any], str]] = {}
     elsewhere: ClassVar[Mapping[str, str]] = {

@@ -36,7 +36,7 @@ class OverlapFlags(groups.CaseOptions, groups.ComputeOptions, groups.VariedOptio
     epilog: ClassVar = operations_in_help()
     usual: ClassVar = (
         *("begin", "end", "factor", "count", "devices", "ccl", "compute", "matrix", "vary"),
-        *("rounds", "format", "output"),
+        *("rounds", "format", "dry_run"),
     )
     usual_factor: ClassVar = 4.0
     without: ClassVar = dict.fromkeys(
