@@ -630,6 +630,18 @@ class FormatOptions:
 
 
 @dataclass
+class NumberOptions:
+    """Whether numbers are printed that noise decides."""
+
+    title: ClassVar[str] = OUTPUT
+
+    numbers: bool = flag(
+        "--numbers",
+        help="table, markdown: the numbers of inconclusive cases too, in place of words.",
+    )
+
+
+@dataclass
 class ColumnOptions:
     """Which fields of results are printed."""
 

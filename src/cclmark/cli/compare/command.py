@@ -9,7 +9,7 @@ from typing import ClassVar
 import click
 
 from cclmark.options.command import METHOD, OptionRules, Requires, argument, changed, flag, option
-from cclmark.options.groups import FormatOptions, OutputFileOptions
+from cclmark.options.groups import FormatOptions, NumberOptions, OutputFileOptions
 from cclmark.options.types import Percent
 
 
@@ -62,4 +62,5 @@ class CompareFlags:
         help="Output format [table]; html draws both sides on the same axes.",
     )
     wide: bool = changed(FormatOptions, "wide")
+    numbers: bool = changed(NumberOptions, "numbers")
     output: Path | None = changed(OutputFileOptions, "output")

@@ -10,7 +10,7 @@ import click
 
 from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.options.command import JOURNALS, OUTPUT, argument, changed, option
-from cclmark.options.groups import ColumnOptions, FormatOptions, OutputFileOptions
+from cclmark.options.groups import ColumnOptions, FormatOptions, NumberOptions, OutputFileOptions
 
 _FORMATS = (
     *("json", "csv", "parquet", "prometheus", "table", "pccl", "markdown"),
@@ -51,6 +51,7 @@ class ExportFlags:
         help="Output format.",
     )
     wide: bool = changed(FormatOptions, "wide")
+    numbers: bool = changed(NumberOptions, "numbers")
     table: str = option(
         "--table",
         title=OUTPUT,

@@ -28,7 +28,7 @@ def _bisected(text: str) -> tuple[str, Sequence[int]]:
 
 
 @dataclass
-class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
+class ExperimentFlags(groups.CaseOptions, groups.VariedOptions, groups.NumberOptions):
     """The options of ``cclmark experiment``, which always explains, and measures round by round."""
 
     title: ClassVar[str] = OPERATION

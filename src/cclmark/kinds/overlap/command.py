@@ -18,7 +18,9 @@ USUAL_ROUNDS = 7
 
 
 @dataclass
-class OverlapFlags(groups.CaseOptions, groups.ComputeOptions, groups.VariedOptions):
+class OverlapFlags(
+    groups.CaseOptions, groups.ComputeOptions, groups.VariedOptions, groups.NumberOptions
+):
     """The options of ``cclmark overlap``, which measures round by round."""
 
     examples: ClassVar = [

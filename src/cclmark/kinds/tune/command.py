@@ -18,7 +18,7 @@ USUAL_ROWS = 8192  # of the matrices
 
 
 @dataclass
-class TuneFlags(groups.OneOfEachOptions):
+class TuneFlags(groups.OneOfEachOptions, groups.NumberOptions):
     """The options of ``cclmark tune``."""
 
     title: ClassVar[str] = METHOD
