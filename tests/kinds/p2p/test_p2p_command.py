@@ -31,7 +31,8 @@ class TestHost:
     @pytest.fixture(scope="class")
     @staticmethod
     def whole(cclmark_in, tmp_path_factory):
-        arguments = ("p2p", "--devices", "host:2", *SHORT, "-d", "write,read", "-k", "all")
+        means = ("-d", "write,read", "-p", "uniBw,biBw,latency", "-t", "CE,SM", "-k", "all")
+        arguments = ("p2p", "--devices", "host:2", *SHORT, *means)
         return cclmark_in(tmp_path_factory.mktemp("p2p"), *arguments)
 
     def test_measures_and_checks_every_pair_by_every_means(self, whole):
@@ -63,6 +64,11 @@ class TestHost:
             assert float(row["share"]) == pytest.approx(share, rel=1e-3)
         table = cclmark("export", run.journal_path, "--format", "table")
         assert "copies in memory by all of a host at once" in table.out
+
+    def test_latencies_and_kernels_of_processors_are_on_request(self, cclmark):
+        run = cclmark("p2p", "--devices", "host:2", *SHORT)
+        seen = {(one.transfer.measure, one.transfer.means) for one in run.journal.transfers}
+        assert seen == {("unidirectional", "CE"), ("bidirectional", "CE")}
 
     def test_says_which_way_data_goes_and_how_devices_are_connected(self, whole):
         assert "rows write: data goes from the row's device to the column's" in whole.out

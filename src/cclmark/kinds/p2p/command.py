@@ -146,10 +146,10 @@ class CopyOptions(
     perf: list[str] = option(
         "-p",
         "--perf",
-        default=[*PERFORMANCES],
+        default=[],
         type=Names(PERFORMANCES, "kind"),
         metavar="KINDS",
-        help="uniBw, biBw, latency, with commas [all three].",
+        help="uniBw, biBw, latency, with commas [all three; of the host no latency].",
     )
     direction: list[str] = _option(
         "-d",
@@ -165,10 +165,10 @@ class CopyOptions(
         "-t",
         "--engine",
         "--p2p-type",
-        default=[*ENGINES],
+        default=[],
         type=Names(ENGINES, "engine"),
         metavar="ENGINES",
-        help="CE: the copy engine, SM: a kernel; with commas [both].",
+        help="CE: the copy engine, SM: a kernel; with commas [both; of the host CE, its memcpy].",
     )
     kernel: list[str] = option(
         "-k",

@@ -230,8 +230,8 @@ _LATENCY_MEANING = {
 # A host device copies within the call, and 16 bytes stay in the caches.
 LATENCY_OF_HOST_COPIES = (
     "mean time of a call that copies 16 bytes, many calls in a row, by the host's clock; a host "
-    "device copies within the call, and the data stay in its caches: -t SM --latency-method "
-    "ping-pong measures the latency between processors"
+    "device copies within the call, and the data stay in its caches: -p latency -t SM "
+    "--latency-method ping-pong measures the latency between processors"
 )
 _CALL_MEANING_ON_HOST = "the same calls: a host device copies within the call"
 _ABOVE_MEMORY = (

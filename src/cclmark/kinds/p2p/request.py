@@ -14,7 +14,7 @@ from cclmark.document.report_kind import View
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.schema import Settings, settings_without_sweep
 from cclmark.kinds.collective.request import instead_of_mpi, libraries_of_pairs, on_each_host
-from cclmark.kinds.p2p.command import PcclFlags, TransferFlags, TransferOptions
+from cclmark.kinds.p2p.command import PERFORMANCES, PcclFlags, TransferFlags, TransferOptions
 from cclmark.kinds.p2p.formats import TransferPccl
 from cclmark.kinds.p2p.kind import KIND
 from cclmark.launch.coordinator import Coordinator
@@ -96,9 +96,10 @@ def _measure(
     """``coordinator``: of processes on several hosts, each with its devices."""
     _say_what_is_ignored(flags, devices.runtime)
     settings = settings_of(flags, devices.runtime)
-    plans = plans_of(flags, devices, settings)
+    several_hosts = coordinator is not None and len(coordinator.hosts) > 1
+    plans = plans_of(flags, devices, settings, several_hosts=several_hosts)
     ccl = ""
-    if coordinator is not None and len(coordinator.hosts) > 1:
+    if coordinator is not None and several_hosts:
         _check_several_hosts(flags)
         has_fabric = flags.between_hosts == "auto" and coordinator.have_imex_channels
         fabric = flags.between_hosts == "fabric" or (has_fabric and devices.runtime == "cuda")
@@ -281,7 +282,11 @@ def _strikes(pair: tuple[int, int], transfer: Transfer) -> bool:
 
 
 def plans_of(
-    flags: TransferOptions, devices: DeviceChoice, settings: Settings
+    flags: TransferOptions,
+    devices: DeviceChoice,
+    settings: Settings,
+    *,
+    several_hosts: bool = False,
 ) -> list[TransferPlan]:
     """Returns the plans that contain the transfers of the flags. Raises UsageError."""
     number = len(devices.indices)
@@ -341,11 +346,14 @@ def plans_of(
                 peer_access=(True, False) if staged else (True,),
             )
         ]
+    # Processors have no engines, and what their caches hold makes latencies of copies meaningless.
+    on_host = devices.runtime == "host" and not several_hosts
+    usual = [name for name in PERFORMANCES if not (on_host and name == "latency")]
     return [
         plan(
-            measures=[_MEASURES[name] for name in flags.perf],
+            measures=[_MEASURES[name] for name in flags.perf or usual],
             directions=flags.direction,
-            engines=flags.engine,
+            engines=flags.engine or (["CE"] if on_host else ENGINES),
             kernels=flags.kernel,
             peer_access=(not flags.no_peer,),
         )
