@@ -9,13 +9,8 @@ import click
 import pytest
 
 from cclmark.cli.commands import COMMANDS, load_command
-from places import REPOSITORY
+from places import PAGES, REPOSITORY
 
-PAGES = [
-    REPOSITORY / "README.md",
-    *(REPOSITORY / name / "README.md" for name in ("examples", "benchmarks")),
-    *sorted((REPOSITORY / "docs").rglob("*.md")),
-]
 FENCE = re.compile(r"^ *(`{3,})(\w*)[^\n]*\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")

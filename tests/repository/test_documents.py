@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.work.libraries import shipped
-from places import REPOSITORY
+from places import PAGES, REPOSITORY
 
 DOCUMENTS = [
     path
@@ -82,11 +82,6 @@ PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 ROOMS = sorted(path.parent.name for path in SOURCE.glob("kinds/*/__init__.py"))
 #: Packages that documents and comments named once; a path that begins so is checked too.
 _GONE = ("plan", "recording", "results", "run", "tune")
-PAGES = [
-    REPOSITORY / "README.md",
-    *(REPOSITORY / name / "README.md" for name in ("examples", "benchmarks")),
-    *sorted((REPOSITORY / "docs").rglob("*.md")),
-]
 CODE_FILES = [
     path
     for folder, pattern in (
