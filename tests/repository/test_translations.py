@@ -44,7 +44,11 @@ def differences(english: str, chinese: str, folder: Path) -> list[str]:
     if levels[0] != levels[1]:
         return [f"levels of headings: {levels[0]}, {levels[1]}"]
     blocks = [[block[0] for block in FENCE.finditer(text)] for text in (english, chinese)]
-    found += [f"code: {ours!r}, {theirs!r}" for ours, theirs in zip(*blocks) if ours != theirs]
+    found += [
+        f"code: {ours!r}, {theirs!r}"
+        for ours, theirs in zip(*blocks, strict=False)
+        if ours != theirs
+    ]
     if len(blocks[0]) != len(blocks[1]):
         found.append(f"blocks of code: {len(blocks[0])}, {len(blocks[1])}")
     ours, theirs = (HEADING.split(FENCE.sub("", text)) for text in (english, chinese))
