@@ -22,7 +22,7 @@ REPOSITORY = HERE.parents[1]
 INDEX = REPOSITORY / "docs" / "index.md"
 #: Pages that begin the site; index.md lists the others.
 FIRST = ("README.md", "docs/index.md")
-CHINESE = ("README.zh-CN.md", "docs/tutorial.zh-CN.md")
+CHINESE = ({"简介": "README.zh-CN.md"}, {"教程": "docs/tutorial.zh-CN.md"})
 
 _FENCED = re.compile(r"^( *)(`{3,})[^\n]*\n.*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
@@ -66,7 +66,7 @@ def navigation() -> list[dict[str, object]]:
             title, link = item.groups()
             page = (INDEX.parent / link).resolve().relative_to(REPOSITORY)
             place.append({title.replace("`", ""): str(page)})
-    return [*sections, {"中文": [*CHINESE]}]
+    return [*sections, {"简体中文": [*CHINESE]}]
 
 
 def pages_of(nav: object) -> Iterator[str]:

@@ -99,7 +99,7 @@ _FOREIGN = re.compile(
 PARTS = ("cclmark_importers", "cclmark_serve", "cclmark_training")
 _FIRST = "|".join([*PACKAGES, *_GONE, *PARTS, "engine", "tests", "benchmarks", "docs", "src"])
 PATH = re.compile(
-    rf"(?<![\w./<*{{-])((?:{_FIRST})/(?:[\w.-]+/)*(?:\w[\w-]*(?:\.\w+)+|(?=[`\s,;.)])))"
+    rf"(?<![\w./<*{{-])((?:{_FIRST})/(?:[\w.-]+/)*(?:\w[\w-]*(?:\.\w+(?:-\w+(?=\.))?)+|(?=[`\s,;.)])))"
 )
 DOTTED = re.compile(
     rf"(?<![\w./`])((?:{'|'.join([*PACKAGES, *_GONE, *ROOMS])})(?:\.\w+)+)(?![\w/])"

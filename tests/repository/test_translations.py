@@ -90,8 +90,8 @@ def test_a_translation_is_in_step(page):
     ("text", "instead", "words"),
     [
         ("77 %", "78 %", "figures"),
-        ("450 GB/s", "45 GB/s", "figures"),
-        ("262144 ", "", "figures"),
+        ("NVLink 450 GB/s", "NVLink 45 GB/s", "figures"),
+        ("262144 个", "个", "figures"),
         ("## 4. ", "### 4. ", "levels"),
         ("-b 1M -e 1M", "-b 1M -e 2M", "code"),
         ("`links.html`", "`link.html`", "code in sentences"),
@@ -105,5 +105,5 @@ def test_differences_are_found(text, instead, words):
     chinese = page.read_text()
     assert text in chinese
     changed = chinese.replace(text, instead, 1)
-    (difference, *_) = differences(original_of(page).read_text(), changed, page.parent)
-    assert words in difference
+    found = differences(original_of(page).read_text(), changed, page.parent)
+    assert [one for one in found if words in one]
