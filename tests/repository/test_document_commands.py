@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from cclmark.cli.commands import COMMANDS, load_command
-from places import PAGES, REPOSITORY
+from places import H200X4, PAGES, REPOSITORY
 
 FENCE = re.compile(r"^ *(`{3,})(\w*)[^\n]*\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
@@ -248,3 +249,17 @@ def test_a_page_lists_every_command_line_of_its_document(page):
     assert len(rows) > 10
     for there, here, *_ in rows:
         assert there and here, there
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md"])
+def test_the_transcript_of_four_devices_is_what_is_printed(name):
+    """Of the stored journal, without the lines that the page leaves out."""
+    journal = H200X4 / "all_reduce.jsonl"
+    blocks = [block for _, _, block in FENCE.findall((REPOSITORY / name).read_text())]
+    (block,) = (block for block in blocks if "4 ranks on h200-host" in block)
+    result = CliRunner().invoke(load_command("export"), [str(journal), "--format", "table"])
+    assert result.exit_code == 0, result.output
+    printed = iter(result.output.replace(str(journal), journal.name).splitlines())
+    shown = [line for line in block.splitlines() if line.strip() != "…" and line[:1] != "$"]
+    missing = [line for line in shown if line not in printed]  # each after the one before
+    assert missing == []
