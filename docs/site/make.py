@@ -45,7 +45,7 @@ def reachable(first: Path) -> set[Path]:
         if there in found:
             continue
         found.add(there)
-        if there.suffix == ".md":
+        if there.suffix == ".md" and there.is_file():
             waiting.extend(links_in(there))
     return found
 
@@ -138,21 +138,45 @@ def foreign_resources(site: Path) -> list[str]:
     return found
 
 
+def with_pages_of_folders(text: str, folder: Path) -> str:
+    """A page whose links to folders lead to a page of theirs."""
+
+    def link(found: re.Match[str]) -> str:
+        is_folder = (folder / found[1]).is_dir()
+        return f"]({found[1].rstrip('/')}/README.md)" if is_folder else found[0]
+
+    return _LINK.sub(link, text)
+
+
+def list_of(folder: Path) -> str:
+    """A page with links to the files of a folder."""
+    files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    links = "".join(f"- [{name}]({name})\n" for name in files)
+    return f"# {folder.relative_to(REPOSITORY)}\n\n{links}"
+
+
 def write_pages(directory: Path) -> None:
     """The pages, the files they link to, and the configuration."""
     shutil.rmtree(directory, ignore_errors=True)
-    images = set((REPOSITORY / "docs" / "images").iterdir())
-    for source in reachable(REPOSITORY / FIRST[0]) | images:
-        if source.is_file() and source.is_relative_to(REPOSITORY):
-            copy = directory / "pages" / source.relative_to(REPOSITORY)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            if source.suffix == ".md":
-                copy.write_text(for_mkdocs(source.read_text()))
-            else:
-                shutil.copy(source, copy)
+    linked = {path for path in reachable(REPOSITORY / FIRST[0]) if path.is_relative_to(REPOSITORY)}
+    folders = {path for path in linked if path.is_dir() and not (path / "README.md").exists()}
+    files = {path for path in linked if path.is_file()}
+    for folder in (*folders, REPOSITORY / "docs" / "images"):
+        files |= {path for path in folder.rglob("*") if path.is_file()}
+    for source in files:
+        copy = directory / "pages" / source.relative_to(REPOSITORY)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if source.suffix == ".md":
+            copy.write_text(for_mkdocs(with_pages_of_folders(source.read_text(), source.parent)))
+        else:
+            shutil.copy(source, copy)
+    for folder in folders:
+        page = directory / "pages" / folder.relative_to(REPOSITORY) / "README.md"
+        page.write_text(list_of(folder))
     for source in (HERE / "assets").iterdir():
-        (directory / "pages" / "assets").mkdir(exist_ok=True)
-        shutil.copy(source, directory / "pages" / "assets")
+        copy = directory / "pages" / "assets" / source.name
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(source, copy)
     nav = json.dumps(navigation(), ensure_ascii=False, indent=2)
     (directory / "mkdocs.yml").write_text(f"{(HERE / 'mkdocs.yml').read_text()}\nnav: {nav}\n")
 
@@ -160,9 +184,11 @@ def write_pages(directory: Path) -> None:
 def main(site: str, pages: str) -> int:
     """Builds the site; 1 if a link is broken or a page loads something from the network."""
     write_pages(Path(pages))
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]  # with --quiet it is not strict
     places = ["--config-file", f"{pages}/mkdocs.yml", "--site-dir", str(Path(site).resolve())]
-    if subprocess.run([*command, *places]).returncode:
+    built = subprocess.run([*command, *places], capture_output=True, text=True, check=False)
+    if built.returncode:
+        print(built.stderr, file=sys.stderr)
         return 1
     if foreign := foreign_resources(Path(site)):
         print("loaded from the network:", *foreign, sep="\n  ", file=sys.stderr)
