@@ -39,8 +39,8 @@ bench: $(VENV)/installed
 # Tests of the program wait for processes a tenth of their time: what has no deadline runs beside
 # them. Engine tests with sanitizers come last: beside other tests TSan takes three times as long.
 test:
-	+$(MAKE) -j 2 --no-print-directory $(VENV)/installed fakes-build
-	+$(MAKE) -j 3 --no-print-directory python-test tsan-build asan-build engine-test format-check lint types
+	+$(MAKE) -j 2 --no-print-directory $(VENV)/installed fakes-build $(VENV)/documents
+	+$(MAKE) -j 3 --no-print-directory python-test tsan-build asan-build engine-test format-check lint types site
 	+$(MAKE) -j 2 --no-print-directory asan-test tsan-test
 
 # The last command builds the wheel as users do: with the tools that pyproject.toml requires, and no others.
