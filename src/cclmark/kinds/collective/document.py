@@ -365,7 +365,8 @@ def _figure(found: OperationFindings, header: Header) -> str:
     return (
         f"{found.name}: peak bus bandwidth {_gigabytes(rate)} GB/s at "
         f"{format_size(peak.case.size_bytes)} {peak.case.placement}{marks_text(peak)}{share}"
-        f"{half_peak_text(found)}; {smallest}{cycles_text(found)}"
+        f"{half_peak_text(found)}; average {_gigabytes(found.average_bytes_per_s)} GB/s; "
+        f"{smallest}{cycles_text(found)}"
     )
 
 
