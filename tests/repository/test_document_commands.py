@@ -257,7 +257,9 @@ def test_the_transcript_of_four_devices_is_what_is_printed(name, monkeypatch):
     monkeypatch.chdir(H200X4)
     blocks = [block for _, _, block in FENCE.findall((REPOSITORY / name).read_text())]
     (block,) = (block for block in blocks if "4 ranks on h200-host" in block)
-    result = CliRunner().invoke(load_command("export"), ["all_reduce.jsonl", "--format", "table"])
+    result = CliRunner(env={"COLUMNS": ""}).invoke(
+        load_command("export"), ["all_reduce.jsonl", "--format", "table"]
+    )
     assert result.exit_code == 0, result.output
     printed = iter(result.output.splitlines())
     shown = [line for line in block.splitlines() if line.strip() != "…" and line[:1] != "$"]
