@@ -26,7 +26,7 @@ from cclmark.document.chart_model import Chart, Heat, Lines
 from cclmark.document.conditions import with_conditions
 from cclmark.document.exporter import Exporter
 from cclmark.document.grid import curve_lines, curve_table, heat_lines, usual_width
-from cclmark.document.head import host_lines, labelled, opening_lines
+from cclmark.document.head import LABEL_WIDTH, host_lines, labelled, opening_lines
 from cclmark.document.json_format import without_samples
 from cclmark.document.naming import NamedRun
 from cclmark.document.paint import Paint, unpainted
@@ -39,7 +39,9 @@ from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths
 
 STYLES: Mapping[Severity, str] = {"bad": "red", "look": "yellow", "unknown": "yellow"}
 _GAP = "  "
-_LEAST_TEXT = 16  # characters of a column of texts that are wrapped
+# Characters of a column of texts that are wrapped: the fewest, and steps on the way to them.
+_LEAST_TEXT = 16
+_TEXTS = (30, 22, _LEAST_TEXT)
 _NAME = -1  # in place of a column: the name of the group
 
 
@@ -110,8 +112,9 @@ class _Layout:
         least = {one: max(words[one], cells[one]) for one in columns}
         self._shrink(columns, least, width)
         whole = dict(self._widths)
-        least |= {one: max(words[one], min(cells[one], _LEAST_TEXT)) for one in texts}
-        self._shrink(columns, least, width)
+        for limit in _TEXTS:
+            least |= {one: max(words[one], min(cells[one], limit)) for one in texts}
+            self._shrink(columns, least, width)
         if self._width(columns) > width:  # see side_by_side
             self._widths.update(whole)
 
@@ -390,11 +393,11 @@ class TextLines:
         answer, *others = labelled(rows)
         style = STYLES.get(verdict.severity, "") if verdict.severity != "good" else "green"
         lines = [(answer, style or "bold"), *((line, "") for line in others)]
-        return [self._folded(line, style) for line, style in lines]
+        return [self._folded(line, style, hanging=LABEL_WIDTH) for line, style in lines]
 
-    def _folded(self, line: str, style: str) -> str:
+    def _folded(self, line: str, style: str, hanging: int = 2) -> str:
         if self._view.columns is not None:
-            line = filled(line, self._view.columns)
+            line = filled(line, self._view.columns, hanging)
         return self._paint(line, style) if style else line
 
     def early(self, reason: str) -> list[str]:
