@@ -75,6 +75,10 @@ def lines_of(section: str) -> list[str]:
     return re.findall(r"^(?:\||-|\d+\.)(?= )", section, re.MULTILINE)
 
 
+def test_the_readme_is_short():
+    assert len((REPOSITORY / "README.md").read_text().split()) <= 1200
+
+
 def test_there_are_translations():
     names = [str(page.relative_to(REPOSITORY)) for page in TRANSLATIONS]
     assert names == ["README.zh-CN.md", "docs/tutorial.zh-CN.md"]
