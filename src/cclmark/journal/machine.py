@@ -43,7 +43,7 @@ def is_of_one_start(name: str) -> bool:
     return parameter in _TOLD or parameter.partition("_")[0] in _STARTING
 
 
-_DROPPED_NAMES = ("CCLMARK_HISTORY",)  # the place of the history influences no run
+_DROPPED_NAMES = ("CCLMARK_HISTORY", "CCLMARK_PROGRESS_S")  # these influence no run
 KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
 
 # One link in one direction, by generation (NVIDIA's data sheets), if the driver reports no rate.

@@ -1,4 +1,4 @@
-"""Runs ``cclmark run``: a suite to processes, journals to verdicts, verdicts to the screen."""
+"""Runs ``cclmark suite``: a suite to processes, journals to verdicts, verdicts to the screen."""
 
 from __future__ import annotations
 
