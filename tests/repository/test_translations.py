@@ -95,9 +95,9 @@ def test_a_translation_is_in_step(page):
     [
         ("77 %", "78 %", "figures"),
         ("NVLink 450 GB/s", "NVLink 45 GB/s", "figures"),
-        ("262144 个", "个", "figures"),
+        ("16384 个", "个", "figures"),
         ("## 4. ", "### 4. ", "levels"),
-        ("-b 1M -e 1M", "-b 1M -e 2M", "code"),
+        ("-b 64K -e 64K", "-b 64K -e 1M", "code"),
         ("`links.html`", "`link.html`", "code in sentences"),
         ("(how-to/p2p.md)", "(how-to/pairs.md)", "links"),
         ("(tutorial.md)", "(tutorial.zh-CN.md)", "links"),
