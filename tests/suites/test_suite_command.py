@@ -279,26 +279,29 @@ def test_a_baseline_that_has_not_these_cases_is_code_2(run, cclmark):
 def test_suites_are_listed_and_what_they_would_run(cclmark):
     listed = cclmark("suite", "--list")
     assert {line.split()[0] for line in listed.out.splitlines() if line[0] != " "} >= {
-        *("host", "nvlink", "pcie"),
+        *("self-test", "nvlink", "pcie"),
     }
-    quick = cclmark("suite", "host", "--list", "--tag", "quick").out
+    quick = cclmark("suite", "self-test", "--list", "--tag", "quick").out
     assert "cclmark p2p --devices host:2" in quick
     assert "\ncollectives" not in quick
     assert listed.written() == []
     for arguments, words in (
         ((), "SUITE is missing"),
-        (("hots",), "did you mean 'host'"),
-        (("host", "--only", "p2"), "did you mean 'p2p'"),
-        (("host", "--tag", "slow"), "no 'slow'"),
-        (("host", "--junit", "no/where.xml"), "no/where.xml"),
+        (("self-tset",), "did you mean 'self-test'"),
+        (("self-test", "--only", "p2"), "did you mean 'p2p'"),
+        (("self-test", "--tag", "slow"), "no 'slow'"),
+        (("self-test", "--junit", "no/where.xml"), "no/where.xml"),
     ):
         assert words in cclmark("suite", *arguments, code=2).message
 
 
 def test_the_former_name_of_the_command_works_with_a_notice(cclmark):
-    former = cclmark("run", "host", "--list")
-    assert former.out == cclmark("suite", "host", "--list").out
+    former = cclmark("run", "self-test", "--list")
+    assert former.out == cclmark("suite", "self-test", "--list").out
     assert former.err == "cclmark: run is now called suite\n"
+    renamed = cclmark("suite", "host", "--list")
+    assert renamed.out == former.out
+    assert renamed.err == "cclmark: the suite host is now called self-test\n"
 
 
 def test_a_directory_that_goes_away_loses_no_verdict(run, tmp_path):
@@ -330,7 +333,7 @@ def test_journals_are_never_written_over(run):
     ids=" ".join,
 )
 def test_the_shipped_suite_of_the_host_passes(cclmark, chosen):
-    ended = cclmark("suite", "host", *chosen, timeout_s=110)
+    ended = cclmark("suite", "self-test", *chosen, timeout_s=110)
     assert "exit code 0" in ended.out
     assert any(name.startswith("cclmark-runs/") for name in ended.written())
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cclmark.journal.host_processors import kernel_text
+from cclmark.journal.host_processors import kernel_text, largest_cache_bytes
 from cclmark.journal.schema import DeviceDescription, HostDescription, Link, Machine
 from cclmark.journal.secrets import names_secret, without_secrets
 from cclmark.work.libraries import environment_prefixes
@@ -112,6 +112,7 @@ def describe_machine() -> Machine:
         numa_nodes=max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))),
         python=platform.python_version(),
         vendor_driver=_nvidia_driver(),
+        cache_bytes=largest_cache_bytes(),
     )
 
 

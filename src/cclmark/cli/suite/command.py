@@ -20,7 +20,7 @@ class SuiteFlags:
     examples: ClassVar = [
         ("cclmark suite --list", "The suites of cclmark."),
         (
-            "cclmark suite host --junit verdicts.xml",
+            "cclmark suite self-test --junit verdicts.xml",
             "The suite for the host, with its verdicts as JUnit XML.",
         ),
         ("cclmark suite nvlink --tag quick", "The commands of another suite with a tag."),
