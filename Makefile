@@ -138,7 +138,7 @@ $(VENV)/documents: Makefile | $(VENV)/made
 
 # A broken link or anchor, and whatever a page would load from the network, is an error.
 site: $(VENV)/documents
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python docs/site/make.py build/site build/documents
+	PYTHONUTF8=1 NO_MKDOCS_2_WARNING=1 $(BIN)/python docs/site/make.py build/site build/documents
 
 # Shows that the kernels compile for real devices, by NVRTC's wheel: no device is needed.
 kernels: $(VENV)/installed $(VENV)/tools
