@@ -2,6 +2,7 @@
 # make check     format, lint, types and most unit tests: a minute
 # make test      runs everything that CI runs
 # make test-all  the same, and all of what make test takes a share of: every product, every example
+# make site      the documents as a site with search, which requires no network
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,11 +15,12 @@ BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
 DEV_TOOLS := clang-format==23.1.3 httpx hypothesis \
   ipykernel mypy nbclient pre-commit prometheus-client psutil "psycopg[binary]" pyarrow "pytest<9.2" pytest-timeout "pytest-xdist>=3.2" \
   ruff axe-playwright-python matplotlib playwright starlette uvicorn
+DOCS_TOOLS := jieba "mkdocs<2" mkdocs-material
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')
 
 .PHONY: bench check test test-all fakes-build engine-build engine-test asan-build asan-test tsan-build tsan-test python-test unit-test kernels \
-  format format-check lint types clean
+  format format-check lint types site clean
 
 # What the engine's tests require is checked before anything is installed or compiled.
 DOCTEST_GOALS := test test-all engine-build engine-test asan-build asan-test tsan-build tsan-test
@@ -37,8 +39,8 @@ bench: $(VENV)/installed
 # Tests of the program wait for processes a tenth of their time: what has no deadline runs beside
 # them. Engine tests with sanitizers come last: beside other tests TSan takes three times as long.
 test:
-	+$(MAKE) -j 2 --no-print-directory $(VENV)/installed fakes-build
-	+$(MAKE) -j 3 --no-print-directory python-test tsan-build asan-build engine-test format-check lint types
+	+$(MAKE) -j 2 --no-print-directory $(VENV)/installed fakes-build $(VENV)/documents
+	+$(MAKE) -j 3 --no-print-directory python-test tsan-build asan-build engine-test format-check lint types site
 	+$(MAKE) -j 2 --no-print-directory asan-test tsan-test
 
 # The last command builds the wheel as users do: with the tools that pyproject.toml requires, and no others.
@@ -129,6 +131,14 @@ asan-test: asan-build
 
 tsan-test: tsan-build
 	$(CTEST) -j 2 --test-dir build/tsan -R engine
+
+$(VENV)/documents: Makefile | $(VENV)/made
+	$(INSTALL) --no-compile $(DOCS_TOOLS)
+	touch $@
+
+# A broken link or anchor, and whatever a page would load from the network, is an error.
+site: $(VENV)/documents
+	PYTHONUTF8=1 NO_MKDOCS_2_WARNING=1 $(BIN)/python docs/site/make.py build/site build/documents
 
 # Shows that the kernels compile for real devices, by NVRTC's wheel: no device is needed.
 kernels: $(VENV)/installed $(VENV)/tools

@@ -7,3 +7,9 @@ REPOSITORY = TESTS.parent
 RESULTS = REPOSITORY / "benchmarks" / "results"
 H200X4 = RESULTS / "h200x4"
 RUNS = H200X4 / "runs"
+#: The documents.
+PAGES = [
+    *sorted(REPOSITORY.glob("*.md")),
+    *(REPOSITORY / name / "README.md" for name in ("examples", "benchmarks")),
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
+]

@@ -62,6 +62,8 @@ def main() -> None:
         cclmark("report", journals / "nccl_and_torch.jsonl", "-o", report)
         runs = [RESULTS / "runs" / f"{one}.jsonl" for one in ("default-1", "ctas8")]
         cclmark("compare", *runs, "--format", "html", "-O", comparison)
+        cclmark("report", "--svg", directory, journals / "nccl_and_torch.jsonl")
+        shutil.copy(directory / "all_reduce-float32-sum-bandwidth.svg", HERE / "all_reduce.svg")
         cclmark("report", "--svg", directory, journals / "pairs.jsonl")
         for chart in ("pairs-all_reduce-bandwidth-128-mib", "pairs-bandwidth"):
             shutil.copy(directory / f"{chart}.svg", HERE / f"{chart}.svg")

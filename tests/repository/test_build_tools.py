@@ -25,6 +25,24 @@ def test_make_has_the_tools_that_pip_requires():
     assert of_make - {"cmake", "ninja"} == set(project["build-system"]["requires"])
 
 
+def test_make_has_the_tools_of_the_documents():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    (tools,) = re.findall(r"^DOCS_TOOLS := (.*)$", (REPOSITORY / "Makefile").read_text(), re.M)
+    assert tools.replace('"', "").split() == project["dependency-groups"]["docs"]
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (REPOSITORY / "README.md").read_text(), re.M | re.S)
+    commands = [line.partition("#")[0].strip() for line in blocks[0].splitlines()]
+    assert commands == ["make bench", "make test"]
+    assert (REPOSITORY / ".ci" / "run").read_text().splitlines()[-1] == "make test"
+
+
+def test_the_citation_has_the_version():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert f"\nversion: {project['version']}\n" in (REPOSITORY / "CITATION.cff").read_text()
+
+
 def run(*command, **environment):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return completed(

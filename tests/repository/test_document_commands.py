@@ -7,15 +7,11 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from cclmark.cli.commands import COMMANDS, load_command
-from places import REPOSITORY
+from places import H200X4, PAGES, REPOSITORY
 
-PAGES = [
-    REPOSITORY / "README.md",
-    *(REPOSITORY / name / "README.md" for name in ("examples", "benchmarks")),
-    *sorted((REPOSITORY / "docs").rglob("*.md")),
-]
 FENCE = re.compile(r"^ *(`{3,})(\w*)[^\n]*\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -253,3 +249,19 @@ def test_a_page_lists_every_command_line_of_its_document(page):
     assert len(rows) > 10
     for there, here, *_ in rows:
         assert there and here, there
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md"])
+def test_the_transcript_of_four_devices_is_what_is_printed(name, monkeypatch):
+    """Of the stored journal, without the lines that the page leaves out."""
+    monkeypatch.chdir(H200X4)
+    blocks = [block for _, _, block in FENCE.findall((REPOSITORY / name).read_text())]
+    (block,) = (block for block in blocks if "4 ranks on h200-host" in block)
+    result = CliRunner(env={"COLUMNS": ""}).invoke(
+        load_command("export"), ["all_reduce.jsonl", "--format", "table"]
+    )
+    assert result.exit_code == 0, result.output
+    printed = iter(result.output.splitlines())
+    shown = [line for line in block.splitlines() if line.strip() != "…" and line[:1] != "$"]
+    missing = [line for line in shown if line not in printed]  # each after the one before
+    assert missing == []

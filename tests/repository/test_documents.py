@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.work.libraries import shipped
-from places import REPOSITORY
+from places import PAGES, REPOSITORY
 
 DOCUMENTS = [
     path
@@ -82,11 +82,6 @@ PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 ROOMS = sorted(path.parent.name for path in SOURCE.glob("kinds/*/__init__.py"))
 #: Packages that documents and comments named once; a path that begins so is checked too.
 _GONE = ("plan", "recording", "results", "run", "tune")
-PAGES = [
-    REPOSITORY / "README.md",
-    *(REPOSITORY / name / "README.md" for name in ("examples", "benchmarks")),
-    *sorted((REPOSITORY / "docs").rglob("*.md")),
-]
 CODE_FILES = [
     path
     for folder, pattern in (
@@ -104,7 +99,7 @@ _FOREIGN = re.compile(
 PARTS = ("cclmark_importers", "cclmark_serve", "cclmark_training")
 _FIRST = "|".join([*PACKAGES, *_GONE, *PARTS, "engine", "tests", "benchmarks", "docs", "src"])
 PATH = re.compile(
-    rf"(?<![\w./<*{{-])((?:{_FIRST})/(?:[\w.-]+/)*(?:\w[\w-]*(?:\.\w+)+|(?=[`\s,;.)])))"
+    rf"(?<![\w./<*{{-])((?:{_FIRST})/(?:[\w.-]+/)*(?:\w[\w-]*(?:\.\w+(?:-\w+(?=\.))?)+|(?=[`\s,;.)])))"
 )
 DOTTED = re.compile(
     rf"(?<![\w./`])((?:{'|'.join([*PACKAGES, *_GONE, *ROOMS])})(?:\.\w+)+)(?![\w/])"

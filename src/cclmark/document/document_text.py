@@ -229,9 +229,10 @@ class _Layout:
         self, columns: Sequence[int], cells: Sequence[str], row: int | None = None
     ) -> list[str]:
         """The lines of cells, of which those are wrapped that are longer than their column."""
-        if all(len(cells[one]) <= self._widths[one] for one in columns):
+        texts = {**dict(enumerate(cells)), _NAME: self._table.groups.title}
+        if all(len(texts[one]) <= self._widths[one] for one in columns):
             return [self._line(columns, cells, row)]
-        parts = [textwrap.wrap(cells[one], max(self._widths[one], 1)) for one in columns]
+        parts = [textwrap.wrap(texts[one], max(self._widths[one], 1)) for one in columns]
         if row is None:  # a head ends above its column
             deepest = max(map(len, parts))
             parts = [[""] * (deepest - len(one)) + one for one in parts]
