@@ -262,8 +262,7 @@ def _fitting(*runs: StoredRun) -> Iterator[None]:
         ) from None
 
 
-# A report has five megabytes, nine tenths of them one script: this level reduces it to a third in
-# 0.1 s; higher levels are slower for 4 % less.
+# Drawings become a fifth; higher levels are slower for 4 % less.
 _GZIP_LEVEL = 4
 _AT_ONCE = 2  # reports rendered at the same time: each may require much memory
 

@@ -20,6 +20,7 @@ from cclmark.document.chart_model import (
 )
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun, groups_of
+from cclmark.document.ticks import byte_ticks
 from cclmark.kinds.collective.charts import collective_charts
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.report import pictures
@@ -153,7 +154,7 @@ def test_equal_values_are_not_at_the_upper_end_of_the_axis():
     ],
 )
 def test_sizes_have_round_ticks_also_in_a_narrow_range(sizes, ticks):
-    assert [format_size(tick) for tick in pictures.byte_ticks(sizes)] == ticks
+    assert [format_size(tick) for tick in byte_ticks(sizes)] == ticks
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from cclmark.document.page.drawings import (
     stage_bars,
 )
 from cclmark.document.page.page import Page, Rows, Section, shortened
-from cclmark.document.peaks import peaks_of
+from cclmark.document.peaks import head_figures, peaks_of
 from cclmark.document.remarks import left_out
 from cclmark.document.step_words import STEPS_HEAD, STEPS_TITLE, notes_of_steps, steps_row
 from cclmark.document.text import counted
@@ -73,9 +73,8 @@ from cclmark.work.sizes import format_size
 DOCUMENTS_ID = "cclmark-documents"
 DOCUMENT_VERSION = 1
 _BLOCKS = ("opening", "blocks", "closing")
-# Of all journals of a page with their raw samples. Compressed they add less than a third to a page,
-# most of which is the script that draws charts.
-MOST_WITH_SAMPLES_BYTES = 3 << 20
+# For each run of a page, of journals with their raw samples: compressed half of a usual page.
+MOST_WITH_SAMPLES_BYTES = 300_000
 _MOST_RESULTS = 20_000  # of runs whose documents are in the page
 _SAMPLES = b'"samples":{'
 _NOTICE = "the page that contains this journal has no raw samples: they are in the original journal"
@@ -94,7 +93,7 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     contents = [run.content or _encoded(run.journal) for run in runs]
     what = "journals of its runs" if len(runs) > 1 else "journal of the run"
     note = f"This file contains the {what}: cclmark reads it in the place of a journal"
-    if sum(map(len, contents)) > MOST_WITH_SAMPLES_BYTES:
+    if sum(map(len, contents)) > MOST_WITH_SAMPLES_BYTES * len(runs):
         shorter = [*map(without_samples, contents)]
         if shorter != contents:
             note += ". Raw samples are left out: they are in the original journals"
@@ -589,9 +588,19 @@ def page_of(runs: Sequence[NamedRun], title: str = "", *, embeds: bool = True) -
         ],
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
         peaks=peaks_of(runs),
+        overview=_overview(runs),
+        figures=head_figures(runs),
         made_by=f"{_made_by(runs)} {note}".rstrip(),
         embedded=texts,
     )
+
+
+def _overview(runs: Sequence[NamedRun]) -> Sequence[Chart]:
+    """The charts of the first kind of work that has some for the top of a page."""
+    for name, own in by_key((run.journal.kind, run) for run in runs).items():
+        if charts := report_kind(name).overview(own):
+            return charts
+    return ()
 
 
 def _made_by(runs: Sequence[NamedRun]) -> str:
@@ -616,7 +625,9 @@ def _lead(runs: Sequence[NamedRun]) -> list[str]:
     """Describes the work and the main figure of each run; many runs are grouped by their work."""
     if len(runs) == 1:
         run = runs[0]
-        return [f"Measured: {measured_words(run.journal)} {headline(run)}"]
+        figure = headline(run)
+        is_said = figure.rstrip(".") in verdict(run).answer  # where nothing judges the figure
+        return [f"Measured: {measured_words(run.journal)} {'' if is_said else figure}".rstrip()]
     if len(runs) <= _MOST_LED:
         return [f"{run.name}: {measured_words(run.journal)} {headline(run)}" for run in runs]
     alike = by_key((measured_words(run.journal), run.name) for run in runs)

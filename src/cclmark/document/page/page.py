@@ -1,8 +1,9 @@
-"""Assembles a page from the template, its style, its script, Plotly's script, and the data.
+"""Assembles a page from the template, its style, its script, its drawings, and the data.
 
-The page may only run the two scripts, whose hashes are in its Content-Security-Policy: nothing in
-the data can become a script, and nothing is fetched. Styles on elements are allowed, because Plotly
-requires them.
+The page may only use the one script and the one style whose hashes are in its
+Content-Security-Policy: nothing in the data can become a script, and nothing is fetched. Charts are
+drawings in the page; what only the script reads (figures, further views, the table of all cases) is
+compressed.
 """
 
 from __future__ import annotations
@@ -13,19 +14,22 @@ import json
 import math
 import re
 import unicodedata
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from cclmark import __version__
-from cclmark.base.errors import MissingError
-from cclmark.document.blocks import Facts, Finding, Severity, Table
+from cclmark.base.grouping import by_key
+from cclmark.document.blocks import SEVERITY_ORDER, Facts, Finding, Severity, Table
 from cclmark.document.chart_model import Chart
 from cclmark.document.columns import Column
 from cclmark.document.insight_words import capitalised
+from cclmark.document.page.chart_svg import SHAPES, legend_of, markers_of, views_of
 from cclmark.document.page.drawings import Diagram, StageBars
+from cclmark.document.peaks import HeadFigure
 
 if TYPE_CHECKING:
     import jinja2
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 6
+_MOST_FIRST = 3  # findings at the top of a page
+_OPEN: Sequence[Severity] = ("bad", "look", "unknown")
 _EMPTY: Sequence[object] = ((), [], "", None)
 _LONG = 24  # characters of a cell
 
@@ -102,12 +108,6 @@ def shortened(value: float) -> float | int | None:
     return int(short) if short.is_integer() else short
 
 
-def for_script(value: PageValue) -> str:
-    """Encodes JSON that is safe in a script element, whatever strings it contains."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return harmless(text.encode("utf-8", "backslashreplace").decode())
-
-
 def harmless(text: str) -> str:
     """Returns the same JSON, safe in a script element."""
     return _harmful().sub(lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -152,6 +152,9 @@ class Page:
 
     ``verdicts``: of few runs, by name as well: the severity, and lines with their labels.
 
+    ``overview``: the charts at the top, by default the first one of the sections. ``figures``: the
+    main ones, above it.
+
     ``embedded``: JSON for programs, by the id of its script element.
     """
 
@@ -163,17 +166,27 @@ class Page:
     rows: Rows
     verdicts: Sequence[tuple[str, tuple[Severity, Sequence[tuple[str, str]]]]] = ()
     peaks: Table | None = None
+    overview: Sequence[Chart] = ()
+    figures: Sequence[HeadFigure] = ()
     made_by: str = ""
     links: Sequence[tuple[str, str]] = field(default=())
     embedded: Mapping[str, str] = field(default_factory=dict)
 
 
 def render(page: Page) -> str:
-    """Renders the page as HTML. Raises MissingError if Plotly's script is not installed."""
+    """Renders the page as HTML."""
     encoder = Encoder()
-    charts = [encoder.chart(chart) for section in page.sections for chart in section.charts]
+    overview, sections = _framed(page)
+    charts = [*overview, *(chart for section in sections for chart in section.charts)]
+    views = {chart.key: views_of(chart) for chart in charts}
     data: dict[str, PageValue] = {
-        "charts": charts,
+        "charts": [encoder.chart(chart) for chart in charts],
+        # The first view of each is in the page.
+        "views": {
+            key: [[label, svg if number else ""] for number, (label, svg) in enumerate(own)]
+            for key, own in views.items()
+            if len(own) > 1
+        },
         "columns": [one.name for one in page.rows.columns],
         "titles": [one.title for one in page.rows.columns],
         "helps": [one.help for one in page.rows.columns],
@@ -183,32 +196,76 @@ def render(page: Page) -> str:
         "fileName": page.rows.file_name,
         "texts": encoder.texts,
     }
-    plotly, script = _scripts(page)
     template = _environment().get_template("page.html.j2")
     return template.render(
         page=page,
-        style=_asset("page.css"),
-        script=script,
-        plotly=plotly,
-        policy=policy_of(page),
-        data=for_script(data),
+        overview=overview,
+        sections=sections,
+        insights=_Insights.of(page.insights),
+        style=page_style(),
+        script=_asset("page.js"),
+        policy=policy_of(),
+        drawings={key: own[0][1] for key, own in views.items()},
+        markers=markers_of(charts),
+        shapes=SHAPES,
+        legend_of=legend_of,
+        data=packed(data),
         embedded={key: harmless(text) for key, text in page.embedded.items()},
         version=__version__,
     )
 
 
-@cache
-def plotly_script() -> str:
-    """Returns Plotly's script. Raises MissingError if it is not installed."""
-    try:
-        script = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
-    except (ModuleNotFoundError, OSError):
-        raise MissingError(
-            "charts need Plotly's script: install it with pip install 'plotly>=6'"
-        ) from None
-    if "</script" in script.lower():
-        raise MissingError("this Plotly cannot be embedded in a page: pip install 'plotly>=6'")
-    return script
+def _framed(page: Page) -> tuple[Sequence[Chart], Sequence[Section]]:
+    """The charts at the top of the page, and the sections without them."""
+    if page.overview:
+        return page.overview, page.sections
+    for place, section in enumerate(page.sections):
+        if section.charts:
+            rest = replace(section, charts=section.charts[1:])
+            return section.charts[:1], [*page.sections[:place], rest, *page.sections[place + 1 :]]
+    return (), page.sections
+
+
+_Groups = Sequence[tuple[str, Sequence[Finding]]]
+
+
+@dataclass(frozen=True)
+class _Insights:
+    """Findings as a page shows them: the most important ones at the top, others folded.
+
+    ``first``: with the name of their run. ``passed``: what was checked and is in order.
+    """
+
+    first: Sequence[tuple[str, Finding]]
+    more: _Groups
+    passed: _Groups
+    notes: _Groups
+
+    @classmethod
+    def of(cls, groups: _Groups) -> _Insights:
+        """Those that need attention come first, the most severe ones and those with a gain."""
+        every = [(name, one) for name, own in groups for one in own if one.severity in _OPEN]
+        every.sort(key=lambda one: (SEVERITY_ORDER[one[1].severity], one[1].gain is None))
+        first, more = every[:_MOST_FIRST], every[_MOST_FIRST:]
+        return cls(first, [*by_key(more).items()], _only(groups, "good"), _only(groups, "note"))
+
+    @staticmethod
+    def count(groups: _Groups) -> int:
+        """The number of findings."""
+        return sum(len(own) for _, own in groups)
+
+
+def _only(groups: _Groups, severity: Severity) -> _Groups:
+    """The findings of a severity, without the groups that have none."""
+    found = ((name, [one for one in own if one.severity == severity]) for name, own in groups)
+    return [(name, own) for name, own in found if own]
+
+
+def packed(value: PageValue) -> str:
+    """Encodes JSON that only the script reads, compressed. Equal values give equal texts."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    content = zlib.compress(text.encode("utf-8", "backslashreplace"), 6)
+    return base64.b64encode(content).decode()
 
 
 @cache
@@ -238,11 +295,11 @@ def _asset(name: str) -> str:
     return (files(__package__) / name).read_text("utf-8")
 
 
-def policy_of(page: Page) -> str:
-    """Returns the Content-Security-Policy, which the page also contains. Raises MissingError."""
-    hashes = " ".join(source_hash(one) for one in _scripts(page) if one)
+def policy_of() -> str:
+    """Returns the Content-Security-Policy of pages, which each also contains."""
     return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src {source_hash(_asset('page.js'))}; "
+        f"style-src {source_hash(page_style())}; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
 
@@ -257,9 +314,3 @@ def source_hash(content: str) -> str:
 def page_style() -> str:
     """Returns the style of pages, for other pages with the same look."""
     return _asset("page.css")
-
-
-def _scripts(page: Page) -> tuple[str, str]:
-    """Returns Plotly's script, empty for a page without charts, and the page's own script."""
-    charts = any(section.charts for section in page.sections)
-    return plotly_script() if charts else "", _asset("page.js")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 
 from cclmark.analysis.irregularities import choice_changes
@@ -47,16 +47,152 @@ from cclmark.work.sizes import format_size
 _MOST_RANK_ROWS = 48
 _MOST_REFERENCES = 2
 _MOST_MARKS = 8
+_MOST_OVERVIEW = 12  # curves
+_SMALL = 256 << 10  # bytes: of messages whose time is shown beside bandwidths
+_LEAST_SHARE = 2.0  # percent, of a limit: less cannot be told from 0
 _LEAST_RANK_SPAN = 10.0  # percent, to each side
 
 
-def collective_charts(group: ChartGroup, title: str, runs: Sequence[NamedRun]) -> list[Chart]:
-    """Returns all charts of one operation; none if nothing was measured."""
+@dataclass(frozen=True)
+class _OverviewCurve:
+    """A curve of the overview. ``limit``: of the links, in bytes per second; None if unknown."""
+
+    name: str
+    run: NamedRun
+    points: Sequence[_Point]
+    limit: float | None
+
+    def curve(
+        self, number: int, value: Callable[[_Point], float | None], sizes: Collection[int]
+    ) -> ChartCurve:
+        """The points with a value at one of ``sizes``."""
+        found = [
+            (point, y)
+            for point in self.points
+            if point.size_bytes in sizes and (y := value(point)) is not None
+        ]
+        return ChartCurve(
+            self.name,
+            [point.size_bytes for point, _ in found],
+            [y for _, y in found],
+            colour=number,
+            hover=[_words(point) for point, _ in found],
+        )
+
+    def reference_share(self, point: _Point) -> float | None:
+        """The share of the nearest reference, in percent."""
+        match = self.run.notes.match(point.results[0], self.run.journal.header)
+        return match.share * 100 if match is not None and match.bandwidth else None
+
+
+def collective_overview(runs: Sequence[NamedRun]) -> list[Lines]:
+    """Returns the bandwidth of all operations in one chart, and the time of small messages.
+
+    Bandwidths are shares of the link limit, or of references where they are known instead.
+    """
+    curves = _overview_curves(runs)
+    if not curves:
+        return []
+    more = len(curves) - _MOST_OVERVIEW
+    curves = curves[:_MOST_OVERVIEW]
+    sizes = sorted({point.size_bytes for one in curves for point in one.points})
+    share: Callable[[_OverviewCurve, _Point], float | None] = _rate
+    y_title = "bus bandwidth [GB/s]"
+    if all(one.limit for one in curves):
+        y_title, share = "share of the link limit [%]", _limit_share
+    elif any(one.reference_share(point) for one in curves for point in one.points):
+        y_title, share = "share of the reference [%]", _OverviewCurve.reference_share
+    large = _from_first(curves, sizes, share) if share is not _rate else sizes
+    small = [size for size in sizes if size <= _SMALL]
+    latencies = small if len(small) > 1 else sizes
+    notes = [f"{counted(more, 'further curve')} are in the sections below"] if more > 0 else []
+    if large != sizes:
+        notes.append(
+            f"messages smaller than {format_size(large[0])} reach less than {_LEAST_SHARE:g} %"
+        )
+    names = listed([one.name for one in curves][:_MOST_OVERVIEW])
+    return [
+        Lines(
+            "overview",
+            "All operations" if len(curves) > 1 else curves[0].name,
+            f"{y_title.partition(' [')[0].capitalize()} of {names} against message size.",
+            "message size",
+            y_title,
+            [one.curve(number, partial(share, one), large) for number, one in enumerate(curves)],
+            notes=notes,
+        ),
+        Lines(
+            "overview-time",
+            "Time of small messages" if latencies is small else "Time",
+            f"Time of {names} against message size.",
+            "message size",
+            "time [µs]",
+            [
+                one.curve(number, lambda point: point.summary.time_s * US_PER_S, latencies)
+                for number, one in enumerate(curves)
+            ],
+            y_log=latencies is sizes and len(sizes) > 1,
+        ),
+    ]
+
+
+def _rate(_: _OverviewCurve, point: _Point) -> float | None:
+    return point.summary.busbw_bytes_per_s / BYTES_PER_GB
+
+
+def _limit_share(one: _OverviewCurve, point: _Point) -> float | None:
+    return point.summary.busbw_bytes_per_s / one.limit * 100 if one.limit else None
+
+
+def _from_first(
+    curves: Sequence[_OverviewCurve],
+    sizes: Sequence[int],
+    share: Callable[[_OverviewCurve, _Point], float | None],
+) -> Sequence[int]:
+    """The sizes from the first one on at which a share can be told from 0; all if these are few."""
+    seen = [
+        point.size_bytes
+        for one in curves
+        for point in one.points
+        if (share(one, point) or 0.0) >= _LEAST_SHARE
+    ]
+    found = [size for size in sizes if seen and size >= min(seen)]
+    return found if len(found) > 1 else sizes
+
+
+def _overview_curves(runs: Sequence[NamedRun]) -> list[_OverviewCurve]:
+    """A curve for each operation of each run and library: out of place if both were measured."""
+    groups = [one for one in groups_of(runs) if moves_data(one.operation)]
+    found = []
+    for group, title in zip(groups, group_titles(groups), strict=True):
+        points = _measured_points(group)
+        kept = {
+            curve: own
+            for curve, own in points.items()
+            if not curve[3] or (*curve[:3], False) not in points
+        }
+        names = curve_names(kept, runs)
+        for curve, own in kept.items():
+            run = runs[curve[0]]
+            limit = link_limit(run.journal.header.links, run.journal.header.hosts)
+            name = f"{title} · {names[curve]}" if len(kept) > 1 else title
+            found.append(_OverviewCurve(name, run, own, limit))
+    return found
+
+
+def _measured_points(group: ChartGroup) -> dict[CurveKey, list[_Point]]:
+    """The points of each curve that has some, by size."""
     points = {}
     for curve, by_size in group.curves.items():
         found = [_point(results) for _, results in sorted(by_size.items())]
         if kept := [point for point in found if point is not None]:
             points[curve] = kept
+    return points
+
+
+def collective_charts(group: ChartGroup, title: str, runs: Sequence[NamedRun]) -> list[Chart]:
+    """Returns all charts of one operation; none if nothing was measured."""
+    points = _measured_points(group)
     if not points:
         return []
     draft = _Draft(group, title, runs, points)
