@@ -24,7 +24,7 @@ from cclmark.comparison.figures import Side
 from cclmark.comparison.words import comparison_of, require_figures
 from cclmark.document.blocks import Facts
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import Page, Section
+from cclmark.document.page.page_model import Page, Section
 from cclmark.document.reference_notes import Load, ReferenceNotes
 from cclmark.document.text import format_time_us
 from cclmark.history.history_model import RunFilter, StoredRun, UnknownRunError

@@ -15,7 +15,8 @@ from starlette.responses import HTMLResponse, Response
 
 from cclmark import __version__
 from cclmark.base.printable import plain
-from cclmark.document.page.page import Page, page_style, policy_of, render, source_hash
+from cclmark.document.page.page import page_style, policy_of, render, source_hash
+from cclmark.document.page.page_model import Page
 from cclmark_serve.parameters import address
 
 

@@ -18,7 +18,8 @@ from cclmark.document.blocks import Table
 from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.columns import Column
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import Rows, Section, render
+from cclmark.document.page.page import render
+from cclmark.document.page.page_model import Rows, Section
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of

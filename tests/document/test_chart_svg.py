@@ -17,7 +17,7 @@ def lines(*curves, **properties):
 
 
 def drawn(chart, number=0):
-    return ET.fromstring(views_of(chart)[number][1])
+    return ET.fromstring(views_of(chart)[number].svg)
 
 
 def of_class(tree, name):
@@ -55,7 +55,7 @@ def test_a_curve_has_a_point_for_each_figure():
 )
 def test_an_axis_on_which_half_of_the_points_were_at_zero_is_logarithmic(values, is_log):
     """None: zeros and negative values have no place on one."""
-    names = [name for name, _ in views_of(lines(ChartCurve("a", SIZES, values)))]
+    names = [one.name for one in views_of(lines(ChartCurve("a", SIZES, values)))]
     both = ["Linear axis", "Logarithmic axis"]
     assert names == (both[::-1] if is_log else both if is_log is False else both[:1])
 
@@ -70,10 +70,10 @@ def test_values_that_are_no_numbers_interrupt_a_curve():
 
 
 def test_a_chart_without_values_is_not_blank():
-    assert "No values" in views_of(lines())[0][1]
-    assert "No values" in views_of(lines(ChartCurve("a", [8.0], [float("nan")])))[0][1]
-    assert "No samples" in views_of(Boxes("k", "T", "", "", "%", ["8 B"], []))[0][1]
-    assert "No values" in views_of(Heat("k", "T", "", "", "", [], [], [], [], []))[0][1]
+    assert "No values" in views_of(lines())[0].svg
+    assert "No values" in views_of(lines(ChartCurve("a", [8.0], [float("nan")])))[0].svg
+    assert "No samples" in views_of(Boxes("k", "T", "", "", "%", ["8 B"], []))[0].svg
+    assert "No values" in views_of(Heat("k", "T", "", "", "", [], [], [], [], []))[0].svg
 
 
 def test_a_band_is_an_area_and_a_bar_where_neighbours_have_none():
@@ -158,13 +158,13 @@ def test_a_map_of_very_many_devices_has_no_texts_in_cells_and_few_labels():
     assert not texts(tree, "v")
     assert len(texts(tree, "x")) <= 12
     assert 30 < len(of_class(tree, "y")) < 70
-    assert len(views_of(heat([[1.0] * 128] * 128))[0][1]) < 300_000
+    assert len(views_of(heat([[1.0] * 128] * 128))[0].svg) < 300_000
 
 
 @pytest.mark.parametrize("text", ["</svg><script>", '"><b>', "a & b"])
 def test_texts_are_escaped(text):
     chart = lines(ChartCurve(text, SIZES, [1.0] * 8), levels=[Level(text, 1.0)])
-    for _, svg in views_of(chart):
+    for svg in (one.svg for one in views_of(chart)):
         assert ET.fromstring(svg) is not None
         assert "<script" not in svg
         assert "<b>" not in svg

@@ -26,7 +26,8 @@ from cclmark.document.fields import value_at
 from cclmark.document.json_format import JsonExporter, encode, without_samples
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, RunLabels, Series, labels_of, lines_of
-from cclmark.document.page.page import Encoder, Page, Rows, packed, render, shortened
+from cclmark.document.page.page import Encoder, packed, render, shortened
+from cclmark.document.page.page_model import Page, Rows
 from cclmark.document.report_kind import View
 from cclmark.document.sample_columns import CASE_SAMPLES, times_of_samples
 from cclmark.journal.journal_file import Journal

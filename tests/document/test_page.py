@@ -127,7 +127,7 @@ def test_the_policy_lets_just_the_pages_script_and_style_be_used():
 
 def drawings_in(data):
     """The further views of charts."""
-    return [svg for views in data["views"].values() for _, svg in views[1:]]
+    return [svg for views in data["views"].values() for _, svg, _ in views[1:]]
 
 
 @pytest.mark.parametrize("text", HOSTILE)

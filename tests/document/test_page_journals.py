@@ -20,7 +20,8 @@ from cclmark.base.errors import UsageError
 from cclmark.cli.main import app
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import Page, Rows, render
+from cclmark.document.page.page import render
+from cclmark.document.page.page_model import Page, Rows
 from cclmark.journal import page_journals
 from cclmark.journal.page_journals import (
     JOURNALS_ID,

@@ -15,7 +15,8 @@ from cclmark.document.columns import Column
 from cclmark.document.fields import Field
 from cclmark.document.insight_words import in_sentences, sentence
 from cclmark.document.naming import NamedRun, group_titles, groups_of
-from cclmark.document.page.page import Page, Rows, Section, shortened
+from cclmark.document.page.page import shortened
+from cclmark.document.page.page_model import Page, Rows, Section
 from cclmark.document.text import counted
 from cclmark.journal.page_journals import stem_of
 from cclmark.kinds.collective.charts import collective_charts

@@ -36,7 +36,7 @@ class HeadFigure:
 
 
 def head_figures(runs: Sequence[NamedRun]) -> list[HeadFigure]:
-    """The peaks of the operations of a run, or all figures of a single one; none of several runs."""
+    """The peaks of the operations of a run, all figures of a single one; none of several runs."""
     if len(runs) != 1:
         return []
     run = runs[0]
@@ -48,12 +48,13 @@ def head_figures(runs: Sequence[NamedRun]) -> list[HeadFigure]:
     for one in found[:_MOST_FIGURES]:
         assert one.peak.summary is not None
         rate = one.peak.summary.busbw_bytes_per_s
-        notes = [f"{rate / limit:.0%} of link limit"] if limit else []
+        notes = [f"{_percent(rate / limit)}% of limit"] if limit else []
         if one.latency.summary is not None:
             time_us = three_digits(one.latency.summary.time_s * US_PER_S)
             notes.append(f"{time_us} µs at {format_size(one.latency.case.size_bytes)}")
         value = three_digits(rate / BYTES_PER_GB)
-        figures.append(HeadFigure(one.name, value, "GB/s", ", ".join(notes)))
+        note = ", ".join(notes) + convergence_text(one.peak)
+        figures.append(HeadFigure(one.name, value, "GB/s", note))
     return figures
 
 
@@ -67,11 +68,11 @@ def _figures_of(run: NamedRun, of: OperationFindings, limit: float | None) -> li
             "bus bandwidth",
             three_digits(rate / BYTES_PER_GB),
             "GB/s",
-            f"at {format_size(case.size_bytes)} {case.placement}",
+            f"at {format_size(case.size_bytes)} {case.placement}{convergence_text(of.peak)}",
         )
     ]
     if limit:
-        share = HeadFigure("of the link limit", f"{rate / limit:.0%}"[:-1], "%", _limit_text(limit))
+        share = HeadFigure("of the link limit", _percent(rate / limit), "%", _limit_text(limit))
         figures.append(share)
     if (match := run.notes.match(of.peak, run.journal.header)) is not None:
         name = match.name
@@ -84,6 +85,10 @@ def _figures_of(run: NamedRun, of: OperationFindings, limit: float | None) -> li
         size = format_size(of.latency.case.size_bytes)
         figures.append(HeadFigure("smallest message", time_us, "µs", f"of {size}"))
     return figures
+
+
+def _percent(share: float) -> str:
+    return f"{float(f'{share * 100:.2g}'):g}"
 
 
 def _limit_text(limit: float) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cclmark.document.chart_model import Chart
     from cclmark.document.fields import Fields
     from cclmark.document.naming import NamedRun
-    from cclmark.document.page.page import Section
+    from cclmark.document.page.page_model import Section
 
 
 @dataclass(frozen=True)

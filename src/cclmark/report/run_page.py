@@ -39,7 +39,8 @@ from cclmark.document.page.drawings import (
     StageBars,
     stage_bars,
 )
-from cclmark.document.page.page import Page, Rows, Section, shortened
+from cclmark.document.page.page import shortened
+from cclmark.document.page.page_model import Page, Rows, Section
 from cclmark.document.peaks import head_figures, peaks_of
 from cclmark.document.remarks import left_out
 from cclmark.document.step_words import STEPS_HEAD, STEPS_TITLE, notes_of_steps, steps_row
@@ -513,9 +514,9 @@ def _connections(journal: Journal) -> tuple[list[Facts], list[Diagram]]:
 
 
 def diagrams_of(header: Header, paths: Paths) -> list[Diagram]:
-    """Returns drawings of the transports, rings and trees; none for one or too many ranks."""
+    """Returns drawings of the transports, rings and trees; none for few or too many ranks."""
     hosts = {device.rank: device.host for device in header.devices}
-    if not 1 < len(hosts) <= _MOST_RANKS:
+    if not 2 < len(hosts) <= _MOST_RANKS:
         return []
     layout = DiagramLayout(hosts)
     found = []
@@ -626,7 +627,8 @@ def _lead(runs: Sequence[NamedRun]) -> list[str]:
     if len(runs) == 1:
         run = runs[0]
         figure = headline(run)
-        is_said = figure.rstrip(".") in verdict(run).answer  # where nothing judges the figure
+        # Where nothing judges the figure, the verdict says it.
+        is_said = head_figures(runs) or figure.rstrip(".") in verdict(run).answer
         return [f"Measured: {measured_words(run.journal)} {'' if is_said else figure}".rstrip()]
     if len(runs) <= _MOST_LED:
         return [f"{run.name}: {measured_words(run.journal)} {headline(run)}" for run in runs]

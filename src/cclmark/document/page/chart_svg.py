@@ -6,11 +6,13 @@ Each view of a chart is a complete drawing; a page shows the first, and has the 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from cclmark.document.chart_model import Boxes, BoxSeries, Chart, ChartCurve, Heat, Lines
+from cclmark.document.text import three_digits
 from cclmark.document.ticks import Scale, byte_ticks, log_ticks, round_ticks
 from cclmark.work.sizes import format_size
 
@@ -47,6 +49,7 @@ _CELL, _LOW_CELL, _LEAST_CELL = 26.0, 20.0, 4.0  # heights
 _FEW_ROWS, _SOME_ROWS = 10, 34
 _MOST_MAP = 640.0  # the height of a map with very many rows
 _STEPS = 16  # of the colours of cells
+_FIGURE = re.compile(r"\d+\.\d+")
 _STRONG = 0.75  # from this share of a colour on texts in it are light
 
 
@@ -80,8 +83,23 @@ def look_of(one: ChartCurve | BoxSeries) -> Look:
     return Look(one.colour % COLOURS, dash, shape, one.dashed, turn)
 
 
-def views_of(chart: Chart) -> list[tuple[str, str]]:
-    """Returns the drawings of a chart, each with the name of its axis; one for most charts."""
+@dataclass(frozen=True)
+class ChartView:
+    """A drawing of the chart with the key ``key``. ``name``: of what distinguishes it."""
+
+    name: str
+    svg: str
+    key: str
+
+
+def views_of(chart: Chart, twin: Heat | None = None) -> list[ChartView]:
+    """Returns the drawings of a chart and of its twin, if it has one; one for most charts."""
+    return [ChartView(*own, chart.key) for own in _drawings(chart)] + (
+        [ChartView(twin.unit, _heat(twin), twin.key)] if twin is not None else []
+    )
+
+
+def _drawings(chart: Chart) -> list[tuple[str, str]]:
     if isinstance(chart, Lines):
         logarithmic = prefers_logarithm(chart)
         kinds = [logarithmic, not logarithmic] if _can_be_logarithmic(chart) else [False]
@@ -92,7 +110,7 @@ def views_of(chart: Chart) -> list[tuple[str, str]]:
     if isinstance(chart, Boxes):
         return [("", _boxes(chart))]
     assert isinstance(chart, Heat)
-    return [("", _heat(chart))]
+    return [(chart.unit, _heat(chart))]
 
 
 def _can_be_logarithmic(chart: Lines) -> bool:
@@ -463,8 +481,13 @@ def _cell_texts(
         for column, (share, text) in enumerate(zip(shares, texts[row], strict=True)):
             if text:
                 of = ' class="strong"' if share is not None and abs(share) >= _STRONG else ""
-                cells.append(f'<tspan x="{places[column]:.0f}"{of}>{escape(text)}</tspan>')
+                short = escape(_FIGURE.sub(_three, text))
+                cells.append(f'<tspan x="{places[column]:.0f}"{of}>{short}</tspan>')
         yield f'<text class="v" y="{_number(top + (row + 0.5) * cell + 4)}">{"".join(cells)}</text>'
+
+
+def _three(figure: re.Match[str]) -> str:
+    return three_digits(float(figure[0]))
 
 
 def _colour_key(chart: Heat, left: float, top: float) -> Iterator[str]:

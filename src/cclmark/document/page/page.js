@@ -201,12 +201,13 @@
     for (const plot of plotsOf(figure)) {
       const views = data.views[plot.dataset.chart] || [];
       if (views.length < 2) continue;
-      const drawn = [plot.innerHTML, ...views.slice(1).map(([, svg]) => svg)];
+      const drawn = [plot.innerHTML, ...views.slice(1).map(([, svg]) => svg)]; // views: name, drawing, key
       let now = 0;
       const which = plotsOf(figure).length > 1 ? `${chartOf(plot).y_title.split(" [")[0]}: ` : "";
       const change = button(which + views[1][0], () => {
         now = (now + 1) % views.length;
         plot.innerHTML = drawn[now];
+        plot.dataset.chart = views[now][2];
         change.textContent = which + views[(now + 1) % views.length][0];
         showCurves(figure);
       });
@@ -566,10 +567,14 @@
 
   setUpTable();
   for (const figure of figures) setUp(figure);
+  // A page in a file contains the journal that its commands need.
+  const file = location.protocol === "file:" ? decodeURIComponent(location.pathname.split("/").pop()) : "";
   for (const one of document.querySelectorAll(".copy")) {
+    const code = one.previousElementSibling;
+    if (/^[\w.-]+$/.test(file)) code.textContent = code.textContent.replace(/\bJOURNAL\b/, file);
     one.hidden = false;
     one.addEventListener("click", async () => {
-      try { await navigator.clipboard.writeText(one.previousElementSibling.textContent); } catch { return; }
+      try { await navigator.clipboard.writeText(code.textContent); } catch { return; }
       one.textContent = "Copied";
       setTimeout(() => { one.textContent = "Copy"; }, 1500);
     });

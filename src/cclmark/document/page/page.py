@@ -16,20 +16,17 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from cclmark import __version__
-from cclmark.base.grouping import by_key
-from cclmark.document.blocks import SEVERITY_ORDER, Facts, Finding, Severity, Table
 from cclmark.document.chart_model import Chart
-from cclmark.document.columns import Column
 from cclmark.document.insight_words import capitalised
 from cclmark.document.page.chart_svg import SHAPES, legend_of, markers_of, views_of
-from cclmark.document.page.drawings import Diagram, StageBars
-from cclmark.document.peaks import HeadFigure
+from cclmark.document.page.framing import Frame, Insights
+from cclmark.document.page.page_model import Page
 
 if TYPE_CHECKING:
     import jinja2
@@ -37,8 +34,6 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 6
-_MOST_FIRST = 3  # findings at the top of a page
-_OPEN: Sequence[Severity] = ("bad", "look", "unknown")
 _EMPTY: Sequence[object] = ((), [], "", None)
 _LONG = 24  # characters of a cell
 
@@ -116,74 +111,18 @@ def harmless(text: str) -> str:
 _CODE = re.compile(r"`([^`]+)`")
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page; ``key``: its anchor. ``listing``: lines as a terminal shows them."""
-
-    key: str
-    title: str
-    words: Sequence[str] = ()
-    charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
-    facts: Sequence[Facts] = ()
-    diagrams: Sequence[Diagram] = ()
-    bars: Sequence[StageBars] = ()
-    listing: str = ""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The table of raw results: a cell for each of ``columns``, strings, numbers or None.
-
-    ``notes`` are shown above it. ``parts``: the number of each row's kind of work, empty if it is
-    the same for all rows.
-    """
-
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[str | int | float | None]]
-    file_name: str = "cclmark.csv"
-    notes: Sequence[str] = ()
-    parts: Sequence[int] = ()
-
-
-@dataclass(frozen=True)
-class Page:
-    """The content of a page. ``insights`` are grouped by run; the name of a single run is empty.
-
-    ``verdicts``: of few runs, by name as well: the severity, and lines with their labels.
-
-    ``overview``: the charts at the top, by default the first one of the sections. ``figures``: the
-    main ones, above it.
-
-    ``embedded``: JSON for programs, by the id of its script element.
-    """
-
-    title: str
-    subtitle: str
-    lead: Sequence[str]
-    insights: Sequence[tuple[str, Sequence[Finding]]]
-    sections: Sequence[Section]
-    rows: Rows
-    verdicts: Sequence[tuple[str, tuple[Severity, Sequence[tuple[str, str]]]]] = ()
-    peaks: Table | None = None
-    overview: Sequence[Chart] = ()
-    figures: Sequence[HeadFigure] = ()
-    made_by: str = ""
-    links: Sequence[tuple[str, str]] = field(default=())
-    embedded: Mapping[str, str] = field(default_factory=dict)
-
-
 def render(page: Page) -> str:
     """Renders the page as HTML."""
     encoder = Encoder()
-    overview, sections = _framed(page)
-    charts = [*overview, *(chart for section in sections for chart in section.charts)]
-    views = {chart.key: views_of(chart) for chart in charts}
+    frame = Frame.of(page)
+    charts = [*frame.overview, *(one for section in frame.sections for one in section.charts)]
+    twins = {one.key: frame.twins[one.key] for one in charts if one.key in frame.twins}
+    views = {chart.key: views_of(chart, twins.get(chart.key)) for chart in charts}
     data: dict[str, PageValue] = {
-        "charts": [encoder.chart(chart) for chart in charts],
+        "charts": [encoder.chart(chart) for chart in (*charts, *twins.values())],
         # The first view of each is in the page.
         "views": {
-            key: [[label, svg if number else ""] for number, (label, svg) in enumerate(own)]
+            key: [[one.name, one.svg if number else "", one.key] for number, one in enumerate(own)]
             for key, own in views.items()
             if len(own) > 1
         },
@@ -199,13 +138,13 @@ def render(page: Page) -> str:
     template = _environment().get_template("page.html.j2")
     return template.render(
         page=page,
-        overview=overview,
-        sections=sections,
-        insights=_Insights.of(page.insights),
+        overview=frame.overview,
+        sections=frame.sections,
+        insights=Insights.of(page.insights),
         style=page_style(),
         script=_asset("page.js"),
         policy=policy_of(),
-        drawings={key: own[0][1] for key, own in views.items()},
+        drawings={key: own[0].svg for key, own in views.items()},
         markers=markers_of(charts),
         shapes=SHAPES,
         legend_of=legend_of,
@@ -213,52 +152,6 @@ def render(page: Page) -> str:
         embedded={key: harmless(text) for key, text in page.embedded.items()},
         version=__version__,
     )
-
-
-def _framed(page: Page) -> tuple[Sequence[Chart], Sequence[Section]]:
-    """The charts at the top of the page, and the sections without them."""
-    if page.overview:
-        return page.overview, page.sections
-    for place, section in enumerate(page.sections):
-        if section.charts:
-            rest = replace(section, charts=section.charts[1:])
-            return section.charts[:1], [*page.sections[:place], rest, *page.sections[place + 1 :]]
-    return (), page.sections
-
-
-_Groups = Sequence[tuple[str, Sequence[Finding]]]
-
-
-@dataclass(frozen=True)
-class _Insights:
-    """Findings as a page shows them: the most important ones at the top, others folded.
-
-    ``first``: with the name of their run. ``passed``: what was checked and is in order.
-    """
-
-    first: Sequence[tuple[str, Finding]]
-    more: _Groups
-    passed: _Groups
-    notes: _Groups
-
-    @classmethod
-    def of(cls, groups: _Groups) -> _Insights:
-        """Those that need attention come first, the most severe ones and those with a gain."""
-        every = [(name, one) for name, own in groups for one in own if one.severity in _OPEN]
-        every.sort(key=lambda one: (SEVERITY_ORDER[one[1].severity], one[1].gain is None))
-        first, more = every[:_MOST_FIRST], every[_MOST_FIRST:]
-        return cls(first, [*by_key(more).items()], _only(groups, "good"), _only(groups, "note"))
-
-    @staticmethod
-    def count(groups: _Groups) -> int:
-        """The number of findings."""
-        return sum(len(own) for _, own in groups)
-
-
-def _only(groups: _Groups, severity: Severity) -> _Groups:
-    """The findings of a severity, without the groups that have none."""
-    found = ((name, [one for one in own if one.severity == severity]) for name, own in groups)
-    return [(name, own) for name, own in found if own]
 
 
 def packed(value: PageValue) -> str:

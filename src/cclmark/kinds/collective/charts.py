@@ -36,7 +36,7 @@ from cclmark.document.naming import (
     group_titles,
     groups_of,
 )
-from cclmark.document.page.page import Section
+from cclmark.document.page.page_model import Section
 from cclmark.document.remarks import STAGED_NOTE, staged_mark
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
 from cclmark.journal.item_results import CaseResult
@@ -49,14 +49,19 @@ _MOST_REFERENCES = 2
 _MOST_MARKS = 8
 _MOST_OVERVIEW = 12  # curves
 _SMALL = 256 << 10  # bytes: of messages whose time is shown beside bandwidths
+_WIDE = 10.0  # the longest over the shortest time on a logarithmic axis
 _LEAST_SHARE = 2.0  # percent, of a limit: less cannot be told from 0
 _LEAST_RANK_SPAN = 10.0  # percent, to each side
 
 
 @dataclass(frozen=True)
 class _OverviewCurve:
-    """A curve of the overview. ``limit``: of the links, in bytes per second; None if unknown."""
+    """A curve of the overview.
 
+    ``title``: of its operation. ``limit``: of the links, in bytes per second; None if unknown.
+    """
+
+    title: str
     name: str
     run: NamedRun
     points: Sequence[_Point]
@@ -110,11 +115,18 @@ def collective_overview(runs: Sequence[NamedRun]) -> list[Lines]:
         notes.append(
             f"messages smaller than {format_size(large[0])} reach less than {_LEAST_SHARE:g} %"
         )
-    names = listed([one.name for one in curves][:_MOST_OVERVIEW])
+    names = listed([one.name for one in curves])
+    titles = {one.title for one in curves}
+    times_s = [
+        point.summary.time_s
+        for one in curves
+        for point in one.points
+        if point.size_bytes in latencies
+    ]
     return [
         Lines(
             "overview",
-            "All operations" if len(curves) > 1 else curves[0].name,
+            titles.pop() if len(titles) == 1 else "All operations",
             f"{y_title.partition(' [')[0].capitalize()} of {names} against message size.",
             "message size",
             y_title,
@@ -131,7 +143,7 @@ def collective_overview(runs: Sequence[NamedRun]) -> list[Lines]:
                 one.curve(number, lambda point: point.summary.time_s * US_PER_S, latencies)
                 for number, one in enumerate(curves)
             ],
-            y_log=latencies is sizes and len(sizes) > 1,
+            y_log=max(times_s) > _WIDE * min(times_s),
         ),
     ]
 
@@ -171,12 +183,12 @@ def _overview_curves(runs: Sequence[NamedRun]) -> list[_OverviewCurve]:
             for curve, own in points.items()
             if not curve[3] or (*curve[:3], False) not in points
         }
-        names = curve_names(kept, runs)
+        names = curve_names([(*curve[:3], False) for curve in kept], runs)
         for curve, own in kept.items():
             run = runs[curve[0]]
             limit = link_limit(run.journal.header.links, run.journal.header.hosts)
-            name = f"{title} · {names[curve]}" if len(kept) > 1 else title
-            found.append(_OverviewCurve(name, run, own, limit))
+            name = f"{title} · {names[(*curve[:3], False)]}" if len(kept) > 1 else title
+            found.append(_OverviewCurve(title, name, run, own, limit))
     return found
 
 

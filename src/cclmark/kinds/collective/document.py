@@ -69,7 +69,7 @@ from cclmark.work.sizes import format_size
 
 if TYPE_CHECKING:
     from cclmark.document.chart_model import Chart
-    from cclmark.document.page.page import Section
+    from cclmark.document.page.page_model import Section
 
 PLACEMENTS = ("out-of-place", "in-place")
 _SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
