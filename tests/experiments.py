@@ -38,7 +38,7 @@ def journal_of_trials(times_s, *, stage="", conclusion=(), ran=None):
     for variant, by_case in times_s.items():
         for case, own in zip(CASES, by_case, strict=True):
             for number, time_s in enumerate(own):
-                summary = Summary("host", *[time_s] * 5, 0.01, 9, 1.0, 1.0)
+                summary = Summary("host", *[time_s] * 5, 9, 1.0, 1.0)
                 trial = Trial(variant, number, case, stage)
                 explanation = None
                 if number == 0 and ran is not None:

@@ -10,6 +10,7 @@ from cclmark import __version__
 from commands import Run
 from goldens import require_golden
 
+_CODES = (0, 1, 2, 3)
 _BEGIN, _END = 8, 8  # shown lines of a longer output
 
 
@@ -30,7 +31,7 @@ def require_transcript(
     for line in lines:
         words = shlex.split(line)
         own = [word.split("=", 1) for word in takewhile(re.compile("[A-Z_]+=").match, words)]
-        told = cclmark(*words[len(own) :], env={**env, **dict(own)}, code=(0, 1, 2, 3))
+        told = cclmark(*words[len(own) :], env={"COLUMNS": "100", **env, **dict(own)}, code=_CODES)
         texts = (*told.err.splitlines(), *_shown(told.out.splitlines()))
         parts += [f"$ {line}", *([f"[exit code {told.code}]"] if told.code else []), *texts, ""]
     text = "\n".join(parts)

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from cclmark.analysis.summary import spread_figures
 from cclmark.base.errors import UsageError
 from cclmark.journal.item_results import CaseResult, Result, TransferResult
 from cclmark.journal.journal_file import Journal
@@ -382,7 +383,7 @@ class _Rows(_Assembly):
 def _result(
     row: ImportedRow, case: Case, time: PrintedFigure, index: int, cycle: int, clock: str
 ) -> CaseResult:
-    spread = row.spread or Spread(*(time.value,) * 5, cv=0.0, iterations=1)
+    spread = row.spread or Spread(*(time.value,) * 5, [time.value])
     rate = row.size_bytes / spread.median_s
     summary = Summary(
         clock=clock if row.spread is None else "device",
@@ -391,10 +392,10 @@ def _result(
         p95_s=spread.p95_s,
         p99_s=spread.p99_s,
         max_s=spread.max_s,
-        cv=spread.cv,
-        samples=spread.iterations,
+        samples=len(spread.times_s),
         algbw_bytes_per_s=rate,
         busbw_bytes_per_s=rate * bus_factor(row, case.operation, case.ranks),
+        **spread_figures(spread.times_s),
     )
     return CaseResult(
         index=index,

@@ -182,15 +182,14 @@ def _spread(told: Any) -> Spread | None:
     """Reads the statistics of ``-I``: times of single iterations, in microseconds."""
     if not isinstance(told, Mapping):
         return None
-    names = ("p50_us", "min_us", "p95_us", "p99_us", "max_us", "cv_pct")
-    values = [told.get(name) for name in names]
-    iterations = len(_list(told.get("times_us")))
-    if not all(_is_number(value) for value in values) or not iterations or values[0] <= 0:  # type: ignore[operator]
+    names = ("p50_us", "min_us", "p95_us", "p99_us", "max_us")
+    figures: list[Any] = [told.get(name) for name in names]
+    times: list[Any] = _list(told.get("times_us"))
+    if not all(map(_is_number, [*figures, *times])) or not times or figures[0] <= 0:
         return None
-    median, least, p95, p99, most, cv = (float(value) for value in values if value is not None)
-    return Spread(
-        median * 1e-6, least * 1e-6, p95 * 1e-6, p99 * 1e-6, most * 1e-6, cv / 100, iterations
-    )
+    median_s, min_s, p95_s, p99_s, max_s = (float(figure) * 1e-6 for figure in figures)
+    times_s = [float(time) * 1e-6 for time in times]
+    return Spread(median_s, min_s, p95_s, p99_s, max_s, times_s)
 
 
 def _facts(config: Mapping[str, Any], command: list[str]) -> ToolSettings:

@@ -41,15 +41,17 @@ class Origin:
 
 @dataclass(frozen=True)
 class Spread:
-    """Statistics of single iterations, if a tool prints them. Seconds; ``cv`` is a share."""
+    """Statistics of single iterations, if a tool prints them.
+
+    Seconds. ``times_s``: of each iteration.
+    """
 
     median_s: float
     min_s: float
     p95_s: float
     p99_s: float
     max_s: float
-    cv: float
-    iterations: int
+    times_s: Sequence[float]
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ from msgspec.structs import replace
 from cclmark.analysis.findings import comparisons, findings
 from cclmark.analysis.links import link_limit
 from cclmark.analysis.statistics import (
-    coefficient_of_variation,
+    interquartile_share,
     median,
     median_half_width,
+    outlier_limit,
     quantile,
 )
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch, operations_per_graph
-from cclmark.analysis.summary import algorithm_bandwidth, bus_factor, summarise
+from cclmark.analysis.summary import algorithm_bandwidth, bus_factor, spread_figures, summarise
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import HostDescription, Link, Machine, Samples
 from cclmark.work.cases import Case
@@ -63,9 +64,25 @@ def test_the_interval_holds_the_true_median_as_often_as_it_says():
 @given(TIMES, st.floats(1e-3, 1e3))
 def test_the_spread_does_not_depend_on_the_unit(times, factor):
     scaled = [time * factor for time in times]
-    assert coefficient_of_variation(scaled) == pytest.approx(
-        coefficient_of_variation(times), rel=1e-6, abs=1e-9
-    )
+    spread, expected = interquartile_share(sorted(scaled)), interquartile_share(sorted(times))
+    assert (spread is None) == (expected is None) == (len(times) < 4)
+    assert (spread or 0) == pytest.approx(expected or 0, rel=1e-6, abs=1e-9)
+
+
+def test_the_spread_is_of_the_bulk_and_outliers_are_apart():
+    quiet = [*range(100, 104)] * 5
+    with_tail = sorted([*quiet, 1000, 1000])
+    assert interquartile_share(sorted(quiet)) == pytest.approx(1.5 / 101.5)
+    assert interquartile_share(with_tail) == pytest.approx(2 / 102)
+    # The third quartile is 103; the fence of 109 is below 10 % above the median.
+    assert outlier_limit(with_tail) == pytest.approx(1.1 * 102)
+    wide = [100.0, 120.0, 140.0, 160.0, 180.0]
+    assert outlier_limit(wide) == pytest.approx(160 + 3 * 40)
+    in_order = [*[1.0] * 9, 2.0, 1.0, 2.0, *[1.0] * 8]
+    assert spread_figures(in_order) == {"spread": 0, "outliers": 2, "outlier_span": (0.45, 0.55)}
+    assert spread_figures([1.0, 1.0])["outlier_span"] is None
+    assert interquartile_share([1.0, 2.0, 3.0]) is None
+    assert interquartile_share([0.0] * 4) is None
 
 
 @given(st.floats(1e-9, 100))

@@ -72,7 +72,7 @@ def test_noise_is_rarely_told_as_a_change(runs, noise):
 @pytest.mark.simulated
 @pytest.mark.parametrize("runs", [6, 8, 12, 30])
 def test_two_levels_of_launches_are_no_change_most_of_the_time(runs):
-    """Runs alike by luck: as methodology.md says, up to 3.5 % of such series."""
+    """Runs alike by luck: some percent of such series."""
     assert alarms(1000, runs, two_levels(0.19), SMALL_S) <= 0.05
 
 
@@ -272,7 +272,7 @@ def test_tails_of_students_t(t, freedom, known):
 
 @pytest.mark.parametrize(("kept", "least", "most"), [(0.3, 0.0, 0.05), (0.6, 0.03, 0.2)])
 def test_runs_that_depend_on_each_other_are_told_more_often(kept, least, most):
-    """The limit that docs/methodology.md states: whoever changes it changes that table."""
+    """The limit that docs/methodology.md states: whoever changes it changes that page."""
     chance = random.Random(8)
     told, number = 0, 200
     for _ in range(number):

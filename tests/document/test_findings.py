@@ -162,7 +162,7 @@ def test_calls_without_a_report_are_counted():
 def test_small_messages_are_not_called_good_by_a_limit_for_large_ones():
     run = read_journal(RESULTS / "collectives.jsonl")
     every = [
-        one for one in run.results if one.summary.cv < 0.1 and one.case.operation != "sendrecv"
+        one for one in run.results if one.summary.spread < 0.1 and one.case.operation != "sendrecv"
     ]
     run.results[:] = [one for one in every if one.case.size_bytes < 64 << 20]
     unknown = one_of(insights_on(run), "nothing-to-compare-with")

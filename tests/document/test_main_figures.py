@@ -134,15 +134,16 @@ def test_the_table_of_peaks():
         "operation",
         "peak busbw GB/s",
         "at",
-        "half of peak from",
+        "half from",
+        "average",
         "smallest message µs",
         "size",
     ]
     assert table.rows == [
-        ["all_reduce", "9.50", "16 B out-of-place", "16 B", "2.00", "8 B"],
-        ["barrier", "", "", "", "7.00", ""],
+        ["all_reduce", "9.50", "16 B out-of-place", "16 B", "5.50", "2.00", "8 B"],
+        ["barrier", "", "", "", "", "7.00", ""],
     ]
-    assert table.sides == "<>>>>>"
+    assert table.sides == "<>>>>>>"
     assert peaks_of([run("a", wrong(of()))]) is None
     timed = replace(results[0], device=DeviceTime(None, replace(ONE.summary, time_s=1e-6)))
     table = peaks_of([run("a", timed), run("b", *results[1:])])

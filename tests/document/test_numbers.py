@@ -137,7 +137,7 @@ def test_sentences_keep_names_and_end_once():
 
 
 def test_limits_name_what_they_apply_to_once():
-    figures = [(Evidence.of("cv", place / 10),) for place in range(5)]
+    figures = [(Evidence.of("spread", place / 10),) for place in range(5)]
     remarks = [("late", name, figures[place]) for place, name in enumerate("abcde")]
     (all_of_them,) = limits_of([*remarks, ("late", "a", figures[0])])
     assert all_of_them.sentence == "late: a, b, c, d and e"

@@ -182,7 +182,7 @@ SIZES = st.sampled_from((-8, 0, 1, 8, 1 << 62))
 def absurd_results(draw):
     """A result with impossible numbers, as in a journal that was written by hand."""
     base = draw(st.sampled_from([one for one in SAMPLE.results if one.summary is not None]))
-    names = ("time_s", "min_s", "p95_s", "p99_s", "max_s", "cv", "busbw_bytes_per_s")
+    names = ("time_s", "min_s", "p95_s", "p99_s", "max_s", "spread", "busbw_bytes_per_s")
     summary = replace(base.summary, **{name: draw(NUMBERS) for name in names})
     rows = st.lists(st.lists(NUMBERS, max_size=3), max_size=3)
     samples = base.samples and replace(base.samples, host_s=draw(rows), device_s=draw(rows))

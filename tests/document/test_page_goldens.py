@@ -256,7 +256,7 @@ def runs_of(*names):
 WIDE = dataclasses.replace(
     SAMPLE,
     results=[
-        replace(one, summary=replace(one.summary, cv=0.5, half_width=1.93))
+        replace(one, summary=replace(one.summary, spread=0.5, half_width=1.93))
         for one in SAMPLE.results
         if one.summary is not None
     ],

@@ -33,6 +33,7 @@ from cclmark.document.soundness import (
     of_data,
     of_noise,
     of_statuses,
+    of_tails,
     of_what_ran,
     or_unlocated,
     wrong_elements,
@@ -433,24 +434,24 @@ def noise(*results, traces=(), of=None):
     ]
 
 
-QUIET = with_summary(half_width=0.01, cv=0.01)
-UNSURE = with_summary(half_width=0.06, cv=0.01)
+QUIET = with_summary(half_width=0.01, spread=0.01)
+UNSURE = with_summary(half_width=0.06, spread=0.01)
 
 
 def test_medians_are_uncertain_if_most_are_or_one_very():
     assert noise(QUIET, QUIET) == []
     assert noise(QUIET, UNSURE) == []
-    assert noise(QUIET, with_summary(half_width=0.05, cv=0.0)) == []
-    (most,) = noise(QUIET, UNSURE, with_summary(half_width=0.07, cv=0.01))
+    assert noise(QUIET, with_summary(half_width=0.05, spread=0.0)) == []
+    (most,) = noise(QUIET, UNSURE, with_summary(half_width=0.07, spread=0.01))
     assert (most.id, most.severity) == ("uncertain-medians", "look")
     assert most.sentence.startswith("the medians of 2 cases of 3 are known to no better than ±5 %")
     assert most.sentence.endswith(": ±7 %")
     assert [(one.name, one.value, one.limit) for one in most.evidence] == [
         ("half_width", 0.07, 0.05)
     ]
-    (worst,) = noise(QUIET, QUIET, with_summary(half_width=0.51, cv=0.01))
+    (worst,) = noise(QUIET, QUIET, with_summary(half_width=0.51, spread=0.01))
     assert "1 case of 3" in worst.sentence
-    assert noise(QUIET, QUIET, with_summary(half_width=0.5, cv=0.01)) == []
+    assert noise(QUIET, QUIET, with_summary(half_width=0.5, spread=0.01)) == []
     assert (
         "no better than ±10 %"
         in noise(with_summary(half_width=0.2), of=header(precision=0.1))[0].sentence
@@ -459,24 +460,46 @@ def test_medians_are_uncertain_if_most_are_or_one_very():
     assert "trace" in noise(UNSURE, traces=[object()])[0].advice
 
 
+@pytest.mark.parametrize(
+    ("span", "when"),
+    [
+        ((0.0, 0.03), " at the beginning"),
+        ((0.4, 0.44), " together, 40% into the measurement"),
+        ((0.0, 0.99), " throughout the measurement"),
+        (None, ""),
+    ],
+)
+def test_outliers_are_stated_with_their_number_length_and_when_they_came(span, when):
+    times = {"max_s": 3e-6, "p99_s": 3e-6, "time_s": 1e-6}
+    one = with_summary(outliers=2, samples=100, outlier_span=span, **times)
+    (found,) = of_tails(journal(QUIET, one, of=header()))
+    assert found.id == "outlying-samples"
+    assert f": 2 of 100{when}, p99 3.00 µs, the longest 3 × the median" in found.sentence
+    few = replace(one, summary=replace(one.summary, samples=201))
+    assert [*of_tails(journal(few, of=header()))] == []
+
+
 def test_noisy_samples_are_stated_with_how_well_the_median_is_known():
-    loud = with_summary(half_width=0.031, cv=0.3)
+    loud = with_summary(half_width=0.031, spread=0.3)
     (one,) = noise(QUIET, loud)
     assert (one.id, one.severity) == ("varying-samples", "note")
-    assert one.sentence.startswith("1 case of 2 varies by more than 10 % from sample to sample")
+    assert one.sentence.startswith(
+        "the middle half of the samples is wider than 10 % of the median in 1 case of 2, most in "
+    )
     assert one.sentence.endswith("(30%); its median is known to ±3.1 %")
-    (two,) = noise(loud, with_summary(half_width=0.01, cv=0.2))
-    assert "2 cases of 2 vary by" in two.sentence
+    (two,) = noise(loud, with_summary(half_width=0.01, spread=0.2))
+    assert " in 2 cases of 2, " in two.sentence
     assert two.sentence.endswith("; their medians are known to ±3.1 % or better")
-    (far,) = noise(*[QUIET] * 3, with_summary(half_width=0.06, cv=0.2), loud)
+    (far,) = noise(*[QUIET] * 3, with_summary(half_width=0.06, spread=0.2), loud)
     assert far.sentence.endswith("; the worst of their medians is known to ±6 %")
-    (edge,) = noise(with_summary(half_width=0.05, cv=0.3), with_summary(half_width=0.01, cv=0.2))
+    surer = with_summary(half_width=0.01, spread=0.2)
+    (edge,) = noise(with_summary(half_width=0.05, spread=0.3), surer)
     assert edge.sentence.endswith("; their medians are known to ±5 % or better")
-    (unknown,) = noise(loud, with_summary(half_width=None, cv=0.2))
+    (unknown,) = noise(loud, with_summary(half_width=None, spread=0.2))
     assert unknown.sentence.endswith("(30%)")
-    (both,) = noise(with_summary(half_width=0.2, cv=0.3))
+    (both,) = noise(with_summary(half_width=0.2, spread=0.3))
     assert both.id == "uncertain-medians"
-    assert [figure.name for figure in both.evidence] == ["half_width", "cv"]
+    assert [figure.name for figure in both.evidence] == ["half_width", "spread"]
     assert both.sentence.endswith("(30%)")
 
 

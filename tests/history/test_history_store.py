@@ -728,6 +728,7 @@ class TestVersions:
             connection.execute(text("DROP INDEX cclmark_results_trend"))
             for column in ("device_time_s", "device_half_width"):
                 connection.execute(text(f"ALTER TABLE cclmark_results DROP COLUMN {column}"))
+            connection.execute(text("ALTER TABLE cclmark_results RENAME COLUMN spread TO cv"))
             connection.execute(text("DROP TABLE cclmark_noise"))
             connection.execute(text("UPDATE cclmark_schema SET version = 1"))
         with pytest.raises(MissingError, match="older schema 1"):
@@ -742,7 +743,7 @@ class TestVersions:
             ("auto", True): 1,
         }
         with Database(history_place).reading() as connection:
-            assert version_of(connection) == 3
+            assert version_of(connection) == 4
             assert described(connection) == newest
 
     def test_an_older_one_is_brought_up_to_date(self, history_place, monkeypatch):

@@ -82,7 +82,6 @@ def result_of(draw, case, index):
         summary=Summary(
             "device",
             *(time_s,) * 5,
-            0.0,
             1,
             rate,
             rate * OPERATIONS[case.operation].bus_factor(case.ranks),

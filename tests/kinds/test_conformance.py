@@ -257,7 +257,7 @@ def test_what_is_unknown_makes_no_verdict_good(kind, state):
 
 #: Fields without a unit: shares, ratios, and the ends of their intervals.
 PLAIN = re.compile(
-    r"cv|share|.*half_width|(.*_)?ratio(_low|_high)?|(.*_)?slow_down|(.*_)?evaluated|\w+_loss"
+    r"spread|share|.*half_width|(.*_)?ratio(_low|_high)?|(.*_)?slow_down|(.*_)?evaluated|\w+_loss"
 )
 
 

@@ -161,7 +161,7 @@ class TestPeak:
         assert 2 * rates[max(size for size in rates if size < half)] < best
         assert "half of it from 8 MiB on" in table(only(COLLECTIVES, "all_reduce"))
         peaks = page_of([NamedRun("", COLLECTIVES)]).peaks
-        assert peaks.rows[0][peaks.head.index("half of peak from")] == "8 MiB"
+        assert peaks.rows[0][peaks.head.index("half from")] == "8 MiB"
         # A larger message with less than half of it, although it did not converge.
         slow = max(COLLECTIVES.results, key=lambda it: it.case.size_bytes).case.size_bytes * 2
         last = replace(one.peak, converged=False)

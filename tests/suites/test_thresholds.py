@@ -70,7 +70,7 @@ def journal(*results, links=(), relations=(), check=1, exit_code=0):
 
 
 def measured(busbw=100e9, case=CASE, status="ok", time_s=1e-3):
-    summary = Summary("device", time_s, time_s, time_s, time_s, time_s, 0, 9, busbw, busbw)
+    summary = Summary("device", time_s, time_s, time_s, time_s, time_s, 9, busbw, busbw)
     checked = WRONG if status == "wrong" else RIGHT
     return CaseResult(0, case, status, summary=summary, verification=checked)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ class OperationFindings:
     ``late`` is the rank that the others waited for in most cases, ``slowest`` the rank that took
     longest in most, with the share of these cases; None if no rank stands out. ``launch_bound`` is
     the largest case whose time launches determine, None if there is no such case.
+    ``average_bytes_per_s`` is the mean bus bandwidth of all cases, as nccl-tests prints it.
     Of several ``cycles`` the figures are medians, see ``settled``.
     """
 
@@ -39,6 +41,7 @@ class OperationFindings:
     peak: CaseResult
     latency: CaseResult
     largest_bytes: int
+    average_bytes_per_s: float
     slowest: tuple[int, float] | None
     late: tuple[int, float] | None
     launch_bound: CaseResult | None = None
@@ -106,6 +109,7 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
                 peak=peak[0],
                 latency=latency[0],
                 largest_bytes=max(result.case.size_bytes for result, _ in own),
+                average_bytes_per_s=math.fsum(one.busbw_bytes_per_s for _, one in own) / len(own),
                 slowest=_most_often([summary.slowest_rank for _, summary in own]),
                 late=_most_often([summary.late_rank for _, summary in own]),
                 launch_bound=largest_launch_bound([result for result, _ in own]),

@@ -19,7 +19,9 @@ from cclmark.work.operations import info_of
 
 _LEAST_DIP = 0.15  # of the bandwidth of a smaller message
 LEAST_DIP_BYTES = 256 << 10  # below, latency dominates and launches change their level
-NOISY_CV = 0.10
+NOISY_SPREAD = 0.10
+_LEAST_OUTLIERS = 2
+_LEAST_TAIL = 0.01  # of the samples
 _LEAST_PLACEMENT = 0.10
 _LEAST_PLACEMENT_BYTES = 1 << 20
 
@@ -71,13 +73,25 @@ def dips(results: Sequence[CaseResult]) -> list[Dip]:
 
 
 def noisy(results: Sequence[CaseResult]) -> list[CaseResult]:
-    """The cases whose samples vary by more than a tenth, the worst first."""
+    """The cases of which half of the samples differ by more than a tenth, the worst first."""
+    known = [(spread_of(summary), result) for result, summary in _measured(results)]
+    worst = sorted(known, key=lambda pair: -pair[0])
+    return [result for spread, result in worst if spread > NOISY_SPREAD]
+
+
+def tails(results: Sequence[CaseResult]) -> list[CaseResult]:
+    """The cases of which at least 1 % of the samples are outliers, the longest sample first."""
     known = [
-        (summary.cv, result)
+        (summary.max_s / summary.time_s, result)
         for result, summary in _measured(results)
-        if summary.samples > 1 and summary.cv > NOISY_CV
+        if summary.outliers >= max(_LEAST_OUTLIERS, _LEAST_TAIL * summary.samples)
     ]
     return [result for _, result in sorted(known, key=lambda pair: -pair[0])]
+
+
+def spread_of(summary: Summary) -> float:
+    """The spread of samples; 0 where it is unknown, as that of a single sample."""
+    return summary.spread or 0.0
 
 
 def placement_gaps(results: Sequence[CaseResult]) -> list[PlacementGap]:
@@ -85,7 +99,7 @@ def placement_gaps(results: Sequence[CaseResult]) -> list[PlacementGap]:
     by_case: dict[Case, dict[bool, tuple[CaseResult, Summary]]] = defaultdict(dict)
     for result, summary in _measured(results):
         case = result.case
-        if info_of(case.operation).staged_in_place or summary.cv > NOISY_CV:
+        if info_of(case.operation).staged_in_place or spread_of(summary) > NOISY_SPREAD:
             continue  # the time of the staging copy is no finding
         if case.size_bytes >= _LEAST_PLACEMENT_BYTES and summary.time_s > 0:
             by_case[msgspec.structs.replace(case, in_place=False)][case.in_place] = result, summary
@@ -121,7 +135,7 @@ def quiet_curves(results: Sequence[CaseResult]) -> list[MeasuredCurve]:
     for result, summary in _measured(results):
         curves[result.case.series()].setdefault(result.case.size_bytes, (result, summary))
     return [
-        [by_size[size] for size in sorted(by_size) if by_size[size][1].cv <= NOISY_CV]
+        [by_size[size] for size in sorted(by_size) if spread_of(by_size[size][1]) <= NOISY_SPREAD]
         for by_size in curves.values()
     ]
 

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
 
 from cclmark.analysis.statistics import (
-    coefficient_of_variation,
+    interquartile_share,
     median,
     median_half_width,
+    outlier_limit,
     quantile,
 )
 from cclmark.journal.item_results import CaseResult
@@ -89,10 +93,9 @@ def chosen_times(samples: Samples, clock: str) -> list[list[float]]:
 def summarise(case: Case, samples: Samples, settings: Settings) -> Summary:
     """The figures of one case. Raises ValueError without samples."""
     clock = clock_of(samples, settings)
-    rows = chosen_times(samples, clock)
-    if OPERATIONS[case.operation].round_trip:
-        rows = [[time / 2 for time in row] for row in rows]
-    times_s = sorted(combine(rows, settings.across_ranks))
+    rows = _rows(case, samples, clock)
+    in_order_s = combine(rows, settings.across_ranks)
+    times_s = sorted(in_order_s)
     time_s = quantile(times_s, 0.5)
     algorithm = algorithm_bandwidth(case.size_bytes, time_s)
     return Summary(
@@ -102,15 +105,43 @@ def summarise(case: Case, samples: Samples, settings: Settings) -> Summary:
         p95_s=quantile(times_s, 0.95),
         p99_s=quantile(times_s, 0.99),
         max_s=times_s[-1],
-        cv=coefficient_of_variation(times_s),
         samples=len(times_s),
         algbw_bytes_per_s=algorithm,
         busbw_bytes_per_s=algorithm * bus_factor(case),
         half_width=median_half_width(times_s),
+        **spread_figures(in_order_s),
         slowest_rank=_slowest_rank(case, rows),
         # After the library's barrier one rank is always the last.
         late_rank=_late_rank(case, samples) if settings.barrier != "library" else None,
     )
+
+
+def with_spread(case: Case, summary: Summary, samples: Samples, settings: Settings) -> Summary:
+    """A summary of a journal from before it had the spread of samples, which they still show."""
+    if settings.across_ranks not in ACROSS_RANKS:  # of a newer version
+        return summary
+    times_s = combine(_rows(case, samples, summary.clock), settings.across_ranks)
+    return msgspec.structs.replace(summary, **spread_figures(times_s))
+
+
+def spread_figures(times_s: Sequence[float]) -> dict[str, Any]:
+    """The fields of a summary on the spread of its samples, in the order of their measurement."""
+    ordered = sorted(times_s)
+    limit_s = outlier_limit(ordered)
+    places = [place for place, time_s in enumerate(times_s) if time_s > limit_s]
+    span = (places[0] / len(times_s), places[-1] / len(times_s)) if places else None
+    return {
+        "spread": interquartile_share(ordered),
+        "outliers": len(places),
+        "outlier_span": span,
+    }
+
+
+def _rows(case: Case, samples: Samples, clock: str) -> list[list[float]]:
+    rows = chosen_times(samples, clock)
+    if info_of(case.operation).round_trip:
+        rows = [[time / 2 for time in row] for row in rows]
+    return rows
 
 
 def _medians_by_rank(rows: Sequence[Sequence[float]]) -> list[float]:

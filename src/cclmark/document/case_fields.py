@@ -74,10 +74,17 @@ def summary_fields(path: str) -> list[Field]:
         Field("p99_us", "99th percentile of the samples.", f"{path}.p99_s"),
         Field("max_us", "Longest sample.", f"{path}.max_s"),
         Field(
-            "cv",
-            "Standard deviation of the samples over their mean.",
-            f"{path}.cv",
+            "spread",
+            "Interquartile range of the samples over their median.",
+            f"{path}.spread",
             direction="lower",
+        ),
+        Field(
+            "outliers",
+            "Samples over three interquartile ranges above the third quartile, and over 10 % above "
+            "the median.",
+            f"{path}.outliers",
+            "int",
         ),
         Field(
             "half_width",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 from cclmark.analysis.device_conditions import ConditionFigures
@@ -23,7 +26,7 @@ from cclmark.document.chart_model import Chart, Heat, Lines
 from cclmark.document.conditions import with_conditions
 from cclmark.document.exporter import Exporter
 from cclmark.document.grid import curve_lines, curve_table, heat_lines, usual_width
-from cclmark.document.head import host_lines, labelled, opening_lines
+from cclmark.document.head import LABEL_WIDTH, host_lines, labelled, opening_lines
 from cclmark.document.json_format import without_samples
 from cclmark.document.naming import NamedRun
 from cclmark.document.paint import Paint, unpainted
@@ -36,6 +39,9 @@ from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths
 
 STYLES: Mapping[Severity, str] = {"bad": "red", "look": "yellow", "unknown": "yellow"}
 _GAP = "  "
+# Characters of a column of texts that are wrapped: the fewest, and steps on the way to them.
+_LEAST_TEXT = 16
+_TEXTS = (30, 22, _LEAST_TEXT)
 _NAME = -1  # in place of a column: the name of the group
 
 
@@ -45,8 +51,11 @@ def table_lines(table: Table, paint: Paint, width: int | None) -> tuple[list[str
     ``width``: of a line at most, None for any. Where it is less, columns are left out and the
     groups of a row are below each other, see Table.
     """
-    layout = _Layout(table, paint, width)
-    return layout.heads(), [line for row in range(len(table.rows)) for line in layout.lines(row)]
+    first, *others = _Layout(table, paint, width).side_by_side()
+    lines = first.all_lines()
+    for layout in others:
+        lines += ["", *layout.heads(), *layout.all_lines()]
+    return first.heads(), lines
 
 
 class _Layout:
@@ -55,6 +64,7 @@ class _Layout:
     def __init__(self, table: Table, paint: Paint, width: int | None) -> None:
         self._table = table
         self._paint = paint
+        self._line_width = width
         self._count = len(table.head) - table.is_last_below
         self._widths = self._widths_of_columns(table.rows)
         # Parts that continue a table have the columns of the first one, whatever their cells are.
@@ -66,6 +76,8 @@ class _Layout:
             for first in range(self._lead, self._count, table.groups.width or self._count)
         ]
         self._parts = [lead + [column for group in groups for column in group]]
+        if width is not None and table.widths and not table.groups.names:
+            self._wrap_last(width)
         if width is None or self._width(self._parts[0]) <= width:
             return
         if len(groups) > 1:
@@ -78,6 +90,72 @@ class _Layout:
             self._parts = [[*lead, *name, *group] for group in groups] or [lead]
             if self._width(self._parts[0]) <= width:
                 return
+        if not table.widths and len(groups) <= 1:
+            self._narrow(width)
+
+    def _wrap_last(self, width: int) -> None:
+        """Wraps the last column of a part that continues a table, if it is a text."""
+        *columns, last = self._parts[0]
+        if self._table.sides[last] == "<":
+            room = width - self._width(columns) - len(_GAP)
+            self._widths[last] = max(min(self._widths[last], room), _LEAST_TEXT)
+
+    def _narrow(self, width: int) -> None:
+        """Wraps heads, then texts, the widest first, until lines are no longer than ``width``."""
+        heads, columns = self._table.head, self._parts[0]
+        words = {one: max(map(len, heads[one].split()), default=0) for one in columns}
+        cells = {
+            one: max((len(row[one]) for row in self._table.rows if len(row) > one), default=0)
+            for one in columns
+        }
+        texts = [one for one in columns if self._table.sides[one] == "<"]
+        least = {one: max(words[one], cells[one]) for one in columns}
+        self._shrink(columns, least, width)
+        whole = dict(self._widths)
+        for limit in _TEXTS:
+            least |= {one: max(words[one], min(cells[one], limit)) for one in texts}
+            self._shrink(columns, least, width)
+        if self._width(columns) > width:  # see side_by_side
+            self._widths.update(whole)
+
+    def _shrink(self, columns: Sequence[int], least: Mapping[int, int], width: int) -> None:
+        while (excess := self._width(columns) - width) > 0:
+            possible = [one for one in columns if self._widths[one] > least[one]]
+            if not possible:
+                return
+            widest, *others = sorted(possible, key=lambda one: -self._widths[one])
+            next_width = max([least[widest], *(self._widths[one] - 1 for one in others[:1])])
+            self._widths[widest] = max(min(next_width, self._widths[widest] - 1), least[widest])
+            if self._width(columns) < width:  # no more than is needed
+                self._widths[widest] += min(width - self._width(columns), excess)
+
+    def side_by_side(self) -> list[_Layout]:
+        """Layouts of as many columns as a line holds, each with the texts that name the rows."""
+        (columns, *others), width = self._parts, self._line_width
+        if width is None or others or self._table.widths or self._width(columns) <= width:
+            return [self]
+        found: list[_Layout] = []
+        names = columns[:1]
+        for column in columns[1:]:
+            if self._table.sides[column] != "<" or self._width([*names, column]) > width / 2:
+                break
+            names.append(column)
+        own = [*names]
+        for column in columns[len(names) :]:
+            if len(own) > len(names) and self._width([*own, column]) > width:
+                found.append(self._of(own))
+                own = [*names]
+            own.append(column)
+        return [*found, self._of(own)]
+
+    def _of(self, columns: list[int]) -> _Layout:
+        found = copy(self)
+        found._parts = [columns]
+        return found
+
+    def all_lines(self) -> list[str]:
+        """The lines of all rows."""
+        return [line for row in range(len(self._table.rows)) for line in self.lines(row)]
 
     def _widths_of_columns(self, rows: Sequence[Sequence[str]]) -> dict[int, int]:
         table = self._table
@@ -99,14 +177,14 @@ class _Layout:
     def heads(self) -> list[str]:
         """The names of columns, below those of their groups."""
         table, columns = self._table, self._parts[0]
-        head = self._line(columns, table.head)
+        head = self._wrapped(columns, table.head)
         if not table.groups.names or self._is_stacked:
-            return [head]
+            return head
         lead = [column for column in columns if column < self._lead]
         first = range(self._lead, self._lead + table.groups.width)
         width = self._width(first) - len(_GAP)
         names = "".join(f"{_GAP}{name:─^{width}}" for name in table.groups.names)
-        return [" " * self._width(lead) + names, head]
+        return [" " * self._width(lead) + names, *head]
 
     def lines(self, row: int) -> list[str]:
         """The lines of a row: of each group that has cells, and what is below."""
@@ -114,18 +192,28 @@ class _Layout:
         texts = [] if not table.is_last_below else [*filter(None, cells[-1].split("\n"))]
         if len(cells) < len(table.head):
             lead = [column for column in self._parts[0] if 0 <= column < len(cells) - 1]
-            reason = self._painted(row, len(table.head) - 1, cells[-1])
-            return [f"{self._line(lead, cells, row)}{_GAP}{reason}"]
+            first, *more = self._folded(cells[-1], self._width(lead) + len(_GAP))
+            indent = " " * (self._width(lead) + len(_GAP))
+            reasons = [self._painted(row, len(table.head) - 1, one) for one in (first, *more)]
+            lines = [f"{self._line(lead, cells, row):<{self._width(lead)}}{_GAP}{reasons[0]}"]
+            return lines + [f"{indent}{one}" for one in reasons[1:]]
         found = [*self._parts_of(row)]
         if row in table.wrong:
             found = [self._paint(line, STYLES["bad"]) for line in found]
         indent = " " * (2 * len(_GAP) + self._widths[0])
-        return found + [f"{indent}{self._painted(row, self._count, text)}" for text in texts]
+        below = [one for text in texts for one in self._folded(text, len(indent))]
+        return found + [f"{indent}{self._painted(row, self._count, text)}" for text in below]
+
+    def _folded(self, text: str, indent: int) -> list[str]:
+        """A text in lines that are no longer than those of the table, below each other."""
+        if self._line_width is None or len(text) + indent <= self._line_width:
+            return [text]
+        return textwrap.wrap(text, max(self._line_width - indent, _LEAST_TEXT)) or [text]
 
     def _parts_of(self, row: int) -> Iterator[str]:
         cells = self._table.rows[row]
         if not self._is_stacked:
-            yield self._line(self._parts[0], cells, row)
+            yield from self._wrapped(self._parts[0], cells, row)
             return
         is_first = True
         for name, columns in zip(self._table.groups.short, self._parts, strict=True):
@@ -137,16 +225,32 @@ class _Layout:
         if is_first:
             yield self._line(self._parts[0], cells, row, {_NAME: ""})
 
+    def _wrapped(
+        self, columns: Sequence[int], cells: Sequence[str], row: int | None = None
+    ) -> list[str]:
+        """The lines of cells, of which those are wrapped that are longer than their column."""
+        if all(len(cells[one]) <= self._widths[one] for one in columns):
+            return [self._line(columns, cells, row)]
+        parts = [textwrap.wrap(cells[one], max(self._widths[one], 1)) for one in columns]
+        if row is None:  # a head ends above its column
+            deepest = max(map(len, parts))
+            parts = [[""] * (deepest - len(one)) + one for one in parts]
+        return [
+            self._line(columns, dict(zip(columns, texts, strict=True)), row)
+            for texts in zip_longest(*parts, fillvalue="")
+        ]
+
     def _line(
         self,
         columns: Sequence[int],
-        cells: Sequence[str],
+        cells: Sequence[str] | Mapping[int, str],
         row: int | None = None,
         instead: Mapping[int, str] | None = None,
     ) -> str:
         """``instead``: the texts of some columns in place of their cells."""
         sides, widths = self._table.sides, self._widths
-        texts = {_NAME: self._table.groups.title, **dict(enumerate(cells)), **(instead or {})}
+        own = cells if isinstance(cells, Mapping) else dict(enumerate(cells))
+        texts = {_NAME: self._table.groups.title, **own, **(instead or {})}
         found = [
             f"{texts[column]:{'<' if column == _NAME else sides[column]}{widths[column]}}"
             for column in columns
@@ -217,10 +321,7 @@ class TextLines:
         return [*notes]
 
     def _line(self, text: str, style: str = "", depth: int = 0) -> str:
-        line = f"  {'  ' * depth}{text}"
-        if self._view.columns is not None:
-            line = filled(line, self._view.columns)
-        return self._paint(line, style) if style else line
+        return self._folded(f"  {'  ' * depth}{text}", style)
 
     @property
     def _paint(self) -> Paint:
@@ -237,7 +338,7 @@ class TextLines:
             match block:
                 case Table():
                     heads, rows = table_lines(block, self._paint, self._view.columns)
-                    title = f"  {plain(block.title)}"
+                    title = self._title(block.title)
                     if self._continues(block):
                         found += rows
                     elif block.belongs:
@@ -246,20 +347,24 @@ class TextLines:
                         heads = [self._paint(head, "dim") for head in heads]
                         found += ["", self._paint(title, "bold"), *heads, *rows]
                 case Facts():
-                    found += labelled(block.rows)
+                    found += [self._folded(line, "") for line in labelled(block.rows)]
                 case Heat():
                     found += self._heats(self._group_of(blocks, block))
                 case Lines() if block.in_texts:
-                    title = self._paint(f"  {plain(block.title)}", "bold")
+                    title = self._paint(self._title(block.title), "bold")
                     found += ["", title, *curve_lines(block, self._paint, self._width)]
                 case Listing():
-                    title = self._paint(f"  {plain(block.title)}", "bold")
-                    found += ["", title, *(f"  {plain(line)}".rstrip() for line in block.lines)]
+                    title = self._paint(self._title(block.title), "bold")
+                    found += ["", title]
+                    found += [self._folded(f"  {plain(one)}".rstrip(), "") for one in block.lines]
                 case Bars() | Stages() | Chart():
                     pass  # tables have their figures
                 case _:
                     unhandled(block)
         return found
+
+    def _title(self, title: str) -> str:
+        return self._folded(f"  {plain(title)}", "")
 
     def _group_of(self, blocks: Sequence[Block], heat: Heat) -> list[Heat]:
         """The maps that are written with the first one of a group; none with the others."""
@@ -287,16 +392,16 @@ class TextLines:
         answer, *others = labelled(rows)
         style = STYLES.get(verdict.severity, "") if verdict.severity != "good" else "green"
         lines = [(answer, style or "bold"), *((line, "") for line in others)]
-        return [self._folded(line, style) for line, style in lines]
+        return [self._folded(line, style, hanging=LABEL_WIDTH) for line, style in lines]
 
-    def _folded(self, line: str, style: str) -> str:
+    def _folded(self, line: str, style: str, hanging: int = 2) -> str:
         if self._view.columns is not None:
-            line = filled(line, self._view.columns)
+            line = filled(line, self._view.columns, hanging)
         return self._paint(line, style) if style else line
 
     def early(self, reason: str) -> list[str]:
         """Returns why the run ended early."""
-        return [self._paint(f"  ended early: {reason}", "red")]
+        return [self._folded(f"  ended early: {reason}", "red")]
 
 
 class MarkdownLines(TextLines):

@@ -15,7 +15,7 @@ from cclmark.work.sizes import format_size, in_ranges
 
 _MOST_HOSTS = 4
 _MOST_LINES = 8
-_LABEL = 11  # characters of a label and the blanks behind it
+LABEL_WIDTH = 11  # characters of a label and the blanks behind it
 _TIMINGS = {"auto": "throughput, and replayed from graphs where launches determine the time"}
 _MOST_BINDINGS = 4
 _MEMORY = {
@@ -40,7 +40,7 @@ def opening_lines(
     notices = [f"  notice     {text}" for text in header.notices]
     if width is not None:
         lines, notices = (
-            [filled(line, width, hanging=_LABEL) for line in some] for some in (lines, notices)
+            [filled(line, width, hanging=LABEL_WIDTH) for line in some] for some in (lines, notices)
         )
     first = f"{paint(title, 'bold')}  {' '.join(what)}".rstrip()
     return [first, *lines, *(paint(line, "yellow") for line in notices)]
@@ -74,7 +74,7 @@ def labelled(rows: Sequence[tuple[str, str]]) -> list[str]:
     lines, before = [], ""
     for label, text in rows:
         if text:
-            lines.append(f"  {'' if label == before else label:<{_LABEL - 2}}  {text}")
+            lines.append(f"  {'' if label == before else label:<{LABEL_WIDTH - 2}}  {text}")
             before = label
     return lines
 

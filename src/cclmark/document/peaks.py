@@ -115,7 +115,7 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
             own = found.latency.device
             device = "" if own is None else format_time_us(own.summary.time_s)
             if not moves_data(found.operation):
-                cells += ["", "", "", "", "", format_time_us(latency.time_s), device, ""]
+                cells += ["", "", "", "", "", "", format_time_us(latency.time_s), device, ""]
             else:
                 peak, half = found.peak.summary, found.half_peak_bytes
                 assert peak is not None
@@ -131,6 +131,7 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
                     share,
                     "" if match is None else share_text(match.share),
                     "" if half is None else format_size(half),
+                    f"{found.average_bytes_per_s / BYTES_PER_GB:.2f}",
                     *_smallest(found.latency, latency, device),
                 ]
             named += [found.peak, found.latency]
@@ -138,8 +139,8 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
     if not rows:
         return None
     head = (
-        *("operation", "peak busbw GB/s", "at", "of link limit", "of reference"),
-        *("half of peak from", "smallest message µs", _DEVICE, "size"),
+        *("operation", "peak busbw GB/s", "at", "of limit", "of reference", "half from"),
+        *("average", "smallest message µs", _DEVICE, "size"),
     )
     has_limit, has_device = any(row[3] for row in rows), any(row[-2] for row in rows)
     table = Table(
@@ -151,6 +152,7 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
             *staged_legend(named),
             *_cycles(runs),
             *_mixed_peaks([run.journal.header for run in runs if run.findings]),
+            "average: mean bus bandwidth of all cases in GB/s, as nccl-tests prints it.",
             *([f"Link limit: {' or '.join(limits)} GB/s."] if has_limit else []),
             *(
                 ["device µs: the time of the device alone, where launches set the cost of a call."]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from cclmark.analysis.irregularities import NOISY_CV, noisy
+from cclmark.analysis.irregularities import NOISY_SPREAD, noisy, spread_of, tails
 from cclmark.analysis.links import path_warnings
 from cclmark.analysis.outliers import times_mean_little
 from cclmark.analysis.summary import converged
@@ -16,7 +16,7 @@ from cclmark.base.printable import plain
 from cclmark.document.blocks import Evidence, Finding, Severity
 from cclmark.document.insight_words import MOST_NAMED, amount, described, first_line, listed
 from cclmark.document.remarks import ending, left_out, planned_results, problems, unsettled_width
-from cclmark.document.text import counted, precision_text
+from cclmark.document.text import counted, format_time_us, precision_text
 from cclmark.journal.item_results import CaseResult, Result, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Settings, Verification
@@ -265,12 +265,12 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
     if noisy_cases:
         first = noisy_cases[0]
         assert first.summary is not None
-        verb = "varies" if len(noisy_cases) == 1 else "vary"
-        evidence.append(Evidence.of("cv", first.summary.cv, described(first), NOISY_CV))
+        spread = spread_of(first.summary)
+        evidence.append(Evidence.of("spread", spread, described(first), NOISY_SPREAD))
         sentences.append(
-            f"{amount(len(noisy_cases), 'case')} of {len(measured)} {verb} by more than 10 % from "
-            f"sample to sample, most {described(first)} ({first.summary.cv:.0%})"
-            f"{'' if sentences else _yet_known(noisy_cases)}"
+            f"the middle half of the samples is wider than 10 % of the median in "
+            f"{amount(len(noisy_cases), 'case')} of {len(measured)}, most in {described(first)} "
+            f"({spread:.0%}){'' if sentences else _yet_known(noisy_cases)}"
         )
     settings = journal.header.settings
     fixed = journal.header.imported is not None or settings.iterations is not None
@@ -292,6 +292,43 @@ def of_noise(journal: Journal) -> Iterator[Finding]:
             advice=advice,
             evidence=tuple(evidence),
         )
+
+
+_EARLY = 0.1  # of the samples: outliers among these alone came at the beginning
+_TOGETHER = 0.1  # of the samples: outliers within so many came together
+
+
+def of_tails(journal: Journal) -> Iterator[Finding]:
+    """Reports cases with outliers, which medians do not show: how many, how long, and when."""
+    measured = [one for one in journal.cases if one.summary is not None]
+    found = tails(measured)
+    if not found:
+        return
+    first = found[0]
+    assert first.summary is not None
+    own = first.summary
+    ratio, p99 = own.max_s / own.time_s, format_time_us(own.p99_s)
+    yield Finding(
+        "outlying-samples",
+        "note",
+        f"at least 1 % of the samples are outliers in {amount(len(found), 'case')} of "
+        f"{len(measured)}; most {described(first)}: {own.outliers} of {own.samples}"
+        f"{_when(own.outlier_span)}, p99 {p99} µs, the longest {ratio:.3g} × the median",
+        advice="They are of no influence on medians. A program that waits for each call has them.",
+        evidence=(Evidence.of("outliers", own.outliers, described(first)),),
+    )
+
+
+def _when(span: tuple[float, float] | None) -> str:
+    """When outliers came, by the shares of the samples before the first and the last of them."""
+    if span is None:
+        return ""
+    first, last = span
+    if last < _EARLY:
+        return " at the beginning"
+    if last - first < _TOGETHER:
+        return f" together, {first:.0%} into the measurement"
+    return " throughout the measurement"
 
 
 def _unsettled_text(settings: Settings, found: Sequence[CaseResult]) -> str:

@@ -108,6 +108,13 @@ def filled(line: str, width: int, hanging: int = 2) -> str:
     )
 
 
+def folded(text: str, width: int | None) -> str:
+    """Returns a text with its lines of at most ``width`` characters, None for any."""
+    if width is None:
+        return text
+    return "\n".join(filled(line, width) for line in text.split("\n"))
+
+
 def clock_text(seconds: float) -> str:
     """Returns 0:07, 12:34 or 1:02:03."""
     minutes, second = divmod(int(seconds), 60)

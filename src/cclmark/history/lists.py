@@ -22,8 +22,9 @@ from cclmark.document.blocks import (
     table_of,
 )
 from cclmark.document.columns import csv_line
+from cclmark.document.document_text import table_lines
 from cclmark.document.paint import Paint, unpainted
-from cclmark.document.text import aligned, counted, format_time_us
+from cclmark.document.text import counted, format_time_us
 from cclmark.history.history_model import Figure, SeriesKind, StoredRun, StoredSeries
 from cclmark.journal.item_results import AUTO, THROUGHPUT
 from cclmark.journal.resume import differing_settings
@@ -403,15 +404,19 @@ _COLUMNS = (
 )
 
 
-def runs_table(runs: Sequence[StoredRun], total: int, paint: Paint = unpainted) -> str:
-    """Returns a line for each run, and the number of runs that are not shown."""
+def runs_table(
+    runs: Sequence[StoredRun], total: int, paint: Paint = unpainted, width: int | None = None
+) -> str:
+    """Returns a row for each run, and the number of runs that are not shown.
+
+    ``width``: of a line at most, None for any.
+    """
     if not runs:
         return "no runs\n"
-    head, *rows = aligned([_HEADS, *map(_cells, runs)], "<<<<<>><")
-    lines = [paint(head.removeprefix("  "), "dim")]
-    for run, row in zip(runs, rows, strict=True):
-        line = row.removeprefix("  ")
-        lines.append(paint(line, "red") if run.exit_code == 1 or run.not_ok else line)
+    failed = [at for at, run in enumerate(runs) if run.exit_code == 1 or run.not_ok]
+    table = Table("", _HEADS, [*map(_cells, runs)], "<<<<<>><", wrong=failed)
+    heads, rows = table_lines(table, paint, width)
+    lines = [*(paint(head, "dim") for head in heads), *rows]
     if total > len(runs):
         lines += ["", f"{len(runs)} of {total} runs; --limit N shows more, --limit 0 all"]
     return "\n".join(lines) + "\n"

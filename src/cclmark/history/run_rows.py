@@ -194,7 +194,7 @@ def _result_row(result: CaseResult | TransferResult, position: int, header: Head
         "wrong": None if checked is None else checked.wrong,
     }
     summary = result.summary
-    for name in ("samples", "time_s", "min_s", "p95_s", "p99_s", "max_s", "cv", "half_width"):
+    for name in ("samples", "time_s", "min_s", "p95_s", "p99_s", "max_s", "spread", "half_width"):
         row[name] = getattr(summary, name, None)
     row["device_time_s"] = getattr(device, "time_s", None)
     row["device_half_width"] = getattr(device, "half_width", None)

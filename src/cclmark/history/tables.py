@@ -147,7 +147,7 @@ results = Table(
     Column("samples", BigInteger),
     *_columns(
         Float(53),
-        *("time_s", "min_s", "p95_s", "p99_s", "max_s", "cv", "half_width"),
+        *("time_s", "min_s", "p95_s", "p99_s", "max_s", "spread", "half_width"),
         *("device_time_s", "device_half_width", "algbw_bytes_per_s", "busbw_bytes_per_s"),
         nullable=True,
     ),
@@ -193,6 +193,11 @@ _THIRD = (
     )
     """,
 )
+# The spread of samples in the place of their coefficient of variation.
+_FOURTH = (
+    "ALTER TABLE cclmark_results RENAME COLUMN cv TO spread",
+    "UPDATE cclmark_results SET spread = NULL",
+)
 
 
 def _step(statements: Sequence[str]) -> Migration:
@@ -204,7 +209,12 @@ def _step(statements: Sequence[str]) -> Migration:
 
 
 # The first one creates the newest tables. Each other one changes the tables of the version before.
-MIGRATIONS: Sequence[Migration] = (metadata.create_all, _step(_SECOND), _step(_THIRD))
+MIGRATIONS: Sequence[Migration] = (
+    metadata.create_all,
+    _step(_SECOND),
+    _step(_THIRD),
+    _step(_FOURTH),
+)
 
 
 def version_of(connection: Connection) -> int:

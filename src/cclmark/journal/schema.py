@@ -273,8 +273,11 @@ class Summary(msgspec.Struct, omit_defaults=True):
     """Statistics over the samples of one case, after the ranks were combined.
 
     ``time_s`` is the median. ``half_width`` is half the width of the median's 95 % confidence
-    interval, as a share of the median; None with too few samples. ``slowest_rank`` is None unless
-    one rank is clearly slowest.
+    interval, as a share of the median; None with too few samples. ``spread`` is the interquartile
+    range over the median, None if unknown; ``outliers`` the number of samples far above the third
+    quartile (analysis.statistics.outlier_limit), ``outlier_span`` the shares of the samples before
+    the first and the last of them. ``slowest_rank`` is None unless one rank is
+    clearly slowest.
     """
 
     clock: str
@@ -283,11 +286,13 @@ class Summary(msgspec.Struct, omit_defaults=True):
     p95_s: float
     p99_s: float
     max_s: float
-    cv: float
     samples: Count
     algbw_bytes_per_s: float
     busbw_bytes_per_s: float
     half_width: float | None = None
+    spread: float | None = None
+    outliers: Count = 0
+    outlier_span: tuple[float, float] | None = None
     slowest_rank: int | None = None
     late_rank: int | None = None
 

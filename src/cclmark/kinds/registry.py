@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cclmark.analysis.summary import with_spread
 from cclmark.journal.journal_file import Journal, JournalReader, Line
 from cclmark.journal.kind import Kind
 from cclmark.journal.schema import Header
@@ -53,12 +54,24 @@ def _reader() -> JournalReader:
 
 def read_journal(path: Path, *, as_written: bool = False) -> Journal:
     """Reads a journal of any kind, see JournalReader.read."""
-    return _reader().read(path, as_written=as_written)
+    return _completed(_reader().read(path, as_written=as_written))
 
 
 def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False) -> Journal:
     """Reads the lines of a journal of any kind, see JournalReader.parse."""
-    return _reader().parse(lines, name, as_written=as_written)
+    return _completed(_reader().parse(lines, name, as_written=as_written))
+
+
+def _completed(journal: Journal) -> Journal:
+    """Journals from before summaries had the spread of samples have it from their samples."""
+    for result in journal.cases:
+        for own in (result, result.device):
+            samples, summary = (None, None) if own is None else (own.samples, own.summary)
+            if own is None or samples is None or summary is None or not samples.host_s:
+                continue
+            if summary.spread is None:
+                own.summary = with_spread(result.case, summary, samples, journal.header.settings)
+    return journal
 
 
 def is_readable(entry: Line, header: Header) -> bool:

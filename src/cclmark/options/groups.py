@@ -624,6 +624,9 @@ class FormatOptions:
         type=click.Choice(["table", "json", "csv", "markdown"]),
         help="What is printed [table].",
     )
+    wide: bool = flag(
+        "--wide", help="table: all columns beside each other, in lines of any length."
+    )
 
 
 @dataclass

@@ -21,6 +21,7 @@ from cclmark.base.printable import plain
 from cclmark.base.streams import patient_text
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
+from cclmark.document.text import folded
 from cclmark.journal.page_journals import file_of
 from cclmark.recording.caller import notice
 from cclmark.recording.standard_output import StandardOutput
@@ -31,18 +32,30 @@ if TYPE_CHECKING:
 STANDARD_OUTPUT = Path("-")  # as users write it
 _READER_S = 10.0  # limit of the wait for the reader of a named pipe
 _LOOK_S = 0.02
+_COLUMNS = 100  # of a line where there is no terminal
+
+
+def columns_of_lines(*, is_terminal: bool = False, is_wide: bool = False) -> int | None:
+    """The characters of a line: those of the terminal, COLUMNS, or 100; None for any number."""
+    if is_wide:
+        return None
+    if is_terminal:
+        return shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns
+    named = os.environ.get("COLUMNS", "")
+    return int(named) if named.isascii() and named.isdigit() and int(named) else _COLUMNS
 
 
 class Output(StandardOutput):
     """Standard output or a file; a file is not modified before the first write."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, is_wide: bool = False) -> None:
         """Checks that ``path`` can be written, without changing its content. Raises UsageError.
 
         A file that is not regular, for example a pipe, is opened here and stays open. None and
-        ``-`` are standard output.
+        ``-`` are standard output. ``is_wide``: lines may have any length.
         """
         super().__init__()
+        self._is_wide = is_wide
         self._path = None if path == STANDARD_OUTPUT else path
         if self._path is None:
             return
@@ -68,17 +81,15 @@ class Output(StandardOutput):
         return self.is_terminal and not os.environ.get("NO_COLOR")
 
     @property
-    def terminal_columns(self) -> int | None:
-        """The width of the terminal; None without a terminal, or if its width is unknown."""
-        if not self.is_terminal:
-            return None
-        return shutil.get_terminal_size(fallback=(0, 0)).columns or None
+    def columns(self) -> int | None:
+        """The characters of a line, None for any number."""
+        return columns_of_lines(is_terminal=self.is_terminal, is_wide=self._is_wide)
 
     @property
     def view(self) -> View:
         """How texts are written here."""
         paint = ansi if self.takes_colours else unpainted
-        return View(paint=paint, columns=self.terminal_columns)
+        return View(paint=paint, columns=self.columns)
 
     def write_whole(self, text: str) -> None:
         """Writes all of the output or leaves a file as it was. Fails as ``write`` does."""
@@ -121,13 +132,16 @@ def _check(path: Path) -> None:
         raise UsageError(f"cannot write {path}: {fault_of(error)}") from None
 
 
-def print_out(path: Path | None, text_for: Callable[[Output], Iterable[str]]) -> None:
+def print_out(
+    path: Path | None, text_for: Callable[[Output], Iterable[str]], *, is_wide: bool = False
+) -> None:
     """Prints the texts of ``text_for`` to ``path``; to standard output for None and ``-``.
 
     A file then holds all of it, or its old content. Reports the written file on standard error.
-    Raises UsageError, OutputError; UnreadError if the reader of a pipe has exited.
+    ``is_wide``: see Output. Raises UsageError, OutputError; UnreadError if the reader of a pipe has
+    exited.
     """
-    output = Output(path)
+    output = Output(path, is_wide=is_wide)
     try:
         if path is None or path == STANDARD_OUTPUT:
             for text in text_for(output):
@@ -206,10 +220,10 @@ def tell_written(path: Path | None) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Writes lines to standard output, as Output does."""
+    """Writes lines to standard output, as Output does, and folds long ones."""
     output = Output(None)
     try:
-        output.write("".join(f"{line}\n" for line in lines))
+        output.write("".join(f"{folded(line, output.columns)}\n" for line in lines))
     finally:
         output.close()
 

@@ -511,11 +511,11 @@ def record(
 
     resumed = Resumed.read(resume, request) if resume is not None else None
     refuse_to_lose(output, [resume] if resume is not None else [])
-    printed = Output(output)
+    printed = Output(output, is_wide=getattr(flags, "wide", False))
     view = replace(
         view,
         paint=printed.view.paint,
-        columns=printed.terminal_columns,
+        columns=printed.columns,
         fields=getattr(flags, "columns", ()),
     )
     if view.fields:

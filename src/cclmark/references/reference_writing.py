@@ -8,8 +8,8 @@ from statistics import median
 
 import msgspec
 
-from cclmark.analysis.irregularities import NOISY_CV
-from cclmark.analysis.statistics import coefficient_of_variation
+from cclmark.analysis.irregularities import NOISY_SPREAD
+from cclmark.analysis.statistics import interquartile_share
 from cclmark.base.errors import UsageError
 from cclmark.journal.item_results import CaseResult, TransferResult, device_summary
 from cclmark.journal.journal_file import Journal
@@ -22,7 +22,7 @@ from cclmark.work.transfers import Transfer
 
 # Why a result is not good enough to be a reference, to follow a number of figures.
 UNSETTLED = "did not converge"
-NOISY = f"with a spread above {NOISY_CV:.0%}"
+NOISY = f"with a spread above {NOISY_SPREAD:.0%}"
 UNCHECKED = "not verified"
 
 _Place = tuple[tuple[int, ...], int]  # the pair of a case, empty for all ranks, and its size
@@ -34,15 +34,15 @@ def weaknesses(result: CaseResult | TransferResult) -> list[str]:
     A case is judged by the time of the devices, where it was measured.
     """
     device: DeviceTime | None = getattr(result, "device", None)
-    spread = getattr(result.summary if device is None else device.summary, "cv", None)
+    spread = getattr(result.summary if device is None else device.summary, "spread", None)
     if spread is None:
         rows = [] if result.samples is None else result.samples.device_s
         known = [[time_s for time_s in row if time_s is not None] for row in rows]
-        spread = coefficient_of_variation([max(row) for row in known if row])
+        spread = interquartile_share(sorted(max(row) for row in known if row)) if known else None
     found = []
     if not (result.converged and (device is None or device.converged)):
         found.append(UNSETTLED)
-    if spread > NOISY_CV:
+    if (spread or 0.0) > NOISY_SPREAD:
         found.append(NOISY)
     if result.is_checkable and not result.is_checked:
         found.append(UNCHECKED)

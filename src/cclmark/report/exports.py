@@ -356,11 +356,12 @@ def export_content(
     table: str = "cases",
     references: Load = no_references,
     columns: Sequence[str] = (),
+    width: int | None = None,
 ) -> bytes:
     """Returns the content of a file in ``format``, one of EXPORTS.
 
     ``table``: cases, samples or steps, of TABULAR formats. ``references``: compared with peaks.
-    ``columns``: the names of those to write, empty for all.
+    ``columns``: the names of those to write, empty for all. ``width``: of the lines of tables.
     Raises UsageError for journals that the format cannot represent, and MissingError.
     """
     if columns and format not in (*TABULAR, "table", "markdown"):
@@ -387,7 +388,7 @@ def export_content(
                 f"{name} contains {report_kind(journal.kind).noun}, not supported by {format}: "
                 f"choose from {others}, prometheus"
             )
-    view = View(fields=columns)
+    view = View(fields=columns, columns=width)
     return "\n".join(
         "".join(replayed(journal, format, view, references, path)) for path, journal in journals
     ).encode()

@@ -159,11 +159,14 @@ def verdict_rows(run: NamedRun, found: RunVerdict, *, on_page: bool) -> list[tup
     return found.rows(path, can_rerun=can_rerun, on_page=on_page)
 
 
-def verdict_lines(run: NamedRun, *, on_page: bool = False) -> list[str]:
-    """Returns the verdict on a run as lines of a terminal. ``on_page``: see RunVerdict.rows."""
+def verdict_lines(run: NamedRun, columns: int | None = None, *, on_page: bool = False) -> list[str]:
+    """Returns the verdict on a run as lines of a terminal with ``columns``, None for any number.
+
+    ``on_page``: see RunVerdict.rows.
+    """
     found = verdict(run)
     rows = [(label, plain(text)) for label, text in verdict_rows(run, found, on_page=on_page)]
-    return TextLines(View()).verdict(found, rows)
+    return TextLines(View(columns=columns)).verdict(found, rows)
 
 
 def headline(run: NamedRun) -> str:

@@ -126,7 +126,7 @@ def noisy():
 
     def change(one):
         place, rate = places[id(one)], one.summary.busbw_bytes_per_s
-        widths = {"cv": 0.5, "half_width": 0.06 + place / 1e4}
+        widths = {"spread": 0.5, "half_width": 0.06 + place / 1e4}
         return figures(one, **widths, busbw_bytes_per_s=rate / (1 + place % 2))
 
     return each(change)
@@ -145,13 +145,13 @@ def faster(least_bytes=0, most_bytes=1 << 40):
 
 
 def one_unknown_median():
-    unknown = replace(COLLECTIVES.results[0].summary, half_width=10.0, cv=0.5)
+    unknown = replace(COLLECTIVES.results[0].summary, half_width=10.0, spread=0.5)
     return changed(COLLECTIVES, 0, converged=False, summary=unknown)
 
 
 def unsure(*traces):
     one = COLLECTIVES.results[0]
-    summary = replace(one.summary, cv=0.5, half_width=0.5)
+    summary = replace(one.summary, spread=0.5, half_width=0.5)
     return of([replace(one, converged=False, summary=summary)], traces=traces)
 
 
@@ -160,7 +160,7 @@ def without_limits(**header):
     quiet = [
         one
         for one in COLLECTIVES.results
-        if one.summary.cv < 0.1 and one.case.operation != "sendrecv"
+        if one.summary.spread < 0.1 and one.case.operation != "sendrecv"
     ]
     return of(quiet, replace(COLLECTIVES.header, **header))
 
@@ -244,8 +244,8 @@ JOURNALS = {
     "crowded": (without_limits(links=[], relations=[], **CROWDED), True),
     # Noise: of medians, of samples, and where the command has no option for it.
     "noisy": (noisy(), False),
-    "scattered": (summaries(cv=0.5), False),
-    "scattered-few": (summaries(cv=0.5, half_width=None), False),
+    "scattered": (summaries(spread=0.5), False),
+    "scattered-few": (summaries(spread=0.5, half_width=None), False),
     "one-unknown": (one_unknown_median(), False),
     "unsure": (unsure(), False),
     "unsure-trace": (unsure(Trace("t.pftrace", "perfetto", 1)), False),

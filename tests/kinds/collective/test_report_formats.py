@@ -231,7 +231,7 @@ class TestTable:
         results = [
             OUT,
             replace(OUT, case=case),
-            *(replace(OUT, summary=replace(OUT.summary, cv=cv)) for cv in (9.9999, 123.4)),
+            *(replace(OUT, summary=replace(OUT.summary, spread=one)) for one in (9.9999, 123.4)),
             *(
                 replace(OUT, verification=replace(OUT.verification, wrong=wrong))
                 for wrong in (99_999, 100_000, 9_999_600, 10**12, 4 * largest)

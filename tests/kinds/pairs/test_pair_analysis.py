@@ -64,7 +64,7 @@ def case(pair=(0, 1), **changes):
 
 def result(one, time_s=1e-3, **changes):
     rate = one.size_bytes / time_s
-    summary = Summary("device", time_s, time_s, time_s, time_s, time_s, 0.0, 6, rate, rate, 0.01)
+    summary = Summary("device", time_s, time_s, time_s, time_s, time_s, 6, rate, rate, 0.01)
     values = {"status": "ok", "summary": summary, "verification": Verification(0)}
     return CaseResult(0, one, **{**values, **changes})
 

@@ -286,7 +286,7 @@ class Timed(Simulated):
 
 
 def measured(trial):
-    times = Summary("host", 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.0, 10, 1e9, 1e9)
+    times = Summary("host", 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 10, 1e9, 1e9)
     return TrialResult(0, trial, "ok", duration_s=0.2, summary=times)
 
 

@@ -61,4 +61,5 @@ class CompareFlags:
         type=click.Choice(["table", "markdown", "json", "html"]),
         help="Output format [table]; html draws both sides on the same axes.",
     )
+    wide: bool = changed(FormatOptions, "wide")
     output: Path | None = changed(OutputFileOptions, "output")

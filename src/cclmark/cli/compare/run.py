@@ -151,7 +151,7 @@ def compare_journals(flags: CompareFlags) -> int:
             raise UsageError("--format html writes a page: set its file with -O FILE.html")
         return [_printed(comparisons, flags.format, to.view)]
 
-    print_out(output, printed)
+    print_out(output, printed, is_wide=flags.wide)
     if flags.fail_if_slower is None:
         return EXIT_OK
     return gate(comparisons, margin, allow_inconclusive=flags.allow_inconclusive)

@@ -46,6 +46,7 @@ class ExportFlags:
         required=True,
         help="Output format.",
     )
+    wide: bool = changed(FormatOptions, "wide")
     table: str = option(
         "--table",
         title=OUTPUT,

@@ -16,6 +16,8 @@ from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.recording.caller import notice
 from cclmark.recording.output import (
     STANDARD_OUTPUT,
+    Output,
+    columns_of_lines,
     refuse_to_lose,
     tell_written,
     usual_references,
@@ -43,10 +45,10 @@ def export_journals(flags: ExportFlags) -> int:
         raise UsageError("a journal is listed twice: its results would count twice")
     refuse_to_lose(output, journals)
     named = [(str(path), _read(path)) for path in journals]
-    write_whole(
-        output or STANDARD_OUTPUT,
-        export_content(named, format, table, usual_references, flags.columns),
-    )
+    is_terminal = to_screen and Output(None).is_terminal
+    width = columns_of_lines(is_terminal=is_terminal, is_wide=flags.wide)
+    content = export_content(named, format, table, usual_references, flags.columns, width)
+    write_whole(output or STANDARD_OUTPUT, content)
     for name, journal in named:
         for text in unshown(journal, format):
             notice(f"{plain(name)}: {plain(text)}")

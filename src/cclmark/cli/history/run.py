@@ -26,7 +26,7 @@ from cclmark.cli.history.command import (
 )
 from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.head import labelled
-from cclmark.document.text import counted
+from cclmark.document.text import counted, folded
 from cclmark.history.database import default_path
 from cclmark.history.history_model import StoredRun, filter_of, moment
 from cclmark.history.lists import (
@@ -193,7 +193,7 @@ def _print(
 ) -> None:
     """Prints, and refuses to overwrite ``history``. Raises UsageError, OutputError."""
     refuse_to_lose(flags.output, filter(None, [history.path]))
-    print_out(flags.output, text_for)
+    print_out(flags.output, text_for, is_wide=getattr(flags, "wide", False))
 
 
 def add_runs(flags: AddRunsFlags) -> int:
@@ -249,7 +249,7 @@ def list_runs(flags: ListRunsFlags) -> int:
             return [runs_json(found, total)]
         if flags.format == "csv":
             return [runs_csv(found)]
-        return [runs_table(found, total, written.view.paint)]
+        return [runs_table(found, total, written.view.paint, written.columns)]
 
     _print(flags, text, history)
     return EXIT_OK
@@ -264,7 +264,7 @@ def show_runs(flags: ShowRunFlags) -> int:
     def text(written: Output) -> Sequence[str]:
         lines = [*labelled(run_facts(stored)), ""] if format == "table" else []
         found = replayed(journal, format, written.view, usual_references)
-        return [*(f"{line}\n" for line in lines), *found]
+        return [*(f"{folded(line, written.columns)}\n" for line in lines), *found]
 
     _print(flags, text, history)
     for finding in unshown(journal, format):

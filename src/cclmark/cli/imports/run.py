@@ -25,6 +25,7 @@ from cclmark.journal.page_journals import file_of, is_page, packed_in, read_line
 from cclmark.kinds.registry import parse_journal, report_kind
 from cclmark.recording.caller import notice
 from cclmark.recording.output import (
+    Output,
     made_directory,
     print_lines,
     usual_references,
@@ -308,7 +309,7 @@ def _write(run: Journal, path: Path) -> None:
         writer.close(keep=whole)
     notice(f"journal {shlex.quote(str(path))}")
     named = NamedRun("", run, ReferenceNotes(usual_references), path=str(path))
-    print_lines(verdict_lines(named))
+    print_lines(verdict_lines(named, Output(None).columns))
 
 
 def _say(text: str) -> None:

@@ -131,6 +131,9 @@ _COMMANDS = {
 }
 
 
+_UNCHANGED = (None, "table", False)  # options of the listing
+
+
 def references_command(name: str, summary: str) -> click.Group:
     """Returns the group with its commands, which lists references without one."""
     listing = command(
@@ -141,7 +144,7 @@ def references_command(name: str, summary: str) -> click.Group:
     def run(ctx: click.Context, /, **options: object) -> None:
         if ctx.invoked_subcommand is None:
             ctx.invoke(listing, **options)
-        elif given := [name for name, value in options.items() if value not in (None, "table")]:
+        elif given := [one for one, value in options.items() if value not in _UNCHANGED]:
             raise click.UsageError(f"write --{given[0]} after {ctx.invoked_subcommand}", ctx)
 
     group = CommandGroup(

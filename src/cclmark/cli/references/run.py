@@ -34,6 +34,7 @@ from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.reference_notes import ReferenceNotes, share_text
 from cclmark.document.remarks import lacking
 from cclmark.document.report_kind import View
+from cclmark.document.text import folded
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal, report_kind
@@ -88,7 +89,7 @@ def check_references(flags: CheckReferencesFlags) -> int:
             "references add makes the journal of a trusted machine a reference"
         )
     check = ReferenceCheck(journal, found, notes, least_share)
-    print_out(output, lambda to: [_printed(check, flags.format, to.view)])
+    print_out(output, lambda to: [_printed(check, flags.format, to.view)], is_wide=flags.wide)
     if least_share is None:
         return EXIT_OK
     low = below(found, least_share)
@@ -155,6 +156,7 @@ def list_references(flags: ListReferencesFlags) -> int:
     print_out(
         flags.output,
         lambda to: [_written(found, flags.format, to.view, asked=asked)],
+        is_wide=flags.wide,
     )
     return EXIT_OK
 
@@ -329,7 +331,7 @@ def _written(found: Sequence[Reference], format: str, view: View, *, asked: bool
     if format == "csv":
         return references_csv(found)
     if format == "table" and not asked:
-        return "\n".join(source_lines(found, view.paint)) + "\n"
+        return folded("\n".join(source_lines(found, view.paint)), view.columns) + "\n"
     is_markdown = format == "markdown"
     lines = (MarkdownLines if is_markdown else TextLines)(view)
     return "\n".join(map(lines.whole, source_documents(found, lists_pairs=is_markdown)))

@@ -19,6 +19,7 @@ from cclmark.kinds.registry import parse_journal
 from cclmark.recording.caller import notice
 from cclmark.recording.output import (
     STANDARD_OUTPUT,
+    Output,
     made_directory,
     print_lines,
     refuse_to_lose,
@@ -58,7 +59,7 @@ def _print_verdicts(runs: Sequence[NamedRun]) -> None:
     lines = []
     for run in runs:
         lines += [plain(run.name)] if len(runs) > 1 else []
-        lines += verdict_lines(run, on_page=True)
+        lines += verdict_lines(run, Output(None).columns, on_page=True)
     print_lines(lines)
 
 

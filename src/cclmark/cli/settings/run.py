@@ -13,7 +13,9 @@ from cclmark.base.errors import MissingError, UsageError
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.cli.settings.command import SettingsFlags
-from cclmark.document.paint import Paint, ansi, unpainted
+from cclmark.document.blocks import Look, Table
+from cclmark.document.document_text import table_lines
+from cclmark.document.paint import Paint, unpainted
 from cclmark.journal.setting_values import DEFAULT, SettingValue
 from cclmark.launch.devices import choose_devices
 from cclmark.options.case_request import unknown_library
@@ -55,9 +57,16 @@ def _title_with_version(ccl: str, version: str) -> str:
 
 
 def settings_lines(
-    ccl: str, version: str, values: Sequence[SettingValue], paint: Paint = unpainted
+    ccl: str,
+    version: str,
+    values: Sequence[SettingValue],
+    paint: Paint = unpainted,
+    width: int | None = None,
 ) -> list[str]:
-    """Returns a table with a line for each setting, and a line with its effect below it."""
+    """Returns a table with a line for each setting, and its effect below it.
+
+    ``width``: of a line at most, None for any.
+    """
     title = _title_with_version(ccl, version)
     if not values:
         return [f"{title} has no known settings."]
@@ -65,14 +74,13 @@ def settings_lines(
     absent = [one for one in values if one.absence]
     changed = sum(one.source != DEFAULT for one in present)
     lines = [f"{title}: {len(present)} settings, {changed} of them changed", ""]
-    rows = [_HEAD, *(_row(one) for one in present)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD))]
-    for row, value in zip(rows, [None, *present], strict=True):
-        text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        marked = value is None or value.source != DEFAULT
-        lines.append(paint(text.rstrip(), "bold") if marked else text.rstrip())
-        if value is not None:
-            lines += _wrapped(_explained(value.setting))
+    looks: list[Look] = [
+        (row, 1, "look") for row, one in enumerate(present) if one.source != DEFAULT
+    ]
+    rows = [*map(_row, present)]
+    table = Table("", (*_HEAD, "effect"), rows, "<" * 7, is_last_below=True, looks=looks)
+    heads, below = table_lines(table, paint, width)
+    lines += [*(paint(head, "bold") for head in heads), *below]
     if absent:
         lines += ["", "Not in this library"]
         reasons = by_key((one.absence, one.setting.name) for one in absent)
@@ -111,6 +119,7 @@ def _row(value: SettingValue) -> tuple[str, ...]:
         _SCOPES[setting.scope],
         ", ".join(setting.costs) or "-",
         ", ".join(setting.deployed_by) or "unknown",
+        _explained(setting),
     )
 
 
@@ -151,10 +160,7 @@ def list_settings(flags: SettingsFlags) -> None:
     print_out(
         flags.output,
         lambda to: [
-            f"{line}\n"
-            for line in settings_lines(
-                ccl, version, values, ansi if to.takes_colours else unpainted
-            )
+            f"{line}\n" for line in settings_lines(ccl, version, values, to.view.paint, to.columns)
         ],
     )
 

@@ -48,10 +48,9 @@ from cclmark.launch.placement import is_primary
 from cclmark.options.groups import SizeOptions
 from cclmark.rank.probe import count_devices
 from cclmark.recording.caller import notice
-from cclmark.recording.output import Output, made_directory, refuse_to_lose
+from cclmark.recording.output import Output, made_directory, print_lines, refuse_to_lose
 from cclmark.recording.recorder import StatusLine
 from cclmark.recording.run_files import new_path
-from cclmark.recording.standard_output import say
 from cclmark.report.overview import insights
 from cclmark.suites.checks import (
     CommandRun,
@@ -411,11 +410,11 @@ def run_suite(flags: SuiteFlags) -> int:
                 "SUITE is missing: use a TOML file or the name of a suite of cclmark: "
                 f"{', '.join(shipped_suites())}"
             )
-        say(describe_suites(shipped_suites().values()))
+        print_lines([describe_suites(shipped_suites().values())])
         return EXIT_OK
     suite = chosen_commands(read_suite(flags.suite), flags.only, flags.tags)
     if flags.listed:
-        say(describe_suite(suite))
+        print_lines([describe_suite(suite)])
         return EXIT_OK
     check_sizes(suite)
     require_devices(suite)

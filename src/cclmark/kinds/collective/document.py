@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from cclmark.analysis.findings import LibraryComparison, OperationFindings, comparisons
+from cclmark.analysis.irregularities import NOISY_SPREAD, spread_of
 from cclmark.analysis.links import link_limit
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
@@ -76,7 +77,6 @@ _SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
 _SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 _LEAD = {"cycle": 5, "size": 9, "count": 11, "dtype": 7, "op": 4, "root": 4}
 _OPTIONAL = ("count", "root", "op", "dtype")
-_NOISY = 0.10  # spread that stands out
 
 
 @dataclass(frozen=True)
@@ -253,10 +253,10 @@ class _Rows:
         # A failed check of another tool may not report the number of elements.
         unknown = "some" if is_wrong else "-"
         cells["wrong"] = unknown if checked is None else _in_five(checked.wrong)
-        cells["spread"] = _percent(summary.cv) if summary.samples > 1 else "-"
+        cells["spread"] = "-" if summary.spread is None else _percent(summary.spread)
         if is_wrong:
             looks["wrong"] = "bad"
-        if summary.cv > _NOISY:
+        if spread_of(summary) > NOISY_SPREAD:
             looks["spread"] = "look"
         if self._view.shares:
             match = self._references.match(result, self._header)
@@ -366,7 +366,8 @@ def _figure(found: OperationFindings, header: Header) -> str:
     return (
         f"{found.name}: peak bus bandwidth {_gigabytes(rate)} GB/s at "
         f"{format_size(peak.case.size_bytes)} {peak.case.placement}{marks_text(peak)}{share}"
-        f"{half_peak_text(found)}; {smallest}{cycles_text(found)}"
+        f"{half_peak_text(found)}; average {_gigabytes(found.average_bytes_per_s)} GB/s; "
+        f"{smallest}{cycles_text(found)}"
     )
 
 

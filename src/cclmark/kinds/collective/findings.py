@@ -39,6 +39,7 @@ from cclmark.document.soundness import (
     of_noise,
     of_paths,
     of_statuses,
+    of_tails,
     of_what_ran,
 )
 from cclmark.document.text import BYTES_PER_GB, format_time_us
@@ -472,6 +473,7 @@ def findings_on_collectives(run: NamedRun) -> list[Finding]:
         *of_courses(journal, notes),
         *of_libraries(journal),
         *of_noise(journal),
+        *of_tails(journal),
         *of_launches(operations),
     ]
     data = [*of_data(journal, journal.cases)]

@@ -396,7 +396,7 @@ def record_search(
     created, and the errors of ``search``.
     """
     with contextlib.closing(Output(None)) as printed:
-        view = replace(printed.view, columns=printed.terminal_columns)
+        view = printed.view
         exporter = Silent() if caller().is_silent else exporter_of(request.kind, format, view)
         with recording(
             journal, printed, lambda: exporter, request, began_s, earlier=earlier

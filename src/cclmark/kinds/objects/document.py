@@ -25,7 +25,7 @@ from cclmark.kinds.objects.result import ObjectFigures, ObjectResult
 from cclmark.work.sizes import format_size
 
 _HEAD = ("size", "objects µs", "±%", "tensors µs", "±%", "ratio (95 %)", "pickling µs", "share")
-_WIDTHS = (10, 11, 5, 11, 5, 26, 11, 6)
+_WIDTHS = (10, 11, 5, 11, 5, 24, 11, 6)
 _MOST_NAMED = 4
 _MOST_WRONG = 8
 _COUNTED_CALLS = 1000  # of a flag, as scripts that compare the two print it

@@ -43,6 +43,7 @@ from cclmark.document.soundness import (
     of_noise,
     of_paths,
     of_statuses,
+    of_tails,
     of_what_ran,
 )
 from cclmark.document.text import BYTES_PER_GB, UNSETTLED, UNSETTLED_NOTE, US_PER_S, figure
@@ -342,6 +343,7 @@ def _findings(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> Itera
     # Tables have what ran, and its reasons.
     yield from (replace(one, is_outcome=True) for one in of_what_ran(journal))
     yield from of_noise(journal)
+    yield from of_tails(journal)
     yield from _at_once(journal.header, results)
 
 

@@ -726,7 +726,11 @@ def profile_program(flags: ProfileFlags) -> Recorded:
             exporter_of(
                 KIND,
                 flags.format,
-                View(paint=ansi if coloured else unpainted, fields=flags.columns),
+                View(
+                    paint=ansi if coloured else unpainted,
+                    columns=printed.columns,
+                    fields=flags.columns,
+                ),
             ),
             _print_error if to_error else printed.write,
             to_error=to_error,

@@ -140,7 +140,6 @@ def _match(
         p95_s=time_s,
         p99_s=time_s,
         max_s=time_s,
-        cv=0.0,
         samples=one.steps,
         algbw_bytes_per_s=algbw,
         busbw_bytes_per_s=algbw * info.bus_factor(own.group_ranks),
