@@ -76,7 +76,7 @@ DOCUMENT_VERSION = 1
 _BLOCKS = ("opening", "blocks", "closing")
 # For each run of a page, of journals with their raw samples: compressed half of a usual page.
 MOST_WITH_SAMPLES_BYTES = 300_000
-_MOST_RESULTS = 20_000  # of runs whose documents are in the page
+_MOST_RESULTS = 3000  # of runs whose documents are in the page
 _SAMPLES = b'"samples":{'
 _NOTICE = "the page that contains this journal has no raw samples: they are in the original journal"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 from cclmark.document.chart_model import Boxes, BoxSeries, Chart, ChartCurve, Heat, Lines
@@ -44,6 +44,7 @@ _FAR_LEVEL = 4.0  # times the highest value: a level further away is not drawn
 _AT_ZERO = 0.025  # of the highest value: lower points of a linear axis cannot be told from 0
 _MOST_DECADES = 8
 _MOST_LABELS = 10
+_MOST_BOXES = 64  # of a series: of more, every second one and so on is drawn
 _LONGEST_NAME = 26  # characters of a row of a heat map
 _CELL, _LOW_CELL, _LEAST_CELL = 26.0, 20.0, 4.0  # heights
 _FEW_ROWS, _SOME_ROWS = 10, 34
@@ -325,8 +326,8 @@ def _band(one: ChartCurve, number: int, x: Scale, y: Scale) -> str:
     ]
     areas, bars = [], []
     for places in _runs(one, known):
-        upper = [f"{_number(x(one.x[at]))} {_number(y(high[at]))}" for at in places]
-        lower = [f"{_number(x(one.x[at]))} {_number(y(low[at]))}" for at in reversed(places)]
+        upper = [f"{x(one.x[at]):.0f} {y(high[at]):.0f}" for at in places]
+        lower = [f"{x(one.x[at]):.0f} {y(low[at]):.0f}" for at in reversed(places)]
         if len(places) > 1:
             areas.append(f"M{'L'.join([*upper, *lower])}z")
         else:
@@ -352,14 +353,22 @@ def _boxes(chart: Boxes) -> str:
     width = (_WIDTH - _LEFT - _RIGHT) / len(chart.columns)
     places = [_LEFT + (at + 0.5) * width for at in range(len(chart.columns))]
     ticks = [(at, f"{_label(at)} %") for at in round_ticks(y.low, y.high)]
-    each = width * 0.8 / len(chart.series)
+    step = -(-len(chart.columns) // _MOST_BOXES)
+    each = width * step * 0.8 / len(chart.series)
+    first = width * step * 0.4
     return _svg(
         [
             *_frame(y, ticks, chart.y_title),
             *_x_labels(_some(places, chart.columns), chart.x_title),
-            f'<g data-columns="{_LEFT:g} {width:.3f} {width * 0.1:.3f} {each:.3f}">',
+            f'<g data-columns="{_LEFT:g} {width:.3f} {width / 2 - first:.3f} {each:.3f}">',
             *(
-                _boxes_of(one, number, y, each, [at - width * 0.4 + number * each for at in places])
+                _boxes_of(
+                    replace(one, boxes=one.boxes[::step]),
+                    number,
+                    y,
+                    each,
+                    [at - first + number * each for at in places[::step]],
+                )
                 for number, one in enumerate(chart.series)
             ),
             "</g>",
