@@ -20,9 +20,9 @@ from cclmark.document.page.drawings import DiagramLayout, DiagramLine, stage_bar
 from cclmark.document.page.page import harmless, packed, render, shortened
 from cclmark.explain.paths import Route
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import DeviceDescription, Paths, Ring, Trace, TracedStage
+from cclmark.journal.schema import DeviceDescription, Paths, Relation, Ring, Trace, TracedStage
 from cclmark.kinds.registry import read_journal
-from cclmark.report.run_page import diagrams_of, page_of
+from cclmark.report.run_page import device_map, diagrams_of, page_of
 from examples import examples
 from places import TESTS
 from reports import COLLECTIVES, explained, page_data
@@ -275,3 +275,19 @@ def test_very_many_ranks_are_not_all_drawn():
     drawn = stage_bars("Stages", "rank", {rank: [STAGE] for rank in range(100)})
     assert len(drawn.rows) == 64
     assert drawn.note.startswith("36 more")
+
+
+def relations(*kinds):
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    return [Relation(*pair, kind) for pair, kind in zip(pairs, kinds, strict=True)]
+
+
+@pytest.mark.parametrize(("kinds", "legend"), [(["NV4"] * 3, None), (["NV4", "SYS", "SYS"], 2)])
+def test_connections_of_devices_are_drawn_unless_all_are_alike(kinds, legend):
+    header = replace(
+        COLLECTIVES.header, devices=COLLECTIVES.header.devices[:3], relations=relations(*kinds)
+    )
+    drawn = device_map(header)
+    assert [len(one.legend) for one in drawn] == ([] if legend is None else [legend])
+    html = render_journal(dataclasses.replace(COLLECTIVES, header=header))
+    assert ("NV4 between all 3 pairs" in html) == (legend is None)

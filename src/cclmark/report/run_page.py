@@ -27,6 +27,7 @@ from cclmark.document.case_fields import SHARE_COLUMNS
 from cclmark.document.chart_model import Chart, Heat, key_of, marked
 from cclmark.document.columns import Cell, Column
 from cclmark.document.connection_words import connections_of, ring_text, transport_groups, tree_text
+from cclmark.document.device_labels import device_labels
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.explained import RAN_NOTE, ran_tables
 from cclmark.document.head import head_facts, origin_of
@@ -44,7 +45,7 @@ from cclmark.document.page.page_model import Page, Rows, Section
 from cclmark.document.peaks import head_figures, peaks_of
 from cclmark.document.remarks import left_out
 from cclmark.document.step_words import STEPS_HEAD, STEPS_TITLE, notes_of_steps, steps_row
-from cclmark.document.text import counted
+from cclmark.document.text import BYTES_PER_GB, counted
 from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import HEADER_BEGIN, Journal, with_checksum, without_checksum
 from cclmark.journal.page_journals import (
@@ -266,12 +267,14 @@ def _stages(one: Stages) -> StageBars:
     return stage_bars(one.title, one.noun, stages, dict(enumerate(name for name, _ in one.rows)))
 
 
+_MOST_MAPPED = 16  # devices
 _LONGEST_VALUE = 2000  # characters of a variable
 
 
 def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns sections on the machine and its libraries, the environment, and each run's method."""
     facts, environment, method = [], [], []
+    diagrams: list[Diagram] = []
     for run in runs:
         name = f" of {run.name}" if len(runs) > 1 else ""
         header = run.journal.header
@@ -297,6 +300,8 @@ def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
             for one in header.hosts[1:]
         ]
         rows += [("notice", text) for text in header.notices]
+        rows += _device_rows(header)
+        diagrams += device_map(header)
         facts.append(Facts(rows, f"Machine and libraries{name}"))
         if header.environment:
             environment.append(
@@ -306,11 +311,45 @@ def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
                 )
             )
         method.append(Facts(_method_rows(run), run.name if len(runs) > 1 else ""))
-    sections = [Section("machine", "Machine", facts=facts)]
+    sections = [Section("machine", "Machine", facts=facts, diagrams=diagrams)]
     if environment:
         sections.append(Section("environment", "Environment", facts=environment))
     sections.append(Section("method", "Method", words=_method_words(runs), facts=method))
     return sections
+
+
+def _device_rows(header: Header) -> Iterator[tuple[str, str]]:
+    """Where the devices are, and how they are connected if all pairs are alike."""
+    names = device_labels(header.devices)
+    places = [
+        f"{name}: {one.pci_bus_id}" + (f", NUMA node {one.numa_node}" if one.numa_node >= 0 else "")
+        for name, one in zip(names, header.devices, strict=True)
+        if one.pci_bus_id
+    ]
+    if 0 < len(places) <= _MOST_MAPPED:
+        yield "places", "; ".join(places)
+    kinds = {(one.kind, one.limit_bytes_per_s) for one in header.relations}
+    if len(kinds) == 1:
+        kind, limit = kinds.pop()
+        rate = f", {limit / BYTES_PER_GB:.0f} GB/s in one direction" if limit else ""
+        yield "connections", f"{kind} between all {counted(len(header.relations), 'pair')}{rate}"
+
+
+def device_map(header: Header) -> list[Diagram]:
+    """A drawing of the connections of devices; none if all are alike, or devices too many."""
+    by_kind = by_key((one.kind, (one.first, one.second)) for one in header.relations)
+    hosts = {device.rank: device.host for device in header.devices}
+    if not 1 < len(by_kind) <= _MOST_TRANSPORTS or not 2 < len(hosts) <= _MOST_MAPPED:
+        return []
+    words = "; ".join(f"{kind} between {counted(len(of), 'pair')}" for kind, of in by_kind.items())
+    return [
+        DiagramLayout(hosts).drawn(
+            "Connections of the devices",
+            f"The connection of every two devices: {words}.",
+            [DiagramLine(*pair, look) for look, of in enumerate(by_kind.values()) for pair in of],
+            [*enumerate(by_kind)],
+        )
+    ]
 
 
 def _cut(value: str) -> str:

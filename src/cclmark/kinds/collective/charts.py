@@ -35,6 +35,7 @@ from cclmark.document.naming import (
     curve_names,
     group_titles,
     groups_of,
+    with_repeats,
 )
 from cclmark.document.page.page_model import Section
 from cclmark.document.remarks import STAGED_NOTE, staged_mark
@@ -174,7 +175,8 @@ def _from_first(
 
 def _overview_curves(runs: Sequence[NamedRun]) -> list[_OverviewCurve]:
     """A curve for each operation of each run and library: out of place if both were measured."""
-    groups = [one for one in groups_of(runs) if moves_data(one.operation)]
+    runs, firsts = with_repeats(runs)
+    groups = [one for one in groups_of(runs, firsts) if moves_data(one.operation)]
     found = []
     for group, title in zip(groups, group_titles(groups), strict=True):
         points = _measured_points(group)
@@ -210,7 +212,7 @@ def collective_charts(group: ChartGroup, title: str, runs: Sequence[NamedRun]) -
     draft = _Draft(group, title, runs, points)
     if not moves_data(group.operation):
         return [chart for chart in (draft.spread(), draft.ranks()) if chart is not None]
-    charts = [draft.bandwidth(), draft.time(), draft.spread(), draft.ranks()]
+    charts = [draft.bandwidth(), draft.time(), draft.ratio(), draft.spread(), draft.ranks()]
     return [chart for chart in charts if chart is not None]
 
 
@@ -420,6 +422,43 @@ class _Draft:
             notes=self._definition_notes,
         )
 
+    def ratio(self) -> Lines | None:
+        """Returns the times of libraries over those of the first one; None for a single one."""
+        by_place: dict[tuple[int, int, bool], list[CurveKey]] = {}
+        for curve in self._points:
+            by_place.setdefault((curve[0], *curve[2:]), []).append(curve)
+        series = []
+        for first, *others in by_place.values():
+            usual = {one.size_bytes: one.summary.time_s for one in self._points[first]}
+            for curve in others:
+                found = [one for one in self._points[curve] if one.size_bytes in usual]
+                colour, dashed = self._colours[curve]
+                series.append(
+                    ChartCurve(
+                        self._names[curve],
+                        [one.size_bytes for one in found],
+                        [one.summary.time_s / usual[one.size_bytes] for one in found],
+                        colour=colour,
+                        dashed=dashed,
+                    )
+                )
+        firsts = {curves[0][1] for curves in by_place.values()}
+        if len(firsts) > 1 or not any(one.x for one in series):
+            return None
+        library = firsts.pop()
+        return Lines(
+            key=f"{self._group.key}-ratio",
+            title=f"{self._title}: time over that of {library}",
+            says=f"The time of each library in {self._title} over that of {library}, which is 1, "
+            "against message size: above 1 is slower.",
+            x_title="message size",
+            y_title=f"time / time of {library}",
+            series=series,
+            levels=[Level(f"as {library}", 1.0)],
+            y_log=True,
+            notes=self._definition_notes,
+        )
+
     def _device_series(self) -> list[ChartCurve]:
         """Returns the device times of launch-bound cases, as dashed curves."""
         first = 1 + max(colour for colour, _ in self._colours.values())
@@ -600,7 +639,8 @@ def _words(point: _Point) -> str:
     ]
     samples = sum(one.summary.samples for one in point.results if one.summary is not None)
     if samples > 1:
-        cycles = f" of {len(point.results)} cycles" if len(point.results) > 1 else ""
+        words_of = _repeated_words([point.results])
+        cycles = f" of {len(point.results)} {words_of}" if len(point.results) > 1 else ""
         words.append(
             f"{samples} samples{cycles}, fastest {format_time_us(point.low_s)}, "
             f"95th percentile {format_time_us(point.high_s)} µs"
@@ -663,7 +703,8 @@ def _rank_words(cell: tuple[float, float] | None) -> str:
 
 def collective_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section for each operation, with the curves of all runs."""
-    groups = groups_of(runs)
+    runs, firsts = with_repeats(runs)
+    groups = groups_of(runs, firsts)
     sections = []
     for group, title in zip(groups, group_titles(groups), strict=True):
         charts = collective_charts(group, title, runs)
@@ -673,10 +714,15 @@ def collective_sections(runs: Sequence[NamedRun]) -> list[Section]:
             is_staged = any(map(staged_mark, chain.from_iterable(of_cases)))
             words = [f"In place, {STAGED_NOTE}."] if is_staged else []
             if any(len(ones) > 1 for ones in of_cases):
-                words.append("Points are medians of all cycles.")
+                words.append(f"Points are medians of all {_repeated_words(of_cases)}.")
             words += _mixed([runs[number].journal.header for number, *_ in group.curves])
             sections.append(Section(group.key.translate(_SLUG), title, words, charts))
     return sections
+
+
+def _repeated_words(cases: Iterable[Sequence[CaseResult]]) -> str:
+    """What the results of a case differ in."""
+    return "cycles" if any(one.cycle for results in cases for one in results) else "repeats"
 
 
 _SLUG = str.maketrans({" ": "-", ".": "-"})
