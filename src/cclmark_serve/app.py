@@ -86,7 +86,7 @@ def list_page(history: History, fields: Mapping[str, str], page: int, lines: Run
         measured_by=measured_by,
         started_of=started_of,
         state_of=_state,
-        lines=lines.of(found),
+        lines={run.run_id: line for run, line in lines.of(found) if line is not None},
         short=SHORT_ID,
         total=total,
         first=first,

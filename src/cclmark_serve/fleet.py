@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cclmark.analysis.statistics import median
@@ -33,18 +33,15 @@ class RunLines:
         self._load = load
         self._known: dict[str, RunLine | None] = {}
 
-    def of(self, runs: Iterable[StoredRun]) -> dict[str, RunLine]:
-        """The lines by the ids of runs; without those that take too long, or have no results."""
+    def of(self, runs: Iterable[StoredRun]) -> Iterator[tuple[StoredRun, RunLine | None]]:
+        """Yields runs with their lines; None for a run that takes too long, or has no results."""
         until = time.monotonic() + _PATIENCE_S
-        found = {}
         for run in runs:
             if run.run_id not in self._known and time.monotonic() < until:
                 if len(self._known) >= _MOST_LINES:
                     self._known.clear()
                 self._known[run.run_id] = self._line(run)
-            if (line := self._known.get(run.run_id)) is not None:
-                found[run.run_id] = line
-        return found
+            yield run, self._known.get(run.run_id)
 
     def _line(self, run: StoredRun) -> RunLine | None:
         """None for a run without results, and for an invalid journal."""
@@ -75,15 +72,20 @@ def fleet_page(history: History, lines: RunLines, fields: Mapping[str, str]) -> 
     """Renders the newest bandwidth of each operation on each machine. Raises RefusalError."""
     runs, _ = history.runs(filter_by(fields), _MOST_FLEET)
     newest: dict[tuple[str, str], StoredRun] = {}
-    for run in runs:
-        for operation in run.operations:
-            newest.setdefault((run.hostname, operation), run)
-    known = lines.of({run.number: run for run in newest.values()}.values())
-    peaks = {
-        place: known[run.run_id].peaks[place[1]]
-        for place, run in newest.items()
-        if run.run_id in known and place[1] in known[run.run_id].peaks
-    }
+    peaks: dict[tuple[str, str], tuple[float, float | None]] = {}
+    missing = 0
+
+    def needed() -> Iterator[StoredRun]:
+        """The runs with an operation of which no newer run has a figure."""
+        for run in runs:
+            if any((run.hostname, operation) not in newest for operation in run.operations):
+                yield run
+
+    for run, line in lines.of(needed()):
+        missing += line is None
+        for operation, peak in line.peaks.items() if line is not None else ():
+            if newest.setdefault((run.hostname, operation), run) is run:
+                peaks[run.hostname, operation] = peak
     by_operation = by_key((operation, rate) for (_, operation), (rate, _) in peaks.items())
     cells: dict[str, dict[str, FleetCell]] = {}
     for (machine, operation), (rate, share) in peaks.items():
@@ -106,7 +108,7 @@ def fleet_page(history: History, lines: RunLines, fields: Mapping[str, str]) -> 
         machines=sorted(cells.items()),
         started_of=started_of,
         far=f"{1 - _FAR_BELOW:.0%}",
-        missing=len({run.number for run in newest.values()}) - len(known),
+        missing=missing,
     )
 
 

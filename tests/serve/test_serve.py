@@ -150,12 +150,12 @@ class TestList:
         text = client.get("/").text
         assert text.count("all_reduce 328 GB/s") == 8
         assert text.count("all_reduce 188 GB/s") == 1
-        assert '<td class="number" title="of link limit">73 %</td>' in text
+        assert text.count('<span class="share">73 % of link limit</span>') == 8
         assert '<td class="look" title="less than 60% of' in text
 
     def test_a_run_that_cannot_be_read_is_a_line_too(self, filled):
         client, _ = filled(content("ctas8").splitlines(keepends=True)[0])
-        assert "<td></td><td></td><td></td>" in client.get("/").text
+        assert "<td></td><td></td>" in client.get("/").text
 
     def test_pages(self, tmp_path):
         history = History(str(tmp_path / "history.sqlite"))
@@ -332,6 +332,11 @@ class TestFleet:
         assert re.search(r'<th scope="row"><a href="/\?machine=h200-host">h200-host</a></th>', text)
         assert re.search(r'<a href="/run\?run=\w+" title="[^"]+">\d+</a>', text)
         assert "▼</span>" not in text
+
+    def test_a_run_of_pairs_does_not_hide_an_older_figure(self, filled):
+        pairs = (RUNS.parent / "report" / "pairs.jsonl").read_bytes()
+        client, (older, _) = filled(content("default-1"), pairs)
+        assert f'<a href="/run?run={older}"' in client.get("/fleet").text
 
     def test_no_runs(self, client):
         assert "No bandwidths of collectives found" in client.get("/fleet?machine=nowhere").text
