@@ -220,7 +220,7 @@ def default_signals() -> Iterator[None]:
 def environment(tag: str, extra: Mapping[str, str] | None) -> dict[str, str]:
     """This environment without what would change a run, plus ``extra``."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
-    return {**kept, "COLUMNS": "1000", TAG: tag, **(extra or {})}
+    return {**kept, "COLUMNS": "1000", "CCLMARK_PROGRESS_S": "0", TAG: tag, **(extra or {})}
 
 
 def completed(

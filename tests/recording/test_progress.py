@@ -1,6 +1,7 @@
 """The line at the bottom of a terminal: how long, which case of how many, doing what."""
 
 import io
+import re
 import sys
 import time
 
@@ -84,6 +85,39 @@ def test_the_line_is_replaced_cut_and_removed(monkeypatch):
     line.clear()
     line.clear()
     assert stream.getvalue() == "\r\x1b[Kone\r\x1b[Ka text th\r\x1b[K"
+
+
+def reported(monkeypatch, *, done=1, cycles=1, every="0.000001", hidden=False):
+    """The lines of a run without a terminal that is asked for its progress twice."""
+    stream = io.StringIO()
+    monkeypatch.setenv("CCLMARK_PROGRESS_S", every)
+    line = Progress(CASES, cycles, time.monotonic() - 60, stream, is_hidden=hidden)
+    line.show(TIMING)
+    for _ in range(done):
+        line.advance()
+    line.show(TIMING)
+    return stream.getvalue().splitlines()
+
+
+def test_without_a_terminal_lines_tell_what_is_done_and_when_the_rest_ends(monkeypatch):
+    first, second = reported(monkeypatch)
+    assert first == "cclmark: 1:00  timing"
+    assert re.fullmatch(
+        r"cclmark: 1:0\d  1 of 2 cases done, about 0:0\d left, until \d\d:\d\d:\d\d  timing", second
+    )
+    assert reported(monkeypatch, cycles=0)[1] == "cclmark: 1:00  1 case done  timing"
+    assert reported(monkeypatch, done=5)[1] == "cclmark: 1:00  5 cases done  timing"
+
+
+@pytest.mark.parametrize(("every", "hidden"), [("0", False), ("1e9", False), ("0.001", True)])
+def test_lines_of_progress_can_be_switched_off(monkeypatch, every, hidden):
+    assert reported(monkeypatch, every=every, hidden=hidden) == []
+
+
+def test_without_a_number_lines_come_every_twenty_seconds(monkeypatch):
+    assert reported(monkeypatch, every="often") == []
+    line = Progress(CASES, 1, time.monotonic(), io.StringIO())
+    assert line._next_s == pytest.approx(time.monotonic() + 20, abs=5)
 
 
 @pytest.mark.parametrize("terminal", ["dumb", ""])

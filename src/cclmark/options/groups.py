@@ -661,6 +661,12 @@ class FileOptions:
     journal: Path | None = option(
         "--journal", type=PATH, help="Journal file [a new one in cclmark-runs/]."
     )
+    quiet: bool = flag(
+        "--quiet", help="Print results and errors alone: no progress, no path of the journal."
+    )
+    dry_run: bool = flag(
+        "--dry-run", help="List what would be measured and how long it takes; measure nothing."
+    )
     print_plan: bool = flag(
         "--print-plan",
         help="Print the call of the Python API that measures the same, and measure nothing. "

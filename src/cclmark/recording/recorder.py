@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shlex
 import shutil
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
@@ -51,7 +52,7 @@ from cclmark.launch.debugging import debugged
 from cclmark.launch.launching import explain_items, launch_items
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.recording.caller import caller
-from cclmark.recording.output import Output, refuse_to_lose
+from cclmark.recording.output import Output, print_lines, refuse_to_lose
 from cclmark.recording.resuming import InPlan, Repetition, Resumed
 from cclmark.recording.run_files import new_journal
 from cclmark.rendezvous.messages import RankStatus
@@ -95,27 +96,80 @@ class StatusLine:
 
 
 _PATIENCE_S = 0.5  # a shorter pause needs no explanation
+#: The seconds between lines of progress where there is no terminal; 0 for none.
+EVERY = "CCLMARK_PROGRESS_S"
+_USUAL_EVERY_S = 20.0
+
+
+def _every_s() -> float:
+    try:
+        every_s = float(os.environ.get(EVERY, _USUAL_EVERY_S))
+    except ValueError:
+        return _USUAL_EVERY_S
+    return every_s if every_s > 0 else math.inf
 
 
 class Progress:
-    """Shows the line when nothing was printed for a while; shows nothing without a terminal."""
+    """How far a run is: a line on a terminal when nothing was printed for a while, else a new line
+    every 20 seconds.
+    """
 
-    def __init__(self, cases: Sequence[Item], cycles: int, began_s: float, stream: TextIO) -> None:
+    def __init__(
+        self,
+        cases: Sequence[Item],
+        cycles: int,
+        began_s: float,
+        stream: TextIO,
+        *,
+        is_hidden: bool = False,
+    ) -> None:
         """``cases`` are of one cycle; ``cycles`` is 0 for a run without end."""
         self._cases = cases
+        self._stream = stream
+        self._every_s = math.inf if is_hidden else _every_s()
+        self._next_s = time.monotonic() + self._every_s
+        self._first_s: float | None = None  # when the first case began
         self._planned = len(cases) * cycles
         self._done = 0
         self._began_s = began_s
         self._line = StatusLine(stream)
         # A pager on standard output owns the screen: nothing may be drawn over it.
-        self._watched = self._line.is_watched and sys.stdout.isatty() and not debugged().name
+        is_shown = self._line.is_watched and sys.stdout.isatty() and not is_hidden
+        self._watched = is_shown and not debugged().name
         self._quiet_since_s = time.monotonic()
 
     def show(self, rank_status: RankStatus) -> None:
         """Shows the progress of rank 0."""
-        if not self._watched or time.monotonic() - self._quiet_since_s < _PATIENCE_S:
+        now_s = time.monotonic()
+        if self._first_s is None and rank_status.case_index >= 0:
+            self._first_s = now_s
+        if not self._line.is_watched:
+            self._report(rank_status, now_s)
+        elif self._watched and now_s - self._quiet_since_s >= _PATIENCE_S:
+            self._line.show(self.describe(rank_status))
+
+    def _report(self, rank_status: RankStatus, now_s: float) -> None:
+        """Prints a line of its own, now and then."""
+        if now_s < self._next_s:
             return
-        self._line.show(self.describe(rank_status))
+        self._next_s = now_s + self._every_s
+        with suppress(OSError, ValueError):  # whoever read it has gone
+            print(f"cclmark: {self._remaining(now_s)}{plain(rank_status.phase)}", file=self._stream)
+            self._stream.flush()
+
+    def _remaining(self, now_s: float) -> str:
+        """The cases that are done, and when the others are expected to be."""
+        took = clock_text(now_s - self._began_s)
+        if not self._done or self._first_s is None:
+            return f"{took}  "
+        if self._done >= self._planned:  # also of a run without end, and of an adaptive one
+            return f"{took}  {counted(self._done, 'case')} done  "
+        left_s = (now_s - self._first_s) / self._done * (self._planned - self._done)
+        end = datetime.now().astimezone() + timedelta(seconds=left_s)
+        return (
+            f"{took}  {self._done} of {self._planned} cases done, about {clock_text(left_s)} left, "
+            f"until {end:%H:%M:%S}  "
+        )
 
     def advance(self) -> None:
         """Counts a completed case."""
@@ -184,6 +238,7 @@ class Recorder(Listener):
         *,
         explain: bool = False,
         earlier: Earlier | None = None,
+        is_quiet: bool = False,
     ) -> None:
         """``exporter_for_run``: creates the exporter, once the ranks were launched: they load their
         libraries while this process imports the modules of the format. ``explain``: explanations
@@ -192,6 +247,7 @@ class Recorder(Listener):
         """
         super().__init__()
         self._earlier = earlier
+        self._is_quiet = is_quiet
         self._explains = explain
         self._explanations: dict[int, Explanation] = {}
         self._shows_later = False
@@ -213,7 +269,9 @@ class Recorder(Listener):
         self.measured: set[int] = set()
         self._reasons: dict[str, None] = {}
         cycles = request.settings.cycles
-        self._progress = Progress(request.items, cycles, began_s, sys.stderr)
+        self._progress = Progress(
+            request.items, cycles, began_s, sys.stderr, is_hidden=is_quiet or caller().is_silent
+        )
 
     @cached_property
     def _exporter(self) -> Exporter[Any]:
@@ -404,7 +462,8 @@ class Recorder(Listener):
                 print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
         if self._introduced:
             path = self._journal.path
-            print(f"cclmark: journal {path}", file=sys.stderr)
+            if not self._is_quiet:
+                print(f"cclmark: journal {path}", file=sys.stderr)
             ended_early = code in (EXIT_INTERRUPTED, EXIT_DIED) and self._progress.is_incomplete
             if can_resume and ended_early:
                 print(
@@ -509,6 +568,9 @@ def record(
 
         return exporter_of(request.kind, flags.format, view)
 
+    if getattr(flags, "dry_run", False):
+        print_lines(planned_lines(request))
+        return Recorded(EXIT_OK, Outcome(EXIT_OK))
     resumed = Resumed.read(resume, request) if resume is not None else None
     refuse_to_lose(output, [resume] if resume is not None else [])
     printed = Output(output, is_wide=getattr(flags, "wide", False))
@@ -530,6 +592,7 @@ def record(
         with recording(
             *(place, printed, partial(exporter_of_run, view), request, began_s, resumed, explain),
             within=is_within,
+            is_quiet=getattr(flags, "quiet", False),
         ) as recorder:
             outcome = launch_items(request, recorder)
             if explain and outcome.exit_code == EXIT_OK:
@@ -553,6 +616,7 @@ def recording(
     *,
     within: bool = False,
     earlier: Earlier | None = None,
+    is_quiet: bool = False,
 ) -> Iterator[Recorder]:
     """A recorder with the new file ``journal``. Raises UsageError if it cannot be created.
 
@@ -568,6 +632,7 @@ def recording(
             *(written, output, exporter_for_run, request, began_s, resumed, repetition),
             explain=explain,
             earlier=earlier,
+            is_quiet=is_quiet,
         )
         with contextlib.closing(recorder):
             yield recorder
@@ -583,6 +648,24 @@ def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> i
         print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
     print(f"cclmark: {resumed.path} is already complete; nothing to measure", file=sys.stderr)
     return EXIT_MISSING if output.failure else resumed.exit_code()
+
+
+def planned_lines(request: Request) -> list[str]:
+    """Returns what would be measured, and how long it takes at most."""
+    settings, number = request.settings, len(request.items)
+    cycles = f" in each of {counted(settings.cycles, 'cycle')}" if settings.cycles > 1 else ""
+    cycles = " again and again, without end" if not settings.cycles else cycles
+    time_text = "how long each takes depends on the machine"
+    is_timed = request.kind.report().has_times and settings.iterations is None
+    if settings.max_time_s and is_timed:
+        time_text = f"each is measured for at most {settings.max_time_s:g} s"
+        if settings.cycles:
+            longest_s = settings.max_time_s * number * settings.cycles
+            time_text += f", all of them for at most {clock_text(longest_s)}"
+    return [
+        f"{counted(number, 'case')}{cycles}; {time_text}",
+        *(f"  {plain(item.describe())}" for item in request.items),
+    ]
 
 
 def unused(directory: Path, stem: str) -> Path:

@@ -388,6 +388,8 @@ def record_search(
     began_s: float,
     search: Callable[[Measuring, Recorder], tuple[Mapping[str, Any], Outcome]],
     format: str = "table",
+    *,
+    is_quiet: bool = False,
 ) -> Recorded:
     """Runs a search and records its trials and its result in the new file ``journal``.
 
@@ -399,7 +401,9 @@ def record_search(
         view = printed.view
         exporter = Silent() if caller().is_silent else exporter_of(request.kind, format, view)
         with recording(
-            journal, printed, lambda: exporter, request, began_s, earlier=earlier
+            *(journal, printed, lambda: exporter, request, began_s),
+            earlier=earlier,
+            is_quiet=is_quiet,
         ) as recorder:
             known = () if earlier is None else earlier.results
             found, outcome = search(Measuring(request, recorder, known), recorder)

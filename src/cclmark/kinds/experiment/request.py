@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from cclmark.base.errors import EXIT_OK, UsageError
+from cclmark.document.text import counted
 from cclmark.journal.schema import HostDescription
 from cclmark.kinds.experiment.bisection import LEAST_ROUNDS_TO_DECIDE, Bisected, bisect
 from cclmark.kinds.experiment.command import ExperimentFlags
@@ -48,6 +49,7 @@ from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
 from cclmark.options.varied import check_settings, checked_variants, scope_of
 from cclmark.recording.caller import caller
 from cclmark.recording.joining import run_joined
+from cclmark.recording.output import print_lines
 from cclmark.recording.recorder import Recorded, Recorder, record
 from cclmark.recording.run_files import new_journal
 from cclmark.work.cases import Case
@@ -269,6 +271,14 @@ def _bisect(
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
     require_new_ranks("experiment", request)
+    if flags.dry_run:
+        print_lines(
+            [
+                f"bisects {name} among {len(values)} values from {values[0]} to {values[-1]} in "
+                f"{counted(len(cases), 'case')}; the results decide which of them are measured"
+            ]
+        )
+        return Recorded(EXIT_OK, Outcome(EXIT_OK))
     earlier = None
     if flags.resume is not None:
         command = f"cclmark experiment --bisect {name}={values[0]}:{values[-1]}"
@@ -281,7 +291,10 @@ def _bisect(
         result, outcome = run_bisection(measuring, cases, name, scope, values, keep, tell)
         return {} if result.found is None else as_found(result), outcome
 
-    return record_search(request, earlier, journal, coordinator.began_s, search, flags.format)
+    return record_search(
+        *(request, earlier, journal, coordinator.began_s, search, flags.format),
+        is_quiet=flags.quiet,
+    )
 
 
 def _is_of(name: str, values: Collection[str], trial: Trial) -> bool:

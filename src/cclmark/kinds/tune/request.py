@@ -9,13 +9,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from cclmark.base.errors import MissingError, UsageError
+from cclmark.base.errors import EXIT_OK, MissingError, UsageError
+from cclmark.document.text import clock_text
 from cclmark.explain.plugin_log import plugin_path
 from cclmark.kinds.experiment.measured_trials import EarlierTrials, Measuring, record_search
 from cclmark.kinds.experiment.plan import trials_of
@@ -46,7 +48,7 @@ from cclmark.options.case_request import request_of, require_new_ranks, wanted_o
 from cclmark.options.varied import environment_with
 from cclmark.recording.caller import notice
 from cclmark.recording.joining import run_joined
-from cclmark.recording.output import write_files
+from cclmark.recording.output import print_lines, write_files
 from cclmark.recording.recorder import Recorded, Recorder
 from cclmark.recording.run_files import new_journal
 from cclmark.work.cases import Case
@@ -59,6 +61,7 @@ from cclmark.work.library_settings import (
     unknown_setting_refusal,
 )
 from cclmark.work.operations import count_for_size, size_for_count
+from cclmark.work.sizes import format_size
 from cclmark.work.variants import DEFAULT
 
 _UNKNOWN_VERSION = ""
@@ -150,12 +153,28 @@ def tune(flags: TuneFlags) -> Recorded:
 
     def tuned(coordinator: Coordinator) -> Recorded:
         request, start = _request(flags, coordinator)
-        return _tune(request, start, coordinator.began_s)
+        if flags.dry_run:
+            print_lines([_planned_text(request), *_planned_sizes(request)])
+            return Recorded(EXIT_OK, Outcome(EXIT_OK))
+        return _tune(request, start, coordinator.began_s, is_quiet=flags.quiet)
 
     return run_joined(wanted_of(flags), tuned)
 
 
-def _tune(tune: TuneRequest, start: Start, began_s: float) -> Recorded:
+def _planned_text(tune: TuneRequest) -> str:
+    return (
+        f"searches settings for {' and '.join(tune.cases)}, and proves them in "
+        f"{tune.proof_rounds} rounds or more, within {clock_text(tune.budget_s)} (--budget)"
+    )
+
+
+def _planned_sizes(tune: TuneRequest) -> Iterator[str]:
+    for name, cases in tune.cases.items():
+        sizes = ", ".join(format_size(case.size_bytes) for case in cases)
+        yield f"  {name}: {sizes}; in the proof {len(tune.proof_cases[name])} sizes"
+
+
+def _tune(tune: TuneRequest, start: Start, began_s: float, *, is_quiet: bool = False) -> Recorded:
     earlier = None
     if tune.resume is not None:
         earlier = EarlierTrials.read(
@@ -163,9 +182,13 @@ def _tune(tune: TuneRequest, start: Start, began_s: float) -> Recorded:
         )
     check_directory(tune.directory, resumes=earlier is not None)
     journal = tune.journal or new_journal(f"tune-{'-'.join(tune.cases)}")
+    if not is_quiet:
+        end = datetime.now().astimezone() + timedelta(seconds=tune.budget_s)
+        notice(f"{_planned_text(tune)}: until about {end:%H:%M:%S}")
     with _alone():
+        search = partial(_search, tune, start)
         return record_search(
-            tune.request, earlier, journal, began_s, partial(_search, tune, start), tune.format
+            *(tune.request, earlier, journal, began_s, search, tune.format), is_quiet=is_quiet
         )
 
 
