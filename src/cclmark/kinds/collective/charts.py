@@ -42,6 +42,7 @@ from cclmark.document.remarks import STAGED_NOTE, staged_mark
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Header, Summary
+from cclmark.kinds.collective.over_time import over_time
 from cclmark.work.operations import OPERATIONS, moves_data
 from cclmark.work.sizes import format_size
 
@@ -702,7 +703,12 @@ def _rank_words(cell: tuple[float, float] | None) -> str:
 
 
 def collective_sections(runs: Sequence[NamedRun]) -> list[Section]:
-    """Returns a section for each operation, with the curves of all runs."""
+    """Returns a section for each operation, with the curves of all runs, and of each soak."""
+    soaks = []
+    for number, run in enumerate(runs):
+        ends = (f"-{number}", f" ({run.name})") if len(runs) > 1 else ("", "")
+        if (section := over_time(run, *ends)) is not None:
+            soaks.append(section)
     runs, firsts = with_repeats(runs)
     groups = groups_of(runs, firsts)
     sections = []
@@ -717,7 +723,7 @@ def collective_sections(runs: Sequence[NamedRun]) -> list[Section]:
                 words.append(f"Points are medians of all {_repeated_words(of_cases)}.")
             words += _mixed([runs[number].journal.header for number, *_ in group.curves])
             sections.append(Section(group.key.translate(_SLUG), title, words, charts))
-    return sections
+    return [*soaks, *sections]
 
 
 def _repeated_words(cases: Iterable[Sequence[CaseResult]]) -> str:
