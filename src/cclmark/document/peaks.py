@@ -49,6 +49,8 @@ def head_figures(runs: Sequence[NamedRun]) -> list[HeadFigure]:
         assert one.peak.summary is not None
         rate = one.peak.summary.busbw_bytes_per_s
         notes = [f"{_percent(rate / limit)}% of limit"] if limit else []
+        if (match := run.notes.match(one.peak, run.journal.header)) is not None:
+            notes = [f"{share_text(match.share)} of reference"]
         if one.latency.summary is not None:
             time_us = three_digits(one.latency.summary.time_s * US_PER_S)
             notes.append(f"{time_us} µs at {format_size(one.latency.case.size_bytes)}")

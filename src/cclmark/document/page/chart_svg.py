@@ -40,10 +40,12 @@ _CHARACTER = 6.6  # the width of one, of labels
 _ROW_CHARACTER = 8.4  # in rows of a heat map, whose labels are larger where a chart is narrow
 _LINE = 16.0
 _HEADROOM = 1.05  # above the highest value, a factor
+_ENOUGH = 20.0  # between a name and a curve
 _FAR_LEVEL = 4.0  # times the highest value: a level further away is not drawn
 _AT_ZERO = 0.025  # of the highest value: lower points of a linear axis cannot be told from 0
 _MOST_DECADES = 8
 _MOST_LABELS = 10
+_MANY_TICKS = 7  # that have no room in half of a chart's usual width
 _MOST_BOXES = 64  # of a series: of more, every second one and so on is drawn
 _LONGEST_NAME = 26  # characters of a row of a heat map
 _CELL, _LOW_CELL, _LEAST_CELL = 26.0, 20.0, 4.0  # heights
@@ -172,7 +174,7 @@ def _lines(chart: Lines, is_log: bool) -> str:
             *_frame(y, y_ticks, chart.y_title),
             *_x_labels([(x(at), label) for at, label in x_ticks], chart.x_title),
             *_marks(chart, x),
-            *_levels(chart, y),
+            *_levels(chart, x, y),
             *(_band(chart.series[at], at, x, y) for at in order),
             *(_curve(chart.series[at], at, x, y) for at in order),
         ]
@@ -254,25 +256,47 @@ def _x_labels(ticks: Sequence[tuple[float, str]], title: str) -> Iterator[str]:
     lines = "".join(f"M{_number(at)} {_number(bottom)}v5" for at, _ in ticks)
     yield f'<path class="axis" d="M{_number(_LEFT)} {_number(bottom)}H{_number(_WIDTH - _RIGHT)}'
     yield f'{lines}"/>'
+    odd = "x odd many" if len(ticks) > _MANY_TICKS else "x odd"
     for number, (at, label) in enumerate(ticks):
-        yield _text(at, bottom + 20, label, "x odd" if number % 2 else "x")
+        yield _text(at, bottom + 20, label, odd if number % 2 else "x")
     yield _text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, title, "x title")
 
 
-def _levels(chart: Lines, y: Scale) -> Iterator[str]:
-    """Lines across the chart; names of levels that are close are at different ends."""
+def _levels(chart: Lines, x: Scale, y: Scale) -> Iterator[str]:
+    """Lines across the chart, named at the end where curves are further away.
+
+    Names of levels that are close are at different ends.
+    """
     before = math.inf
     is_left = True
     for level in sorted(chart.levels, key=lambda one: one.value):
         if not y.low <= level.value <= y.high:
             continue
         at = y(level.value)
-        is_left = not is_left if abs(before - at) < _LINE else True
+        name_at = at - 4 if at > _TOP + _LINE else at + 13
+        if abs(before - at) < _LINE:
+            is_left = not is_left
+        else:
+            is_left = _room(chart, x, y, name_at, left=True) >= _room(
+                chart, x, y, name_at, left=False
+            )
         before = at
         yield f'<path class="level" d="M{_number(_LEFT)} {_number(at)}H{_WIDTH - _RIGHT:.0f}"/>'
         place = _LEFT + 4 if is_left else _WIDTH - _RIGHT - 2
-        name_at = at - 4 if at > _TOP + _LINE else at + 13
         yield _text(place, name_at, level.name, "level" if is_left else "level end")
+
+
+def _room(chart: Lines, x: Scale, y: Scale, at: float, *, left: bool) -> float:
+    """The distance from a height to the nearest point in the left or right third; enough is 20."""
+    third = (_WIDTH - _LEFT) / 3
+    near = [
+        abs(y(value) - at)
+        for one in chart.series
+        for place, value in zip(one.x, one.y, strict=True)
+        if _is_drawn(place, value)
+        and (x(place) < _LEFT + third if left else x(place) > _WIDTH - third)
+    ]
+    return min([*near, _ENOUGH])
 
 
 def _marks(chart: Lines, x: Scale) -> Iterator[str]:
