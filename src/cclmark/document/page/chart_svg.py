@@ -415,10 +415,10 @@ def _boxes_of(one: BoxSeries, number: int, y: Scale, each: float, lefts: Sequenc
     for left, box in zip(lefts, one.boxes, strict=True):
         if box is not None:
             low, first, middle, third, high = (_number(y(value)) for value in box)
-            across = _number(left + width / 2)
+            across = f"{left + width / 2:.0f}"
             whiskers.append(f"M{across} {low}V{first}M{across} {third}V{high}")
-            boxes.append(f"M{_number(left)} {first}h{_number(width)}V{third}h-{_number(width)}z")
-            medians.append(f"M{_number(left)} {middle}h{_number(width)}")
+            boxes.append(f"M{left:.0f} {first}h{width:.0f}V{third}h-{width:.0f}z")
+            medians.append(f"M{left:.0f} {middle}h{width:.0f}")
     filled = "hollow" if look.is_hollow else f"turn{look.turn}"
     lines = "".join(whiskers + medians)
     return (
@@ -531,8 +531,8 @@ def _colour_key(chart: Heat, left: float, top: float) -> Iterator[str]:
     colours = "less", "more"
     if not chart.centred:
         colours = ("best" if chart.higher_is_better else "worst",) * 2
-    each = 8.0
-    number = 2 * _STEPS // 2
+    each = 16.0
+    number = _STEPS // 2
     begin = left + 60
     yield _text(begin - 6, top + 10, _label(float(f"{low:.3g}")), "y")
     for at in range(number + 1):
@@ -569,12 +569,8 @@ def _swatch(content: str) -> str:
 
 def _curve_swatch(look: Look) -> str:
     dash = f' stroke-dasharray="{look.dash}"' if look.dash else ""
-    mark = ""
-    if look.shape >= 0:
-        hollow = "hollow" if look.is_hollow else "full"
-        of = f"{hollow} c{look.colour}"
-        mark = f'<path class="{of}" transform="translate(14 6)" d="{SHAPES[look.shape]}"/>'
-    return _swatch(f'<path class="curve c{look.colour}" d="M0 6h28"{dash}/>{mark}')
+    marked = f' marker-mid="url(#{look.marker})"' if look.marker else ""
+    return _swatch(f'<path class="curve c{look.colour}" d="M0 6h14h14"{dash}{marked}/>')
 
 
 def _box_swatch(look: Look) -> str:

@@ -74,7 +74,7 @@ def uniform_words(heat: Heat, *, with_title: bool = True) -> str:
         return ""
     low, high = min(known), max(known)
     far = max(abs(low), abs(high))
-    title = f"{heat.title.removesuffix(f' [{heat.unit}]')}: " if with_title else ""
+    title = f"{heat.title.replace(f' [{heat.unit}]', '')}: " if with_title else ""
     if heat.centred:
         return (
             f"{title}all within ±{three_digits(far)} {heat.unit}" if far <= _ALIKE_PERCENT else ""

@@ -185,7 +185,12 @@ def _coded(text: str) -> Markup:
 
 @cache
 def _asset(name: str) -> str:
-    return (files(__package__) / name).read_text("utf-8")
+    """The text of a file; of a script or a style without indentation and lines of comments."""
+    text = (files(__package__) / name).read_text("utf-8")
+    if name.endswith(".j2"):
+        return text
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 def policy_of() -> str:
