@@ -1,4 +1,4 @@
-"""Writes anew the help and the examples of commands in cli.md, the list in findings.md, fields.md.
+"""Writes anew the help, examples and topics of the pages here, and findings.md and fields.md.
 
 python docs/reference/make.py
 """
@@ -13,6 +13,7 @@ from types import MappingProxyType
 import click
 
 from cclmark.cli.commands import COMMANDS, load_command
+from cclmark.cli.topics import TOPICS
 from cclmark.document.columns import Column
 from cclmark.document.finding_rules import FIGURES, FINDINGS
 from cclmark.document.insight_words import capitalised
@@ -50,12 +51,17 @@ def examples() -> str:
     return "\n".join(lines) + "\n"
 
 
-def all_reduce_help() -> str:
-    """What ``cclmark all_reduce -h`` prints."""
-    command = load_command("all_reduce")
-    parent = click.Context(click.Group("cclmark"), info_name="cclmark")
-    settings = {**command.context_settings, "terminal_width": _COLUMNS}
-    return command.get_help(click.Context(command, parent, "all_reduce", **settings))
+def with_help(page: str) -> str:
+    """A page with what ``cclmark help COMMAND`` prints, in its blocks of such texts."""
+
+    def block(found: re.Match[str]) -> str:
+        command = load_command(found[1])
+        parent = click.Context(click.Group("cclmark"), info_name="cclmark")
+        settings = {**command.context_settings, "terminal_width": _COLUMNS}
+        text = command.get_help(click.Context(command, parent, found[1], **settings))
+        return f"```text\n{text.rstrip()}\n```"
+
+    return re.sub(r"```text\nUsage: cclmark (\w+) .*?```", block, page, flags=re.DOTALL)
 
 
 def with_findings(page: str) -> str:
@@ -119,12 +125,22 @@ def with_block(page: str, heading: str, language: str, text: str) -> str:
     return before + found + fence.sub(lambda _: f"```{language}\n{text.rstrip()}\n```", rest, 1)
 
 
+def with_topics(page: str) -> str:
+    """The page of the command line with the current examples and topics."""
+    page = with_block(page, "Examples", "sh", examples())
+    for topic in ("sizes", "exit-codes", "environment"):
+        heading = topic.replace("-", " ").capitalize()
+        page = with_block(page, heading, "text", TOPICS[topic])
+    return page
+
+
 def main() -> None:
     """Writes the pages."""
     FINDINGS_PAGE.write_text(with_findings(FINDINGS_PAGE.read_text()))
     FIELDS_PAGE.write_text(fields_page())
-    page = with_block(PAGE.read_text(), "Examples", "sh", examples())
-    PAGE.write_text(with_block(page, "`cclmark all_reduce -h`", "text", all_reduce_help()))
+    PAGE.write_text(with_topics(PAGE.read_text()))
+    for page in PAGE.parent.glob("*.md"):
+        page.write_text(with_help(page.read_text()))
 
 
 if __name__ == "__main__":

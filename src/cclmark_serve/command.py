@@ -22,8 +22,12 @@ class ServeFlags(HistoryOptions):
             "cclmark serve --db team.sqlite --host 0.0.0.0 --port 80",
             "Another one, for all machines.",
         ),
+        ("cclmark serve --port 0", "On any port that is free."),
     ]
-    about: ClassVar = "Everything is read-only. Without --host only this machine can connect."
+    about: ClassVar = (
+        "Runs, reports, overlays, comparisons and trends. Everything is read-only. Without --host "
+        "only this machine can connect."
+    )
 
     host: str = option(
         "--host",

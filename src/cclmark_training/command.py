@@ -65,16 +65,16 @@ class TrainingOptions:
     parallel: str | None = option(
         "--parallel",
         type=click.Choice(list(PARALLELISMS)),
-        help="none (one rank), ddp, zero1 (ZeroRedundancyOptimizer), fsdp (fully_shard), tp "
-        "(tensor), pp (pipeline) or ep (experts) over all ranks [ddp; one rank: none].",
+        help="Parallelism over all ranks; none: one rank, zero1: ZeroRedundancyOptimizer, fsdp: "
+        "fully_shard, tp: tensor, pp: pipeline, ep: experts [ddp; one rank: none].",
     )
     layout: MeshLayout | None = option(
         "--layout",
         type=Parsed(_layout),
         metavar="TP=N,...",
-        help="Several parallelisms: tp (tensor), pp (pipeline), and dp (DistributedDataParallel) "
-        "or fsdp (fully_shard), with the ranks of each, for example tp=2,pp=2,dp=2; their product "
-        "is the number of ranks.",
+        help="Several parallelisms with the ranks of each, for example tp=2,pp=2,dp=2; tp "
+        "(tensor), pp (pipeline), and dp (DistributedDataParallel) or fsdp (fully_shard); their "
+        "product is the number of ranks.",
     )
     by_sequence: bool = option(
         "--sequence-parallel",
@@ -125,7 +125,7 @@ class TrainingOptions:
         "--dtype",
         default="",
         metavar="TYPE",
-        help="Type of parameters and arithmetic: bfloat16 (bf16), float32 (fp32), or mixed: "
+        help="Type of parameters and arithmetic: bfloat16 (bf16), float32 (fp32), or mixed; mixed: "
         "float32 parameters, gradients and optimizer state, products of matrices in bfloat16 "
         "(autocast; fsdp: MixedPrecisionPolicy) [bfloat16; host: float32].",
     )
@@ -177,6 +177,14 @@ class TrainFlags(groups.StepOptions, TrainingOptions, groups.ModuleOptions):
         ),
     ]
 
+    about: ClassVar = (
+        "Reports tokens/s, MFU, compute, exposed and hidden communication, and the loss."
+    )
+    usual: ClassVar = (
+        *("model", "parallel", "layout", "batch", "sequence", "dtype", "count", "devices", "ccl"),
+        *("vary", "steps", "format"),
+    )
+
     artifacts: list[str] = option(
         "--artifact",
         title=OPERATION,
@@ -190,7 +198,7 @@ class TrainFlags(groups.StepOptions, TrainingOptions, groups.ModuleOptions):
         groups.StepOptions,
         "ccl",
         type=Parsed(_backends),
-        help="Backends of torch.distributed, with commas: torch:nccl, torch:gloo, torch:flagcx, …; "
+        help="Backends of torch.distributed, with commas; torch:nccl, torch:gloo, torch:flagcx, …; "
         "the first one is the default, with which the others are compared [torch:nccl; host: "
         "torch:gloo].",
     )

@@ -43,8 +43,8 @@ def package(tmp_path_factory):
         else:
             (line,) = blocks
             text = file.read_text()
-            assert text.count("COMMANDS = {\n") == 1
-            file.write_text(text.replace("COMMANDS = {\n", f"COMMANDS = {{\n{line}"))
+            assert text.count("**_COLLECTIVES,\n") == 1
+            file.write_text(text.replace("**_COLLECTIVES,\n", f"**_COLLECTIVES,\n{line}"))
     return root
 
 
@@ -88,7 +88,7 @@ def test_the_page_follows_the_rules_of_the_code(package):
 
 
 def test_the_new_kind_measures_and_is_reported(extended, tmp_path):
-    assert "Time of a barrier of all ranks." in extended("--help")
+    assert "Measure a barrier of all ranks." in extended("--help")
     shown = extended("arrival", "--devices", "host:2", "--rounds", "50", "--journal", "a.jsonl")
     assert re.search(r"^ +50 +[\d.]+$", shown, re.MULTILINE), shown
     lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]

@@ -83,6 +83,23 @@ def test_the_root_0_of_nccl_tests_scripts_has_no_effect_without_roots(cclmark, r
 
 
 @pytest.mark.parametrize(
+    ("command", "given", "notice"),
+    [
+        ("barrier", TINY, "-b (--begin), -e (--end): without effect on barrier"),
+        ("all_gather", (*TINY, "-o", "max"), "-o (--op): without effect on all_gather"),
+        ("reduce", (*TINY, "-o", "max", "-r", "0"), ""),
+    ],
+)
+def test_options_of_other_operations_are_accepted_with_a_notice(
+    cclmark, request, command, given, notice
+):
+    run = cclmark(command, *HOST, *given)
+    request.node.kept_files = set(run.written())
+    found = [one for one in run.journal.header.notices if "without effect" in one]
+    assert found == ([notice] if notice else [])
+
+
+@pytest.mark.parametrize(
     "arguments", [("broadcast",), ("collectives", "--only", "sendrecv,reduce")]
 )
 def test_the_root_0_of_operations_with_roots_needs_no_notice(cclmark, request, arguments):

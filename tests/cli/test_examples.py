@@ -35,10 +35,15 @@ def test_every_command_has_examples(name):
     assert any(one.examples for one in inner)
 
 
-def test_the_page_has_the_examples():
+def test_the_page_has_the_examples_and_topics():
     page = MAKE["PAGE"].read_text(encoding="utf-8")
-    made = MAKE["with_block"](page, "Examples", "sh", MAKE["examples"]())
-    assert page == made, "python docs/reference/make.py writes the page anew"
+    assert page == MAKE["with_topics"](page), "python docs/reference/make.py writes the page anew"
+
+
+@pytest.mark.parametrize("page", sorted(MAKE["PAGE"].parent.glob("*.md")), ids=lambda one: one.stem)
+def test_help_texts_of_pages_are_current(page):
+    text = page.read_text(encoding="utf-8")
+    assert text == MAKE["with_help"](text), "python docs/reference/make.py writes the page anew"
 
 
 def test_the_page_of_findings_has_every_rule():

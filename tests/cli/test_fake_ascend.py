@@ -1,6 +1,7 @@
 """The way through the ACL runtime and HCCL, on fake libraries that compute in host memory."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,7 @@ def test_info_tells_what_the_library_can_do(cclmark, without_torch):
     assert "reduce" not in report["routes"]
     assert "BatchSendRecv" in report["lacks"]
     assert "fake" in report["verified"]
-    devices = cclmark("info", env=HCCL.env()).out
+    devices = cclmark("info", "--all", env=HCCL.env()).out
     assert "acl:3  Ascend910B3" in devices
     assert "compute capability" not in devices
 
@@ -151,7 +152,7 @@ def test_a_path_goes_before_the_variable(cclmark):
 
 def test_info_goes_on_without_a_driver(cclmark):
     run = cclmark("info", env=HCCL.env(CCLMARK_FAKE_ACL_FAIL="aclInit"))
-    assert "runtime acl: aclInit failed" in run.out
+    assert re.search("runtime acl +aclInit failed", run.out)
     assert "hccl 8.2.RC1" in run.out
 
 

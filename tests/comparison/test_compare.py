@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from cclmark.analysis.ratio import ratio_estimate
 from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, class_of, run_noise
 from cclmark.analysis.statistics import median_half_width, student_975
+from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.figures import Side, bands, compare, joint_estimate
 from cclmark.comparison.gate import judge
 from cclmark.comparison.words import (
@@ -21,6 +22,8 @@ from cclmark.comparison.words import (
     comparison_of,
     noise_said,
 )
+from cclmark.document.document_text import TextLines
+from cclmark.document.report_kind import View
 from cclmark.journal.schema import Explanation, HostDescription, Imported
 from cclmark.kinds.registry import read_journal
 from examples import exhaustive
@@ -187,7 +190,10 @@ def test_unknown_noise_is_stated_with_the_least_interval():
     assert (
         "  noise from run to run is unknown for this machine: intervals 'or wider' contain" in text
     )
-    assert text.count(" or wider  noise unknown") == len(journal.results)
+    undecided = len(journal.results) + len(comparison.bands)
+    assert text.count("  -              noise unknown") == undecided
+    numbers = TextLines(View(numbers=True)).whole(comparison_document(comparison))
+    assert numbers.count(" or wider  noise unknown") == len(journal.results)
     assert "26 not judged: the noise between runs is unknown for this machine: 2 more" in text
     entry = json.loads(comparison_json([comparison]))[0]["cases"][0]
     assert entry["noise"] == "unknown"

@@ -7,10 +7,11 @@ import sys
 import click
 import pytest
 
-from cclmark.cli.commands import COMMANDS, commands_with, load_command
+from cclmark.cli.commands import COMMANDS, GROUPS, commands_with, load_command
 from cclmark.cli.main import app
 from cclmark.work.operations import COLLECTIVES
 from commands import completed
+from places import REPOSITORY
 
 _WHOLE = 300  # characters of a help text
 # None of these is needed to print a help text.
@@ -72,7 +73,7 @@ def test_every_command_is_found_by_its_name():
 
 @pytest.mark.parametrize(
     ("name", "commands"),
-    [("history", "add list show trend export prune"), ("references", "check add remove")],
+    [("history", "add list show trend export prune"), ("references", "list show check add remove")],
 )
 def test_the_commands_of_a_group_are_listed_in_order(name, commands):
     group = load_command(name)
@@ -89,7 +90,7 @@ def test_the_list_of_commands_imports_no_command(arguments):
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_help_of_a_command_imports_no_more_than_its_options(order):
     """In one process, in both orders: what one has imported does not show behind it."""
-    inner = ("torch check", "torch objects", "history add", "references check")
+    inner = ("torch check", "torch objects", "history add", "references check", "references show")
     commands = [one.split() for one in (*COMMANDS, *inner)][::order]
     code = f"""
 import json
@@ -144,6 +145,105 @@ def test_a_measuring_command_starts_without_what_only_other_commands_need():
     )
     code = "import cclmark.cli.main, cclmark.kinds.collective.request"
     assert loaded_by(code, unwanted) == "[]"
+
+
+def every_command():
+    """Each command with its context, those of groups included."""
+    for name in COMMANDS:
+        command = load_command(name)
+        yield name, command, click.Context(command, info_name=name, terminal_width=78)
+        for own, inner in getattr(command, "commands", {}).items():
+            path = f"{name} {own}"
+            yield path, inner, click.Context(inner, info_name=path, terminal_width=78)
+
+
+def test_the_help_of_a_command_is_one_screen_with_three_examples():
+    for name, command, context in every_command():
+        screen = command.screen(context).splitlines()
+        assert len(screen) <= 40, name
+        assert max(len(line) for line in screen if "cclmark " not in line) <= 78, name
+        if " " not in name:
+            assert len(command.examples) >= 3, name
+            assert all(f"  {line}" in screen for line, _ in command.examples[:3]), name
+
+
+def test_the_whole_help_has_every_option_and_all_names():
+    for name, command, context in every_command():
+        text = command.get_help(context)
+        shown = [one for one in command.params if not getattr(one, "hidden", True)]
+        missing = [word for one in shown for word in one.opts if word not in text]
+        assert missing == [], name
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("all_reduce", "-b -e -f -g --devices --ccl -d -o --timing -n --format -O"),
+        ("broadcast", "-b -e -f -g --devices --ccl -d -r --timing -n --format -O"),
+        ("alltoallv", "-b -e -f -g --devices --ccl -d --pattern --timing -n --format -O"),
+        ("barrier", "-g --devices --ccl --timing -n --format -O"),
+        ("experiment", "--vary --library --bisect --rounds -b -e"),
+    ],
+)
+def test_the_first_options_are_those_of_the_operation_in_the_order_of_use(name, options):
+    command = load_command(name)
+    shown = command.screen(click.Context(command, info_name=name, terminal_width=78))
+    first = re.findall(r"^  (--?[\w-]+)", shown.partition("Options:\n")[2], re.MULTILINE)
+    assert " ".join(first).startswith(options)
+    whole = command.get_help(click.Context(command, info_name=name))
+    has = {"all_reduce": "-o --pieces", "broadcast": "-r --pieces", "alltoallv": "--pattern"}
+    for option in ("-o", "-r", "--pattern", "--pieces") if name in COLLECTIVES else ():
+        is_listed = re.search(rf"^  {option}[ ,]", whole, re.MULTILINE) is not None
+        assert is_listed == (option in has.get(name, "").split()), option
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason"),
+    [
+        ("trace all_reduce -e 1M", "records one size: set it with -b SIZE"),
+        ("trace all_reduce --timing graph", "records a timeline: cclmark all_reduce"),
+        ("trace p2p -e 1M", "one copy of one size: cclmark p2p"),
+        ("torch check --ccl nccl", "--backend NAME. cclmark all_reduce --ccl torch:NAME"),
+        ("torch check -b 1M", "tensors of its own: cclmark all_reduce"),
+        ("torch objects --ccl nccl", "--backend NAME"),
+        ("memory all_reduce --precision 1", "measures no times: cclmark all_reduce"),
+        ("experiment all_reduce --explain", "always explains"),
+        ("explain all_reduce -N 2", "measures once: cclmark all_reduce"),
+        ("pairs -r 0", "both devices of a pair as the root"),
+        ("overlap --timing graph", "a method of its own: cclmark all_reduce"),
+        ("tune all_reduce --register local", "a method of its own: cclmark all_reduce"),
+        ("replay job.jsonl -b 8", "The profile has the operations, sizes and types"),
+        ("explain all-reduce", "did you mean 'all_reduce'? Choose from all_reduce, "),
+        ("memory allgather", "did you mean 'all_gather'?"),
+        ("trace all_reduce_perf", "did you mean 'all_reduce'?"),
+    ],
+)
+def test_what_a_command_lacks_is_refused_with_the_reason_and_the_way(typed, reason):
+    with pytest.raises(click.UsageError) as refused:
+        app.main(typed.split(), standalone_mode=False)
+    assert reason in refused.value.format_message()
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("--nonsense", ""), ("--factr", "--factor"), ("--iterations", "--iters"), ("--xyzzy", "")],
+)
+def test_only_a_close_name_of_an_option_is_suggested(typed, meant):
+    with pytest.raises(click.UsageError) as refused:
+        app.main(["all_reduce", typed, "1"], standalone_mode=False)
+    text = refused.value.format_message()
+    assert f"'{meant}'" in text if meant else text == f"No such option {typed!r}."
+
+
+def test_the_page_of_commands_lists_them_in_their_groups():
+    page = (REPOSITORY / "docs" / "reference" / "cli.md").read_text()
+    table = page.partition("| command | |\n|---|---|\n")[2].partition("\n\n")[0]
+    listed = dict.fromkeys(
+        word
+        for line in table.splitlines()
+        for word in re.findall(r"[`*]+(\w+)", line.split(" | ")[0])
+    )
+    assert [*listed] == [word for title, group in GROUPS.items() for word in (title, *group)]
 
 
 @pytest.mark.parametrize(

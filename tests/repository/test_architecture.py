@@ -217,7 +217,8 @@ LATE = {
     ),
     "the help": (
         *("cclmark/cli/commands", "cclmark/cli/main", "cclmark/cli/trace/command"),
-        *("cclmark/options/click_command", "cclmark/options/groups"),
+        "cclmark/cli/completion/command",
+        *("cclmark/options/click_command", "cclmark/options/groups", "cclmark/options/types"),
         "cclmark/kinds/check/command",
         *("cclmark/kinds/collective/command", "cclmark/kinds/experiment/command"),
         *("cclmark/kinds/objects/command", "cclmark_training/command"),

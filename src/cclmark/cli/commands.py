@@ -34,174 +34,194 @@ class Entry(NamedTuple):
     run: str = ""
 
 
-# In the order of the list of commands.
-COMMANDS = {
-    **{
-        name: Entry(
-            "cclmark.kinds.collective",
-            "collective_command",
-            OPERATIONS[name].summary,
-            run="request.measure",
-        )
-        for name in COLLECTIVES
-    },
-    "collectives": Entry(
-        "cclmark.kinds.collective",
-        "CollectivesFlags",
-        "All collectives in one launch.",
-        run="request.measure_several",
-    ),
-    "explain": Entry(
-        "cclmark.kinds.collective",
-        "ExplainFlags",
-        "Measure an operation and show why its algorithm was chosen: the library's predictions.",
-        run="request.explain",
-    ),
-    "trace": Entry(
-        "cclmark.cli.trace",
-        "TraceFlags",
-        "Record one operation on all ranks as a timeline for Perfetto, with a summary.",
-        run="run.run_trace",
-    ),
-    "memory": Entry(
-        "cclmark.kinds.memory",
-        "MemoryFlags",
-        "List the buffers of an operation, and the memory that the library takes in each stage.",
-        run="request.read_memory",
-    ),
-    "experiment": Entry(
-        "cclmark.kinds.experiment",
-        "ExperimentFlags",
-        "Compare settings of a library with its default, round by round: speed-ups with intervals.",
-        run="request.measure_experiment",
-    ),
-    "tune": Entry(
-        "cclmark.kinds.tune",
-        "TuneFlags",
-        "Search settings of a library that beat its default, prove them, and write their files.",
-        run="request.tune",
-    ),
-    "overlap": Entry(
-        "cclmark.kinds.overlap",
-        "OverlapFlags",
-        "Measure a collective and a matrix product alone and at once: the slow-down of each.",
-        run="request.measure_overlap",
-    ),
-    "train": Entry(
-        "cclmark_training",
-        "TrainFlags",
-        "Train a model with torch: tokens/s, MFU, compute, exposed and hidden communication, loss.",
-        run="request.measure_training",
-    ),
-    "profile": Entry(
-        "cclmark.kinds.profile",
-        "ProfileFlags",
-        "Run a program that uses NCCL, unmodified, and report its operations: calls, sizes, "
-        "groups, times, algorithms, and ranks that wait for others.",
-        run="request.profile_program",
-    ),
-    "replay": Entry(
-        "cclmark.kinds.replay",
-        "ReplayFlags",
-        "Repeat the communication of a step of a profiled program, verified, with any library or "
-        "setting.",
-        run="request.measure_replays",
-    ),
-    "p2p": Entry(
-        "cclmark.kinds.p2p",
-        "TransferFlags",
-        "Bandwidth and latency between every pair of devices.",
-        run="request.measure_transfers",
-    ),
-    "p2pBandwidthLatencyTest": Entry(
-        "cclmark.kinds.p2p",
-        "PcclFlags",
-        "The same with the options, defaults and output of PCCL's tool of this name.",
-        run="request.measure_transfers",
-    ),
-    "pairs": Entry(
-        "cclmark.kinds.pairs",
-        "PairFlags",
-        "Collectives of every pair of devices, as heat maps.",
-        run="request.measure_pairs",
-    ),
-    "torch": Entry(
-        "cclmark.cli.torch",
-        "torch_commands",
-        "Check and measure a backend of torch.distributed as a training program uses it.",
-    ),
-    "run": Entry(
-        "cclmark.cli.suite",
-        "SuiteFlags",
-        "Run an acceptance suite: commands with thresholds for their figures.",
-        run="run.run_suite",
-    ),
-    "rerun": Entry(
-        "cclmark.cli.rerun",
-        "RerunFlags",
-        "Run a journal's command again, report the differences, and compare.",
-        run="rerunning.rerun",
-    ),
-    "report": Entry(
-        "cclmark.cli.report",
-        "ReportFlags",
-        "Create one HTML file from journals: findings, charts, matrices, all cases.",
-        run="run.report_journals",
-    ),
-    "compare": Entry(
-        "cclmark.cli.compare",
-        "CompareFlags",
-        "Compare journals case by case: slower, faster, no difference or inconclusive.",
-        run="run.compare_journals",
-    ),
-    "references": Entry(
-        "cclmark.cli.references",
-        "references_command",
-        "List the sources of references: published figures and your own accepted machines.",
-    ),
-    "import": Entry(
-        "cclmark.cli.imports",
-        "ImportFlags",
-        "Convert the output of other tools into journals, which can be compared, exported and "
-        "kept like any journal.",
-        run="run.import_files",
-    ),
-    "export": Entry(
-        "cclmark.cli.export",
-        "ExportFlags",
-        "Write journals in a format for other programs.",
-        run="run.export_journals",
-    ),
-    "history": Entry(
-        "cclmark.cli.history",
-        "history_commands",
-        "Keep runs in a database: list them, print them again, show changes.",
-    ),
-    "serve": Entry(
-        "cclmark_serve",
-        "ServeFlags",
-        "Show the history in a browser: runs, reports, overlays, comparisons, trends.",
-        run="run.serve_history",
-    ),
-    "plugin": Entry(
-        "cclmark.cli.plugin",
-        "PluginFlags",
-        "Print the path of the NCCL plug-in, or what its logs contain.",
-        run="run.print_plugin",
-    ),
-    "settings": Entry(
-        "cclmark.cli.settings",
-        "SettingsFlags",
-        "The settings of a library: values in effect, origin, when they take effect, costs.",
-        run="run.list_settings",
-    ),
-    "info": Entry(
-        "cclmark.cli.info",
-        "InfoFlags",
-        "The devices and libraries of this machine, and the reasons why others are missing.",
-        run="run.print_info",
-    ),
+def _of_room(room: str, flags: str, summary: str, run: str) -> Entry:
+    return Entry(f"cclmark.kinds.{room}", flags, summary, f"request.{run}")
+
+
+def _of_cli(name: str, flags: str, summary: str, run: str = "") -> Entry:
+    return Entry(f"cclmark.cli.{name}", flags, summary, run)
+
+
+_COLLECTIVES = {
+    name: _of_room("collective", "collective_command", OPERATIONS[name].summary, "measure")
+    for name in COLLECTIVES
 }
+#: The commands, in the order of the list of commands.
+GROUPS = {
+    "Measure": {
+        **_COLLECTIVES,
+        "collectives": _of_room(
+            "collective",
+            "CollectivesFlags",
+            "Measure all collectives in one launch.",
+            "measure_several",
+        ),
+        "p2p": _of_room(
+            "p2p",
+            "TransferFlags",
+            "Measure bandwidth and latency of every device pair.",
+            "measure_transfers",
+        ),
+        "p2pBandwidthLatencyTest": _of_room(
+            "p2p",
+            "PcclFlags",
+            "The same with the options, defaults and output of PCCL's tool of this name.",
+            "measure_transfers",
+        ),
+        "pairs": _of_room(
+            "pairs",
+            "PairFlags",
+            "Measure collectives of every pair, as heat maps.",
+            "measure_pairs",
+        ),
+        "torch": _of_cli(
+            "torch", "torch_commands", "Check and measure a backend of torch.distributed."
+        ),
+    },
+    "Understand": {
+        "explain": _of_room(
+            "collective",
+            "ExplainFlags",
+            "Show why a library chose its algorithm for a size.",
+            "explain",
+        ),
+        "trace": _of_cli(
+            "trace",
+            "TraceFlags",
+            "Record one operation on all ranks as a timeline.",
+            "run.run_trace",
+        ),
+        "memory": _of_room(
+            "memory",
+            "MemoryFlags",
+            "Show the memory of an operation and its library.",
+            "read_memory",
+        ),
+        "plugin": _of_cli(
+            "plugin",
+            "PluginFlags",
+            "Print the path of the NCCL plug-in, or its logs.",
+            "run.print_plugin",
+        ),
+    },
+    "Improve": {
+        "experiment": _of_room(
+            "experiment",
+            "ExperimentFlags",
+            "Compare settings of a library with its default.",
+            "measure_experiment",
+        ),
+        "tune": _of_room(
+            "tune",
+            "TuneFlags",
+            "Find settings proven faster, and write their files.",
+            "tune",
+        ),
+        "overlap": _of_room(
+            "overlap",
+            "OverlapFlags",
+            "Measure a collective beside a matrix product.",
+            "measure_overlap",
+        ),
+        "settings": _of_cli(
+            "settings",
+            "SettingsFlags",
+            "List the settings of a library with their values.",
+            "run.list_settings",
+        ),
+    },
+    "Programs": {
+        "profile": _of_room(
+            "profile",
+            "ProfileFlags",
+            "Report the NCCL calls of an unmodified program.",
+            "profile_program",
+        ),
+        "replay": _of_room(
+            "replay",
+            "ReplayFlags",
+            "Repeat the communication of a profiled program.",
+            "measure_replays",
+        ),
+        "train": Entry(
+            "cclmark_training",
+            "TrainFlags",
+            "Train a model with torch and time its steps.",
+            "request.measure_training",
+        ),
+    },
+    "Operate": {
+        "info": _of_cli(
+            "info",
+            "InfoFlags",
+            "Show the devices and libraries of this machine.",
+            "run.print_info",
+        ),
+        "suite": _of_cli(
+            "suite",
+            "SuiteFlags",
+            "Run an acceptance suite: commands with thresholds.",
+            "run.run_suite",
+        ),
+        "references": _of_cli(
+            "references",
+            "references_command",
+            "List published figures and your accepted machines.",
+        ),
+        "completion": _of_cli(
+            "completion",
+            "CompletionFlags",
+            "Print what completes command lines in a shell.",
+            "command.print_script",
+        ),
+    },
+    "Records": {
+        "report": _of_cli(
+            "report",
+            "ReportFlags",
+            "Create one HTML file from journals.",
+            "run.report_journals",
+        ),
+        "compare": _of_cli(
+            "compare",
+            "CompareFlags",
+            "Compare journals case by case: slower or faster.",
+            "run.compare_journals",
+        ),
+        "rerun": _of_cli(
+            "rerun",
+            "RerunFlags",
+            "Run a journal's command again, and compare.",
+            "rerunning.rerun",
+        ),
+        "import": _of_cli(
+            "imports",
+            "ImportFlags",
+            "Convert the output of other tools into journals.",
+            "run.import_files",
+        ),
+        "export": _of_cli(
+            "export",
+            "ExportFlags",
+            "Write journals in a format for other programs.",
+            "run.export_journals",
+        ),
+        "history": _of_cli(
+            "history", "history_commands", "Keep runs in a database, and show changes."
+        ),
+        "serve": Entry(
+            "cclmark_serve",
+            "ServeFlags",
+            "Show the history in a browser.",
+            "run.serve_history",
+        ),
+    },
+}
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+#: Commands that the list leaves out: another command is the same.
+UNLISTED = ("p2pBandwidthLatencyTest",)
+#: Former names of commands.
+FORMER = {"run": "suite"}
 
 
 def load_command(name: str) -> click.Command:
@@ -238,14 +258,14 @@ def _with_inner(path: str, command: click.Command) -> Iterator[tuple[str, click.
 #: What programs use in place of commands that do not measure.
 _IN_PYTHON = {
     **dict.fromkeys(
-        ("references", "history", "serve", "plugin", "settings", "info"),
+        ("references", "history", "serve", "plugin", "settings", "info", "completion"),
         "it on the command line",
     ),
     "report": "cclmark.open(path).html()",
     "compare": "cclmark.compare(before, after)",
     "export": "cclmark.open(path).text(format), to_arrow() or to_pandas()",
     "import": "it on the command line, and cclmark.open(journal)",
-    "run": "cclmark.measure for each command of the suite",
+    "suite": "cclmark.measure for each command of the suite",
     "rerun": "cclmark.measure, and cclmark.compare",
 }
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,9 +24,14 @@ from cclmark.base.errors import (
 )
 from cclmark.base.signals import interrupt, note, on_ending_signals
 from cclmark.base.streams import prepare_streams
-from cclmark.cli.commands import COMMANDS, commands_with, load_command
+from cclmark.cli.commands import COMMANDS, FORMER, GROUPS, UNLISTED, commands_with, load_command
+from cclmark.cli.topics import TOPICS
 from cclmark.options.printed_help import SaysHelp
 from cclmark.recording.standard_output import say
+from cclmark.work.operations import COLLECTIVES
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # The kernel's errors when a limit on files, processes, threads or memory is reached.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -39,7 +45,11 @@ class _TableOfContents(SaysHelp, click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the arguments; ``help COMMAND`` is ``COMMAND --help``, as in git."""
         if args[:1] == ["help"]:
-            names = (word for word in args if word != "help" and not word.startswith("-"))
+            names = [word for word in args if word != "help" and not word.startswith("-")]
+            if names[:1] and names[0] in TOPICS:
+                if not ctx.resilient_parsing:
+                    say(TOPICS[names[0]])
+                ctx.exit()
             args = [*names, "--help"]
         return super().parse_args(ctx, args)
 
@@ -52,21 +62,50 @@ class _TableOfContents(SaysHelp, click.Group):
             self.add_command(load_command(cmd_name))
         return super().get_command(ctx, cmd_name)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists each command with its complete first sentence, which click would truncate."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+    def screen(self, ctx: click.Context) -> str:
+        """The list of commands is one screen."""
+        return self.get_help(ctx)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the groups of commands with a line for each command, and the topics."""
+        formatter.write(f"Usage: cclmark COMMAND [OPTIONS]\n\n  {self.help}\n\n")
+        rows = []
+        for title, commands in GROUPS.items():
+            others = [name for name in commands if name in COLLECTIVES][1:]
+            shown = [name for name in commands if name not in (*others, *UNLISTED)]
+            for place, name in enumerate(shown):
+                summary = commands[name].summary
+                if name in COLLECTIVES:
+                    summary = f"Measure one operation; also {', '.join(others)}."
+                rows.append((f"{'' if place else title:12}{name}", summary))
+        formatter.write_dl(rows)
+        with formatter.section("Start with"):
+            formatter.write_dl(self.examples)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Finds the command; for an unknown one, suggests the most similar name."""
-        name = args[0]
+        name = FORMER.get(args[0], args[0])
+        if name != args[0] and not ctx.resilient_parsing and _speaks():
+            print(f"cclmark: {args[0]} is now called {name}", file=sys.stderr)
+        args = [name, *args[1:]]
         if name in COMMANDS or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        meant = _meant(name, list(COMMANDS))
+        meant = _meant(name, [*COMMANDS, *TOPICS] if "--help" in args else [*COMMANDS])
         question = f": did you mean {meant}?" if meant else "."
         raise click.UsageError(f"No such command {name!r}{question}", ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Completes the names of commands without loading them, and options."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=entry.summary)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> object:
         """Runs the command. On a broken pipe click would exit with 1, which means wrong data.
@@ -110,9 +149,13 @@ def _say_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -
 
 @click.group(
     cls=_TableOfContents,
-    help="Measure, verify and explain the communication between accelerators.\n\n"
-    "Start with: cclmark all_reduce",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help="Measure, verify and explain the communication between accelerators.",
+    examples=[
+        ("cclmark info", "The devices and libraries of this machine."),
+        ("cclmark all_reduce", "All accelerators, else ranks of the host."),
+        ("cclmark all_reduce -h", "One screen; all options: cclmark help all_reduce."),
+        ("cclmark help sizes", f"A topic; also {', '.join(TOPICS)}.".replace(" sizes,", "")),
+    ],
 )
 @click.option(
     "--version",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from cclmark.analysis.ratio import RatioVerdict
@@ -57,9 +57,23 @@ def _interval(one: Compared | Band) -> str:
     return f"{one.low:.3f} - {one.high:.3f}"
 
 
+def _ratio(one: Compared | Band) -> str:
+    return f"{one.ratio:.3f}"
+
+
+def _unless_noise(text: Callable[[Compared | Band], str]) -> Callable[[Compared | Band], str]:
+    """The text of a case that has a verdict; the verdict is in the cell behind it."""
+    return lambda one: "-" if one.verdict in _UNDECIDED else text(one)
+
+
+def _if_noise(text: Callable[[Compared | Band], str]) -> Callable[[Compared | Band], str]:
+    return lambda one: text(one) if one.verdict in _UNDECIDED else ""
+
+
+_UNDECIDED = ("inconclusive", "noise unknown")
 _RATIO = (
-    TableColumn("after / before", lambda one: f"{one.ratio:.3f}", ">"),
-    TableColumn("95 % interval", _interval),
+    TableColumn("after / before", _unless_noise(_ratio), ">", number=_if_noise(_ratio)),
+    TableColumn("95 % interval", _unless_noise(_interval), number=_if_noise(_interval)),
     TableColumn("verdict", lambda one: one.verdict, look=lambda one: _LOOKS.get(one.verdict, "")),
 )
 _OF_BAND = (

@@ -44,6 +44,7 @@ class RunContent:
 Severity = Literal["bad", "look", "unknown", "good", "note"]
 #: A cell that stands out: its row and column, and why.
 Look = tuple[int, int, Severity]
+Number = tuple[int, int, str]
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Table:
     ``groups``: of the last columns besides that of ``is_last_below``; where a line is too narrow,
     each group of a row has its own line.
     ``optional``: columns before the groups that narrow texts leave out, the first one first.
+    ``numbers``: those of cells with a word, because noise decides, each with its row and column.
     ``looks``: cells that stand out, each with its row and column. ``on_page``: False if pages have
     the same figures elsewhere. ``is_detail``: Markdown has it at the end, folded.
     """
@@ -91,6 +93,7 @@ class Table:
     groups: Groups = field(default_factory=lambda: Groups(()))
     optional: Sequence[int] = ()
     looks: Sequence[Look] = ()
+    numbers: Sequence[Number] = ()
     on_page: bool = True
     is_detail: bool = False
 
@@ -118,6 +121,15 @@ class Table:
                 yield place, [*lead, line]
                 lead = [""] * len(lead)
 
+    def with_numbers(self) -> Table:
+        """Returns the table with numbers in the cells that have a word in their place."""
+        if not self.numbers:
+            return self
+        rows = [[*cells] for cells in self.rows]
+        for row, column, number in self.numbers:
+            rows[row][column] = number
+        return replace(self, rows=rows, numbers=())
+
     def look_of(self, row: int, column: int) -> Severity | Literal[""]:
         """Why a cell stands out; empty if it does not."""
         return self._looks.get((row, column), "")
@@ -129,12 +141,16 @@ class Table:
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of a table: the cell of each row, and why it stands out, if it does."""
+    """A column of a table: the cell of each row, and why it stands out, if it does.
+
+    ``number``: in place of a word, see Table; empty for none.
+    """
 
     head: str
     cell: Callable[[Any], str]
     side: Literal["<", ">"] = "<"
     look: Callable[[Any], Severity | Literal[""]] = lambda row: ""
+    number: Callable[[Any], str] = lambda row: ""
 
 
 def table_of(
@@ -147,6 +163,12 @@ def table_of(
         for number, row in enumerate(rows)
         if (look := column.look(row))
     ]
+    numbers = [
+        (place, at, number)
+        for at, column in enumerate(columns)
+        for place, row in enumerate(rows)
+        if (number := column.number(row))
+    ]
     return without_empty_columns(
         Table(
             title,
@@ -154,6 +176,7 @@ def table_of(
             [[column.cell(row) for column in columns] for row in rows],
             "".join(column.side for column in columns),
             looks=looks,
+            numbers=numbers,
             **properties,
         )
     )
@@ -172,6 +195,9 @@ def without_empty_columns(table: Table) -> Table:
         rows=[*map(kept, table.rows)],
         sides="".join(kept(table.sides)),
         looks=[(row, used.index(place), why) for row, place, why in table.looks if place in used],
+        numbers=[
+            (row, used.index(place), one) for row, place, one in table.numbers if place in used
+        ],
     )
 
 

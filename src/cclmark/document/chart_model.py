@@ -159,6 +159,7 @@ class Heat(Chart):
     A chart that texts have too, as a table; pages have one of devices without any value as a table.
     ``higher_is_better`` False reverses the scale; ``centred``: the middle of the scale is 0.
     ``least_span``: the smallest range of the scale, so that nearly equal values look equal.
+    ``numbers``: the texts with numbers in place of words, where noise decides; empty if alike.
     ``wrong``: the rows and columns of cells without a value because of wrong data or a failure.
     ``notes``: on the colours. ``meaning``: of rows, columns and cells; ``reasons``: why cells have
     no value or wrong data. ``group``: the beginning of the titles of maps that follow each other,
@@ -181,10 +182,15 @@ class Heat(Chart):
     wrong: Sequence[tuple[int, int]] = ()
     meaning: Sequence[str] = field(default=(), metadata=_OF_TEXTS)
     reasons: Sequence[str] = field(default=(), metadata=_OF_TEXTS)
+    numbers: Sequence[Sequence[str]] = field(default=(), metadata=_OF_TEXTS)
     group: str = field(default="", metadata=_OF_TEXTS)
     of_devices: bool = field(default=False, metadata=_OF_TEXTS)
     is_detail: bool = field(default=False, metadata=_OF_TEXTS)
     twin_of: str = field(default="", metadata=_OF_TEXTS)
+
+    def with_numbers(self) -> Heat:
+        """Returns the map with numbers in the cells that have a word in their place."""
+        return replace(self, texts=self.numbers, numbers=()) if self.numbers else self
 
     @property
     def caption(self) -> str:

@@ -334,7 +334,8 @@ class TextLines:
     def blocks(self, blocks: Sequence[Block]) -> list[str]:
         """Returns the lines of blocks."""
         found: list[str] = []
-        for block in blocks:
+        chosen = self._chosen(blocks)
+        for block in chosen:
             match block:
                 case Table():
                     heads, rows = table_lines(block, self._paint, self._view.columns)
@@ -349,7 +350,7 @@ class TextLines:
                 case Facts():
                     found += [self._folded(line, "") for line in labelled(block.rows)]
                 case Heat():
-                    found += self._heats(self._group_of(blocks, block))
+                    found += self._heats(self._group_of(chosen, block))
                 case Lines() if block.in_texts:
                     title = self._paint(self._title(block.title), "bold")
                     found += ["", title, *curve_lines(block, self._paint, self._width)]
@@ -362,6 +363,14 @@ class TextLines:
                 case _:
                     unhandled(block)
         return found
+
+    def _chosen(self, blocks: Sequence[Block]) -> Sequence[Block]:
+        """The blocks with numbers in place of words, if the view has them."""
+        if not self._view.numbers:
+            return blocks
+        return [
+            block.with_numbers() if isinstance(block, (Table, Heat)) else block for block in blocks
+        ]
 
     def _title(self, title: str) -> str:
         return self._folded(f"  {plain(title)}", "")
@@ -437,7 +446,8 @@ class MarkdownLines(TextLines):
     def blocks(self, blocks: Sequence[Block]) -> list[str]:
         """Returns the lines of blocks."""
         found: list[str] = []
-        for block in blocks:
+        chosen = self._chosen(blocks)
+        for block in chosen:
             match block:
                 case Table() if block.is_detail:
                     summary = f"<details><summary>{escape(block.title)}</summary>"
@@ -450,7 +460,7 @@ class MarkdownLines(TextLines):
                 case Facts():
                     found += ["", *(self._line(f"{label}: {text}") for label, text in block.rows)]
                 case Heat():
-                    found += self._heats(self._group_of(blocks, block))
+                    found += self._heats(self._group_of(chosen, block))
                 case Lines() if block.in_texts:
                     found += _lines_of_table(curve_table(block))
                 case Listing():

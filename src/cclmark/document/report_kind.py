@@ -29,7 +29,8 @@ class View:
 
     ``journal``: the journal of the results, None during the run. ``fields``: the keys of those that
     are shown, a row for each result; empty for the whole document. ``most_devices``: of a matrix of
-    devices. ``details``: whether texts have the blocks that are details.
+    devices. ``details``: whether texts have the blocks that are details. ``numbers``: whether cells
+    that noise decides have numbers in place of words.
     """
 
     journal: Journal | None = None
@@ -38,6 +39,7 @@ class View:
     references: ReferenceNotes = field(default_factory=ReferenceNotes)
     most_devices: int = 32
     details: bool = False
+    numbers: bool = False
     fields: Sequence[str] = ()
 
     @property

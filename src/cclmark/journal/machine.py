@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cclmark.journal.host_processors import kernel_text
+from cclmark.journal.host_processors import kernel_text, largest_cache_bytes
 from cclmark.journal.schema import DeviceDescription, HostDescription, Link, Machine
 from cclmark.journal.secrets import names_secret, without_secrets
 from cclmark.work.libraries import environment_prefixes
@@ -43,7 +43,7 @@ def is_of_one_start(name: str) -> bool:
     return parameter in _TOLD or parameter.partition("_")[0] in _STARTING
 
 
-_DROPPED_NAMES = ("CCLMARK_HISTORY",)  # the place of the history influences no run
+_DROPPED_NAMES = ("CCLMARK_HISTORY", "CCLMARK_PROGRESS_S")  # these influence no run
 KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
 
 # One link in one direction, by generation (NVIDIA's data sheets), if the driver reports no rate.
@@ -112,6 +112,7 @@ def describe_machine() -> Machine:
         numa_nodes=max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))),
         python=platform.python_version(),
         vendor_driver=_nvidia_driver(),
+        cache_bytes=largest_cache_bytes(),
     )
 
 

@@ -102,7 +102,10 @@ class CclReport(msgspec.Struct):
 
 
 class Machine(msgspec.Struct, omit_defaults=True):
-    """The host on which the run was started."""
+    """The host on which the run was started.
+
+    ``cache_bytes``: the sizes of its last-level caches together, 0 if unknown.
+    """
 
     hostname: str
     system: str
@@ -113,6 +116,7 @@ class Machine(msgspec.Struct, omit_defaults=True):
     numa_nodes: int = 1
     python: str = ""
     vendor_driver: str = ""
+    cache_bytes: int = 0
 
 
 class HostDescription(msgspec.Struct, omit_defaults=True):

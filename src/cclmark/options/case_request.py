@@ -21,6 +21,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import SRUN, find_placement, is_primary, launching_program
 from cclmark.launch.request import Request
 from cclmark.options import groups
+from cclmark.options.command import given_of
 from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
 from cclmark.rank import locate
 from cclmark.recording.caller import notice
@@ -616,6 +617,9 @@ def request_of(
     ranks = len(devices.indices)
     roots = roots_of(flags.root, ranks)
     without_effect = root_without_effect(operations, flags.root)
+    others = [name for name in getattr(flags, "unlisted", ()) if name != "root"]
+    if given := given_of(flags, others):
+        without_effect.append(f"{', '.join(given)}: without effect on {' and '.join(operations)}")
     plan = sweep_of(operations, flags, libraries_of(flags, coordinator), settings, ranks, roots)
     settings.weights = [list(row) for row in plan.uneven.weights]
     settings.islands = islands_of(flags, plan.ccls, coordinator)

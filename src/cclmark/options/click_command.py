@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,11 +36,14 @@ FlagsType = TypeVar("FlagsType", bound="DataclassInstance")
 
 
 class GroupedOption(click.Option):
-    """An option with its title. An empty value, for example of an unset variable, is rejected."""
+    """An option with its title. An empty value, for example of an unset variable, is rejected.
 
-    def __init__(self, *args: Any, title: str, **settings: Any) -> None:
+    ``said``: its help without what it excludes and requires.
+    """
+
+    def __init__(self, *args: Any, title: str, said: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.title = title
+        self.title, self.said = title, said
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
         """Converts and checks the typed value; a default may be empty."""
@@ -66,13 +70,15 @@ def imported(path: str) -> Action:
 
 
 def parameters_of(flags_type: type[Any]) -> list[click.Parameter]:
-    """The options and arguments of click, in the order of the groups."""
+    """The options and arguments of click, in the order of use, then of the groups."""
+    titles = titles_of(flags_type)
+    first = [name for name in getattr(flags_type, "usual", ()) if name in titles]
     entries = options_of(flags_type)
     listed = options_of(flags_type, listed=True)
     rules = rules_of(flags_type, listed)
     short = {name: shown_name(entry).partition(" ")[0] for name, entry in listed.items()}
     found: list[click.Parameter] = []
-    for name, title in titles_of(flags_type).items():
+    for name in dict.fromkeys((*first, *titles)):
         entry = entries.get(name)
         if entry is None:
             continue
@@ -82,11 +88,27 @@ def parameters_of(flags_type: type[Any]) -> list[click.Parameter]:
             settings = {"hidden": name not in listed, **entry.metadata["settings"]}
             if not (settings.get("multiple") or settings.get("required")):
                 settings["default"] = default_of(entry)
-            if "help" in settings and name in listed:
-                settings["help"] = with_rules(settings["help"], name, rules, short)
+            title, said = entry.metadata["title"] or titles[name], settings.get("help", "")
+            if said and name in listed:
+                settings["help"] = with_rules(said, name, rules, short)
             names = [*entry.metadata["names"], name]
-            found.append(GroupedOption(names, title=entry.metadata["title"] or title, **settings))
+            found.append(GroupedOption(names, title=title, said=said, **settings))
     return found
+
+
+def elsewhere_of(flags_type: type[Any]) -> dict[str, str]:
+    """The hints for options that a command lacks, by their names."""
+    lacks: Mapping[type[Any], str] = getattr(flags_type, "without", {})
+    return {
+        name: hint
+        for one in flags_type.__mro__
+        for name, hint in vars(one).get("elsewhere", {}).items()
+    } | {
+        name: f"{why}."
+        for group, why in lacks.items()
+        for entry in fields(group)
+        for name in entry.metadata["names"]
+    }
 
 
 def command(
@@ -128,11 +150,7 @@ def command(
         callback=callback,
         help="\n\n".join(filter(None, (summary, getattr(flags_type, "about", "")))),
         examples=examples or getattr(flags_type, "examples", ()),
-        elsewhere={
-            name: hint
-            for one in flags_type.__mro__
-            for name, hint in vars(one).get("elsewhere", {}).items()
-        },
+        elsewhere=elsewhere_of(flags_type),
         **{
             setting: getattr(flags_type, setting)
             for setting in ("epilog", "hidden", "context_settings")

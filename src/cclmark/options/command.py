@@ -3,7 +3,7 @@
 A group is a dataclass: each field is an option with the field's default, and its value is stored
 under the field's name. A command lists its groups as the bases of a dataclass, and takes over
 single options with another text or default by ``changed``. The options of the groups in
-``without`` are no options of the command: their fields keep the defaults. The options of those in
+``without`` are no options of the command: their fields keep the defaults. The options named in
 ``unlisted`` are not in its help. ``options/click_command.py`` creates the click command.
 """
 
@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -46,6 +48,8 @@ JOURNAL = (
 )
 
 _UNCHANGED: Any = object()
+_LEAST_ALIKE = 0.65  # of an option and the one that may be meant
+_SCREEN_OF_OPTIONS, _NARROW, _LONG, _WHOLE = 12, 26, 60, 1000
 TYPED = "cclmark.typed"  # in the context of a command: its words
 
 
@@ -111,14 +115,14 @@ def default_of(entry: Field[Any]) -> Any:
 def options_of(flags_type: type[Any], *, listed: bool = False) -> dict[str, Field[Any]]:
     """The options and arguments of a command, by name. ``listed``: only those in its help."""
     entries: Mapping[str, Field[Any]] = flags_type.__dataclass_fields__
-    groups = [*getattr(flags_type, "without", ())]
-    groups += getattr(flags_type, "unlisted", ()) if listed else ()
-    left_out = [entry for group in groups for entry in fields(group)]
+    left_out = [entry for group in getattr(flags_type, "without", ()) for entry in fields(group)]
+    unlisted = getattr(flags_type, "unlisted", ()) if listed else ()
     return {
         name: entry
         for name, entry in entries.items()
         if entry.metadata
         and all(entry is not one for one in left_out)
+        and name not in unlisted
         and not (listed and entry.metadata.get("settings", {}).get("hidden"))
     }
 
@@ -205,6 +209,12 @@ def _is_given(flags: object, name: str) -> bool:
     return bool(getattr(flags, name) != default_of(options_of(type(flags))[name]))
 
 
+def given_of(flags: DataclassInstance, names: Collection[str]) -> list[str]:
+    """Those of the options ``names`` that have another value than their default, for messages."""
+    entries = options_of(type(flags))
+    return [shown_name(entries[one]) for one in names if one in entries and _is_given(flags, one)]
+
+
 def _is_met(flags: object, name: str, values: tuple[str, ...]) -> bool:
     return getattr(flags, name) in values if values else _is_given(flags, name)
 
@@ -260,6 +270,19 @@ def with_rules(text: str, name: str, rules: Sequence[OptionRule], short: Mapping
     return text + (f" Requires {' and '.join(needed)}." if needed else "")
 
 
+def _screen_record(option: click.Option, ctx: click.Context) -> tuple[str, str]:
+    """Two names of an option, and the first part of its help with the default."""
+    shown, _ = option.get_help_record(ctx) or ("", "")
+    value = shown.rpartition(", ")[2].partition(" ")[2]
+    value = value if len(value) < _LONG else str(option.name).upper()
+    short = [name for name in option.opts if not name.startswith("--")][:1]
+    long = [name for name in option.opts if name.startswith("--")][:1]
+    text = str(getattr(option, "said", option.help))
+    first = re.split(r"(?<=\.) (?=[A-Z])|; | \[", text)[0].removesuffix(".")
+    default = "".join(re.findall(r" \[[^]]*\]", text)[:1])
+    return f"{', '.join([*short, *long])} {value}".rstrip(), f"{first}{default}."
+
+
 class GroupedCommand(SaysHelp):
     """A command whose help lists its options in groups, and that recognises flags of the peers.
 
@@ -269,7 +292,9 @@ class GroupedCommand(SaysHelp):
     flags_type: type[Any] = object
     run: Action
 
-    def __init__(self, *args: Any, elsewhere: Mapping[str, str], **settings: Any) -> None:
+    def __init__(
+        self, *args: Any, elsewhere: Mapping[str, str] = MappingProxyType({}), **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
         self._elsewhere = elsewhere
 
@@ -296,7 +321,19 @@ class GroupedCommand(SaysHelp):
             if error.option_name in self._elsewhere:
                 hint = self._elsewhere[error.option_name]
                 raise click.UsageError(f"{error.message.rstrip('.')}. {hint}", ctx) from None
-            raise
+            known = [name.lstrip("-") for name in error.possibilities or ()]
+            close = get_close_matches(error.option_name.lstrip("-"), known, cutoff=_LEAST_ALIKE)
+            raise click.NoSuchOption(
+                error.option_name, possibilities=[f"--{name}" for name in close], ctx=error.ctx
+            ) from None
+
+    def format_screen(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the first options in the order of use."""
+        options = [one for one in self.params if isinstance(one, click.Option) and not one.hidden]
+        if options:
+            with formatter.section("Options"):
+                shown = options[:_SCREEN_OF_OPTIONS]
+                formatter.write_dl([_screen_record(one, ctx) for one in shown], _NARROW)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes a section for each title."""
@@ -317,6 +354,17 @@ class CommandGroup(GroupedCommand, click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists each command with its complete first sentence, which click would truncate."""
+        rows = [(name, one.get_short_help_str(_WHOLE)) for name, one in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def format_screen(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options and the commands."""
+        super().format_screen(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options and the commands."""

@@ -145,9 +145,9 @@ class VariedOptions:
         multiple=True,
         type=Parsed(_varied),
         metavar="NAME=A,B",
-        help="A variable of the environment and its values, for example NCCL_P2P_DISABLE=1, each "
-        "compared with the default in new processes; may be repeated. Values that contain commas "
-        "are separated by |.",
+        help="A variable of the environment and its values, for example NCCL_P2P_DISABLE=1; each "
+        "is compared with the default in new processes; may be repeated. Values that contain "
+        "commas are separated by |.",
     )
     one_at_a_time: bool = flag(
         "--one-at-a-time", help="Each value alone instead of all combinations."
@@ -171,8 +171,8 @@ class ComputeOptions:
         "--compute",
         default=MATMUL,
         type=click.Choice([MATMUL, TRIAD]),
-        help="The work beside the collective: matmul, a matrix product (cuBLASLt on CUDA devices, "
-        "a loop on the host; overlap: torch on others); memory, a triad bound by the memory "
+        help="The work beside the collective; matmul: a matrix product (cuBLASLt on CUDA devices, "
+        "a loop on the host; overlap: torch on others); memory: a triad bound by the memory "
         "[matmul].",
     )
     matrix: int | None = option(
@@ -630,6 +630,18 @@ class FormatOptions:
 
 
 @dataclass
+class NumberOptions:
+    """Whether numbers are printed that noise decides."""
+
+    title: ClassVar[str] = OUTPUT
+
+    numbers: bool = flag(
+        "--numbers",
+        help="table, markdown: the numbers of inconclusive cases too, in place of words.",
+    )
+
+
+@dataclass
 class ColumnOptions:
     """Which fields of results are printed."""
 
@@ -804,11 +816,15 @@ class CaseOptions(
 ):
     """The options of commands that measure cases of collectives.
 
-    ``without``: the groups that a command lacks. ``elsewhere``: the replacements for flags that
-    only other tools have.
+    ``without``: the groups that a command lacks, and why. ``elsewhere``: the replacements for flags
+    that only other tools have. ``usual``: the options that come first, in the order of use.
     """
 
-    without: ClassVar[tuple[type[Any], ...]] = ()
+    usual: ClassVar[tuple[str, ...]] = (
+        *("begin", "end", "factor", "count", "devices", "ccl", "dtype", "reduction", "root"),
+        *("pattern", "timing", "iterations", "format", "output", "explain"),
+    )
+    without: ClassVar[Mapping[type[Any], str]] = {}
     elsewhere: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("-t", "--nthreads"), _THREADS),
         **dict.fromkeys(("-a", "--average"), _AVERAGE),

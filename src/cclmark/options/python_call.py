@@ -21,9 +21,16 @@ from cclmark.work.thresholds import meant
 #: Options that calls lack: of the terminal, of a journal that is continued, of runs without end.
 _OF_TERMINAL = (
     *("format", "columns", "wide", "output", "references", "resume", "quiet", "dry_run"),
+    "numbers",
     *("cycles", "duration", "summary_every"),
 )
-_OF_TEXT = ("format", "columns", "wide", "quiet")  # of the text that is made of the run of a call
+_OF_TEXT = (
+    "format",
+    "columns",
+    "wide",
+    "quiet",
+    "numbers",
+)  # of the text that is made of the run of a call
 _OF_SIZES = ("begin", "end", "factor")
 _FORMS = "write SIZE, BEGIN:END or BEGIN:END:FACTOR; an empty part is the default"
 

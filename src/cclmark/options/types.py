@@ -9,12 +9,15 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cclmark.base.errors import UsageError
 from cclmark.work.sizes import parse_duration, parse_size, size_text
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)", re.ASCII)
 _MOST_PERCENT = 1000.0  # more is a typing error, and a check that cannot fail
@@ -242,11 +245,27 @@ class Names(click.ParamType[Any]):
             self.fail(f"the {self._what} is missing: choose from {choice}", param, ctx)
         for word in words:
             if self._spelling(word) not in self._known:
-                self.fail(f"unknown {self._what} {word!r}: choose from {choice}", param, ctx)
+                from cclmark.work.thresholds import meant
+
+                hint = meant(word, self._known.values())
+                choice = (
+                    f"{hint} Choose from {choice}" if "?" in hint else f": choose from {choice}"
+                )
+                self.fail(f"unknown {self._what} {word!r}{choice}", param, ctx)
         found = list(dict.fromkeys(self._known[self._spelling(word)] for word in words))
         if self._one and len(found) > 1:
             self.fail(f"{value!r}: choose one {self._what}, from {choice}", param, ctx)
         return found
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Completes the last name."""
+        from click.shell_completion import CompletionItem
+
+        before, comma, last = incomplete.rpartition(",")
+        names = [name for name in self._known.values() if name.startswith(last)]
+        return [CompletionItem(f"{before}{comma}{name}") for name in names]
 
 
 class OneName(Names):

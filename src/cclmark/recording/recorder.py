@@ -579,6 +579,7 @@ def record(
         paint=printed.view.paint,
         columns=printed.columns,
         fields=getattr(flags, "columns", ()),
+        numbers=getattr(flags, "numbers", False),
     )
     if view.fields:
         exporter_of_run(view)  # which raises an error while nothing has been written

@@ -357,11 +357,14 @@ def export_content(
     references: Load = no_references,
     columns: Sequence[str] = (),
     width: int | None = None,
+    *,
+    numbers: bool = False,
 ) -> bytes:
     """Returns the content of a file in ``format``, one of EXPORTS.
 
     ``table``: cases, samples or steps, of TABULAR formats. ``references``: compared with peaks.
     ``columns``: the names of those to write, empty for all. ``width``: of the lines of tables.
+    ``numbers``: see View.
     Raises UsageError for journals that the format cannot represent, and MissingError.
     """
     if columns and format not in (*TABULAR, "table", "markdown"):
@@ -388,7 +391,7 @@ def export_content(
                 f"{name} contains {report_kind(journal.kind).noun}, not supported by {format}: "
                 f"choose from {others}, prometheus"
             )
-    view = View(fields=columns, columns=width)
+    view = View(fields=columns, columns=width, numbers=numbers)
     return "\n".join(
         "".join(replayed(journal, format, view, references, path)) for path, journal in journals
     ).encode()

@@ -269,5 +269,5 @@ class TestInjection:
 
 def test_the_page_of_the_command_line_contains_the_help(cclmark):
     page = (REPOSITORY / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-    shown = page.partition("## `cclmark all_reduce -h`")[2].partition("```text\n")[2]
-    assert shown.partition("```")[0] == cclmark("all_reduce", "-h", env={"COLUMNS": "80"}).out
+    shown = page.partition("## `cclmark help all_reduce`")[2].partition("```text\n")[2]
+    assert shown.partition("```")[0] == cclmark("help", "all_reduce", env={"COLUMNS": "80"}).out

@@ -298,3 +298,22 @@ def test_columns_have_the_times_of_launches_and_bandwidths_in_their_units():
         journal = Journal(COPIES.header, [replace(one, summary=shown)])
         text = "".join(replayed(journal, "csv", View(fields=["launch_us", "gbps", "total_gbps"])))
         assert text == f"launch_us,gbps,total_gbps\n{launch_us},1.5,3\n"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "cache_bytes", "is_within"),
+    [
+        ("host", 1 << 40, True),
+        ("host", 0, False),
+        ("host", 1 << 10, False),
+        ("cuda", 1 << 40, False),
+    ],
+)
+def test_copies_of_the_host_within_its_caches_are_called_so(runtime, cache_bytes, is_within):
+    header = replace(
+        COPIES.header,
+        machine=replace(COPIES.header.machine, cache_bytes=cache_bytes),
+        devices=[replace(one, runtime=runtime) for one in COPIES.header.devices],
+    )
+    text = "".join(replayed(Journal(header, COPIES.results), "table"))
+    assert ("fit into the last-level caches" in text) == is_within

@@ -9,7 +9,7 @@ from typing import ClassVar
 import click
 
 from cclmark.options.command import METHOD, OptionRules, Requires, argument, changed, flag, option
-from cclmark.options.groups import FormatOptions, OutputFileOptions
+from cclmark.options.groups import FormatOptions, NumberOptions, OutputFileOptions
 from cclmark.options.types import Percent
 
 
@@ -48,7 +48,7 @@ class CompareFlags:
         title=METHOD,
         type=Percent(),
         help="Exit with 1 if a case is slower by this percentage and beyond noise (for example "
-        "5%), with 2 if this cannot be decided. Also sets the margin of the verdicts [5%].",
+        "5%), with 2 if this cannot be decided. Also sets the margin of the verdicts, else 5%.",
     )
     allow_inconclusive: bool = flag(
         "--allow-inconclusive",
@@ -62,4 +62,5 @@ class CompareFlags:
         help="Output format [table]; html draws both sides on the same axes.",
     )
     wide: bool = changed(FormatOptions, "wide")
+    numbers: bool = changed(NumberOptions, "numbers")
     output: Path | None = changed(OutputFileOptions, "output")

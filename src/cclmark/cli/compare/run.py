@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
@@ -149,7 +150,7 @@ def compare_journals(flags: CompareFlags) -> int:
     def printed(to: Output) -> Sequence[str]:
         if flags.format == "html" and to.is_terminal:
             raise UsageError("--format html writes a page: set its file with -O FILE.html")
-        return [_printed(comparisons, flags.format, to.view)]
+        return [_printed(comparisons, flags.format, replace(to.view, numbers=flags.numbers))]
 
     print_out(output, printed, is_wide=flags.wide)
     if flags.fail_if_slower is None:

@@ -10,7 +10,7 @@ import click
 
 from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.options.command import JOURNALS, OUTPUT, argument, changed, option
-from cclmark.options.groups import ColumnOptions, FormatOptions, OutputFileOptions
+from cclmark.options.groups import ColumnOptions, FormatOptions, NumberOptions, OutputFileOptions
 
 _FORMATS = (
     *("json", "csv", "parquet", "prometheus", "table", "pccl", "markdown"),
@@ -28,6 +28,10 @@ class ExportFlags:
             "cclmark export run1.jsonl run2.jsonl --format parquet --table samples "
             "-O samples.parquet",
             "The raw times of two runs in one table.",
+        ),
+        (
+            "cclmark export run.jsonl --format csv --columns size_bytes,time_us",
+            "Some fields of each case.",
         ),
     ]
     about: ClassVar = (
@@ -47,6 +51,7 @@ class ExportFlags:
         help="Output format.",
     )
     wide: bool = changed(FormatOptions, "wide")
+    numbers: bool = changed(NumberOptions, "numbers")
     table: str = option(
         "--table",
         title=OUTPUT,

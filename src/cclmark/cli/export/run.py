@@ -47,7 +47,9 @@ def export_journals(flags: ExportFlags) -> int:
     named = [(str(path), _read(path)) for path in journals]
     is_terminal = to_screen and Output(None).is_terminal
     width = columns_of_lines(is_terminal=is_terminal, is_wide=flags.wide)
-    content = export_content(named, format, table, usual_references, flags.columns, width)
+    content = export_content(
+        named, format, table, usual_references, flags.columns, width, numbers=flags.numbers
+    )
     write_whole(output or STANDARD_OUTPUT, content)
     for name, journal in named:
         for text in unshown(journal, format):

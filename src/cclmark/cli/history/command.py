@@ -205,7 +205,6 @@ def history_commands(name: str, summary: str) -> click.Group:
         help=f"{summary}\n\nThe database is an SQLite file, or a PostgreSQL server by its URL: "
         "--db, else CCLMARK_HISTORY, else cclmark/history.sqlite in the XDG data directory.",
         examples=_EXAMPLES,
-        elsewhere={},
     )
     for own_name, (text, flags_type) in _COMMANDS.items():
         run = imported(f"cclmark.cli.history.run.{own_name}_runs")

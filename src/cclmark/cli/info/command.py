@@ -13,8 +13,10 @@ from cclmark.options.groups import LibraryDescriptionOptions, LibraryFileOptions
 class InfoFlags(LibraryFileOptions, LibraryDescriptionOptions):
     """The options of ``cclmark info``."""
 
+    usual: ClassVar = ("all", "ccls", "json")
     examples: ClassVar = [
         ("cclmark info", "Devices, links and libraries of this machine."),
+        ("cclmark info --all", "Also addresses, functions, and the files that were searched."),
         ("cclmark info --ccls --json", "Only the libraries, as JSON."),
     ]
 
@@ -28,5 +30,10 @@ class InfoFlags(LibraryFileOptions, LibraryDescriptionOptions):
         title=OUTPUT,
         help="Only the libraries, with their operations, types and the systems on which they were "
         "tried.",
+    )
+    all: bool = flag(
+        "--all",
+        title=OUTPUT,
+        help="Every device, the functions of libraries, and why others are not available.",
     )
     json: bool = flag("--json", title=OUTPUT, help="Print JSON.")

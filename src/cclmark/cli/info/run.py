@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 import msgspec
 
@@ -17,6 +18,86 @@ from cclmark.recording.joining import leave_it_to_the_first, libraries_on_standa
 from cclmark.recording.standard_output import say
 from cclmark.work.operations import DTYPE_BYTES
 from cclmark.work.sizes import format_size
+
+_SCREEN, _INDENT = 100, 28
+
+
+def screen_text(
+    machine: Machine, found: Inventory, links: Sequence[Link], notices: Sequence[str]
+) -> str:
+    """Returns the inventory on one screen: alike devices once, and reasons that are errors."""
+    nodes = f"{machine.numa_nodes} NUMA node{'s' * (machine.numa_nodes > 1)}"
+    lines = _rows(
+        "Machine",
+        [
+            (machine.hostname, f"{machine.system}, kernel {machine.kernel}"),
+            ("", f"{machine.processors} × {machine.processor}, {nodes}"),
+            ("", f"{format_size(machine.memory_bytes)} of memory"),
+        ],
+    )
+    devices = []
+    alike = by_key((_of_all(device, links), device) for device in found.devices)
+    for (_, first, *others), group in alike.items():
+        devices.append((_names(group), f"{len(group)} × {first}"))
+        devices += [("", text) for text in others]
+    driver = [("", f"NVIDIA driver {machine.vendor_driver}")] if machine.vendor_driver else []
+    lines += _rows("Devices", [*devices, *driver, *(("", text) for text in notices)])
+    libraries = [(f"{one.name} {one.version}", one.path) for one in found.libraries]
+    nvrtc = [("NVRTC", found.nvrtc_path)] if found.nvrtc_path else []
+    lines += _rows("Libraries", [*libraries, *nvrtc])
+    absent = [name for name, reason in found.unavailable.items() if _is_absent(reason)]
+    errors = by_key(
+        (" ".join(map(str.strip, reason.splitlines()[:2])), name)
+        for name, reason in found.unavailable.items()
+        if name not in absent
+    )
+    lines += _rows("Not usable", [(", ".join(names), text) for text, names in errors.items()])
+    lines += _rows("Not found", [("", ", ".join(absent))] if absent else [])
+    return "\n".join(
+        [*lines, "", "All details, and the files that were searched: cclmark info --all"]
+    )
+
+
+def _rows(title: str, rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Lines of a title, names and texts. A name that leaves no space has a line of its own."""
+    lines: list[str] = []
+    for place, (name, text) in enumerate(rows):
+        head = f"{title if place == 0 else '':12}{plain(name):14}  "
+        if len(head) > _INDENT:
+            lines.append(head.rstrip())
+            head = ""
+        lines += wrap(
+            plain(text),
+            _SCREEN,
+            initial_indent=head or " " * _INDENT,
+            subsequent_indent=" " * _INDENT,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+def _names(devices: Sequence[DeviceDescription]) -> str:
+    """``cuda:0-7``, or ``cuda:0,2``."""
+    numbers = [device.index for device in devices]
+    first, last = numbers[0], numbers[-1]
+    listed = ",".join(map(str, numbers))
+    if last - first == len(numbers) - 1 > 0:
+        listed = f"{first}-{last}"
+    return f"{devices[0].runtime}:{listed}"
+
+
+def _of_all(device: DeviceDescription, links: Sequence[Link]) -> tuple[str, ...]:
+    """What is the same of alike devices: name, memory and links."""
+    head, *others = _device_lines(device, [one for one in links if one.device == device.rank])
+    others = [text.strip() for text in others if not text.strip().startswith("PCI ")]
+    return (device.runtime, head.split(maxsplit=1)[1], *others)
+
+
+def _is_absent(reason: str) -> bool:
+    """Whether a library was not found where it usually is; a file that the user named is shown."""
+    first, *others = reason.splitlines()
+    return first.endswith("was not found.") and not any(" is set to " in line for line in others)
 
 
 def inventory_text(
@@ -170,7 +251,8 @@ def print_info(flags: InfoFlags) -> None:
         "nvrtc_path": found.nvrtc_path,
         "notices": notices,
     }
-    say(json_of(document) if flags.json else inventory_text(machine, found, links, notices))
+    text_of = inventory_text if flags.all else screen_text
+    say(json_of(document) if flags.json else text_of(machine, found, links, notices))
     _require_given_file(flags.ccl_path, found.unavailable)
 
 

@@ -20,6 +20,7 @@ class PluginFlags:
             'NCCL_PROFILER_PLUGIN="$(cclmark plugin)" python train.py',
             "A program with the plug-in: each process writes a log.",
         ),
+        ("cclmark plugin", "The path of the plug-in."),
         ("cclmark plugin cclmark-*.cclmlog", "What the logs contain."),
     ]
     about: ClassVar = (

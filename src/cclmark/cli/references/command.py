@@ -24,7 +24,7 @@ from cclmark.options.groups import FormatOptions, OutputFileOptions
 from cclmark.options.types import PATH, Percent, Size
 
 _EXAMPLES = [
-    ("cclmark references --device H200", "The published figures of this device."),
+    ("cclmark references show --device H200", "The published figures of this device."),
     (
         "cclmark references check run.jsonl --fail-below 90%",
         "Compare a journal; exit with 1 below 90 % of a reference.",
@@ -38,9 +38,10 @@ _EXAMPLES = [
 
 @dataclass
 class ListReferencesFlags(FormatOptions, OutputFileOptions):
-    """The options of ``cclmark references`` without a command."""
+    """The options of ``cclmark references list``."""
 
     title: ClassVar[str] = SELECTION
+    usual: ClassVar = ("device", "operation")
 
     device: str | None = option(
         "--device", metavar="NAME", help="Only references of this device: H200."
@@ -48,7 +49,14 @@ class ListReferencesFlags(FormatOptions, OutputFileOptions):
     operation: str | None = option(
         "--operation", metavar="NAME", help="Only references of this operation, or p2p."
     )
-    source: str | None = option("--source", metavar="NAME", help="Only references of this source.")
+
+
+@dataclass
+class ShowReferencesFlags(ListReferencesFlags):
+    """The options of ``cclmark references show``."""
+
+    source: str = argument("NAME", is_optional=True)
+    named: str | None = option("--source", hidden=True)
 
 
 @dataclass
@@ -113,6 +121,11 @@ class RemoveReferencesFlags(DirectoryOptions):
 
 
 _COMMANDS = {
+    "list": ("List the sources of references.", ListReferencesFlags),
+    "show": (
+        "Show figures. NAME is a source, as cclmark references list lists it.",
+        ShowReferencesFlags,
+    ),
     "check": (
         f"Compare every figure of a journal with the nearest reference.\n\n{JOURNAL}",
         CheckReferencesFlags,
@@ -124,38 +137,31 @@ _COMMANDS = {
         AddReferencesFlags,
     ),
     "remove": (
-        "Delete a reference of your own. NAME is its source, as cclmark references lists it, "
+        "Delete a reference of your own. NAME is its source, as cclmark references list lists it, "
         "or its title.",
         RemoveReferencesFlags,
     ),
 }
 
 
-_UNCHANGED = (None, "table", False)  # options of the listing
+class _References(CommandGroup):
+    """Without a command, lists the sources, and the figures of those that options select."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_bare = not args or (args[0].startswith("-") and args[0] not in ("-h", "--help"))
+        if is_bare and not ctx.resilient_parsing:
+            if behind := [word for word in args if word in self.commands]:
+                raise click.UsageError(f"write {args[0]} after {behind[0]}", ctx)
+            selected = {"--device", "--operation", "--source"} & {
+                word.partition("=")[0] for word in args
+            }
+            args = ["show" if selected else "list", *args]
+        return super().parse_args(ctx, args)
 
 
 def references_command(name: str, summary: str) -> click.Group:
-    """Returns the group with its commands, which lists references without one."""
-    listing = command(
-        name, summary, ListReferencesFlags, imported("cclmark.cli.references.run.list_references")
-    )
-
-    @click.pass_context
-    def run(ctx: click.Context, /, **options: object) -> None:
-        if ctx.invoked_subcommand is None:
-            ctx.invoke(listing, **options)
-        elif given := [one for one, value in options.items() if value not in _UNCHANGED]:
-            raise click.UsageError(f"write --{given[0]} after {ctx.invoked_subcommand}", ctx)
-
-    group = CommandGroup(
-        name,
-        params=listing.params,
-        callback=run,
-        examples=_EXAMPLES,
-        elsewhere={},
-        invoke_without_command=True,
-        help=f"{summary} With one of the first three options, list their figures.",
-    )
+    """Returns the group with its commands."""
+    group = _References(name, help=summary, examples=_EXAMPLES)
     for own_name, (text, flags_type) in _COMMANDS.items():
         run_command = imported(f"cclmark.cli.references.run.{own_name}_references")
         group.add_command(command(own_name, text, flags_type, run_command))

@@ -240,7 +240,7 @@ def source_lines(references: Sequence[Reference], paint: Paint = unpainted) -> l
         lines.append(f"  {what}")
         lines += [f"  {text}" for text in (source.note, source.url, _file(source)) if text]
         lines.append("")
-    lines.append("Their figures: cclmark references --source NAME, --device NAME, --operation NAME")
+    lines.append("Their figures: cclmark references show NAME, --device NAME or --operation NAME")
     return lines
 
 

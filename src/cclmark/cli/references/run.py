@@ -18,6 +18,7 @@ from cclmark.cli.references.command import (
     CheckReferencesFlags,
     ListReferencesFlags,
     RemoveReferencesFlags,
+    ShowReferencesFlags,
 )
 from cclmark.cli.references.lists import (
     ReferenceCheck,
@@ -137,10 +138,21 @@ _Weak = tuple[
 
 
 def list_references(flags: ListReferencesFlags) -> int:
+    """Prints the sources of the selected references. Raises UsageError, OutputError."""
+    return _print(flags, "", lists_figures=False)
+
+
+def show_references(flags: ShowReferencesFlags) -> int:
     """Prints the selected references. Raises UsageError for unknown names, OutputError."""
+    source = flags.source or flags.named or ""
+    if not (source or flags.device or flags.operation):
+        raise UsageError("NAME is missing: cclmark references list lists the sources")
+    return _print(flags, source, lists_figures=True)
+
+
+def _print(flags: ListReferencesFlags, source: str, *, lists_figures: bool) -> int:
     found = load_references()
-    device, operation, source = flags.device, flags.operation, flags.source
-    asked = any(choice is not None for choice in (device, operation, source))
+    device, operation = flags.device, flags.operation
     if device is not None:
         kind = kind_of(device)
         found = _chosen("--device", kind, found, lambda one: [kind for kind, _ in one.devices])
@@ -151,11 +163,11 @@ def list_references(flags: ListReferencesFlags) -> int:
                 f"{operation!r}{meant(operation, (*OPERATIONS, P2P))}"
             )
         found = _chosen("--operation", operation, found, lambda one: [one.operation])
-    if source is not None:
-        found = _chosen("--source", source, found, lambda one: [one.source.name])
+    if source:
+        found = _chosen("NAME", source, found, lambda one: [one.source.name])
     print_out(
         flags.output,
-        lambda to: [_written(found, flags.format, to.view, asked=asked)],
+        lambda to: [_written(found, flags.format, to.view, lists_figures=lists_figures)],
         is_wide=flags.wide,
     )
     return EXIT_OK
@@ -325,12 +337,12 @@ def _chosen(
     return found
 
 
-def _written(found: Sequence[Reference], format: str, view: View, *, asked: bool) -> str:
+def _written(found: Sequence[Reference], format: str, view: View, *, lists_figures: bool) -> str:
     if format == "json":
         return references_json(found)
     if format == "csv":
         return references_csv(found)
-    if format == "table" and not asked:
+    if format == "table" and not lists_figures:
         return folded("\n".join(source_lines(found, view.paint)), view.columns) + "\n"
     is_markdown = format == "markdown"
     lines = (MarkdownLines if is_markdown else TextLines)(view)

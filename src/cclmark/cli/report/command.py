@@ -22,10 +22,12 @@ class ReportFlags:
             "cclmark report before=old.jsonl after=new.jsonl -o change.html --png charts",
             "Two runs on the same axes, and each chart as a picture.",
         ),
+        ("cclmark report cclmark-runs/*.jsonl -o runs.html", "All runs of a directory."),
     ]
     about: ClassVar = (
-        "The file is self-contained and requires no network. Several "
-        f"journals are drawn on the same axes; NAME=JOURNAL sets the name of a journal. {JOURNALS}"
+        "Findings, charts, matrices and all cases. The file is self-contained and requires no "
+        "network. Several journals are drawn on the same axes; NAME=JOURNAL sets the name of a "
+        f"journal. {JOURNALS}"
     )
 
     journals: tuple[str, ...] = argument("JOURNAL...", nargs=-1, required=True)

@@ -35,6 +35,7 @@ class RerunFlags:
     examples: ClassVar = [
         ("cclmark rerun run.jsonl", "The same measurement again, compared with the journal."),
         ("cclmark rerun run.jsonl -- --ccl shm -e 1M", "With another library and smaller sizes."),
+        ("cclmark rerun run.jsonl --elsewhere", "On the devices of another host."),
     ]
     about: ClassVar = f"{JOURNAL} OPTIONS replace the options of the journal's command."
 

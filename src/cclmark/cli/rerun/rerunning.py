@@ -55,16 +55,29 @@ def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
     width = max(map(len, labels), default=0)
     lines = [f"  time now over time in {name}:"]
     lines += [
-        f"    {label:<{width}}  {ratio:7.3f}" + (f"  {one.verdict}" if one.differs else "")
+        f"    {label:<{width}}  {_ratio_text(one, ratio)}"
         for label, (one, ratio) in zip(labels, shown, strict=True)
     ]
-    text = f"  {len(found)} in both, median ratio {median([ratio for _, ratio in found]):.3f}; "
+    decided = [ratio for one, ratio in found if _is_decided(one)]
+    text = f"  {len(found)} in both"
+    text += f", median ratio of those with a verdict {median(decided):.3f}; " if decided else "; "
     text += f"{verdicts['slower']} slower and {verdicts['faster']} faster beyond noise"
     if verdicts["inconclusive"]:
         text += f", {verdicts['inconclusive']} inconclusive at {MARGIN:.0%}"
     reasons = Counter(plain(one.reason) for one, _ in found if not one.judged)
     unknown = [f", {count} not judged: {reason}" for reason, count in reasons.items()]
     return [*lines, text + "".join(unknown)]
+
+
+def _is_decided(one: Compared) -> bool:
+    return one.judged and one.verdict != "inconclusive"
+
+
+def _ratio_text(one: Compared, ratio: float) -> str:
+    """The ratio with its verdict; the verdict alone where noise decides."""
+    if not _is_decided(one):
+        return f"      -  {one.verdict}"
+    return f"{ratio:7.3f}" + (f"  {one.verdict}" if one.differs else "")
 
 
 def _why_not(compared: Sequence[Compared]) -> list[str]:

@@ -22,8 +22,10 @@ from cclmark.options.groups import (
 class SettingsFlags(LibraryFileOptions, LibraryDescriptionOptions):
     """The options of ``cclmark settings``."""
 
+    about: ClassVar = "Values in effect, their origin, when they take effect, and costs."
     examples: ClassVar = [
         ("cclmark settings", "Of the library of the devices."),
+        ("cclmark settings --ccl shm", "Of another library."),
         ("cclmark settings --ccl nccl --format json", "Of NCCL, as JSON."),
     ]
 

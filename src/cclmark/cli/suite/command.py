@@ -1,4 +1,4 @@
-"""``cclmark run``: an acceptance suite."""
+"""``cclmark suite``: an acceptance suite."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from cclmark.options.types import PATH, Pair
 
 @dataclass
 class SuiteFlags:
-    """The options of ``cclmark run``."""
+    """The options of ``cclmark suite``."""
 
     title: ClassVar[str] = OUTPUT
     examples: ClassVar = [
-        ("cclmark run --list", "The suites of cclmark."),
+        ("cclmark suite --list", "The suites of cclmark."),
         (
-            "cclmark run host --junit verdicts.xml",
+            "cclmark suite self-test --junit verdicts.xml",
             "The suite for the host, with its verdicts as JUnit XML.",
         ),
+        ("cclmark suite nvlink --tag quick", "The commands of another suite with a tag."),
     ]
     about: ClassVar = "SUITE is a TOML file or the name of a suite of cclmark."
 

@@ -1,4 +1,4 @@
-"""Runs ``cclmark run``: a suite to processes, journals to verdicts, verdicts to the screen."""
+"""Runs ``cclmark suite``: a suite to processes, journals to verdicts, verdicts to the screen."""
 
 from __future__ import annotations
 
@@ -224,9 +224,15 @@ def shipped_suites() -> dict[str, Suite]:
     return found
 
 
+_OLD_NAMES = {"host": "self-test"}
+
+
 def read_suite(name: str) -> Suite:
     """Reads the shipped suite of that name, else the file. Raises UsageError if neither exists."""
     shipped = shipped_suites()
+    if name in _OLD_NAMES:
+        notice(f"the suite {name} is now called {_OLD_NAMES[name]}")
+        name = _OLD_NAMES[name]
     if name in shipped:
         return shipped[name]
     path = Path(name)

@@ -7,8 +7,13 @@ import click
 from cclmark.kinds.check.command import TorchFlags
 from cclmark.kinds.objects.command import ObjectFlags
 from cclmark.options.click_command import command, imported
-from cclmark.options.printed_help import SaysHelp
+from cclmark.options.command import CommandGroup
 
+_EXAMPLES = [
+    ("cclmark torch check --backend nccl", "Every operation of NCCL through torch."),
+    ("cclmark torch objects --backend gloo -g 2", "Python objects through gloo."),
+    ("cclmark all_reduce --ccl torch:nccl,nccl", "Bandwidths, beside those of the library."),
+]
 _COMMANDS = (
     (
         "check",
@@ -25,13 +30,10 @@ _COMMANDS = (
 )
 
 
-class _Torch(SaysHelp, click.Group):
-    """The commands about torch."""
-
-
 def torch_commands(name: str, summary: str) -> click.Group:
     """Returns the group with its commands."""
-    group = _Torch(name, help=summary)
+    text = f"{summary}\n\nAs a training program uses it."
+    group = CommandGroup(name, help=text, examples=_EXAMPLES)
     for own_name, text, flags_type, run in _COMMANDS:
         group.add_command(command(own_name, text, flags_type, imported(run)))
     return group

@@ -73,24 +73,34 @@ class TraceFlags(groups.OneOfEachOptions):
             "cclmark trace all_gather --devices host:2 -b 64K -n 5 --format chrome -O trace.json",
             "Five operations between two ranks of the host, for Chrome.",
         ),
+        ("cclmark trace p2p --pair 0-1 -b 16M", "Copies of 16 MiB from device 0 to device 1."),
     ]
     epilog: ClassVar = (
         f"{operations_in_help([_COPIES])}\n\nCopies between devices: see cclmark trace {_COPIES} "
         f"--help. Timelines of Ascend's profiler: see cclmark trace {_MSPROF} --help."
     )
-    without: ClassVar = (
-        groups.SizeOptions,
-        groups.TimingOptions,
-        groups.LikeOptions,
-        groups.SamplingOptions,
-        groups.FaultOptions,
-        groups.ColumnOptions,
-        groups.ReferenceOptions,
-        groups.ResumeOptions,
-        groups.SoakOptions,
-        groups.ExplainOptions,
-        groups.ConditionOptions,
+    usual: ClassVar = (
+        *("begin", "iterations", "warmup", "count", "devices", "ccl", "dtype", "reduction"),
+        *("steps", "format", "output", "root"),
     )
+    without: ClassVar = {
+        groups.SizeOptions: "cclmark trace records one size: set it with -b SIZE",
+        **dict.fromkeys(
+            (
+                groups.TimingOptions,
+                groups.LikeOptions,
+                groups.SamplingOptions,
+                groups.FaultOptions,
+                groups.ColumnOptions,
+                groups.ReferenceOptions,
+                groups.ResumeOptions,
+                groups.SoakOptions,
+                groups.ExplainOptions,
+                groups.ConditionOptions,
+            ),
+            "cclmark trace records a timeline: cclmark all_reduce measures, and has this option",
+        ),
+    }
 
     operation: str = one_operation([_COPIES])
     begin: int = changed(groups.SizeOptions, "begin", 1 << 20, help="The size [1M].")

@@ -74,7 +74,14 @@ class TraceCopiesFlags(TransferOptions):
     examples: ClassVar = [
         ("cclmark trace p2p --pair 0-1 -b 16M", "Copies of 16 MiB from device 0 to device 1.")
     ]
-    without: ClassVar = (TransferRangeOptions, SamplingOptions, FaultOptions, ConditionOptions)
+    usual: ClassVar = (
+        *("pair", "begin", "engine", "direction", "perf", "host_memory", "devices", "repeat"),
+        *("warmup", "format", "output", "journal"),
+    )
+    without: ClassVar = dict.fromkeys(
+        (TransferRangeOptions, SamplingOptions, FaultOptions, ConditionOptions),
+        "cclmark trace p2p records one copy of one size: cclmark p2p has this option",
+    )
 
     pair: CopyPair | None = option(
         "--pair",
@@ -104,7 +111,7 @@ class TraceCopiesFlags(TransferOptions):
         "direction",
         type=Names(DIRECTIONS, "direction", one=True),
         metavar="WAY",
-        help="write: the source copies; read: the destination copies [write].",
+        help="write: the source copies, read: the destination copies [write].",
     )
     engine: list[str] = changed(
         TransferOptions,
@@ -112,7 +119,7 @@ class TraceCopiesFlags(TransferOptions):
         ["CE"],
         type=Names(ENGINES, "engine", one=True),
         metavar="ENGINE",
-        help="CE: the copy engine; SM: a kernel, launched for each copy [CE].",
+        help="CE: the copy engine, SM: a kernel, launched for each copy [CE].",
     )
     kernel: list[str] = changed(
         TransferOptions,

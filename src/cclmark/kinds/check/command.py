@@ -24,6 +24,12 @@ def _one_backend(backend: str) -> str:
     return backend
 
 
+CCL_OF_TORCH = (
+    "The backend of torch.distributed is --backend NAME. cclmark all_reduce --ccl torch:NAME,nccl "
+    "measures it beside other libraries."
+)
+
+
 @dataclass
 class BackendOptions:
     """The backend of torch.distributed."""
@@ -74,6 +80,18 @@ class TorchFlags(
         ),
     ]
 
+    usual: ClassVar = (
+        *("only", "backend", "count", "devices", "values", "seed", "modules", "format", "output"),
+        *("journal", "timeout_s", "inject"),
+    )
+    elsewhere: ClassVar = {
+        "--ccl": CCL_OF_TORCH,
+        **dict.fromkeys(
+            ("-b", "--begin", "-e", "--end", "-f", "--factor", "-d", "--dtype", "-o", "--op"),
+            "cclmark torch check calls each operation once, with tensors of its own: cclmark "
+            "all_reduce --ccl torch:NAME has this option.",
+        ),
+    }
     only: list[str] = option(
         "--only",
         title=OPERATION,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import click
@@ -22,7 +23,7 @@ from cclmark.options.command import (
 from cclmark.options.groups import one_operation, operations_in_help
 from cclmark.options.printed_help import Example
 from cclmark.options.types import Names, Parsed
-from cclmark.work.operations import COLLECTIVES, moves_data
+from cclmark.work.operations import COLLECTIVES, OPERATIONS, moves_data
 
 _WITH_REFERENCES = ("table", "markdown")
 _WITH_PIECES = ("table", "json", "csv", "markdown")
@@ -85,7 +86,7 @@ class OperationFlags(CollectiveOptions):
 
 @dataclass
 class BarrierFlags(OperationFlags):
-    """The options of ``cclmark barrier``, and those of the other collectives without effect."""
+    """The options of ``cclmark barrier``; those on data, as of the others, have no effect."""
 
     examples: ClassVar = [
         ("cclmark barrier", "All accelerators of this machine."),
@@ -97,22 +98,17 @@ class BarrierFlags(OperationFlags):
     ]
     epilog: ClassVar = (
         "A barrier moves no data. Options on sizes and elements, as of the other collectives, are "
-        "accepted and have no effect."
+        "accepted and have no effect, which a notice reports."
     )
-    unlisted: ClassVar = (
-        groups.SizeOptions,
-        groups.ElementOptions,
-        groups.RootOptions,
-        groups.LikeOptions,
-    )
-    pieces: list[int] = changed(OperationFlags, "pieces", hidden=True)
 
 
 @dataclass
 class CollectivesFlags(CollectiveOptions):
     """The same options, and the selection of operations."""
 
+    usual: ClassVar = ("only", *groups.CaseOptions.usual)
     examples: ClassVar = [
+        ("cclmark collectives", "All collectives of all accelerators."),
         (
             "cclmark collectives --devices host:2 --only reduce,gather -e 1K --max-time 0.1",
             "Two collectives between two ranks of the host.",
@@ -140,9 +136,17 @@ class ExplainFlags(CollectiveOptions):
             "cclmark explain all_gather -b 1M -e 1M --ccl nccl",
             "One size of another operation with NCCL.",
         ),
+        (
+            "cclmark explain broadcast --devices host:2 -b 1K -e 4K --max-time 0.1",
+            "Two ranks of the host.",
+        ),
     ]
+    about: ClassVar = "Measures, and shows the library's predictions for what it could have chosen."
     epilog: ClassVar = operations_in_help()
-    without: ClassVar = (groups.SoakOptions, groups.ExplainOptions)
+    without: ClassVar = {
+        groups.ExplainOptions: "cclmark explain always explains",
+        groups.SoakOptions: "cclmark explain measures once: cclmark all_reduce has this option",
+    }
     why: ClassVar[bool] = True
 
     operation: str = one_operation()
@@ -162,12 +166,30 @@ def _examples(name: str) -> list[Example]:
     ]
 
 
+@cache
+def _flags_of(name: str) -> type[OperationFlags]:
+    """The class of the command's options, which lists only those that the operation has.
+
+    The others are parsed too: scripts pass the same options to all operations.
+    """
+    operation = OPERATIONS[name]
+    options = {
+        ("reduction",): operation.reduces,
+        ("root",): operation.rooted,
+        ("pattern",): operation.uneven,
+        ("pieces",): operation.divisible,
+        ("begin", "end", "step", "factor", "dtype", "placement", "like"): operation.moves_data,
+    }
+    unlisted = [one for names, are_used in options.items() if not are_used for one in names]
+    base = OperationFlags if operation.moves_data else BarrierFlags
+    return type(base.__name__, (base,), {"unlisted": unlisted})
+
+
 def collective_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command of the operation ``name``."""
 
     def measured(flags: OperationFlags) -> Any:
         return run([name], flags, flags.pieces)
 
-    if not moves_data(name):
-        return command(name, summary, BarrierFlags, measured)
-    return command(name, summary, OperationFlags, measured, examples=_examples(name))
+    examples = _examples(name) if moves_data(name) else ()
+    return command(name, summary, _flags_of(name), measured, examples=examples)

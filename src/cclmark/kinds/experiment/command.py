@@ -28,7 +28,7 @@ def _bisected(text: str) -> tuple[str, Sequence[int]]:
 
 
 @dataclass
-class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
+class ExperimentFlags(groups.CaseOptions, groups.VariedOptions, groups.NumberOptions):
     """The options of ``cclmark experiment``, which always explains, and measures round by round."""
 
     title: ClassVar[str] = OPERATION
@@ -38,8 +38,8 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
             "Two protocols of NCCL, each compared with the default.",
         ),
         (
-            "cclmark experiment all_reduce --devices host:2 --vary CCLMARK_SHM_INLINE_BYTES=0,4096 "
-            "-b 1K -e 1K --rounds 2",
+            "cclmark experiment reduce --devices host:2 -e 8 --rounds 2 "
+            "--vary CCLMARK_SHM_INLINE_BYTES=0,4096",
             "A variable of shm, between two ranks of the host.",
         ),
         (
@@ -47,15 +47,22 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions):
             "The smallest number of channels that keeps 98 % of the bandwidth.",
         ),
     ]
+    about: ClassVar = "Measures round by round in new processes: speed-ups with intervals."
     epilog: ClassVar = operations_in_help()
-    without: ClassVar = (
-        groups.ModuleOptions,
-        groups.LikeOptions,
-        groups.FaultOptions,
-        groups.ReferenceOptions,
-        groups.SoakOptions,
-        groups.ExplainOptions,
-    )
+    usual: ClassVar = ("vary", "libraries", "bisect", "rounds", *groups.CaseOptions.usual)
+    without: ClassVar = {
+        groups.ExplainOptions: "cclmark experiment always explains",
+        **dict.fromkeys(
+            (
+                groups.ModuleOptions,
+                groups.LikeOptions,
+                groups.FaultOptions,
+                groups.ReferenceOptions,
+                groups.SoakOptions,
+            ),
+            "cclmark experiment compares settings in rounds: cclmark all_reduce has this option",
+        ),
+    }
 
     rules: ClassVar[OptionRules] = (
         Excludes("bisect", "vary", _ONE_VALUE),

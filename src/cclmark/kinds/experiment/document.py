@@ -176,6 +176,11 @@ def _heat(experiment: Experiment, cases: Sequence[Case], keys: set[str]) -> Heat
         texts=[
             [_default_time_text(experiment, case) for case in cases],
             [_noise_text(experiment, case) or "unknown" for case in cases],
+            *([_speed_up_words(one) for one in row] for row in found),
+        ],
+        numbers=[
+            [_default_time_text(experiment, case) for case in cases],
+            [_noise_text(experiment, case) or "unknown" for case in cases],
             *([_speed_up_text(one) for one in row] for row in found),
         ],
         hover=[
@@ -302,8 +307,7 @@ def _of_noise(experiment: Experiment) -> Iterator[Finding]:
         "too-noisy",
         "look",
         f"too noisy: the default differs from itself by up to ±{worst * 100:.1f} % "
-        f"({_named(noisy)}): smaller differences of these sizes, and means that contain them, are "
-        "inconclusive",
+        f"({_named(noisy)}): smaller differences of these sizes are inconclusive",
         advice="end other work on the machine, use at most as many host ranks as processors, or "
         "measure longer with more --rounds and --max-time",
         evidence=(Evidence.of("noise_percent", worst, noisy[0].describe(), MOST_NOISE),),
@@ -338,6 +342,12 @@ def variant_name(variant: Variant) -> str:
     Their directory is part of the value in the journal.
     """
     return _OF_TUNE.sub("=", variant.describe())
+
+
+def _speed_up_words(result: VariantResult | None) -> str:
+    """The same, or the word for what noise decides."""
+    is_noise = result is not None and result.effect == "inconclusive"
+    return "inconclusive" if is_noise else _speed_up_text(result)
 
 
 def _speed_up_text(result: VariantResult | None) -> str:

@@ -134,12 +134,13 @@ class Experiment:
         return control is not None and noise_floor(control) > MOST_NOISE
 
     def overall(self, variant: Variant) -> float | None:
-        """The geometric mean of the speed-ups over the cases; None unless it counts in all."""
+        """The geometric mean of the speed-ups over the cases; None unless all are conclusive."""
         found = [self.compared.get((variant, case)) for case in self.cases]
         ratios = [
             one.estimate.ratio
             for one in found
             if one is not None and one.is_ranked and one.estimate is not None
+            if one.effect != "inconclusive"
         ]
         return 1 / geometric_mean(ratios) if len(ratios) == len(self.cases) and ratios else None
 

@@ -390,6 +390,7 @@ def record_search(
     format: str = "table",
     *,
     is_quiet: bool = False,
+    numbers: bool = False,
 ) -> Recorded:
     """Runs a search and records its trials and its result in the new file ``journal``.
 
@@ -398,7 +399,7 @@ def record_search(
     created, and the errors of ``search``.
     """
     with contextlib.closing(Output(None)) as printed:
-        view = printed.view
+        view = replace(printed.view, numbers=numbers)
         exporter = Silent() if caller().is_silent else exporter_of(request.kind, format, view)
         with recording(
             *(journal, printed, lambda: exporter, request, began_s),

@@ -294,6 +294,7 @@ def _bisect(
     return record_search(
         *(request, earlier, journal, coordinator.began_s, search, flags.format),
         is_quiet=flags.quiet,
+        numbers=flags.numbers,
     )
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import click
 
-from cclmark.kinds.check.command import BackendOptions
+from cclmark.kinds.check.command import CCL_OF_TORCH, BackendOptions
 from cclmark.options import groups
 from cclmark.options.command import OPERATION, changed, option
 from cclmark.options.types import Parsed, Size, WholeNumber
@@ -47,7 +47,13 @@ class ObjectFlags(
             "cclmark torch objects --backend gloo -g 2 --only flag --max-time 0.1",
             "One call of gloo, between two ranks of the host.",
         ),
+        ("cclmark torch objects -b 1M -e 64M --content numbers", "Larger lists of numbers."),
     ]
+    elsewhere: ClassVar = {"--ccl": CCL_OF_TORCH}
+    usual: ClassVar = (
+        *("only", "content", "begin", "end", "factor", "backend", "count", "devices"),
+        *("max_time_s", "check", "format", "output"),
+    )
     usual_factor: ClassVar = 16.0
 
     begin: int = changed(groups.SizeOptions, "begin", 64, shown="64")

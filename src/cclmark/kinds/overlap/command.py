@@ -18,7 +18,9 @@ USUAL_ROUNDS = 7
 
 
 @dataclass
-class OverlapFlags(groups.CaseOptions, groups.ComputeOptions, groups.VariedOptions):
+class OverlapFlags(
+    groups.CaseOptions, groups.ComputeOptions, groups.VariedOptions, groups.NumberOptions
+):
     """The options of ``cclmark overlap``, which measures round by round."""
 
     examples: ClassVar = [
@@ -32,17 +34,26 @@ class OverlapFlags(groups.CaseOptions, groups.ComputeOptions, groups.VariedOptio
             "The slow-down of both with fewer channels of NCCL.",
         ),
     ]
+    about: ClassVar = "Both alone and at once: the slow-down of each."
     epilog: ClassVar = operations_in_help()
+    usual: ClassVar = (
+        *("begin", "end", "factor", "count", "devices", "ccl", "compute", "matrix", "vary"),
+        *("rounds", "format", "output"),
+    )
     usual_factor: ClassVar = 4.0
-    without: ClassVar = (
-        groups.IslandOptions,
-        groups.TimingOptions,
-        groups.LikeOptions,
-        groups.CountOptions,
-        groups.SamplingOptions,
-        groups.FaultOptions,
-        groups.ReferenceOptions,
-        groups.SoakOptions,
+    without: ClassVar = dict.fromkeys(
+        (
+            groups.IslandOptions,
+            groups.TimingOptions,
+            groups.LikeOptions,
+            groups.CountOptions,
+            groups.SamplingOptions,
+            groups.FaultOptions,
+            groups.ReferenceOptions,
+            groups.SoakOptions,
+        ),
+        "cclmark overlap measures in rounds, by a method of its own: cclmark all_reduce has this "
+        "option",
     )
 
     operations: list[str] = several_operations(is_optional=True)

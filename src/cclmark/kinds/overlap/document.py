@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 from cclmark.analysis.ratio import RatioEstimate
@@ -49,6 +50,13 @@ def ratio_text(estimate: RatioEstimate | None) -> str:
     return f"{estimate.ratio:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
+def _word_of(estimate: RatioEstimate | None, text: str) -> str:
+    """The text of a ratio, or the word for an interval that contains 1 and is wide."""
+    is_noise = estimate is not None and estimate.verdict(_MARGIN) == "inconclusive"
+    return "inconclusive" if is_noise and not _is_unknown(estimate) else text
+
+
+_MARGIN = 0.02  # a smaller difference does not matter
 _PERCENT = 100
 _TERA = 1e12
 _PRECISE = 100.0  # smaller rates are printed with three digits
@@ -255,11 +263,52 @@ def _blocks(summaries: Sequence[OverlapSummary]) -> Iterator[Block]:
         rows, compared = [cells_of(one) for one in group], against_rows(group)
         if any(_UNKNOWN in row for row in (*rows, *compared)):
             notes.append(f"{_UNKNOWN}: {_APART}; --rounds measures more")
-        yield Table(title, _head(group[0]), rows, "><" + ">" * 6, notes)
+        head = _head(group[0])
+        yield _worded(Table(title, head, rows, "><" + ">" * 6, notes), _slow_downs(group))
         if compared:
-            head = ("size", "variant", "collective", "compute")
-            yield Table(against_title(group), head, compared, "><>>", belongs=True)
+            names = ("size", "variant", "collective", "compute")
+            table = Table(against_title(group), names, compared, "><>>", belongs=True)
+            yield _worded(table, _against(group))
         yield from _charts(group, keys)
+
+
+def _worded(table: Table, ratios: Iterable[tuple[int, int, RatioEstimate | None]]) -> Table:
+    """The table with words in the cells of ratios that noise decides."""
+    rows = [[*cells] for cells in table.rows]
+    numbers = []
+    for row, column, ratio in ratios:
+        number = rows[row][column]
+        if (word := _word_of(ratio, number)) != number:
+            rows[row][column] = word
+            numbers.append((row, column, number))
+    return replace(table, rows=rows, numbers=numbers)
+
+
+def _slow_downs(
+    group: Sequence[OverlapSummary],
+) -> Iterator[tuple[int, int, RatioEstimate | None]]:
+    """The ratios of the cells of ``cells_of``, with their rows and columns."""
+    for row, one in enumerate(group):
+        for column, slow_down in ((5, one.communication), (7, one.compute)):
+            if one.communication is not None and slow_down is not None:
+                yield row, column, slow_down.estimate
+
+
+def _against(group: Sequence[OverlapSummary]) -> Iterator[tuple[int, int, RatioEstimate | None]]:
+    """The same of ``against_rows``."""
+    for row, (communication, compute) in enumerate(_against_usual(group)):
+        yield row, 2, communication.against_usual
+        yield row, 3, compute.against_usual
+
+
+def _against_usual(group: Sequence[OverlapSummary]) -> list[tuple[SlowDown, SlowDown]]:
+    return [
+        (one.communication, one.compute)
+        for one in group
+        if one.communication is not None
+        and one.compute is not None
+        and one.communication.against_usual is not None
+    ]
 
 
 def findings_on_largest(summaries: Sequence[OverlapSummary]) -> Iterator[Finding]:

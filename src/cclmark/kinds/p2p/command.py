@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -137,6 +138,10 @@ class CopyOptions(
 
     title: ClassVar[str] = OPERATION
     rules: ClassVar[OptionRules] = (Excludes("devices", "device_list"),)
+    usual: ClassVar[tuple[str, ...]] = (
+        *("begin", "end", "factor", "count", "devices", "perf", "engine", "direction", "scope"),
+        *("max_time_s", "format", "output"),
+    )
 
     perf: list[str] = option(
         "-p",
@@ -153,7 +158,7 @@ class CopyOptions(
         default=["write"],
         type=Names(DIRECTIONS, "direction"),
         metavar="WAYS",
-        help="write: the row's device writes to the column's; read: it reads from there; with "
+        help="write: the row's device writes to the column's, read: it reads from there; with "
         "commas [write].",
     )
     engine: list[str] = _option(
@@ -373,7 +378,7 @@ class TransferOptions(
 ):
     """The options of commands that measure copies. ``without``: the groups that one lacks."""
 
-    without: ClassVar[tuple[type[Any], ...]] = ()
+    without: ClassVar[Mapping[type[Any], str]] = {}
 
 
 @dataclass
@@ -443,7 +448,9 @@ class PcclFlags(TransferFlags):
     """The options of PCCL's p2pBandwidthLatencyTest: three short forms and defaults differ."""
 
     examples: ClassVar = [
-        ("cclmark p2pBandwidthLatencyTest -p uniBw,latency -t CE", "Two matrices by copy engines.")
+        ("cclmark p2pBandwidthLatencyTest", "Unidirectional bandwidth of copies by a kernel."),
+        ("cclmark p2pBandwidthLatencyTest -p uniBw,latency -t CE", "Two matrices by copy engines."),
+        ("cclmark p2pBandwidthLatencyTest -p biBw -g 4", "Both directions between four devices."),
     ]
 
     perf: list[str] = changed(TransferFlags, "perf", ["uniBw"], shown="uniBw")

@@ -38,7 +38,7 @@ from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
 from cclmark.document.text import BYTES_PER_GB, UNSETTLED, UNSETTLED_NOTE, figure, precision_text
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Header, Relation, Settings, TransferSummary
+from cclmark.journal.schema import Header, Machine, Relation, Settings, TransferSummary
 from cclmark.journal.topology import LEGEND, UNKNOWN_LINK
 from cclmark.kinds.p2p.figures import (
     WRONG,
@@ -478,7 +478,17 @@ def _heats(
             bandwidths[matrix.series] = heat.key
         elif matrix.figure == "utilisation":
             heat = replace(heat, twin_of=bandwidths.get(matrix.series, ""))
-        yield heat
+        yield replace(heat, meaning=[*_within_caches(matrix, header.machine), *heat.meaning])
+
+
+def _within_caches(matrix: Matrix, machine: Machine) -> Iterator[str]:
+    """That copies of the host are within its caches, as far as sizes tell."""
+    size_bytes = matrix.series.size_bytes
+    if matrix.on_host and matrix.figure == "bandwidth" and 2 * size_bytes <= machine.cache_bytes:
+        yield (
+            f"two buffers of {format_size(size_bytes)} fit into the last-level caches "
+            f"({format_size(machine.cache_bytes)}): copies within caches, not of memory"
+        )
 
 
 def _heat(

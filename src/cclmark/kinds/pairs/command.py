@@ -25,16 +25,23 @@ class PairFlags(groups.CaseOptions):
             "cclmark pairs --devices host:3 --only sendrecv -b 1K -e 1K --max-time 0.1",
             "One operation and size between three ranks of the host.",
         ),
+        ("cclmark pairs --only all_reduce -b 64M -e 64M", "One size between accelerators."),
     ]
+    usual: ClassVar = ("only", *groups.CaseOptions.usual)
     usual_factor: ClassVar = 4.0
-    without: ClassVar = (
-        groups.RootOptions,
-        groups.IslandOptions,
-        groups.ModuleOptions,
-        groups.LikeOptions,
-        groups.ReferenceOptions,
-        groups.SoakOptions,
-    )
+    without: ClassVar = {
+        groups.RootOptions: "cclmark pairs measures both devices of a pair as the root",
+        **dict.fromkeys(
+            (
+                groups.IslandOptions,
+                groups.ModuleOptions,
+                groups.LikeOptions,
+                groups.ReferenceOptions,
+                groups.SoakOptions,
+            ),
+            "cclmark pairs measures two devices at a time: cclmark all_reduce has this option",
+        ),
+    }
 
     only: list[str] = option(
         "--only",

@@ -31,6 +31,7 @@ class ProfileFlags:
     """The options of ``cclmark profile``."""
 
     title: ClassVar[str] = METHOD
+    usual: ClassVar = ("logs", "read", "calls", "format", "columns", "output", "journal")
     examples: ClassVar = [
         ("cclmark profile -- torchrun --nproc-per-node 8 train.py", "A job of torchrun."),
         ("cclmark profile -- mpirun -n 4 ./program", "A program under an mpirun."),
@@ -40,6 +41,7 @@ class ProfileFlags:
         ),
     ]
     about: ClassVar = (
+        "Reports calls, sizes, groups, times, algorithms, and ranks that wait for others.\n\n"
         "cclmark's plug-in counts the operations in every process that the program "
         "starts on this host. Output and signals of the program are its own. Exit codes: the "
         "program's, unless it is 0; then 3 if no operation was recorded or calls are missing, else "
@@ -66,7 +68,7 @@ class ProfileFlags:
         "--read",
         type=PATH,
         metavar="DIR",
-        help="Run nothing; read the logs that --logs DIR has kept, of all hosts.",
+        help="Read the logs that --logs DIR has kept, of all hosts, and run nothing.",
     )
     wait: bool = flag(
         "--wait",
@@ -84,8 +86,8 @@ class ProfileFlags:
         "--calls",
         default=_USUAL_CALLS,
         type=WholeNumber(1, _MOST_CALLS),
-        help="Calls of each process that are listed one by one, for medians, waiting and steps, "
-        f"128 bytes each; all others are counted [{_USUAL_CALLS}].",
+        help="Calls of each process that are listed one by one, for medians, waiting and steps; "
+        f"128 bytes each, all others are counted [{_USUAL_CALLS}].",
     )
     no_kernel_times: bool = flag(
         "--no-kernel-times", help="Only counts and algorithms, no times: costs less."

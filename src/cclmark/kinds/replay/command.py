@@ -31,6 +31,15 @@ class ReplayFlags(groups.StepOptions, groups.LibraryFileOptions, groups.ComputeO
             "Two protocols against the default, beside work like the program's.",
         ),
     ]
+    about: ClassVar = "Repeats one step, verified, with any library or setting."
+    elsewhere: ClassVar = dict.fromkeys(
+        ("-b", "--begin", "-e", "--end", "-f", "--factor", "-d", "--dtype", "-o", "--op"),
+        "The profile has the operations, sizes and types of all calls.",
+    )
+    usual: ClassVar = (
+        *("count", "devices", "ccl", "gaps", "compute", "vary", "rounds", "steps", "check"),
+        *("format", "output", "journal"),
+    )
     rules: ClassVar[OptionRules] = tuple(
         Excludes(name, "compute", "it chooses the size", (FIT,)) for name in ("matrix", "array")
     )
@@ -40,17 +49,17 @@ class ReplayFlags(groups.StepOptions, groups.LibraryFileOptions, groups.ComputeO
         "--gaps",
         title=OPERATION,
         type=click.Choice(list(GAPS)),
-        help="keep: each call begins as long after the last call that had ended before it as in "
-        "the program (its compute waits for communication); fixed: at its moment in the program "
-        "(its compute does not wait); drop: at once [keep; --compute fit: keep or fixed, whichever "
-        "fits].",
+        help="When calls begin; keep: each call as long after the last call that had ended before "
+        "it as in the program (its compute waits for communication); fixed: at its moment in the "
+        "program (its compute does not wait); drop: at once [keep; --compute fit: keep or fixed, "
+        "whichever fits].",
     )
     compute: str = changed(
         groups.ComputeOptions,
         "compute",
         OF_PROFILE,
         type=click.Choice([OF_PROFILE, NO_COMPUTE, MATMUL, TRIAD, FIT]),
-        help="What runs beside the calls, in place of the program's computation: profile, memory "
+        help="What runs beside the calls, in place of the program's computation; profile: memory "
         "traffic beside those that took longer in the program than alone, as much as makes them as "
         "long; none; matmul, matrix products; memory, triads that are bound by the memory; fit, "
         "the one of the last three and the gaps with which communication and step take about as "

@@ -18,7 +18,7 @@ USUAL_ROWS = 8192  # of the matrices
 
 
 @dataclass
-class TuneFlags(groups.OneOfEachOptions):
+class TuneFlags(groups.OneOfEachOptions, groups.NumberOptions):
     """The options of ``cclmark tune``."""
 
     title: ClassVar[str] = METHOD
@@ -33,19 +33,27 @@ class TuneFlags(groups.OneOfEachOptions):
             "One environment for all sizes, of these variables.",
         ),
     ]
+    about: ClassVar = (
+        "Searches, and proves in fresh processes against the default what counts as faster."
+    )
     epilog: ClassVar = operations_in_help()
-    without: ClassVar = (
-        groups.ModuleOptions,
-        groups.CommunicatorOptions,
-        groups.LikeOptions,
-        groups.CheckOptions,
-        groups.CheckPlaceOptions,
-        groups.FaultOptions,
-        groups.ColumnOptions,
-        groups.ReferenceOptions,
-        groups.SoakOptions,
-        groups.ExplainOptions,
-        groups.ConditionOptions,
+    usual: ClassVar = ("budget", "settings", "output", *groups.CaseOptions.usual)
+    without: ClassVar = dict.fromkeys(
+        (
+            groups.ModuleOptions,
+            groups.CommunicatorOptions,
+            groups.LikeOptions,
+            groups.CheckOptions,
+            groups.CheckPlaceOptions,
+            groups.FaultOptions,
+            groups.ColumnOptions,
+            groups.ReferenceOptions,
+            groups.SoakOptions,
+            groups.ExplainOptions,
+            groups.ConditionOptions,
+        ),
+        "cclmark tune searches and proves by a method of its own: cclmark all_reduce has this "
+        "option",
     )
 
     rules: ClassVar[OptionRules] = (Excludes("settings", "app_changes", values=("yes",)),)
@@ -55,7 +63,7 @@ class TuneFlags(groups.OneOfEachOptions):
         "--budget",
         default=300.0,
         type=DURATION,
-        help="Time for search and proof, for example 90s or 5m: the search ends when the rest is "
+        help="Time for search and proof, for example 90s or 5m; the search ends when the rest is "
         "required for the proof, which is always complete [5m].",
     )
     proof_rounds: int = option(
@@ -85,9 +93,9 @@ class TuneFlags(groups.OneOfEachOptions):
         default=[],
         type=Names(what="variable", example="NCCL_MIN_CTAS,NCCL_PROTO"),
         metavar="NAME[,NAME...]",
-        help="The variables to try, also those that are set already, which begin with their value: "
-        "one environment for all sizes, also of nccl and rccl, whose sends and receives have no "
-        "tuner; not for mpi [nccl, rccl: rules by size; others: all unset variables].",
+        help="The variables to try, as one environment for all sizes; also those that are set "
+        "already, which begin with their value; also of nccl and rccl, whose sends and receives "
+        "have no tuner; not for mpi [nccl, rccl: rules by size; others: all unset variables].",
     )
     sm_cost: int = option(
         "--sm-cost",

@@ -26,6 +26,7 @@ from cclmark.document.text import counted
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.document import REPORT as OF_TRIALS
 from cclmark.kinds.experiment.document import document_of_experiment
+from cclmark.kinds.experiment.figures import MARGIN
 from cclmark.kinds.overlap.document import slow_down_text
 from cclmark.kinds.overlap.figures import OverlapSummary
 from cclmark.kinds.tune.environment_search import in_words
@@ -126,6 +127,12 @@ def document_of_result(result: RulesResult | EnvironmentResult) -> Document:
 def no_gain(complete: bool) -> str:
     """The conclusion without a gain. ``complete``: whether the search ended by itself."""
     return "nothing beats the default" if complete else "no gain was proven within the budget"
+
+
+def speed_up_words(ratio: RatioEstimate) -> str:
+    """The same, or a word where the interval contains 1."""
+    verdict = ratio.verdict(MARGIN)
+    return verdict if verdict in ("inconclusive", "no difference") else speed_up(ratio)
 
 
 def speed_up(ratio: RatioEstimate) -> str:
@@ -453,13 +460,16 @@ def _tables_of_environment(result: EnvironmentResult, proof: EnvironmentProof) -
     for case in result.cases if proof.by_place else ():
         rows = [
             (
-                *(format_size(place[1]), speed_up(ratio)),
+                *(format_size(place[1]), speed_up_words(ratio)),
                 *(what_ran(dict(side).get(place)) for side in (result.usual, result.tuned)),
             )
             for place, ratio in proof.by_place
             if place[0] == case.operation
         ]
-        yield Table(_series(case), ("size", "speed-up (95 %)", "before", "after"), rows, "<<<<")
+        own = [ratio for place, ratio in proof.by_place if place[0] == case.operation]
+        numbers = [(row, 1, speed_up(ratio)) for row, ratio in enumerate(own)]
+        head = ("size", "speed-up (95 %)", "before", "after")
+        yield Table(_series(case), head, rows, "<<<<", numbers=numbers)
     settings = [
         (f"{name}={value}", _remark(name, result)) for name, value in result.variables.items()
     ]

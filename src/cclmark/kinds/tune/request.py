@@ -188,7 +188,9 @@ def _tune(tune: TuneRequest, start: Start, began_s: float, *, is_quiet: bool = F
     with _alone():
         search = partial(_search, tune, start)
         return record_search(
-            *(tune.request, earlier, journal, began_s, search, tune.format), is_quiet=is_quiet
+            *(tune.request, earlier, journal, began_s, search, tune.format),
+            is_quiet=is_quiet,
+            numbers=tune.numbers,
         )
 
 
@@ -278,6 +280,7 @@ def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, S
         journal=flags.journal,
         resume=flags.resume,
         format=flags.format,
+        numbers=flags.numbers,
     )
     if by_size:
         timing = request.settings.timing

@@ -139,7 +139,7 @@ class TuneRequest:
     artifacts. ``budget_s``: for search and proof. ``proof_rounds``: at least seven.
     ``largest_loss``: see OperationResult. ``matrix_rows``: of the product that prices the result, 0
     without one. ``journal``: of the run, a new one without it; ``resume``: of the run that it
-    continues. ``format``: of what is printed.
+    continues. ``format``: of what is printed, ``numbers``: see View.
     """
 
     request: Request
@@ -153,6 +153,7 @@ class TuneRequest:
     journal: Path | None = None
     resume: Path | None = None
     format: str = "table"
+    numbers: bool = False
 
 
 class _Tuning(ABC, Generic[TargetT, ResultT]):

@@ -1,4 +1,4 @@
-"""``cclmark run``: suites of the installed program on host devices."""
+"""``cclmark suite``: suites of the installed program on host devices."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def run(cclmark, tmp_path):
 
     def start(suite, *arguments, **options):
         (tmp_path / "mine.toml").write_text(suite)
-        return cclmark("run", "mine.toml", "--journal-dir", "kept", *arguments, **options)
+        return cclmark("suite", "mine.toml", "--journal-dir", "kept", *arguments, **options)
 
     return start
 
@@ -51,7 +51,7 @@ def started(tag, tmp_path):
     def start(suite, *arguments):
         (tmp_path / "mine.toml").write_text(suite)
         process = subprocess.Popen(
-            [*PROGRAM, "run", "mine.toml", "--journal-dir", "kept", *arguments],
+            [*PROGRAM, "suite", "mine.toml", "--journal-dir", "kept", *arguments],
             cwd=tmp_path,
             env=environment(own_tag, None),
             stdin=subprocess.DEVNULL,
@@ -218,8 +218,8 @@ def test_what_is_missing_is_code_3_unless_it_may_be(run, cclmark):
     good = (f'name = "good"\nrun = "all_reduce {ONE_RANK}"',)
     suite = suite_of((f"{missing}\noptional = true", 'time_at_most = "1 s"'), good)
     Path(ended.directory / "mine.toml").write_text(suite)
-    assert "2 pass, 2 skipped; exit code 0" in cclmark("run", "mine.toml", env=env).out
-    out = cclmark("run", "mine.toml", "--only", "all_reduce", env=env, code=3).out
+    assert "2 pass, 2 skipped; exit code 0" in cclmark("suite", "mine.toml", env=env).out
+    out = cclmark("suite", "mine.toml", "--only", "all_reduce", env=env, code=3).out
     assert "2 skipped; exit code 3" in out
 
 
@@ -250,7 +250,7 @@ def test_figures_are_held_against_a_baseline(cclmark, tmp_path):
     cclmark("all_reduce", *TINY.split(), "--journal", "before.jsonl")
     table = f'name = "a=b"\nrun = "all_reduce {TINY}"\nbaseline = "before.jsonl"'
     (tmp_path / "mine.toml").write_text(suite_of((table, 'busbw_at_least = "1e-6 of baseline"')))
-    out = cclmark("run", "mine.toml", "--format", "json").out
+    out = cclmark("suite", "mine.toml", "--format", "json").out
     share = json.loads(out)["commands"][0]["verdicts"][2]
     assert share["status"] == "pass"
     known = {one.case: one for one in read_journal(tmp_path / "before.jsonl").results}
@@ -261,9 +261,9 @@ def test_figures_are_held_against_a_baseline(cclmark, tmp_path):
     )
     assert (
         "'=x': write NAME=JOURNAL"
-        in cclmark("run", "mine.toml", "--baseline", "=x", code=2).message
+        in cclmark("suite", "mine.toml", "--baseline", "=x", code=2).message
     )
-    out = cclmark("run", "mine.toml", "--baseline", "a=b=other.jsonl", code=2)
+    out = cclmark("suite", "mine.toml", "--baseline", "a=b=other.jsonl", code=2)
     assert "--baseline: the suite has no 'a'" in out.message
 
 
@@ -277,22 +277,31 @@ def test_a_baseline_that_has_not_these_cases_is_code_2(run, cclmark):
 
 
 def test_suites_are_listed_and_what_they_would_run(cclmark):
-    listed = cclmark("run", "--list")
+    listed = cclmark("suite", "--list")
     assert {line.split()[0] for line in listed.out.splitlines() if line[0] != " "} >= {
-        *("host", "nvlink", "pcie"),
+        *("self-test", "nvlink", "pcie"),
     }
-    quick = cclmark("run", "host", "--list", "--tag", "quick").out
+    quick = cclmark("suite", "self-test", "--list", "--tag", "quick").out
     assert "cclmark p2p --devices host:2" in quick
     assert "\ncollectives" not in quick
     assert listed.written() == []
     for arguments, words in (
         ((), "SUITE is missing"),
-        (("hots",), "did you mean 'host'"),
-        (("host", "--only", "p2"), "did you mean 'p2p'"),
-        (("host", "--tag", "slow"), "no 'slow'"),
-        (("host", "--junit", "no/where.xml"), "no/where.xml"),
+        (("self-tset",), "did you mean 'self-test'"),
+        (("self-test", "--only", "p2"), "did you mean 'p2p'"),
+        (("self-test", "--tag", "slow"), "no 'slow'"),
+        (("self-test", "--junit", "no/where.xml"), "no/where.xml"),
     ):
-        assert words in cclmark("run", *arguments, code=2).message
+        assert words in cclmark("suite", *arguments, code=2).message
+
+
+def test_the_former_name_of_the_command_works_with_a_notice(cclmark):
+    former = cclmark("run", "self-test", "--list")
+    assert former.out == cclmark("suite", "self-test", "--list").out
+    assert former.err == "cclmark: run is now called suite\n"
+    renamed = cclmark("suite", "host", "--list")
+    assert renamed.out == former.out
+    assert renamed.err == "cclmark: the suite host is now called self-test\n"
 
 
 def test_a_directory_that_goes_away_loses_no_verdict(run, tmp_path):
@@ -324,7 +333,7 @@ def test_journals_are_never_written_over(run):
     ids=" ".join,
 )
 def test_the_shipped_suite_of_the_host_passes(cclmark, chosen):
-    ended = cclmark("run", "host", *chosen, timeout_s=110)
+    ended = cclmark("suite", "self-test", *chosen, timeout_s=110)
     assert "exit code 0" in ended.out
     assert any(name.startswith("cclmark-runs/") for name in ended.written())
 

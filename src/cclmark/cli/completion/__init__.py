@@ -1,0 +1,1 @@
+"""``cclmark completion``: the script that completes command lines in a shell, by click."""
