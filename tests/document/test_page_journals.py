@@ -417,3 +417,12 @@ def test_a_changed_page_is_read_or_refused(data):
             assert content == JOURNALS["memory"].read_bytes()
     except UsageError as error:
         assert len(str(error)) < 1000
+
+
+def test_a_journal_cut_off_within_samples_keeps_its_last_line():
+    content = (H200X4 / "report" / "collectives.jsonl").read_bytes()
+    end = content.index(b'"samples":{', len(content) // 3) + 40
+    cut = content[:end]
+    shorter = without_samples(cut)
+    assert shorter.splitlines()[-1] == cut.splitlines()[-1]
+    assert shorter.count(b'"samples":{') == 1

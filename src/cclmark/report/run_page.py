@@ -155,7 +155,8 @@ def without_samples(content: bytes) -> bytes:
     for line in content.splitlines():
         whole = without_checksum(line)
         place = -1 if whole is None else whole.find(_SAMPLES)
-        if whole is None or place < 0:
+        # The last line of a journal that was cut off may end within samples.
+        if whole is None or place < 0 or whole.find(b"}", whole.rfind(_SAMPLES)) < 0:
             found.append(line + b"\n")
             continue
         has_some = True
