@@ -182,7 +182,7 @@ class TrainFlags(groups.StepOptions, TrainingOptions, groups.ModuleOptions):
     )
     usual: ClassVar = (
         *("model", "parallel", "layout", "batch", "sequence", "dtype", "count", "devices", "ccl"),
-        *("vary", "steps", "format"),
+        *("vary", "steps", "dry_run", "format"),
     )
 
     artifacts: list[str] = option(

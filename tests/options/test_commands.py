@@ -178,10 +178,10 @@ def test_the_whole_help_has_every_option_and_all_names():
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("all_reduce", "-b -e -f -g --devices --ccl -d -o --timing -n --format -O"),
-        ("broadcast", "-b -e -f -g --devices --ccl -d -r --timing -n --format -O"),
-        ("alltoallv", "-b -e -f -g --devices --ccl -d --pattern --timing -n --format -O"),
-        ("barrier", "-g --devices --ccl --timing -n --format -O"),
+        ("all_reduce", "-b -e -f -g --devices --ccl -d -o -n --timing --format --dry-run"),
+        ("broadcast", "-b -e -f -g --devices --ccl -d -r -n --timing --format --dry-run"),
+        ("alltoallv", "-b -e -f -g --devices --ccl -d --pattern -n --timing --format --dry-run"),
+        ("barrier", "-g --devices --ccl -n --timing --format --dry-run"),
         ("experiment", "--vary --library --bisect --rounds -b -e"),
     ],
 )

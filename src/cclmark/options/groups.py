@@ -822,7 +822,7 @@ class CaseOptions(
 
     usual: ClassVar[tuple[str, ...]] = (
         *("begin", "end", "factor", "count", "devices", "ccl", "dtype", "reduction", "root"),
-        *("pattern", "timing", "iterations", "format", "output", "explain"),
+        *("pattern", "iterations", "timing", "format", "dry_run", "output", "explain"),
     )
     without: ClassVar[Mapping[type[Any], str]] = {}
     elsewhere: ClassVar[Mapping[str, str]] = {

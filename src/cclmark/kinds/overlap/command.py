@@ -38,7 +38,7 @@ class OverlapFlags(
     epilog: ClassVar = operations_in_help()
     usual: ClassVar = (
         *("begin", "end", "factor", "count", "devices", "ccl", "compute", "matrix", "vary"),
-        *("rounds", "format", "output"),
+        *("rounds", "format", "dry_run"),
     )
     usual_factor: ClassVar = 4.0
     without: ClassVar = dict.fromkeys(

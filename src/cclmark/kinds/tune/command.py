@@ -37,7 +37,7 @@ class TuneFlags(groups.OneOfEachOptions, groups.NumberOptions):
         "Searches, and proves in fresh processes against the default what counts as faster."
     )
     epilog: ClassVar = operations_in_help()
-    usual: ClassVar = ("budget", "settings", "output", *groups.CaseOptions.usual)
+    usual: ClassVar = ("budget", "settings", "output", "dry_run", *groups.CaseOptions.usual)
     without: ClassVar = dict.fromkeys(
         (
             groups.ModuleOptions,
