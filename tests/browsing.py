@@ -56,16 +56,12 @@ class Seen:
         self.page.wait_for_selector("html[data-ready=yes]")
         return self
 
-    def draw_all(self):
-        """Scrolls until every chart was drawn."""
-        figures = self.page.locator("figure[data-chart]")
-        for number in range(figures.count()):
-            figures.nth(number).scroll_into_view_if_needed()
-        # A bare expression would be compiled at each look, which the policy of the page forbids.
-        drawn = "() => document.querySelectorAll('figure[data-drawn=yes] .main-svg').length > 0 && "
-        drawn += "!document.querySelector('figure[data-chart]:not([data-drawn=yes])')"
-        self.page.wait_for_function(drawn, timeout=scaled(60) * 1000)
-        return figures.count()
+    def unfold(self):
+        """Opens all sections, and returns the number of charts in them."""
+        unfold = self.page.get_by_role("button", name="Unfold all")
+        if unfold.is_visible():
+            unfold.click()
+        return self.page.locator("figure[data-chart]").count()
 
     def hover(self, figure, element, x_share=0.5, y_share=0.5):
         """Returns the text that appears over a place in ``element``, a locator in ``figure``.
@@ -74,7 +70,7 @@ class Seen:
         a single movement.
         """
         figure.scroll_into_view_if_needed()
-        text = figure.locator(".hovertext").first
+        text = self.page.locator(".tip:not([hidden])")
         for attempt in range(int(scaled(40))):
             box = element.bounding_box()
             x, y = box["x"] + box["width"] * x_share, box["y"] + box["height"] * y_share
@@ -86,9 +82,7 @@ class Seen:
 
 
 class Tabs:
-    """New pages of one browser process, which has compiled Plotly once for all of them: this takes
-    seconds of processor time.
-    """
+    """New pages of one browser process."""
 
     def __init__(self, browser, address, place=None):
         """``address``: of a small page of the site whose pages are opened, so that they share its

@@ -1,7 +1,11 @@
 """Reports of journals as tests need them: without a name, and without references unless given."""
 
+import base64
 import dataclasses
 import functools
+import json
+import re
+import zlib
 from typing import Any
 
 from msgspec.structs import replace
@@ -28,6 +32,12 @@ from evidence import fields_of, require_evidence
 from places import H200X4
 
 COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
+
+
+def page_data(html: str) -> Any:
+    """What only the script of a page reads."""
+    (text,) = re.findall('<script type="text/plain" id="data">(.*?)</script>', html)
+    return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
 def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[Finding]:

@@ -26,12 +26,11 @@ def cclmark(*arguments: object) -> None:
     subprocess.run([sys.executable, "-m", "cclmark", *map(str, arguments)], check=True)
 
 
-def shot(page: Page, html: Path, name: str, *, first_chart: str, height: int) -> None:
-    """What a reader sees first, with the charts of that height drawn."""
-    page.set_viewport_size({"width": 1280, "height": height})
+def shot(page: Page, html: Path, name: str) -> None:
+    """What a reader sees first."""
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(html.as_uri())
-    page.wait_for_selector(f"figure[data-chart={first_chart}][data-drawn=yes]")
-    page.wait_for_timeout(500)
+    page.wait_for_selector("html[data-ready=yes]")
     page.screenshot(path=HERE / f"{name}.png")
 
 
@@ -71,9 +70,8 @@ def main() -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         page = browser.new_context(color_scheme="light").new_page()
-        operation = "all_reduce-float32-sum"
-        shot(page, report, "report", first_chart=f"{operation}-bandwidth", height=1180)
-        shot(page, comparison, "comparison", first_chart=f"{operation}-nccl-ratio", height=1180)
+        shot(page, report, "report")
+        shot(page, comparison, "comparison")
         with served(directory / "history.sqlite") as address:
             page.set_viewport_size({"width": 1280, "height": 760})
             page.goto(address)

@@ -129,7 +129,7 @@ class Run:
             return "".join(replayed(self.journal, format, view, path=path))
 
     def html(self, title: str = "") -> str:
-        """The page of ``cclmark report``, one file. Raises MissingError if plotly is missing."""
+        """The page of ``cclmark report``, one file."""
         from cclmark.document.page.page import render
         from cclmark.report.run_page import page_of
 

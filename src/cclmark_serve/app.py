@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,15 +25,15 @@ from cclmark.comparison.figures import Side
 from cclmark.comparison.words import comparison_of, require_figures
 from cclmark.document.blocks import Facts
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import Page, Section
+from cclmark.document.page.page_model import Page, Section
 from cclmark.document.reference_notes import Load, ReferenceNotes
 from cclmark.document.text import format_time_us
 from cclmark.history.history_model import RunFilter, StoredRun, UnknownRunError
 from cclmark.history.lists import (
     MOST_LINES,
     SHORT_ID,
+    Trend,
     case_of,
-    course_of,
     heading_of,
     in_order,
     interval_of,
@@ -47,9 +48,9 @@ from cclmark.history.lists import (
 )
 from cclmark.history.store import History
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.page_journals import stem_of
 from cclmark.report.exports import export_content
 from cclmark.report.run_page import page_of
+from cclmark_serve.fleet import RunLines, fleet_page, stem_of_run
 from cclmark_serve.guard import AccessRules, Guard
 from cclmark_serve.pages import file_response, html, message_response, report_response
 from cclmark_serve.parameters import (
@@ -65,7 +66,7 @@ from cclmark_serve.parameters import (
 PER_PAGE = 50
 
 
-def list_page(history: History, fields: Mapping[str, str], page: int) -> str:
+def list_page(history: History, fields: Mapping[str, str], page: int, lines: RunLines) -> str:
     """Renders the runs that the filter selects, newest first. Raises RefusalError, MissingError."""
     found, total = history.runs(filter_by(fields), PER_PAGE, (page - 1) * PER_PAGE)
     pages = max(1, -(-total // PER_PAGE))
@@ -85,6 +86,7 @@ def list_page(history: History, fields: Mapping[str, str], page: int) -> str:
         measured_by=measured_by,
         started_of=started_of,
         state_of=_state,
+        lines={run.run_id: line for run, line in lines.of(found) if line is not None},
         short=SHORT_ID,
         total=total,
         first=first,
@@ -127,7 +129,7 @@ def trend_page(history: History, fields: Mapping[str, str], everything: bool) ->
         blocks=[(head, list(own)) for head, own in groupby(in_order(shown), key=heading_of)],
         runs=found.runs,
         case_of=case_of,
-        course_of=course_of,
+        drawing_of=drawing_of,
         interval_of=interval_of,
         name_of=name_of,
         time_us=format_time_us,
@@ -135,6 +137,43 @@ def trend_page(history: History, fields: Mapping[str, str], everything: bool) ->
         hidden=len(found.trends) - len(shown),
         all=address("/trend", *fields.items(), ("all", "1")),
     )
+
+
+@dataclass(frozen=True)
+class TrendPoint:
+    """A run in the drawing of a series."""
+
+    x: float
+    y: float
+    run: StoredRun
+    time: str
+    look: str
+
+
+_TREND_WIDTH, _TREND_HEIGHT, _TREND_EDGE = 240.0, 40.0, 6.0
+_MOST_POINTS = 60
+_LEAST_RANGE = 0.1  # of times: less is noise, which does not fill the height
+
+
+def drawing_of(trend: Trend, runs: Mapping[int, StoredRun]) -> list[TrendPoint]:
+    """The newest runs of a series on a logarithmic axis of time: low is fast."""
+    points = list(zip(trend.runs, trend.times_s, strict=True))[-_MOST_POINTS:]
+    logs = [math.log(time_s) for _, time_s in points]
+    room = max(0.0, _LEAST_RANGE - (max(logs) - min(logs))) / 2
+    high, low = max(logs) + room, min(logs) - room
+    step = (_TREND_WIDTH - 2 * _TREND_EDGE) / max(1, len(points) - 1)
+    changed = {trend.ends_of(change)[1]: verdict_of(change) for change in trend.changes}
+    inner = _TREND_HEIGHT - 2 * _TREND_EDGE
+    return [
+        TrendPoint(
+            round(_TREND_EDGE + place * step, 1),
+            round(_TREND_EDGE + (high - one) / (high - low) * inner, 1),
+            runs[number],
+            format_time_us(time_s),
+            changed.get(number, ""),
+        )
+        for place, ((number, time_s), one) in enumerate(zip(points, logs, strict=True))
+    ]
 
 
 Stored = tuple[StoredRun, Journal]
@@ -152,7 +191,7 @@ def run_page(one: Stored, load: Load) -> Page:
     run, journal = one
     _require_results(one)
     with _fitting(run):
-        page = page_of([NamedRun(_stem(run), journal, ReferenceNotes(load))], embeds=False)
+        page = page_of([NamedRun(stem_of_run(run), journal, ReferenceNotes(load))], embeds=False)
     links = [
         ("All runs", "/"),
         ("Journal", address("/journal", ("run", run.run_id))),
@@ -218,7 +257,7 @@ def exported(one: Stored, format: str) -> bytes:
 
 def names_of(runs: Sequence[StoredRun]) -> list[str]:
     """Returns a name for each run: its file's name, with its id if ambiguous."""
-    stems = [_stem(run) for run in runs]
+    stems = [stem_of_run(run) for run in runs]
     names = [
         stem if stems.count(stem) == 1 else f"{stem} {run.run_id[:SHORT_ID]}"
         for stem, run in zip(stems, runs, strict=True)
@@ -226,10 +265,6 @@ def names_of(runs: Sequence[StoredRun]) -> list[str]:
     if len(set(names)) == len(names):
         return names
     return [run.run_id for run in runs]
-
-
-def _stem(run: StoredRun) -> str:
-    return plain(stem_of(run.source)) or run.run_id
 
 
 def _links(runs: Sequence[Stored], names: Sequence[str]) -> list[tuple[str, str]]:
@@ -262,8 +297,7 @@ def _fitting(*runs: StoredRun) -> Iterator[None]:
         ) from None
 
 
-# A report has five megabytes, nine tenths of them one script: this level reduces it to a third in
-# 0.1 s; higher levels are slower for 4 % less.
+# Drawings become a fifth; higher levels are slower for 4 % less.
 _GZIP_LEVEL = 4
 _AT_ONCE = 2  # reports rendered at the same time: each may require much memory
 
@@ -278,11 +312,14 @@ class Site:
 
     history: History
     load: Load
+    lines: RunLines
 
     def runs(self, request: Request) -> Response:
         """The list of runs."""
         query = request.query_params
-        return HTMLResponse(list_page(self.history, fields_of(query), page_number(query)))
+        return HTMLResponse(
+            list_page(self.history, fields_of(query), page_number(query), self.lines)
+        )
 
     def run(self, request: Request) -> Response:
         """Returns the report of one run."""
@@ -332,6 +369,10 @@ class Site:
         query = request.query_params
         return HTMLResponse(trend_page(self.history, fields_of(query), "all" in query))
 
+    def fleet(self, request: Request) -> Response:
+        """Returns the newest figures of all machines."""
+        return HTMLResponse(fleet_page(self.history, self.lines, fields_of(request.query_params)))
+
     def health(self, request: Request) -> Response:
         """Reports whether the history can be read, and nothing else: it requires no token."""
         try:
@@ -356,10 +397,12 @@ def make_app(
 
     ``load`` returns references, ``say`` receives errors, ``log`` a line for each request.
     """
-    site = Site(history, load)
+    site = Site(history, load, RunLines(history, load))
     limiter = CapacityLimiter(_AT_ONCE)
-    light = (("/", site.runs), ("/journal", site.journal), ("/healthz", site.health))
+    light = (("/journal", site.journal), ("/healthz", site.health))
     heavy = (
+        ("/", site.runs),
+        ("/fleet", site.fleet),
         ("/run", site.run),
         ("/together", site.together),
         ("/compare", site.compare),

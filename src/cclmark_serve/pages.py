@@ -5,7 +5,6 @@ And the responses with the Content-Security-Policy of their content.
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -16,10 +15,9 @@ from starlette.responses import HTMLResponse, Response
 
 from cclmark import __version__
 from cclmark.base.printable import plain
-from cclmark.document.page.page import Page, page_style, policy_of, render, source_hash
+from cclmark.document.page.page import page_style, policy_of, render, source_hash
+from cclmark.document.page.page_model import Page
 from cclmark_serve.parameters import address
-
-_DARK = re.compile(r':root\[data-theme="dark"\] (\{.*?\})', re.DOTALL)
 
 
 def html(template: str, **values: Any) -> str:
@@ -38,12 +36,8 @@ def policy() -> str:
 
 @cache
 def style() -> str:
-    """Returns the style of reports, with the dark theme set by user preference, not by a script."""
-    reports = page_style()
-    dark = _DARK.search(reports)
-    assert dark is not None
-    preferred = f"@media (prefers-color-scheme: dark) {{ :root {dark[1]} }}\n"
-    return reports + preferred + (files(__package__) / "templates" / "serve.css").read_text("utf-8")
+    """Returns the style of reports, and that of the site."""
+    return page_style() + (files(__package__) / "templates" / "serve.css").read_text("utf-8")
 
 
 @cache
@@ -63,7 +57,7 @@ def _environment() -> jinja2.Environment:
 
 def report_response(page: Page) -> Response:
     """Returns a report, whose header repeats the policy in the page itself."""
-    return HTMLResponse(render(page), headers={"Content-Security-Policy": policy_of(page)})
+    return HTMLResponse(render(page), headers={"Content-Security-Policy": policy_of()})
 
 
 def message_response(status: int, message: str) -> Response:

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from cclmark.base.errors import MissingError
 from cclmark.document.chart_model import (
@@ -19,13 +20,15 @@ from cclmark.document.chart_model import (
     spread_limits,
 )
 from cclmark.document.document_text import document_of
-from cclmark.document.naming import NamedRun, groups_of
-from cclmark.kinds.collective.charts import collective_charts
+from cclmark.document.naming import NamedRun, groups_of, with_repeats
+from cclmark.document.ticks import byte_ticks
+from cclmark.kinds.collective.charts import collective_charts, collective_overview
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.report import pictures
 from cclmark.report.pictures import picture
 from cclmark.work.sizes import format_size
 from places import H200X4
+from places import RUNS as RUNS_OF_H200
 
 COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
 COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
@@ -153,7 +156,7 @@ def test_equal_values_are_not_at_the_upper_end_of_the_axis():
     ],
 )
 def test_sizes_have_round_ticks_also_in_a_narrow_range(sizes, ticks):
-    assert [format_size(tick) for tick in pictures.byte_ticks(sizes)] == ticks
+    assert [format_size(tick) for tick in byte_ticks(sizes)] == ticks
 
 
 @pytest.mark.parametrize(
@@ -182,3 +185,38 @@ def test_pictures_have_names_of_their_own():
     keys = [key_of("a/b" * 100, taken), key_of("a?b" * 100, taken), key_of("../x", taken)]
     assert len(set(keys)) == 3
     assert all(len(key) <= 110 and "/" not in key and ".." not in key for key in keys)
+
+
+def test_three_runs_of_a_command_are_one_curve_and_two_are_before_and_after():
+    runs = [
+        NamedRun(name, read_journal(RUNS_OF_H200 / f"{name}.jsonl"))
+        for name in ("default-1", "default-2", "default-3", "ctas8")
+    ]
+    named, firsts = with_repeats(runs)
+    assert firsts == [0, 0, 0, 3]
+    assert [one.name for one in named][:2] == ["default-1 and 2 repeats", "default-2"]
+    (group,) = groups_of(named, firsts)
+    assert {curve[0] for curve in group.curves} == {0, 3}
+    assert {len(ones) for ones in group.curves[0, "nccl", 4, False].values()} == {3}
+    assert with_repeats(runs[:2]) == (runs[:2], [0, 1])
+
+
+def test_libraries_are_compared_by_the_ratio_of_their_times():
+    runs = [NamedRun("run", read_journal(H200X4 / "report" / "nccl_and_torch.jsonl"))]
+    charts = collective_charts(groups_of(runs)[0], "all_reduce", runs)
+    (ratio,) = [one for one in charts if one.key.endswith("-ratio")]
+    assert ratio.title == "all_reduce: time over that of nccl"
+    assert [one.name for one in ratio.series] == ["torch:nccl in-place"]
+    assert ratio.series[0].y[0] == pytest.approx(4.4, rel=0.01)
+
+
+def test_the_overview_has_all_operations_and_small_messages_beside_them():
+    share, time = collective_overview(RUNS)
+    assert share.y_title == "share of the link limit [%]"
+    assert [one.name for one in share.series] == [one.name for one in time.series]
+    assert min(x for one in share.series for x in one.x) == 128 << 10
+    assert max(x for one in time.series for x in one.x) <= 256 << 10
+    assert share.notes == ["messages smaller than 128 KiB reach less than 2 %"]
+    header = replace_struct(COLLECTIVES.header, links=[])
+    rates, _ = collective_overview([NamedRun("run", replace(COLLECTIVES, header=header))])
+    assert rates.y_title == "bus bandwidth [GB/s]"

@@ -26,7 +26,8 @@ from cclmark.document.fields import value_at
 from cclmark.document.json_format import JsonExporter, encode, without_samples
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, RunLabels, Series, labels_of, lines_of
-from cclmark.document.page.page import Encoder, Page, Rows, for_script, render, shortened
+from cclmark.document.page.page import Encoder, packed, render, shortened
+from cclmark.document.page.page_model import Page, Rows
 from cclmark.document.report_kind import View
 from cclmark.document.sample_columns import CASE_SAMPLES, times_of_samples
 from cclmark.journal.journal_file import Journal
@@ -53,6 +54,7 @@ from cclmark.report.exports import (
     run_cells,
 )
 from places import TESTS
+from reports import page_data
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 ONE = replace(SAMPLE.results[0], device=None, device_reason="")
@@ -403,7 +405,7 @@ def test_findings_of_json_are_of_what_is_kept(reduced, cycles, keeps, kept):
 def test_a_page_has_no_numbers_that_json_lacks(value):
     assert shortened(value) is None
     with pytest.raises(ValueError, match="JSON"):
-        for_script([value])
+        packed([value])
 
 
 def test_long_texts_of_cells_are_stored_once():
@@ -432,7 +434,7 @@ def test_long_texts_of_cells_are_stored_once():
 @pytest.mark.parametrize(("parts", "is_listed"), [((), False), ((0, 0), False), ((0, 1), True)])
 def test_a_page_says_of_which_kind_a_row_is_if_there_are_several(parts, is_listed):
     rows = Rows([Column("a", "int", "A.")], [[1], [2]], parts=parts)
-    assert ('"parts":[0,1]' in render(Page("t", "s", [], [], [], rows))) == is_listed
+    assert ("parts" in page_data(render(Page("t", "s", [], [], [], rows)))) == is_listed
 
 
 # Formats.

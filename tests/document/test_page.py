@@ -1,4 +1,4 @@
-"""The page: whatever a journal holds, it can run nothing but its own two scripts."""
+"""The page: whatever a journal holds, it can run nothing but its own script."""
 
 import base64
 import dataclasses
@@ -7,27 +7,25 @@ import json
 import re
 from collections import Counter
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cclmark.base.errors import MissingError
 from cclmark.document.blocks import Table
 from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
 from cclmark.document.page.drawings import DiagramLayout, DiagramLine, stage_bars
-from cclmark.document.page.page import for_script, render, shortened
+from cclmark.document.page.page import harmless, packed, render, shortened
 from cclmark.explain.paths import Route
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import DeviceDescription, Paths, Ring, Trace, TracedStage
+from cclmark.journal.schema import DeviceDescription, Paths, Relation, Ring, Trace, TracedStage
 from cclmark.kinds.registry import read_journal
-from cclmark.report.run_page import diagrams_of, page_of
+from cclmark.report.run_page import device_map, diagrams_of, page_of
 from examples import examples
 from places import TESTS
-from reports import COLLECTIVES, explained
+from reports import COLLECTIVES, explained, page_data
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 
@@ -106,62 +104,60 @@ def hostile_journal(text):
     return Journal(header, results, footer=SAMPLE.footer)
 
 
-@pytest.fixture(autouse=True)
-def small_plotly(monkeypatch):
-    """Five megabytes for each page would make these tests slow; the browser's tests have them."""
-    monkeypatch.setattr(page_module, "plotly_script", lambda: "window.Plotly = {};")
-
-
 def render_journal(journal, name="run"):
     return render(page_of([NamedRun(name, journal)]))
 
 
-def test_the_policy_lets_just_the_pages_scripts_run():
-    parsed = Parsed(render_journal(SAMPLE))
+def test_the_policy_lets_just_the_pages_script_and_style_be_used():
+    html = render_journal(SAMPLE)
+    parsed = Parsed(html)
     allowed = set(re.findall(r"'sha256-([^']+)'", parsed.policy))
-    run = [text for kind, text in parsed.scripts if kind in ("", "text/plain")]
-    hashes = {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in run}
-    assert allowed == hashes
-    assert len(run) == 2
+    (script,) = (text for kind, text in parsed.scripts if kind == "")
+    (style,) = re.findall("<style>(.*?)</style>", html, re.DOTALL)
+    assert allowed == {
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (script, style)
+    }
     assert parsed.policy.startswith("default-src 'none'; ")
-    for word in ("http", "unsafe-eval", "connect-src", "*"):
+    for word in ("http", "unsafe", "connect-src", "*"):
         assert word not in parsed.policy
-    assert "script-src 'unsafe" not in parsed.policy
     assert parsed.handlers == []
     assert {*parsed.ids.values()} == {1}
 
 
+def drawings_in(data):
+    """The further views of charts."""
+    return [svg for views in data["views"].values() for _, svg, _ in views[1:]]
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_strings_stay_text(text):
-    usual, parsed = (
-        Parsed(render_journal(SAMPLE)),
-        Parsed(render_journal(hostile_journal(text), text)),
-    )
-    for tag in ("script", "img", "svg", "style", "iframe", "a"):
-        assert parsed.tags[tag] - usual.tags[tag] in ((0,) if tag != "a" else range(-3, 3)), tag
+    html = render_journal(hostile_journal(text), text)
+    usual, parsed = Parsed(render_journal(SAMPLE)), Parsed(html)
+    for tag in ("script", "img", "style", "iframe"):
+        assert parsed.tags[tag] == usual.tags[tag], tag
     assert parsed.handlers == []
     assert all(address.startswith("#") for address in parsed.addresses)
     assert [kind for kind, _ in parsed.scripts] == [kind for kind, _ in usual.scripts]
     assert parsed.policy == usual.policy
-    data = next(body for kind, body in parsed.scripts if kind == "application/json")
-    assert "<" not in data
-    json.loads(data)
+    assert not [body for kind, body in parsed.scripts if kind != "" and "<" in body]
+    drawn = Parsed("".join(drawings_in(page_data(html))))
+    assert drawn.tags.keys() <= {"svg", "path", "text"}
+    assert drawn.handlers == []
 
 
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60))
 @example("<>&\u2028\u2029\x7f")
 def test_any_string_can_stand_in_a_script(text):
-    encoded = for_script({"text": text, text: [text]})
+    encoded = harmless(json.dumps({"text": [text]}, ensure_ascii=False))
     for character in "<>&\u2028\u2029":
         assert character not in encoded
-    assert json.loads(encoded)["text" if text != "text" else text] == (
-        text if text != "text" else ["text"]
-    )
+    assert json.loads(encoded)["text"] == [text]
 
 
-def test_a_lone_surrogate_can_be_written():
-    for_script("a\ud800b").encode()
+def test_a_lone_surrogate_can_be_packed():
+    assert packed("a\ud800b").isascii()
 
 
 @pytest.mark.parametrize(
@@ -205,15 +201,6 @@ def absurd_results(draw):
 def test_absurd_numbers_make_a_page_all_the_same(results, across):
     header = replace(SAMPLE.header, settings=replace(SAMPLE.header.settings, across_ranks=across))
     Parsed(render_journal(Journal(header, results)))
-
-
-def test_without_plotly_it_is_said_what_to_install(monkeypatch):
-    monkeypatch.undo()
-    monkeypatch.setattr(page_module, "files", lambda name: Path("/nonexistent"))
-    page_module.plotly_script.cache_clear()
-    with pytest.raises(MissingError, match="pip install 'plotly"):
-        page_module.plotly_script()
-    page_module.plotly_script.cache_clear()
 
 
 def test_cells_that_stand_out_have_a_class():
@@ -288,3 +275,19 @@ def test_very_many_ranks_are_not_all_drawn():
     drawn = stage_bars("Stages", "rank", {rank: [STAGE] for rank in range(100)})
     assert len(drawn.rows) == 64
     assert drawn.note.startswith("36 more")
+
+
+def relations(*kinds):
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    return [Relation(*pair, kind) for pair, kind in zip(pairs, kinds, strict=True)]
+
+
+@pytest.mark.parametrize(("kinds", "legend"), [(["NV4"] * 3, None), (["NV4", "SYS", "SYS"], 2)])
+def test_connections_of_devices_are_drawn_unless_all_are_alike(kinds, legend):
+    header = replace(
+        COLLECTIVES.header, devices=COLLECTIVES.header.devices[:3], relations=relations(*kinds)
+    )
+    drawn = device_map(header)
+    assert [len(one.legend) for one in drawn] == ([] if legend is None else [legend])
+    html = render_journal(dataclasses.replace(COLLECTIVES, header=header))
+    assert ("NV4 between all 3 pairs" in html) == (legend is None)

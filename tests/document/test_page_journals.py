@@ -21,7 +21,8 @@ from cclmark.base.errors import UsageError
 from cclmark.cli.main import app
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import Page, Rows, render
+from cclmark.document.page.page import render
+from cclmark.document.page.page_model import Page, Rows
 from cclmark.journal import page_journals
 from cclmark.journal.page_journals import (
     JOURNALS_ID,
@@ -416,3 +417,12 @@ def test_a_changed_page_is_read_or_refused(data):
             assert content == JOURNALS["memory"].read_bytes()
     except UsageError as error:
         assert len(str(error)) < 1000
+
+
+def test_a_journal_cut_off_within_samples_keeps_its_last_line():
+    content = (H200X4 / "report" / "collectives.jsonl").read_bytes()
+    end = content.index(b'"samples":{', len(content) // 3) + 40
+    cut = content[:end]
+    shorter = without_samples(cut)
+    assert shorter.splitlines()[-1] == cut.splitlines()[-1]
+    assert shorter.count(b'"samples":{') == 1

@@ -25,7 +25,7 @@ _HEAVY = (
     ),
     *("cclmark.report", "cclmark.document", "cclmark.kinds.registry", "cclmark.suites"),
     *("cclmark.analysis", "cclmark.history", "cclmark.references", "cclmark.comparison"),
-    *("zmq", "msgspec", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "tempfile", "ctypes"),
+    *("zmq", "msgspec", "rich", "jinja2", "sqlalchemy", "pynvml", "tempfile", "ctypes"),
 )
 _OF_OPTIONS = ("cclmark.options.command", "cclmark.recording.recorder")
 
@@ -123,7 +123,7 @@ def test_an_error_in_the_options_imports_no_more_than_they_do():
 def test_a_rank_starts_without_what_only_commands_need():
     unwanted = (
         *("click", "tempfile", "hashlib", "importlib.resources", "ctypes"),
-        *("rich", "jinja2", "sqlalchemy", "plotly", "pynvml"),
+        *("rich", "jinja2", "sqlalchemy", "pynvml"),
         *("cclmark.cli", "cclmark.launch", "cclmark.recording", "cclmark.report"),
         *("cclmark.history", "cclmark.references"),
     )
@@ -133,7 +133,7 @@ def test_a_rank_starts_without_what_only_commands_need():
 
 def test_a_measuring_command_starts_without_what_only_other_commands_need():
     unwanted = (
-        *("importlib.resources", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "matplotlib"),
+        *("importlib.resources", "rich", "jinja2", "sqlalchemy", "pynvml", "matplotlib"),
         *(
             "cclmark._engine",
             "cclmark.history",

@@ -1,23 +1,19 @@
 """``cclmark report``: a page, pictures, and what is said where neither can be made."""
 
-import json
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from places import H200X4
+from reports import page_data
 
 COLLECTIVES = str(H200X4 / "report" / "collectives.jsonl")
 COPIES = str(H200X4 / "report" / "p2p.jsonl")
 
 
 def data_of(path):
-    found = re.search(
-        r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.DOTALL
-    )
-    return json.loads(found[1])
+    return page_data(path.read_text())
 
 
 def test_a_run_that_was_just_measured_becomes_a_page(cclmark, tmp_path):
@@ -26,7 +22,7 @@ def test_a_run_that_was_just_measured_becomes_a_page(cclmark, tmp_path):
     assert told.err == "cclmark: report report.html\n"
     assert told.out.startswith("  verdict ")
     data = data_of(tmp_path / "report.html")
-    assert {chart["kind"] for chart in data["charts"]} == {"lines", "boxes", "heat"}
+    assert {"lines", "boxes"} <= {chart["kind"] for chart in data["charts"]}
     assert len(data["rows"]) == len(run.journal.results)
     assert "all_reduce on 2 × " in (tmp_path / "report.html").read_text()
 
@@ -89,7 +85,7 @@ def test_an_older_report_is_replaced_whole_or_not_at_all(cclmark, tmp_path):
     cclmark("report", "gone.jsonl", "-o", "r.html", code=2)
     assert (tmp_path / "r.html").read_text() == "older"
     cclmark("report", COPIES, "-o", "r.html")
-    assert (tmp_path / "r.html").stat().st_size > 1_000_000
+    assert 100_000 < (tmp_path / "r.html").stat().st_size < 300_000
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
 
 

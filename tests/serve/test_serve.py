@@ -146,6 +146,17 @@ class TestList:
             in client.get("/?machine=h200&label=night").text
         )
 
+    def test_each_run_has_its_verdict_main_figure_and_share(self, client):
+        text = client.get("/").text
+        assert text.count("all_reduce 328 GB/s") == 8
+        assert text.count("all_reduce 188 GB/s") == 1
+        assert text.count('<span class="share">73 % of link limit</span>') == 8
+        assert '<td class="look" title="less than 60% of' in text
+
+    def test_a_run_that_cannot_be_read_is_a_line_too(self, filled):
+        client, _ = filled(content("ctas8").splitlines(keepends=True)[0])
+        assert "<td></td><td></td>" in client.get("/").text
+
     def test_pages(self, tmp_path):
         history = History(str(tmp_path / "history.sqlite"))
         first = content("ctas8").splitlines()[0]
@@ -296,6 +307,7 @@ class TestTrend:
         assert "driver: 580.159.04 before, 590.1 after" in told
         assert told.index("Between runs night5") < told.index("Series")
         assert 'href="/run?run=night6"' in page.text
+        assert len(re.findall(r'<a href="/run[^>]+><circle class="slower"', page.text)) == 4
         comparison = re.search(r'href="(/compare\?[^"]+)"', page.text)[1]
         assert client.get(html.unescape(comparison)).status_code == 200
         assert "26 not judged" in text_of(client.get("/trend?until=2026-11-05"))
@@ -310,6 +322,24 @@ class TestTrend:
 
     def test_no_runs(self, client):
         assert "no runs" in text_of(client.get("/trend?label=nothing"))
+
+
+class TestFleet:
+    def test_the_newest_figure_of_each_machine(self, client):
+        text = client.get("/fleet").text
+        assert text.count("<tbody>") == 1
+        assert "all_reduce" in text
+        assert re.search(r'<th scope="row"><a href="/\?machine=h200-host">h200-host</a></th>', text)
+        assert re.search(r'<a href="/run\?run=\w+" title="[^"]+">\d+</a>', text)
+        assert "▼</span>" not in text
+
+    def test_a_run_of_pairs_does_not_hide_an_older_figure(self, filled):
+        pairs = (RUNS.parent / "report" / "pairs.jsonl").read_bytes()
+        client, (older, _) = filled(content("default-1"), pairs)
+        assert f'<a href="/run?run={older}"' in client.get("/fleet").text
+
+    def test_no_runs(self, client):
+        assert "No bandwidths of collectives found" in client.get("/fleet?machine=nowhere").text
 
 
 class TestRefusals:

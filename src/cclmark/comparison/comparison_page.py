@@ -9,13 +9,14 @@ from cclmark.base.printable import plain
 from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.figures import Side
 from cclmark.comparison.words import Comparison, shown_of
-from cclmark.document.blocks import Table
+from cclmark.document.blocks import SEVERITY_ORDER, Document, Severity, Table
 from cclmark.document.chart_model import Chart, marked
 from cclmark.document.columns import Column
 from cclmark.document.fields import Field
 from cclmark.document.insight_words import in_sentences, sentence
 from cclmark.document.naming import NamedRun, group_titles, groups_of
-from cclmark.document.page.page import Page, Rows, Section, shortened
+from cclmark.document.page.page import shortened
+from cclmark.document.page.page_model import Page, Rows, Section
 from cclmark.document.text import counted
 from cclmark.journal.page_journals import stem_of
 from cclmark.kinds.collective.charts import collective_charts
@@ -70,8 +71,9 @@ def comparison_page(comparisons: Sequence[Comparison]) -> Page:
             f", {name}: {counted(len(side.runs), 'run')}"
             for name, side in zip(names, sides, strict=True)
         ),
-        lead=[
-            sentence(f"{name}: {document.outcome}" if several else document.outcome)
+        lead=[],
+        verdicts=[
+            (name if several else "", (_severity(document), [("verdict", document.outcome)]))
             for name, document in composed
         ],
         insights=[
@@ -82,6 +84,12 @@ def comparison_page(comparisons: Sequence[Comparison]) -> Page:
         rows=_rows(comparisons, names[1:]),
         made_by=f"Made by cclmark {__version__}.",
     )
+
+
+def _severity(document: Document) -> Severity:
+    """That of the most severe finding."""
+    found = (one.severity for one in document.findings)
+    return min(found, key=SEVERITY_ORDER.__getitem__, default="note")
 
 
 def _names(sides: Sequence[Side]) -> list[str]:

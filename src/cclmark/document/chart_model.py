@@ -165,6 +165,7 @@ class Heat(Chart):
     no value or wrong data. ``group``: the beginning of the titles of maps that follow each other,
     which terminals write side by side. ``of_devices``: columns, and rows of the same names, are
     devices, of which terminals show a limited number. ``is_detail``: texts have it on request.
+    ``twin_of``: the key of the map with the same cells in another unit; pages switch between both.
     """
 
     column_title: str
@@ -185,6 +186,7 @@ class Heat(Chart):
     group: str = field(default="", metadata=_OF_TEXTS)
     of_devices: bool = field(default=False, metadata=_OF_TEXTS)
     is_detail: bool = field(default=False, metadata=_OF_TEXTS)
+    twin_of: str = field(default="", metadata=_OF_TEXTS)
 
     def with_numbers(self) -> Heat:
         """Returns the map with numbers in the cells that have a word in their place."""

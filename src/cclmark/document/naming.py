@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from cclmark.analysis.findings import OperationFindings, findings
+from cclmark.base.grouping import by_key
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
@@ -64,10 +65,53 @@ class ChartGroup:
         return "-".join(filter(None, words))
 
 
-def groups_of(runs: Sequence[NamedRun]) -> list[ChartGroup]:
-    """Groups all collectives of all ranks, in the order of their first measurement."""
+_LEAST_REPEATS = 3  # two runs of a command are before and after a change
+_OUTPUTS = ("--journal", "-j", "--output", "-o", "--label")
+
+
+def with_repeats(runs: Sequence[NamedRun]) -> tuple[list[NamedRun], list[int]]:
+    """Returns the runs, and for each the number of the run whose curves have its results too.
+
+    At least three runs of the same command on the same machine are repeats, with one curve, named
+    after the first of them.
+    """
+    alike = by_key((_repeated(run), number) for number, run in enumerate(runs))
+    named, firsts = list(runs), list(range(len(runs)))
+    for numbers in alike.values():
+        if len(numbers) >= _LEAST_REPEATS:
+            first = numbers[0]
+            name = f"{runs[first].name} and {len(numbers) - 1} repeats"
+            named[first] = replace(runs[first], name=name)
+            for number in numbers:
+                firsts[number] = first
+    return named, firsts
+
+
+def _repeated(run: NamedRun) -> Hashable:
+    """What runs have in common that are repeats of each other."""
+    header = run.journal.header
+    words, is_value = [], False
+    for word in header.command:
+        if not is_value and word.partition("=")[0] not in _OUTPUTS:
+            words.append(word)
+        is_value = word in _OUTPUTS
+    return (
+        tuple(words),
+        tuple(sorted(header.environment.items())),
+        header.machine.hostname,
+        header.machine.vendor_driver,
+        tuple((one.name, one.version) for one in header.libraries),
+        run.name if header.imported is not None else "",
+    )
+
+
+def groups_of(runs: Sequence[NamedRun], firsts: Sequence[int] = ()) -> list[ChartGroup]:
+    """Groups all collectives of all ranks, in the order of their first measurement.
+
+    ``firsts``: see ``with_repeats``; by default each run has its own curves.
+    """
     found: dict[tuple[str, str, str | None, int | None], ChartGroup] = {}
-    for number, run in enumerate(runs):
+    for number, run in zip(firsts or range(len(runs)), runs, strict=True):
         for result in run.journal.cases:
             case = result.case
             if case.pair is None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.links import link_limit
 from cclmark.base.grouping import by_key
 from cclmark.document.blocks import Table, without_empty_columns
@@ -11,15 +13,88 @@ from cclmark.document.head import definitions_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import share_text
 from cclmark.document.remarks import convergence_text, marks_text, staged_legend, staged_mark
-from cclmark.document.text import BYTES_PER_GB, format_time_us
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, format_time_us, three_digits
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Header, Summary
 from cclmark.work.operations import moves_data
 from cclmark.work.sizes import format_size
 
 _MOST_NOTES = 12
+_MOST_FIGURES = 5
 _MOST_RUNS = 12  # listed in a note
 _DEVICE = "device µs"
+
+
+@dataclass(frozen=True)
+class HeadFigure:
+    """A figure at the top of a page. ``label``: what it is of; ``note``: below it."""
+
+    label: str
+    value: str
+    unit: str
+    note: str = ""
+
+
+def head_figures(runs: Sequence[NamedRun]) -> list[HeadFigure]:
+    """The peaks of the operations of a run, all figures of a single one; none of several runs."""
+    if len(runs) != 1:
+        return []
+    run = runs[0]
+    found = [one for one in run.findings if moves_data(one.operation) and one.peak.summary]
+    limit = link_limit(run.journal.header.links, run.journal.header.hosts)
+    if len(found) == 1:
+        return _figures_of(run, found[0], limit)
+    figures = []
+    for one in found[:_MOST_FIGURES]:
+        assert one.peak.summary is not None
+        rate = one.peak.summary.busbw_bytes_per_s
+        notes = [f"{_percent(rate / limit)}% of limit"] if limit else []
+        if (match := run.notes.match(one.peak, run.journal.header)) is not None:
+            notes = [f"{share_text(match.share)} of reference"]
+        if one.latency.summary is not None:
+            time_us = three_digits(one.latency.summary.time_s * US_PER_S)
+            notes.append(f"{time_us} µs at {format_size(one.latency.case.size_bytes)}")
+        value = three_digits(rate / BYTES_PER_GB)
+        note = ", ".join(notes) + convergence_text(one.peak)
+        figures.append(HeadFigure(one.name, value, "GB/s", note))
+    return figures
+
+
+def _figures_of(run: NamedRun, of: OperationFindings, limit: float | None) -> list[HeadFigure]:
+    peak, latency = of.peak.summary, of.latency.summary
+    assert peak is not None
+    rate = peak.busbw_bytes_per_s
+    case = of.peak.case
+    figures = [
+        HeadFigure(
+            "bus bandwidth",
+            three_digits(rate / BYTES_PER_GB),
+            "GB/s",
+            f"at {format_size(case.size_bytes)} {case.placement}{convergence_text(of.peak)}",
+        )
+    ]
+    if limit:
+        share = HeadFigure("of the link limit", _percent(rate / limit), "%", _limit_text(limit))
+        figures.append(share)
+    if (match := run.notes.match(of.peak, run.journal.header)) is not None:
+        name = match.name
+        figures.append(HeadFigure("of the reference", share_text(match.share)[:-1], "%", name))
+    if of.half_peak_bytes is not None:
+        value, unit = format_size(of.half_peak_bytes).split()
+        figures.append(HeadFigure("half of the peak from", value, unit))
+    if latency is not None:
+        time_us = three_digits(latency.time_s * US_PER_S)
+        size = format_size(of.latency.case.size_bytes)
+        figures.append(HeadFigure("smallest message", time_us, "µs", f"of {size}"))
+    return figures
+
+
+def _percent(share: float) -> str:
+    return f"{float(f'{share * 100:.2g}'):g}"
+
+
+def _limit_text(limit: float) -> str:
+    return f"of {limit / BYTES_PER_GB:.0f} GB/s"
 
 
 def peaks_of(runs: Sequence[NamedRun]) -> Table | None:

@@ -17,9 +17,10 @@ from cclmark.journal.schema import Header
 if TYPE_CHECKING:
     from cclmark.analysis.steps import StepRun
     from cclmark.document.blocks import Document, RunContent
+    from cclmark.document.chart_model import Chart
     from cclmark.document.fields import Fields
     from cclmark.document.naming import NamedRun
-    from cclmark.document.page.page import Section
+    from cclmark.document.page.page_model import Section
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,9 @@ class ReportKind:
 
     ``counted``: the number of results, in words. ``headline``: the main figure, empty for none.
     ``titled``: the work in the title of a page. ``sections``: the charts of several runs together,
-    in place of documents on a page. ``page_notes``: below the table of all results of a page.
+    in place of documents on a page. ``overview``: one or two charts of all work in several runs,
+    which stand at the top of a page; by default the first chart of the sections does.
+    ``page_notes``: below the table of all results of a page.
     ``method_words`` explain the figures, ``method`` describes the method of a run.
     ``by_session``: whether the settings of the timed loop of collectives apply. ``has_samples``:
     whether times are sampled until a precision is reached. ``step_runs``: the
@@ -107,6 +110,7 @@ class ReportKind:
     samples: Layout | None = None
     headline: Callable[[NamedRun], str] = lambda run: ""
     sections: Callable[[Sequence[NamedRun]], list[Section]] | None = None
+    overview: Callable[[Sequence[NamedRun]], Sequence[Chart]] = lambda runs: ()
     page_notes: Callable[[Iterable[Any]], list[str]] = lambda results: []
     method_words: str = ""
     by_session: bool = True

@@ -51,6 +51,11 @@ def figure(value: float) -> str:
     return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"
 
 
+def three_digits(value: float) -> str:
+    """Formats three significant digits without an exponent: 346, 9.38, 0.0123, 12300."""
+    return f"{float(f'{value:.3g}'):.12g}"
+
+
 def half_width_text(share: float | None) -> str:
     """Half of an interval as a percentage without its sign, of at most five characters.
 

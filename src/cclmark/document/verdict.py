@@ -59,8 +59,8 @@ _FIGURES = {
 }
 _NORMAL = re.compile(r"^\w+ are normal: ")  # what the word of the verdict says
 _CORRECT = ("data-checked", "nothing-found")
-# Commands that advice names without their arguments.
-_INCOMPLETE = ("cclmark compare", "cclmark rerun", "cclmark report", "cclmark export")
+#: Commands that advice names without their arguments.
+INCOMPLETE = ("cclmark compare", "cclmark rerun", "cclmark report", "cclmark export")
 _REPORT = (f"cclmark report {JOURNAL}", "charts and details")
 _RERUN = (f"cclmark rerun {JOURNAL}", "measures again and compares with this run")
 _RESUME = (f"the same command with --resume {JOURNAL}", "measures what is missing")
@@ -181,7 +181,7 @@ def _nothing_outstanding(findings: Sequence[Finding]) -> str:
 def _next(findings: Sequence[Finding], word: str) -> tuple[str, str]:
     """The command to run next, and what it is for."""
     for one in findings:
-        usable = [command for command in one.commands if command not in _INCOMPLETE]
+        usable = [command for command in one.commands if command not in INCOMPLETE]
         if one.severity in ("bad", "look") and usable:
             return usable[0], ""
     if any(one.id == "ended-early" for one in findings):

@@ -1,6 +1,6 @@
 """Journals as texts, pages, pictures and files of several journals.
 
-Imports: base, document, journal, kinds, work.
+Imports: analysis, base, document, journal, kinds, work.
 
 ``exports.py`` writes a journal as its run did, or in another format, and flat tables of several for
 other programs; ``overview.py`` describes runs in sentences. ``run_page.py`` composes the page of

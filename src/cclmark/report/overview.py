@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from cclmark.analysis.links import link_limit
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import SEVERITY_ORDER, Finding
+from cclmark.document.blocks import SEVERITY_ORDER, Finding, Severity
 from cclmark.document.document_text import Compose, TextLines, document_of
 from cclmark.document.head import (
     Definitions,
@@ -22,12 +23,14 @@ from cclmark.document.insight_words import MOST_NAMED, amount, in_sentences, lis
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import View
 from cclmark.document.soundness import of_completeness
+from cclmark.document.text import BYTES_PER_GB, three_digits
 from cclmark.document.verdict import JOURNAL, RunVerdict, verdict_of
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.resume import differing_settings
 from cclmark.journal.schema import Header
 from cclmark.journal.surroundings import differing_memory, told_by_both
 from cclmark.kinds.registry import report_kind
+from cclmark.work.operations import moves_data
 
 Group = tuple[str, list[Finding]]
 # Settings that change the meaning of a time, not only its precision.
@@ -150,6 +153,50 @@ def verdict(run: NamedRun) -> RunVerdict:
     """Returns the answer, what is most notable, and what to run next."""
     kind = report_kind(run.journal.kind)
     return verdict_of(document_of(kind.document, run), run, kind.headline)
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run in a line of a list.
+
+    ``figure``: the main one, ``detail``: the same in a sentence. ``share``: of a reference or of
+    the link limit, None if unknown, with ``of``, the name of which. ``peaks``: the bandwidths of
+    operations in bytes per second, each with its share of the link limit.
+    """
+
+    severity: Severity
+    word: str
+    answer: str
+    figure: str
+    detail: str
+    share: float | None = None
+    of: str = ""
+    peaks: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
+
+
+def run_line(run: NamedRun) -> RunLine:
+    """Returns the verdict on a run and its main figure."""
+    found = verdict(run)
+    header = run.journal.header
+    limit = link_limit(header.links, header.hosts)
+    measured = [one for one in run.findings if moves_data(one.operation) and one.peak.summary]
+    rates: dict[str, float] = {}
+    for one in measured:
+        assert one.peak.summary is not None
+        rate = one.peak.summary.busbw_bytes_per_s
+        rates[one.operation] = max(rate, rates.get(one.operation, 0.0))
+    peaks = {name: (rate, rate / limit if limit else None) for name, rate in rates.items()}
+    figure, share, of = "", None, ""
+    if measured:
+        first = measured[0]
+        rate, share = peaks[first.operation]
+        figure = f"{first.operation} {three_digits(rate / BYTES_PER_GB)} GB/s"
+        of = "link limit" if limit else ""
+        match = run.notes.match(first.peak, header)
+        if match is not None:
+            share, of = match.share, match.name
+    detail = headline(run)
+    return RunLine(found.severity, found.word, found.answer, figure, detail, share, of, peaks)
 
 
 def verdict_rows(run: NamedRun, found: RunVerdict, *, on_page: bool) -> list[tuple[str, str]]:

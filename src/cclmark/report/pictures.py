@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import math
 import textwrap
 import warnings
 from typing import Any
 
 from cclmark.base.errors import MissingError
 from cclmark.document.chart_model import Boxes, BoxSeries, Chart, ChartCurve, Heat, Lines
+from cclmark.document.ticks import byte_ticks, log_ticks
 from cclmark.work.sizes import format_size
 
 # As on the page: Okabe and Ito's colours, distinguishable with any colour vision.
@@ -29,9 +29,7 @@ _LEGEND_COLUMNS, _LEGEND_NAME, _LEGEND_LINE = 3, 30, 0.17  # below the axes; cha
 _NOTE = 98  # characters of a line below the axes
 _DPI = 160
 _MOST_TICKS = 9
-_WIDE, _NARROW = 100, 4  # the largest over the smallest value of a logarithmic axis
 _HEADROOM = 1.04  # above the highest value of an axis that begins at 0, a factor
-_MARGIN = 1.15  # of a narrow logarithmic axis, a factor
 _MOST_CELLS_WITH_TEXT = (32, 16)
 
 
@@ -221,50 +219,6 @@ def _dress_logarithmic(axes: Any, chart: Lines) -> None:
         axes.yaxis.minorticks_off()
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.12g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def log_ticks(values: list[float]) -> tuple[list[float], tuple[float, float] | None] | None:
-    """Returns the ticks of a logarithmic axis, and its ends if the ticks need them.
-
-    None if powers of ten are enough. ``values``: at least one, all positive. As on the page.
-    """
-    least, most = min(values), max(values)
-    if most / least >= _WIDE:
-        return None
-    if most / least >= _NARROW:
-        powers = range(math.floor(math.log10(least)), math.floor(math.log10(most)) + 1)
-        return [digit * 10.0**power for power in powers for digit in (1, 2, 5)], None
-    limits = least / _MARGIN, most * _MARGIN
-    return _round_ticks(*limits), limits
-
-
-def _round_ticks(low: float, high: float, least_step: float = 0.0) -> list[float]:
-    """Returns at most seven multiples of 1, 2 or 5 times a power of ten from low to high.
-
-    ``low`` < ``high``. ``least_step``: the smallest distance of two ticks.
-    """
-    power = 10.0 ** math.floor(math.log10((high - low) / 4))
-    steps = (factor * power for factor in (1, 2, 5, 10))
-    step = max(least_step, next(one for one in steps if one >= (high - low) / 6))
-    return [at * step for at in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def byte_ticks(sizes: list[float]) -> list[int]:
-    """Returns the ticks of an axis of sizes: powers of two, or round sizes in a narrow range.
-
-    ``sizes``: at least one, all positive. As on the page.
-    """
-    least, most = min(sizes), max(sizes)
-    if least == most:
-        return [round(least)]
-    if most / least < _NARROW and not all(math.log2(size).is_integer() for size in sizes):
-        unit = 1024.0 ** math.floor(math.log(least, 1024))
-        ticks = _round_ticks(least / unit, most / unit, least_step=1 / unit)
-        return [round(tick * unit) for tick in ticks]
-    low = int(min(sizes)).bit_length() - 1
-    high = (int(max(sizes)) - 1).bit_length()
-    step = max(1, -(-(high - low) // (_MOST_TICKS - 1)))
-    return [1 << power for power in range(low, high + 1, step)]
 
 
 def _boxes(axes: Any, chart: Boxes) -> None:

@@ -27,6 +27,7 @@ from cclmark.document.case_fields import SHARE_COLUMNS
 from cclmark.document.chart_model import Chart, Heat, key_of, marked
 from cclmark.document.columns import Cell, Column
 from cclmark.document.connection_words import connections_of, ring_text, transport_groups, tree_text
+from cclmark.document.device_labels import device_labels
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.explained import RAN_NOTE, ran_tables
 from cclmark.document.head import head_facts, origin_of
@@ -39,11 +40,12 @@ from cclmark.document.page.drawings import (
     StageBars,
     stage_bars,
 )
-from cclmark.document.page.page import Page, Rows, Section, shortened
-from cclmark.document.peaks import peaks_of
+from cclmark.document.page.page import shortened
+from cclmark.document.page.page_model import Page, Rows, Section
+from cclmark.document.peaks import head_figures, peaks_of
 from cclmark.document.remarks import left_out
 from cclmark.document.step_words import STEPS_HEAD, STEPS_TITLE, notes_of_steps, steps_row
-from cclmark.document.text import counted
+from cclmark.document.text import BYTES_PER_GB, counted
 from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import HEADER_BEGIN, Journal, with_checksum, without_checksum
 from cclmark.journal.page_journals import (
@@ -73,10 +75,9 @@ from cclmark.work.sizes import format_size
 DOCUMENTS_ID = "cclmark-documents"
 DOCUMENT_VERSION = 1
 _BLOCKS = ("opening", "blocks", "closing")
-# Of all journals of a page with their raw samples. Compressed they add less than a third to a page,
-# most of which is the script that draws charts.
-MOST_WITH_SAMPLES_BYTES = 3 << 20
-_MOST_RESULTS = 20_000  # of runs whose documents are in the page
+# For each run of a page, of journals with their raw samples: compressed half of a usual page.
+MOST_WITH_SAMPLES_BYTES = 300_000
+_MOST_RESULTS = 3000  # of runs whose documents are in the page
 _SAMPLES = b'"samples":{'
 _NOTICE = "the page that contains this journal has no raw samples: they are in the original journal"
 
@@ -94,7 +95,7 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     contents = [run.content or _encoded(run.journal) for run in runs]
     what = "journals of its runs" if len(runs) > 1 else "journal of the run"
     note = f"This file contains the {what}: cclmark reads it in the place of a journal"
-    if sum(map(len, contents)) > MOST_WITH_SAMPLES_BYTES:
+    if sum(map(len, contents)) > MOST_WITH_SAMPLES_BYTES * len(runs):
         shorter = [*map(without_samples, contents)]
         if shorter != contents:
             note += ". Raw samples are left out: they are in the original journals"
@@ -154,7 +155,8 @@ def without_samples(content: bytes) -> bytes:
     for line in content.splitlines():
         whole = without_checksum(line)
         place = -1 if whole is None else whole.find(_SAMPLES)
-        if whole is None or place < 0:
+        # The last line of a journal that was cut off may end within samples.
+        if whole is None or place < 0 or whole.find(b"}", whole.rfind(_SAMPLES)) < 0:
             found.append(line + b"\n")
             continue
         has_some = True
@@ -266,12 +268,14 @@ def _stages(one: Stages) -> StageBars:
     return stage_bars(one.title, one.noun, stages, dict(enumerate(name for name, _ in one.rows)))
 
 
+_MOST_MAPPED = 16  # devices
 _LONGEST_VALUE = 2000  # characters of a variable
 
 
 def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns sections on the machine and its libraries, the environment, and each run's method."""
     facts, environment, method = [], [], []
+    diagrams: list[Diagram] = []
     for run in runs:
         name = f" of {run.name}" if len(runs) > 1 else ""
         header = run.journal.header
@@ -297,6 +301,8 @@ def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
             for one in header.hosts[1:]
         ]
         rows += [("notice", text) for text in header.notices]
+        rows += _device_rows(header)
+        diagrams += device_map(header)
         facts.append(Facts(rows, f"Machine and libraries{name}"))
         if header.environment:
             environment.append(
@@ -306,11 +312,45 @@ def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
                 )
             )
         method.append(Facts(_method_rows(run), run.name if len(runs) > 1 else ""))
-    sections = [Section("machine", "Machine", facts=facts)]
+    sections = [Section("machine", "Machine", facts=facts, diagrams=diagrams)]
     if environment:
         sections.append(Section("environment", "Environment", facts=environment))
     sections.append(Section("method", "Method", words=_method_words(runs), facts=method))
     return sections
+
+
+def _device_rows(header: Header) -> Iterator[tuple[str, str]]:
+    """Where the devices are, and how they are connected if all pairs are alike."""
+    names = device_labels(header.devices)
+    places = [
+        f"{name}: {one.pci_bus_id}" + (f", NUMA node {one.numa_node}" if one.numa_node >= 0 else "")
+        for name, one in zip(names, header.devices, strict=True)
+        if one.pci_bus_id
+    ]
+    if 0 < len(places) <= _MOST_MAPPED:
+        yield "places", "; ".join(places)
+    kinds = {(one.kind, one.limit_bytes_per_s) for one in header.relations}
+    if len(kinds) == 1:
+        kind, limit = kinds.pop()
+        rate = f", {limit / BYTES_PER_GB:.0f} GB/s in one direction" if limit else ""
+        yield "connections", f"{kind} between all {counted(len(header.relations), 'pair')}{rate}"
+
+
+def device_map(header: Header) -> list[Diagram]:
+    """A drawing of the connections of devices; none if all are alike, or devices too many."""
+    by_kind = by_key((one.kind, (one.first, one.second)) for one in header.relations)
+    hosts = {device.rank: device.host for device in header.devices}
+    if not 1 < len(by_kind) <= _MOST_TRANSPORTS or not 2 < len(hosts) <= _MOST_MAPPED:
+        return []
+    words = "; ".join(f"{kind} between {counted(len(of), 'pair')}" for kind, of in by_kind.items())
+    return [
+        DiagramLayout(hosts).drawn(
+            "Connections of the devices",
+            f"The connection of every two devices: {words}.",
+            [DiagramLine(*pair, look) for look, of in enumerate(by_kind.values()) for pair in of],
+            [*enumerate(by_kind)],
+        )
+    ]
 
 
 def _cut(value: str) -> str:
@@ -514,9 +554,9 @@ def _connections(journal: Journal) -> tuple[list[Facts], list[Diagram]]:
 
 
 def diagrams_of(header: Header, paths: Paths) -> list[Diagram]:
-    """Returns drawings of the transports, rings and trees; none for one or too many ranks."""
+    """Returns drawings of the transports, rings and trees; none for few or too many ranks."""
     hosts = {device.rank: device.host for device in header.devices}
-    if not 1 < len(hosts) <= _MOST_RANKS:
+    if not 2 < len(hosts) <= _MOST_RANKS:
         return []
     layout = DiagramLayout(hosts)
     found = []
@@ -589,9 +629,19 @@ def page_of(runs: Sequence[NamedRun], title: str = "", *, embeds: bool = True) -
         ],
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
         peaks=peaks_of(runs),
+        overview=_overview(runs),
+        figures=head_figures(runs),
         made_by=f"{_made_by(runs)} {note}".rstrip(),
         embedded=texts,
     )
+
+
+def _overview(runs: Sequence[NamedRun]) -> Sequence[Chart]:
+    """The charts of the first kind of work that has some for the top of a page."""
+    for name, own in by_key((run.journal.kind, run) for run in runs).items():
+        if charts := report_kind(name).overview(own):
+            return charts
+    return ()
 
 
 def _made_by(runs: Sequence[NamedRun]) -> str:
@@ -616,7 +666,10 @@ def _lead(runs: Sequence[NamedRun]) -> list[str]:
     """Describes the work and the main figure of each run; many runs are grouped by their work."""
     if len(runs) == 1:
         run = runs[0]
-        return [f"Measured: {measured_words(run.journal)} {headline(run)}"]
+        figure = headline(run)
+        # Where nothing judges the figure, the verdict says it.
+        is_said = head_figures(runs) or figure.rstrip(".") in verdict(run).answer
+        return [f"Measured: {measured_words(run.journal)} {'' if is_said else figure}".rstrip()]
     if len(runs) <= _MOST_LED:
         return [f"{run.name}: {measured_words(run.journal)} {headline(run)}" for run in runs]
     alike = by_key((measured_words(run.journal), run.name) for run in runs)

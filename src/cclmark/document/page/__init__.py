@@ -1,6 +1,7 @@
 """The page: one HTML file without external resources.
 
-``page.py`` assembles the template (``page.html.j2``), style, script, Plotly's script and the data,
-which it makes safe inside HTML. ``drawings.py`` computes coordinates of drawings. A page consists
-of sections, which ``cclmark.report.run_page`` composes. The template escapes all texts.
+``page_model.py`` is the content of a page as data, ``framing.py`` what stands where. ``page.py``
+assembles the template (``page.html.j2``), style, script, drawings and the data. ``chart_svg.py``
+draws charts, ``drawings.py`` computes coordinates of diagrams. A page consists of sections, which
+``cclmark.report.run_page`` composes. The template escapes all texts.
 """

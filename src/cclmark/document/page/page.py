@@ -1,8 +1,9 @@
-"""Assembles a page from the template, its style, its script, Plotly's script, and the data.
+"""Assembles a page from the template, its style, its script, its drawings, and the data.
 
-The page may only run the two scripts, whose hashes are in its Content-Security-Policy: nothing in
-the data can become a script, and nothing is fetched. Styles on elements are allowed, because Plotly
-requires them.
+The page may only use the one script and the one style whose hashes are in its
+Content-Security-Policy: nothing in the data can become a script, and nothing is fetched. Charts are
+drawings in the page; what only the script reads (figures, further views, the table of all cases) is
+compressed.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ import json
 import math
 import re
 import unicodedata
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from cclmark import __version__
-from cclmark.base.errors import MissingError
-from cclmark.document.blocks import Facts, Finding, Severity, Table
 from cclmark.document.chart_model import Chart
-from cclmark.document.columns import Column
 from cclmark.document.insight_words import capitalised
-from cclmark.document.page.drawings import Diagram, StageBars
+from cclmark.document.page.chart_svg import SHAPES, legend_of, markers_of, views_of
+from cclmark.document.page.framing import Frame, Insights
+from cclmark.document.page.page_model import Page
 
 if TYPE_CHECKING:
     import jinja2
@@ -102,12 +103,6 @@ def shortened(value: float) -> float | int | None:
     return int(short) if short.is_integer() else short
 
 
-def for_script(value: PageValue) -> str:
-    """Encodes JSON that is safe in a script element, whatever strings it contains."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return harmless(text.encode("utf-8", "backslashreplace").decode())
-
-
 def harmless(text: str) -> str:
     """Returns the same JSON, safe in a script element."""
     return _harmful().sub(lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -116,64 +111,21 @@ def harmless(text: str) -> str:
 _CODE = re.compile(r"`([^`]+)`")
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page; ``key``: its anchor. ``listing``: lines as a terminal shows them."""
-
-    key: str
-    title: str
-    words: Sequence[str] = ()
-    charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
-    facts: Sequence[Facts] = ()
-    diagrams: Sequence[Diagram] = ()
-    bars: Sequence[StageBars] = ()
-    listing: str = ""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The table of raw results: a cell for each of ``columns``, strings, numbers or None.
-
-    ``notes`` are shown above it. ``parts``: the number of each row's kind of work, empty if it is
-    the same for all rows.
-    """
-
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[str | int | float | None]]
-    file_name: str = "cclmark.csv"
-    notes: Sequence[str] = ()
-    parts: Sequence[int] = ()
-
-
-@dataclass(frozen=True)
-class Page:
-    """The content of a page. ``insights`` are grouped by run; the name of a single run is empty.
-
-    ``verdicts``: of few runs, by name as well: the severity, and lines with their labels.
-
-    ``embedded``: JSON for programs, by the id of its script element.
-    """
-
-    title: str
-    subtitle: str
-    lead: Sequence[str]
-    insights: Sequence[tuple[str, Sequence[Finding]]]
-    sections: Sequence[Section]
-    rows: Rows
-    verdicts: Sequence[tuple[str, tuple[Severity, Sequence[tuple[str, str]]]]] = ()
-    peaks: Table | None = None
-    made_by: str = ""
-    links: Sequence[tuple[str, str]] = field(default=())
-    embedded: Mapping[str, str] = field(default_factory=dict)
-
-
 def render(page: Page) -> str:
-    """Renders the page as HTML. Raises MissingError if Plotly's script is not installed."""
+    """Renders the page as HTML."""
     encoder = Encoder()
-    charts = [encoder.chart(chart) for section in page.sections for chart in section.charts]
+    frame = Frame.of(page)
+    charts = [*frame.overview, *(one for section in frame.sections for one in section.charts)]
+    twins = {one.key: frame.twins[one.key] for one in charts if one.key in frame.twins}
+    views = {chart.key: views_of(chart, twins.get(chart.key)) for chart in charts}
     data: dict[str, PageValue] = {
-        "charts": charts,
+        "charts": [encoder.chart(chart) for chart in (*charts, *twins.values())],
+        # The first view of each is in the page.
+        "views": {
+            key: [[one.name, one.svg if number else "", one.key] for number, one in enumerate(own)]
+            for key, own in views.items()
+            if len(own) > 1
+        },
         "columns": [one.name for one in page.rows.columns],
         "titles": [one.title for one in page.rows.columns],
         "helps": [one.help for one in page.rows.columns],
@@ -183,32 +135,30 @@ def render(page: Page) -> str:
         "fileName": page.rows.file_name,
         "texts": encoder.texts,
     }
-    plotly, script = _scripts(page)
     template = _environment().get_template("page.html.j2")
     return template.render(
         page=page,
-        style=_asset("page.css"),
-        script=script,
-        plotly=plotly,
-        policy=policy_of(page),
-        data=for_script(data),
+        overview=frame.overview,
+        sections=frame.sections,
+        insights=Insights.of(page.insights),
+        style=page_style(),
+        script=_asset("page.js"),
+        policy=policy_of(),
+        drawings={key: own[0].svg for key, own in views.items()},
+        markers=markers_of(charts),
+        shapes=SHAPES,
+        legend_of=legend_of,
+        data=packed(data),
         embedded={key: harmless(text) for key, text in page.embedded.items()},
         version=__version__,
     )
 
 
-@cache
-def plotly_script() -> str:
-    """Returns Plotly's script. Raises MissingError if it is not installed."""
-    try:
-        script = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
-    except (ModuleNotFoundError, OSError):
-        raise MissingError(
-            "charts need Plotly's script: install it with pip install 'plotly>=6'"
-        ) from None
-    if "</script" in script.lower():
-        raise MissingError("this Plotly cannot be embedded in a page: pip install 'plotly>=6'")
-    return script
+def packed(value: PageValue) -> str:
+    """Encodes JSON that only the script reads, compressed. Equal values give equal texts."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    content = zlib.compress(text.encode("utf-8", "backslashreplace"), 6)
+    return base64.b64encode(content).decode()
 
 
 @cache
@@ -235,14 +185,19 @@ def _coded(text: str) -> Markup:
 
 @cache
 def _asset(name: str) -> str:
-    return (files(__package__) / name).read_text("utf-8")
+    """The text of a file; of a script or a style without indentation and lines of comments."""
+    text = (files(__package__) / name).read_text("utf-8")
+    if name.endswith(".j2"):
+        return text
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
-def policy_of(page: Page) -> str:
-    """Returns the Content-Security-Policy, which the page also contains. Raises MissingError."""
-    hashes = " ".join(source_hash(one) for one in _scripts(page) if one)
+def policy_of() -> str:
+    """Returns the Content-Security-Policy of pages, which each also contains."""
     return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src {source_hash(_asset('page.js'))}; "
+        f"style-src {source_hash(page_style())}; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
 
@@ -257,9 +212,3 @@ def source_hash(content: str) -> str:
 def page_style() -> str:
     """Returns the style of pages, for other pages with the same look."""
     return _asset("page.css")
-
-
-def _scripts(page: Page) -> tuple[str, str]:
-    """Returns Plotly's script, empty for a page without charts, and the page's own script."""
-    charts = any(section.charts for section in page.sections)
-    return plotly_script() if charts else "", _asset("page.js")

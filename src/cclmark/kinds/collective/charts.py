@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 
 from cclmark.analysis.irregularities import choice_changes
@@ -35,34 +35,185 @@ from cclmark.document.naming import (
     curve_names,
     group_titles,
     groups_of,
+    with_repeats,
 )
-from cclmark.document.page.page import Section
+from cclmark.document.page.page_model import Section
 from cclmark.document.remarks import STAGED_NOTE, staged_mark
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Header, Summary
+from cclmark.kinds.collective.over_time import over_time
 from cclmark.work.operations import OPERATIONS, moves_data
 from cclmark.work.sizes import format_size
 
 _MOST_RANK_ROWS = 48
 _MOST_REFERENCES = 2
 _MOST_MARKS = 8
+_MOST_OVERVIEW = 12  # curves
+_SMALL = 256 << 10  # bytes: of messages whose time is shown beside bandwidths
+_WIDE = 10.0  # the longest over the shortest time on a logarithmic axis
+_LEAST_SHARE = 2.0  # percent, of a limit: less cannot be told from 0
 _LEAST_RANK_SPAN = 10.0  # percent, to each side
 
 
-def collective_charts(group: ChartGroup, title: str, runs: Sequence[NamedRun]) -> list[Chart]:
-    """Returns all charts of one operation; none if nothing was measured."""
+@dataclass(frozen=True)
+class _OverviewCurve:
+    """A curve of the overview.
+
+    ``title``: of its operation. ``limit``: of the links, in bytes per second; None if unknown.
+    """
+
+    title: str
+    name: str
+    run: NamedRun
+    points: Sequence[_Point]
+    limit: float | None
+
+    def curve(
+        self, number: int, value: Callable[[_Point], float | None], sizes: Collection[int]
+    ) -> ChartCurve:
+        """The points with a value at one of ``sizes``."""
+        found = [
+            (point, y)
+            for point in self.points
+            if point.size_bytes in sizes and (y := value(point)) is not None
+        ]
+        return ChartCurve(
+            self.name,
+            [point.size_bytes for point, _ in found],
+            [y for _, y in found],
+            colour=number,
+            hover=[_words(point) for point, _ in found],
+        )
+
+    def reference_share(self, point: _Point) -> float | None:
+        """The share of the nearest reference, in percent."""
+        match = self.run.notes.match(point.results[0], self.run.journal.header)
+        return match.share * 100 if match is not None and match.bandwidth else None
+
+
+def collective_overview(runs: Sequence[NamedRun]) -> list[Lines]:
+    """Returns the bandwidth of all operations in one chart, and the time of small messages.
+
+    Bandwidths are shares of the link limit, or of references where they are known instead.
+    """
+    curves = _overview_curves(runs)
+    if not curves:
+        return []
+    more = len(curves) - _MOST_OVERVIEW
+    curves = curves[:_MOST_OVERVIEW]
+    sizes = sorted({point.size_bytes for one in curves for point in one.points})
+    share: Callable[[_OverviewCurve, _Point], float | None] = _rate
+    y_title = "bus bandwidth [GB/s]"
+    if all(one.limit for one in curves):
+        y_title, share = "share of the link limit [%]", _limit_share
+    elif any(one.reference_share(point) for one in curves for point in one.points):
+        y_title, share = "share of the reference [%]", _OverviewCurve.reference_share
+    large = _from_first(curves, sizes, share) if share is not _rate else sizes
+    small = [size for size in sizes if size <= _SMALL]
+    latencies = small if len(small) > 1 else sizes
+    notes = [f"{counted(more, 'further curve')} are in the sections below"] if more > 0 else []
+    if large != sizes:
+        notes.append(
+            f"messages smaller than {format_size(large[0])} reach less than {_LEAST_SHARE:g} %"
+        )
+    names = listed([one.name for one in curves])
+    titles = {one.title for one in curves}
+    times_s = [
+        point.summary.time_s
+        for one in curves
+        for point in one.points
+        if point.size_bytes in latencies
+    ]
+    return [
+        Lines(
+            "overview",
+            titles.pop() if len(titles) == 1 else "All operations",
+            f"{y_title.partition(' [')[0].capitalize()} of {names} against message size.",
+            "message size",
+            y_title,
+            [one.curve(number, partial(share, one), large) for number, one in enumerate(curves)],
+            notes=notes,
+        ),
+        Lines(
+            "overview-time",
+            "Time of small messages" if latencies is small else "Time",
+            f"Time of {names} against message size.",
+            "message size",
+            "time [µs]",
+            [
+                one.curve(number, lambda point: point.summary.time_s * US_PER_S, latencies)
+                for number, one in enumerate(curves)
+            ],
+            y_log=max(times_s) > _WIDE * min(times_s),
+        ),
+    ]
+
+
+def _rate(_: _OverviewCurve, point: _Point) -> float | None:
+    return point.summary.busbw_bytes_per_s / BYTES_PER_GB
+
+
+def _limit_share(one: _OverviewCurve, point: _Point) -> float | None:
+    return point.summary.busbw_bytes_per_s / one.limit * 100 if one.limit else None
+
+
+def _from_first(
+    curves: Sequence[_OverviewCurve],
+    sizes: Sequence[int],
+    share: Callable[[_OverviewCurve, _Point], float | None],
+) -> Sequence[int]:
+    """The sizes from the first one on at which a share can be told from 0; all if these are few."""
+    seen = [
+        point.size_bytes
+        for one in curves
+        for point in one.points
+        if (share(one, point) or 0.0) >= _LEAST_SHARE
+    ]
+    found = [size for size in sizes if seen and size >= min(seen)]
+    return found if len(found) > 1 else sizes
+
+
+def _overview_curves(runs: Sequence[NamedRun]) -> list[_OverviewCurve]:
+    """A curve for each operation of each run and library: out of place if both were measured."""
+    runs, firsts = with_repeats(runs)
+    groups = [one for one in groups_of(runs, firsts) if moves_data(one.operation)]
+    found = []
+    for group, title in zip(groups, group_titles(groups), strict=True):
+        points = _measured_points(group)
+        kept = {
+            curve: own
+            for curve, own in points.items()
+            if not curve[3] or (*curve[:3], False) not in points
+        }
+        names = curve_names([(*curve[:3], False) for curve in kept], runs)
+        for curve, own in kept.items():
+            run = runs[curve[0]]
+            limit = link_limit(run.journal.header.links, run.journal.header.hosts)
+            name = f"{title} · {names[(*curve[:3], False)]}" if len(kept) > 1 else title
+            found.append(_OverviewCurve(title, name, run, own, limit))
+    return found
+
+
+def _measured_points(group: ChartGroup) -> dict[CurveKey, list[_Point]]:
+    """The points of each curve that has some, by size."""
     points = {}
     for curve, by_size in group.curves.items():
         found = [_point(results) for _, results in sorted(by_size.items())]
         if kept := [point for point in found if point is not None]:
             points[curve] = kept
+    return points
+
+
+def collective_charts(group: ChartGroup, title: str, runs: Sequence[NamedRun]) -> list[Chart]:
+    """Returns all charts of one operation; none if nothing was measured."""
+    points = _measured_points(group)
     if not points:
         return []
     draft = _Draft(group, title, runs, points)
     if not moves_data(group.operation):
         return [chart for chart in (draft.spread(), draft.ranks()) if chart is not None]
-    charts = [draft.bandwidth(), draft.time(), draft.spread(), draft.ranks()]
+    charts = [draft.bandwidth(), draft.time(), draft.ratio(), draft.spread(), draft.ranks()]
     return [chart for chart in charts if chart is not None]
 
 
@@ -272,6 +423,43 @@ class _Draft:
             notes=self._definition_notes,
         )
 
+    def ratio(self) -> Lines | None:
+        """Returns the times of libraries over those of the first one; None for a single one."""
+        by_place: dict[tuple[int, int, bool], list[CurveKey]] = {}
+        for curve in self._points:
+            by_place.setdefault((curve[0], *curve[2:]), []).append(curve)
+        series = []
+        for first, *others in by_place.values():
+            usual = {one.size_bytes: one.summary.time_s for one in self._points[first]}
+            for curve in others:
+                found = [one for one in self._points[curve] if one.size_bytes in usual]
+                colour, dashed = self._colours[curve]
+                series.append(
+                    ChartCurve(
+                        self._names[curve],
+                        [one.size_bytes for one in found],
+                        [one.summary.time_s / usual[one.size_bytes] for one in found],
+                        colour=colour,
+                        dashed=dashed,
+                    )
+                )
+        firsts = {curves[0][1] for curves in by_place.values()}
+        if len(firsts) > 1 or not any(one.x for one in series):
+            return None
+        library = firsts.pop()
+        return Lines(
+            key=f"{self._group.key}-ratio",
+            title=f"{self._title}: time over that of {library}",
+            says=f"The time of each library in {self._title} over that of {library}, which is 1, "
+            "against message size: above 1 is slower.",
+            x_title="message size",
+            y_title=f"time / time of {library}",
+            series=series,
+            levels=[Level(f"as {library}", 1.0)],
+            y_log=True,
+            notes=self._definition_notes,
+        )
+
     def _device_series(self) -> list[ChartCurve]:
         """Returns the device times of launch-bound cases, as dashed curves."""
         first = 1 + max(colour for colour, _ in self._colours.values())
@@ -452,7 +640,8 @@ def _words(point: _Point) -> str:
     ]
     samples = sum(one.summary.samples for one in point.results if one.summary is not None)
     if samples > 1:
-        cycles = f" of {len(point.results)} cycles" if len(point.results) > 1 else ""
+        words_of = _repeated_words([point.results])
+        cycles = f" of {len(point.results)} {words_of}" if len(point.results) > 1 else ""
         words.append(
             f"{samples} samples{cycles}, fastest {format_time_us(point.low_s)}, "
             f"95th percentile {format_time_us(point.high_s)} µs"
@@ -514,8 +703,14 @@ def _rank_words(cell: tuple[float, float] | None) -> str:
 
 
 def collective_sections(runs: Sequence[NamedRun]) -> list[Section]:
-    """Returns a section for each operation, with the curves of all runs."""
-    groups = groups_of(runs)
+    """Returns a section for each operation, with the curves of all runs, and of each soak."""
+    soaks = []
+    for number, run in enumerate(runs):
+        ends = (f"-{number}", f" ({run.name})") if len(runs) > 1 else ("", "")
+        if (section := over_time(run, *ends)) is not None:
+            soaks.append(section)
+    runs, firsts = with_repeats(runs)
+    groups = groups_of(runs, firsts)
     sections = []
     for group, title in zip(groups, group_titles(groups), strict=True):
         charts = collective_charts(group, title, runs)
@@ -525,10 +720,15 @@ def collective_sections(runs: Sequence[NamedRun]) -> list[Section]:
             is_staged = any(map(staged_mark, chain.from_iterable(of_cases)))
             words = [f"In place, {STAGED_NOTE}."] if is_staged else []
             if any(len(ones) > 1 for ones in of_cases):
-                words.append("Points are medians of all cycles.")
+                words.append(f"Points are medians of all {_repeated_words(of_cases)}.")
             words += _mixed([runs[number].journal.header for number, *_ in group.curves])
             sections.append(Section(group.key.translate(_SLUG), title, words, charts))
-    return sections
+    return [*soaks, *sections]
+
+
+def _repeated_words(cases: Iterable[Sequence[CaseResult]]) -> str:
+    """What the results of a case differ in."""
+    return "cycles" if any(one.cycle for results in cases for one in results) else "repeats"
 
 
 _SLUG = str.maketrans({" ": "-", ".": "-"})

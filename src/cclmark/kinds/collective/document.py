@@ -69,7 +69,8 @@ from cclmark.work.operations import moves_data
 from cclmark.work.sizes import format_size
 
 if TYPE_CHECKING:
-    from cclmark.document.page.page import Section
+    from cclmark.document.chart_model import Chart
+    from cclmark.document.page.page_model import Section
 
 PLACEMENTS = ("out-of-place", "in-place")
 _SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
@@ -411,6 +412,12 @@ def _sections(runs: Sequence[NamedRun]) -> list[Section]:
     return collective_sections(runs)
 
 
+def _overview(runs: Sequence[NamedRun]) -> Sequence[Chart]:
+    from cclmark.kinds.collective.charts import collective_overview
+
+    return collective_overview(runs)
+
+
 def exporter_of_cases(
     view: View, shown: CaseView | None = None, format: str = "table", *, every_s: float = 0.0
 ) -> DocumentText:
@@ -469,6 +476,7 @@ REPORT = ReportKind(
     method=method_of,
     method_words=METHOD_OF_CASES,
     sections=_sections,
+    overview=_overview,
     page_cells=partial(case_cells, CASE_FIELDS),
     page_notes=notes_on_cases,
 )

@@ -471,8 +471,13 @@ def _heats(
     far = {(one.transfer.series(), one.pair): one for one in outliers_of(results, header).far}
     names = device_labels(header.devices)
     keys: set[str] = set()
+    bandwidths: dict[Transfer, str] = {}
     for matrix in matrices:
         heat = _heat(matrix, key_of(f"p2p {matrix.title}", keys), kinds, far, names)
+        if matrix.figure == "bandwidth":
+            bandwidths[matrix.series] = heat.key
+        elif matrix.figure == "utilisation":
+            heat = replace(heat, twin_of=bandwidths.get(matrix.series, ""))
         yield replace(heat, meaning=[*_within_caches(matrix, header.machine), *heat.meaning])
 
 

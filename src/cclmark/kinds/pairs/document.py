@@ -151,6 +151,7 @@ def _heats(
     ends = sweep.ends()
     maps = [(ends[-1], "GB/s"), (ends[-1], "µs"), *([(ends[0], "µs")] if len(ends) > 1 else [])]
     heats = [_heat(sweep, name, point, unit, header, devices, keys) for point, unit in maps]
+    heats[1] = replace(heats[1], twin_of=heats[0].key)
     yield from heats[:-1]
     yield replace(heats[-1], reasons=_reasons(sweep, devices))
 
