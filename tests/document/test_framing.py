@@ -56,6 +56,9 @@ def test_the_first_curves_are_at_the_top_and_a_map_without_any():
     assert [*frame.sections[0].charts] == [different]
     assert [*Frame.of(page(different)).overview] == [different]
     assert [*Frame.of(page(heat(ALIKE))).overview] == []
+    lesser = heat([[1.0, 2.0]], "lesser")
+    assert [*Frame.of(page(heat(ALIKE), lesser)).overview] == []
+    assert [*Frame.of(page(heat(ALIKE), lesser, CURVE)).overview] == [CURVE]
     given = Frame.of(page(different, overview=[CURVE]))
     assert ([*given.overview], [*given.sections[0].charts]) == ([CURVE], [different])
 
