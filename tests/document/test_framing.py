@@ -73,7 +73,9 @@ def test_twins_are_one_chart_with_a_switch_or_one_sentence():
     alike = heat([[88.0, 88.1]], "twin", "Share [%]", "%", twin_of="k")
     (first, _) = Frame.of(page(heat(ALIKE), alike)).sections
     assert first.charts == []
-    assert first.alike == ["Bandwidth: 395 to 396 GB/s in all 2 cells; 88 to 88.1 %."]
+    assert first.alike == [
+        "Bandwidth: 395 to 396 GB/s in all 2 cells; 88 to 88.1 % of the link limit."
+    ]
 
 
 def finding(severity, name, gain=None):

@@ -59,8 +59,9 @@ def _with_sentences(section: Section, twins: Mapping[str, Heat]) -> Section:
         if isinstance(chart, Heat) and chart.twin_of:
             continue
         words = uniform_words(chart) if isinstance(chart, Heat) else ""
-        if words and (twin := twins.get(chart.key)) is not None:
-            words += f"; {uniform_words(twin, with_title=False)}" if uniform_words(twin) else ""
+        if words and (twin := twins.get(chart.key)) is not None and uniform_words(twin):
+            of = " of the link limit" if twin.unit == "%" else ""
+            words += f"; {uniform_words(twin, with_title=False)}{of}"
         if words:
             sentences.append(f"{words}.")
         else:
