@@ -56,6 +56,9 @@ def test_the_first_curves_are_at_the_top_and_a_map_without_any():
     assert [*frame.sections[0].charts] == [different]
     assert [*Frame.of(page(different)).overview] == [different]
     assert [*Frame.of(page(heat(ALIKE))).overview] == []
+    lesser = heat([[1.0, 2.0]], "lesser")
+    assert [*Frame.of(page(heat(ALIKE), lesser)).overview] == []
+    assert [*Frame.of(page(heat(ALIKE), lesser, CURVE)).overview] == [CURVE]
     given = Frame.of(page(different, overview=[CURVE]))
     assert ([*given.overview], [*given.sections[0].charts]) == ([CURVE], [different])
 
@@ -70,7 +73,9 @@ def test_twins_are_one_chart_with_a_switch_or_one_sentence():
     alike = heat([[88.0, 88.1]], "twin", "Share [%]", "%", twin_of="k")
     (first, _) = Frame.of(page(heat(ALIKE), alike)).sections
     assert first.charts == []
-    assert first.alike == ["Bandwidth: 395 to 396 GB/s in all 2 cells; 88 to 88.1 %."]
+    assert first.alike == [
+        "Bandwidth: 395 to 396 GB/s in all 2 cells; 88 to 88.1 % of the link limit."
+    ]
 
 
 def finding(severity, name, gain=None):

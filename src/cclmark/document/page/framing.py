@@ -38,15 +38,17 @@ class Frame:
         sections = [_with_sentences(section, twins) for section in page.sections]
         if page.overview:
             return cls(page.overview, sections, twins)
-        for place, section in enumerate(sections):
-            if section.charts:
-                # Curves have all sizes, a map has one.
-                first = next(
-                    (one for one in section.charts if isinstance(one, Lines)), section.charts[0]
-                )
-                rest = [one for one in section.charts if one is not first]
+        for place, (given, section) in enumerate(zip(page.sections, sections, strict=True)):
+            if given.charts:
+                # Curves have all sizes, a map has one. If the main map is a sentence, it opens the
+                # page, not one of the lesser maps.
+                first = next((one for one in section.charts if isinstance(one, Lines)), None)
+                main = first or given.charts[0]
+                if main not in section.charts:
+                    break
+                rest = [one for one in section.charts if one is not main]
                 sections[place] = replace(section, charts=rest)
-                return cls([first], sections, twins)
+                return cls([main], sections, twins)
         return cls((), sections, twins)
 
 
@@ -57,8 +59,9 @@ def _with_sentences(section: Section, twins: Mapping[str, Heat]) -> Section:
         if isinstance(chart, Heat) and chart.twin_of:
             continue
         words = uniform_words(chart) if isinstance(chart, Heat) else ""
-        if words and (twin := twins.get(chart.key)) is not None:
-            words += f"; {uniform_words(twin, with_title=False)}" if uniform_words(twin) else ""
+        if words and (twin := twins.get(chart.key)) is not None and uniform_words(twin):
+            of = " of the link limit" if twin.unit == "%" else ""
+            words += f"; {uniform_words(twin, with_title=False)}{of}"
         if words:
             sentences.append(f"{words}.")
         else:
