@@ -131,7 +131,8 @@ TOGETHER = exhaustive("together")
 @pytest.mark.parametrize("name", ["collectives", "copies", "pairs", TOGETHER, "comparison"])
 def test_every_chart_is_drawn_and_nothing_is_fetched(drawn, name):
     seen = drawn(name)
-    assert seen.page.locator("figure[data-chart]").count() > 3
+    # Maps of equal values are sentences.
+    assert seen.page.locator("figure[data-chart]").count() >= {"copies": 1, "pairs": 2}.get(name, 4)
     for plot in seen.page.locator("figure .plot > svg").all():
         box = plot.bounding_box()
         assert box["width"] > 200
@@ -144,7 +145,8 @@ def test_every_chart_is_drawn_and_nothing_is_fetched(drawn, name):
 def test_the_first_screen_has_the_answer(seen, pages, name):
     seen.page.set_viewport_size({"width": 1280, "height": 800})
     page = seen.open(pages[name]).page
-    for part in (".verdict dd", ".overview .plot", ".findings"):
+    chart = () if name == "copies" else (".overview .plot",)  # maps of equal values are sentences
+    for part in (".verdict dd", *chart, ".findings"):
         box = page.locator(part).first.bounding_box()
         assert box["y"] + box["height"] <= 800
     assert page.locator("main > section > details[open]").count() == 0
@@ -239,7 +241,7 @@ def test_hovering_over_a_point_tells_its_figures(drawn):
 
 LOOKS = """(plot) => [...plot.querySelectorAll(".curve")].map((one) => [
   getComputedStyle(one).stroke, one.getAttribute("stroke-dasharray"),
-  one.getAttribute("marker-mid")].join())"""
+  one.getAttribute("marker-start")].join())"""
 
 
 @pytest.mark.parametrize(("name", "curves"), [("pairs", 5), ("many", 22)])

@@ -43,10 +43,10 @@ def test_from_the_list_to_charts_of_two_runs(seen, address):
     page.get_by_role("button", name="Draw together").click()
     page.wait_for_selector("html[data-ready=yes]")
     assert "2 runs:" in page.locator(".subtitle").text_content()
-    assert seen.draw_all() > 3
+    assert seen.unfold() > 3
     page.get_by_role("link", name="ctas8").click()
     page.wait_for_selector("html[data-ready=yes]")
-    assert seen.draw_all() > 3
+    assert seen.unfold() > 3
     page.get_by_role("link", name="All runs").click()
     assert page.get_by_role("checkbox").count() == 4
     assert seen.said == []
@@ -59,7 +59,7 @@ def test_from_the_list_to_a_comparison_and_back_to_front(seen, address):
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("html[data-ready=yes]")
     assert page.title() == "ctas8 against default-2"
-    assert seen.draw_all() > 1
+    assert seen.unfold() > 1
     page.get_by_role("link", name="Swap the sides").click()
     page.wait_for_selector("html[data-ready=yes]")
     assert page.title() == "default-2 against ctas8"

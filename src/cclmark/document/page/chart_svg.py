@@ -45,7 +45,7 @@ _FAR_LEVEL = 4.0  # times the highest value: a level further away is not drawn
 _AT_ZERO = 0.025  # of the highest value: lower points of a linear axis cannot be told from 0
 _MOST_DECADES = 8
 _MOST_LABELS = 10
-_MOST_MARKERS = 100  # of a curve: more would cover each other
+_MOST_MARKERS = 100  # of a curve: with more points, those between its ends have none
 _MANY_TICKS = 7  # that have no room in half of a chart's usual width
 _MOST_BOXES = 64  # of a series: of more, every second one and so on is drawn
 _LONGEST_NAME = 26  # characters of a row of a heat map
@@ -329,9 +329,11 @@ def _curve(one: ChartCurve, number: int, x: Scale, y: Scale) -> str:
         points = [f"{_number(x(one.x[at]))} {_number(y(one.y[at]))}" for at in places]
         parts.append(f"M{'L'.join(points)}" + "h0" * (len(points) == 1))
     dash = f' stroke-dasharray="{look.dash}"' if look.dash else ""
-    marker = look.marker if len(one.x) <= _MOST_MARKERS else ""
+    marker, is_dense = look.marker, len(one.x) > _MOST_MARKERS
     marked = "".join(
-        f' marker-{place}="url(#{marker})"' for place in ("start", "mid", "end") if marker
+        f' marker-{place}="url(#{marker})"'
+        for place in (("start", "end") if is_dense else ("start", "mid", "end"))
+        if marker
     )
     return (
         f'<path class="curve c{look.colour}" data-series="{number}" d="{"".join(parts)}"'
