@@ -1,6 +1,7 @@
 """``cclmark settings``: what can be set in a library, and what is in effect."""
 
 import json
+import re
 
 import pytest
 
@@ -44,7 +45,7 @@ def settings(run) -> dict:
 
 def rows(run) -> dict[str, list[str]]:
     """The cells of each setting's line of a table, by its name."""
-    lines = [line for line in run.out.splitlines() if line[:1].isupper() and "  " in line]
+    lines = [line for line in run.out.splitlines() if re.match("  [A-Z]+_", line)]
     return {cells[0]: cells[1:] for line in lines if (cells := [*filter(None, line.split("  "))])}
 
 

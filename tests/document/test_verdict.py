@@ -24,6 +24,7 @@ def answer_to(*findings, headline=""):
     [
         ([CHECKED, NORMAL], "normal", "all_reduce 99% of the reference", "good"),
         ([NORMAL, Finding("below-reference", "look", "slow")], "not normal", "slow", "look"),
+        ([NORMAL, Finding("below-link-limit", "look", "far")], "to check", "far", "look"),
         (
             [NORMAL, Finding("below-reference", "unknown", "maybe")],
             "not judged",

@@ -245,7 +245,7 @@ def test_transfers_and_what_takes_no_value(cclmark):
         it.transfer for it in first.transfers
     ]
     assert "--display-ur=1" in again.journal.header.command
-    assert "4 in both" in again.out
+    assert "2 in both" in again.out
 
 
 def test_an_old_journal_without_the_newer_fields(cclmark, altered):

@@ -115,7 +115,8 @@ class Meshed(Trainer):
         inputs, targets = halves(tokens)
         losses: list[Tensor] = []
         if self._is_first:
-            self._schedule.step(inputs, **self._options)
+            # Without the column of the last target in its strides, which torch compares.
+            self._schedule.step(inputs.contiguous(), **self._options)
         elif self._is_last:
             self._schedule.step(target=targets, losses=losses, **self._options)
         else:
