@@ -81,13 +81,18 @@ def pages(tmp_path_factory):
         "comparison": comparison_page([comparison]),
         "small": _small_charts(),
         "explained": _short(page_of([NamedRun("run", explained())])),
-        "many": _short(
-            page_of([NamedRun(one.stem, read_journal(one)) for one in sorted(RUNS.glob("*.jsonl"))])
-        ),
+        "many": _short(page_of([*map(_of_own_command, sorted(RUNS.glob("*.jsonl")))])),
     }
     for name, page in content.items():
         (directory / f"{name}.html").write_text(render(page))
     return {name: directory / f"{name}.html" for name in content}
+
+
+def _of_own_command(path):
+    """A run that is no repetition of another one, whose curves would become one."""
+    journal = read_journal(path)
+    header = replace(journal.header, command=[*journal.header.command, path.stem])
+    return NamedRun(path.stem, dataclasses.replace(journal, header=header))
 
 
 def _only(page, *keys):
@@ -149,7 +154,7 @@ def test_the_first_screen_has_the_answer(seen, pages, name):
     for part in (".verdict dd", *chart, ".findings"):
         box = page.locator(part).first.bounding_box()
         assert box["y"] + box["height"] <= 800
-    assert page.locator("main > section > details[open]").count() == 0
+    assert page.locator("main > section > details[open]").count() == (not chart)
 
 
 def test_what_ran_is_drawn_and_marked(seen, pages):
