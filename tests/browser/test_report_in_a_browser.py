@@ -48,7 +48,24 @@ COLLECTIVES = _without(
     "collectives",
     operation={"reduce", "reduce_scatter", "broadcast", "alltoall", "gather", "scatter"},
 )
-COPIES = _without("p2p", kernel={"ncCopy", "bulkCopy"}, direction={"read"})
+
+
+def _with_slow_pair(journal):
+    """Copies from device 2 to 3 at half their rate: maps of equal values would be sentences."""
+
+    def slowed(one):
+        if one.transfer.flows[0] != (2, 3):
+            return one
+        own = one.summary
+        rates = {"bytes_per_s": own.bytes_per_s / 2}
+        rates["flow_bytes_per_s"] = [rate / 2 for rate in own.flow_bytes_per_s]
+        times = {name: 2 * getattr(own, name) for name in ("time_s", "min_s", "max_s")}
+        return replace(one, summary=replace(own, **times, **rates))
+
+    return dataclasses.replace(journal, results=[*map(slowed, journal.results)])
+
+
+COPIES = _with_slow_pair(_without("p2p", kernel={"ncCopy", "bulkCopy"}, direction={"read"}))
 PAIRS = _without("pairs", operation={"alltoallv", "alltoall", "reduce", "reduce_scatter"})
 ATTACKS = (
     "<img src=x onerror=alert(1)>",
@@ -137,7 +154,7 @@ TOGETHER = exhaustive("together")
 def test_every_chart_is_drawn_and_nothing_is_fetched(drawn, name):
     seen = drawn(name)
     # Maps of equal values are sentences.
-    assert seen.page.locator("figure[data-chart]").count() >= {"copies": 1, "pairs": 2}.get(name, 4)
+    assert seen.page.locator("figure[data-chart]").count() >= (2 if name == "pairs" else 4)
     for plot in seen.page.locator("figure .plot > svg").all():
         box = plot.bounding_box()
         assert box["width"] > 200
@@ -150,11 +167,10 @@ def test_every_chart_is_drawn_and_nothing_is_fetched(drawn, name):
 def test_the_first_screen_has_the_answer(seen, pages, name):
     seen.page.set_viewport_size({"width": 1280, "height": 800})
     page = seen.open(pages[name]).page
-    chart = () if name == "copies" else (".overview .plot",)  # maps of equal values are sentences
-    for part in (".verdict dd", *chart, ".findings"):
+    for part in (".verdict dd", ".overview .plot", ".findings"):
         box = page.locator(part).first.bounding_box()
         assert box["y"] + box["height"] <= 800
-    assert page.locator("main > section > details[open]").count() == (not chart)
+    assert page.locator("main > section > details[open]").count() == 0
 
 
 def test_what_ran_is_drawn_and_marked(seen, pages):
