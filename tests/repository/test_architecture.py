@@ -210,6 +210,7 @@ OPTIONAL = (
 )
 #: Modules with imports in functions, by what they keep short.
 LATE = {
+    "a plain installation": ("cclmark/history/user_history",),  # without SQLAlchemy
     "the import of cclmark": (
         "cclmark/__init__",
         "cclmark/__main__",

@@ -33,6 +33,23 @@ class MissingError(CclmarkError):
     exit_code = EXIT_MISSING
 
 
+# Packages that a plain installation lacks, and the extras that have them.
+_EXTRAS = {
+    "sqlalchemy": "history",
+    "perfetto": "timelines",
+    **dict.fromkeys(("starlette", "uvicorn"), "serve"),
+}
+
+
+def without_package(error: ModuleNotFoundError) -> Exception:
+    """Returns MissingError with the remedy if the package belongs to an extra, else ``error``."""
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRAS:
+        return error
+    extra = f"pip install 'cclmark[{_EXTRAS[package]}]'"
+    return MissingError(f"{package}, which this requires, is not installed: {extra}")
+
+
 class RefusedError(MissingError):
     """All ranks have decided alike that their work is not possible on these devices."""
 

@@ -16,29 +16,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from cclmark.base.errors import CclmarkError, MissingError, OutputError, UsageError
+from cclmark.history.user_history import NoHistoryError
 
 BUSY_S = 5.0  # the limit of a wait for another process's transaction
 CONNECT_S = 5  # the limit for a server's answer
-HISTORY_VARIABLE = "CCLMARK_HISTORY"  # the file or URL of a history, instead of default_path
 _LOCK = 0x63636C6D61726B  # of PostgreSQL: held by a connection that writes
 _LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's error code for a lock timeout
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-
-
-class NoHistoryError(MissingError):
-    """The user has not created a history."""
-
-
-def default_path() -> Path:
-    """The path of this user's history, by XDG. Raises NoHistoryError for users without a home."""
-    data = os.environ.get("XDG_DATA_HOME", "")
-    try:
-        base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
-    except RuntimeError:
-        raise NoHistoryError(
-            "this user has no home directory for a history: set a file with --db"
-        ) from None
-    return base / "cclmark" / "history.sqlite"
 
 
 class Database:

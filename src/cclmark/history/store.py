@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, inspect, select
 
-from cclmark.analysis.run_noise import OwnNoise, OwnNoiseOf
-from cclmark.base.errors import CclmarkError, MissingError, UsageError
-from cclmark.history.database import HISTORY_VARIABLE, Database, NoHistoryError, default_path
+from cclmark.analysis.run_noise import OwnNoise
+from cclmark.base.errors import MissingError, UsageError
+from cclmark.history.database import Database
 from cclmark.history.history_model import (
     Added,
     FilterValues,
@@ -45,6 +43,7 @@ from cclmark.history.tables import (
     things,
     version_of,
 )
+from cclmark.history.user_history import NoHistoryError
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.registry import parse_journal
@@ -217,36 +216,6 @@ class History:
         if found < len(MIGRATIONS):
             self.begin()
         self._ready = True
-
-
-def noise_of_machines(notice: Callable[[str], None]) -> OwnNoiseOf:
-    """Returns the noise of the machines of runs by the user's history, which is not changed.
-
-    The history is that of CCLMARK_HISTORY, else of the data home; it is opened when it is first
-    needed, and read once for each machine with a method. After an error it is not read again:
-    ``notice`` receives why an existing history cannot be read.
-    """
-
-    @cache
-    def opened() -> History:
-        return History(os.environ.get(HISTORY_VARIABLE) or str(default_path()), read_only=True)
-
-    known: dict[tuple[str, str], OwnNoise] = {}
-    is_readable = True
-
-    def own_noise(header: Header) -> OwnNoise:
-        nonlocal is_readable
-        key = machine_of(header, header.run_id), method_of(header)
-        if key not in known and is_readable:
-            try:
-                known[key] = opened().own_noise(header)
-            except CclmarkError as error:
-                is_readable = False
-                if not isinstance(error, NoHistoryError):
-                    notice(f"the noise of this machine in its history is not used: {error}")
-        return known.get(key, {})
-
-    return own_noise
 
 
 def _require_room(connection: Connection, database: Database) -> None:

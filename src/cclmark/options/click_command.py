@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from cclmark.base.errors import EXIT_OK
+from cclmark.base.errors import EXIT_OK, without_package
 from cclmark.options.printed_help import Example
 from cclmark.recording.standard_output import say
 
@@ -63,7 +63,10 @@ def imported(path: str) -> Action:
     module, _, name = path.rpartition(".")
 
     def run(*arguments: Any) -> Recorded | int | None:
-        found: Action = getattr(import_module(module), name)
+        try:
+            found: Action = getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            raise without_package(error) from None
         return found(*arguments)
 
     return run

@@ -78,8 +78,8 @@ def write_perfetto(timeline: Timeline, file: IO[bytes]) -> None:
         from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
     except ImportError as error:
         raise MissingError(
-            f"the Perfetto format requires the package perfetto ({error}): pip install perfetto, "
-            "or use --format chrome"
+            f"the Perfetto format requires the package perfetto ({error}): pip install "
+            "'cclmark[timelines]', or use --format chrome"
         ) from None
     builder = StreamingTraceProtoBuilder(file)
     _Writer(builder, TracePacket, TrackEvent).write(timeline)

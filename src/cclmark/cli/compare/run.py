@@ -21,7 +21,7 @@ from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.page.page import render
 from cclmark.document.remarks import lacking
 from cclmark.document.report_kind import View
-from cclmark.history.store import noise_of_machines
+from cclmark.history.user_history import noise_of_machines
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.page_journals import expanded
 from cclmark.journal.resume import differing_settings

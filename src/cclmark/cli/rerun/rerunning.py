@@ -24,7 +24,7 @@ from cclmark.cli.rerun.command import RerunFlags
 from cclmark.comparison.figures import MARGIN, Compared, Side, compare
 from cclmark.document.text import counted, folded
 from cclmark.history.run_rows import devices_of
-from cclmark.history.store import noise_of_machines
+from cclmark.history.user_history import noise_of_machines
 from cclmark.journal.machine import kept_environment
 from cclmark.journal.schema import Header
 from cclmark.journal.secrets import HIDDEN
