@@ -92,21 +92,23 @@ def reported(monkeypatch, *, done=1, cycles=1, every="0.000001", hidden=False):
     stream = io.StringIO()
     monkeypatch.setenv("CCLMARK_PROGRESS_S", every)
     line = Progress(CASES, cycles, time.monotonic() - 60, stream, is_hidden=hidden)
+    time.sleep(0.001)  # longer than from line to line
     line.show(TIMING)
     for _ in range(done):
         line.advance()
+    time.sleep(0.001)
     line.show(TIMING)
     return stream.getvalue().splitlines()
 
 
 def test_without_a_terminal_lines_tell_what_is_done_and_when_the_rest_ends(monkeypatch):
     first, second = reported(monkeypatch)
-    assert first == "cclmark: 1:00  timing"
+    assert re.fullmatch(r"cclmark: 1:0\d  timing", first)
     assert re.fullmatch(
         r"cclmark: 1:0\d  1 of 2 cases done, about 0:0\d left, until \d\d:\d\d:\d\d  timing", second
     )
-    assert reported(monkeypatch, cycles=0)[1] == "cclmark: 1:00  1 case done  timing"
-    assert reported(monkeypatch, done=5)[1] == "cclmark: 1:00  5 cases done  timing"
+    assert reported(monkeypatch, cycles=0)[1].endswith("  1 case done  timing")
+    assert reported(monkeypatch, done=5)[1].endswith("  5 cases done  timing")
 
 
 @pytest.mark.parametrize(("every", "hidden"), [("0", False), ("1e9", False), ("0.001", True)])
