@@ -1,5 +1,7 @@
 """What commands would measure, and runs that print results alone."""
 
+import re
+
 import pytest
 
 HOSTS = ("--devices", "host:2")
@@ -61,7 +63,7 @@ def test_a_quiet_run_prints_results_alone(cclmark):
     words = ("all_reduce", *HOSTS, *SIZES, "--max-time", "0.02")
     every = {"CCLMARK_PROGRESS_S": "0.000001"}
     told = cclmark(*words, env=every)
-    assert told.err.count(" timing\n") + told.err.count("communicator creation\n") >= 1
+    assert re.search(r"^cclmark: \d+:\d\d  ", told.err, re.MULTILINE)
     assert "cclmark: journal " in told.err
     quiet = cclmark(*words, "--quiet", env=every)
     assert quiet.err == ""
