@@ -139,7 +139,7 @@ def foreign_resources(site: Path) -> list[str]:
 
 
 def with_pages_of_folders(text: str, folder: Path) -> str:
-    """A page whose links to folders lead to a page of theirs."""
+    """Replaces links to folders by links to a page in the folder."""
 
     def link(found: re.Match[str]) -> str:
         is_folder = (folder / found[1]).is_dir()

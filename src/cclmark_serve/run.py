@@ -19,9 +19,8 @@ from urllib.parse import quote
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.base.printable import plain
 from cclmark.base.signals import on_ending_signals
-from cclmark.history.history_model import RunFilter
+from cclmark.history.history_model import RunFilter, default_path
 from cclmark.history.store import History
-from cclmark.history.user_history import default_path
 from cclmark.recording.output import usual_references
 from cclmark.recording.standard_output import say
 from cclmark.references.reference import Reference

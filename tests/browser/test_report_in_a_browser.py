@@ -106,7 +106,7 @@ def pages(tmp_path_factory):
 
 
 def _of_own_command(path):
-    """A run that is no repetition of another one, whose curves would become one."""
+    """A run with a different command: the page would merge repetitions into one curve."""
     journal = read_journal(path)
     header = replace(journal.header, command=[*journal.header.command, path.stem])
     return NamedRun(path.stem, dataclasses.replace(journal, header=header))

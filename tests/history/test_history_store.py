@@ -23,12 +23,18 @@ from cclmark.analysis.run_noise import BANDS, NoiseClass, RunNoise
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.history import measured_noise, tables
 from cclmark.history.database import Database
-from cclmark.history.history_model import RunFilter, moment, stored_moment
+from cclmark.history.history_model import (
+    HISTORY_VARIABLE,
+    RunFilter,
+    default_path,
+    moment,
+    stored_moment,
+)
 from cclmark.history.lists import context_of, trend_document, trends, trends_of
 from cclmark.history.run_rows import devices_of, machine_of, method_of
 from cclmark.history.store import History
 from cclmark.history.tables import journals, migrate, runs, things, version_of
-from cclmark.history.user_history import HISTORY_VARIABLE, default_path, noise_of_machines
+from cclmark.history.user_history import noise_of_machines
 from cclmark.journal.schema import HostDescription, LibraryDescription
 from cclmark.kinds.registry import read_journal
 from commands import completed

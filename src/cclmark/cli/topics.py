@@ -49,7 +49,7 @@ accelerators the host, with 2 to 8 ranks, which the output says.
   --devices host:4          four of them
   --devices cuda:0-1+host:2 different ones, with --ccl bridge
 
-Each rank is a process with a device of its own. Variables such as
+Each rank is a process with one device. Variables such as
 CUDA_VISIBLE_DEVICES are respected. Accelerators that were found and cannot be
 used are an error with code 3, never replaced by the host.
 

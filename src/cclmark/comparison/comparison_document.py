@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from typing import Literal
 
 from cclmark.analysis.ratio import RatioVerdict
 from cclmark.base.printable import plain
@@ -61,19 +62,24 @@ def _ratio(one: Compared | Band) -> str:
     return f"{one.ratio:.3f}"
 
 
-def _unless_noise(text: Callable[[Compared | Band], str]) -> Callable[[Compared | Band], str]:
-    """The text of a case that has a verdict; the verdict is in the cell behind it."""
-    return lambda one: "-" if one.verdict in _UNDECIDED else text(one)
-
-
-def _if_noise(text: Callable[[Compared | Band], str]) -> Callable[[Compared | Band], str]:
-    return lambda one: text(one) if one.verdict in _UNDECIDED else ""
-
-
 _UNDECIDED = ("inconclusive", "noise unknown")
+
+
+def _decided(
+    head: str, text: Callable[[Compared | Band], str], side: Literal["<", ">"] = "<"
+) -> TableColumn:
+    """A column with the text of cases that noise does not decide; the verdict has the word."""
+    return TableColumn(
+        head,
+        lambda one: "-" if one.verdict in _UNDECIDED else text(one),
+        side,
+        number=lambda one: text(one) if one.verdict in _UNDECIDED else "",
+    )
+
+
 _RATIO = (
-    TableColumn("after / before", _unless_noise(_ratio), ">", number=_if_noise(_ratio)),
-    TableColumn("95 % interval", _unless_noise(_interval), number=_if_noise(_interval)),
+    _decided("after / before", _ratio, ">"),
+    _decided("95 % interval", _interval),
     TableColumn("verdict", lambda one: one.verdict, look=lambda one: _LOOKS.get(one.verdict, "")),
 )
 _OF_BAND = (

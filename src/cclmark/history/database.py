@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from cclmark.base.errors import CclmarkError, MissingError, OutputError, UsageError
-from cclmark.history.user_history import NoHistoryError
+from cclmark.history.history_model import NoHistoryError
 
 BUSY_S = 5.0  # the limit of a wait for another process's transaction
 CONNECT_S = 5  # the limit for a server's answer

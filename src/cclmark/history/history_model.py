@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Literal
 
 from cclmark.analysis.run_noise import RunNoise, is_measured_machine
-from cclmark.base.errors import UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.journal.method import LIBRARY_BARRIER
 from cclmark.work.cases import Case
 from cclmark.work.transfers import Transfer
+
+HISTORY_VARIABLE = "CCLMARK_HISTORY"  # the file or URL of a history, instead of default_path
+
+
+class NoHistoryError(MissingError):
+    """The user has not created a history."""
+
+
+def default_path() -> Path:
+    """The path of this user's history, by XDG. Raises NoHistoryError for users without a home."""
+    data = os.environ.get("XDG_DATA_HOME", "")
+    try:
+        base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    except RuntimeError:
+        raise NoHistoryError(
+            "this user has no home directory for a history: set a file with --db"
+        ) from None
+    return base / "cclmark" / "history.sqlite"
 
 
 def stored_moment(text: str) -> str:

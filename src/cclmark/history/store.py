@@ -16,6 +16,7 @@ from cclmark.history.database import Database
 from cclmark.history.history_model import (
     Added,
     FilterValues,
+    NoHistoryError,
     RunFilter,
     StoredRun,
     StoredSeries,
@@ -43,7 +44,6 @@ from cclmark.history.tables import (
     things,
     version_of,
 )
-from cclmark.history.user_history import NoHistoryError
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.registry import parse_journal

@@ -1,38 +1,20 @@
-"""The history of the user, and the noise of machines in it: without SQL, as far as possible."""
+"""The noise of machines in the history of the user, also where SQLAlchemy is not installed."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cclmark.analysis.run_noise import OwnNoise, OwnNoiseOf
-from cclmark.base.errors import CclmarkError, MissingError, without_package
+from cclmark.base.errors import CclmarkError, without_package
+from cclmark.history.history_model import HISTORY_VARIABLE, NoHistoryError, default_path
 from cclmark.history.run_rows import machine_of, method_of
 from cclmark.journal.schema import Header
 
 if TYPE_CHECKING:
     from cclmark.history.store import History
-
-HISTORY_VARIABLE = "CCLMARK_HISTORY"  # the file or URL of a history, instead of default_path
-
-
-class NoHistoryError(MissingError):
-    """The user has not created a history."""
-
-
-def default_path() -> Path:
-    """The path of this user's history, by XDG. Raises NoHistoryError for users without a home."""
-    data = os.environ.get("XDG_DATA_HOME", "")
-    try:
-        base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
-    except RuntimeError:
-        raise NoHistoryError(
-            "this user has no home directory for a history: set a file with --db"
-        ) from None
-    return base / "cclmark" / "history.sqlite"
 
 
 def noise_of_machines(notice: Callable[[str], None]) -> OwnNoiseOf:

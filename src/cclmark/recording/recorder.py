@@ -149,7 +149,7 @@ class Progress:
             self._line.show(self.describe(rank_status))
 
     def _report(self, rank_status: RankStatus, now_s: float) -> None:
-        """Prints a line of its own, now and then."""
+        """Prints a new line after each interval."""
         if now_s < self._next_s:
             return
         self._next_s = now_s + self._every_s

@@ -27,7 +27,7 @@ from cclmark.cli.history.command import (
 from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.head import labelled
 from cclmark.document.text import counted, folded
-from cclmark.history.history_model import StoredRun, filter_of, moment
+from cclmark.history.history_model import StoredRun, default_path, filter_of, moment
 from cclmark.history.lists import (
     Trend,
     Trends,
@@ -40,7 +40,6 @@ from cclmark.history.lists import (
     trends_of,
 )
 from cclmark.history.store import History
-from cclmark.history.user_history import default_path
 from cclmark.journal.page_journals import expanded, read_lines
 from cclmark.options.command import options_of
 from cclmark.options.groups import HistoryOptions

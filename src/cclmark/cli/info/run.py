@@ -59,7 +59,7 @@ def screen_text(
 
 
 def _rows(title: str, rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Lines of a title, names and texts. A name that leaves no space has a line of its own."""
+    """Lines of a title, names and texts. A name that leaves no space has a separate line."""
     lines: list[str] = []
     for place, (name, text) in enumerate(rows):
         head = f"{title if place == 0 else '':12}{plain(name):14}  "

@@ -88,7 +88,7 @@ class TorchFlags(
         "--ccl": CCL_OF_TORCH,
         **dict.fromkeys(
             ("-b", "--begin", "-e", "--end", "-f", "--factor", "-d", "--dtype", "-o", "--op"),
-            "cclmark torch check calls each operation once, with tensors of its own: cclmark "
+            "cclmark torch check calls each operation once, with tensors of fixed sizes: cclmark "
             "all_reduce --ccl torch:NAME has this option.",
         ),
     }

@@ -52,7 +52,7 @@ class OverlapFlags(
             groups.ReferenceOptions,
             groups.SoakOptions,
         ),
-        "cclmark overlap measures in rounds, by a method of its own: cclmark all_reduce has this "
+        "cclmark overlap measures in rounds, by a separate method: cclmark all_reduce has this "
         "option",
     )
 

@@ -296,14 +296,17 @@ def _slow_downs(
 
 def _against(group: Sequence[OverlapSummary]) -> Iterator[tuple[int, int, RatioEstimate | None]]:
     """The same of ``against_rows``."""
-    for row, (communication, compute) in enumerate(_against_usual(group)):
+    for row, (_, communication, compute) in enumerate(_against_usual(group)):
         yield row, 2, communication.against_usual
         yield row, 3, compute.against_usual
 
 
-def _against_usual(group: Sequence[OverlapSummary]) -> list[tuple[SlowDown, SlowDown]]:
+def _against_usual(
+    group: Sequence[OverlapSummary],
+) -> list[tuple[OverlapSummary, SlowDown, SlowDown]]:
+    """The variants that are compared with the default: slow-downs of collective and compute."""
     return [
-        (one.communication, one.compute)
+        (one, one.communication, one.compute)
         for one in group
         if one.communication is not None
         and one.compute is not None
@@ -401,13 +404,10 @@ def against_rows(group: Sequence[OverlapSummary]) -> list[list[str]]:
         [
             one.case.size_words(),
             plain(one.variant.describe()),
-            ratio_text(one.communication.against_usual),
-            ratio_text(one.compute.against_usual),
+            ratio_text(communication.against_usual),
+            ratio_text(compute.against_usual),
         ]
-        for one in group
-        if one.communication is not None
-        and one.compute is not None
-        and one.communication.against_usual is not None
+        for one, communication, compute in _against_usual(group)
     ]
 
 

@@ -52,8 +52,7 @@ class TuneFlags(groups.OneOfEachOptions, groups.NumberOptions):
             groups.ExplainOptions,
             groups.ConditionOptions,
         ),
-        "cclmark tune searches and proves by a method of its own: cclmark all_reduce has this "
-        "option",
+        "cclmark tune searches and proves by a separate method: cclmark all_reduce has this option",
     )
 
     rules: ClassVar[OptionRules] = (Excludes("settings", "app_changes", values=("yes",)),)
