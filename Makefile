@@ -7,8 +7,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# On a machine with NVIDIA devices, NCCL and the run-time compiler come along as wheels.
-EXTRAS := $(if $(wildcard /dev/nvidia0),[cuda])
+# What commands of the README require; with NVIDIA devices also the wheels of NCCL and of NVRTC.
+COMMA := ,
+EXTRAS := [history,timelines$(if $(wildcard /dev/nvidia0),$(COMMA)cuda)]
 JOBS ?= $(shell nproc)
 WITH_TOOLS = PATH="$(CURDIR)/$(BIN):$$PATH"
 BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
