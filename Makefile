@@ -70,7 +70,7 @@ $(WHEEL): pyproject.toml CMakeLists.txt $(shell find engine src -type f -not -na
 	touch $@
 
 # pip replaces nothing of the same version by itself; the second command installs the dependencies.
-$(VENV)/installed: $(WHEEL)
+$(VENV)/installed: $(WHEEL) Makefile
 	$(INSTALL) --force-reinstall --no-deps build/wheel/*.whl
 	$(INSTALL) "$$(echo build/wheel/*.whl)$(EXTRAS)"
 	touch $@
