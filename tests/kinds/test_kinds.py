@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 import cclmark
 from cclmark.kinds.memory.plan import MEMORY, RankMemory
+from cclmark.kinds.need.plan import NEED
 from cclmark.kinds.registry import KINDS
 from cclmark.rendezvous.messages import encoded_plan
 from cclmark.work.cases import Case
@@ -74,7 +75,9 @@ def test_what_is_given_up_with_a_message_between_hosts():
     assert not kind.falls_with(copy, first, "communicator creation")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.name != PROFILE])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS.values() if kind.name not in (PROFILE, NEED)]
+)
 def test_every_kind_that_ranks_measure_has_a_runner(kind):
     assert callable(kind.runner())
 
