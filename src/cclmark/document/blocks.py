@@ -198,6 +198,7 @@ def without_empty_columns(table: Table) -> Table:
         numbers=[
             (row, used.index(place), one) for row, place, one in table.numbers if place in used
         ],
+        optional=[used.index(place) for place in table.optional if place in used],
     )
 
 

@@ -66,13 +66,14 @@ _Sentence: TypeAlias = tuple[str, tuple[Evidence, ...]]
 _HOST_PLACES = ("host", "shared host", "pinned host")
 # The columns with the side on which they are aligned.
 _STAGES = {
-    **{"stage": "<", "memory of": "<", "device": ">", "RSS": ">", "shared": ">", "PSS": ">"},
+    **{"stage": "<", "owner": "<", "device": ">", "RSS": ">", "shared": ">", "PSS": ">"},
     "library reports": ">",
 }
 _BUFFERS = {
-    **{"ranks": "<", "buffer": "<", "memory of": "<", "place": "<", "allocated": ">", "used": ">"},
+    **{"ranks": "<", "buffer": "<", "owner": "<", "place": "<", "allocated": ">", "used": ">"},
     **{"elements": ">", "begins with": "<", "address": "<"},
 }
+_OPTIONAL = ("shared", "address", "begins with")
 
 
 @dataclass(frozen=True)
@@ -314,7 +315,10 @@ def _tables(results: Sequence[MemoryResult], header: Header) -> Iterator[Table]:
 def _table(
     title: str, columns: Mapping[str, str], rows: Sequence[Sequence[str]], notes: Sequence[str]
 ) -> Table:
-    return without_empty_columns(Table(title, [*columns], rows, "".join(columns.values()), notes))
+    heads = [*columns]
+    optional = [heads.index(one) for one in _OPTIONAL if one in columns]
+    sides = "".join(columns.values())
+    return without_empty_columns(Table(title, heads, rows, sides, notes, optional=optional))
 
 
 def _stage_rows(group: Sequence[MemoryResult], header: Header) -> list[list[str]]:
@@ -353,7 +357,7 @@ def _buffer_rows(results: Sequence[MemoryResult]) -> list[list[str]]:
                 one.place,
                 number + format_size(one.size_bytes),
                 format_size(one.used_bytes) if one.used_bytes else "",
-                f"{one.used_bytes // DTYPE_BYTES[dtype]:,} {dtype}" if one.used_bytes else "",
+                f"{one.used_bytes // DTYPE_BYTES[dtype]:,}" if one.used_bytes else "",
                 _common(same.first_values),
                 _common(same.address) or "-",
             ]
@@ -392,10 +396,11 @@ def signed_size(size_bytes: int) -> str:
 
 
 def _span(sizes_bytes: Iterable[int], text: Callable[[int], str] = format_size) -> str:
-    """Formats sizes of several ranks: one size, or the smallest to the largest."""
+    """Formats sizes of several ranks: one size, or the smallest to the largest in its unit."""
     ordered = sorted(sizes_bytes)
-    texts = list(dict.fromkeys(map(text, (ordered[0], ordered[-1]))))
-    return " to ".join(texts)
+    first, last = map(text, (ordered[0], ordered[-1]))
+    unit = last.partition(" ")[2]
+    return last if first == last else f"{first.removesuffix(f' {unit}')} to {last}"
 
 
 def memory_sentences(results: Sequence[MemoryResult], header: Header) -> list[_Sentence]:
