@@ -795,6 +795,7 @@ def _step_runs(journal: Journal) -> list[StepRun]:
             ranks=one.training.ranks,
             status=one.status,
             figures=one.figures,
+            operations=one.training.operations,
         )
         for one in summaries
     ]

@@ -258,6 +258,7 @@ Comparison = Literal["<", "=", ">", ""]
 # The units of figures by the end of their names, and the factors from seconds, bytes and shares.
 _UNITS: Mapping[str, tuple[str, float]] = {
     **{"us": ("µs", 1e6), "ms": ("ms", 1e3), "gbps": ("GB/s", 1e-9), "bytes": ("bytes", 1)},
+    "gbit": ("Gb/s", 8e-9),
     **{"percent": ("%", 100), **dict.fromkeys(("width", "spread", "evaluated"), ("share", 1))},
     **dict.fromkeys(("ratio", "reference", "up", "down", "rate"), ("times", 1)),
     **{"wrong": ("elements", 1), "outliers": ("samples", 1), "ranks": ("ranks", 1)},

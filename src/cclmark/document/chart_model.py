@@ -106,7 +106,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Lines(Chart):
-    """Curves over one axis. ``x_kind``: bytes (logarithmic) or number.
+    """Curves over one axis. ``x_kind``: bytes (logarithmic), log (numbers), or number.
 
     ``zero_based``: whether a linear value axis begins at 0. ``notes``: below the axes, phrases
     without a full stop. ``in_texts``: whether texts have the curves too, as figures, and terminals

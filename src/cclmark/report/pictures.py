@@ -103,6 +103,8 @@ def draw_lines(axes: Any, chart: Lines) -> None:
         ticks = byte_ticks([size for one in chart.series for size in one.x])
         axes.set_xticks(ticks, [format_size(tick) for tick in ticks])
         axes.minorticks_off()
+    elif chart.x_kind == "log":
+        axes.set_xscale("log")
     for level in chart.levels:
         axes.axhline(level.value, color="#56606e", linestyle=":", linewidth=1.2)
         axes.annotate(
@@ -133,7 +135,7 @@ def _draw_marks(axes: Any, chart: Lines) -> None:
     """Draws lines with their names one below the other, on the side with more room."""
     values = [value for series in chart.series for value in series.x]
     least, most = min(values), max(values)
-    middle = (least * most) ** 0.5 if chart.x_kind == "bytes" else (least + most) / 2
+    middle = (least * most) ** 0.5 if chart.x_kind != "number" else (least + most) / 2
     for number, mark in enumerate(chart.marks):
         is_left = mark.x < middle
         axes.axvline(mark.x, color="#56606e", linestyle="--", linewidth=0.8, zorder=1)

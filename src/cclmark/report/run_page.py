@@ -676,10 +676,10 @@ def _lead(runs: Sequence[NamedRun]) -> list[str]:
         run = runs[0]
         figure = headline(run)
         # Figures contain that of collectives. Where nothing judges it, the verdict does.
-        is_said = (run.findings and _head_figures(runs)) or figure.rstrip(".") in verdict(
-            run
-        ).answer
-        return [f"Measured: {measured_words(run.journal)} {'' if is_said else figure}".rstrip()]
+        answer = verdict(run).answer
+        is_said = (run.findings and _head_figures(runs)) or figure.rstrip(".") in answer
+        done = "Computed" if report_kind(run.journal.kind).is_computed else "Measured"
+        return [f"{done}: {measured_words(run.journal)} {'' if is_said else figure}".rstrip()]
     if len(runs) <= _MOST_LED:
         return [f"{run.name}: {measured_words(run.journal)} {headline(run)}" for run in runs]
     alike = by_key((measured_words(run.journal), run.name) for run in runs)
@@ -709,7 +709,8 @@ def _sections_of(name: str, runs: Sequence[NamedRun]) -> list[Section]:
 
 def _title(runs: Sequence[NamedRun]) -> str:
     what = _work(runs)
-    places = {_place(run.journal.header) for run in runs}
+    measured = [run for run in runs if not report_kind(run.journal.kind).is_computed]
+    places = {_place(run.journal.header) for run in measured}
     return f"{what} on {places.pop()}" if len(places) == 1 else what
 
 

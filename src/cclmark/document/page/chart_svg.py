@@ -191,7 +191,7 @@ def _x_axis(chart: Lines) -> tuple[Scale, list[tuple[float, str]]]:
         x
         for one in chart.series
         for x, y in zip(one.x, one.y, strict=True)
-        if _is_drawn(x, y) and (x > 0 or chart.x_kind != "bytes")
+        if _is_drawn(x, y) and (x > 0 or chart.x_kind == "number")
     ] or [1.0]
     least, most = min(places), max(places)
     begin, end = _LEFT + 10, _WIDTH - _RIGHT - 10
@@ -199,6 +199,10 @@ def _x_axis(chart: Lines) -> tuple[Scale, list[tuple[float, str]]]:
         room = 1.0 if most > least else 2.0
         scale = Scale(least / room, most * room, begin, end, is_log=True)
         ticks = [(float(tick), format_size(tick)) for tick in byte_ticks(places)]
+    elif chart.x_kind == "log":
+        found = (log_ticks(places) or (round_ticks(least, most), None))[0]
+        scale = Scale(least / 1.1, most * 1.1, begin, end, is_log=True)
+        ticks = [(tick, _label(tick)) for tick in found]
     else:
         room = 0.0 if most > least else 1.0
         scale = Scale(least - room, most + room, begin, end)
