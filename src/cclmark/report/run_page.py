@@ -34,6 +34,7 @@ from cclmark.document.explained import RAN_NOTE, ran_tables
 from cclmark.document.head import head_facts, origin_of
 from cclmark.document.insight_words import amount, capitalised, listed, of_all_ranks, sentence
 from cclmark.document.naming import NamedRun
+from cclmark.document.page.device_places import places_of_devices
 from cclmark.document.page.drawings import (
     Diagram,
     DiagramLayout,
@@ -303,7 +304,7 @@ def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
         ]
         rows += [("notice", text) for text in header.notices]
         rows += _device_rows(header)
-        diagrams += device_map(header)
+        diagrams += [*device_map(header), *places_of_devices(header)]
         facts.append(Facts(rows, f"Machine and libraries{name}"))
         if header.environment:
             environment.append(
