@@ -12,6 +12,7 @@ from cclmark.document.blocks import (
     Evidence,
     Facts,
     Finding,
+    HeadFigure,
     RunContent,
     Table,
     TableColumn,
@@ -180,7 +181,24 @@ def document_of_need(run: RunContent) -> Document:
         [*_blocks(results)],
         findings,
         notes=[_RATES_NOTE] if own else [],
+        head_figures=[*_head_figures(largest)] if largest is not None else [],
     )
+
+
+def _head_figures(largest: NeedResult) -> Iterator[HeadFigure]:
+    """The needed line rates of a GPU, and what it sends to other nodes in a step."""
+    needed, share = largest.needed, largest.need.share
+    if needed is None:
+        return
+    of = f"of a GPU, {amount(largest.need.job.devices, 'GPU')}"
+    for bps, allowed in ((needed.bps, share), (needed.enough_bps, ENOUGH)):
+        if bps:
+            label = f"step at most {allowed * 100:.3g} % longer"
+            yield HeadFigure(label, _gbit(bps), "Gb/s", of)
+    value, unit = format_size(round(network_bytes(largest))).split()
+    yield HeadFigure("sent to other nodes", value, unit, "by a GPU in a step")
+    value, unit = _time_text(largest.compute_s).split()
+    yield HeadFigure("compute", value, unit, "of a step")
 
 
 def method_of_need(header: Header) -> str:
