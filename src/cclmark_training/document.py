@@ -796,6 +796,7 @@ def _step_runs(journal: Journal) -> list[StepRun]:
             status=one.status,
             figures=one.figures,
             operations=one.training.operations,
+            dtype=one.training.dtype,
         )
         for one in summaries
     ]

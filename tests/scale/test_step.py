@@ -6,13 +6,16 @@ from hypothesis import strategies as st
 from test_traffic import job_of
 
 from cclmark.scale.frameworks import MEGATRON
+from cclmark.scale.planned_models import ALL_MODELS
 from cclmark.scale.step import (
-    ENOUGH,
+    AMPLE,
     HiddenShares,
     Network,
     compute_seconds,
     needed_network,
     step_time,
+    time_of,
+    usual_shares,
 )
 from cclmark.scale.traffic import traffic_of
 
@@ -27,23 +30,24 @@ def step_of(job, network, hidden=HiddenShares(), flops=FLOPS):  # noqa: B008 - f
 
 def test_compute_is_that_of_all_tokens():
     job = job_of("")
-    assert compute_seconds(job, FLOPS, MEMORY) == pytest.approx(
-        job.model.operations_per_token(1024) * 64 * 1024 / (16 * FLOPS)
-    )
-    again = job_of("", recompute=True)
-    assert compute_seconds(again, FLOPS, MEMORY) == pytest.approx(
-        compute_seconds(job, FLOPS, MEMORY) * 4 / 3
-    )
+    whole = job.model.operations_per_token(1024)
+    a_token_s = 64 * 1024 / (16 * FLOPS)
+    assert compute_seconds(job, FLOPS, MEMORY) == pytest.approx(whole * a_token_s)
+    head = 6 * job.model.vocabulary * job.model.width  # is not repeated
+    again = compute_seconds(job_of("", recompute=True), FLOPS, MEMORY)
+    assert again == pytest.approx((head + (whole - head) * 4 / 3) * a_token_s)
 
 
 def test_tensor_parallelism_repeats_what_it_does_not_divide():
-    job, by_sequence = job_of("tp=8"), job_of("tp=8,sp=1")
-    alone_s = compute_seconds(job_of(""), FLOPS, MEMORY)
-    assert compute_seconds(by_sequence, FLOPS, MEMORY) == alone_s
-    # 28 passes over the activations of a layer, of which an eighth is in the compute already.
-    tokens = job.tokens / job.layout.dp
-    moved = tokens * job.model.width * 2 * 28 * job.model.layers * 7 / 8
-    assert compute_seconds(job, FLOPS, MEMORY) - alone_s == pytest.approx(moved / MEMORY)
+    for name, passes in (("llama3-8b", 22), ("gpt3-6.7b", 28)):
+        model = ALL_MODELS[name]
+        job, by_sequence = job_of("tp=8", model=model), job_of("tp=8,sp=1", model=model)
+        alone_s = compute_seconds(job_of("", model=model), FLOPS, MEMORY)
+        assert compute_seconds(by_sequence, FLOPS, MEMORY) == pytest.approx(alone_s)
+        # Passes over the activations of a layer, of which an eighth is in the compute already.
+        moved = job.tokens / job.layout.dp * model.width * 2 * passes * model.layers * 7 / 8
+        repeated_s = compute_seconds(job, FLOPS, MEMORY) - alone_s
+        assert repeated_s == pytest.approx(moved / MEMORY)
 
 
 def test_without_overlap_all_messages_are_exposed():
@@ -58,12 +62,37 @@ def test_without_overlap_all_messages_are_exposed():
 
 def test_messages_hide_at_most_as_long_as_the_compute_beside_them():
     job = job_of("")  # four micro-batches, gradients beside the last backward pass
-    slow = step_of(job, FAST.with_bps(1e8))
+    slow = step_of(job, FAST.with_bps(1e7))
     window_s = slow.compute_s * 2 / 3 / 4
     assert slow.exposed_s == pytest.approx(slow.communication_s - window_s)
     quick = step_of(job, FAST.with_bps(1e12))
-    [traffic] = traffic_of(job, 0)
-    assert quick.exposed_s == pytest.approx(quick.communication_s / traffic.messages)
+    [last] = [one for one in traffic_of(job, 0) if one.alone]
+    last_s = time_of(last, FAST.with_bps(1e12)) / last.messages
+    assert quick.exposed_s == pytest.approx(last_s)
+
+
+def test_no_second_of_compute_hides_two_messages():
+    job = job_of("zero=3,ep=8", 64, model=ALL_MODELS["mixtral-8x7b"])
+    all_hidden = HiddenShares(1.0, 1.0, 1.0, 1.0, 1.0)
+    for bps in (1e8, 1e9, 1e10):
+        step = step_of(job, FAST.with_bps(bps), all_hidden)
+        assert step.step_s >= step.communication_s * (1 - 1e-9)
+
+
+def test_the_slowest_stage_determines_compute():
+    job = job_of("pp=24", 24, batch=24)  # 1 or 2 of 32 layers, and the head
+    model = job.model
+    whole = compute_seconds(job_of("", 1, batch=24), FLOPS, MEMORY)
+    head = 6 * model.vocabulary * model.width / model.operations_per_token(1024)
+    assert compute_seconds(job, FLOPS, MEMORY) == pytest.approx(
+        whole * ((1 - head) / 32 * 2 + head)
+    )
+
+
+def test_megatron_overlaps_less_by_default():
+    assert usual_shares(job_of("", framework=MEGATRON)) == HiddenShares(dp=0.0)
+    assert usual_shares(job_of("pp=2,vp=2", framework=MEGATRON)).pp == 1
+    assert usual_shares(job_of("")) == HiddenShares()
 
 
 def test_the_bubble_of_a_pipeline():
@@ -95,22 +124,25 @@ def test_the_needed_rate_is_the_least_that_keeps_the_share(
         return step_of(job, one, flops=flops)
 
     needed = needed_network(step, network, share)
-    assert needed.bps <= needed.enough_bps
-    for bps, slow_down in ((needed.bps, share), (needed.enough_bps, ENOUGH)):
-        if bps:
-            longest_s = needed.without.step_s * (1 + slow_down)
+    infinite_s = step(network.with_bps(1e16)).step_s
+    limits = ((needed.bps, needed.without.step_s, share), (needed.ample_bps, infinite_s, AMPLE))
+    for bps, ideal_s, slow_down in limits:
+        if bps is None:
+            assert infinite_s > ideal_s * (1 + slow_down)
+        elif bps:
+            longest_s = ideal_s * (1 + slow_down)
             assert step(network.with_bps(bps)).step_s <= longest_s * (1 + 1e-9)
             assert step(network.with_bps(bps * 0.99)).step_s > longest_s
     if needed.exposed_bps:
         assert step(network.with_bps(needed.exposed_bps)).exposed_share <= share + 1e-9
         assert step(network.with_bps(needed.exposed_bps * 0.99)).exposed_share > share
     elif needed.exposed_bps is None:
-        assert needed.without.exposed_share > share
+        assert step(network.with_bps(1e16)).exposed_share > share
     if needed.latency_s is not None:
         quick, slow = (
             step(Network(3e11, one, 3e-6, efficiency, 1e16)).step_s for one in (0, needed.latency_s)
         )
-        assert slow == pytest.approx(quick * (1 + ENOUGH), rel=1e-6)
+        assert slow == pytest.approx(quick * (1 + AMPLE), rel=1e-6)
 
 
 def test_line_rates_are_of_interfaces_of_which_transfers_achieve_a_share():

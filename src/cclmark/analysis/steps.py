@@ -54,7 +54,8 @@ class StepRun:
     """The steps of one program, or of one variant of a training.
 
     ``variant``: empty if the run has no variants. ``work``: the program or the model.
-    ``operations``: the floating-point operations of a step of all ranks, 0 if unknown.
+    ``operations``: the floating-point operations of a step of all ranks, 0 if unknown. ``dtype``:
+    of the arithmetic, empty if unknown.
     """
 
     variant: str
@@ -64,6 +65,7 @@ class StepRun:
     status: str
     figures: StepFigures
     operations: float = 0.0
+    dtype: str = ""
 
 
 def limiting_rank(exposed_s: Sequence[float], compute_s: Sequence[float]) -> int:

@@ -45,6 +45,7 @@ _ANSWERING: Mapping[str, str] = {
     "memory-of-library": "result",
     "drift": "drift",
     "network-not-enough": "not enough",
+    "no-rate-enough": "not enough",
     "network-enough": "enough",
     "network-not-used": "result",
     "needed-network": "result",

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _TERA, _GIGA = 1e12, 1e9
+#: What is achieved of links and memory, and between nodes; latencies of a transfer between nodes
+#: and within them: protocol Simple in NCCL 2.28, graph/tuning.cc.
+LINK_SHARE = MEMORY_SHARE = 0.8
+EFFICIENCY = 0.9
+LATENCY_S, NODE_LATENCY_S = 14e-6, 3.4e-6
 
 
 @dataclass(frozen=True)

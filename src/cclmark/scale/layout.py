@@ -132,8 +132,7 @@ class Group:
             return min(near, self.size)
         raise UsageError(
             f"groups of {self.size} devices, each {self.stride} after the one before, are not "
-            f"alike on nodes of {per_node} GPUs, which is not supported: choose --gpus-per-node or "
-            "the layout so that one divides the other"
+            f"alike on nodes of {per_node} GPUs, which is not supported"
         )
 
 

@@ -16,6 +16,7 @@ _MEGATRON_VOCABULARY = 51_200
 _LLAMA2_VOCABULARY, _LLAMA3_VOCABULARY, _QWEN3_VOCABULARY = 32_000, 128_256, 151_936
 _MOST = 1 << 24  # of a dimension: more is a typing error
 _MOST_LAYERS = 10_000
+_MOST_BYTES = 1 << 20  # of a config.json
 
 
 def _gpt(name: str, width: int, layers: int, heads: int, vocabulary: int, context: int) -> Model:
@@ -193,7 +194,10 @@ def model_of_config(path: Path) -> Model:
     """
     where = f"--model {path}"
     try:
-        read = msgspec.json.decode(path.read_bytes())
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{where}: this is no file")
+        with path.open("rb") as file:
+            read = msgspec.json.decode(file.read(_MOST_BYTES))
     except OSError as error:
         raise UsageError(f"{where}: cannot read the file: {error.strerror}") from None
     except (msgspec.DecodeError, RecursionError) as error:

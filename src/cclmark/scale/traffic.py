@@ -17,7 +17,7 @@ import msgspec
 from cclmark.base.errors import UsageError
 from cclmark.scale.frameworks import FRAMEWORKS, PRECISIONS, TORCH
 from cclmark.scale.layout import Group, JobLayout
-from cclmark.work.counts import AtLeastOne, Elapsed
+from cclmark.work.counts import AtLeastOne, NotNegative
 from cclmark.work.models import Model
 from cclmark.work.operations import OPERATIONS
 
@@ -136,21 +136,32 @@ def check_job(job: TrainingJob) -> None:
         raise UsageError(
             f"ep={layout.ep} shares experts, but {model.name} has {model.experts or 'no'} experts"
         )
-    if model.experts and layout.tp > 1 and not layout.sp:
-        raise UsageError(
-            f"{layout.describe()}: tp with experts is known with sequence parallelism only: add "
-            "sp=1"
-        )
+    if model.experts and layout.tp > 1:
+        raise UsageError("tp with experts is not supported: choose tp=1")
+    if layout.ep > 1 and layout.shard:
+        raise UsageError("shard with ep is not supported: leave shard out, or choose ep=1")
     if job.framework == TORCH and layout.cp > 1:
         raise UsageError("cp is known for --framework megatron only: choose it, or cp=1")
-    if job.framework == TORCH and model.experts and layout.tp > 1:
+    if layout.zero == 2 and (layout.pp > 1 or job.framework != TORCH):
         raise UsageError(
-            "tp with experts is known for --framework megatron only: choose it, or tp=1"
+            "zero=2 is fully_shard without reshard_after_forward, and not supported with pp or "
+            "--framework megatron: choose zero=1 or zero=3"
         )
-    if layout.zero == 2 and layout.pp > 1:
-        raise UsageError("zero=2 with pp is not supported: choose zero=1 or zero=3")
-    for group in layout.groups().values():
-        group.on_node(job.node_devices)
+    _check_nodes(job)
+
+
+def _check_nodes(job: TrainingJob) -> None:
+    def objection(per_node: int) -> str:
+        try:
+            for group in job.layout.groups().values():
+                group.on_node(per_node)
+        except UsageError as error:
+            return str(error)
+        return ""
+
+    if text := objection(job.node_devices):
+        fits = (one for one in range(job.node_devices - 1, 0, -1) if not objection(one))
+        raise UsageError(f"{text}: choose --gpus-per-node {next(fits)}, or another layout")
 
 
 def _check_pipeline(job: TrainingJob) -> None:
@@ -179,7 +190,8 @@ class GroupTraffic(msgspec.Struct, frozen=True):
     hold the same embedding. ``ranks``: of the group, ``on_node`` of them on a node. ``purpose``:
     what the message is. ``size_bytes``: of a message as nccl-tests counts it: of an all_gather or a
     reduce_scatter all parts together; ``messages``: their number. ``window``: the compute beside
-    which they can run, ``any`` for all of it; empty for messages that always stop it.
+    which they can run, ``any`` for all of it; empty for messages that always stop it. ``alone``:
+    how many of them never run beside compute, because there is none at their time.
     """
 
     group: GroupName
@@ -187,9 +199,10 @@ class GroupTraffic(msgspec.Struct, frozen=True):
     on_node: AtLeastOne
     operation: Operation
     purpose: str
-    size_bytes: Elapsed
-    messages: Elapsed
+    size_bytes: NotNegative
+    messages: NotNegative
     window: Window = ""
+    alone: NotNegative = 0.0
 
     @property
     def total_bytes(self) -> float:
@@ -254,15 +267,20 @@ class GroupTraffic(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Unit:
-    """Parameters of a device that are gathered together: those outside experts, and of experts.
+    """Parameters of a device that are gathered together: a layer, or embedding and head.
 
-    ``tensors``: their number. ``is_layer``: False for embedding and head.
+    ``tensors``: the elements of each, in the order of the forward pass; ``experts``: those of
+    experts that other groups of devices hold.
     """
 
-    dense: float
-    experts: float = 0.0
-    tensors: int = 1
+    tensors: Sequence[float]
+    experts: Sequence[float] = ()
     is_layer: bool = True
+
+    @property
+    def dense(self) -> float:
+        """The elements outside experts."""
+        return sum(self.tensors)
 
 
 # Of torch 2.11: torch/nn/parallel/distributed.py, bucket_cap_mb and the first bucket; of
@@ -305,11 +323,12 @@ class _Device:
         size_bytes: float,
         messages: float,
         window: str = "any",
+        alone: float = 0.0,
     ) -> GroupTraffic:
         group = self._groups[name]
         on_node = group.on_node(self._job.node_devices)
         return GroupTraffic(
-            *(name, group.size, on_node, operation, purpose, size_bytes, messages, window)
+            *(name, group.size, on_node, operation, purpose, size_bytes, messages, window, alone)
         )
 
     # Parameters.
@@ -320,10 +339,21 @@ class _Device:
         split = model.attention_matrices + model.network_matrices
         if model.has_biases:  # those of matrices that are divided by columns
             split += model.projected + model.hidden
-        experts = model.expert_parameters
-        dense = model.layer_parameters - experts - split + split / layout.tp
-        tensors = 12 if model.has_biases else 8 if model.experts else 7
-        return _Unit(dense, experts / layout.ep, tensors)
+        rest: float = model.layer_parameters - model.expert_parameters - split
+        output = model.heads * model.head_width * model.width
+        matrices: list[float] = [model.attention_matrices - output, output]
+        parts = 2 if model.has_biases else 3
+        network = [model.network_matrices / parts / layout.tp] * (
+            parts if model.network_matrices else 0
+        )
+        if model.has_biases:
+            rest += (model.projected + model.hidden) / layout.tp
+        # Norms and biases are small: half of them stands before each part of the layer.
+        tensors = [rest / 2, *(one / layout.tp for one in matrices), rest / 2, *network]
+        experts = [model.width * model.hidden] * (3 * model.experts // layout.ep)
+        if layout.ep == 1:
+            return _Unit([*tensors, *experts])
+        return _Unit(tensors, experts)
 
     def _ends(self) -> list[_Unit]:
         """Embedding and output head, as far as the stage has them."""
@@ -332,21 +362,17 @@ class _Device:
         rest = model.embedding_parameters - words
         # torch: the embedding and a head that shares it are equal on all devices of tp.
         own_words = words if self._is_torch else words / tp
-        head = (
-            model.head_parameters - (0 if model.tied else words) + (0 if model.tied else words / tp)
-        )
+        norm = model.norm_parameters
         found = []
         if model.tied and (self._is_first or self._is_last):
-            tied = own_words
-            tied += rest if self._is_first else 0
-            tied += head if self._is_last else 0
-            tensors = 1 + self._is_first + 2 * self._is_last
-            found.append(_Unit(tied, 0, tensors, is_layer=False))
+            tensors = [own_words, rest * self._is_first, norm * self._is_last]
+            found.append(_Unit([one for one in tensors if one], is_layer=False))
         elif not model.tied:
             if self._is_first:
-                found.append(_Unit(own_words + rest, 0, 1, is_layer=False))
+                tensors = [own_words, rest]
+                found.append(_Unit([one for one in tensors if one], is_layer=False))
             if self._is_last:
-                found.append(_Unit(head, 0, 2, is_layer=False))
+                found.append(_Unit([norm, words / tp], is_layer=False))
         return found
 
     def _units(self) -> list[_Unit]:
@@ -356,70 +382,106 @@ class _Device:
 
     def _replicas(self) -> Iterator[GroupTraffic]:
         units = self._units()
-        dense = [one.dense for one in units]
-        experts = [one.experts for one in units if one.experts]
         sharded = self._job.layout.zero >= 2
-        for name, elements in (("dp", dense), ("experts", experts)):
-            if not sharded:
-                tensors = sum(one.tensors for one in units)
-                yield from self._reduced(name, sum(elements), tensors)
-            else:
-                yield from self._sharded(name, units)
+        of_groups = {"dp": units}
+        if self._job.layout.ep > 1:
+            of_groups["experts"] = [
+                _Unit(one.experts, is_layer=one.is_layer) for one in units if one.experts
+            ]
+        for name, own in of_groups.items():
+            yield from self._sharded(name, own) if sharded else self._reduced(name, own)
 
-    def _reduced(self, name: str, elements: float, tensors: int) -> Iterator[GroupTraffic]:
-        """Gradients of replicas, and with zero=1 the parameters that others have updated."""
-        job = self._job
-        gradients = elements * job.gradient_bytes
-        window = "last backward"
+    def _buckets(self, units: Sequence[_Unit]) -> list[float]:
+        """The elements of each bucket, in the order in which gradients are ready: the last first.
+
+        A tensor is never divided, so that a bucket may be larger than its limit:
+        _compute_bucket_assignment_by_size of torch, _ParamAndGradBuffer of Megatron-LM.
+        """
+        layers = [size for one in units if one.is_layer for size in one.tensors]
+        ends = [[*one.tensors] for one in units if not one.is_layer]
+        begin = ends.pop(0) if self._is_first and ends else []
+        end = [size for one in ends for size in one]
+        if self._job.model.tied and self._is_first and self._is_last:
+            end.append(begin.pop())  # the last norm
+        tensors = [*begin, *layers, *end]
         if self._is_torch:
-            number = 1 + max(0, math.ceil((gradients - _TORCH_FIRST_BUCKET) / _TORCH_BUCKET))
+            sizes_bytes = (_TORCH_FIRST_BUCKET, _TORCH_BUCKET)
+            limits = [one / self._job.gradient_bytes for one in sizes_bytes]
         else:
-            size = max(_MEGATRON_BUCKET_ELEMENTS, 1_000_000 * job.layout.replicas)
-            number = max(1, math.ceil(elements / size))
-        if self._is_torch or not job.layout.zero:
-            yield self._of(name, "all_reduce", "gradients", gradients / number, number, window)
-        else:
-            yield self._of(name, "reduce_scatter", "gradients", gradients / number, number, window)
-        if not job.layout.zero:
-            return
-        parameters = elements * job.element_bytes
-        if self._is_torch:  # ZeroRedundancyOptimizer sends each tensor from the rank that has it
-            whole = elements * PRECISIONS[job.precision][1]
-            yield self._of(name, "broadcast", "updated parameters", whole / tensors, tensors, "")
-        else:
-            yield self._of(
-                *(name, "all_gather", "updated parameters", parameters / number, number),
-                "first forward",
-            )
+            limits = [max(_MEGATRON_BUCKET_ELEMENTS, 1_000_000 * self._job.layout.replicas)]
+        found, bucket = list[float](), 0.0
+        for size in reversed(tensors):
+            bucket += size
+            if bucket >= limits[0]:
+                found.append(bucket)
+                bucket, limits = 0.0, limits[-1:]
+        return [*found, bucket] if bucket else found
+
+    def _reduced(self, name: str, units: Sequence[_Unit]) -> Iterator[GroupTraffic]:
+        """Gradients of replicas, and with zero=1 the parameters that others have updated.
+
+        The last bucket is ready when there is no compute left; the first one is needed before any.
+        """
+        job = self._job
+        divides = job.layout.zero and not self._is_torch
+        operation = "reduce_scatter" if divides else "all_reduce"
+        buckets = self._buckets(units)
+        for place, elements in enumerate(buckets):
+            size_bytes, is_alone = elements * job.gradient_bytes, float(place == len(buckets) - 1)
+            yield self._of(name, operation, "gradients", size_bytes, 1, "last backward", is_alone)
+        if divides:
+            for place, elements in enumerate(buckets):
+                size_bytes, is_alone = (
+                    elements * job.element_bytes,
+                    float(place == len(buckets) - 1),
+                )
+                yield self._of(
+                    *(name, "all_gather", "updated parameters", size_bytes, 1),
+                    *("first forward", is_alone),
+                )
+        elif job.layout.zero:  # ZeroRedundancyOptimizer sends each tensor from the rank that has it
+            for unit in units:
+                for elements in unit.tensors:
+                    size_bytes = elements * PRECISIONS[job.precision][1]
+                    yield self._of(name, "broadcast", "updated parameters", size_bytes, 1, "")
 
     def _sharded(self, name: str, units: Sequence[_Unit]) -> Iterator[GroupTraffic]:
         """Parameters that are gathered before use, and gradients that are divided after it.
 
         As fully_shard does with a unit for each layer. The last unit in the forward pass stays
-        gathered until its backward pass. With a pipeline all units stay gathered in a step: their
-        micro-batches alternate.
+        gathered until its backward pass, with zero=2 (reshard_after_forward=False) all do. With a
+        pipeline all units stay gathered in a step: their micro-batches alternate. Nothing is
+        computed beside the gathers of embedding and first layer, and beside the last reduction.
         """
         job = self._job
-        parts = 1 if job.layout.pp > 1 else job.micro_batches
-        reduced = 1 if job.holds or job.layout.pp > 1 else job.micro_batches
-        keeps = job.layout.pp > 1 or job.layout.zero == 2
-        sizes: dict[tuple[float, bool], int] = {}
+        is_pipeline = job.layout.pp > 1
+        parts = 1 if is_pipeline else job.micro_batches
+        reduced = 1 if job.holds or is_pipeline else job.micro_batches
+        forward = "first forward" if is_pipeline else "forward"
+        backward = "backward" if reduced == parts and not is_pipeline else "last backward"
+        first_layer = next((place for place, one in enumerate(units) if one.is_layer), -1)
         for place, one in enumerate(units):
-            elements = one.dense if name == "dp" else one.experts
-            kept = keeps or (not one.is_layer and place == len(units) - 1)
-            sizes[elements, kept] = sizes.get((elements, kept), 0) + 1
-        for (elements, kept), number in sizes.items():
+            elements = sum(one.tensors)
+            kept = is_pipeline or job.layout.zero == 2
+            kept = kept or (not one.is_layer and place == len(units) - 1)
             gathered, gradients = elements * job.element_bytes, elements * job.gradient_bytes
-            passes = [("forward", "parameters in the forward pass")]
-            passes += [] if kept else [("backward", "parameters in the backward pass")]
-            for window, purpose in passes:
-                yield self._of(name, "all_gather", purpose, gathered, number * parts, window)
-            window = "backward" if reduced == parts and job.layout.pp == 1 else "last backward"
-            yield self._of(name, "reduce_scatter", "gradients", gradients, number * reduced, window)
+            # The last of the units at the ends is the head, unless it is the only one.
+            is_begin = not one.is_layer and (place < len(units) - 1 or job.model.tied)
+            is_begin = is_begin and self._is_first
+            alone = parts * float(is_begin or place == first_layer)
+            purpose = "parameters in the forward pass"
+            yield self._of(name, "all_gather", purpose, gathered, parts, forward, alone)
+            if not kept:
+                purpose = "parameters in the backward pass"
+                yield self._of(name, "all_gather", purpose, gathered, parts, "backward")
+            alone = reduced * float(is_begin)
+            yield self._of(
+                *(name, "reduce_scatter", "gradients", gradients, reduced, backward, alone)
+            )
             if name == "dp":
                 copies = gradients / self._groups["dp"].size
                 yield self._of(
-                    "copies", "all_reduce", "gradients", copies, number * reduced, window
+                    *("copies", "all_reduce", "gradients", copies, reduced, backward, alone)
                 )
 
     # Tensor and sequence parallelism.
@@ -538,21 +600,39 @@ def traffic_of(job: TrainingJob, stage: int) -> list[GroupTraffic]:
     return _merged(_Device(job, stage).messages())
 
 
+def stages_of(job: TrainingJob) -> dict[int, int]:
+    """A stage of each sort, with the number of its layers: first, last, and by layers."""
+    parts, layout = job.layout.pp * job.layout.vp, job.layout
+    sorts: dict[tuple[bool, bool, int, int], int] = {}
+    for stage in range(layout.pp):
+        bounds = [
+            (part * job.model.layers // parts, (part + 1) * job.model.layers // parts)
+            for part in range(stage, parts, layout.pp)
+        ]
+        layers = sum(end - begin for begin, end in bounds)
+        dense = sum(max(0, min(end, job.model.dense_layers) - begin) for begin, end in bounds)
+        sorts.setdefault((stage == 0, stage == layout.pp - 1, layers, dense), stage)
+    return {stage: layers for (_, _, layers, _), stage in sorts.items()}
+
+
 def busiest_stage(job: TrainingJob) -> int:
     """The stage whose devices send most to other nodes, or else within their node."""
-    stages = sorted({0, 1, job.layout.pp - 2, job.layout.pp - 1} & {*range(job.layout.pp)})
 
     def bytes_of(stage: int) -> tuple[float, float]:
         found = traffic_of(job, stage)
         return sum(one.network_bytes for one in found), sum(one.node_bytes for one in found)
 
-    return max(stages, key=bytes_of)
+    return max(stages_of(job), key=bytes_of)
 
 
 def _merged(messages: Iterator[GroupTraffic]) -> list[GroupTraffic]:
     """One entry for equal messages."""
-    found: dict[GroupTraffic, float] = {}
+    found: dict[GroupTraffic, tuple[float, float]] = {}
     for one in messages:
-        key = msgspec.structs.replace(one, messages=0)
-        found[key] = found.get(key, 0) + one.messages
-    return [msgspec.structs.replace(one, messages=number) for one, number in found.items()]
+        key = msgspec.structs.replace(one, messages=0, alone=0)
+        number, alone = found.get(key, (0.0, 0.0))
+        found[key] = number + one.messages, alone + one.alone
+    return [
+        msgspec.structs.replace(one, messages=number, alone=alone)
+        for one, (number, alone) in found.items()
+    ]

@@ -22,10 +22,11 @@ from cclmark.options.command import (
     option,
 )
 from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
-from cclmark.options.types import LIMIT, PATH, Parsed, Percent, RealNumber, WholeNumber
+from cclmark.options.types import PATH, Parsed, Percent, RealNumber, WholeNumber
+from cclmark.scale.accelerators import EFFICIENCY, LATENCY_S, NODE_LATENCY_S
 from cclmark.scale.frameworks import FRAMEWORKS, GRADIENTS, MOST_DEVICES, PRECISIONS
 
-USUAL_SHARE, USUAL_MFU, USUAL_EFFICIENCY = 10.0, 50.0, 90.0
+USUAL_SHARE, USUAL_MFU = 10.0, 50.0
 USUAL_PER_NODE = 8
 _MOST_COUNTS = 64
 _MOST_GBIT = 1e6
@@ -89,8 +90,8 @@ class NeedFlags:
     about: ClassVar = (
         "Computes how much network a training job needs.\n\n"
         "All messages of a step follow from the model and the layout. The result is the line rate "
-        "between nodes from which exposed communication takes at most a share of a step, the rate "
-        "from which more brings nothing, and the latency that is harmless. Nothing is measured: "
+        "between nodes from which on a step takes little longer than on an ideal network, the rate "
+        "above which more brings nothing, and the latency that is harmless. Nothing is measured: "
         "what is assumed is listed, with its source."
     )
     usual: ClassVar = (
@@ -155,7 +156,8 @@ class NeedFlags:
     gradients: str | None = option(
         "--gradients",
         type=click.Choice([*GRADIENTS]),
-        help="Of gradients when they are reduced [as parameters].",
+        help="Of gradients when they are reduced [fp32 with mixed, and with megatron and bf16 or "
+        "fp8; else as parameters].",
     )
     framework: str = option(
         "--framework",
@@ -179,15 +181,16 @@ class NeedFlags:
     )
     accelerator: str = option(
         "--accelerator",
-        default="H100",
+        default="",
         title=WHERE,
         metavar="NAME",
-        help="Peak rate and links: H100, A100, B200, … (a wrong name lists all) [H100].",
+        help="Peak rate and links: H100, A100, B200, … (a wrong name lists all) [that of "
+        "--measured, or H100].",
     )
     peak_tflops: float | None = option(
         "--peak",
         title=WHERE,
-        type=LIMIT,
+        type=RealNumber(0.001, 1e9, shown=False),
         metavar="TFLOPS",
         help="Peak rate of a GPU in the precision of the job, in TFLOP/s [of --accelerator].",
     )
@@ -200,7 +203,7 @@ class NeedFlags:
     )
     efficiency_percent: float = option(
         "--efficiency",
-        default=USUAL_EFFICIENCY,
+        default=EFFICIENCY * 100,
         title=WHERE,
         type=Percent("90%", above=True, most=100),
         metavar="PERCENT",
@@ -208,7 +211,7 @@ class NeedFlags:
     )
     latency_us: float = option(
         "--latency",
-        default=14.0,
+        default=LATENCY_S * 1e6,
         title=WHERE,
         type=RealNumber(0, 1e6, shown=False),
         metavar="µS",
@@ -217,14 +220,14 @@ class NeedFlags:
     node_gbps: float | None = option(
         "--node-bandwidth",
         title=WHERE,
-        type=LIMIT,
+        type=RealNumber(0.001, 1e9, shown=False),
         metavar="GB/S",
         help="What a GPU achieves within its node, in GB/s in one direction [80 % of the links of "
         "--accelerator].",
     )
     node_latency_us: float = option(
         "--node-latency",
-        default=3.4,
+        default=NODE_LATENCY_S * 1e6,
         title=WHERE,
         type=RealNumber(0, 1e6, shown=False),
         metavar="µS",
@@ -256,7 +259,7 @@ class NeedFlags:
         title=METHOD,
         metavar="SHARES",
         help="Shares of messages that run beside compute, dp=100%,tp=50%; or the journal of "
-        "`cclmark overlap`, for those of dp and cp [dp=100%,cp=100%,tp=0%,ep=0%,pp=0%].",
+        "`cclmark overlap`, for those of dp and cp [what the framework overlaps by default].",
     )
     share_percent: float = option(
         "--share",
@@ -264,7 +267,7 @@ class NeedFlags:
         title=METHOD,
         type=Percent("10%", above=True, most=99),
         metavar="PERCENT",
-        help="Share of a step that exposed communication may take [10%].",
+        help="How much longer than on an ideal network between nodes a step may take [10%].",
     )
     format: str = changed(FormatOptions, "format")
     wide: bool = changed(FormatOptions, "wide")

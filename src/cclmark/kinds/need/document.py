@@ -43,12 +43,13 @@ from cclmark.kinds.need.figures import (
     varied,
 )
 from cclmark.kinds.need.result import NeedResult
-from cclmark.scale.step import ENOUGH, StepTime
+from cclmark.scale.step import AMPLE, StepTime
 from cclmark.scale.traffic import GROUPS, GroupTraffic
 from cclmark.work.models import MODELS
 from cclmark.work.sizes import format_size
 
 _CHART_POINTS = 49
+_INFINITE_BPS = 1e16
 _GROUPS_IN_WORDS = {
     **{"tp": "tensor parallelism", "cp": "context parallelism", "dp": "replicas"},
     **{"ep": "experts", "pp": "the pipeline"},
@@ -121,14 +122,13 @@ FIELDS = Fields(
         _rate(
             "needed_gbit",
             "Line rate of a GPU to other nodes from which on a step takes at most the allowed "
-            "share longer than at an infinite rate; 0 for any rate.",
+            "share longer than on an ideal network; 0 for any rate, empty if at none.",
             "bps",
         ),
         _rate(
-            "enough_gbit",
-            "Line rate of a GPU to other nodes from which on a step takes at most 1 % longer than "
-            "at an infinite rate.",
-            "enough_bps",
+            "ample_gbit",
+            "Line rate of a GPU to other nodes above which a step becomes less than 1 % shorter.",
+            "ample_bps",
         ),
         _rate(
             "exposed_gbit",
@@ -154,7 +154,7 @@ FIELDS = Fields(
         Field("step_ms", "Step on the judged network.", "result.judged.step_s"),
         Field(
             "slow_down_percent",
-            "How much longer than at an infinite rate a step on the judged network takes.",
+            "How much longer than on an ideal network a step on the judged network takes.",
             lambda row: row.result.judged and slow_down(row.result, row.result.judged) * 100,
         ),
         Field(
@@ -191,7 +191,7 @@ def _head_figures(largest: NeedResult) -> Iterator[HeadFigure]:
     if needed is None:
         return
     of = f"of a GPU, {amount(largest.need.job.devices, 'GPU')}"
-    for bps, allowed in ((needed.bps, share), (needed.enough_bps, ENOUGH)):
+    for bps, allowed in ((needed.bps, share), (needed.ample_bps, AMPLE)):
         if bps:
             label = f"step at most {allowed * 100:.3g} % longer"
             yield HeadFigure(label, _gbit(bps), "Gb/s", of)
@@ -219,8 +219,10 @@ def _blocks(results: Sequence[NeedResult]) -> Iterator[Block]:
     steps = [*steps_on_networks(largest)]
     if steps:
         yield _networks_table(largest, steps)
-        yield _chart(largest)
-    yield _messages_table(largest)
+        if largest.needed is not None and largest.needed.ample_bps:
+            yield _chart(largest)
+    if largest.traffic:
+        yield _messages_table(largest)
     others = [one for one in varied(results) if one.needed is not None]
     if others:
         yield _variants_table(largest, others)
@@ -254,13 +256,13 @@ def _rate_column(head: str, name: str) -> TableColumn:
 
 
 def _needs_columns(share: float) -> list[TableColumn]:
-    allowed, enough = f"{share * 100:.3g} %", f"{ENOUGH * 100:.3g} %"
+    allowed, ample = f"{share * 100:.3g} %", f"{AMPLE * 100:.3g} %"
     return [
         TableColumn("compute", lambda one: _time_text(one.compute_s), ">"),
         TableColumn("sent to nodes", lambda one: format_size(round(network_bytes(one))), ">"),
-        _rate_column(f"≤ {allowed} slower", "bps"),
-        _rate_column(f"≤ {enough} slower", "enough_bps"),
-        _rate_column(f"≤ {allowed} exposed", "exposed_bps"),
+        _rate_column(f"Gb/s for ≤ {allowed} slower", "bps"),
+        _rate_column(f"more brings < {ample}", "ample_bps"),
+        _rate_column(f"Gb/s for ≤ {allowed} exposed", "exposed_bps"),
     ]
 
 
@@ -281,18 +283,19 @@ def _counts_table(own: Sequence[NeedResult]) -> Table:
         TableColumn("GPUs", lambda one: f"{one.need.job.devices:,}", ">"),
         TableColumn("nodes", lambda one: f"{one.need.job.nodes:,}", ">"),
         *_needs_columns(share),
-        TableColumn("latency", latency, ">"),
-        TableColumn("judged", judged, ">", look=lambda one: "look" if is_over(one) else ""),
+        TableColumn("harmless latency", latency, ">"),
+        TableColumn(
+            "slower on --network", judged, ">", look=lambda one: "look" if is_over(one) else ""
+        ),
     ]
     notes = [
-        "slower: line rate from which on a step takes at most so much longer than at an infinite "
-        "one, in Gb/s of a GPU / of its node",
-        "exposed: line rate from which on exposed communication, also that within nodes, takes at "
-        "most that share of a step; none: at no rate, any: at every rate",
-        f"latency: of a transfer between nodes that lengthens a step by {ENOUGH * 100:.3g} %",
+        "Gb/s: of a GPU / of its node. Slower: than on an ideal network between nodes, of an "
+        "infinite rate and without latency",
+        "more brings: line rate above which a step becomes less than that shorter",
+        "exposed: as a share of a step, also communication within nodes. none: at no rate, any: at "
+        "every rate",
+        f"harmless latency: of a transfer between nodes; lengthens a step by {AMPLE * 100:.3g} %",
     ]
-    if own[-1].judged is not None:
-        notes.append("judged: how much longer a step takes on the network of --network")
     return table_of("needed network between nodes", columns, own, notes=notes)
 
 
@@ -306,7 +309,7 @@ def _networks_table(largest: NeedResult, steps: Sequence[NetworkStep]) -> Table:
         TableColumn("node", lambda one: _gbit(one.bps * job.per_node), ">"),
         TableColumn("GPU", lambda one: _gbit(one.bps), ">"),
         TableColumn("step", lambda one: _time_text(one.step.step_s), ">"),
-        TableColumn("slower", lambda one: _percent(slow_down(largest, one.step)), ">"),
+        TableColumn("slower by", lambda one: _percent(slow_down(largest, one.step)), ">"),
         TableColumn("exposed", lambda one: _percent(one.step.exposed_share), ">"),
         TableColumn("all messages", lambda one: _percent(communication_share(one.step)), ">"),
         TableColumn("tokens/s/GPU", lambda one: figure(tokens_per_s(largest, one.step)), ">"),
@@ -316,8 +319,7 @@ def _networks_table(largest: NeedResult, steps: Sequence[NetworkStep]) -> Table:
         ),
     ]
     notes = [
-        "all messages: their time, hidden or not, as a share of a step; above 100 % where several "
-        "run at once",
+        "all messages: their time, hidden or not, as a share of a step",
         f"a GPU that never waits computes {largest.need.flops / 1e12:.4g} TFLOP/s; recomputation "
         "is not counted",
     ]
@@ -337,22 +339,23 @@ def _messages_table(largest: NeedResult) -> Table:
         TableColumn("ranks", lambda one: f"{one.ranks:,}", ">"),
         TableColumn("nodes", lambda one: f"{one.nodes:,}", ">"),
         TableColumn("operation", lambda one: one.operation),
-        TableColumn("of", lambda one: one.purpose),
+        TableColumn("purpose", lambda one: one.purpose),
         TableColumn("calls", lambda one: f"{one.messages:,.0f}", ">"),
         TableColumn("size", lambda one: format_size(round(one.size_bytes)), ">"),
-        TableColumn("in node", lambda one: format_size(round(one.node_bytes)), ">"),
-        TableColumn("to nodes", lambda one: format_size(round(one.network_bytes)), ">"),
+        TableColumn("sent in node", lambda one: format_size(round(one.node_bytes)), ">"),
+        TableColumn("sent to nodes", lambda one: format_size(round(one.network_bytes)), ">"),
         TableColumn("takes", time, ">"),
         TableColumn("beside", lambda one: one.window or "nothing"),
     ]
     stage = f" of stage {largest.stage}" if job.layout.pp > 1 else ""
-    on = "the network of --network" if largest.need.network.bps else "a network that is enough"
+    on = "the network of --network" if largest.need.network.bps else "a network of an ample rate"
     return table_of(
         f"messages of a GPU{stage} in a step",
         columns,
         sorted(largest.traffic, key=lambda one: -one.network_bytes),
         notes=[
-            "size: as nccl-tests counts it; in node, to nodes: what the GPU sends in all calls",
+            "size: as nccl-tests counts it; sent: what the GPU sends within its node and to other "
+            "nodes in all calls",
             f"takes: all calls on {on}; beside: the compute that can hide them",
         ],
     )
@@ -367,7 +370,7 @@ def _variants_table(largest: NeedResult, others: Sequence[NeedResult]) -> Table:
         ),
     ]
     notes = [
-        "best: at an infinite rate between nodes. Whether a variant fits into the memory is not "
+        "best: on an ideal network between nodes. Whether a variant fits into the memory is not "
         "considered"
     ]
     title = f"what changes the need of {largest.need.job.devices:,} GPUs"
@@ -378,7 +381,7 @@ def _chart(largest: NeedResult) -> Lines:
     """The exposed share and its parts by the line rate."""
     needed, need = largest.needed, largest.need
     assert needed is not None
-    low, high = (needed.bps or needed.enough_bps) / 5, needed.enough_bps * 4
+    low, high = (needed.bps or needed.ample_bps) / 5, needed.ample_bps * 4
     if need.network.bps:
         low, high = min(low, need.network.bps / 2), max(high, need.network.bps * 2)
     rates = [low * (high / low) ** (place / (_CHART_POINTS - 1)) for place in range(_CHART_POINTS)]
@@ -440,33 +443,43 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
             f"The rate of compute is assumed. `cclmark train --model {trained}` measures it on a "
             "few GPUs, and --measured takes its journal."
         )
-    if network_bytes(result):
+    ideal = "than on an ideal network between nodes"
+    if not network_bytes(result):
+        text = f"{at} send nothing to other nodes in a step"
+        yield Finding("network-not-used", "note", text, advice=advice)
+    elif needed.bps is None:
+        slower = step_on(result, _INFINITE_BPS).step_s / needed.without.step_s - 1
+        yield Finding(
+            "no-rate-enough",
+            "look",
+            f"{at}: latencies between nodes alone lengthen a step by {_percent(slower)}, and "
+            f"{_percent(share)} are allowed: no line rate is enough",
+            evidence=(Evidence.of("slow_down_percent", slower, at, share),),
+        )
+    else:
         rate = "any rate is enough"
         if needed.bps:
             rate = f"{_rate_words(needed.bps, job.per_node)} to other nodes are needed"
         yield Finding(
             "needed-network",
             "note",
-            f"{at}: {rate} for each, so that a step takes at most {_percent(share)} longer than at "
-            f"an infinite rate; above {_rate_words(needed.enough_bps, job.per_node)}, more brings "
-            f"less than {ENOUGH * 100:.3g} %",
+            f"{at}: {rate} for each, so that a step takes at most {_percent(share)} longer "
+            f"{ideal}; above {_rate_words(needed.ample_bps, job.per_node)}, more brings less than "
+            f"{AMPLE * 100:.3g} %",
             advice=advice,
             evidence=(
                 Evidence.of("needed_gbit", needed.bps, at),
-                Evidence.of("enough_gbit", needed.enough_bps, at),
+                Evidence.of("ample_gbit", needed.ample_bps, at),
             ),
         )
-        if result.judged is not None:
-            yield _judgement(result, result.judged)
-    else:
-        text = f"{at} send nothing to other nodes in a step"
-        yield Finding("network-not-used", "note", text, advice=advice)
+    if result.judged is not None and network_bytes(result):
+        yield _judgement(result, result.judged)
     exposed = needed.without.exposed_share
     if exposed > share:
         yield Finding(
             "exposed-within-nodes",
             "look",
-            f"at an infinite rate between nodes, too, exposed communication takes "
+            f"on an ideal network between nodes, too, exposed communication takes "
             f"{_percent(exposed)} of a step of {at}, most of it of {_largest_part(needed.without)}",
             evidence=(Evidence.of("exposed_percent", exposed, at, share),),
         )
@@ -481,8 +494,8 @@ def _judgement(result: NeedResult, judged: StepTime) -> Finding:
         "network-enough" if is_enough else "network-not-enough",
         "good" if is_enough else "look",
         f"{at} with {_rate_words(need.network.bps, need.job.per_node)} each: a step takes "
-        f"{_time_text(judged.step_s)}, {_percent(slower)} longer than at an infinite rate, and "
-        f"{_percent(need.share)} are allowed; exposed communication takes "
+        f"{_time_text(judged.step_s)}, {_percent(slower)} longer than on an ideal network between "
+        f"nodes, and {_percent(need.share)} are allowed; exposed communication takes "
         f"{_percent(judged.exposed_share)} of it{part}",
         evidence=(Evidence.of("slow_down_percent", slower, at, need.share),),
     )

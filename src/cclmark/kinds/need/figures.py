@@ -19,8 +19,8 @@ from cclmark.scale.traffic import GroupTraffic, busiest_stage, traffic_of
 
 #: Bytes per second of a Gb/s.
 GBIT = 1e9 / 8
-#: Line rates of a node that are compared, in Gb/s.
-NODE_RATES_GBIT = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
+#: Line rates of a GPU that are compared, in Gb/s.
+RATES_GBIT = (3.125, 6.25, 12.5, 25, 50, 100, 200, 400, 800)
 
 
 def needed_by(need: Need, index: int) -> NeedResult:
@@ -68,12 +68,12 @@ def node_bytes(result: NeedResult) -> float:
 
 
 def slow_down(result: NeedResult, step: StepTime) -> float:
-    """How much longer a step takes than at an infinite line rate between nodes, as a share."""
+    """How much longer a step takes than on an ideal network between nodes, as a share."""
     return 0.0 if result.needed is None else step.step_s / result.needed.without.step_s - 1
 
 
 def communication_share(step: StepTime) -> float:
-    """The share of a step in which messages are sent, hidden or not, if none are at once."""
+    """The share of a step in which messages are sent, hidden or not."""
     return step.communication_s / step.step_s
 
 
@@ -86,27 +86,28 @@ class NetworkStep:
     word: str
 
 
-NOT_ENOUGH, ENOUGH_NOW, MORE_IS_NOTHING = "not enough", "enough", "more brings nothing"
+NOT_ENOUGH, ENOUGH, AMPLE = "not enough", "enough", "more brings < 1 %"
 
 
 def steps_on_networks(result: NeedResult) -> Iterator[NetworkStep]:
-    """The step on networks of usual line rates of a node; none if nothing is sent between nodes."""
+    """The step on networks of usual line rates; none if nothing is sent between nodes."""
     need, needed = result.need, result.needed
     if needed is None or not network_bytes(result):
         return
-    for rate in NODE_RATES_GBIT:
-        bps = rate * GBIT / need.job.per_node
-        word = ENOUGH_NOW if bps < needed.enough_bps else MORE_IS_NOTHING
-        yield NetworkStep(bps, step_on(result, bps), word if bps >= needed.bps else NOT_ENOUGH)
+    rates = {rate * GBIT for rate in RATES_GBIT} | ({need.network.bps} - {0.0})
+    for bps in sorted(rates):
+        step = step_on(result, bps)
+        word = ENOUGH if bps < needed.ample_bps else AMPLE
+        yield NetworkStep(bps, step, NOT_ENOUGH if slow_down(result, step) > need.share else word)
 
 
 def message_seconds(one: GroupTraffic, result: NeedResult) -> float | None:
-    """The time of an entry's messages on the judged network, or else at the rate that is
-    enough; None without."""
+    """The time of an entry's messages on the judged network, or else at an ample rate;
+    None without."""
     network = result.need.network
     if not network.bps:
         needed = result.needed
-        bps = needed.enough_bps if needed is not None else 0.0
+        bps = needed.ample_bps if needed is not None else 0.0
         if not bps and one.network_bytes:
             return None
         network = network.with_bps(bps)

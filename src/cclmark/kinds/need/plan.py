@@ -6,7 +6,7 @@ import msgspec
 
 from cclmark.scale.step import HiddenShares, Network
 from cclmark.scale.traffic import TrainingJob
-from cclmark.work.counts import Duration
+from cclmark.work.counts import Positive
 
 NEED = "need"
 
@@ -28,16 +28,16 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``network``: what is known of it; with a line rate between nodes it is judged. ``flops``: the
     floating-point operations that a device computes in a second, ``memory_bps``: the bytes that its
-    memory moves. ``share``: of a step that exposed
-    communication may take. ``variant``: what differs from the job that was asked for, empty for
-    that.
+    memory moves. ``share``: by which a step may take longer than
+    on an ideal network between nodes. ``variant``: what differs from the job that was asked for,
+    empty for that.
     """
 
     job: TrainingJob
     network: Network
-    flops: Duration
-    memory_bps: Duration
-    share: Duration
+    flops: Positive
+    memory_bps: Positive
+    share: Positive
     hidden: HiddenShares = HiddenShares()
     variant: str = ""
     assumptions: tuple[Assumption, ...] = ()

@@ -12,6 +12,7 @@ from cclmark.analysis.steps import StepRun
 from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
 from cclmark.document.blocks import RunContent
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.need.command import USUAL_MFU, NeedFlags
 from cclmark.kinds.need.figures import GBIT, needed_by
 from cclmark.kinds.need.kind import KIND
@@ -19,25 +20,39 @@ from cclmark.kinds.need.plan import Assumption, Need
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.recording.recorder import Recorded
 from cclmark.recording.whole_run import record_whole
-from cclmark.scale.accelerators import ACCELERATORS, Accelerator, find_accelerator
-from cclmark.scale.frameworks import GRADIENTS, PRECISIONS
+from cclmark.scale.accelerators import (
+    ACCELERATORS,
+    LINK_SHARE,
+    MEMORY_SHARE,
+    Accelerator,
+    find_accelerator,
+)
+from cclmark.scale.frameworks import GRADIENTS, MEGATRON, PRECISIONS, TORCH
 from cclmark.scale.layout import JobLayout, parse_job_layout
 from cclmark.scale.planned_models import planned_model
-from cclmark.scale.step import HiddenShares, Network
+from cclmark.scale.step import HiddenShares, Network, usual_shares
 from cclmark.scale.traffic import GROUPS, TrainingJob, check_job
 from cclmark.work.models import Model
 
 _USUAL_SEQUENCE = 8192
-_LINK_SHARE = _MEMORY_SHARE = 0.8
+_USUAL_ACCELERATOR = "H100"
+# The types that `cclmark train` computes with.
+_TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "mixed": "mixed"}
 _TERA, _GIGA = 1e12, 1e9
 _FP8, _FP32 = "fp8", "fp32"
+# accumulate_allreduce_grads_in_fp32 in megatron/training/arguments.py.
+_REDUCED_IN_FP32 = ("bf16", "fp8")
 _OVERLAP, _OVERLAP_FINDING = "overlap", "overlap-of-largest"
 _LATENCIES = "latencies of protocol Simple in NCCL 2.28, graph/tuning.cc"
 _ACHIEVED = (
     "assumed: rings of NCCL achieved 365 of 400 GB/s between 4 nodes of 8 H200, and 22.9 of 25 "
     "GB/s between 2 GH200"
 )
-_FRAMEWORKS_OVERLAP = "assumed: what frameworks overlap by default"
+_OVERLAPPED = {
+    TORCH: "assumed: what torch overlaps by default",
+    MEGATRON: "assumed: what Megatron-LM overlaps by default; with --overlap-grad-reduce and "
+    "--overlap-param-gather dp=100%",
+}
 
 
 def plan_network(flags: NeedFlags) -> Recorded:
@@ -55,21 +70,34 @@ def needs_of(flags: NeedFlags) -> list[Need]:
     model = planned_model(flags.model)
     layout = _layout(flags.parallel)
     jobs = [_job(flags, model, layout.on(number)) for number in _numbers(flags, layout)]
+    if flags.hold_gradients and layout.zero < 2:
+        raise UsageError("--hold-gradients is about shards of gradients: choose zero=3 or zero=2")
     for job in jobs:
         check_job(job)
-    accelerator = find_accelerator(flags.accelerator)
-    if accelerator is None:
-        known = ", ".join(one.name for one in ACCELERATORS)
-        raise UsageError(f"--accelerator {flags.accelerator}: choose from {known}")
-    flops, compute = _compute(flags, accelerator, model, jobs[-1])
-    hidden, overlapped = _hidden(flags)
+    journal = None if flags.measured is None else read_journal(flags.measured)
+    accelerator = _accelerator(flags.accelerator, journal)
+    flops, compute = _compute(flags, journal, accelerator, jobs[-1])
+    hidden, overlapped = _hidden(flags, jobs[-1])
     network, links = _network(flags, accelerator)
     base = Need(
-        *(jobs[-1], network, flops, accelerator.memory_bps * _MEMORY_SHARE),
+        *(jobs[-1], network, flops, accelerator.memory_bps * MEMORY_SHARE),
         *(flags.share_percent / 100, hidden),
         assumptions=(compute, _memory(accelerator), *links, overlapped),
     )
     return [*(replace(base, job=job) for job in jobs), *_variants(base)]
+
+
+def _accelerator(name: str, journal: Journal | None) -> Accelerator:
+    """The named accelerator, or that of a journal. Raises UsageError for an unknown name."""
+    if not name and journal is not None and journal.header.devices:
+        found = find_accelerator(journal.header.devices[0].name)
+        if found is not None:
+            return found
+    found = find_accelerator(name or _USUAL_ACCELERATOR)
+    if found is None:
+        known = ", ".join(one.name for one in ACCELERATORS)
+        raise UsageError(f"--accelerator {name}: choose from {known}")
+    return found
 
 
 def _layout(text: str) -> JobLayout:
@@ -89,7 +117,11 @@ def _numbers(flags: NeedFlags, layout: JobLayout) -> Sequence[int]:
 
 def _job(flags: NeedFlags, model: Model, layout: JobLayout) -> TrainingJob:
     usual = layout.dp * flags.micro_batch * layout.pp
-    gradients = GRADIENTS[flags.gradients] if flags.gradients else PRECISIONS[flags.precision][1]
+    gradients = PRECISIONS[flags.precision][1]
+    if flags.framework == MEGATRON and flags.precision in _REDUCED_IN_FP32:
+        gradients = GRADIENTS["fp32"]
+    if flags.gradients:
+        gradients = GRADIENTS[flags.gradients]
     return TrainingJob(
         model=model,
         layout=layout,
@@ -106,11 +138,11 @@ def _job(flags: NeedFlags, model: Model, layout: JobLayout) -> TrainingJob:
 
 
 def _compute(
-    flags: NeedFlags, accelerator: Accelerator, model: Model, job: TrainingJob
+    flags: NeedFlags, journal: Journal | None, accelerator: Accelerator, job: TrainingJob
 ) -> tuple[float, Assumption]:
     """The operations of a device in a second. Raises UsageError."""
-    if flags.measured is not None:
-        flops, source = _measured_flops(flags.measured, flags.measured_tokens, model, job)
+    if flags.measured is not None and journal is not None:
+        flops, source = _measured_flops(flags.measured, journal, flags.measured_tokens, job)
         figure = f"{flops / _TERA:.4g} TFLOP/s of a GPU"
         return flops, Assumption("compute", figure, source, measured=True)
     peak = flags.peak_tflops * _TERA if flags.peak_tflops else accelerator.peak_flops
@@ -125,10 +157,7 @@ def _compute(
     stated = (
         "--mfu"
         if flags.mfu_percent is not None
-        else (
-            "assumed: whole steps of Megatron-LM on A100 reached 42 to 56 %, arXiv 2205.05198, "
-            "table 5"
-        )
+        else ("assumed: without communication, `cclmark train` reached 44 to 61 % on one H200")
     )
     flops = peak * mfu / 100
     figure = (
@@ -140,17 +169,17 @@ def _compute(
 
 def _memory(accelerator: Accelerator) -> Assumption:
     figure = (
-        f"{accelerator.memory_bps * _MEMORY_SHARE / _TERA:.4g} TB/s of a GPU: "
-        f"{_MEMORY_SHARE * 100:g} % of {accelerator.name}, for what tp does not divide"
+        f"{accelerator.memory_bps * MEMORY_SHARE / _TERA:.4g} TB/s of a GPU: "
+        f"{MEMORY_SHARE * 100:g} % of the memory of {accelerator.name}, for what tp does not divide"
     )
     return Assumption("memory", figure, "assumed; see the methodology")
 
 
 def _measured_flops(
-    path: Path, tokens: int | None, model: Model, job: TrainingJob
+    path: Path, journal: Journal, tokens: int | None, job: TrainingJob
 ) -> tuple[float, str]:
     """The operations of a device in a second of compute in a run. Raises UsageError."""
-    journal = read_journal(path)
+    model = job.model
     step_runs = report_kind(journal.kind).step_runs
     if step_runs is None:
         raise UsageError(
@@ -166,6 +195,11 @@ def _measured_flops(
         raise UsageError(
             f"--measured {path}: the time of compute in a step is unknown"
             f"{f': {reasons}' if reasons else ''}"
+        )
+    if found.dtype and found.dtype != _TYPES.get(job.precision, found.dtype):
+        raise UsageError(
+            f"--measured {path}: the run computed in {found.dtype}, not in {job.precision}: choose "
+            "--precision, or another journal"
         )
     operations = found.operations
     if tokens is not None:
@@ -189,32 +223,33 @@ def _compute_of(run: StepRun) -> float | None:
     return run.figures.step_s if run.ranks == 1 else run.figures.compute_s
 
 
-def _hidden(flags: NeedFlags) -> tuple[HiddenShares, Assumption]:
+def _hidden(flags: NeedFlags, job: TrainingJob) -> tuple[HiddenShares, Assumption]:
     """The shares of messages beside compute. Raises UsageError."""
     if flags.overlap is None:
-        shares = HiddenShares()
-        return shares, Assumption("overlap", shares.describe(), _FRAMEWORKS_OVERLAP)
+        shares = usual_shares(job)
+        return shares, Assumption("overlap", shares.describe(), _OVERLAPPED[job.framework])
     if "=" in flags.overlap:
-        shares = _stated_shares(flags.overlap)
+        shares = _stated_shares(flags.overlap, usual_shares(job))
         return shares, Assumption("overlap", shares.describe(), "--overlap")
     share, source = _measured_overlap(Path(flags.overlap))
-    shares = HiddenShares(dp=share, cp=share)
+    shares = replace(usual_shares(job), dp=share, cp=share)
     return shares, Assumption("overlap", shares.describe(), source, measured=True)
 
 
-def _stated_shares(text: str) -> HiddenShares:
+def _stated_shares(text: str, usual: HiddenShares) -> HiddenShares:
     found: dict[str, float] = {}
     for part in text.split(","):
         name, _, value = (word.strip().lower() for word in part.partition("="))
         number = value.removesuffix("%").strip()
         is_number = number.replace(".", "", 1).isdecimal() and number.isascii() and len(number) < 9
-        if name not in GROUPS or name in found or not is_number or not 0 <= float(number) <= 100:
+        is_share = is_number and value.endswith("%") and 0 <= float(number) <= 100
+        if name not in GROUPS or name in found or not is_share:
             raise UsageError(
                 f"--overlap {text}: write shares from 0% to 100% of {', '.join(GROUPS)}, each "
                 "once: dp=100%,tp=50%"
             )
         found[name] = float(number) / 100
-    return HiddenShares(**found)
+    return replace(usual, **found)
 
 
 def _measured_overlap(path: Path) -> tuple[float, str]:
@@ -250,12 +285,14 @@ def _network(flags: NeedFlags, accelerator: Accelerator) -> tuple[Network, list[
         node_bps = flags.node_gbps * _GIGA
         figure = f"{node_bps / _GIGA:.4g} GB/s of a GPU"
     elif accelerator.link_bps:
-        node_bps = accelerator.link_bps * _LINK_SHARE
+        node_bps = accelerator.link_bps * LINK_SHARE
         figure = (
-            f"{node_bps / _GIGA:.4g} GB/s of a GPU: {_LINK_SHARE * 100:g} % of the links of "
+            f"{node_bps / _GIGA:.4g} GB/s of a GPU: {LINK_SHARE * 100:g} % of the links of "
             f"{accelerator.name}, {accelerator.link_bps / _GIGA:.4g} GB/s"
         )
         source = "assumed: a ring of 8 H200 has 367 of 450 GB/s; "
+    elif flags.per_node == 1:
+        node_bps, figure, source = accelerator.memory_bps, "no other GPU", ""
     else:
         raise UsageError(
             f"{accelerator.name} has no links between GPUs of a node whose rate is known: give "
@@ -283,12 +320,15 @@ def _variants(base: Need) -> Iterator[Need]:
     """What changes if an assumption or a choice is another one, as far as the job allows it."""
     job, layout = base.job, base.job.layout
     jobs: list[tuple[str, TrainingJob]] = []
-    for factor, word in ((2, "twice"), (0.5, "half")):
-        jobs.append((f"{word} the batch", replace(job, batch=int(job.batch * factor))))
-        jobs.append(
-            (f"{word} the micro-batch", replace(job, micro_batch=int(job.micro_batch * factor)))
-        )
-        jobs.append((f"{word} the sequence", replace(job, sequence=int(job.sequence * factor))))
+    for name, word in (
+        ("batch", "batch"),
+        ("micro_batch", "micro-batch"),
+        ("sequence", "sequence"),
+    ):
+        value = getattr(job, name)
+        jobs.append((f"twice the {word}", replace(job, **{name: 2 * value})))
+        if value % 2 == 0:
+            jobs.append((f"half the {word}", replace(job, **{name: value // 2})))
     jobs.append(("recomputation", replace(job, recompute=True)))
     for zero in (0, 1, 3):
         jobs.append((f"zero={zero}", _with(job, zero=zero, shard=0)))
@@ -305,7 +345,9 @@ def _variants(base: Need) -> Iterator[Need]:
             yield replace(base, job=other, variant=variant)
     for factor in (1.25, 0.75):
         yield replace(base, flops=base.flops * factor, variant=f"compute {factor:g} times as fast")
-    yield replace(base, hidden=replace(base.hidden, dp=0.0, cp=0.0), variant="no overlap")
+    for shares, variant in ((HiddenShares(0, 0), "no overlap"), (HiddenShares(), "overlap of dp")):
+        if shares != base.hidden:
+            yield replace(base, hidden=shares, variant=variant)
 
 
 def _with(job: TrainingJob, **changes: int) -> TrainingJob:
