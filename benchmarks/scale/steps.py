@@ -16,18 +16,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from cclmark.scale.accelerators import ACCELERATORS
+from cclmark.scale.accelerators import (
+    ACCELERATORS,
+    EFFICIENCY,
+    LATENCY_S,
+    LINK_SHARE,
+    MEMORY_SHARE,
+    NODE_LATENCY_S,
+)
 from cclmark.scale.layout import parse_job_layout
 from cclmark.scale.planned_models import planned_model
-from cclmark.scale.step import HiddenShares, Network, compute_seconds, step_time
+from cclmark.scale.step import Network, compute_seconds, step_time, usual_shares
 from cclmark.scale.traffic import TrainingJob, busiest_stage, check_job, traffic_of
 
 Row = Mapping[str, str]
 TABLE = Path(__file__).with_name("steps.csv")
 # As `cclmark need --accelerator A100` assumes.
 A100 = next(one for one in ACCELERATORS if one.name == "A100")
-NODE_BPS, MEMORY_BPS, EFFICIENCY = 0.8 * A100.link_bps, 0.8 * A100.memory_bps, 0.9
-LATENCY_S, NODE_LATENCY_S = 14e-6, 3.4e-6
+NODE_BPS, MEMORY_BPS = LINK_SHARE * A100.link_bps, MEMORY_SHARE * A100.memory_bps
 PER_NODE = 8
 
 
@@ -54,7 +60,7 @@ def predicted_s(row: Row, flops: float) -> float:
     job, network = job_of(row)
     traffic = traffic_of(job, busiest_stage(job))
     compute_s = compute_seconds(job, flops, MEMORY_BPS)
-    return step_time(job, traffic, compute_s, network, HiddenShares()).step_s
+    return step_time(job, traffic, compute_s, network, usual_shares(job)).step_s
 
 
 def calibrated_flops(row: Row) -> float:

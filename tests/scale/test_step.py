@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_traffic import job_of
 
-from cclmark.scale.frameworks import MEGATRON
+from cclmark.scale.frameworks import MEGATRON, TORCH
 from cclmark.scale.planned_models import ALL_MODELS
 from cclmark.scale.step import (
     AMPLE,
@@ -41,7 +41,9 @@ def test_compute_is_that_of_all_tokens():
 def test_tensor_parallelism_repeats_what_it_does_not_divide():
     for name, passes in (("llama3-8b", 22), ("gpt3-6.7b", 28)):
         model = ALL_MODELS[name]
-        job, by_sequence = job_of("tp=8", model=model), job_of("tp=8,sp=1", model=model)
+        job, by_sequence = (
+            job_of(one, model=model, framework=MEGATRON) for one in ("tp=8", "tp=8,sp=1")
+        )
         alone_s = compute_seconds(job_of("", model=model), FLOPS, MEMORY)
         assert compute_seconds(by_sequence, FLOPS, MEMORY) == pytest.approx(alone_s)
         # Passes over the activations of a layer, of which an eighth is in the compute already.
@@ -87,6 +89,18 @@ def test_the_slowest_stage_determines_compute():
     assert compute_seconds(job, FLOPS, MEMORY) == pytest.approx(
         whole * ((1 - head) / 32 * 2 + head)
     )
+
+
+def test_ranks_of_tensor_parallelism_compute_a_shared_head_as_a_whole():
+    model = ALL_MODELS["llama3.2-1b"]
+    alone_s = compute_seconds(job_of("", model=model), FLOPS, MEMORY)
+    torch, megatron = (
+        compute_seconds(job_of("tp=2,sp=1", model=model, framework=one), FLOPS, MEMORY)
+        for one in (TORCH, MEGATRON)
+    )
+    head = 6 * model.vocabulary * model.width / model.operations_per_token(1024)
+    assert megatron == pytest.approx(alone_s)
+    assert torch == pytest.approx(alone_s * (1 + head))
 
 
 def test_megatron_overlaps_less_by_default():

@@ -135,8 +135,8 @@ def _stage_seconds(
     head = 6.0 * model.vocabulary * model.width
     of_layers = model.operations_per_token(job.sequence) - head
     operations = of_layers * layers / model.layers * (4 / 3 if job.recompute else 1.0)
-    if stage == layout.pp - 1:
-        operations += head
+    if stage == layout.pp - 1:  # torch: ranks of tp have a shared head as a whole
+        operations += head * (layout.tp if model.tied and job.framework == TORCH else 1)
     tokens = job.tokens / layout.replicas
     compute_s = tokens * operations / (layout.tp * flops)
     if layout.tp == 1 or layout.sp:

@@ -29,6 +29,11 @@ REFUSED = {
     "--model llama3-8b --gpus 8 --precision fp32": "the peak rate for fp32 is not known",
     "--model llama3-8b --gpus 8 --network 400GB/s": "interfaces of a node and their Gb/s, 8x400",
     "--model llama3-8b --gpus 8 --overlap dp=200%": "write shares from 0% to 100%",
+    "--model llama3-8b --gpus 8 --overlap dp=1": "write shares from 0% to 100%",
+    "--model llama3-8b --gpus 8 --hold-gradients": "is about shards of gradients",
+    "--model llama3-8b --gpus 144 --parallel tp=8 --gpus-per-node 36": "--gpus-per-node 24",
+    "--model /dev/zero --gpus 8": "this is no file",
+    f"--model gpt2 --gpus 8 --measured {TRAIN} --precision fp32": "computed in bfloat16, not in",
     f"--model llama3-8b --gpus 8 --overlap {COPIES}": "this is no journal of cclmark overlap",
     f"--model llama3-8b --gpus 8 --measured {COPIES}": "the journal has no steps",
     f"--model llama3-8b --gpus 8 --measured {PROFILE}": "give them with --measured-tokens",
@@ -97,6 +102,30 @@ def test_fields_are_those_of_the_journal(cclmark):
         judged = step_on(result, 100e9 / 8)
         assert float(row["step_ms"]) == pytest.approx(judged.step_s * 1e3)
         assert needed_by(result.need, result.index) == result
+
+
+def test_one_gpu_sends_nothing(cclmark):
+    run = cclmark(
+        "need",
+        "--model",
+        "llama3-8b",
+        "--gpus",
+        "1",
+        "--accelerator",
+        "L40S",
+        "--gpus-per-node",
+        "1",
+    )
+    assert "1 GPU sends nothing to other nodes in a step" in run.out
+    assert "messages of a GPU" not in run.out
+
+
+def test_latencies_alone_may_be_too_long(cclmark):
+    job = ("need", "--model", "llama3-8b", "--gpus", "16384", "--parallel", "zero=3")
+    run = cclmark(*job, "--latency", "30", "--network", "8x400")
+    assert run.journal.of(NeedResult)[0].needed.bps is None
+    assert "notable    16,384 GPUs: latencies between nodes alone lengthen a step by" in run.out
+    assert "verdict    not enough" in run.out
 
 
 def test_the_page_has_the_tables_and_a_chart(cclmark, tmp_path):

@@ -435,7 +435,7 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
     need, needed = result.need, result.needed
     assert needed is not None
     job, share = need.job, need.share
-    at = f"{job.devices:,} GPUs"
+    at = amount(job.devices, "GPU")
     advice = ""
     if any(not one.measured for one in need.assumptions if one.name == "compute"):
         trained = job.model.name if job.model.name in MODELS else "llama3-8b"
@@ -445,7 +445,7 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
         )
     ideal = "than on an ideal network between nodes"
     if not network_bytes(result):
-        text = f"{at} send nothing to other nodes in a step"
+        text = f"{at} {'sends' if job.devices == 1 else 'send'} nothing to other nodes in a step"
         yield Finding("network-not-used", "note", text, advice=advice)
     elif needed.bps is None:
         slower = step_on(result, _INFINITE_BPS).step_s / needed.without.step_s - 1
@@ -486,7 +486,7 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
 
 
 def _judgement(result: NeedResult, judged: StepTime) -> Finding:
-    need, at = result.need, f"{result.need.job.devices:,} GPUs"
+    need, at = result.need, amount(result.need.job.devices, "GPU")
     slower = slow_down(result, judged)
     is_enough = slower <= need.share
     part = "" if is_enough else f", most of which is of {_largest_part(judged)}"
