@@ -147,13 +147,15 @@ $(VENV)/distributors: Makefile | $(VENV)/made
 	$(INSTALL) --no-compile $(WHEEL_TOOLS)
 	touch $@
 
-# zig's compiler links against the symbols of an old glibc on any host. With its C++ library nanobind's
-# headers lack an include. In an image of manylinux its own compiler serves: make wheel WHEEL_CXX=g++.
-MACHINE := $(shell uname -m)
-WHEEL_CXX = python-zig c++ -target $(MACHINE)-linux-gnu.2.28
+# Where glibc is newer than 2.28, zig compiles for that version. Its C++ library lacks an include of
+# nanobind's headers. Without libgcc, its runtime also replaces glibc's memcpy, which is faster.
+MACHINE = $(shell uname -m)
+NEW_GLIBC = $(shell [ "$$(getconf GNU_LIBC_VERSION | tr -cd 0-9)" -gt 228 ] && echo yes)
+FOR_OLD_GLIBC = CXX="python-zig c++ -target $(MACHINE)-linux-gnu.2.28" CXXFLAGS="-include cstdio" \
+  LDFLAGS="$$(gcc -print-libgcc-file-name)"
 wheel: $(VENV)/distributors
 	rm -rf build/dist build/unrepaired
-	$(WITH_TOOLS) CXX="$(WHEEL_CXX)" CXXFLAGS="-include cstdio" $(BIN)/python -m build --outdir build/unrepaired
+	$(WITH_TOOLS) $(if $(NEW_GLIBC),$(FOR_OLD_GLIBC)) $(BIN)/python -m build --outdir build/unrepaired
 	$(WITH_TOOLS) $(BIN)/auditwheel repair --only-plat --plat manylinux_2_28_$(MACHINE) --wheel-dir build/dist build/unrepaired/*.whl
 	mv build/unrepaired/*.tar.gz build/dist
 	$(BIN)/check-wheel-contents build/dist/*.whl
