@@ -11,6 +11,7 @@ from cclmark.analysis.statistics import quantile
 BoxPlot = tuple[float, float, float, float, float]
 
 _OF_TEXTS = {"only": "texts"}  # fields that pages do not have
+_OF_DRAWINGS = {"only": "drawings"}
 _USUAL = 0.9  # of all boxes: these determine the axis
 _LEAST = 4.0  # percent, of the typical range: in quiet runs, a small deviation is no outlier
 _FAR = 2.5  # times the typical range: a longer axis would hide the other boxes
@@ -61,7 +62,7 @@ class ChartCurve:
 
     ``colour`` is the number of a look; ``dashed`` distinguishes curves with the same number.
     ``faint``: drawn behind the others for comparison, and numbered separately. ``hover``: texts on
-    the points, besides their figures.
+    the points, besides their figures. ``panel``: the number of its axis of values in the chart.
     """
 
     name: str
@@ -73,6 +74,7 @@ class ChartCurve:
     dashed: bool = False
     faint: bool = False
     hover: Sequence[str] = ()
+    panel: int = field(default=0, metadata=_OF_DRAWINGS)
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,12 @@ class Chart:
 
 @dataclass(frozen=True)
 class Lines(Chart):
-    """Curves over one axis. ``x_kind``: bytes (logarithmic) or number.
+    """Curves over one axis. ``x_kind``: bytes (logarithmic), log (numbers), or number.
 
     ``zero_based``: whether a linear value axis begins at 0. ``notes``: below the axes, phrases
-    without a full stop. ``in_texts``: whether texts have the curves too, as figures, and terminals
-    as a drawing.
+    without a full stop. ``panels``: the titles of further axes of values, one below the other, each
+    with its own curves; ``spans``: shaded parts of the axis that they share. ``in_texts``: whether
+    texts have the curves too, as figures, and terminals as a drawing.
     """
 
     x_title: str
@@ -122,7 +125,21 @@ class Lines(Chart):
     marks: Sequence[Mark] = ()
     zero_based: bool = True
     notes: Sequence[str] = ()
+    panels: Sequence[str] = field(default=(), metadata=_OF_DRAWINGS)
+    spans: Sequence[tuple[float, float]] = field(default=(), metadata=_OF_DRAWINGS)
     in_texts: bool = field(default=False, metadata=_OF_TEXTS)
+
+    @property
+    def parts(self) -> list[Lines]:
+        """A chart for each axis of values that has curves; the first one has levels and marks."""
+        found = []
+        for number, title in enumerate((self.y_title, *self.panels)):
+            own = [one for one in self.series if one.panel == number]
+            part = replace(self, series=own, y_title=title)
+            if number:
+                part = replace(part, levels=(), marks=())
+            found += [part] if own else []
+        return found
 
 
 @dataclass(frozen=True)
