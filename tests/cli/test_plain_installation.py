@@ -23,7 +23,7 @@ def plain(cclmark, tmp_path):
     ("words", "extra"),
     [
         (("history", "list"), "history"),
-        (("serve",), "history"),
+        (("serve",), "serve"),
         (("trace", "all_reduce", "--devices", "host:2", "-b", "1K"), "timelines"),
         (("export", str(RUNS / "ctas8.jsonl"), "--format", "parquet", "-O", "x"), "parquet"),
         (("report", str(RUNS / "ctas8.jsonl"), "--png", "pictures"), "pictures"),

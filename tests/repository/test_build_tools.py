@@ -25,10 +25,11 @@ def test_make_has_the_tools_that_pip_requires():
     assert of_make - {"cmake", "ninja"} == set(project["build-system"]["requires"])
 
 
-def test_make_has_the_tools_of_the_documents():
+@pytest.mark.parametrize(("variable", "group"), [("DOCS_TOOLS", "docs"), ("WHEEL_TOOLS", "wheels")])
+def test_make_has_the_tools_of_a_group(variable, group):
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-    (tools,) = re.findall(r"^DOCS_TOOLS := (.*)$", (REPOSITORY / "Makefile").read_text(), re.M)
-    assert tools.replace('"', "").split() == project["dependency-groups"]["docs"]
+    (tools,) = re.findall(rf"^{variable} := (.*)$", (REPOSITORY / "Makefile").read_text(), re.M)
+    assert tools.replace('"', "").split() == project["dependency-groups"][group]
 
 
 def test_ci_runs_the_test_command_of_the_readme():
@@ -41,6 +42,14 @@ def test_ci_runs_the_test_command_of_the_readme():
 def test_the_citation_has_the_version():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     assert f"\nversion: {project['version']}\n" in (REPOSITORY / "CITATION.cff").read_text()
+
+
+def test_the_image_is_made_of_files_that_are_here():
+    copies = re.findall(r"^COPY (?!--)(.*) \S+$", (REPOSITORY / "Containerfile").read_text(), re.M)
+    files = [REPOSITORY / name for names in copies for name in names.split()]
+    assert [file for file in files if not file.exists()] == []
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert {project["readme"], *project["license-files"]} <= {file.name for file in files}
 
 
 def run(*command, **environment):
