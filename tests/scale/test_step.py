@@ -16,22 +16,34 @@ from cclmark.scale.step import (
 )
 from cclmark.scale.traffic import traffic_of
 
-FLOPS = 400e12
+FLOPS, MEMORY = 400e12, 2.7e12
 NOTHING = HiddenShares(dp=0.0, cp=0.0)
 FAST = Network(node_bps=1e12, latency_s=0.0, node_latency_s=0.0)
 
 
 def step_of(job, network, hidden=HiddenShares(), flops=FLOPS):  # noqa: B008 - frozen
-    return step_time(job, traffic_of(job, 0), compute_seconds(job, flops), network, hidden)
+    return step_time(job, traffic_of(job, 0), compute_seconds(job, flops, MEMORY), network, hidden)
 
 
 def test_compute_is_that_of_all_tokens():
     job = job_of("")
-    assert compute_seconds(job, FLOPS) == pytest.approx(
+    assert compute_seconds(job, FLOPS, MEMORY) == pytest.approx(
         job.model.operations_per_token(1024) * 64 * 1024 / (16 * FLOPS)
     )
     again = job_of("", recompute=True)
-    assert compute_seconds(again, FLOPS) == pytest.approx(compute_seconds(job, FLOPS) * 4 / 3)
+    assert compute_seconds(again, FLOPS, MEMORY) == pytest.approx(
+        compute_seconds(job, FLOPS, MEMORY) * 4 / 3
+    )
+
+
+def test_tensor_parallelism_repeats_what_it_does_not_divide():
+    job, by_sequence = job_of("tp=8"), job_of("tp=8,sp=1")
+    alone_s = compute_seconds(job_of(""), FLOPS, MEMORY)
+    assert compute_seconds(by_sequence, FLOPS, MEMORY) == alone_s
+    # 28 passes over the activations of a layer, of which an eighth is in the compute already.
+    tokens = job.tokens / job.layout.dp
+    moved = tokens * job.model.width * 2 * 28 * job.model.layers * 7 / 8
+    assert compute_seconds(job, FLOPS, MEMORY) - alone_s == pytest.approx(moved / MEMORY)
 
 
 def test_without_overlap_all_messages_are_exposed():

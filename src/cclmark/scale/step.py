@@ -98,14 +98,28 @@ def time_of(traffic: GroupTraffic, network: Network) -> float:
     return moved_s + within * network.node_latency_s + between * network.latency_s
 
 
-def compute_seconds(job: TrainingJob, flops: float) -> float:
+# Reads and writes of the activations of a layer by norms, dropout and residual additions, of which
+# there are two each: a norm 2 forward and 3 backward, dropout and addition 3.5 and 5.5.
+_FORWARD_PASSES, _BACKWARD_PASSES = 11, 17
+
+
+def compute_seconds(job: TrainingJob, flops: float, memory_bps: float) -> float:
     """The compute of a step on a device in seconds. ``flops``: what a device computes per second.
 
     With recomputation a third more: the forward pass of layers is a third of all (arXiv 2104.04473,
-    section 3.5).
+    section 3.5). Tensor parallelism without sequence parallelism does not divide norms, dropout and
+    residual additions (arXiv 2205.05198, section 4.2), which move ``memory_bps`` bytes per second;
+    ``flops`` is of a job that has them once.
     """
     again = 4 / 3 if job.recompute else 1.0
-    return job.operations * again / (job.devices * flops)
+    compute_s = job.operations * again / (job.devices * flops)
+    layout = job.layout
+    if layout.tp == 1 or layout.sp:
+        return compute_s
+    passes = _FORWARD_PASSES * (1 + job.recompute) + _BACKWARD_PASSES
+    layers = job.model.layers / layout.pp
+    moved = job.tokens / layout.replicas * job.model.width * job.element_bytes * passes * layers
+    return compute_s + moved * (1 - 1 / layout.tp) / memory_bps
 
 
 def step_time(

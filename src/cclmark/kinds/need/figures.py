@@ -28,7 +28,7 @@ def needed_by(need: Need, index: int) -> NeedResult:
     job = need.job
     stage = busiest_stage(job)
     traffic = traffic_of(job, stage)
-    compute_s = compute_seconds(job, need.flops)
+    compute_s = compute_seconds(job, need.flops, need.memory_bps)
 
     def step(network: Network) -> StepTime:
         return step_time(job, traffic, compute_s, network, need.hidden)

@@ -27,7 +27,8 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True):
     """A job whose network is sought.
 
     ``network``: what is known of it; with a line rate between nodes it is judged. ``flops``: the
-    floating-point operations that a device computes in a second. ``share``: of a step that exposed
+    floating-point operations that a device computes in a second, ``memory_bps``: the bytes that its
+    memory moves. ``share``: of a step that exposed
     communication may take. ``variant``: what differs from the job that was asked for, empty for
     that.
     """
@@ -35,6 +36,7 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True):
     job: TrainingJob
     network: Network
     flops: Duration
+    memory_bps: Duration
     share: Duration
     hidden: HiddenShares = HiddenShares()
     variant: str = ""

@@ -27,7 +27,7 @@ from cclmark.scale.traffic import GROUPS, TrainingJob, check_job
 from cclmark.work.models import Model
 
 _USUAL_SEQUENCE = 8192
-_LINK_SHARE = 0.8
+_LINK_SHARE = _MEMORY_SHARE = 0.8
 _TERA, _GIGA = 1e12, 1e9
 _FP8, _FP32 = "fp8", "fp32"
 _OVERLAP, _OVERLAP_FINDING = "overlap", "overlap-of-largest"
@@ -64,8 +64,9 @@ def needs_of(flags: NeedFlags) -> list[Need]:
     hidden, overlapped = _hidden(flags)
     network, links = _network(flags, accelerator)
     base = Need(
-        *(jobs[-1], network, flops, flags.share_percent / 100, hidden),
-        assumptions=(compute, *links, overlapped),
+        *(jobs[-1], network, flops, accelerator.memory_bps * _MEMORY_SHARE),
+        *(flags.share_percent / 100, hidden),
+        assumptions=(compute, _memory(accelerator), *links, overlapped),
     )
     return [*(replace(base, job=job) for job in jobs), *_variants(base)]
 
@@ -134,6 +135,14 @@ def _compute(
         f"({accelerator.name}: {source})"
     )
     return flops, Assumption("compute", figure, stated)
+
+
+def _memory(accelerator: Accelerator) -> Assumption:
+    figure = (
+        f"{accelerator.memory_bps * _MEMORY_SHARE / _TERA:.4g} TB/s of a GPU: "
+        f"{_MEMORY_SHARE * 100:g} % of {accelerator.name}, for what tp does not divide"
+    )
+    return Assumption("memory", figure, "assumed; see the methodology")
 
 
 def _measured_flops(
