@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from cclmark.explain.paths import Route
+from cclmark.journal.sample_times import Nanoseconds, SampleTimes
 from cclmark.work.counts import Count, Elapsed
 from cclmark.work.islands import Island
 from cclmark.work.outline import Outline
 from cclmark.work.transfers import Gate
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
@@ -264,13 +265,21 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     imported: Imported | None = None
 
 
-class Samples(msgspec.Struct):
+class Samples(SampleTimes, omit_defaults=True):
     """Seconds per operation, as [sample][rank]. NaN is stored as null: there was no such clock."""
 
-    host_s: list[list[float]]
-    device_s: list[list[float | None]]
-    enqueue_s: list[list[float]]
-    operations_per_sample: Count
+    host_s: list[list[float]] = []
+    device_s: list[list[float | None]] = []
+    enqueue_s: list[list[float]] = []
+    operations_per_sample: Count = 1
+    host_ns: list[list[Nanoseconds]] = []
+    device_ns: list[list[Nanoseconds | None]] = []
+    enqueue_ns: list[list[Nanoseconds]] = []
+
+    @property
+    def divisor(self) -> int:
+        """The number of operations that a sample times together."""
+        return self.operations_per_sample
 
 
 class Summary(msgspec.Struct, omit_defaults=True):
@@ -472,16 +481,24 @@ class Trace(msgspec.Struct, tag="trace", omit_defaults=True):
     summary: list[str] = []
 
 
-class TransferSamples(msgspec.Struct, omit_defaults=True):
+class TransferSamples(SampleTimes, omit_defaults=True):
     """Seconds per copy, as [sample][flow]: on the device's clock, and in the host's call.
 
     ``launch_s``: the most of ``device_s`` that was waiting for launches; empty if there was none.
     """
 
-    device_s: list[list[float]]
-    call_s: list[list[float]]
-    copies_per_sample: Count
+    device_s: list[list[float]] = []
+    call_s: list[list[float]] = []
+    copies_per_sample: Count = 1
     launch_s: list[list[float]] = []
+    device_ns: list[list[Nanoseconds]] = []
+    call_ns: list[list[Nanoseconds]] = []
+    launch_ns: list[list[Nanoseconds]] = []
+
+    @property
+    def divisor(self) -> int:
+        """The number of copies that a sample times together."""
+        return self.copies_per_sample
 
 
 class TransferSummary(msgspec.Struct, omit_defaults=True):
