@@ -2,7 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 
@@ -25,8 +25,13 @@ def of_class(tree, name):
 
 
 def points(path):
-    found = re.findall(r"[ML]([\d.-]+) ([\d.-]+)", path.get("d"))
-    return [(float(x), float(y)) for x, y in found]
+    """The places of a path, each of whose parts is a place and the distances from it."""
+    found = []
+    for part in path.get("d").replace("h0", "").split("M")[1:]:
+        numbers = [float(one) for one in re.findall(r"-?[\d.]+", part)]
+        steps = zip(numbers[::2], numbers[1::2], strict=False)
+        found += accumulate(steps, lambda at, by: (at[0] + by[0], at[1] + by[1]))
+    return found
 
 
 def texts(tree, name):

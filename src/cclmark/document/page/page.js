@@ -51,7 +51,8 @@
   const inflated = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const data = await new Response(inflated).json();
   const charts = new Map(data.charts.map((chart) => [chart.key, chart]));
-  data.rows = data.rows.map((row) => row.map((cell) => (Array.isArray(cell) ? data.texts[cell[0]] : cell)));
+  const content = (cell) => (Array.isArray(cell) ? data.texts[cell[0]] : cell);
+  data.rows = (data.cells[0] || []).map((_, at) => data.cells.map((column) => content(column[at])));
 
   const text = (number) => (number === undefined || number === null ? "" : data.texts[number]);
   const shown = (value) =>
@@ -88,9 +89,16 @@
   // ---- readouts
   const vertices = new WeakMap(); // the places of a curve's points, as [x, y]
 
+  // Each part of a path begins at a place, from which its points are distances: M64 20.5h0l12-.5 12 3h0
   function verticesOf(path) {
     if (!vertices.has(path)) {
-      vertices.set(path, [...path.getAttribute("d").matchAll(/[ML]([-\d.]+) ([-\d.]+)/g)].map((one) => [Number(one[1]), Number(one[2])]));
+      const places = [];
+      for (const part of path.getAttribute("d").split("M").slice(1)) {
+        const numbers = part.replaceAll("h0", "").match(/-?[\d.]+/g).map(Number);
+        let x = 0, y = 0;
+        for (let at = 0; at + 1 < numbers.length; at += 2) places.push([x += numbers[at], y += numbers[at + 1]]);
+      }
+      vertices.set(path, places);
     }
     return vertices.get(path);
   }
