@@ -166,7 +166,7 @@ def _spelled(value: object) -> object:
     if isinstance(value, msgspec.Struct):
         names = value.__struct_fields__
         if isinstance(value, SampleTimes):
-            names = tuple(name for name in names if not name.endswith("_ns"))  # only in journals
+            names = tuple(name for name in names if name != "packed")  # only in journals
         return {name: getattr(value, name) for name in names}
     if isinstance(value, Sequence):
         return [*value]

@@ -80,7 +80,7 @@ _COMPRESSED = {
 _TOO_SMALL = re.compile(r"expected `int` >= (-?\d+)")
 _UNKNOWN_WORD = re.compile(r"invalid enum value ('.*')", re.DOTALL)
 _LONGEST_WORD = 40
-_FIRST_WITH_NS = 5  # version of the schema
+_FIRST_WITH_PACKED = 5  # version of the schema
 _MOST = 1e100  # of any value; its square is still finite
 
 
@@ -130,7 +130,7 @@ class JournalWriter:
 
 def _encoded(line: Line, schema_version: int) -> bytes:
     """Returns a line of a journal, as readers of its schema expect it."""
-    if schema_version >= _FIRST_WITH_NS:
+    if schema_version >= _FIRST_WITH_PACKED:
         line = with_stored_samples(line)
     return with_checksum(_ENCODER.encode(line))
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cclmark.explain.paths import Route
-from cclmark.journal.sample_times import Nanoseconds, SampleTimes
+from cclmark.journal.sample_times import SampleTimes
 from cclmark.work.counts import Count, Elapsed
 from cclmark.work.islands import Island
 from cclmark.work.outline import Outline
@@ -272,14 +272,6 @@ class Samples(SampleTimes, omit_defaults=True):
     device_s: list[list[float | None]] = []
     enqueue_s: list[list[float]] = []
     operations_per_sample: Count = 1
-    host_ns: list[list[Nanoseconds]] = []
-    device_ns: list[list[Nanoseconds | None]] = []
-    enqueue_ns: list[list[Nanoseconds]] = []
-
-    @property
-    def divisor(self) -> int:
-        """The number of operations that a sample times together."""
-        return self.operations_per_sample
 
 
 class Summary(msgspec.Struct, omit_defaults=True):
@@ -491,14 +483,6 @@ class TransferSamples(SampleTimes, omit_defaults=True):
     call_s: list[list[float]] = []
     copies_per_sample: Count = 1
     launch_s: list[list[float]] = []
-    device_ns: list[list[Nanoseconds]] = []
-    call_ns: list[list[Nanoseconds]] = []
-    launch_ns: list[list[Nanoseconds]] = []
-
-    @property
-    def divisor(self) -> int:
-        """The number of copies that a sample times together."""
-        return self.copies_per_sample
 
 
 class TransferSummary(msgspec.Struct, omit_defaults=True):

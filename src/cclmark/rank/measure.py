@@ -456,9 +456,9 @@ def samples_of(measured: engine.Samples, operations: int) -> Samples:
         for row in _by_sample(measured.device_s)
     ]
     return Samples(
-        host_s=_by_sample(measured.host_s),
+        host_s=rounded(_by_sample(measured.host_s), operations),
         device_s=rounded(device_s, operations),
-        enqueue_s=_by_sample(measured.enqueue_s),
+        enqueue_s=rounded(_by_sample(measured.enqueue_s), operations),
         operations_per_sample=operations,
     )
 

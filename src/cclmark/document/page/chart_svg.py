@@ -152,10 +152,14 @@ def _line(points: Iterable[tuple[float, float]], per_unit: int = 10) -> str:
     """
     places = [(round(x * per_unit), round(y * per_unit)) for x, y in points]
     begin = f"M{places[0][0] / per_unit:g} {places[0][1] / per_unit:g}"
-    return begin + "l" * (len(places) > 1) + _joined(
-        f"{(at - before) / per_unit:g}"
-        for one, other in pairwise(places)
-        for before, at in zip(one, other, strict=True)
+    return (
+        begin
+        + "l" * (len(places) > 1)
+        + _joined(
+            f"{(at - before) / per_unit:g}"
+            for one, other in pairwise(places)
+            for before, at in zip(one, other, strict=True)
+        )
     )
 
 
