@@ -162,11 +162,11 @@ def with_stored_samples(value: Any) -> Any:
 
 
 _MEASURED = ("duration_s", "summary", "device", "rows", "verification")
-_FIGURE_DIGITS = 6
+_FIGURE_DIGITS = 5
 
 
 def with_short_figures(value: Any) -> Any:
-    """Returns a measured result with figures of six digits: more are noise, and long."""
+    """Returns a measured result with figures of five digits: more are noise, and long."""
     return _changed(value, _MEASURED, _short)
 
 

@@ -79,11 +79,7 @@ _BLOCKS = ("opening", "blocks", "closing")
 MOST_WITH_SAMPLES_BYTES = 300_000
 _MOST_RESULTS = 3000  # of runs whose documents are in the page
 _SAMPLES = b'"samples":{'
-_FIGURE_DIGITS = 7
-_NOTICE = (
-    "the page that contains this journal has no raw samples, and figures of seven digits: the "
-    "original journal has all"
-)
+_NOTICE = "the page that contains this journal has no raw samples: they are in the original journal"
 
 
 def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
@@ -93,8 +89,8 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     and ``chart_model.py``. The ``type`` of a block is the name of its class in small letters. A
     number that JSON does not support (infinity, NaN) is null.
 
-    Journals that are large together are without raw samples and further digits, and left out if
-    even that is too large, as are the documents of runs with many results, such as soaks.
+    Journals that are large together are without raw samples, and left out if even that is too
+    large, as are the documents of runs with many results, such as soaks.
     """
     contents = [run.content or _encoded(run.journal) for run in runs]
     what = "journals of its runs" if len(runs) > 1 else "journal of the run"
@@ -102,10 +98,7 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     if sum(map(len, contents)) > MOST_WITH_SAMPLES_BYTES * len(runs):
         shorter = [*map(without_samples, contents)]
         if shorter != contents:
-            note += (
-                ". Raw samples are left out and figures have seven digits: the original journals "
-                "have all"
-            )
+            note += ". Raw samples are left out: they are in the original journals"
         contents = shorter
     texts = {}
     if sum(map(len, contents)) > MOST_BYTES:
@@ -156,36 +149,26 @@ def _encoded(journal: Journal) -> bytes:
 
 
 def without_samples(content: bytes) -> bytes:
-    """A journal without raw samples, as its header says; damaged lines stay.
-
-    Figures of results that had samples get seven digits: random ones cannot be compressed.
-    """
+    """A journal without raw samples, as its header says; damaged lines stay."""
     found = []
     has_some = False
     for line in content.splitlines():
         whole = without_checksum(line)
-        try:
-            is_long = whole is not None and _SAMPLES in whole
-            shorter = json.loads(whole or b"", object_hook=_shorter) if is_long else None
-        except (ValueError, RecursionError):  # the last line of a journal that was cut off
-            shorter = None
-        if shorter is None:
+        place = -1 if whole is None else whole.find(_SAMPLES)
+        # The last line of a journal that was cut off may end within samples.
+        if whole is None or place < 0 or whole.find(b"}", whole.rfind(_SAMPLES)) < 0:
             found.append(line + b"\n")
             continue
         has_some = True
-        found.append(with_checksum(json.dumps(shorter, separators=(",", ":")).encode()))
+        parts, begin = [], 0
+        while place >= 0:
+            parts.append(whole[begin : place + len(_SAMPLES) - 1])
+            begin = whole.index(b"}", place) + 1  # samples are lists of numbers
+            place = whole.find(_SAMPLES, begin)
+        found.append(with_checksum(b"null".join([*parts, whole[begin:]])))
     if has_some and found[0].startswith(HEADER_BEGIN):
         found[0] = _noticed(found[0])
     return b"".join(found)
-
-
-def _shorter(fields: dict[str, Any]) -> dict[str, Any]:
-    for name, value in fields.items():
-        if name == "samples" and isinstance(value, dict):
-            fields[name] = None
-        elif isinstance(value, float) and not name.endswith("at_s"):  # points in time: since 1970
-            fields[name] = float(f"{value:.{_FIGURE_DIGITS}g}")
-    return fields
 
 
 def _noticed(line: bytes) -> bytes:
