@@ -131,9 +131,9 @@ def test_boxes_beyond_the_limits_end_at_them():
     boxes = [(-60.0, -1.0, 0.0, 1.0, 400.0), None]
     chart = Boxes("k", "T", "", "size", "%", ["8 B", "16 B"], [BoxSeries("a", boxes)], (-5.0, 5.0))
     (whisker,) = of_class(drawn(chart), "whisker")
-    heights = [float(one) for one in re.findall(r"[V ](\d[\d.]*)", whisker.get("d"))]
-    assert min(heights) == 26
-    assert max(heights) == 254
+    ((lowest, *lengths),) = re.findall(r"M\d+ (\d+)v(-\d+)m0(-\d+)v(-\d+)M", whisker.get("d"))
+    assert lowest == "254"
+    assert 254 + sum(map(int, lengths)) == 26
 
 
 def heat(values, **properties):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -73,10 +74,11 @@ from cclmark.report.overview import (
 from cclmark.work.sizes import format_size
 
 DOCUMENTS_ID = "cclmark-documents"
-DOCUMENT_VERSION = 1
+DOCUMENT_VERSION = 2
 _BLOCKS = ("opening", "blocks", "closing")
-# For each run of a page, of journals with their raw samples: compressed half of a usual page.
+# For each run of a page, of journals with their raw samples, and of these journals compressed.
 MOST_WITH_SAMPLES_BYTES = 300_000
+_MOST_COMPRESSED_BYTES = 60_000
 _MOST_RESULTS = 3000  # of runs whose documents are in the page
 _SAMPLES = b'"samples":{'
 _NOTICE = "the page that contains this journal has no raw samples: they are in the original journal"
@@ -95,7 +97,7 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     contents = [run.content or _encoded(run.journal) for run in runs]
     what = "journals of its runs" if len(runs) > 1 else "journal of the run"
     note = f"This file contains the {what}: cclmark reads it in the place of a journal"
-    if sum(map(len, contents)) > MOST_WITH_SAMPLES_BYTES * len(runs):
+    if _are_large(contents):
         shorter = [*map(without_samples, contents)]
         if shorter != contents:
             note += ". Raw samples are left out: they are in the original journals"
@@ -114,17 +116,23 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     return texts, f"{note}."
 
 
+def _are_large(contents: Sequence[bytes]) -> bool:
+    sizes = map(len, contents), (len(zlib.compress(one)) for one in contents)
+    most = MOST_WITH_SAMPLES_BYTES, _MOST_COMPRESSED_BYTES
+    return any(sum(found) > each * len(contents) for found, each in zip(sizes, most, strict=True))
+
+
 def _documents(runs: Sequence[NamedRun]) -> str:
     found = []
     for run in runs:
         kind = run.journal.kind
-        document = document_of(report_kind(kind).document, run)
-        found.append({"name": run.name, "kind": kind, "document": plain_document(document)})
-    whole = {"version": DOCUMENT_VERSION, "runs": found}
-    try:
-        return msgspec.json.encode(whole).decode()
-    except UnicodeEncodeError:  # lone surrogates: journals that are read have none
-        return msgspec.json.encode(printable(whole)).decode()
+        document = plain_document(document_of(report_kind(kind).document, run))
+        try:
+            content = msgspec.json.encode(document)
+        except UnicodeEncodeError:  # lone surrogates: journals that are read have none
+            content = msgspec.json.encode(printable(document))
+        found.append({"name": plain(run.name), "kind": kind, "zlib": zlib.compress(content, 9)})
+    return msgspec.json.encode({"version": DOCUMENT_VERSION, "runs": found}).decode()
 
 
 def plain_document(document: Document) -> dict[str, Any]:
@@ -165,7 +173,7 @@ def without_samples(content: bytes) -> bytes:
             parts.append(whole[begin : place + len(_SAMPLES) - 1])
             begin = whole.index(b"}", place) + 1  # samples are lists of numbers
             place = whole.find(_SAMPLES, begin)
-        found.append(with_checksum(b"null".join([*parts, whole[begin:]])))
+        found.append(b"null".join([*parts, whole[begin:]]) + b"\n")  # the page has checksums
     if has_some and found[0].startswith(HEADER_BEGIN):
         found[0] = _noticed(found[0])
     return b"".join(found)

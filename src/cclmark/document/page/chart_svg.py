@@ -148,17 +148,17 @@ def _number(value: float) -> str:
 def _line(points: Iterable[tuple[float, float]], per_unit: int = 10) -> str:
     """The path through points, each by its distance from the one before, which is short.
 
-    ``per_unit``: the precision of coordinates.
+    Places on the x axis are whole. ``per_unit``: the precision of heights.
     """
-    places = [(round(x * per_unit), round(y * per_unit)) for x, y in points]
-    begin = f"M{places[0][0] / per_unit:g} {places[0][1] / per_unit:g}"
+    places = [(round(x), round(y * per_unit)) for x, y in points]
+    begin = f"M{places[0][0]} {places[0][1] / per_unit:g}"
     return (
         begin
         + "l" * (len(places) > 1)
         + _joined(
-            f"{(at - before) / per_unit:g}"
-            for one, other in pairwise(places)
-            for before, at in zip(one, other, strict=True)
+            step
+            for (left, upper), (right, lower) in pairwise(places)
+            for step in (str(right - left), f"{(lower - upper) / per_unit:g}")
         )
     )
 
@@ -447,17 +447,17 @@ def _some(places: Sequence[float], names: Sequence[str]) -> list[tuple[float, st
 def _boxes_of(one: BoxSeries, number: int, y: Scale, each: float, lefts: Sequence[float]) -> str:
     look = look_of(one)
     whiskers, boxes, medians = [], [], []
-    width = max(1.0, each * 0.85)
-    for left, box in zip(lefts, one.boxes, strict=True):
+    width = round(max(1.0, each * 0.85))
+    for left, box in zip(map(round, lefts), one.boxes, strict=True):
         if box is not None:
-            low, first, middle, third, high = (_number(y(value)) for value in box)
-            across = f"{left + width / 2:.0f}"
-            ends = [(low, first), (third, high)]
-            whiskers += [f"M{across} {one}V{other}" for one, other in ends if one != other]
-            boxes.append(f"M{left:.0f} {first}h{width:.0f}V{third}h-{width:.0f}z")
-            medians.append(f"M{left:.0f} {middle}h{width:.0f}")
+            low, first, middle, third, high = (round(y(value)) for value in box)
+            whiskers.append(
+                f"M{left + width // 2} {low}v{first - low}m0 {third - first}v{high - third}"
+            )
+            boxes.append(f"M{left} {first}h{width}v{third - first}h-{width}z")
+            medians.append(f"M{left} {middle}h{width}")
     filled = "hollow" if look.is_hollow else f"turn{look.turn}"
-    lines = "".join(whiskers + medians)
+    lines = "".join(whiskers + medians).replace(" -", "-")
     return (
         f'<path class="box c{look.colour} {filled}" data-series="{number}" d="{"".join(boxes)}"/>'
         f'<path class="whisker c{look.colour}" data-series="{number}" d="{lines}"/>'

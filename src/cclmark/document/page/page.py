@@ -189,10 +189,8 @@ _NEEDLESS = re.compile(r"\s*([{};,])\s*")  # spaces in a style
 
 @cache
 def _asset(name: str) -> str:
-    """The text of a file; of a script or a style without needless spaces and lines of comments."""
+    """The text of a file without needless spaces and lines of comments."""
     text = (files(__package__) / name).read_text("utf-8")
-    if name.endswith(".j2"):
-        return text
     lines = (line.strip() for line in text.splitlines())
     text = "\n".join(line for line in lines if line and not line.startswith("//"))
     return _NEEDLESS.sub(r"\1", text) if name.endswith(".css") else text
