@@ -572,11 +572,13 @@ def _colour_key(chart: Heat, left: float, top: float) -> Iterator[str]:
     number = _STEPS // 2
     begin = left + 60
     yield _text(begin - 6, top + 10, _label(float(f"{low:.3g}")), "y")
+    yield f'<g transform="translate({_number(begin)} {_number(top)})">'
+    yield f'<rect class="cell" width="{each * (number + 1):g}" height="12"/>'
     for at in range(number + 1):
         share = 2 * at / number - 1 if chart.centred else at / number
-        where = f'x="{_number(begin + at * each)}" y="{_number(top)}" width="{each:g}" height="12"'
-        yield f'<rect class="cell" {where}/>'
-        yield f'<rect class="{colours[share >= 0]}" fill-opacity="{abs(share):.2g}" {where}/>'
+        area = f"M{at * each:g} 0h{each:g}v12h-{each:g}z"
+        yield f'<path class="{colours[share >= 0]}" fill-opacity="{abs(share):.2g}" d="{area}"/>'
+    yield "</g>"
     unit = f" {chart.unit}" if chart.unit else ""
     place = begin + (number + 1) * each + 6
     yield _text(place, top + 10, f"{_label(float(f'{high:.3g}'))}{unit}", "level")
