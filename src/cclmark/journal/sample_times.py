@@ -162,7 +162,7 @@ def with_stored_samples(value: Any) -> Any:
 
 
 _MEASURED = ("duration_s", "summary", "device", "rows", "verification")
-_FIGURE_DIGITS = 5
+FIGURE_DIGITS = 5
 
 
 def with_short_figures(value: Any) -> Any:
@@ -172,7 +172,7 @@ def with_short_figures(value: Any) -> Any:
 
 def _short(value: Any) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{_FIGURE_DIGITS}g}")
+        return float(f"{value:.{FIGURE_DIGITS}g}")
     if isinstance(value, msgspec.Struct) and not isinstance(value, SampleTimes):
         return _changed(value, value.__struct_fields__, _short)
     return _changed(value, (), _short)

@@ -56,6 +56,7 @@ from cclmark.journal.page_journals import (
     PackedJournals,
     pack,
 )
+from cclmark.journal.sample_times import FIGURE_DIGITS
 from cclmark.journal.schema import Explanation, Header, Paths, Trace, TracedStage
 from cclmark.kinds.experiment.document import variant_name
 from cclmark.kinds.experiment.figures import experiment_of
@@ -81,7 +82,10 @@ MOST_WITH_SAMPLES_BYTES = 300_000
 _MOST_COMPRESSED_BYTES = 60_000
 _MOST_RESULTS = 3000  # of runs whose documents are in the page
 _SAMPLES = b'"samples":{'
-_NOTICE = "the page that contains this journal has no raw samples: they are in the original journal"
+_NOTICE = (
+    "the page that contains this journal has no raw samples, and figures of five digits: the "
+    "original journal has all"
+)
 
 
 def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
@@ -100,7 +104,10 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     if _are_large(contents):
         shorter = [*map(without_samples, contents)]
         if shorter != contents:
-            note += ". Raw samples are left out: they are in the original journals"
+            note += (
+                ". Raw samples are left out and figures have five digits: the original journals "
+                "have all"
+            )
         contents = shorter
     texts = {}
     if sum(map(len, contents)) > MOST_BYTES:
@@ -157,26 +164,37 @@ def _encoded(journal: Journal) -> bytes:
 
 
 def without_samples(content: bytes) -> bytes:
-    """A journal without raw samples, as its header says; damaged lines stay."""
+    """A journal without raw samples, as its header says; damaged lines stay.
+
+    Figures of results that had samples get as many digits as those of journals of today.
+    """
     found = []
     has_some = False
     for line in content.splitlines():
         whole = without_checksum(line)
-        place = -1 if whole is None else whole.find(_SAMPLES)
-        # The last line of a journal that was cut off may end within samples.
-        if whole is None or place < 0 or whole.find(b"}", whole.rfind(_SAMPLES)) < 0:
+        try:
+            is_long = whole is not None and _SAMPLES in whole
+            shorter = json.loads(whole or b"", object_hook=_shorter) if is_long else None
+        except (ValueError, RecursionError):  # the last line of a journal that was cut off
+            shorter = None
+        if shorter is None:
             found.append(line + b"\n")
             continue
         has_some = True
-        parts, begin = [], 0
-        while place >= 0:
-            parts.append(whole[begin : place + len(_SAMPLES) - 1])
-            begin = whole.index(b"}", place) + 1  # samples are lists of numbers
-            place = whole.find(_SAMPLES, begin)
-        found.append(b"null".join([*parts, whole[begin:]]) + b"\n")  # the page has checksums
+        # Without a checksum: the page has one.
+        found.append(json.dumps(shorter, separators=(",", ":")).encode() + b"\n")
     if has_some and found[0].startswith(HEADER_BEGIN):
         found[0] = _noticed(found[0])
     return b"".join(found)
+
+
+def _shorter(fields: dict[str, Any]) -> dict[str, Any]:
+    for name, value in fields.items():
+        if name == "samples" and isinstance(value, dict):
+            fields[name] = None
+        elif isinstance(value, float) and not name.endswith("at_s"):  # points in time: since 1970
+            fields[name] = float(f"{value:.{FIGURE_DIGITS}g}")
+    return fields
 
 
 def _noticed(line: bytes) -> bytes:
