@@ -192,8 +192,9 @@ def _shorter(fields: dict[str, Any]) -> dict[str, Any]:
     for name, value in fields.items():
         if name == "samples" and isinstance(value, dict):
             fields[name] = None
-        elif isinstance(value, float) and not name.endswith("at_s"):  # points in time: since 1970
-            fields[name] = float(f"{value:.{FIGURE_DIGITS}g}")
+        elif isinstance(value, float):
+            in_time = name.endswith("at_s")  # seconds since 1970
+            fields[name] = round(value, 3) if in_time else float(f"{value:.{FIGURE_DIGITS}g}")
     return fields
 
 

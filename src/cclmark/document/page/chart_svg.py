@@ -603,7 +603,7 @@ def legend_of(chart: Chart) -> list[tuple[str, str]]:
 
 
 def _swatch(content: str) -> str:
-    return f'<svg viewBox="0 0 28 12" aria-hidden="true">{content}</svg>'
+    return f"<svg>{content}</svg>"  # the style has its size
 
 
 def _curve_swatch(look: Look) -> str:

@@ -86,6 +86,19 @@
     return made;
   }
 
+  // ---- drawings that are not in the page
+  const drawings = data.drawings || {};
+
+  function draw(place) {
+    for (const plot of place.querySelectorAll(".plot:empty")) plot.innerHTML = drawings[plot.dataset.chart] || "";
+  }
+
+  document.querySelectorAll(".first").forEach(draw);
+  for (const one of sections) {
+    if (one.open) draw(one);
+    one.addEventListener("toggle", () => draw(one));
+  }
+
   // ---- readouts
   const vertices = new WeakMap(); // the places of a curve's points, as [x, y]
 
@@ -95,8 +108,12 @@
       const places = [];
       for (const part of path.getAttribute("d").split("M").slice(1)) {
         const numbers = part.replaceAll("h0", "").match(/-?[\d.]+/g).map(Number);
-        let x = 0, y = 0;
-        for (let at = 0; at + 1 < numbers.length; at += 2) places.push([x += numbers[at], y += numbers[at + 1]]);
+        let x = 0, y = 0; // in tenths, which add up exactly
+        for (let at = 0; at + 1 < numbers.length; at += 2) {
+          x += Math.round(numbers[at] * 10);
+          y += Math.round(numbers[at + 1] * 10);
+          places.push([x / 10, y / 10]);
+        }
       }
       vertices.set(path, places);
     }
@@ -209,7 +226,7 @@
     for (const plot of plotsOf(figure)) {
       const views = data.views[plot.dataset.chart] || [];
       if (views.length < 2) continue;
-      const drawn = [plot.innerHTML, ...views.slice(1).map(([, svg]) => svg)]; // views: name, drawing, key
+      const drawn = [drawings[views[0][2]] || plot.innerHTML, ...views.slice(1).map(([, svg]) => svg)]; // views: name, drawing, key
       let now = 0;
       const which = plotsOf(figure).length > 1 ? `${chartOf(plot).y_title.split(" [")[0]}: ` : "";
       const change = button(which + views[1][0], () => {
@@ -359,8 +376,10 @@
       tools.append(made);
     }
     addValues(figure, tools);
-    figure.querySelectorAll(".legend button").forEach((entry, at) =>
-      entry.addEventListener("click", (event) => hide(figure, at, event.detail === 2)));
+    figure.querySelectorAll(".legend button").forEach((entry, at) => {
+      entry.setAttribute("aria-pressed", "true");
+      entry.addEventListener("click", (event) => hide(figure, at, event.detail === 2));
+    });
     for (const plot of plotsOf(figure)) {
       plot.addEventListener("pointermove", point);
       plot.addEventListener("pointerdown", point);
@@ -557,6 +576,7 @@
     const folded = [...document.querySelectorAll("main details:not([open])")].filter((one) => !one.closest(".tools"));
     before = { theme: root.dataset.theme, all: table.all, folded };
     for (const one of folded) one.open = true;
+    draw(document);
     root.dataset.theme = "light";
     root.dataset.paper = "yes";
     table.all = true;

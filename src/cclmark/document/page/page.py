@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from cclmark import __version__
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 6
+_MOST_DRAWN = 80_000  # characters of drawings outside of compressed data
 _EMPTY: Sequence[object] = ((), [], "", None)
 _LONG = 24  # characters of a cell
 
@@ -118,9 +120,11 @@ def render(page: Page) -> str:
     charts = [*frame.overview, *(one for section in frame.sections for one in section.charts)]
     twins = {one.key: frame.twins[one.key] for one in charts if one.key in frame.twins}
     views = {chart.key: views_of(chart, twins.get(chart.key)) for chart in charts}
+    drawings, later = _by_place({key: own[0].svg for key, own in views.items()})
     data: dict[str, PageValue] = {
         "charts": [encoder.chart(chart) for chart in (*charts, *twins.values())],
-        # The first view of each is in the page.
+        **({"drawings": later} if later else {}),
+        # The first view of each is a drawing.
         "views": {
             key: [[one.name, one.svg if number else "", one.key] for number, one in enumerate(own)]
             for key, own in views.items()
@@ -145,13 +149,23 @@ def render(page: Page) -> str:
         style=page_style(),
         script=_asset("page.js"),
         policy=policy_of(),
-        drawings={key: own[0].svg for key, own in views.items()},
+        drawings=drawings,
         markers=markers_of(charts),
         shapes=SHAPES,
         legend_of=legend_of,
         data=packed(data),
         embedded={key: harmless(text) for key, text in page.embedded.items()},
         version=__version__,
+    )
+
+
+def _by_place(drawings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the drawings in the page, and those that its script adds to sections that unfold."""
+    sizes = accumulate(map(len, drawings.values()))
+    here = {key for key, size in zip(drawings, sizes, strict=True) if size <= _MOST_DRAWN}
+    return (
+        {key: svg if key in here else "" for key, svg in drawings.items()},
+        {key: svg for key, svg in drawings.items() if key not in here},
     )
 
 
