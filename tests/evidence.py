@@ -34,7 +34,7 @@ WITHOUT_FIGURES = {
     *("nothing-to-compare-with", "pairs-alike", "program-failed", "restricted-by-environment"),
     *("shared-processors", "skipped-cases", "unknown-choice", "unusual-path"),
     *("variant-without-effect", "artifact-withheld", "failing-settings", "nothing-to-choose"),
-    *("search-ended", "no-proof", "uncertain-value"),
+    *("search-ended", "no-proof", "uncertain-value", "network-not-used"),
 }
 _COMPARED = {"<": operator.lt, "=": operator.eq, ">": operator.gt}
 

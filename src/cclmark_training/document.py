@@ -17,6 +17,7 @@ from cclmark.document.blocks import (
     Document,
     Evidence,
     Finding,
+    HeadFigure,
     RunContent,
     Table,
     TableColumn,
@@ -354,7 +355,23 @@ def document_of_trainings(run: RunContent) -> Document:
         ],
         outcome_line(results),
         any(one.status == "wrong" for one in results),
+        head_figures=[*_head_figures(summaries[0])] if summaries else [],
     )
+
+
+def _head_figures(one: TrainingSummary) -> Iterator[HeadFigure]:
+    """The rate of the default, its step, and what communication adds to it."""
+    figures = one.figures
+    if figures.step_s is None:
+        return
+    doubt = "" if one.converged else "precision not reached"
+    yield HeadFigure("tokens of all ranks", tokens_text(one), "/s", doubt)
+    yield HeadFigure("step", ms_text(figures.step_s), "ms", doubt)
+    if one.share_of_peak is not None:
+        yield HeadFigure("MFU", f"{one.share_of_peak * 100:.1f}", "%")
+    if figures.exposed_s is not None:
+        of = "of profiled steps" if differs_when_profiled(one) else "of a step"
+        yield HeadFigure("exposed communication", ms_text(figures.exposed_s), "ms", of)
 
 
 def _blocks(summaries: Sequence[TrainingSummary]) -> Iterator[Block]:
@@ -778,6 +795,7 @@ def _step_runs(journal: Journal) -> list[StepRun]:
             ranks=one.training.ranks,
             status=one.status,
             figures=one.figures,
+            operations=one.training.operations,
         )
         for one in summaries
     ]

@@ -230,6 +230,17 @@ def test_from_a_run_to_its_trend(cclmark, tmp_path):
     assert (tmp_path / "data" / "cclmark" / "history.sqlite").is_file()
 
 
+def test_an_empty_journal_is_no_failure_beside_others(in_file, tmp_path):
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    (tmp_path / "one.jsonl").write_bytes((H200X4 / "runs" / "default-1.jsonl").read_bytes())
+    told = in_file("add", "empty.jsonl", "one.jsonl")
+    assert told.err == "cclmark: empty.jsonl holds no result: it is empty\n"
+    assert told.out.startswith("added ")
+    told = in_file("add", "empty.jsonl", code=2)
+    assert "empty.jsonl is empty: not a journal of cclmark" in told.err
+    assert "1 of 1 journal was not added" in told.err
+
+
 def test_a_journal_comes_back_byte_by_byte(in_file, tmp_path):
     whole = (RUNS / "ctas8.jsonl").read_bytes()
     cut = tmp_path / "cut.jsonl"

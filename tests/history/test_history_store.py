@@ -30,7 +30,14 @@ from cclmark.history.history_model import (
     moment,
     stored_moment,
 )
-from cclmark.history.lists import context_of, trend_document, trends, trends_of
+from cclmark.history.lists import (
+    context_of,
+    runs_table,
+    started_of,
+    trend_document,
+    trends,
+    trends_of,
+)
 from cclmark.history.run_rows import devices_of, machine_of, method_of
 from cclmark.history.store import History
 from cclmark.history.tables import journals, migrate, runs, things, version_of
@@ -143,6 +150,24 @@ def looked_at(request, history_kind, filled_file):
         return History(str(filled_file))
     server = request.getfixturevalue("postgres_server")
     return History(server.url(request.getfixturevalue("filled_database")))
+
+
+def test_a_time_is_on_one_line_whatever_the_names_are(filled_file):
+    (run,), total = History(str(filled_file)).runs(EVERYTHING, 1)
+    long = dataclasses.replace(
+        run,
+        hostname="ip-172-31-17-203.eu-west-1.compute.internal",
+        operations=["all_reduce", "reduce_scatter"],
+        labels=["of night", "acceptance"],
+    )
+    assert runs_table([long], 1, width=100).splitlines()[0].endswith("  labels")
+    failed = dataclasses.replace(long, exit_code=1)
+    for shown in ([long, run], [failed, run]):
+        lines = runs_table(shown, total, width=100).splitlines()
+        assert max(map(len, lines)) <= 100
+        times = [line for line in lines if started_of(run)[:10] in line]
+        assert len(times) == 2
+        assert all(started_of(run) in line for line in times)
 
 
 class TestPages:

@@ -88,6 +88,7 @@ TRANSCRIPTS = {
         "import loop.txt --directory runs",
         "import loop.txt --directory runs --format pccl",
         "import cut.txt --directory cut",
+        "import empty.txt nccl-tests-2.19.txt --directory others",
         "import flagcx-c550.txt flagcx-p800.txt --operation all_reduce --device C550 -o both",
     ],
     # Even a large difference is no verdict: as a gate that cannot fail it would be no use.

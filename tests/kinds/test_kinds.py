@@ -8,12 +8,18 @@ import pytest
 from msgspec.structs import replace
 
 import cclmark
+from cclmark.document.document_text import document_of
+from cclmark.document.naming import NamedRun
+from cclmark.document.page.page import render
 from cclmark.kinds.memory.plan import MEMORY, RankMemory
-from cclmark.kinds.registry import KINDS
+from cclmark.kinds.need.plan import NEED
+from cclmark.kinds.registry import KINDS, read_journal, report_kind
 from cclmark.rendezvous.messages import encoded_plan
+from cclmark.report.run_page import page_of
 from cclmark.work.cases import Case
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS, PROFILE, items_of
 from cclmark.work.transfers import Transfer
+from places import RESULTS, TESTS
 from samples import usual_job
 
 CASE = Case("broadcast", "shm", 2, "float32", 64, 16, False, root=0)
@@ -74,7 +80,9 @@ def test_what_is_given_up_with_a_message_between_hosts():
     assert not kind.falls_with(copy, first, "communicator creation")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.name != PROFILE])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS.values() if kind.name not in (PROFILE, NEED)]
+)
 def test_every_kind_that_ranks_measure_has_a_runner(kind):
     assert callable(kind.runner())
 
@@ -106,3 +114,44 @@ def test_few_places_tell_kinds_apart():
         if BRANCH.search(line)
     ]
     assert 0 < len(found) <= MOST_BRANCHES, found
+
+
+JOURNALS = sorted((TESTS / "journals").glob("*.jsonl"))
+
+
+def head_figures(path):
+    journal = read_journal(path)
+    return document_of(report_kind(journal.kind).document, NamedRun("", journal)).head_figures
+
+
+@pytest.mark.parametrize("path", JOURNALS, ids=lambda path: path.stem)
+def test_the_main_figures_are_at_the_top_of_a_page_unless_noise_decides(path):
+    found = head_figures(path)
+    few = {"experiment": 0, "overlap": 1}  # without effect; the slow-downs have no interval
+    least, most = (few[path.stem],) * 2 if path.stem in few else (2, 4)
+    assert least <= len(found) <= most
+    assert len({one.label for one in found}) == len(found)
+    page = render(page_of([NamedRun("", read_journal(path))]))
+    assert page.count("<li><span>") == len(found)
+    assert all(f"<b>{one.value} " in page for one in found)
+
+
+def test_every_kind_has_a_journal_whose_main_figures_are_known():
+    assert {read_journal(path).kind for path in JOURNALS} == {*KINDS}
+
+
+def test_main_figures_are_those_of_the_document():
+    """Written by hand, from the tables of these journals."""
+    pairs = RESULTS / "h200x4" / "report" / "pairs.jsonl"
+    texts = {
+        path.stem: [
+            f"{one.label}: {one.value} {one.unit} ({one.note})" for one in head_figures(path)
+        ]
+        for path in (*JOURNALS, pairs)
+    }
+    assert "slowest pair: 284.66 GB/s (DEV0–DEV2)" in texts["pairs"]
+    assert "failed: 1 of 2 checks ()" in texts["check"]
+    assert "step: 6.066 ms (7.291 ms in the program)" in texts["replay"]
+    assert "communication of a step: 2.835 ms (5.224 ms in the program)" in texts["replay"]
+    assert "time in operations: 95.8 % (of the time of rank 0)" in texts["profile"]
+    assert "mean speed-up: 84.311 × (over all sizes)" in texts["tune"]

@@ -6,7 +6,7 @@
 all ranks together, those of one rank with the same sequences and with others, the ranks whose
 replicated parameters differ, the number of these parameters, and the calls of a step (see
 TrainingResult.groups); ``peaks``: the estimated memory and the largest memory of the tensors of a
-rank.
+rank; ``cases``: the rows of CASES.
 """
 
 import functools
@@ -184,7 +184,7 @@ def main():
             other = alone(model, optimizer, SEED + 1)
             rows[name] = [found[0], alone(model, optimizer), other, *found[1:]]
     peaks = {name: peak(*one, rank, ranks) for name, one in PEAKS.items()} if ranks == 4 else {}
-    rows = {"steps": rows, "peaks": peaks}
+    rows = {"steps": rows, "peaks": peaks, "cases": CASES[ranks]}
     dist.barrier()
     if rank == 0:
         print(json.dumps(rows), flush=True)

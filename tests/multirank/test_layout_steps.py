@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cclmark.scale.layout import parse_job_layout
+from cclmark.scale.traffic import TrainingJob, check_job, traffic_of
 from cclmark.work.models import MODELS
 from examples import exhaustive
 from patience import scaled
@@ -20,6 +22,22 @@ pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="there is no 
 FLOAT = 4  # bytes
 WIDTH = MODELS["tiny"].width
 LENGTH, SEQUENCES = 24, 8
+NAMES = [
+    "tensor ranks with replicas",
+    "sequence parallel",
+    "sequence parallel with replicas",
+    "sequence parallel in stages",
+    "stages with replicas",
+    "shards of tensor ranks",
+    "shards by sequence",
+    "shards of stages",
+    "accumulated",
+    "accumulated shards",
+    "accumulated experts",
+    "uneven replicas",
+    "uneven shards",
+    "uneven stages",
+]
 
 
 def run(meeting, ranks):
@@ -56,25 +74,7 @@ def require_losses_of_one_rank(row):
     assert different == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "tensor ranks with replicas",
-        "sequence parallel",
-        "sequence parallel with replicas",
-        "sequence parallel in stages",
-        "stages with replicas",
-        "shards of tensor ranks",
-        "shards by sequence",
-        "shards of stages",
-        "accumulated",
-        "accumulated shards",
-        "accumulated experts",
-        "uneven replicas",
-        "uneven shards",
-        "uneven stages",
-    ],
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_losses_are_those_of_one_rank_with_all_data(four, name):
     require_losses_of_one_rank(four["steps"][name])
 
@@ -141,3 +141,44 @@ def test_the_estimated_memory_is_a_close_lower_limit_of_what_tensors_occupy(four
     ratios = {name: estimated / largest for name, (estimated, largest) in four["peaks"].items()}
     assert len(ratios) == 7
     assert all(0.75 < ratio <= 1 for ratio in ratios.values()), ratios
+
+
+def planned(found, name):
+    """The formulas' calls and bytes by group and operation of each rank, as ``calls`` has them."""
+    parallel, model, _, changes = found["cases"][name]
+    ranks = len(next(iter(calls(found, name).values())))
+    of_all = {"ddp": f"dp={ranks}", "fsdp": f"fsdp={ranks}"}.get(parallel, parallel)
+    by_sequence = ",sp=1" if changes.get("by_sequence") else ""
+    layout = parse_job_layout(of_all + by_sequence).on(ranks)
+    micro_batch = SEQUENCES // layout.dp // changes.get("microbatches", 1)
+    job = TrainingJob(
+        *(MODELS[model], layout, SEQUENCES, micro_batch, LENGTH, ranks),
+        precision="fp32",
+        gradient_bytes=FLOAT,
+        holds=True,
+    )
+    check_job(job)
+    by_group = {}
+    for rank in range(ranks):
+        for one in traffic_of(job, rank // (layout.tp * layout.replicas)):
+            group = "fsdp" if one.group == "dp" and layout.zero else one.group
+            rows = by_group.setdefault((group, one.operation), [(0, 0)] * ranks)
+            number, size_bytes = rows[rank]
+            rows[rank] = (number + one.messages, size_bytes + one.total_bytes)
+    return by_group
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if not name.startswith("uneven") and "experts" not in name]
+)
+def test_formulas_count_the_calls_and_bytes_of_a_step(four, name):
+    assert planned(four, name) == calls(four, name)
+
+
+def test_formulas_assume_that_all_experts_get_as_many_tokens(four):
+    model, experts = MODELS["tiny-moe"], calls(four, "accumulated experts")
+    [rows] = [rows for (_, operation), rows in experts.items() if operation == "alltoall"]
+    sent = [size_bytes for _, size_bytes in rows]
+    tokens = LENGTH * SEQUENCES // 4 * model.active_experts
+    even = 4 * model.layers * tokens * model.width * FLOAT
+    assert sum(sent) / 4 == pytest.approx(even, rel=0.5)

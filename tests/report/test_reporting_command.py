@@ -102,3 +102,41 @@ def test_a_comparison_becomes_a_page(cclmark, tmp_path):
     data = data_of(tmp_path / "c.html")
     assert data["charts"][0]["key"].endswith("-ratio")
     assert data["columns"][-2:] == ["verdict", "reason"]
+
+
+def test_journals_without_results_are_named_and_the_others_used(cclmark, tmp_path):
+    content = (H200X4 / "runs" / "default-1.jsonl").read_bytes()
+    header = content.partition(b"\n")[0]
+    empty = {"never": b"", "blank": b"\n\n", "cut": header[:300], "early": header + b"\n"}
+    why = {
+        "never": "it is empty",
+        "blank": "it is empty",
+        "cut": "its first line, the header, is incomplete: cut off after 300 bytes",
+        "early": "the end of the run is missing; 0 of 26 results are there",
+    }
+    names = [f"{name}.jsonl" for name in empty]
+    for name, text in empty.items():
+        (tmp_path / f"{name}.jsonl").write_bytes(text)
+    for name in ("default-1", "default-2"):
+        shutil.copy(H200X4 / "runs" / f"{name}.jsonl", tmp_path)
+    named = "".join(f"cclmark: {name}.jsonl holds no result: {why[name]}\n" for name in empty)
+    told = cclmark("report", *names, "default-1.jsonl")
+    assert told.err == f"{named}cclmark: report default-1.html\n"
+    assert len(data_of(tmp_path / "default-1.html")["rows"]) == 26
+    told = cclmark("export", *names, "default-1.jsonl", "--format", "csv")
+    assert told.err == named
+    assert len(told.out.splitlines()) == 27
+    told = cclmark("compare", "default-1.jsonl", ",".join([*names, "default-2.jsonl"]))
+    assert told.err == named
+    assert told.out == cclmark("compare", "default-1.jsonl", "default-2.jsonl").out
+    for command in (("report",), ("export", "--format", "csv")):
+        told = cclmark(*command, *names, code=2)
+        assert told.err == "cclmark: never.jsonl is empty: not a journal of cclmark\n"
+    assert "never.jsonl is empty" in cclmark("compare", "default-1.jsonl", *names, code=2).message
+
+
+def test_a_cut_header_before_other_lines_is_no_empty_journal(cclmark, tmp_path):
+    lines = (H200X4 / "runs" / "default-1.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "odd.jsonl").write_bytes(b"".join([lines[0][:300] + b"\n", *lines[1:]]))
+    told = cclmark("report", "odd.jsonl", COLLECTIVES, code=2)
+    assert "is incomplete: cut off after 300 bytes. Without it" in told.message

@@ -13,6 +13,7 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceDescription, Header, Machine
 from cclmark.report.exports import replayed
 from cclmark.report.run_page import sections_of
+from cclmark.scale.accelerators import find_accelerator
 from cclmark.work.intervals import length_of, union_of, without
 from cclmark.work.models import MODELS, find_model
 from cclmark.work.outline import outline_of
@@ -31,7 +32,7 @@ from cclmark_training.document import (
     peak_lines,
     remarks_of,
 )
-from cclmark_training.figures import figures_of, groups_of, peak_of, summaries_of, total_peak
+from cclmark_training.figures import figures_of, groups_of, summaries_of, total_peak
 from cclmark_training.layout import DIMENSIONS, MeshLayout, parse_layout
 from cclmark_training.memory import memory_of, shortage, what_fits
 from cclmark_training.plan import (
@@ -633,14 +634,14 @@ class TestFigures:
         ],
     )
     def test_names_of_devices(self, name, rate):
-        assert peak_of(name).operations_per_s == rate
+        assert find_accelerator(name).peak_flops == rate
         total, sources = total_peak([name] * 2)
         assert total == 2 * rate
         assert sources.count("datasheet") == 1
 
     @pytest.mark.parametrize("name", ["NVIDIA GeForce", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"])
     def test_names_of_other_devices(self, name):
-        assert peak_of(name) is None
+        assert find_accelerator(name) is None
 
     def test_compute_alone_that_is_known_of_one_rank_only_is_ignored(self):
         timeline = result().timeline

@@ -54,6 +54,7 @@ class StepRun:
     """The steps of one program, or of one variant of a training.
 
     ``variant``: empty if the run has no variants. ``work``: the program or the model.
+    ``operations``: the floating-point operations of a step of all ranks, 0 if unknown.
     """
 
     variant: str
@@ -62,6 +63,7 @@ class StepRun:
     ranks: int
     status: str
     figures: StepFigures
+    operations: float = 0.0
 
 
 def limiting_rank(exposed_s: Sequence[float], compute_s: Sequence[float]) -> int:

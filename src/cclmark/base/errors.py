@@ -21,6 +21,15 @@ class UsageError(CclmarkError):
     exit_code = EXIT_USAGE
 
 
+class EmptyError(UsageError):
+    """A file holds no result, for example of a run that ended before its first one."""
+
+    def __init__(self, message: str, name: str, why: str) -> None:
+        """``name``: of the file. ``why``: the reason, empty if unknown."""
+        super().__init__(message)
+        self.notice = f"{name} holds no result" + (f": {why}" if why else "")
+
+
 class WrongDataError(UsageError):
     """The data that the request needs are wrong outputs."""
 

@@ -150,6 +150,14 @@ GROUPS = {
             "request.measure_training",
         ),
     },
+    "Plan": {
+        "need": _of_room(
+            "need",
+            "NeedFlags",
+            "Compute how much network a training job needs.",
+            "plan_network",
+        ),
+    },
     "Operate": {
         "info": _of_cli(
             "info",

@@ -151,7 +151,6 @@ def _say_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -
     cls=_TableOfContents,
     help="Measure, verify and explain the communication between accelerators.",
     examples=[
-        ("cclmark info", "The devices and libraries of this machine."),
         ("cclmark all_reduce", "All accelerators, else ranks of the host."),
         ("cclmark all_reduce -h", "One screen; all options: cclmark help all_reduce."),
         ("cclmark help sizes", f"A topic; also {', '.join(TOPICS)}.".replace(" sizes,", "")),

@@ -13,7 +13,7 @@ import msgspec
 
 from cclmark.analysis.ratio import RatioVerdict
 from cclmark.analysis.run_noise import noise_in_words
-from cclmark.base.errors import UsageError, WrongDataError
+from cclmark.base.errors import EmptyError, UsageError, WrongDataError
 from cclmark.comparison.figures import (
     MARGIN,
     Band,
@@ -121,10 +121,13 @@ _MOST_SAID = 4  # reasons, and kinds of cases, in a message
 def require_figures(run: Journal, name: str) -> None:
     """Raises UsageError for a journal without times. ``name`` is its name in the message."""
     kind = report_kind(run.kind)
-    if not run.results or not kind.has_times:
-        what = kind.noun if run.results else "no results"
-        lacks = "".join(f"; {text}" for text in lacking(run))
-        raise UsageError(f"{name} contains {what}, and no times to compare{lacks}")
+    what = kind.noun if run.results else "no results"
+    lacks = lacking(run)
+    message = "; ".join([f"{name} contains {what}, and no times to compare", *lacks])
+    if not run.results:
+        raise EmptyError(message, name, "; ".join(lacks))
+    if not kind.has_times:
+        raise UsageError(message)
 
 
 def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparison:

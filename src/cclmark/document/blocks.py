@@ -198,6 +198,7 @@ def without_empty_columns(table: Table) -> Table:
         numbers=[
             (row, used.index(place), one) for row, place, one in table.numbers if place in used
         ],
+        optional=[used.index(place) for place in table.optional if place in used],
     )
 
 
@@ -257,6 +258,7 @@ Comparison = Literal["<", "=", ">", ""]
 # The units of figures by the end of their names, and the factors from seconds, bytes and shares.
 _UNITS: Mapping[str, tuple[str, float]] = {
     **{"us": ("µs", 1e6), "ms": ("ms", 1e3), "gbps": ("GB/s", 1e-9), "bytes": ("bytes", 1)},
+    "gbit": ("Gb/s", 8e-9),
     **{"percent": ("%", 100), **dict.fromkeys(("width", "spread", "evaluated"), ("share", 1))},
     **dict.fromkeys(("ratio", "reference", "up", "down", "rate"), ("times", 1)),
     **{"wrong": ("elements", 1), "outliers": ("samples", 1), "ranks": ("ranks", 1)},
@@ -340,13 +342,24 @@ SEVERITY_ORDER: Mapping[Severity, int] = {"bad": 0, "look": 1, "unknown": 2, "go
 
 
 @dataclass(frozen=True)
+class HeadFigure:
+    """A figure at the top of a page. ``label``: what it is of; ``note``: below it."""
+
+    label: str
+    value: str
+    unit: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Document:
     """Everything that a run of a kind says besides its machine.
 
     ``method``: how it was measured. ``opening``: the blocks that the header determines, which texts
     write with the head. ``closing``: the blocks of the whole run that texts write after those of
     all its parts. ``figures``: the main figures, a line each, before the findings of texts; pages
-    have them in their first lines. ``outcome``: the last line of texts, about checks;
+    have them in their first lines. ``head_figures``: those at the top of a page of one run, none
+    that noise decides. ``outcome``: the last line of texts, about checks;
     ``is_wrong``: whether some failed. ``notes``: how all figures are to be read. ``noun``: what the
     head counts. ``states_end``: whether findings state how the run ended; otherwise renderers do.
     ``in_parts``: False if results of several parts alternate, so that no part can be written first.
@@ -363,6 +376,7 @@ class Document:
     states_end: bool = False
     closing: Sequence[Block] = ()
     figures: Sequence[str] = ()
+    head_figures: Sequence[HeadFigure] = ()
     opening: Sequence[Block] = ()
     in_parts: bool = True
 

@@ -63,7 +63,7 @@ class ChartCurve:
 
     ``colour`` is the number of a look; ``dashed`` distinguishes curves with the same number.
     ``faint``: drawn behind the others for comparison, and numbered separately. ``hover``: texts on
-    the points, besides their figures.
+    the points, besides their figures. ``panel``: the number of its axis of values in the chart.
     """
 
     name: str
@@ -75,6 +75,7 @@ class ChartCurve:
     dashed: bool = field(default=False, metadata=_OF_DRAWINGS)
     faint: bool = field(default=False, metadata=_OF_DRAWINGS)
     hover: Sequence[str] = ()
+    panel: int = field(default=0, metadata=_OF_DRAWINGS)
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,12 @@ class Chart:
 
 @dataclass(frozen=True)
 class Lines(Chart):
-    """Curves over one axis. ``x_kind``: bytes (logarithmic) or number.
+    """Curves over one axis. ``x_kind``: bytes (logarithmic), log (numbers), or number.
 
     ``zero_based``: whether a linear value axis begins at 0. ``notes``: below the axes, phrases
-    without a full stop. ``in_texts``: whether texts have the curves too, as figures, and terminals
-    as a drawing.
+    without a full stop. ``panels``: the titles of further axes of values, one below the other, each
+    with its own curves; ``spans``: shaded parts of the axis that they share. ``in_texts``: whether
+    texts have the curves too, as figures, and terminals as a drawing.
     """
 
     x_title: str
@@ -124,7 +126,21 @@ class Lines(Chart):
     marks: Sequence[Mark] = field(default=(), metadata=_OF_DRAWINGS)
     zero_based: bool = field(default=True, metadata=_OF_DRAWINGS)
     notes: Sequence[str] = field(default=(), metadata=_OF_DRAWINGS)
+    panels: Sequence[str] = field(default=(), metadata=_OF_DRAWINGS)
+    spans: Sequence[tuple[float, float]] = field(default=(), metadata=_OF_DRAWINGS)
     in_texts: bool = field(default=False, metadata=_OF_TEXTS)
+
+    @property
+    def parts(self) -> list[Lines]:
+        """A chart for each axis of values that has curves; the first one has levels and marks."""
+        found = []
+        for number, title in enumerate((self.y_title, *self.panels)):
+            own = [one for one in self.series if one.panel == number]
+            part = replace(self, series=own, y_title=title)
+            if number:
+                part = replace(part, levels=(), marks=())
+            found += [part] if own else []
+        return found
 
 
 @dataclass(frozen=True)

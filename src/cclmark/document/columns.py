@@ -29,7 +29,15 @@ ColumnKind = Literal["text", "int", "float", "bool"]
 Direction = Literal["lower", "higher", ""]
 # The units of values by the end of their column's name.
 _UNITS: Mapping[str, str] = {
-    **{"us": "µs", "ms": "ms", "s": "s", "gbps": "GB/s", "bytes": "bytes", "percent": "%"},
+    **{
+        "us": "µs",
+        "ms": "ms",
+        "s": "s",
+        "gbps": "GB/s",
+        "gbit": "Gb/s",
+        "bytes": "bytes",
+        "percent": "%",
+    },
     **{"per_s": "per s"},
 }
 _DIRECTIONS: Mapping[str, Direction] = {

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.links import link_limit
 from cclmark.base.grouping import by_key
-from cclmark.document.blocks import Table, without_empty_columns
+from cclmark.document.blocks import HeadFigure, Table, without_empty_columns
 from cclmark.document.head import definitions_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import share_text
@@ -25,21 +24,8 @@ _MOST_RUNS = 12  # listed in a note
 _DEVICE = "device µs"
 
 
-@dataclass(frozen=True)
-class HeadFigure:
-    """A figure at the top of a page. ``label``: what it is of; ``note``: below it."""
-
-    label: str
-    value: str
-    unit: str
-    note: str = ""
-
-
-def head_figures(runs: Sequence[NamedRun]) -> list[HeadFigure]:
-    """The peaks of the operations of a run, all figures of a single one; none of several runs."""
-    if len(runs) != 1:
-        return []
-    run = runs[0]
+def head_figures(run: NamedRun) -> list[HeadFigure]:
+    """The peaks of the operations of a run, all figures of a single one."""
     found = [one for one in run.findings if moves_data(one.operation) and one.peak.summary]
     limit = link_limit(run.journal.header.links, run.journal.header.hosts)
     if len(found) == 1:
@@ -57,6 +43,11 @@ def head_figures(runs: Sequence[NamedRun]) -> list[HeadFigure]:
         value = three_digits(rate / BYTES_PER_GB)
         note = ", ".join(notes) + convergence_text(one.peak)
         figures.append(HeadFigure(one.name, value, "GB/s", note))
+    for one in [one for one in run.findings if not moves_data(one.operation)][:_MOST_FIGURES]:
+        if one.latency.summary is not None:
+            time_us = three_digits(one.latency.summary.time_s * US_PER_S)
+            note = convergence_text(one.latency).strip()
+            figures.append(HeadFigure(one.name, time_us, "µs", note))
     return figures
 
 

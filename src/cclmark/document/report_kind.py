@@ -88,6 +88,7 @@ class ReportKind:
     whether times are sampled until a precision is reached. ``step_runs``: the
     steps of a training or a program, None for other kinds. ``traced``: what has the stages of a
     trace. ``needs_devices``: a report requires that the header contains a device and a library.
+    ``is_computed``: whether results follow from formulas, so that no device takes part.
     """
 
     noun: str
@@ -117,6 +118,7 @@ class ReportKind:
     has_samples: bool = True
     traced: str = "rank"
     needs_devices: bool = False
+    is_computed: bool = False
     step_runs: Callable[[Journal], list[StepRun]] | None = None
 
     @property

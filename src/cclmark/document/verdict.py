@@ -44,6 +44,10 @@ _ANSWERING: Mapping[str, str] = {
     "cost-of-flags": "result",
     "memory-of-library": "result",
     "drift": "drift",
+    "network-not-enough": "not enough",
+    "network-enough": "enough",
+    "network-not-used": "result",
+    "needed-network": "result",
 }
 _OF_RESULT: Mapping[Severity, str] = {"unknown": "inconclusive"}
 _OF_DRIFT: Mapping[Severity, str] = {"good": "steady", "unknown": "not certain"}
@@ -59,6 +63,8 @@ _FIGURES = {
     "memory-of-library": ("library_device_bytes", "library_pss_bytes", "library_rss_bytes"),
 }
 _NORMAL = re.compile(r"^\w+ are normal: ")  # what the word of the verdict says
+# Plans, whose assumptions a measurement replaces.
+_PLANNING = ("needed-network", "network-not-used")
 _CORRECT = ("data-checked", "nothing-found")
 #: Commands that advice names without their arguments.
 INCOMPLETE = ("cclmark compare", "cclmark rerun", "cclmark report", "cclmark export")
@@ -187,7 +193,10 @@ def _next(findings: Sequence[Finding], word: str) -> tuple[str, str]:
             return usable[0], ""
     if any(one.id == "ended-early" for one in findings):
         return _RESUME
-    if word in ("normal", "gain", "result", "passed", "steady"):
+    for one in findings:
+        if one.id in _PLANNING and one.commands:
+            return one.commands[0], "measures what is assumed"
+    if word in ("normal", "gain", "result", "passed", "steady", "enough", "not enough"):
         return _REPORT
     return _RERUN
 

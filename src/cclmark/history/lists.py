@@ -20,6 +20,7 @@ from cclmark.document.blocks import (
     Table,
     TableColumn,
     table_of,
+    without_empty_columns,
 )
 from cclmark.document.columns import csv_line
 from cclmark.document.document_text import table_lines
@@ -395,7 +396,7 @@ def _steps(
 
 
 SHORT_ID = 12  # characters of a run's id in tables; commands accept any prefix
-_HEADS = ("run", "started (UTC)", "machine", "devices", "measured", "cases", "code", "labels")
+_HEADS = ("run", "started (UTC)", "machine", "measured", "cases", "code", "labels")
 _MOST_MEASURED = 3  # operations of a run listed by name
 _COLUMNS = (
     *("run_id", "started_at", "hostname", "devices", "operations", "ccls", "libraries", "driver"),
@@ -409,13 +410,14 @@ def runs_table(
 ) -> str:
     """Returns a row for each run, and the number of runs that are not shown.
 
-    ``width``: of a line at most, None for any.
+    An exit code of 0 has no text. ``width``: of a line at most, None for any.
     """
     if not runs:
         return "no runs\n"
     failed = [at for at, run in enumerate(runs) if run.exit_code == 1 or run.not_ok]
-    table = Table("", _HEADS, [*map(_cells, runs)], "<<<<<>><", wrong=failed)
-    heads, rows = table_lines(table, paint, width)
+    # Times have the side of numbers, because narrow texts wrap the others.
+    table = Table("", _HEADS, [*map(_cells, runs)], "<><<>><", wrong=failed)
+    heads, rows = table_lines(without_empty_columns(table), paint, width)
     lines = [*(paint(head, "dim") for head in heads), *rows]
     if total > len(runs):
         lines += ["", f"{len(runs)} of {total} runs; --limit N shows more, --limit 0 all"]
@@ -466,9 +468,10 @@ def started_of(run: StoredRun) -> str:
 
 
 def _cells(run: StoredRun) -> list[str]:
-    code = "-" if run.exit_code is None else str(run.exit_code)
-    cells = [run.run_id[:SHORT_ID], started_of(run), run.hostname, run.devices, measured_by(run)]
-    return [*cells, str(run.cases), code, ", ".join(run.labels)]
+    machine = ", ".join(filter(None, (run.hostname, run.devices)))
+    code = "-" if run.exit_code is None else str(run.exit_code or "")
+    cells = [run.run_id[:SHORT_ID], started_of(run), machine, measured_by(run), str(run.cases)]
+    return [*cells, code, ", ".join(run.labels)]
 
 
 def measured_by(run: StoredRun) -> str:

@@ -37,7 +37,7 @@ def numa_nodes(system: Path = _SYSTEM) -> dict[int, set[int]]:
 def device_numa_node(pci_bus_id: str, system: Path = _SYSTEM) -> int:
     """The NUMA node that a PCI device is attached to, -1 when the system does not report it."""
     try:
-        return int(kernel_text(_device(pci_bus_id, system) / "numa_node"))
+        return int(kernel_text(pci_directory(pci_bus_id, system) / "numa_node"))
     except (OSError, ValueError):
         return -1
 
@@ -45,7 +45,7 @@ def device_numa_node(pci_bus_id: str, system: Path = _SYSTEM) -> int:
 def processors_near(pci_bus_id: str, system: Path = _SYSTEM) -> set[int]:
     """The processors near a PCI device, empty when the system does not report them."""
     try:
-        return _list_in(_device(pci_bus_id, system) / "local_cpulist")
+        return _list_in(pci_directory(pci_bus_id, system) / "local_cpulist")
     except (OSError, ValueError):
         return set()
 
@@ -102,7 +102,8 @@ def spread_over_cores(processors: Iterable[int], system: Path = _SYSTEM) -> list
     return [processor for _, processor in sorted(order)]
 
 
-def _device(pci_bus_id: str, system: Path) -> Path:
+def pci_directory(pci_bus_id: str, system: Path = _SYSTEM) -> Path:
+    """The directory of a PCI device in sysfs."""
     domain, _, rest = pci_bus_id.lower().partition(":")
     return system / "bus/pci/devices" / f"{domain[-4:].rjust(4, '0')}:{rest}"
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NoReturn, TypeVar, Union
 
 import msgspec
 
-from cclmark.base.errors import OutputError, UsageError
+from cclmark.base.errors import EmptyError, OutputError, UsageError
 from cclmark.base.printable import plain, printable
 from cclmark.journal.item_results import CaseResult, ProfileResult, Result, TransferResult
 from cclmark.journal.page_journals import read_lines
@@ -292,7 +292,7 @@ class JournalReader:
         """As ``read``, from lines. ``name`` is for messages.
 
         Damaged lines are skipped; a line with an impossible value (ranks: -1) was written that way,
-        and is rejected with its number.
+        and is rejected with its number. Raises EmptyError without a line, or only part of one.
         """
         cleaned = _unchanged if as_written else _printable
         journal: Journal | None = None
@@ -300,7 +300,8 @@ class JournalReader:
         ended = False
         unknown: list[str] = []
         observed: list[_Observed] = []
-        for number, line in enumerate(_unmarked(lines), start=1):
+        rest = enumerate(_unmarked(lines), start=1)
+        for number, line in rest:
             if not line.strip():
                 continue
             entry = cleaned(self._entry(line, f"{name}:{number}"), line)
@@ -309,7 +310,7 @@ class JournalReader:
                 # No other line can be read without a header: a damaged one is better than none.
                 header = entry or cleaned(self._decoded(line), line)
                 if not isinstance(header, Header):
-                    self._refuse(line, name)
+                    self._refuse(line, name, is_last=not any(one.strip() for _, one in rest))
                 journal = Journal(header)
                 damaged += entry is None
             elif entry is None and not ended and (word := self._unknown_word(line)):
@@ -329,7 +330,7 @@ class JournalReader:
             else:
                 journal.results.append(entry)
         if journal is None:
-            raise UsageError(f"{name} is empty: not a journal of cclmark")
+            raise EmptyError(f"{name} is empty: not a journal of cclmark", name, "it is empty")
         journal.damaged_lines = damaged
         journal.unknown_words = unknown
         _attach(observed, journal)
@@ -405,17 +406,16 @@ class JournalReader:
                 f"{name}:1: the header is wrong: {at}{what}. Without it the journal cannot be used"
             )
 
-    def _refuse(self, line: bytes, name: str) -> NoReturn:
-        """Raises UsageError for a first line that is not a header."""
+    def _refuse(self, line: bytes, name: str, *, is_last: bool) -> NoReturn:
+        """Raises UsageError for a first line that is not a header, EmptyError if it is cut off."""
         self._refuse_field(line, name)
         if not line.startswith(HEADER_BEGIN):
             raise UsageError(f"{name} is not a journal of cclmark: {_begins(line)}")
         whole = line.rstrip().endswith(b"}")
-        raise UsageError(
-            f"{name}: its first line, the header, is "
-            + ("damaged" if whole else f"incomplete: cut off after {len(line)} bytes")
-            + ". Without it the journal cannot be used"
-        )
+        what = "its first line, the header, is "
+        what += "damaged" if whole else f"incomplete: cut off after {len(line)} bytes"
+        message = f"{name}: {what}. Without it the journal cannot be used"
+        raise UsageError(message) if whole or not is_last else EmptyError(message, name, what)
 
 
 def _attach(observed: Iterable[_Observed], journal: Journal) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cclmark.journal.host_processors import kernel_text, largest_cache_bytes
+from cclmark.journal.network_interfaces import network_interfaces
 from cclmark.journal.schema import DeviceDescription, HostDescription, Link, Machine
 from cclmark.journal.secrets import names_secret, without_secrets
 from cclmark.work.libraries import environment_prefixes
@@ -113,6 +114,7 @@ def describe_machine() -> Machine:
         python=platform.python_version(),
         vendor_driver=_nvidia_driver(),
         cache_bytes=largest_cache_bytes(),
+        interfaces=network_interfaces(),
     )
 
 

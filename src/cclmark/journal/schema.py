@@ -21,6 +21,9 @@ class DeviceDescription(msgspec.Struct, omit_defaults=True):
 
     ``processors``: the processors that the rank's process may run on when measuring begins, in the
     kernel's list format (``0-7,64-71``); empty if unknown.
+
+    ``pci_path``: the host bridge and the bridges above the device, the outermost first; empty if
+    unknown.
     """
 
     rank: Count
@@ -39,6 +42,7 @@ class DeviceDescription(msgspec.Struct, omit_defaults=True):
     runtime_path: str = ""
     max_clock_hz: float = 0.0
     processors: str = ""
+    pci_path: list[str] = []
 
 
 class Link(msgspec.Struct, omit_defaults=True):
@@ -102,6 +106,24 @@ class CclReport(msgspec.Struct):
     lacks: list[str] = []
 
 
+class NetworkInterface(msgspec.Struct, omit_defaults=True):
+    """A network interface of a host: a port of an InfiniBand or RoCE device, or another one.
+
+    ``kind``: InfiniBand, RoCE, Ethernet, or empty. ``state``: as the kernel names it, ``active`` or
+    ``up`` if it works. ``rate_bits_per_s``: 0 if unknown. ``interfaces``: the names of the same
+    port for TCP/IP. ``pci_path``: as for devices.
+    """
+
+    name: str
+    kind: str = ""
+    pci_bus_id: str = ""
+    numa_node: int = -1
+    rate_bits_per_s: float = 0.0
+    state: str = ""
+    interfaces: list[str] = []
+    pci_path: list[str] = []
+
+
 class Machine(msgspec.Struct, omit_defaults=True):
     """The host on which the run was started.
 
@@ -118,6 +140,7 @@ class Machine(msgspec.Struct, omit_defaults=True):
     python: str = ""
     vendor_driver: str = ""
     cache_bytes: int = 0
+    interfaces: list[NetworkInterface] = []
 
 
 class HostDescription(msgspec.Struct, omit_defaults=True):

@@ -15,6 +15,7 @@ from cclmark.kinds.check import kind as check
 from cclmark.kinds.collective import kind as collective
 from cclmark.kinds.experiment import kind as experiment
 from cclmark.kinds.memory import kind as memory
+from cclmark.kinds.need import kind as need
 from cclmark.kinds.objects import kind as objects
 from cclmark.kinds.overlap import kind as overlap
 from cclmark.kinds.p2p import kind as p2p
@@ -42,6 +43,7 @@ _KINDS = (
     profile.KIND,
     objects.KIND,
     pieces.KIND,
+    need.KIND,
 )
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _KINDS}
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cclmark import _engine as engine
 from cclmark.journal.host_processors import device_numa_node
+from cclmark.journal.network_interfaces import pci_path
 from cclmark.journal.schema import DeviceDescription
 from cclmark.work.cases import Case
 from cclmark.work.libraries import library_called, similar_libraries
@@ -41,6 +42,7 @@ def describe_device(device: engine.Device, rank: int) -> DeviceDescription:
         multiprocessors=info.multiprocessors,
         driver_version=info.driver_version,
         runtime_path=info.library_path,
+        pci_path=pci_path(info.pci_bus_id) if info.pci_bus_id else [],
     )
 
 

@@ -236,7 +236,10 @@ def measured_words(journal: Journal) -> str:
     )
     hosts = [one.machine.hostname for one in header.hosts]
     where = f"{len(hosts)} hosts" if len(hosts) > 1 else header.machine.hostname
-    done = report_kind(journal.kind).counted(journal) if journal.results else "Nothing yet"
+    kind = report_kind(journal.kind)
+    done = kind.counted(journal) if journal.results else "Nothing yet"
+    if kind.is_computed and journal.results:
+        return f"{done}, from formulas."
     libraries = listed([f"{one.name} {one.version}".strip() for one in header.libraries])
     by = f" with {libraries}" if libraries else ""
     if header.imported is not None:

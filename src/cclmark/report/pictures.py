@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import textwrap
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from cclmark.base.errors import MissingError
@@ -44,7 +46,9 @@ def picture(chart: Chart, format: str) -> bytes:
             "or pip install matplotlib"
         ) from None
     height = _HEIGHT
+    parts = chart.parts if isinstance(chart, Lines) and chart.panels else [chart]
     if isinstance(chart, Lines | Boxes):
+        height *= (1 + len(parts)) / 2
         height += _legend_inches(chart)
         height += _LEGEND_LINE * sum(note.count("\n") + 1 for note in _notes(chart))
     if isinstance(chart, Heat):
@@ -54,9 +58,10 @@ def picture(chart: Chart, format: str) -> bytes:
         # A font without a character draws a box for it, and warns for each such character.
         warnings.simplefilter("ignore", UserWarning)
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-        axes = figure.subplots()
+        panels = figure.subplots(len(parts), sharex=True, squeeze=False)[:, 0]
+        axes = panels[0]
         if isinstance(chart, Lines):
-            draw_lines(axes, chart)
+            _panels(panels, parts)
         elif isinstance(chart, Boxes):
             _boxes(axes, chart)
         else:
@@ -67,6 +72,16 @@ def picture(chart: Chart, format: str) -> bytes:
         metadata = {"Date": None} if format == "svg" else {"Software": None}
         figure.savefig(content, format=format, dpi=_DPI, metadata=metadata)
     return content.getvalue()
+
+
+def _panels(axes: Any, parts: Sequence[Any]) -> None:
+    """Axes of values below each other, which share that of places."""
+    *others, last = parts
+    shown = [*(replace(one, x_title="", notes=()) for one in others), last]
+    for own, part in zip(axes, shown, strict=True):
+        draw_lines(own, part)
+        for begin, end in part.spans:
+            own.axvspan(begin, end, color="#56606e", alpha=0.14, linewidth=0.5, zorder=0)
 
 
 def _literal(text: str) -> str:
@@ -103,6 +118,8 @@ def draw_lines(axes: Any, chart: Lines) -> None:
         ticks = byte_ticks([size for one in chart.series for size in one.x])
         axes.set_xticks(ticks, [format_size(tick) for tick in ticks])
         axes.minorticks_off()
+    elif chart.x_kind == "log":
+        axes.set_xscale("log")
     for level in chart.levels:
         axes.axhline(level.value, color="#56606e", linestyle=":", linewidth=1.2)
         axes.annotate(
@@ -133,7 +150,7 @@ def _draw_marks(axes: Any, chart: Lines) -> None:
     """Draws lines with their names one below the other, on the side with more room."""
     values = [value for series in chart.series for value in series.x]
     least, most = min(values), max(values)
-    middle = (least * most) ** 0.5 if chart.x_kind == "bytes" else (least + most) / 2
+    middle = (least * most) ** 0.5 if chart.x_kind != "number" else (least + most) / 2
     for number, mark in enumerate(chart.marks):
         is_left = mark.x < middle
         axes.axvline(mark.x, color="#56606e", linestyle="--", linewidth=0.8, zorder=1)

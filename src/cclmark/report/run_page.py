@@ -18,6 +18,7 @@ from cclmark.document.blocks import (
     Bars,
     Document,
     Facts,
+    HeadFigure,
     Listing,
     Severity,
     Stages,
@@ -34,6 +35,7 @@ from cclmark.document.explained import RAN_NOTE, ran_tables
 from cclmark.document.head import head_facts, origin_of
 from cclmark.document.insight_words import amount, capitalised, listed, of_all_ranks, sentence
 from cclmark.document.naming import NamedRun
+from cclmark.document.page.device_places import places_of_devices
 from cclmark.document.page.drawings import (
     Diagram,
     DiagramLayout,
@@ -43,7 +45,7 @@ from cclmark.document.page.drawings import (
 )
 from cclmark.document.page.page import shortened
 from cclmark.document.page.page_model import Page, Rows, Section
-from cclmark.document.peaks import head_figures, peaks_of
+from cclmark.document.peaks import peaks_of
 from cclmark.document.remarks import left_out
 from cclmark.document.step_words import STEPS_HEAD, STEPS_TITLE, notes_of_steps, steps_row
 from cclmark.document.text import BYTES_PER_GB, counted
@@ -329,7 +331,7 @@ def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
         ]
         rows += [("notice", text) for text in header.notices]
         rows += _device_rows(header)
-        diagrams += device_map(header)
+        diagrams += [*device_map(header), *places_of_devices(header)]
         facts.append(Facts(rows, f"Machine and libraries{name}"))
         if header.environment:
             environment.append(
@@ -657,7 +659,7 @@ def page_of(runs: Sequence[NamedRun], title: str = "", *, embeds: bool = True) -
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
         peaks=peaks_of(runs),
         overview=_overview(runs),
-        figures=head_figures(runs),
+        figures=_head_figures(runs),
         made_by=f"{_made_by(runs)} {note}".rstrip(),
         embedded=texts,
     )
@@ -669,6 +671,13 @@ def _overview(runs: Sequence[NamedRun]) -> Sequence[Chart]:
         if charts := report_kind(name).overview(own):
             return charts
     return ()
+
+
+def _head_figures(runs: Sequence[NamedRun]) -> Sequence[HeadFigure]:
+    """Those of a single run."""
+    if len(runs) != 1:
+        return ()
+    return document_of(report_kind(runs[0].journal.kind).document, runs[0]).head_figures
 
 
 def _made_by(runs: Sequence[NamedRun]) -> str:
@@ -694,9 +703,11 @@ def _lead(runs: Sequence[NamedRun]) -> list[str]:
     if len(runs) == 1:
         run = runs[0]
         figure = headline(run)
-        # Where nothing judges the figure, the verdict says it.
-        is_said = head_figures(runs) or figure.rstrip(".") in verdict(run).answer
-        return [f"Measured: {measured_words(run.journal)} {'' if is_said else figure}".rstrip()]
+        # Figures contain that of collectives. Where nothing judges it, the verdict does.
+        answer = verdict(run).answer
+        is_said = (run.findings and _head_figures(runs)) or figure.rstrip(".") in answer
+        done = "Computed" if report_kind(run.journal.kind).is_computed else "Measured"
+        return [f"{done}: {measured_words(run.journal)} {'' if is_said else figure}".rstrip()]
     if len(runs) <= _MOST_LED:
         return [f"{run.name}: {measured_words(run.journal)} {headline(run)}" for run in runs]
     alike = by_key((measured_words(run.journal), run.name) for run in runs)
@@ -726,7 +737,8 @@ def _sections_of(name: str, runs: Sequence[NamedRun]) -> list[Section]:
 
 def _title(runs: Sequence[NamedRun]) -> str:
     what = _work(runs)
-    places = {_place(run.journal.header) for run in runs}
+    measured = [run for run in runs if not report_kind(run.journal.kind).is_computed]
+    places = {_place(run.journal.header) for run in measured}
     return f"{what} on {places.pop()}" if len(places) == 1 else what
 
 

@@ -9,22 +9,41 @@ import msgspec
 from cclmark.base.errors import UsageError
 from cclmark.work.counts import AtLeastOne, Count
 
-GPT, LLAMA = "gpt", "llama"
+GPT, LLAMA, BLOOM = "gpt", "llama", "bloom"
 
 # Enumerations for msgspec, texts for the type checker: see work.items.
 if TYPE_CHECKING:
     Family: TypeAlias = str
 else:
-    Family = Literal[GPT, LLAMA]
+    Family = Literal[GPT, LLAMA, BLOOM]
+
+
+class LatentAttention(msgspec.Struct, frozen=True):
+    """Attention through low-rank projections (DeepSeek-V2, arXiv 2405.04434, section 2.1).
+
+    ``query_rank``: 0 if queries are projected at once. ``unrotated``, ``rotated``: the widths of a
+    head of queries and keys without and with rotary positions. ``value``: that of its values.
+    """
+
+    query_rank: Count
+    key_value_rank: AtLeastOne
+    unrotated: AtLeastOne
+    rotated: AtLeastOne
+    value: AtLeastOne
 
 
 class Model(msgspec.Struct, frozen=True, omit_defaults=True):
     """The shape of a decoder-only transformer.
 
     ``family``: GPT (learned positions, LayerNorm, biases, GELU, the output head shares the weights
-    of the embedding) or LLAMA (rotary positions, RMSNorm, no biases, SwiGLU). ``width``: of the
-    residual stream. ``hidden``: of the feed-forward network, or of each expert. ``context``: the
-    longest sequence. ``experts``: 0 for a dense model; each token passes ``active_experts``.
+    of the embedding), BLOOM (the same with a norm of the embedding in place of positions) or LLAMA
+    (rotary positions, RMSNorm, no biases, SwiGLU). ``width``: of the residual stream. ``hidden``:
+    of the feed-forward network, or of each expert. ``context``: the longest sequence. ``experts``:
+    0 for a dense model; each token passes ``active_experts`` and all ``shared_experts``.
+    ``head_size``: of a head of attention, 0 for the width divided by the heads. ``head_norms``:
+    whether queries and keys of a head are normalized, ``query_biases``: whether their projections
+    and those of values have biases. ``dense_layers``: the first layers, which have a network of
+    ``dense_hidden`` in place of experts. ``latent``: None for usual attention.
     """
 
     name: str
@@ -40,16 +59,23 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
     rotation_base: float = 10_000.0
     experts: Count = 0
     active_experts: Count = 0
+    head_size: Count = 0
+    head_norms: bool = False
+    query_biases: bool = False
+    shared_experts: Count = 0
+    dense_layers: Count = 0
+    dense_hidden: Count = 0
+    latent: LatentAttention | None = None
 
     @property
     def head_width(self) -> int:
         """The width of an attention head."""
-        return self.width // self.heads
+        return self.head_size or self.width // self.heads
 
     @property
     def has_biases(self) -> bool:
         """Whether linear layers and norms have biases."""
-        return self.family == GPT
+        return self.family != LLAMA
 
     @property
     def projected(self) -> int:
@@ -57,10 +83,18 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
         return (self.heads + 2 * self.key_value_heads) * self.head_width
 
     @property
+    def key_value_width(self) -> int:
+        """The elements of keys and values of a token that attention reads in a layer."""
+        if self.latent is None:
+            return 2 * self.key_value_heads * self.head_width
+        one = self.latent
+        return self.heads * (one.unrotated + one.rotated + one.value)
+
+    @property
     def embedding_parameters(self) -> int:
-        """The parameters of the token embedding and of learned positions."""
-        positions = self.context if self.family == GPT else 0
-        return (self.vocabulary + positions) * self.width
+        """The parameters of the token embedding, and of learned positions or its norm."""
+        rows = {GPT: self.context, BLOOM: 2}.get(self.family, 0)
+        return (self.vocabulary + rows) * self.width
 
     @property
     def head_parameters(self) -> int:
@@ -73,32 +107,62 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
         return 2 * self.width if self.has_biases else self.width
 
     @property
+    def attention_matrices(self) -> int:
+        """The parameters of the matrices of attention that tensor parallelism divides by heads."""
+        if self.latent is None:
+            return self.width * (self.projected + self.heads * self.head_width)
+        one = self.latent
+        queries = (one.query_rank or self.width) * (one.unrotated + one.rotated)
+        keys_and_values = one.key_value_rank * (one.unrotated + one.value)
+        return self.heads * (queries + keys_and_values + one.value * self.width)
+
+    @property
     def attention_parameters(self) -> int:
         """The parameters of the attention of a layer."""
+        if self.latent is not None:
+            one = self.latent
+            ranks = one.query_rank + one.key_value_rank
+            return self.attention_matrices + self.width * (ranks + one.rotated) + ranks
         biases = self.projected + self.width if self.has_biases else 0
-        return self.width * (self.projected + self.width) + biases
+        biases += self.projected * self.query_biases + 2 * self.head_width * self.head_norms
+        return self.attention_matrices + biases
 
     @property
     def expert_parameters(self) -> int:
-        """The parameters of all experts of a layer, 0 for a dense model."""
+        """The parameters of all experts of a layer, 0 for a dense model; without shared ones."""
         return self.experts * 3 * self.width * self.hidden
 
     @property
-    def layer_parameters(self) -> int:
-        """The parameters of a layer, with all experts."""
+    def network_matrices(self) -> int:
+        """The parameters of the matrices of a dense network, or of shared experts."""
         if self.experts:
-            network = self.expert_parameters + self.experts * self.width
-        elif self.family == GPT:
-            network = 2 * self.width * self.hidden + self.hidden + self.width
-        else:
-            network = 3 * self.width * self.hidden
+            return self.shared_experts * 3 * self.width * self.hidden
+        return (2 if self.has_biases else 3) * self.width * self.hidden
+
+    @property
+    def layer_parameters(self) -> int:
+        """The parameters of a layer, with all experts; of the last one where layers differ."""
+        network = self.network_matrices + self.expert_parameters + self.experts * self.width
+        if self.has_biases:
+            network += self.hidden + self.width
         return self.attention_parameters + network + 2 * self.norm_parameters
 
     @property
     def parameters(self) -> int:
         """The parameters of the model; a shared output head counts once."""
-        layers = self.layers * self.layer_parameters
+        layers = (self.layers - self.dense_layers) * self.layer_parameters
+        if self.dense_layers:
+            layers += self.dense_layers * self.dense_layer.layer_parameters
         return self.embedding_parameters + layers + self.head_parameters
+
+    @property
+    def dense_layer(self) -> Model:
+        """The model whose layers are as the first ones, see ``dense_layers``."""
+        return msgspec.structs.replace(
+            self,
+            **{"hidden": self.dense_hidden, "experts": 0, "active_experts": 0},
+            **{"shared_experts": 0, "dense_layers": 0},
+        )
 
     @property
     def multiplied_parameters(self) -> int:
@@ -106,11 +170,16 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
 
         The look-up of the embedding is no multiplication; only active experts count.
         """
-        matrices = 2 if self.family == GPT else 3
-        network = matrices * self.width * self.hidden * max(self.active_experts, 1)
-        network += self.experts * self.width
-        layer = self.width * (self.projected + self.width) + network
-        return self.layers * layer + self.vocabulary * self.width
+        network = self.network_matrices + self.experts * self.width
+        network += self.active_experts * 3 * self.width * self.hidden
+        attention = self.attention_matrices
+        if self.latent is not None:
+            one = self.latent
+            attention += self.width * (one.query_rank + one.key_value_rank + one.rotated)
+        layers = (self.layers - self.dense_layers) * (attention + network)
+        if self.dense_layers:
+            layers += self.dense_layers * (attention + 3 * self.width * self.dense_hidden)
+        return layers + self.vocabulary * self.width
 
     def operations_per_token(self, sequence: int) -> float:
         """The floating-point operations of forward and backward pass for a token.
@@ -119,7 +188,17 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
         ``multiplied_parameters``. Recomputation does not count, and attention counts in full
         although it is causal.
         """
-        return 6.0 * self.multiplied_parameters + 12.0 * self.layers * self.width * sequence
+        return 6.0 * self.multiplied_parameters + self.attention_operations(sequence)
+
+    def attention_operations(self, sequence: int) -> float:
+        """The part of operations_per_token that grows with the sequence: ``12 L H Q T``.
+
+        Half of it multiplies queries with keys, the other half the outcome with values.
+        """
+        widths = 2 * self.head_width
+        if self.latent is not None:
+            widths = self.latent.unrotated + self.latent.rotated + self.latent.value
+        return 6.0 * self.layers * self.heads * widths * sequence
 
     def with_layers(self, layers: int) -> Model:
         """The model with another number of layers."""

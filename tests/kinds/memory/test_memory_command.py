@@ -9,6 +9,7 @@ import pytest
 from cclmark.kinds.memory.figures import changed_meanwhile, listed_bytes, taken_in
 from holding import held
 from patience import waits
+from places import RESULTS, TESTS
 
 MIB = 1 << 20
 PAGE = 4096  # what the fake driver rounds allocations to
@@ -380,3 +381,24 @@ def test_a_barrier_has_buffers_too(cclmark):
     run = cclmark("memory", "barrier", *ON_HOST)
     assert {result.status for result in run.journal.results} == {"ok"}
     assert "barrier · shm, 2 ranks" in run.out
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [RESULTS / "h100x1" / "memory_all_reduce_2G.jsonl", TESTS / "journals" / "memory.jsonl"],
+    ids=["one", "two"],
+)
+def test_every_table_is_one_block_of_100_columns_and_wide_has_all(cclmark, journal):
+    narrow = {"COLUMNS": "100"}
+    text = cclmark("export", journal, "--format", "table", env=narrow).out
+    blocks = [one for one in text.split("\n\n") if one.lstrip().startswith(("stages", "buffers"))]
+    assert len(blocks) == 2
+    assert max(len(line) for block in blocks for line in block.splitlines()) <= 100
+    heads = (["device", "PSS"], ["used", "elements"])
+    for block, titles in zip(blocks, heads, strict=True):
+        assert all(title in block for title in titles)
+    assert text.count("  ranks  buffer ") == 1
+    assert len([line for line in text.splitlines() if line.startswith("  stage  ")]) == 1
+    assert "address" not in text
+    wide = cclmark("export", journal, "--format", "table", "--wide", env=narrow).out
+    assert all(title in wide for title in ("  shared", "  begins with", "  address"))

@@ -12,6 +12,7 @@ from cclmark.analysis.run_noise import OwnNoiseOf
 from cclmark.base.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.base.printable import plain
 from cclmark.cli.compare.command import CompareFlags
+from cclmark.cli.listed_files import read_all
 from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import MARGIN, Side
@@ -140,11 +141,11 @@ def compare_journals(flags: CompareFlags) -> int:
     margin = MARGIN if flags.fail_if_slower is None else flags.fail_if_slower / 100
     refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
     own_noise = noise_of_machines(lambda text: notice(plain(text)))
-    first = _side(before, own_noise)
+    first, names_before = _side(before, own_noise)
     comparisons = []
     for text in after:
-        second = _side(text, own_noise)
-        _refuse_shared(first, _names(before), second, _names(text))
+        second, names_after = _side(text, own_noise)
+        _refuse_shared(first, names_before, second, names_after)
         comparisons.append(comparison_of(first, second, margin))
 
     def printed(to: Output) -> Sequence[str]:
@@ -163,14 +164,13 @@ def _names(text: str) -> list[str]:
     return expanded([text] if Path(text).exists() else filter(None, text.split(",")))
 
 
-def _side(text: str, own_noise: OwnNoiseOf) -> Side:
-    """Reads the journals that ``text`` names. Raises UsageError."""
+def _side(text: str, own_noise: OwnNoiseOf) -> tuple[Side, list[str]]:
+    """Reads the journals that ``text`` names; returns their names, too. Raises UsageError."""
     names = _names(text)
     if len(set(names)) < len(names):
         raise UsageError(f"{text} lists a journal twice, which would count as two runs")
-    runs = [read_journal(Path(name)) for name in names or [text]]
-    for name, run in zip(names, runs, strict=True):
-        require_figures(run, name)
+    read = read_all(names or [text], _run)
+    names, runs = [name for name, _ in read], [run for _, run in read]
     _refuse_copies(names, runs)
     incomplete = [
         f"{name}: {'; '.join(lacks)}"
@@ -178,7 +178,7 @@ def _side(text: str, own_noise: OwnNoiseOf) -> Side:
         if (lacks := lacking(run))
     ]
     if len(runs) == 1:
-        return Side(plain(names[0]), runs, incomplete, own_noise)
+        return Side(plain(names[0]), runs, incomplete, own_noise), names
     for name, run in zip(names[1:], runs[1:], strict=True):
         first, other = runs[0].header, run.header
         changed = [
@@ -193,7 +193,14 @@ def _side(text: str, own_noise: OwnNoiseOf) -> Side:
                 f"{names[0]} and {name} are not runs of the same configuration: "
                 f"{', '.join(changed)}"
             )
-    return Side(plain(f"{names[0]} and {len(names) - 1} more"), runs, incomplete, own_noise)
+    name = plain(f"{names[0]} and {len(names) - 1} more")
+    return Side(name, runs, incomplete, own_noise), names
+
+
+def _run(name: str) -> tuple[str, Journal]:
+    run = read_journal(Path(name))
+    require_figures(run, name)
+    return name, run
 
 
 def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:

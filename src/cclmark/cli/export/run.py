@@ -6,9 +6,10 @@ import gc
 import sys
 from pathlib import Path
 
-from cclmark.base.errors import EXIT_OK, UsageError
+from cclmark.base.errors import EXIT_OK, EmptyError, UsageError
 from cclmark.base.printable import plain
 from cclmark.cli.export.command import ExportFlags
+from cclmark.cli.listed_files import read_all
 from cclmark.document.remarks import lacking
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.page_journals import expanded
@@ -44,7 +45,7 @@ def export_journals(flags: ExportFlags) -> int:
     if len(set(journals)) < len(journals):
         raise UsageError("a journal is listed twice: its results would count twice")
     refuse_to_lose(output, journals)
-    named = [(str(path), _read(path)) for path in journals]
+    named = read_all(map(str, journals), _read)
     is_terminal = to_screen and Output(None).is_terminal
     width = columns_of_lines(is_terminal=is_terminal, is_wide=flags.wide)
     content = export_content(
@@ -61,14 +62,16 @@ def export_journals(flags: ExportFlags) -> int:
     return EXIT_OK
 
 
-def _read(path: Path) -> Journal:
+def _read(path: str) -> tuple[str, Journal]:
     """Reads a journal. Raises UsageError for one without results, or with checks of no device."""
-    journal = read_journal(path)
-    if lacks := lacking(journal):
-        notice(f"{plain(str(path))}: {'; '.join(lacks)}")
+    journal = read_journal(Path(path))
+    lacks = "; ".join(lacking(journal))
     if not journal.results:
-        raise UsageError(f"{path} holds no results")
+        why = f" ({lacks})" if lacks else ""
+        raise EmptyError(f"{path} holds no results{why}", path, lacks)
+    if lacks:
+        notice(f"{plain(path)}: {lacks}")
     known = journal.header.devices and journal.header.libraries
     if not known and report_kind(journal.kind).needs_devices:
         raise UsageError(f"{path} is damaged: its header contains no device or no library")
-    return journal
+    return path, journal

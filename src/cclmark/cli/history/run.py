@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD
-from cclmark.base.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG, OutputError, UsageError
+from cclmark.base.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG, EmptyError, OutputError, UsageError
 from cclmark.base.printable import plain
 from cclmark.cli.history.command import (
     AddRunsFlags,
@@ -198,8 +198,8 @@ def _print(
 def add_runs(flags: AddRunsFlags) -> int:
     """Adds journals and reports the outcome of each; returns the exit code.
 
-    Adds the others if one cannot be added. Raises UsageError, MissingError and OutputError if the
-    history itself cannot be written.
+    Adds the others if one cannot be added; empty ones are no failure beside others. Raises
+    UsageError, MissingError and OutputError if the history itself cannot be written.
     """
     if any(not label.strip() for label in flags.labels):
         raise UsageError("--label is empty: write a word")
@@ -210,11 +210,15 @@ def add_runs(flags: AddRunsFlags) -> int:
     history = History(flags.db or str(default_path()))
     history.begin()
     refused = 0
+    empty: list[EmptyError] = []
     written = Output(None)
     paths = expanded(map(str, flags.journals))
     for path in paths:
         try:
             added = history.add(*read_lines(Path(path)), flags.labels, replace=flags.replace)
+        except EmptyError as error:
+            empty.append(error)
+            continue
         except UsageError as error:
             refused += 1
             notice(plain(str(error)))
@@ -231,6 +235,10 @@ def add_runs(flags: AddRunsFlags) -> int:
         written.write(plain(f"{text} ({path})") + "\n")
     if written.failure:
         raise OutputError(written.failure)
+    only_empty = len(empty) == len(paths)
+    for one in empty:
+        notice(plain(str(one) if only_empty else one.notice))
+    refused += len(empty) if only_empty else 0
     if refused:
         all_of_them = counted(len(paths), "journal")
         were = "was" if refused == 1 else "were"

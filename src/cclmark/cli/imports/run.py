@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cclmark import __version__
-from cclmark.base.errors import EXIT_OK, EXIT_USAGE, OutputError, UsageError
+from cclmark.base.errors import EXIT_OK, EXIT_USAGE, EmptyError, OutputError, UsageError
 from cclmark.base.printable import plain
 from cclmark.cli.imports.command import ImportFlags
+from cclmark.cli.listed_files import read_all
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import left_out
@@ -157,7 +158,7 @@ def _read_all(
     files: Sequence[str], format: str | None, given: Given, read_text: _Reader
 ) -> Iterator[_Read | _Unread]:
     """Reads all files; the traces of one format are one run, in the place of the first one."""
-    contents = [_content(name, format, given) for name in files]
+    contents = read_all(files, lambda name: _content(name, format, given))
     formats = [_format_of_trace(file.content, format) for file in contents]
     done: set[str] = set()
     for file, found in zip(contents, formats, strict=True):
@@ -214,6 +215,8 @@ def _content(name: str, format: str | None, given: Given) -> TraceFile:
                     digest.update(content)
     except OSError as error:
         raise UsageError(f"cannot read {shown}: {error.strerror}") from None
+    if not content.strip():
+        raise EmptyError(f"{shown} is empty", shown, "it is empty")
     digest.update(repr(given).encode())
     origin = Origin(
         file="" if name == "-" else readable(Path(name).name),

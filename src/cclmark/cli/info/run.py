@@ -12,7 +12,7 @@ from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.cli.info.command import InfoFlags
 from cclmark.journal.machine import complete_from_nvml, describe_machine
-from cclmark.journal.schema import CclReport, DeviceDescription, Link, Machine
+from cclmark.journal.schema import CclReport, DeviceDescription, Link, Machine, NetworkInterface
 from cclmark.rank.probe import Inventory, report_ccls, take_inventory
 from cclmark.recording.joining import leave_it_to_the_first, libraries_on_standard_error
 from cclmark.recording.standard_output import say
@@ -42,6 +42,10 @@ def screen_text(
         devices += [("", text) for text in others]
     driver = [("", f"NVIDIA driver {machine.vendor_driver}")] if machine.vendor_driver else []
     lines += _rows("Devices", [*devices, *driver, *(("", text) for text in notices)])
+    interfaces = by_key((_of_interface(one), one.name) for one in machine.interfaces)
+    lines += _rows(
+        "Network", [(", ".join(names), f"{len(names)} × {of}") for of, names in interfaces.items()]
+    )
     libraries = [(f"{one.name} {one.version}", one.path) for one in found.libraries]
     nvrtc = [("NVRTC", found.nvrtc_path)] if found.nvrtc_path else []
     lines += _rows("Libraries", [*libraries, *nvrtc])
@@ -75,6 +79,12 @@ def _rows(title: str, rows: Sequence[tuple[str, str]]) -> list[str]:
             break_on_hyphens=False,
         )
     return lines
+
+
+def _of_interface(one: NetworkInterface) -> str:
+    """What is the same of alike interfaces: kind, rate and state."""
+    rate = f"{one.rate_bits_per_s / 1e9:g} Gb/s" if one.rate_bits_per_s else ""
+    return ", ".join(filter(None, (f"{one.kind} {rate}".strip(), one.state)))
 
 
 def _names(devices: Sequence[DeviceDescription]) -> str:
@@ -118,6 +128,7 @@ def inventory_text(
     if machine.vendor_driver:
         lines.append(f"  NVIDIA driver {plain(machine.vendor_driver)}")
     lines += [f"  {plain(text)}" for text in notices]
+    lines += [*([""] * bool(machine.interfaces)), *_interface_lines(machine)]
     lines += ["", "Libraries"]
     for library in found.libraries:
         lines.append(f"  {plain(library.name)} {plain(library.version)}  {plain(library.path)}")
@@ -141,6 +152,17 @@ def inventory_text(
         lines.append(f"  not installed: {', '.join(map(plain, absent))}")
         lines.append("    'cclmark info --json' lists the paths that were searched.")
     return "\n".join(lines)
+
+
+def _interface_lines(machine: Machine) -> list[str]:
+    """A line for each network interface, below a title; none without any."""
+    lines = ["Network interfaces"] if machine.interfaces else []
+    for one in machine.interfaces:
+        names = f" ({', '.join(one.interfaces)})" if one.interfaces else ""
+        place = f", PCI {one.pci_bus_id}" if one.pci_bus_id else ""
+        node = f", NUMA node {one.numa_node}" if one.numa_node >= 0 else ""
+        lines.append(plain(f"  {one.name}{names}  {_of_interface(one)}{place}{node}"))
+    return lines
 
 
 def _just_not_installed(name: str, reason: str) -> bool:

@@ -6,8 +6,9 @@ import gc
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.base.errors import EXIT_OK, UsageError
+from cclmark.base.errors import EXIT_OK, EmptyError, UsageError
 from cclmark.base.printable import plain
+from cclmark.cli.listed_files import read_all
 from cclmark.cli.report.command import ReportFlags
 from cclmark.document.chart_model import key_of
 from cclmark.document.naming import NamedRun
@@ -34,8 +35,8 @@ from cclmark.report.run_page import chart_sections, page_of
 def report_journals(flags: ReportFlags) -> int:
     """Writes the page, pictures, or both, prints their paths, and returns the exit code.
 
-    Raises UsageError for journals that cannot be read or are empty, and for paths that cannot be
-    written; MissingError if the package that draws is not installed.
+    Raises UsageError for journals that cannot be read, if all are empty, and for paths that cannot
+    be written; MissingError if the package that draws is not installed.
     """
     # Millions of small lists are created and all are kept: the search for reference cycles among
     # them would take a fifth of the time of this short command.
@@ -43,7 +44,7 @@ def report_journals(flags: ReportFlags) -> int:
     journals, output, png, svg = flags.journals, flags.output, flags.png, flags.svg
     runs = _runs(journals)
     if output is not None or (png is None and svg is None):
-        path = output or Path(f"{file_of(Path(_path_of(journals[0]))).stem}.html")
+        path = output or Path(f"{file_of(Path(runs[0].path)).stem}.html")
         refuse_to_lose(path, [Path(_path_of(text)) for text in journals])
         write_whole(path, render(page_of(runs, flags.title_text or "")).encode())
         if path != STANDARD_OUTPUT:
@@ -82,19 +83,21 @@ def _runs(journals: Sequence[str]) -> list[NamedRun]:
     paths = [_path_of(text) for text in journals]
     if len(set(paths)) < len(paths):
         raise UsageError("a journal is listed twice")
-    names = _names(journals)
-    runs = []
-    for name, path in zip(names, paths, strict=True):
-        content, shown = read_lines(Path(path))
-        journal = parse_journal(content.splitlines(), shown)
-        lacks = "; ".join(lacking(journal))
-        if not journal.results:
-            why = f" ({lacks})" if lacks else ""
-            raise UsageError(f"{path} contains no results: nothing to report{why}")
-        if journal.unread_lines:
-            notice(plain(f"{path}: {lacks}"))
-        runs.append(NamedRun(plain(name), journal, ReferenceNotes(usual_references), content, path))
-    return runs
+    names = dict(zip(paths, _names(journals), strict=True))
+    return read_all(paths, lambda path: _run(names[path], path))
+
+
+def _run(name: str, path: str) -> NamedRun:
+    content, shown = read_lines(Path(path))
+    journal = parse_journal(content.splitlines(), shown)
+    lacks = "; ".join(lacking(journal))
+    if not journal.results:
+        why = f" ({lacks})" if lacks else ""
+        message = f"{path} contains no results: nothing to report{why}"
+        raise EmptyError(message, path, lacks)
+    if journal.unread_lines:
+        notice(plain(f"{path}: {lacks}"))
+    return NamedRun(plain(name), journal, ReferenceNotes(usual_references), content, path)
 
 
 def _path_of(text: str) -> str:

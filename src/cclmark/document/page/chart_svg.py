@@ -48,6 +48,7 @@ _MOST_DECADES = 8
 _MOST_LABELS = 10
 _MOST_MARKERS = 100  # of a curve: with more points, those between its ends have none
 _MANY_TICKS = 7  # that have no room in half of a chart's usual width
+_PANEL, _PANEL_TOP = 150.0, 34.0  # the height of one of several panels, and of its title
 _MOST_BOXES = 64  # of a series: of more, every second one and so on is drawn
 _LONGEST_NAME = 26  # characters of a row of a heat map
 _CELL, _LOW_CELL, _LEAST_CELL = 26.0, 20.0, 4.0  # heights
@@ -109,6 +110,8 @@ def _drawings(chart: Chart) -> list[tuple[str, str]]:
     if isinstance(chart, Lines):
         logarithmic = prefers_logarithm(chart)
         kinds = [logarithmic, not logarithmic] if _can_be_logarithmic(chart) else [False]
+        if chart.panels:
+            return [("", _panels(chart))]
         return [
             ("Logarithmic axis" if is_log else "Linear axis", _lines(chart, is_log))
             for is_log in kinds
@@ -177,9 +180,9 @@ def _text(x: float, y: float, text: str, of: str, more: str = "") -> str:
     return f'<text class="{of}" x="{_number(x)}" y="{_number(y)}"{more}>{escape(text)}</text>'
 
 
-def _svg(parts: Iterable[str], height: float = _HEIGHT) -> str:
+def _svg(parts: Iterable[str], height: float = _HEIGHT, top: float = 0) -> str:
     size = f"{_number(_WIDTH)} {_number(height)}"
-    return f'<svg class="chart" viewBox="0 0 {size}">{"".join(parts)}</svg>'
+    return f'<svg class="chart" viewBox="0 {_number(top)} {size}">{"".join(parts)}</svg>'
 
 
 # ---- curves
@@ -208,6 +211,38 @@ def _lines(chart: Lines, is_log: bool) -> str:
     )
 
 
+def _panels(chart: Lines) -> str:
+    """Axes of values one above the other; the last one ends where that of other charts does."""
+    parts = chart.parts
+    if not any(True for _ in _values(chart)):
+        return _empty("No values")
+    x, x_ticks = _x_axis(chart)
+    height = _PANEL if len(parts) > 1 else _HEIGHT - _BOTTOM
+    begin = _HEIGHT - _BOTTOM - height * len(parts)
+    first, end = begin + _PANEL_TOP, _HEIGHT - _BOTTOM
+    drawn = [*_spans(chart, x, first, end)]
+    drawn += _x_labels([(x(at), label) for at, label in x_ticks], chart.x_title)
+    numbers = {id(one): number for number, one in enumerate(chart.series)}
+    for place, part in enumerate(parts):
+        top = begin + place * height
+        y, ticks = _y_axis(part, [*_values(part)], False, top + _PANEL_TOP, top + height)
+        drawn += [*_frame(y, ticks, ""), _text(0, top + _PANEL_TOP - 13, part.y_title, "title")]
+        drawn += [*_levels(part, x, y)]
+        for draw in (_band, _curve):
+            drawn += [draw(one, numbers[id(one)], x, y) for one in part.series]
+    return _svg([*drawn, *_marks(chart, x, first)], _HEIGHT - begin, begin)
+
+
+def _spans(chart: Lines, x: Scale, top: float, bottom: float) -> Iterator[str]:
+    """Shaded parts of the horizontal axis; short ones are as wide as a line."""
+    for begin, end in chart.spans:
+        width = max(x(end) - x(begin), 1.0)
+        yield (
+            f'<rect fill="currentColor" fill-opacity=".14" x="{_number(x(begin))}" '
+            f'y="{_number(top)}" width="{_number(width)}" height="{_number(bottom - top)}"/>'
+        )
+
+
 def _empty(text: str) -> str:
     return _svg([_text(_WIDTH / 2, 40, text, "x")], 80)
 
@@ -217,7 +252,7 @@ def _x_axis(chart: Lines) -> tuple[Scale, list[tuple[float, str]]]:
         x
         for one in chart.series
         for x, y in zip(one.x, one.y, strict=True)
-        if _is_drawn(x, y) and (x > 0 or chart.x_kind != "bytes")
+        if _is_drawn(x, y) and (x > 0 or chart.x_kind == "number")
     ] or [1.0]
     least, most = min(places), max(places)
     begin, end = _LEFT + 10, _WIDTH - _RIGHT - 10
@@ -225,6 +260,10 @@ def _x_axis(chart: Lines) -> tuple[Scale, list[tuple[float, str]]]:
         room = 1.0 if most > least else 2.0
         scale = Scale(least / room, most * room, begin, end, is_log=True)
         ticks = [(float(tick), format_size(tick)) for tick in byte_ticks(places)]
+    elif chart.x_kind == "log":
+        found = (log_ticks(places) or (round_ticks(least, most), None))[0]
+        scale = Scale(least / 1.1, most * 1.1, begin, end, is_log=True)
+        ticks = [(tick, _label(tick)) for tick in found]
     else:
         room = 0.0 if most > least else 1.0
         scale = Scale(least - room, most + room, begin, end)
@@ -234,14 +273,17 @@ def _x_axis(chart: Lines) -> tuple[Scale, list[tuple[float, str]]]:
 
 
 def _y_axis(
-    chart: Lines, values: Sequence[float], is_log: bool
+    chart: Lines,
+    values: Sequence[float],
+    is_log: bool,
+    top: float = _TOP,
+    bottom: float = _HEIGHT - _BOTTOM,
 ) -> tuple[Scale, list[tuple[float, str]]]:
     ends = [*values]
     for one in chart.series:
         ends += [end for end in (*one.low, *one.high) if end is not None and math.isfinite(end)]
     most = max(ends)
     near = [one.value for one in chart.levels if one.value <= most * _FAR_LEVEL]
-    top, bottom = _TOP, _HEIGHT - _BOTTOM
     if is_log:
         ends = [end for end in (*ends, *near) if end > 0]
         found = log_ticks(ends)
@@ -328,14 +370,14 @@ def _room(chart: Lines, x: Scale, y: Scale, at: float, *, left: bool) -> float:
     return min([*near, _ENOUGH])
 
 
-def _marks(chart: Lines, x: Scale) -> Iterator[str]:
+def _marks(chart: Lines, x: Scale, top: float = _TOP) -> Iterator[str]:
     """Vertical lines, their names one below the other on the side with more room."""
     bottom = _HEIGHT - _BOTTOM
     for number, mark in enumerate(chart.marks):
         at = x(mark.x)
         is_left = at < _WIDTH / 2
-        yield f'<path class="mark" d="M{_number(at)} {_number(_TOP)}V{_number(bottom)}"/>'
-        height = _TOP + 10 + number * (_LINE + 3)
+        yield f'<path class="mark" d="M{_number(at)} {_number(top)}V{_number(bottom)}"/>'
+        height = top + 10 + number * (_LINE + 3)
         yield _text(at + (3 if is_left else -3), height, mark.name, "mark" + " end" * (not is_left))
 
 

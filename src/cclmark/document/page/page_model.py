@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cclmark.document.blocks import Facts, Finding, Severity, Table
+from cclmark.document.blocks import Facts, Finding, HeadFigure, Severity, Table
 from cclmark.document.chart_model import Chart
 from cclmark.document.columns import Column
 from cclmark.document.page.drawings import Diagram, StageBars
-from cclmark.document.peaks import HeadFigure
 
 
 @dataclass(frozen=True)

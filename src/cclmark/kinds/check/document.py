@@ -8,7 +8,14 @@ from typing import cast
 
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain, plain_lines
-from cclmark.document.blocks import Document, Finding, RunContent, Severity, Table
+from cclmark.document.blocks import (
+    Document,
+    Finding,
+    HeadFigure,
+    RunContent,
+    Severity,
+    Table,
+)
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import MOST_NAMED, amount, listed
 from cclmark.document.openmetrics import RunLabels, Series
@@ -74,6 +81,7 @@ def document_of_checks(run: RunContent) -> Document:
         [*_findings(results, failed, planned_results(run.header))],
         _outcome(results, run.header),
         is_wrong=bool(failed),
+        head_figures=[*_head_figures(results, planned_results(run.header))],
     )
 
 
@@ -127,6 +135,15 @@ def _findings(
         more = f"; {unsupported} of {total} are unsupported" if unsupported else ""
         severity: Severity = "note" if unsupported == total else "good"
         yield Finding("checks-passed", severity, f"no check of the backend failed{more}")
+
+
+def _head_figures(results: Sequence[CheckResult], planned: int) -> Iterator[HeadFigure]:
+    """The number of checks with each verdict."""
+    numbers = Counter(map(_verdict, results))
+    of = f"of {amount(max(planned, len(results)), 'check')}"
+    for label, word in {"passed": "pass", "failed": "FAIL", "not supported": "unsupported"}.items():
+        if results:
+            yield HeadFigure(label, str(numbers[word]), of)
 
 
 def _outcome(results: Sequence[CheckResult], header: Header) -> str:

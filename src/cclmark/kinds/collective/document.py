@@ -40,7 +40,7 @@ from cclmark.document.exporter import Exporter
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
-from cclmark.document.peaks import peaks_of
+from cclmark.document.peaks import head_figures, peaks_of
 from cclmark.document.placement_rows import PlacementRow, RowCollector
 from cclmark.document.reference_notes import verdict_of
 from cclmark.document.remarks import (
@@ -135,6 +135,7 @@ def document_of_cases(run: RunContent, view: CaseView | None = None) -> Document
         notes,
         closing=[*_closing(run, results, view), *closing],
         figures=figures,
+        head_figures=head_figures(named),
     )
     return document if soak is None else with_drift(document, soak, header)
 

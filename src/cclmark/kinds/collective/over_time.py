@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from cclmark.analysis.statistics import median
 from cclmark.base.grouping import by_key
@@ -42,6 +42,17 @@ class _Clock:
         """The place on the axis."""
         return (at_s - self.begin_s) / self.unit[1]
 
+    def together(self, spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        """The places of spans, of which those are one that a drawing cannot separate."""
+        found: list[tuple[float, float]] = []
+        least = (self.end_s - self.begin_s) / _BINS
+        for begin_s, end_s in sorted(spans):
+            if found and begin_s - found[-1][1] <= least:
+                found[-1] = found[-1][0], max(found[-1][1], end_s)
+            else:
+                found.append((begin_s, end_s))
+        return [(self.place(begin_s), self.place(end_s)) for begin_s, end_s in found]
+
     def curve(self, name: str, points: _Points, colour: int) -> ChartCurve:
         """The medians of points in equal parts of the time, with a band of all of them."""
         width = (self.end_s - self.begin_s) / _BINS
@@ -68,45 +79,53 @@ def over_time(run: NamedRun, mark: str = "", name: str = "") -> Section | None:
     if cycles < _LEAST_CYCLES or not moments or max(moments) <= min(moments):
         return None
     clock = _Clock(min(moments), max(moments))
-    charts = [one for one in _charts(journal, clock, mark) if one.series]
+    chart = _chart(journal, clock, mark)
     words = [f"{counted(cycles, 'cycle')}; bands contain all values of a moment."]
-    return Section(f"over-time{mark}", f"Over time{name}", words, charts) if charts else None
+    if chart.spans:
+        words.append("Shaded: the clock of a device was limited by heat.")
+    return Section(f"over-time{mark}", f"Over time{name}", words, [chart]) if chart.series else None
 
 
-def _charts(journal: Journal, clock: _Clock, mark: str) -> Iterator[Lines]:
-    yield Lines(
-        f"over-time-cases{mark}",
-        "Time of a case over its median",
-        "The time of each case over its median, against the time since the start of the run.",
+def _chart(journal: Journal, clock: _Clock, mark: str) -> Lines:
+    """The times of cases, clocks and temperatures below each other, over one axis of time."""
+    curves = _of_cases(journal, clock)
+    first = len(curves)  # the colour of the first device
+    for panel, (title, _, value) in enumerate(_READINGS, start=1):
+        for one in _of_devices(journal, clock, value):
+            name, colour = f"{one.name}: {title}", first + one.colour
+            curves.append(replace(one, name=name, colour=colour, panel=panel))
+    throttled = _throttled(journal)
+    labels = device_labels(journal.header.devices)
+    return Lines(
+        f"over-time{mark}",
+        "Cases, clocks and temperatures over time",
+        "The time of each case over its median, and the clocks and temperatures of the devices, "
+        "against the time since the start of the run.",
         f"time since the start [{clock.unit[0]}]",
         "time / median",
-        _of_cases(journal, clock),
+        curves,
         x_kind="number",
         zero_based=False,
         levels=[Level("median", 1.0)],
-        marks=_throttled(journal, clock),
+        marks=[
+            Mark(
+                f"{labels[rank] if rank < len(labels) else rank}: throttled",
+                clock.place(own[0][0]),
+            )
+            for rank, own in [*throttled.items()][:_MOST_MARKS]
+        ],
+        panels=[f"{title} [{unit}]" for title, unit, _ in _READINGS],
+        spans=clock.together([span for own in throttled.values() for span in own]),
     )
-    for key, title, unit, value in _READINGS:
-        yield Lines(
-            f"over-time-{key}{mark}",
-            title,
-            f"{title} against the time since the start of the run.",
-            f"time since the start [{clock.unit[0]}]",
-            f"{title.lower()} [{unit}]",
-            _of_devices(journal, clock, value),
-            x_kind="number",
-            zero_based=False,
-            marks=_throttled(journal, clock),
-        )
 
 
 def _clock_mhz(one: Condition) -> float | None:
     return None if one.clock_hz is None else one.clock_hz / 1e6
 
 
-_READINGS: Sequence[tuple[str, str, str, Callable[[Condition], float | None]]] = (
-    ("clocks", "Clock", "MHz", _clock_mhz),
-    ("temperatures", "Temperature", "°C", lambda one: one.temperature_c),
+_READINGS: Sequence[tuple[str, str, Callable[[Condition], float | None]]] = (
+    ("clock", "MHz", _clock_mhz),
+    ("temperature", "°C", lambda one: one.temperature_c),
 )
 
 
@@ -140,18 +159,16 @@ def _of_devices(
     ]
 
 
-def _throttled(journal: Journal, clock: _Clock) -> list[Mark]:
-    """When heat first limited the clock of each device."""
-    first: dict[int, float] = {}
-    counts: dict[int, int] = {}
+def _throttled(journal: Journal) -> dict[int, list[tuple[float, float]]]:
+    """When heat limited the clock of each device, in seconds since 1970: up to a reading that
+    reports it, from the reading before on.
+    """
+    found: dict[int, list[tuple[float, float]]] = {}
+    before: dict[int, Condition] = {}
     for one in sorted(journal.conditions, key=lambda one: one.at_s):
-        before = counts.get(one.rank)
-        counts[one.rank] = one.throttle_count or 0
-        is_hot = any(_HEAT in reason for reason in one.reasons)
-        if is_hot or (before is not None and counts[one.rank] > before):
-            first.setdefault(one.rank, one.at_s)
-    labels = device_labels(journal.header.devices)
-    return [
-        Mark(f"{labels[rank] if rank < len(labels) else rank}: throttled", clock.place(at_s))
-        for rank, at_s in list(first.items())[:_MOST_MARKS]
-    ]
+        last = before.get(one.rank)
+        is_counted = last is not None and (one.throttle_count or 0) > (last.throttle_count or 0)
+        if is_counted or any(_HEAT in reason for reason in one.reasons):
+            found.setdefault(one.rank, []).append((last.at_s if last else one.at_s, one.at_s))
+        before[one.rank] = one
+    return found

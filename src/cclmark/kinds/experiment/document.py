@@ -16,6 +16,7 @@ from cclmark.document.blocks import (
     Document,
     Evidence,
     Finding,
+    HeadFigure,
     Listing,
     RunContent,
     Severity,
@@ -138,7 +139,44 @@ def document_of_experiment(run: RunContent) -> Document:
         is_wrong=bool(wrong),
         notes=[*_notes(experiment)] if is_shown else [],
         closing=closing,
+        head_figures=[*_head_figures(experiment, run.footer)],
     )
+
+
+def _head_figures(experiment: Experiment, footer: Footer | None) -> Iterator[HeadFigure]:
+    """Those of the result, if the run has one: trials of a search prove nothing."""
+    if bisection := found_in(footer, BisectionResult):
+        yield from _found(bisection)
+    elif not conclusion_lines(footer):
+        yield from _of_experiment(experiment)
+
+
+def _of_experiment(experiment: Experiment) -> Iterator[HeadFigure]:
+    """The largest speed-up, and the numbers of comparisons with each verdict."""
+    best = _best_of(experiment)
+    if best is not None and best.speed_up is not None and best.interval is not None:
+        low, high = best.interval
+        at = f"{variant_name(best.variant)}, {best.case.describe()}"
+        note = plain(f"{low:.3f} to {high:.3f} (95 %): {at}")
+        yield HeadFigure("largest speed-up", f"{best.speed_up:.3f}", "×", note)
+    effects = [one.effect for one in experiment.compared.values()]
+    of = f"of {amount(len(effects), 'comparison')}"
+    for effect in ("faster", "slower", "no difference"):
+        if number := effects.count(effect):
+            yield HeadFigure(effect, str(number), of, "variant and size, with the default")
+
+
+def _found(result: BisectionResult) -> Iterator[HeadFigure]:
+    """The smallest value that keeps the share, and its smallest share; none without a proof."""
+    found = result.found
+    if found is None or not found.complete or found.value is None:
+        return
+    kept = f"keeps {result.keep * 100:g} % of the best bandwidth"
+    yield HeadFigure(f"smallest {plain(result.name)}", str(found.value), "", kept)
+    shares = found.curve[found.value]
+    worst = min(range(len(shares)), key=lambda place: shares[place].ratio)
+    at = f"at {_case_name(result.cases[worst])}"
+    yield HeadFigure("its smallest share", f"{shares[worst].ratio * 100:.1f}", "%", at)
 
 
 def _blocks(experiment: Experiment, footer: Footer | None) -> Iterator[Block]:
@@ -566,15 +604,19 @@ def _headline(run: NamedRun) -> str:
     trials = run.journal.of(TrialResult)
     if not any(one.is_measured for one in trials):
         return ""
-    experiment = experiment_of(trials, run.journal.header.settings.timing)
-    faster = [best for case in experiment.cases if (best := experiment.fastest(case)) is not None]
-    if not faster:
+    best = _best_of(experiment_of(trials, run.journal.header.settings.timing))
+    if best is None:
         return "No variant is proven to be faster than the default."
-    best = max(faster, key=lambda one: one.speed_up or 0.0)
     return (
         f"{variant_name(best.variant)} is {_interval_text(best)} times as fast as the default for "
         f"{best.case.describe()}."
     )
+
+
+def _best_of(experiment: Experiment) -> VariantResult | None:
+    """The largest speed-up of all cases that counts."""
+    faster = [best for case in experiment.cases if (best := experiment.fastest(case)) is not None]
+    return max(faster, key=lambda one: one.speed_up or 0.0, default=None)
 
 
 def _counted(journal: Journal) -> str:

@@ -13,6 +13,7 @@ from cclmark.document.blocks import (
     Document,
     Evidence,
     Finding,
+    HeadFigure,
     RunContent,
     Table,
     without_empty_columns,
@@ -66,13 +67,14 @@ _Sentence: TypeAlias = tuple[str, tuple[Evidence, ...]]
 _HOST_PLACES = ("host", "shared host", "pinned host")
 # The columns with the side on which they are aligned.
 _STAGES = {
-    **{"stage": "<", "memory of": "<", "device": ">", "RSS": ">", "shared": ">", "PSS": ">"},
+    **{"stage": "<", "owner": "<", "device": ">", "RSS": ">", "shared": ">", "PSS": ">"},
     "library reports": ">",
 }
 _BUFFERS = {
-    **{"ranks": "<", "buffer": "<", "memory of": "<", "place": "<", "allocated": ">", "used": ">"},
+    **{"ranks": "<", "buffer": "<", "owner": "<", "place": "<", "allocated": ">", "used": ">"},
     **{"elements": ">", "begins with": "<", "address": "<"},
 }
+_OPTIONAL = ("shared", "address", "begins with")
 
 
 @dataclass(frozen=True)
@@ -278,7 +280,40 @@ def document_of_memory(run: RunContent) -> Document:
         "" if footer is None or footer.message else ending(footer),
         bool(footer and footer.exit_code),
         [_DEVICE_NOTE] * on_devices + [_PAGES_NOTE] * bool(results),
+        head_figures=[*_head_figures(cases[-1], header)] if cases else [],
     )
+
+
+def _head_figures(results: Sequence[MemoryResult], header: Header) -> Iterator[HeadFigure]:
+    """What the library and cclmark take of the devices' memory, unless others change it too."""
+    measured = [one for one in results if one.is_measured]
+    hosts = [one for one in measured if on_host(one, header.devices)]
+    if not measured or len(measured) > len(hosts) > 0:
+        return
+    at = f"per rank, {measured[0].memory.case.describe()}"
+    if hosts:
+        changes, name = _host_growth(hosts)
+        yield from _sizes(f"{name} of {plain(hosts[0].memory.ccl)}", changes, at)
+        buffers = [sum(listed_bytes(it.buffers, place) for place in _HOST_PLACES) for it in hosts]
+        yield from _sizes("buffers of all", buffers, "per rank, shared ones in each")
+        return
+    if not sharing_devices(header.devices) and not any(map(changed_meanwhile, measured)):
+        ccl = plain(measured[0].memory.ccl)
+        taken = [_of_library(one, "device_bytes") for one in measured]
+        yield from _sizes(f"device memory of {ccl}", taken, at)
+        back = [_given_back_bytes(one) for one in measured]
+        if known := [one for one in back if one is not None]:
+            yield from _sizes("given back at the end", known, "per rank")
+    own = [[one for one in result.buffers if one.owner == "cclmark"] for result in measured]
+    yield from _sizes("buffers of cclmark", [listed_bytes(one, "device") for one in own], at)
+
+
+def _sizes(label: str, sizes_bytes: Sequence[int], note: str) -> Iterator[HeadFigure]:
+    """The largest size; none where memory became free."""
+    if min(sizes_bytes) >= 0:
+        value, unit = format_size(max(sizes_bytes)).split()
+        most = "at most, " * (min(sizes_bytes) < max(sizes_bytes))
+        yield HeadFigure(label, value, unit, f"{most}{note}")
 
 
 def method_of_memory(header: Header) -> str:
@@ -314,7 +349,10 @@ def _tables(results: Sequence[MemoryResult], header: Header) -> Iterator[Table]:
 def _table(
     title: str, columns: Mapping[str, str], rows: Sequence[Sequence[str]], notes: Sequence[str]
 ) -> Table:
-    return without_empty_columns(Table(title, [*columns], rows, "".join(columns.values()), notes))
+    heads = [*columns]
+    optional = [heads.index(one) for one in _OPTIONAL if one in columns]
+    sides = "".join(columns.values())
+    return without_empty_columns(Table(title, heads, rows, sides, notes, optional=optional))
 
 
 def _stage_rows(group: Sequence[MemoryResult], header: Header) -> list[list[str]]:
@@ -353,7 +391,7 @@ def _buffer_rows(results: Sequence[MemoryResult]) -> list[list[str]]:
                 one.place,
                 number + format_size(one.size_bytes),
                 format_size(one.used_bytes) if one.used_bytes else "",
-                f"{one.used_bytes // DTYPE_BYTES[dtype]:,} {dtype}" if one.used_bytes else "",
+                f"{one.used_bytes // DTYPE_BYTES[dtype]:,}" if one.used_bytes else "",
                 _common(same.first_values),
                 _common(same.address) or "-",
             ]
@@ -392,10 +430,11 @@ def signed_size(size_bytes: int) -> str:
 
 
 def _span(sizes_bytes: Iterable[int], text: Callable[[int], str] = format_size) -> str:
-    """Formats sizes of several ranks: one size, or the smallest to the largest."""
+    """Formats sizes of several ranks: one size, or the smallest to the largest in its unit."""
     ordered = sorted(sizes_bytes)
-    texts = list(dict.fromkeys(map(text, (ordered[0], ordered[-1]))))
-    return " to ".join(texts)
+    first, last = map(text, (ordered[0], ordered[-1]))
+    unit = last.partition(" ")[2]
+    return last if first == last else f"{first.removesuffix(f' {unit}')} to {last}"
 
 
 def memory_sentences(results: Sequence[MemoryResult], header: Header) -> list[_Sentence]:
@@ -483,15 +522,17 @@ def _change_text(
     return mixed.replace("{}", _span(sizes, signed_size))
 
 
-def _of_host(results: Sequence[MemoryResult], ccl: str) -> _Sentence:
-    """The growth of the process: PSS, or RSS if PSS is unknown."""
+def _host_growth(results: Sequence[MemoryResult]) -> tuple[list[int], str]:
+    """The growth of the processes and its name: PSS, or RSS if PSS is unknown."""
     totals = [taken_by_library(one).values() for one in results]
     pss = [[one.pss_bytes for one in taken if one.pss_bytes is not None] for taken in totals]
     if all(len(known) == len(taken) for known, taken in zip(pss, totals, strict=True)):
-        changes, figure = [sum(known) for known in pss], "PSS"
-    else:
-        changes = [sum(one.rss_bytes for one in taken) for taken in totals]
-        figure = "RSS"
+        return [sum(known) for known in pss], "PSS"
+    return [sum(one.rss_bytes for one in taken) for taken in totals], "RSS"
+
+
+def _of_host(results: Sequence[MemoryResult], ccl: str) -> _Sentence:
+    changes, figure = _host_growth(results)
     text = _change_text(
         changes,
         "grows by {}",

@@ -10,7 +10,15 @@ from typing import cast
 
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Document, Evidence, Finding, Gain, RunContent, Table
+from cclmark.document.blocks import (
+    Document,
+    Evidence,
+    Finding,
+    Gain,
+    HeadFigure,
+    RunContent,
+    Table,
+)
 from cclmark.document.case_fields import interval_fields, ratio_fields, status_fields
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields, TableField
@@ -110,7 +118,27 @@ def document_of_objects(run: RunContent) -> Document:
         [*_findings(results, groups.values())],
         outcome_of(results),
         is_wrong=any(one.status == "wrong" for one in results),
+        head_figures=[*_head_figures(results)],
     )
+
+
+def _head_figures(results: Sequence[ObjectResult]) -> Iterator[HeadFigure]:
+    """The ratio, the time and the pickling of the largest objects; else of the flag."""
+    known = _with_size(results) or [one for one in results if one.figures is not None]
+    if not known:
+        return
+    one = max(known, key=lambda own: own.call.size_bytes)
+    figures, call = one.figures, one.call
+    assert figures is not None
+    of = f"{call.operation} of {format_size(call.size_bytes)}"
+    if not figures.ratio_low <= 1 <= figures.ratio_high:
+        value = f"{figures.ratio:.3g}"
+        yield HeadFigure("objects beside tensors", value, "times as long", of)
+    if one.converged:
+        yield HeadFigure("call with objects", format_time_us(figures.object_s), "µs", of)
+        yield HeadFigure("call with tensors", format_time_us(figures.tensor_s), "µs")
+        share = f"{figures.pickling_s / figures.object_s * 100:.0f}"
+        yield HeadFigure("pickling", share, "%", "of the call with objects")
 
 
 def method_of_objects(header: Header) -> str:

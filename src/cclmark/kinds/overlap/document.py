@@ -10,7 +10,16 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Block, Document, Evidence, Facts, Finding, RunContent, Table
+from cclmark.document.blocks import (
+    Block,
+    Document,
+    Evidence,
+    Facts,
+    Finding,
+    HeadFigure,
+    RunContent,
+    Table,
+)
 from cclmark.document.case_fields import (
     CASE_LABELS,
     case_fields,
@@ -236,7 +245,38 @@ def document_of_overlaps(run: RunContent) -> Document:
         ],
         _outcome(results),
         is_wrong=bool(wrong),
+        head_figures=[*_head_figures(summaries)],
     )
+
+
+def _largest_default(summaries: Sequence[OverlapSummary]) -> OverlapSummary | None:
+    """The largest message by default, if it was measured."""
+    known = [one for one in summaries if one.variant.is_default and one.communication is not None]
+    return max(known, key=lambda one: one.case.size_bytes, default=None)
+
+
+def _head_figures(summaries: Sequence[OverlapSummary]) -> Iterator[HeadFigure]:
+    """The slow-downs of the largest message by default, and its bandwidths."""
+    one = _largest_default(summaries)
+    if one is None:
+        return
+    case = f"{one.case.operation} of {one.case.size_words()}"
+    slow_downs = (
+        ("collective beside compute", one.communication, one.launch_bound, case),
+        ("compute beside the collective", one.compute, one.compute_launch_bound, ""),
+    )
+    for label, found, is_limit, of in slow_downs:
+        if found is not None and found.estimate is not None and _is_certain(found.estimate):
+            note = ", ".join(filter(None, ("at least" * is_limit, of or one.work.describe())))
+            yield HeadFigure(label, f"{found.ratio:.3f}", "times as long", note)
+    if one.busbw_beside is not None and not _unknown_of(one):
+        rate = bandwidth_text(one.busbw_beside)
+        alone = f"{case}; {bandwidth_text(one.busbw_alone)} alone"
+        yield HeadFigure("bus bandwidth beside compute", rate, "GB/s", alone)
+
+
+def _is_certain(estimate: RatioEstimate) -> bool:
+    return not _is_unknown(estimate) and estimate.verdict(_MARGIN) != "inconclusive"
 
 
 def _outcome(results: Sequence[OverlapResult]) -> str:
@@ -607,12 +647,8 @@ def _by_size(
 
 def _headline(run: NamedRun) -> str:
     """The slow-downs of the largest message by default; empty if it was not measured."""
-    known = [
-        one
-        for one in summaries_of(run.journal.of(OverlapResult))
-        if one.variant.is_default and one.communication is not None
-    ]
-    return _sentence(max(known, key=lambda one: one.case.size_bytes)) if known else ""
+    one = _largest_default(summaries_of(run.journal.of(OverlapResult)))
+    return "" if one is None else _sentence(one)
 
 
 def _titled(runs: Sequence[NamedRun]) -> str:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import cast
 
 import msgspec
 
 from cclmark.analysis.statistics import median
-from cclmark.document.blocks import Block, Document, Evidence, Finding, RunContent, Severity, Table
+from cclmark.document.blocks import (
+    Block,
+    Document,
+    Evidence,
+    Finding,
+    HeadFigure,
+    RunContent,
+    Severity,
+    Table,
+)
 from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
 from cclmark.document.columns import Cell, Column, Layout
@@ -35,7 +45,15 @@ from cclmark.document.remarks import elements_text, planned_results, without_fig
 from cclmark.document.report_kind import ReportKind, View
 from cclmark.document.sample_columns import INDEX, SAMPLE, times_of_samples
 from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
-from cclmark.document.text import BYTES_PER_GB, UNSETTLED, UNSETTLED_NOTE, figure, precision_text
+from cclmark.document.text import (
+    BYTES_PER_GB,
+    UNSETTLED,
+    UNSETTLED_NOTE,
+    US_PER_S,
+    figure,
+    precision_text,
+    three_digits,
+)
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, Machine, Relation, Settings, TransferSummary
@@ -386,6 +404,7 @@ def document_of_transfers(run: RunContent) -> Document:
         opening=[*_connections(run.header)],
         closing=[*_closing(matrices, results, matches)] if run.is_whole else [],
         in_parts=len({device.host for device in run.header.devices}) == 1,
+        head_figures=[*_head_figures(results, run.header)] if run.is_whole else [],
     )
 
 
@@ -882,20 +901,65 @@ def _outcome(header: Header, results: Sequence[TransferResult]) -> str:
     return text + without_figures_text(results)
 
 
-def _headline(run: NamedRun) -> str:
-    """The fastest copies in one direction between two devices, by kind of link."""
-    by_series: dict[Transfer, list[tuple[Pair, float]]] = {}
-    for one in run.journal.transfers:
+_Rates = list[tuple[Pair, float]]
+
+
+def _fastest_series(results: Sequence[TransferResult]) -> tuple[str, _Rates] | None:
+    """The fastest copies in one direction between two devices in words, and their rates."""
+    by_series: dict[Transfer, _Rates] = {}
+    for one in results:
         summary, transfer = one.summary, one.transfer
         if one.status == "ok" and _is_headline(transfer, summary):
             assert summary is not None
             rate = transfer.flows[0], summary.flow_bytes_per_s[0]
             by_series.setdefault(transfer.series(), []).append(rate)
     if not by_series:
-        return _headline_without_pairs(run.journal)
+        return None
     series = max(by_series, key=lambda one: max(rate for _, rate in by_series[one]))
     what = f"{series.means}, {series.direction}, {format_size(series.size_bytes)}"
-    kinds = _by_kind(by_series[series], run.journal.header.relations)
+    return what, by_series[series]
+
+
+def _head_figures(results: Sequence[TransferResult], header: Header) -> Iterator[HeadFigure]:
+    """The bandwidths of the fastest and the slowest pair, and the lowest latency."""
+    found = _fastest_series(results)
+    if found is None:
+        for place, rate in _fastest_without_pairs(results).items():
+            yield HeadFigure(f"fastest copies {place}", figure(rate / BYTES_PER_GB), "GB/s")
+    else:
+        what, rates = found
+        names = device_labels(header.devices)
+        ends = {"fastest pair": max(rates, key=itemgetter(1))}
+        if len(rates) > 1:
+            ends["slowest pair"] = min(rates, key=itemgetter(1))
+        for label, ((first, second), rate) in ends.items():
+            note = f"{names[first]} → {names[second]}, {what}"
+            yield HeadFigure(label, figure(rate / BYTES_PER_GB), "GB/s", note)
+        rate, limit = next(iter(max(own) for own in _by_kind(rates, header.relations).values()))
+        if limit:
+            text = f"{rate / limit * 100:.0f}"
+            yield HeadFigure("of the link limit", text, "%", f"of {limit / BYTES_PER_GB:.0f} GB/s")
+    latencies = [
+        one
+        for one in results
+        if one.status == "ok" and one.summary is not None and one.converged
+        if (one.transfer.scope, one.transfer.measure) == ("pairs", "latency")
+        if one.transfer.flows[0][0] != one.transfer.flows[0][1]
+    ]
+    if latencies:
+        least = min(latencies, key=lambda one: one.summary.time_s if one.summary else 0.0)
+        assert least.summary is not None
+        time_us = three_digits(least.summary.time_s * US_PER_S)
+        yield HeadFigure("lowest latency", time_us, "µs", least.transfer.means)
+
+
+def _headline(run: NamedRun) -> str:
+    """The fastest copies in one direction between two devices, by kind of link."""
+    found = _fastest_series(run.journal.transfers)
+    if found is None:
+        return _headline_without_pairs(run.journal)
+    what, rates_of_pairs = found
+    kinds = _by_kind(rates_of_pairs, run.journal.header.relations)
     texts = []
     for kind, rates in kinds.items():
         over = f" over {(kind or 'unknown links')}" if len(kinds) > 1 else ""
@@ -903,10 +967,10 @@ def _headline(run: NamedRun) -> str:
     return f"The fastest copies between two devices ({what}) run at {'; '.join(texts)}."
 
 
-def _headline_without_pairs(journal: Journal) -> str:
+def _fastest_without_pairs(results: Sequence[TransferResult]) -> dict[str, float]:
     """The fastest copies in one direction within a device, and with the memory of the host."""
     fastest: dict[str, float] = {}
-    for one in journal.transfers:
+    for one in results:
         summary, transfer = one.summary, one.transfer
         if one.status != "ok" or summary is None or not summary.flow_bytes_per_s:
             continue
@@ -915,6 +979,11 @@ def _headline_without_pairs(journal: Journal) -> str:
         host_way = "to the host" if transfer.to_host else "from the host"
         place = "within a device" if transfer.scope == "local" else host_way
         fastest[place] = max(fastest.get(place, 0.0), summary.flow_bytes_per_s[0])
+    return fastest
+
+
+def _headline_without_pairs(journal: Journal) -> str:
+    fastest = _fastest_without_pairs(journal.transfers)
     if not fastest:
         return ""
     slots = {

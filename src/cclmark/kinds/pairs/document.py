@@ -9,7 +9,15 @@ from typing import cast
 
 from cclmark.analysis.outliers import times_mean_little
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Block, Document, Evidence, Finding, RunContent, Table
+from cclmark.document.blocks import (
+    Block,
+    Document,
+    Evidence,
+    Finding,
+    HeadFigure,
+    RunContent,
+    Table,
+)
 from cclmark.document.case_fields import (
     EXPORTED_CASES,
     METHOD_OF_CASES,
@@ -107,6 +115,7 @@ def document_of_pairs(run: RunContent) -> Document:
         outcome_of_cases(run.header, results),
         any(one.status == "wrong" for one in results),
         noun="device",
+        head_figures=[*_head_figures(found, run.header)],
     )
 
 
@@ -408,23 +417,47 @@ def _at_once(header: Header, results: Sequence[CaseResult]) -> Iterator[Finding]
         yield Finding("pairs-at-once", "note", "every pair was measured alone")
 
 
+def _usual(found: Sequence[PairSweep]) -> PairSweep | None:
+    """The sweep of the best known operation that was measured."""
+    measured = [one for one in found if one.measured and one.measured[-1].bytes_per_s]
+    usual = [one for one in measured if one.series.operation == "all_reduce"]
+    return next(iter(usual or measured), None)
+
+
+def _head_figures(found: Sequence[PairSweep], header: Header) -> Iterator[HeadFigure]:
+    """The bandwidths of the median and the slowest pair, and the time of the smallest message."""
+    sweep = _usual(found)
+    if sweep is None:
+        return
+    operation, largest, smallest = sweep.series.operation, sweep.measured[-1], sweep.measured[0]
+    rate, size = (largest.bytes_per_s or 0.0) / BYTES_PER_GB, format_size(largest.size_bytes)
+    pairs = amount(len(largest.once), "pair")
+    yield HeadFigure(
+        "median algorithm bandwidth", figure(rate), "GB/s", f"{operation} of {size}, {pairs}"
+    )
+    slowest = min(largest.once, key=lambda place: _rate(largest.once[place]))
+    if len(largest.once) > 1 and _is_settled(largest, slowest):
+        names = device_labels(header.devices)
+        slowest_rate = figure(_rate(largest.once[slowest]))
+        pair = pair_name(slowest, operation, names)
+        yield HeadFigure("slowest pair", slowest_rate, "GB/s", pair)
+    time_us, of = figure((smallest.time_s or 0.0) * US_PER_S), format_size(smallest.size_bytes)
+    yield HeadFigure("smallest message", time_us, "µs", f"of {of}, the median of {pairs}")
+
+
 def _headline(run: NamedRun) -> str:
     """The bandwidth between two devices."""
-    found = sweeps([one for one in run.journal.cases if one.case.pair is not None])
-    usual = [one for one in found if one.series.operation == "all_reduce"] or found
-    for sweep in usual:
-        if not sweep.measured:
-            continue
-        point = sweep.measured[-1]
-        rates = sorted(map(_rate, point.once.values()))
-        if rates and point.bytes_per_s:
-            return (
-                f"{sweep.series.operation} between two devices: "
-                f"{point.bytes_per_s / BYTES_PER_GB:.1f} GB/s at {format_size(point.size_bytes)}, "
-                f"the median of {amount(len(rates), 'pair')}, from {rates[0]:.1f} to "
-                f"{rates[-1]:.1f}."
-            )
-    return ""
+    sweep = _usual(sweeps([one for one in run.journal.cases if one.case.pair is not None]))
+    if sweep is None:
+        return ""
+    point = sweep.measured[-1]
+    rates = sorted(map(_rate, point.once.values()))
+    return (
+        f"{sweep.series.operation} between two devices: "
+        f"{(point.bytes_per_s or 0.0) / BYTES_PER_GB:.1f} GB/s at "
+        f"{format_size(point.size_bytes)}, the median of {amount(len(rates), 'pair')}, from "
+        f"{rates[0]:.1f} to {rates[-1]:.1f}."
+    )
 
 
 REPORT = ReportKind(

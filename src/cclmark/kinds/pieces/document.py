@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
-from cclmark.document.blocks import Block, Document, Evidence, Finding, Gain, RunContent, Table
+from cclmark.document.blocks import (
+    Block,
+    Document,
+    Evidence,
+    Finding,
+    Gain,
+    HeadFigure,
+    RunContent,
+    Table,
+)
 from cclmark.document.case_fields import (
     case_fields,
     method_of_case,
@@ -123,6 +132,7 @@ def document_of_pieces(run: RunContent) -> Document:
         ],
         outcome_of(results),
         is_wrong=bool(wrong),
+        head_figures=[*_head_figures(results)],
     )
 
 
@@ -207,18 +217,23 @@ def beside_whole(result: PieceResult, results: Sequence[PieceResult]) -> Iterato
     """
     case = result.pieces.case
     library = library_of(case, results)
+    for row in _most_pieces(result):
+        at = f"{case.describe()}{library} in {row.division.describe()}"
+        yield Finding(
+            "pieces-beside-whole",
+            "note",
+            f"{at} takes {ratio_text(row)} times as long as in one call",
+            evidence=(Evidence.of("ratio", row.ratio, at, 1),),
+            gain=Gain.of(row.ratio, row.ratio_low, row.ratio_high, f"one call for {at}"),
+        )
+
+
+def _most_pieces(result: PieceResult) -> Iterator[PieceRow]:
+    """The measured division of each form with the most pieces."""
     for form in (SEPARATE, GROUPED, BUCKETS):
         rows = [one for one in result.rows if one.division.form == form and one.summary]
         if rows:
-            row = max(rows, key=lambda one: one.division.pieces)
-            at = f"{case.describe()}{library} in {row.division.describe()}"
-            yield Finding(
-                "pieces-beside-whole",
-                "note",
-                f"{at} takes {ratio_text(row)} times as long as in one call",
-                evidence=(Evidence.of("ratio", row.ratio, at, 1),),
-                gain=Gain.of(row.ratio, row.ratio_low, row.ratio_high, f"one call for {at}"),
-            )
+            yield max(rows, key=lambda one: one.division.pieces)
 
 
 def remarks_of(results: Sequence[PieceResult]) -> list[Finding]:
@@ -343,14 +358,35 @@ def _name(pieces: int, form: str) -> str:
     return form if pieces == 1 else f"{pieces} as {form}"
 
 
+def _largest_known(results: Sequence[PieceResult]) -> PieceResult | None:
+    """The largest message of which pieces were measured."""
+    known = [one for one in results if any(_most_pieces(one))]
+    return max(known, key=lambda one: one.pieces.size_bytes, default=None)
+
+
+def _head_figures(results: Sequence[PieceResult]) -> Iterator[HeadFigure]:
+    """The largest message in one call, and what most pieces of each form cost."""
+    one = _largest_known(results)
+    if one is None:
+        return
+    whole = next((row.summary for row in one.rows if row.division.form == ONE), None)
+    size = format_size(one.pieces.size_bytes)
+    if whole is not None:
+        rate = f"{whole.busbw_bytes_per_s / BYTES_PER_GB:.2f}"
+        note = f"bus bandwidth of {one.pieces.case.operation} of {size}"
+        yield HeadFigure("one call", rate, "GB/s", note)
+    for row in _most_pieces(one):
+        if not row.ratio_low <= 1 <= row.ratio_high:
+            label = f"in {row.division.describe()}"
+            note = "as in one call" if one.converged else "as in one call, precision not reached"
+            yield HeadFigure(label, f"{row.ratio:.3f}", "times as long", note)
+
+
 def _headline(run: NamedRun) -> str:
     """The first ratio of the largest message; empty without figures."""
     results = run.journal.of(PieceResult)
-    known = [one for one in results if any(beside_whole(one, results))]
-    if not known:
-        return ""
-    largest = max(known, key=lambda one: one.pieces.size_bytes)
-    return next(beside_whole(largest, results)).sentence
+    one = _largest_known(results)
+    return "" if one is None else next(beside_whole(one, results)).sentence
 
 
 def _titled(runs: Sequence[NamedRun]) -> str:

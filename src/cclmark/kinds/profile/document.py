@@ -15,6 +15,7 @@ from cclmark.document.blocks import (
     Evidence,
     Facts,
     Finding,
+    HeadFigure,
     RunContent,
     Stages,
     Table,
@@ -204,7 +205,34 @@ def document_of_profile(run: RunContent) -> Document:
         ],
         noun="process",
         states_end=True,
+        head_figures=[*_head_figures(results, profile)],
     )
+
+
+def _head_figures(results: Sequence[ProfileResult], profile: Profile) -> Iterator[HeadFigure]:
+    """The step, and the shares of the rank that communicates most, as far as they are known."""
+    step_s = steps_of_profile(profile).step_s
+    if step_s is not None:
+        yield HeadFigure("step", f"{step_s * 1e3:.4g}", "ms", "median")
+    calls = sum(one.calls for one in profile.processes)
+    yield HeadFigure("calls", f"{calls:,}", "", f"of {amount(len(results), 'distinct operation')}")
+    one = _most_communicating(profile)
+    if one is None:
+        return
+    shares = {
+        "time in operations": one.communication_s,
+        "without other work of the device": one.exposed_s,
+    }
+    for label, part_s in shares.items():
+        if part_s is not None:
+            share = f"{part_s / one.span_s * 100:.1f}"
+            yield HeadFigure(label, share, "%", f"of the time of rank {one.rank}")
+
+
+def _most_communicating(profile: Profile) -> ProfileProcess | None:
+    """The rank with the largest share of communication, of those whose share is known."""
+    known = [one for one in profile.processes if one.communication_s is not None and one.span_s]
+    return max(known, key=lambda own: (own.communication_s or 0.0) / own.span_s, default=None)
 
 
 def method_of_profile(header: Header) -> str:
@@ -385,10 +413,9 @@ def _findings_of_end(footer: Footer | None) -> Iterator[Finding]:
 
 def _communication(profile: Profile) -> Iterator[Finding]:
     """The share of communication of the rank that has most, unless it is unknown."""
-    known = [one for one in profile.processes if one.communication_s is not None and one.span_s]
-    if not known:
+    one = _most_communicating(profile)
+    if one is None:
         return
-    one = max(known, key=lambda own: (own.communication_s or 0.0) / own.span_s)
     share = _share_text(one.communication_s, one.span_s)
     text, at = f"operations run for {share} of the time of rank {one.rank}", f"rank {one.rank}"
     shares = {"communication_percent": one.communication_s, "exposed_percent": one.exposed_s}

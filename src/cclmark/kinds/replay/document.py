@@ -14,7 +14,16 @@ from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import slowest_of
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.document.blocks import Bars, Block, Document, Evidence, Finding, RunContent, Table
+from cclmark.document.blocks import (
+    Bars,
+    Block,
+    Document,
+    Evidence,
+    Finding,
+    HeadFigure,
+    RunContent,
+    Table,
+)
 from cclmark.document.case_fields import interval_fields, status_fields, wrong_field
 from cclmark.document.fields import Field, Fields, TableField
 from cclmark.document.finding_rules import gain_of
@@ -284,7 +293,25 @@ def document_of_replays(run: RunContent) -> Document:
         ],
         outcome_of_replays(results),
         any(one.status == "wrong" for one in results),
+        head_figures=[*_head_figures(summaries[0])] if summaries else [],
     )
+
+
+def _head_figures(one: ReplaySummary) -> Iterator[HeadFigure]:
+    """The communication and the step of the default, beside those of the program."""
+    times = (
+        ("communication of a step", one.communication_s, one.program_communication_s),
+        ("step", one.step_s, one.program_step_s),
+    )
+    doubt = "" if one.converged else ", precision not reached"
+    for label, own_s, program_s in times:
+        if own_s is not None:
+            beside = "" if program_s is None else f"{ms(program_s)} ms in the program"
+            note = f"{beside}{doubt}".removeprefix(", ")
+            yield HeadFigure(label, ms(own_s), "ms", note)
+    if one.communication_error is not None and one.communication_error < _LARGE_CHANGE:
+        value = f"{one.communication_error * 100:+.1f}"
+        yield HeadFigure("communication against the program", value, "%")
 
 
 def _blocks(summaries: Sequence[ReplaySummary]) -> Iterator[Block]:

@@ -15,12 +15,13 @@ from cclmark.document.blocks import (
     Evidence,
     Facts,
     Finding,
+    HeadFigure,
     Listing,
     RunContent,
     Table,
 )
 from cclmark.document.finding_rules import evidence_of_speed_up, gain_of
-from cclmark.document.insight_words import MOST_NAMED, sentence
+from cclmark.document.insight_words import MOST_NAMED, amount, sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.text import counted
 from cclmark.journal.schema import Explanation
@@ -62,6 +63,7 @@ _CHANGED = {
 _TITLE = "Tuned settings"
 _RULE_HEADS = ("from", "to", "setting", "speed-up (95 %)", "smallest", "before", "after")
 _MEAN = "geometric mean of the speed-ups over all sizes"
+_MOST_GAINS = 2  # operations at the top of a page
 
 
 def document_of_tuning(run: RunContent) -> Document:
@@ -70,9 +72,8 @@ def document_of_tuning(run: RunContent) -> Document:
     result = result_of(run.footer)
     if result is None:
         lacks = run.is_whole and not (run.footer and run.footer.conclusion)
-        return replace(
-            trials, title=_TITLE, findings=[*([_no_proof()] if lacks else []), *trials.findings]
-        )
+        findings = [*([_no_proof()] if lacks else []), *trials.findings]
+        return replace(trials, title=_TITLE, findings=findings, head_figures=[])
     own = document_of_result(result)
     if result.is_complete:
         # The proof decides what is faster, and not the trials of the search.
@@ -211,7 +212,31 @@ def _document_of_rules(result: RulesResult) -> Document:
         "more channels and buffers too"
     )
     notes = [wide] if MIN_CTAS in result.variables else []
-    return Document(_TITLE, "", findings=findings, closing=blocks, figures=figures, notes=notes)
+    return Document(
+        _TITLE,
+        "",
+        findings=findings,
+        closing=blocks,
+        figures=figures,
+        head_figures=[] if is_withheld else [*_gains_of_rules(operations)],
+        notes=notes,
+    )
+
+
+def _gains_of_rules(operations: Sequence[OperationResult]) -> Iterator[HeadFigure]:
+    """The means of the proven operations, and the largest speed-up of a rule."""
+    for one in operations[:_MOST_GAINS]:
+        if one.mean_gain is not None:
+            label = f"{one.operation}, mean speed-up"
+            yield HeadFigure(label, f"{one.mean_gain:.3f}", "×", "over all sizes")
+    proven = [(each, one) for one in operations if one.proof for each in one.proof.proven]
+    if proven:
+        best, one = min(proven, key=lambda each: each[0].estimate.ratio)
+        value = f"{1 / best.estimate.ratio:.3f}"
+        note = plain(f"{one.operation} {_where(best.rule)}")
+        yield HeadFigure("largest speed-up", value, "×", note)
+        rules = f"of {amount(len(operations), 'operation')}"
+        yield HeadFigure("proven rules", str(len(proven)), "", rules)
 
 
 def _of_operation(one: OperationResult, result: RulesResult) -> Iterator[Finding]:
@@ -452,7 +477,28 @@ def _document_of_environment(result: EnvironmentResult) -> Document:
             "have them too"
         )
     figures = [] if estimate is None else [f"{_MEAN}: {speed_up(estimate)}"]
-    return Document(_TITLE, "", findings=findings, closing=blocks, figures=figures, notes=notes)
+    is_proven = result.files and proof is not None and proof.is_proven
+    return Document(
+        _TITLE,
+        "",
+        findings=findings,
+        closing=blocks,
+        figures=figures,
+        head_figures=[*_gains_of_environment(proof)] if proof is not None and is_proven else [],
+        notes=notes,
+    )
+
+
+def _gains_of_environment(proof: EnvironmentProof) -> Iterator[HeadFigure]:
+    """The mean speed-up, and the largest one that is certain."""
+    if proof.estimate is not None:
+        value = f"{1 / proof.estimate.ratio:.3f}"
+        yield HeadFigure("mean speed-up", value, "×", "over all sizes")
+    certain = [(ratio, place) for place, ratio in proof.by_place if ratio.high < 1]
+    if certain:
+        ratio, (operation, size_bytes) = min(certain, key=lambda one: one[0].ratio)
+        note = f"{operation} of {format_size(size_bytes)}"
+        yield HeadFigure("largest speed-up", f"{1 / ratio.ratio:.3f}", "×", note)
 
 
 def _tables_of_environment(result: EnvironmentResult, proof: EnvironmentProof) -> Iterator[Table]:

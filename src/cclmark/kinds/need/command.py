@@ -1,0 +1,277 @@
+"""``cclmark need``: how much network a training job needs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import click
+
+from cclmark.base.errors import UsageError
+from cclmark.options.command import (
+    METHOD,
+    OPERATION,
+    WHERE,
+    Excludes,
+    OptionRules,
+    Requires,
+    changed,
+    flag,
+    option,
+)
+from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
+from cclmark.options.types import LIMIT, PATH, Parsed, Percent, RealNumber, WholeNumber
+from cclmark.scale.frameworks import FRAMEWORKS, GRADIENTS, MOST_DEVICES, PRECISIONS
+
+USUAL_SHARE, USUAL_MFU, USUAL_EFFICIENCY = 10.0, 50.0, 90.0
+USUAL_PER_NODE = 8
+_MOST_COUNTS = 64
+_MOST_GBIT = 1e6
+_RATE = re.compile(r"(?:(\d{1,4})x)?(\d{1,6}(?:\.\d{1,6})?)g?", re.ASCII | re.IGNORECASE)
+_MEASURED = "the journal of measured steps has the rate of compute"
+
+
+class LineRate(NamedTuple):
+    """``gbit``: of each device, or of each of a node's ``interfaces``, which are then above 0."""
+
+    gbit: float
+    interfaces: int = 0
+
+
+def parse_line_rate(text: str) -> LineRate:
+    """Reads ``400`` or ``8x400``. Raises UsageError."""
+    read = _RATE.fullmatch(text.strip())
+    found = LineRate(float(read[2]), int(read[1] or 0)) if read is not None else LineRate(0)
+    if not 0 < found.gbit <= _MOST_GBIT or (read is not None and read[1] and not found.interfaces):
+        raise UsageError(
+            f"{text!r}: write the Gb/s of each GPU, 400, or interfaces of a node and their Gb/s, "
+            "8x400"
+        )
+    return found
+
+
+def parse_gpus(text: str) -> list[int]:
+    """Reads ``8,64,512``. Raises UsageError."""
+    found = set()
+    for word in (one.strip() for one in text.split(",")):
+        number = int(word) if word.isascii() and word.isdecimal() and len(word) < 9 else 0
+        if not 1 <= number <= MOST_DEVICES:
+            raise UsageError(
+                f"{text!r}: write numbers of GPUs from 1 to {MOST_DEVICES}, for example 8,64,512"
+            )
+        found.add(number)
+    if len(found) > _MOST_COUNTS:
+        raise UsageError(f"{len(found)} numbers of GPUs are more than {_MOST_COUNTS}")
+    return sorted(found)
+
+
+@dataclass
+class NeedFlags:
+    """The options of ``cclmark need``."""
+
+    title: ClassVar[str] = OPERATION
+    examples: ClassVar = [
+        (
+            "cclmark need --model llama3-8b --gpus 8,64,512 --parallel zero=3",
+            "FSDP on more and more GPUs.",
+        ),
+        (
+            "cclmark need --model llama3-70b --gpus 512 --parallel tp=8,pp=4 --network 8x400",
+            "Whether eight interfaces of 400 Gb/s are enough for a node.",
+        ),
+        (
+            "cclmark need --model config.json --gpus 64 --measured train.jsonl",
+            "A model of Hugging Face, with the compute that `cclmark train` measured.",
+        ),
+    ]
+    about: ClassVar = (
+        "Computes how much network a training job needs.\n\n"
+        "All messages of a step follow from the model and the layout. The result is the line rate "
+        "between nodes from which exposed communication takes at most a share of a step, the rate "
+        "from which more brings nothing, and the latency that is harmless. Nothing is measured: "
+        "what is assumed is listed, with its source."
+    )
+    usual: ClassVar = (
+        *("model", "gpus", "parallel", "batch", "sequence", "framework", "accelerator"),
+        *("measured", "network", "format"),
+    )
+    rules: ClassVar[OptionRules] = (
+        Excludes("measured", "mfu_percent", _MEASURED),
+        Excludes("measured", "peak_tflops", _MEASURED),
+        Requires("measured_tokens", "measured", why="it is of the steps in that journal"),
+        Requires("columns", "format", ("table", "csv", "markdown")),
+    )
+    files: ClassVar[tuple[str, ...]] = ()
+
+    model: str = option(
+        "--model",
+        default="",
+        metavar="MODEL",
+        help="llama3-8b, deepseek-v3, … (a wrong name lists all); dimensions: "
+        "width=4096,layers=32,heads=32; or the path of a config.json of Hugging Face.",
+    )
+    gpus: list[int] = option(
+        "--gpus",
+        default=[],
+        type=Parsed(parse_gpus),
+        metavar="NUMBERS",
+        help="Numbers of GPUs, with commas [those of --parallel].",
+    )
+    parallel: str = option(
+        "--parallel",
+        default="",
+        metavar="LAYOUT",
+        help="Degrees of parallelism, tp=8,pp=4,dp=16,zero=1; dp follows from --gpus. tp: tensor, "
+        "cp: context, pp: pipeline (vp: interleaved parts of a stage), dp: data, ep: experts; "
+        "zero: what replicas share (1: state of the optimizer, 2: gradients, 3: parameters, as "
+        "FSDP), shard: among how many of them; sp=1: sequence parallelism [dp].",
+    )
+    batch: int | None = option(
+        "--batch",
+        type=WholeNumber(1, 1 << 24),
+        help="Sequences of all replicas in a step [one micro-batch of each replica and stage: "
+        "grows with --gpus].",
+    )
+    micro_batch: int = option(
+        "--micro-batch",
+        default=1,
+        type=WholeNumber(1, 1 << 20),
+        help="Sequences that a replica computes at once [1].",
+    )
+    sequence: int | None = option(
+        "--seq",
+        type=WholeNumber(1, 1 << 24),
+        help="Tokens of a sequence [the model's longest, at most 8192].",
+    )
+    precision: str = option(
+        "--precision",
+        default="bf16",
+        type=click.Choice([*PRECISIONS]),
+        help="Of activations and parameters; mixed: parameters of float32, activations of bfloat16 "
+        "[bf16].",
+    )
+    gradients: str | None = option(
+        "--gradients",
+        type=click.Choice([*GRADIENTS]),
+        help="Of gradients when they are reduced [as parameters].",
+    )
+    framework: str = option(
+        "--framework",
+        default=FRAMEWORKS[0],
+        type=click.Choice([*FRAMEWORKS]),
+        help="Whose messages are counted [torch].",
+    )
+    recompute: bool = flag(
+        "--recompute", help="Layers repeat their forward pass in the backward pass."
+    )
+    hold_gradients: bool = flag(
+        "--hold-gradients",
+        help="zero=2 or 3: reduce gradients after the last micro-batch alone, not after each.",
+    )
+    per_node: int = option(
+        "--gpus-per-node",
+        default=USUAL_PER_NODE,
+        title=WHERE,
+        type=WholeNumber(1, MOST_DEVICES),
+        help="GPUs of a node, or of an NVLink domain [8].",
+    )
+    accelerator: str = option(
+        "--accelerator",
+        default="H100",
+        title=WHERE,
+        metavar="NAME",
+        help="Peak rate and links: H100, A100, B200, … (a wrong name lists all) [H100].",
+    )
+    peak_tflops: float | None = option(
+        "--peak",
+        title=WHERE,
+        type=LIMIT,
+        metavar="TFLOPS",
+        help="Peak rate of a GPU in the precision of the job, in TFLOP/s [of --accelerator].",
+    )
+    network: LineRate | None = option(
+        "--network",
+        title=WHERE,
+        type=Parsed(parse_line_rate),
+        metavar="GBIT",
+        help="A network to judge: Gb/s of each GPU, 400, or interfaces of a node, 8x400.",
+    )
+    efficiency_percent: float = option(
+        "--efficiency",
+        default=USUAL_EFFICIENCY,
+        title=WHERE,
+        type=Percent("90%", above=True, most=100),
+        metavar="PERCENT",
+        help="Share of the line rate between nodes that transfers achieve [90%].",
+    )
+    latency_us: float = option(
+        "--latency",
+        default=14.0,
+        title=WHERE,
+        type=RealNumber(0, 1e6, shown=False),
+        metavar="µS",
+        help="Of a transfer between nodes, in microseconds [14].",
+    )
+    node_gbps: float | None = option(
+        "--node-bandwidth",
+        title=WHERE,
+        type=LIMIT,
+        metavar="GB/S",
+        help="What a GPU achieves within its node, in GB/s in one direction [80 % of the links of "
+        "--accelerator].",
+    )
+    node_latency_us: float = option(
+        "--node-latency",
+        default=3.4,
+        title=WHERE,
+        type=RealNumber(0, 1e6, shown=False),
+        metavar="µS",
+        help="Of a transfer within a node, in microseconds [3.4].",
+    )
+    mfu_percent: float | None = option(
+        "--mfu",
+        title=METHOD,
+        type=Percent("50%", above=True, most=100),
+        metavar="PERCENT",
+        help="Share of the peak rate that a GPU computes with while it computes, without waiting "
+        "for communication [50%].",
+    )
+    measured: Path | None = option(
+        "--measured",
+        title=METHOD,
+        type=PATH,
+        metavar="JOURNAL",
+        help="Compute of a run of `cclmark train` or `cclmark profile`, in place of --mfu.",
+    )
+    measured_tokens: int | None = option(
+        "--measured-tokens",
+        title=METHOD,
+        type=WholeNumber(1, 1 << 40),
+        help="Tokens of a step of all ranks of a program in --measured.",
+    )
+    overlap: str | None = option(
+        "--overlap",
+        title=METHOD,
+        metavar="SHARES",
+        help="Shares of messages that run beside compute, dp=100%,tp=50%; or the journal of "
+        "`cclmark overlap`, for those of dp and cp [dp=100%,cp=100%,tp=0%,ep=0%,pp=0%].",
+    )
+    share_percent: float = option(
+        "--share",
+        default=USUAL_SHARE,
+        title=METHOD,
+        type=Percent("10%", above=True, most=99),
+        metavar="PERCENT",
+        help="Share of a step that exposed communication may take [10%].",
+    )
+    format: str = changed(FormatOptions, "format")
+    wide: bool = changed(FormatOptions, "wide")
+    columns: list[str] = changed(ColumnOptions, "columns")
+    output: Path | None = changed(FileOptions, "output")
+    journal: Path | None = changed(FileOptions, "journal", metavar="FILE")
+    quiet: bool = changed(
+        FileOptions, "quiet", help="Print results and errors alone: no path of the journal."
+    )
+    print_plan: bool = changed(FileOptions, "print_plan")

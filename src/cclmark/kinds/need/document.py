@@ -1,0 +1,528 @@
+"""What a plan of a network says, and the fields of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
+
+from cclmark.base.printable import plain
+from cclmark.document.blocks import (
+    Block,
+    Document,
+    Evidence,
+    Facts,
+    Finding,
+    HeadFigure,
+    RunContent,
+    Table,
+    TableColumn,
+    table_of,
+)
+from cclmark.document.case_fields import status_fields
+from cclmark.document.chart_model import ChartCurve, Level, Lines, Mark
+from cclmark.document.fields import Field, Fields
+from cclmark.document.insight_words import amount
+from cclmark.document.naming import NamedRun
+from cclmark.document.report_kind import ReportKind
+from cclmark.document.text import counted, figure, three_digits
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import Header
+from cclmark.kinds.need.figures import (
+    GBIT,
+    NOT_ENOUGH,
+    NetworkStep,
+    asked,
+    communication_share,
+    message_seconds,
+    network_bytes,
+    node_bytes,
+    slow_down,
+    step_on,
+    steps_on_networks,
+    tokens_per_s,
+    varied,
+)
+from cclmark.kinds.need.result import NeedResult
+from cclmark.scale.step import ENOUGH, StepTime
+from cclmark.scale.traffic import GROUPS, GroupTraffic
+from cclmark.work.models import MODELS
+from cclmark.work.sizes import format_size
+
+_CHART_POINTS = 49
+_GROUPS_IN_WORDS = {
+    **{"tp": "tensor parallelism", "cp": "context parallelism", "dp": "replicas"},
+    **{"ep": "experts", "pp": "the pipeline"},
+}
+_RATES_NOTE = (
+    "Rates are line rates in one direction. A node's is that of all of its interfaces together."
+)
+
+
+def _gbit(bps: float) -> str:
+    return three_digits(bps / GBIT)
+
+
+def _rate_text(bps: float | None, per_node: int = 1) -> str:
+    """A line rate in Gb/s; ``any`` for 0, ``none`` for None."""
+    return "none" if bps is None else _gbit(bps * per_node) if bps else "any"
+
+
+def _time_text(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{three_digits(seconds)} s"
+    return f"{three_digits(seconds * 1e3)} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %"
+
+
+class _Row(NamedTuple):
+    """A result that has figures, or not."""
+
+    result: NeedResult
+
+    @property
+    def known(self) -> NeedResult | None:
+        return self.result if self.result.needed is not None else None
+
+    @property
+    def latency_s(self) -> float | None:
+        needed = self.result.needed
+        return None if needed is None else needed.latency_s
+
+
+def _rate(key: str, help: str, name: str) -> Field:
+    def value(row: _Row) -> float | None:
+        bps = None if row.known is None else getattr(row.result.needed, name)
+        return None if bps is None else bps / GBIT
+
+    return Field(key, help, value, direction="lower")
+
+
+FIELDS = Fields(
+    [
+        Field("model", "Model that is trained.", "result.need.job.model.name", "text"),
+        Field("gpus", "GPUs of the job.", "result.need.job.devices", "int"),
+        Field("nodes", "Nodes of the job.", "result.need.job.nodes", "int"),
+        Field(
+            "layout",
+            "How the GPUs divide the work.",
+            lambda row: row.result.need.job.layout.describe(),
+            "text",
+        ),
+        Field("batch", "Sequences of a step.", "result.need.job.batch", "int"),
+        Field("sequence", "Tokens of a sequence.", "result.need.job.sequence", "int"),
+        Field(
+            "variant", "Difference from the job that was asked for.", "result.need.variant", "text"
+        ),
+        *status_fields("result.reason", "result.status"),
+        Field("compute_ms", "Compute of a step on a GPU.", "known.compute_s"),
+        _rate(
+            "needed_gbit",
+            "Line rate of a GPU to other nodes from which on a step takes at most the allowed "
+            "share longer than at an infinite rate; 0 for any rate.",
+            "bps",
+        ),
+        _rate(
+            "enough_gbit",
+            "Line rate of a GPU to other nodes from which on a step takes at most 1 % longer than "
+            "at an infinite rate.",
+            "enough_bps",
+        ),
+        _rate(
+            "exposed_gbit",
+            "Line rate from which on exposed communication takes at most the allowed share of a "
+            "step; empty if it takes more at any rate.",
+            "exposed_bps",
+        ),
+        Field(
+            "harmless_latency_us",
+            "Latency of a transfer between nodes that lengthens a step by 1 %.",
+            "latency_s",
+        ),
+        Field(
+            "network_bytes",
+            "What a GPU sends to other nodes in a step.",
+            lambda row: None if row.known is None else network_bytes(row.result),
+        ),
+        Field(
+            "node_bytes",
+            "What a GPU sends within its node in a step.",
+            lambda row: None if row.known is None else node_bytes(row.result),
+        ),
+        Field("step_ms", "Step on the judged network.", "result.judged.step_s"),
+        Field(
+            "slow_down_percent",
+            "How much longer than at an infinite rate a step on the judged network takes.",
+            lambda row: row.result.judged and slow_down(row.result, row.result.judged) * 100,
+        ),
+        Field(
+            "exposed_percent",
+            "Share of exposed communication in a step on the judged network.",
+            lambda row: row.result.judged and row.result.judged.exposed_share * 100,
+        ),
+    ],
+    rows=lambda header, result: [_Row(result)],
+)
+
+
+def document_of_need(run: RunContent) -> Document:
+    """Composes everything that a plan says."""
+    results = cast("Sequence[NeedResult]", run.results)
+    own = asked(results)
+    largest = own[-1] if own else None
+    findings = [*_missing(results)]
+    if largest is not None and largest.needed is not None:
+        findings += _findings(largest)
+    return Document(
+        "Needed network",
+        method_of_need(run.header),
+        [*_blocks(results)],
+        findings,
+        notes=[_RATES_NOTE] if own else [],
+        head_figures=[*_head_figures(largest)] if largest is not None else [],
+    )
+
+
+def _head_figures(largest: NeedResult) -> Iterator[HeadFigure]:
+    """The needed line rates of a GPU, and what it sends to other nodes in a step."""
+    needed, share = largest.needed, largest.need.share
+    if needed is None:
+        return
+    of = f"of a GPU, {amount(largest.need.job.devices, 'GPU')}"
+    for bps, allowed in ((needed.bps, share), (needed.enough_bps, ENOUGH)):
+        if bps:
+            label = f"step at most {allowed * 100:.3g} % longer"
+            yield HeadFigure(label, _gbit(bps), "Gb/s", of)
+    value, unit = format_size(round(network_bytes(largest))).split()
+    yield HeadFigure("sent to other nodes", value, unit, "by a GPU in a step")
+    value, unit = _time_text(largest.compute_s).split()
+    yield HeadFigure("compute", value, unit, "of a step")
+
+
+def method_of_need(header: Header) -> str:
+    """Describes in a line how the figures were obtained."""
+    return (
+        "formulas: the messages that model and layout determine, compute at a constant rate; "
+        "nothing is measured"
+    )
+
+
+def _blocks(results: Sequence[NeedResult]) -> Iterator[Block]:
+    own = [one for one in asked(results) if one.needed is not None]
+    if not own:
+        return
+    largest = own[-1]
+    yield Facts([*_facts(largest, own)])
+    yield _counts_table(own)
+    steps = [*steps_on_networks(largest)]
+    if steps:
+        yield _networks_table(largest, steps)
+        yield _chart(largest)
+    yield _messages_table(largest)
+    others = [one for one in varied(results) if one.needed is not None]
+    if others:
+        yield _variants_table(largest, others)
+
+
+def _facts(largest: NeedResult, own: Sequence[NeedResult]) -> Iterator[tuple[str, str]]:
+    need, job = largest.need, largest.need.job
+    yield "model", job.model.describe()
+    yield "layout", job.layout.describe() or "one GPU"
+    grows = len({one.need.job.batch for one in own}) > 1
+    batch = f"{job.batch:,} sequences of {job.sequence:,} tokens{' on all GPUs' * grows}"
+    yield "batch", f"{batch}, {amount(job.micro_batches, 'micro-batch', 'micro-batches')} of a GPU"
+    words = [job.framework, job.precision, f"gradients of {counted(job.gradient_bytes, 'byte')}"]
+    words += ["recomputation"] * job.recompute
+    words += ["gradients reduced after the last micro-batch"] * job.holds
+    yield "messages", ", ".join(words)
+    for one in need.assumptions:
+        yield one.name, f"{one.figure} ({one.source})"
+
+
+def _pair(bps: float | None, per_node: int) -> str:
+    """A line rate of a GPU and of its node in Gb/s."""
+    text = _rate_text(bps)
+    return text if not bps or per_node == 1 else f"{text} / {_gbit(bps * per_node)}"
+
+
+def _rate_column(head: str, name: str) -> TableColumn:
+    return TableColumn(
+        head, lambda one: _pair(getattr(one.needed, name), one.need.job.per_node), ">"
+    )
+
+
+def _needs_columns(share: float) -> list[TableColumn]:
+    allowed, enough = f"{share * 100:.3g} %", f"{ENOUGH * 100:.3g} %"
+    return [
+        TableColumn("compute", lambda one: _time_text(one.compute_s), ">"),
+        TableColumn("sent to nodes", lambda one: format_size(round(network_bytes(one))), ">"),
+        _rate_column(f"≤ {allowed} slower", "bps"),
+        _rate_column(f"≤ {enough} slower", "enough_bps"),
+        _rate_column(f"≤ {allowed} exposed", "exposed_bps"),
+    ]
+
+
+def _counts_table(own: Sequence[NeedResult]) -> Table:
+    share = own[-1].need.share
+
+    def latency(one: NeedResult) -> str:
+        assert one.needed is not None
+        return "any" if one.needed.latency_s is None else _time_text(one.needed.latency_s)
+
+    def judged(one: NeedResult) -> str:
+        return "" if one.judged is None else _percent(slow_down(one, one.judged))
+
+    def is_over(one: NeedResult) -> bool:
+        return one.judged is not None and slow_down(one, one.judged) > share
+
+    columns = [
+        TableColumn("GPUs", lambda one: f"{one.need.job.devices:,}", ">"),
+        TableColumn("nodes", lambda one: f"{one.need.job.nodes:,}", ">"),
+        *_needs_columns(share),
+        TableColumn("latency", latency, ">"),
+        TableColumn("judged", judged, ">", look=lambda one: "look" if is_over(one) else ""),
+    ]
+    notes = [
+        "slower: line rate from which on a step takes at most so much longer than at an infinite "
+        "one, in Gb/s of a GPU / of its node",
+        "exposed: line rate from which on exposed communication, also that within nodes, takes at "
+        "most that share of a step; none: at no rate, any: at every rate",
+        f"latency: of a transfer between nodes that lengthens a step by {ENOUGH * 100:.3g} %",
+    ]
+    if own[-1].judged is not None:
+        notes.append("judged: how much longer a step takes on the network of --network")
+    return table_of("needed network between nodes", columns, own, notes=notes)
+
+
+def _networks_table(largest: NeedResult, steps: Sequence[NetworkStep]) -> Table:
+    job = largest.need.job
+
+    def used_flops(one: NetworkStep) -> str:
+        return f"{job.operations / (one.step.step_s * job.devices) / 1e12:.4g}"
+
+    columns = [
+        TableColumn("node", lambda one: _gbit(one.bps * job.per_node), ">"),
+        TableColumn("GPU", lambda one: _gbit(one.bps), ">"),
+        TableColumn("step", lambda one: _time_text(one.step.step_s), ">"),
+        TableColumn("slower", lambda one: _percent(slow_down(largest, one.step)), ">"),
+        TableColumn("exposed", lambda one: _percent(one.step.exposed_share), ">"),
+        TableColumn("all messages", lambda one: _percent(communication_share(one.step)), ">"),
+        TableColumn("tokens/s/GPU", lambda one: figure(tokens_per_s(largest, one.step)), ">"),
+        TableColumn("TFLOP/s/GPU", used_flops, ">"),
+        TableColumn(
+            "", lambda one: one.word, look=lambda one: "look" if one.word == NOT_ENOUGH else ""
+        ),
+    ]
+    notes = [
+        "all messages: their time, hidden or not, as a share of a step; above 100 % where several "
+        "run at once",
+        f"a GPU that never waits computes {largest.need.flops / 1e12:.4g} TFLOP/s; recomputation "
+        "is not counted",
+    ]
+    title = f"a step of {job.devices:,} GPUs on networks, line rates in Gb/s"
+    return table_of(title, columns, steps, notes=notes)
+
+
+def _messages_table(largest: NeedResult) -> Table:
+    job = largest.need.job
+
+    def time(one: GroupTraffic) -> str:
+        seconds = message_seconds(one, largest)
+        return "-" if seconds is None else _time_text(seconds)
+
+    columns = [
+        TableColumn("group", lambda one: one.group),
+        TableColumn("ranks", lambda one: f"{one.ranks:,}", ">"),
+        TableColumn("nodes", lambda one: f"{one.nodes:,}", ">"),
+        TableColumn("operation", lambda one: one.operation),
+        TableColumn("of", lambda one: one.purpose),
+        TableColumn("calls", lambda one: f"{one.messages:,.0f}", ">"),
+        TableColumn("size", lambda one: format_size(round(one.size_bytes)), ">"),
+        TableColumn("in node", lambda one: format_size(round(one.node_bytes)), ">"),
+        TableColumn("to nodes", lambda one: format_size(round(one.network_bytes)), ">"),
+        TableColumn("takes", time, ">"),
+        TableColumn("beside", lambda one: one.window or "nothing"),
+    ]
+    stage = f" of stage {largest.stage}" if job.layout.pp > 1 else ""
+    on = "the network of --network" if largest.need.network.bps else "a network that is enough"
+    return table_of(
+        f"messages of a GPU{stage} in a step",
+        columns,
+        sorted(largest.traffic, key=lambda one: -one.network_bytes),
+        notes=[
+            "size: as nccl-tests counts it; in node, to nodes: what the GPU sends in all calls",
+            f"takes: all calls on {on}; beside: the compute that can hide them",
+        ],
+    )
+
+
+def _variants_table(largest: NeedResult, others: Sequence[NeedResult]) -> Table:
+    columns = [
+        TableColumn("job", lambda one: one.need.variant or "as asked"),
+        *_needs_columns(largest.need.share),
+        TableColumn(
+            "best tokens/s/GPU", lambda one: figure(tokens_per_s(one, one.needed.without)), ">"
+        ),
+    ]
+    notes = [
+        "best: at an infinite rate between nodes. Whether a variant fits into the memory is not "
+        "considered"
+    ]
+    title = f"what changes the need of {largest.need.job.devices:,} GPUs"
+    return table_of(title, columns, [largest, *others], notes=notes)
+
+
+def _chart(largest: NeedResult) -> Lines:
+    """The exposed share and its parts by the line rate."""
+    needed, need = largest.needed, largest.need
+    assert needed is not None
+    low, high = (needed.bps or needed.enough_bps) / 5, needed.enough_bps * 4
+    if need.network.bps:
+        low, high = min(low, need.network.bps / 2), max(high, need.network.bps * 2)
+    rates = [low * (high / low) ** (place / (_CHART_POINTS - 1)) for place in range(_CHART_POINTS)]
+    steps = [step_on(largest, bps) for bps in rates]
+    x = [bps * need.job.per_node / GBIT for bps in rates]
+    series = [
+        ChartCurve("all groups", x, [one.exposed_share * 100 for one in steps]),
+        *(
+            ChartCurve(
+                _GROUPS_IN_WORDS[group],
+                x,
+                [one.exposed_by_group.get(group, 0.0) / one.step_s * 100 for one in steps],
+                colour=number,
+                dashed=True,
+            )
+            for number, group in enumerate(GROUPS, start=1)
+            if any(one.exposed_by_group.get(group) for one in steps)
+        ),
+    ]
+    marks = (
+        [Mark("judged", need.network.bps * need.job.per_node / GBIT)] if need.network.bps else []
+    )
+    return Lines(
+        key="exposed-by-line-rate",
+        title=f"exposed communication of {need.job.devices:,} GPUs",
+        says="The share of a step that is exposed communication, by the line rate of a node.",
+        x_title="line rate of a node, Gb/s",
+        x_kind="log",
+        y_title="share of a step, %",
+        series=series,
+        levels=[Level("allowed", need.share * 100)],
+        marks=marks,
+    )
+
+
+def _rate_words(bps: float, per_node: int) -> str:
+    """A line rate in words: ``83.3 Gb/s (667 for a node)``."""
+    node = f" ({_gbit(bps * per_node)} for a node)" if per_node > 1 else ""
+    return f"{_gbit(bps)} Gb/s{node}"
+
+
+def _missing(results: Sequence[NeedResult]) -> Iterator[Finding]:
+    """The jobs without figures, with the reason."""
+    for one in results:
+        if one.needed is None:
+            text = f"{one.need.describe()}: {one.status}{f': {one.reason}' if one.reason else ''}"
+            yield Finding("not-measured", "look", plain(text))
+
+
+def _findings(result: NeedResult) -> Iterator[Finding]:
+    need, needed = result.need, result.needed
+    assert needed is not None
+    job, share = need.job, need.share
+    at = f"{job.devices:,} GPUs"
+    advice = ""
+    if any(not one.measured for one in need.assumptions if one.name == "compute"):
+        trained = job.model.name if job.model.name in MODELS else "llama3-8b"
+        advice = (
+            f"The rate of compute is assumed. `cclmark train --model {trained}` measures it on a "
+            "few GPUs, and --measured takes its journal."
+        )
+    if network_bytes(result):
+        rate = "any rate is enough"
+        if needed.bps:
+            rate = f"{_rate_words(needed.bps, job.per_node)} to other nodes are needed"
+        yield Finding(
+            "needed-network",
+            "note",
+            f"{at}: {rate} for each, so that a step takes at most {_percent(share)} longer than at "
+            f"an infinite rate; above {_rate_words(needed.enough_bps, job.per_node)}, more brings "
+            f"less than {ENOUGH * 100:.3g} %",
+            advice=advice,
+            evidence=(
+                Evidence.of("needed_gbit", needed.bps, at),
+                Evidence.of("enough_gbit", needed.enough_bps, at),
+            ),
+        )
+        if result.judged is not None:
+            yield _judgement(result, result.judged)
+    else:
+        text = f"{at} send nothing to other nodes in a step"
+        yield Finding("network-not-used", "note", text, advice=advice)
+    exposed = needed.without.exposed_share
+    if exposed > share:
+        yield Finding(
+            "exposed-within-nodes",
+            "look",
+            f"at an infinite rate between nodes, too, exposed communication takes "
+            f"{_percent(exposed)} of a step of {at}, most of it of {_largest_part(needed.without)}",
+            evidence=(Evidence.of("exposed_percent", exposed, at, share),),
+        )
+
+
+def _judgement(result: NeedResult, judged: StepTime) -> Finding:
+    need, at = result.need, f"{result.need.job.devices:,} GPUs"
+    slower = slow_down(result, judged)
+    is_enough = slower <= need.share
+    part = "" if is_enough else f", most of which is of {_largest_part(judged)}"
+    return Finding(
+        "network-enough" if is_enough else "network-not-enough",
+        "good" if is_enough else "look",
+        f"{at} with {_rate_words(need.network.bps, need.job.per_node)} each: a step takes "
+        f"{_time_text(judged.step_s)}, {_percent(slower)} longer than at an infinite rate, and "
+        f"{_percent(need.share)} are allowed; exposed communication takes "
+        f"{_percent(judged.exposed_share)} of it{part}",
+        evidence=(Evidence.of("slow_down_percent", slower, at, need.share),),
+    )
+
+
+def _largest_part(step: StepTime) -> str:
+    """The group with the most exposed communication, in words."""
+    parts = step.exposed_by_group
+    return _GROUPS_IN_WORDS[max(GROUPS, key=lambda group: parts.get(group, 0.0))]
+
+
+def _headline(run: NamedRun) -> str:
+    """What the largest job needs; empty without figures."""
+    own = [one for one in asked(run.journal.of(NeedResult)) if one.needed is not None]
+    if not own or own[-1].needed is None:
+        return ""
+    return next(_findings(own[-1])).sentence
+
+
+def _titled(runs: Sequence[NamedRun]) -> str:
+    """The models."""
+    results = [result for run in runs for result in run.journal.of(NeedResult)]
+    return f"Network for {', '.join(dict.fromkeys(one.need.job.model.name for one in results))}"
+
+
+def _counted(journal: Journal) -> str:
+    return amount(len(asked(journal.of(NeedResult))), "job")
+
+
+REPORT = ReportKind(
+    noun="jobs",
+    title="needed network",
+    has_times=False,
+    fields=FIELDS,
+    document=document_of_need,
+    counted=_counted,
+    headline=_headline,
+    titled=_titled,
+    method=method_of_need,
+    by_session=False,
+    has_samples=False,
+    is_computed=True,
+)

@@ -1,0 +1,89 @@
+"""Items of ``cclmark need``: a training job, and what its devices can do."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cclmark.scale.step import HiddenShares, Network
+from cclmark.scale.traffic import TrainingJob
+from cclmark.work.counts import Duration
+
+NEED = "need"
+
+
+class Assumption(msgspec.Struct, frozen=True):
+    """A figure that a plan stands on, in words. ``source``: where it comes from.
+
+    ``measured``: whether a run measured it.
+    """
+
+    name: str
+    figure: str
+    source: str
+    measured: bool = False
+
+
+class Need(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A job whose network is sought.
+
+    ``network``: what is known of it; with a line rate between nodes it is judged. ``flops``: the
+    floating-point operations that a device computes in a second, ``memory_bps``: the bytes that its
+    memory moves. ``share``: of a step that exposed
+    communication may take. ``variant``: what differs from the job that was asked for, empty for
+    that.
+    """
+
+    job: TrainingJob
+    network: Network
+    flops: Duration
+    memory_bps: Duration
+    share: Duration
+    hidden: HiddenShares = HiddenShares()
+    variant: str = ""
+    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The kind of work, see work.items."""
+        return NEED
+
+    @property
+    def work(self) -> str:
+        """The operation, or the command that performs the work."""
+        return "need"
+
+    @property
+    def library(self) -> str:
+        """The implementation whose messages are counted."""
+        return self.job.framework
+
+    @property
+    def ccl(self) -> str:
+        """Empty: no CCL takes part."""
+        return ""
+
+    @property
+    def size_bytes(self) -> int:
+        """0: a job has no size."""
+        return 0
+
+    @property
+    def ranks(self) -> int:
+        """0: no rank takes part."""
+        return 0
+
+    def describe(self) -> str:
+        """The job in words, for messages."""
+        return f"{self.job.describe()}{f' with {self.variant}' if self.variant else ''}"
+
+    def is_within(self, devices: int) -> bool:
+        """True: none of the devices of this machine takes part."""
+        return True
+
+    def series(self) -> Need:
+        """The key that the numbers of devices of one job share."""
+        job = self.job
+        alike = msgspec.structs.replace(job.layout, dp=1)
+        return msgspec.structs.replace(
+            self, job=msgspec.structs.replace(job, layout=alike, batch=1)
+        )

@@ -1,0 +1,319 @@
+"""Runs ``cclmark need``: options and journals to jobs, their figures to journal and screen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from cclmark.base.errors import UsageError
+from cclmark.base.printable import plain
+from cclmark.document.blocks import RunContent
+from cclmark.kinds.need.command import USUAL_MFU, NeedFlags
+from cclmark.kinds.need.figures import GBIT, needed_by
+from cclmark.kinds.need.kind import KIND
+from cclmark.kinds.need.plan import Assumption, Need
+from cclmark.kinds.registry import read_journal, report_kind
+from cclmark.recording.recorder import Recorded
+from cclmark.recording.whole_run import record_whole
+from cclmark.scale.accelerators import ACCELERATORS, Accelerator, find_accelerator
+from cclmark.scale.frameworks import GRADIENTS, PRECISIONS
+from cclmark.scale.layout import JobLayout, parse_job_layout
+from cclmark.scale.planned_models import planned_model
+from cclmark.scale.step import HiddenShares, Network
+from cclmark.scale.traffic import GROUPS, TrainingJob, check_job
+from cclmark.work.models import Model
+
+_USUAL_SEQUENCE = 8192
+_LINK_SHARE = _MEMORY_SHARE = 0.8
+_TERA, _GIGA = 1e12, 1e9
+_FP8, _FP32 = "fp8", "fp32"
+_OVERLAP, _OVERLAP_FINDING = "overlap", "overlap-of-largest"
+_LATENCIES = "latencies of protocol Simple in NCCL 2.28, graph/tuning.cc"
+_ACHIEVED = (
+    "assumed: rings of NCCL achieved 365 of 400 GB/s between 4 nodes of 8 H200, and 22.9 of 25 "
+    "GB/s between 2 GH200"
+)
+_FRAMEWORKS_OVERLAP = "assumed: what frameworks overlap by default"
+
+
+def plan_network(flags: NeedFlags) -> Recorded:
+    """Computes what the job of ``flags`` needs."""
+    began_s = time.monotonic()
+    needs = needs_of(flags)
+    results = [needed_by(need, index) for index, need in enumerate(needs)]
+    return record_whole(KIND, results, flags, "need", began_s)
+
+
+def needs_of(flags: NeedFlags) -> list[Need]:
+    """The jobs that were asked for, and variants of the largest. Raises UsageError."""
+    if not flags.model:
+        raise UsageError("--model is missing: cclmark need --model llama3-8b --gpus 512")
+    model = planned_model(flags.model)
+    layout = _layout(flags.parallel)
+    jobs = [_job(flags, model, layout.on(number)) for number in _numbers(flags, layout)]
+    for job in jobs:
+        check_job(job)
+    accelerator = find_accelerator(flags.accelerator)
+    if accelerator is None:
+        known = ", ".join(one.name for one in ACCELERATORS)
+        raise UsageError(f"--accelerator {flags.accelerator}: choose from {known}")
+    flops, compute = _compute(flags, accelerator, model, jobs[-1])
+    hidden, overlapped = _hidden(flags)
+    network, links = _network(flags, accelerator)
+    base = Need(
+        *(jobs[-1], network, flops, accelerator.memory_bps * _MEMORY_SHARE),
+        *(flags.share_percent / 100, hidden),
+        assumptions=(compute, _memory(accelerator), *links, overlapped),
+    )
+    return [*(replace(base, job=job) for job in jobs), *_variants(base)]
+
+
+def _layout(text: str) -> JobLayout:
+    try:
+        return parse_job_layout(text)
+    except UsageError as error:
+        raise UsageError(f"--parallel {text}: {error}") from None
+
+
+def _numbers(flags: NeedFlags, layout: JobLayout) -> Sequence[int]:
+    if flags.gpus:
+        return flags.gpus
+    if not layout.dp:
+        raise UsageError("--gpus is missing: how many GPUs does the job have? --gpus 8,64,512")
+    return [layout.devices]
+
+
+def _job(flags: NeedFlags, model: Model, layout: JobLayout) -> TrainingJob:
+    usual = layout.dp * flags.micro_batch * layout.pp
+    gradients = GRADIENTS[flags.gradients] if flags.gradients else PRECISIONS[flags.precision][1]
+    return TrainingJob(
+        model=model,
+        layout=layout,
+        batch=flags.batch or usual,
+        micro_batch=flags.micro_batch,
+        sequence=flags.sequence or min(model.context, _USUAL_SEQUENCE),
+        per_node=flags.per_node,
+        framework=flags.framework,
+        precision=flags.precision,
+        gradient_bytes=gradients,
+        recompute=flags.recompute,
+        holds=flags.hold_gradients,
+    )
+
+
+def _compute(
+    flags: NeedFlags, accelerator: Accelerator, model: Model, job: TrainingJob
+) -> tuple[float, Assumption]:
+    """The operations of a device in a second. Raises UsageError."""
+    if flags.measured is not None:
+        flops, source = _measured_flops(flags.measured, flags.measured_tokens, model, job)
+        figure = f"{flops / _TERA:.4g} TFLOP/s of a GPU"
+        return flops, Assumption("compute", figure, source, measured=True)
+    peak = flags.peak_tflops * _TERA if flags.peak_tflops else accelerator.peak_flops
+    source = "--peak" if flags.peak_tflops else accelerator.source
+    if not flags.peak_tflops and job.precision == _FP8:
+        if not accelerator.has_fp8:
+            raise UsageError(f"{accelerator.name} has no peak rate for fp8: give it with --peak")
+        peak, source = 2 * peak, f"{source}, twice that of bfloat16"
+    elif not flags.peak_tflops and job.precision == _FP32:
+        raise UsageError("the peak rate for fp32 is not known: give it with --peak")
+    mfu = USUAL_MFU if flags.mfu_percent is None else flags.mfu_percent
+    stated = (
+        "--mfu"
+        if flags.mfu_percent is not None
+        else (
+            "assumed: whole steps of Megatron-LM on A100 reached 42 to 56 %, arXiv 2205.05198, "
+            "table 5"
+        )
+    )
+    flops = peak * mfu / 100
+    figure = (
+        f"{flops / _TERA:.4g} TFLOP/s of a GPU: {mfu:g} % of {peak / _TERA:.4g} "
+        f"({accelerator.name}: {source})"
+    )
+    return flops, Assumption("compute", figure, stated)
+
+
+def _memory(accelerator: Accelerator) -> Assumption:
+    figure = (
+        f"{accelerator.memory_bps * _MEMORY_SHARE / _TERA:.4g} TB/s of a GPU: "
+        f"{_MEMORY_SHARE * 100:g} % of {accelerator.name}, for what tp does not divide"
+    )
+    return Assumption("memory", figure, "assumed; see the methodology")
+
+
+def _measured_flops(
+    path: Path, tokens: int | None, model: Model, job: TrainingJob
+) -> tuple[float, str]:
+    """The operations of a device in a second of compute in a run. Raises UsageError."""
+    journal = read_journal(path)
+    step_runs = report_kind(journal.kind).step_runs
+    if step_runs is None:
+        raise UsageError(
+            f"--measured {path}: the journal has no steps: give one of cclmark train or cclmark "
+            "profile"
+        )
+    runs = step_runs(journal)
+    found = next((one for one in runs if one.figures.compute_s), None)
+    if found is None or not found.figures.compute_s or not found.ranks:
+        reasons = "; ".join(dict.fromkeys(one.figures.reason for one in runs if one.figures.reason))
+        raise UsageError(
+            f"--measured {path}: the time of compute in a step is unknown"
+            f"{f': {reasons}' if reasons else ''}"
+        )
+    operations = found.operations
+    if tokens is not None:
+        operations = tokens * model.operations_per_token(job.sequence)
+    if not operations:
+        raise UsageError(
+            f"--measured {path}: how many tokens a step of this program has is unknown: give them "
+            "with --measured-tokens"
+        )
+    flops = operations / (found.ranks * found.figures.compute_s)
+    other = (
+        ""
+        if tokens is not None or found.work.split()[:1] == [model.name]
+        else " with another model"
+    )
+    return flops, f"measured{other}: {plain(found.work)} on {found.ranks} ranks, {plain(path.name)}"
+
+
+def _hidden(flags: NeedFlags) -> tuple[HiddenShares, Assumption]:
+    """The shares of messages beside compute. Raises UsageError."""
+    if flags.overlap is None:
+        shares = HiddenShares()
+        return shares, Assumption("overlap", shares.describe(), _FRAMEWORKS_OVERLAP)
+    if "=" in flags.overlap:
+        shares = _stated_shares(flags.overlap)
+        return shares, Assumption("overlap", shares.describe(), "--overlap")
+    share, source = _measured_overlap(Path(flags.overlap))
+    shares = HiddenShares(dp=share, cp=share)
+    return shares, Assumption("overlap", shares.describe(), source, measured=True)
+
+
+def _stated_shares(text: str) -> HiddenShares:
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = (word.strip().lower() for word in part.partition("="))
+        number = value.removesuffix("%").strip()
+        is_number = number.replace(".", "", 1).isdecimal() and number.isascii() and len(number) < 9
+        if name not in GROUPS or name in found or not is_number or not 0 <= float(number) <= 100:
+            raise UsageError(
+                f"--overlap {text}: write shares from 0% to 100% of {', '.join(GROUPS)}, each "
+                "once: dp=100%,tp=50%"
+            )
+        found[name] = float(number) / 100
+    return HiddenShares(**found)
+
+
+def _measured_overlap(path: Path) -> tuple[float, str]:
+    """The share of a message that costs compute nothing, from both slow-downs beside each other.
+
+    While a message that takes t alone takes c t, compute that is k times as slow advances c t / k,
+    so that t costs c t (1 - 1/k): the share 1 - c (1 - 1/k) of it is hidden.
+    """
+    journal = read_journal(path)
+    if journal.kind != _OVERLAP:
+        raise UsageError(
+            f"--overlap {path}: this is no journal of cclmark overlap; shares are written "
+            "dp=100%,tp=50%"
+        )
+    content = RunContent(journal.header, journal.results, journal.footer)
+    findings = report_kind(_OVERLAP).document(content).findings
+    for one in findings:
+        figures = {figure.name: figure.value for figure in one.evidence}
+        if one.id == _OVERLAP_FINDING and {"slow_down", "compute_slow_down"} <= figures.keys():
+            slower = max(1.0, figures["compute_slow_down"])
+            share = 1 - max(1.0, figures["slow_down"]) * (1 - 1 / slower)
+            return min(1.0, max(0.0, share)), f"measured: largest message in {plain(path.name)}"
+    raise UsageError(f"--overlap {path}: the journal has no slow-down of a message and compute")
+
+
+def _network(flags: NeedFlags, accelerator: Accelerator) -> tuple[Network, list[Assumption]]:
+    bps = 0.0
+    if flags.network is not None:
+        rate = flags.network
+        bps = rate.gbit * GBIT * (rate.interfaces / flags.per_node if rate.interfaces else 1)
+    source = "--node-bandwidth, "
+    if flags.node_gbps is not None:
+        node_bps = flags.node_gbps * _GIGA
+        figure = f"{node_bps / _GIGA:.4g} GB/s of a GPU"
+    elif accelerator.link_bps:
+        node_bps = accelerator.link_bps * _LINK_SHARE
+        figure = (
+            f"{node_bps / _GIGA:.4g} GB/s of a GPU: {_LINK_SHARE * 100:g} % of the links of "
+            f"{accelerator.name}, {accelerator.link_bps / _GIGA:.4g} GB/s"
+        )
+        source = "assumed: a ring of 8 H200 has 367 of 450 GB/s; "
+    else:
+        raise UsageError(
+            f"{accelerator.name} has no links between GPUs of a node whose rate is known: give "
+            "what a GPU achieves within its node with --node-bandwidth GB/S"
+        )
+    if flags.per_node > 1:
+        figure += f", {flags.node_latency_us:g} µs for a transfer"
+    between = (
+        f"{flags.efficiency_percent:g} % of the line rate, {flags.latency_us:g} µs for a transfer"
+    )
+    network = Network(
+        node_bps=node_bps,
+        latency_s=flags.latency_us * 1e-6,
+        node_latency_s=flags.node_latency_us * 1e-6,
+        efficiency=flags.efficiency_percent / 100,
+        bps=bps,
+    )
+    return network, [
+        Assumption("in nodes", figure, f"{source}{_LATENCIES}"),
+        Assumption("between", between, f"{_ACHIEVED}; {_LATENCIES}"),
+    ]
+
+
+def _variants(base: Need) -> Iterator[Need]:
+    """What changes if an assumption or a choice is another one, as far as the job allows it."""
+    job, layout = base.job, base.job.layout
+    jobs: list[tuple[str, TrainingJob]] = []
+    for factor, word in ((2, "twice"), (0.5, "half")):
+        jobs.append((f"{word} the batch", replace(job, batch=int(job.batch * factor))))
+        jobs.append(
+            (f"{word} the micro-batch", replace(job, micro_batch=int(job.micro_batch * factor)))
+        )
+        jobs.append((f"{word} the sequence", replace(job, sequence=int(job.sequence * factor))))
+    jobs.append(("recomputation", replace(job, recompute=True)))
+    for zero in (0, 1, 3):
+        jobs.append((f"zero={zero}", _with(job, zero=zero, shard=0)))
+    for name in ("tp", "pp", "ep", "cp"):
+        for size in (getattr(layout, name) * 2, getattr(layout, name) // 2):
+            changes = {name: size}
+            if name == "tp" and (size == 1 or layout.tp == 1):
+                changes["sp"] = size > 1 and bool(job.model.experts)
+            jobs.append((f"{name}={size}", _with(job, **changes)))
+    seen = {job}
+    for variant, other in jobs:
+        if other not in seen and _is_possible(other):
+            seen.add(other)
+            yield replace(base, job=other, variant=variant)
+    for factor in (1.25, 0.75):
+        yield replace(base, flops=base.flops * factor, variant=f"compute {factor:g} times as fast")
+    yield replace(base, hidden=replace(base.hidden, dp=0.0, cp=0.0), variant="no overlap")
+
+
+def _with(job: TrainingJob, **changes: int) -> TrainingJob:
+    """The job on as many devices with another layout."""
+    layout = replace(job.layout, dp=0, **changes)
+    try:
+        return replace(job, layout=layout.on(job.devices))
+    except (UsageError, ZeroDivisionError):
+        return job
+
+
+def _is_possible(job: TrainingJob) -> bool:
+    if not job.batch or not job.micro_batch or not job.sequence:
+        return False
+    try:
+        check_job(job)
+    except UsageError:
+        return False
+    return True

@@ -1,0 +1,109 @@
+"""Records a run whose results are known at once: plans, which no rank measures."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+import uuid
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol
+
+from cclmark import __version__
+from cclmark.base.errors import EXIT_MISSING, EXIT_OK
+from cclmark.base.printable import plain_lines, printable
+from cclmark.document.exporters import exporter_of
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
+from cclmark.journal.item_results import Result
+from cclmark.journal.journal_file import Journal, JournalWriter, Line
+from cclmark.journal.kind import Kind
+from cclmark.journal.machine import describe_machine, kept_environment, readable
+from cclmark.journal.schema import SCHEMA_VERSION, Footer, Header, settings_without_sweep
+from cclmark.launch.request import Outcome
+from cclmark.recording.caller import caller, notice
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import Recorded
+from cclmark.recording.run_files import new_journal
+
+
+class PlanFlags(Protocol):
+    """The options of output."""
+
+    format: str
+    columns: list[str]
+    wide: bool
+    output: Path | None
+    journal: Path | None
+    quiet: bool
+
+
+def record_whole(
+    kind: Kind, results: Sequence[Result], flags: PlanFlags, stem: str, began_s: float
+) -> Recorded:
+    """Writes the journal, prints the output, and returns how the run ended.
+
+    ``stem``: in the name of a new journal. ``began_s``: by time.monotonic. Raises UsageError if a
+    file cannot be written or a field is unknown, before anything is.
+    """
+    path = flags.journal or new_journal(stem)
+    output = Output(flags.output, is_wide=flags.wide)
+    code = EXIT_OK if any(one.is_measured for one in results) else EXIT_MISSING
+    header = Header(
+        schema_version=SCHEMA_VERSION,
+        cclmark_version=__version__,
+        started_at=_now(),
+        command=[*map(readable, caller().command)],
+        machine=describe_machine(),
+        devices=[],
+        links=[],
+        libraries=[],
+        environment=kept_environment(os.environ),
+        settings=settings_without_sweep("formulas", 0.0, check=0),
+        run_id=uuid.uuid4().hex,
+        planned_cases=len(results),
+        directory=readable(str(Path.cwd())),
+    )
+    footer = Footer(ended_at=_now(), exit_code=code, duration_s=time.monotonic() - began_s)
+    try:
+        view = View(
+            Journal(header, [*results], footer=footer),
+            ansi if output.takes_colours else unpainted,
+            output.columns,
+            fields=flags.columns,
+        )
+        exporter = exporter_of(kind, flags.format, view)
+        exporter.journal_path = shlex.quote(str(path))
+        writer = JournalWriter(path)
+        is_begun = False
+        try:
+            lines: list[Line] = [header, *results, footer]
+            for line in lines:
+                writer.write(line)
+                is_begun = True
+        finally:
+            writer.close(keep=is_begun)
+        if not caller().is_silent:
+            output.write(_text(exporter, header, results, footer))
+    finally:
+        output.close()
+    failure = output.failure
+    for text in (*(one.reason for one in results if code != EXIT_OK), failure):
+        if text:
+            notice(plain_lines(text))
+    if not flags.quiet:
+        notice(f"journal {path}")
+    code = code or (EXIT_MISSING if failure else EXIT_OK)
+    return Recorded(code, Outcome(code, ""), results)
+
+
+def _text(exporter: Any, header: Header, results: Sequence[Result], footer: Footer) -> str:
+    pieces = [exporter.begin(printable(header))]
+    pieces += [exporter.add(printable(result)) for result in results]
+    return "".join([*pieces, exporter.end(printable(footer))])
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -1,0 +1,116 @@
+"""``cclmark need``."""
+
+import csv
+import json
+
+import pytest
+
+from cclmark.kinds.need.figures import needed_by, step_on
+from cclmark.kinds.need.result import NeedResult
+from places import TESTS
+
+FSDP = ("need", "--model", "llama3-8b", "--gpus", "8,64", "--parallel", "zero=3")
+TRAIN, OVERLAP, PROFILE, COPIES = (
+    str(TESTS / "journals" / f"{name}.jsonl") for name in ("train", "overlap", "profile", "p2p")
+)
+
+REFUSED = {
+    "": "--model is missing",
+    "--model llama3-8b": "--gpus is missing",
+    "--model llama3-9b --gpus 8": "did you mean 'llama3-8b'?",
+    "--model llama3-8b --gpus 0": "write numbers of GPUs from 1 to 1000000",
+    "--model llama3-8b --gpus 100 --parallel tp=8": "choose a multiple of 8",
+    "--model llama3-8b --gpus 64 --parallel foo=1": "--parallel foo=1: 'foo=1': choose from",
+    "--model llama3-8b --gpus 48 --parallel tp=3": "tp=3 cannot share the 32 heads",
+    "--model llama3-8b --gpus 8 --batch 12": "not a multiple of dp x micro-batch",
+    "--model llama3-8b --gpus 8 --accelerator X1": "--accelerator X1: choose from H100 PCIe",
+    "--model llama3-8b --gpus 8 --accelerator L40S": "with --node-bandwidth GB/S",
+    "--model llama3-8b --gpus 8 --accelerator A100 --precision fp8": "no peak rate for fp8",
+    "--model llama3-8b --gpus 8 --precision fp32": "the peak rate for fp32 is not known",
+    "--model llama3-8b --gpus 8 --network 400GB/s": "interfaces of a node and their Gb/s, 8x400",
+    "--model llama3-8b --gpus 8 --overlap dp=200%": "write shares from 0% to 100%",
+    f"--model llama3-8b --gpus 8 --overlap {COPIES}": "this is no journal of cclmark overlap",
+    f"--model llama3-8b --gpus 8 --measured {COPIES}": "the journal has no steps",
+    f"--model llama3-8b --gpus 8 --measured {PROFILE}": "give them with --measured-tokens",
+    f"--model llama3-8b --gpus 8 --measured {TRAIN} --mfu 40%": "--measured excludes --mfu",
+    "--model llama3-8b --gpus 8 --measured-tokens 8": "--measured-tokens requires --measured",
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED)
+def test_an_impossible_job_is_refused(refused, arguments):
+    refused("need", *arguments.split(), because=REFUSED[arguments])
+
+
+def results_of(run):
+    return run.journal.of(NeedResult)
+
+
+def test_more_nodes_need_as_much_of_each_gpu(cclmark):
+    run = cclmark(*FSDP)
+    one, several, *variants = results_of(run)
+    assert one.needed.bps == 0
+    assert several.needed.bps > 0
+    assert {each.need.variant for each in variants} > {"no overlap", "twice the batch", "zero=1"}
+    assert "8      1   " in run.out
+    assert "verdict    result: 64 GPUs: " in run.out
+    # The journal has all that is printed.
+    again = cclmark("export", str(run.journal_path), "--format", "table")
+    beginning, end = "needed network between nodes", "verdict"
+    texts = [one.out.partition(beginning)[2].partition(end)[0] for one in (run, again)]
+    assert texts[0] == texts[1] != ""
+
+
+def test_a_network_is_judged_by_the_time_that_it_adds(cclmark):
+    slow = cclmark(*FSDP, "--network", "1x100", "--format", "json")
+    assert json.loads(slow.out)["verdict"]["word"] == "not enough"
+    [result] = [one for one in results_of(slow) if one.need.job.devices == 64][:1]
+    # 100 Gb/s of a node of eight, in bytes, of which 90 % are achieved.
+    assert result.need.network.bps * 8 == 100e9 / 8
+    assert result.need.network.efficiency == 0.9
+    fast = cclmark(*FSDP, "--network", "400")
+    assert "verdict    enough: 64 GPUs with 400 Gb/s (3200 for a node)" in fast.out
+
+
+def test_compute_and_overlap_are_those_of_journals(cclmark):
+    run = cclmark(
+        *("need", "--model", "gpt2", "--gpus", "64", "--measured", TRAIN, "--overlap", OVERLAP)
+    )
+    need = results_of(run)[0].need
+    named = {one.name: one for one in need.assumptions}
+    assert named["compute"].measured
+    assert "with another model: gpt2-254m with ddp on 2 ranks" in named["compute"].source
+    assert 0 < need.hidden.dp == need.hidden.cp < 1
+    assert "The rate of compute is assumed" not in run.out
+    tokens = ("--measured", PROFILE, "--measured-tokens", "4096")
+    other = results_of(cclmark("need", "--model", "gpt2", "--gpus", "64", *tokens))[0].need
+    double = (*tokens[:3], "8192")
+    more = results_of(cclmark("need", "--model", "gpt2", "--gpus", "64", *double))[0].need
+    assert more.flops == pytest.approx(2 * other.flops)
+
+
+def test_fields_are_those_of_the_journal(cclmark):
+    run = cclmark(*FSDP, "--network", "100", "--format", "csv")
+    rows = [*csv.DictReader(run.out.splitlines())]
+    for row, result in zip(rows, results_of(run), strict=True):
+        assert float(row["needed_gbit"]) == pytest.approx(result.needed.bps * 8e-9)
+        judged = step_on(result, 100e9 / 8)
+        assert float(row["step_ms"]) == pytest.approx(judged.step_s * 1e3)
+        assert needed_by(result.need, result.index) == result
+
+
+def test_the_page_has_the_tables_and_a_chart(cclmark, tmp_path):
+    run = cclmark(*FSDP, "--network", "8x400")
+    page = tmp_path / "page.html"
+    cclmark("report", str(run.journal_path), "-o", str(page))
+    text = page.read_text()
+    assert "exposed communication of 64 GPUs" in text
+    assert "needed network between nodes" in text.lower()
+
+
+def test_python_gets_the_same(cclmark):
+    import cclmark as package
+
+    run = package.measure("need", model="llama3-8b", gpus="8,64", parallel="zero=3")
+    assert run.kind == "need"
+    assert run.rows[1].needed.bps == results_of(cclmark(*FSDP))[1].needed.bps

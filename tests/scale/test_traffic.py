@@ -1,0 +1,148 @@
+"""The messages of a step."""
+
+from math import ceil
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from cclmark.base.errors import UsageError
+from cclmark.scale.frameworks import MEGATRON, TORCH
+from cclmark.scale.layout import parse_job_layout
+from cclmark.scale.planned_models import ALL_MODELS
+from cclmark.scale.traffic import TrainingJob, check_job, traffic_of
+
+LLAMA = ALL_MODELS["llama3-8b"]
+
+
+def job_of(parallel, devices=16, model=LLAMA, batch=64, **changes):
+    layout = parse_job_layout(parallel).on(devices)
+    settings = {"micro_batch": 1, "sequence": 1024, "per_node": 8, **changes}
+    return TrainingJob(model, layout, batch, **settings)
+
+
+def bytes_by(job, stage=0):
+    """The bytes of all messages by group and operation."""
+    check_job(job)
+    found = {}
+    for one in traffic_of(job, stage):
+        key = one.group, one.operation
+        found[key] = found.get(key, 0) + one.total_bytes
+    return found
+
+
+def test_replicas_reduce_each_gradient_once():
+    assert bytes_by(job_of("")) == {("dp", "all_reduce"): 2 * LLAMA.parameters}
+    [one] = traffic_of(job_of(""), 0)
+    assert one.messages == 1 + ceil((2 * LLAMA.parameters - (1 << 20)) / (25 << 20))
+    # What crosses from a node of a ring is shared by its devices.
+    assert one.network_bytes == pytest.approx(2 * LLAMA.parameters * 2 * 15 / 16 / 8)
+    assert one.node_bytes == pytest.approx(2 * LLAMA.parameters * 2 * 15 / 16)
+
+
+def test_the_optimizer_of_megatron_divides_the_all_reduce():
+    whole = bytes_by(job_of("", framework=MEGATRON))["dp", "all_reduce"]
+    parts = bytes_by(job_of("zero=1", framework=MEGATRON))
+    assert parts == {("dp", "reduce_scatter"): whole, ("dp", "all_gather"): whole}
+
+
+def test_shards_are_gathered_twice_and_reduced_once_for_each_micro_batch():
+    # ZeRO, arXiv 1910.02054, section 7.2.2: three times the parameters. The last unit is gathered
+    # once, see fully_shard.
+    found = bytes_by(job_of("zero=3", batch=16))
+    head = 2 * LLAMA.head_parameters
+    assert found["dp", "reduce_scatter"] == 2 * LLAMA.parameters
+    assert found["dp", "all_gather"] == 4 * LLAMA.parameters - head
+    several = bytes_by(job_of("zero=3", batch=48))
+    assert several == {name: 3 * size for name, size in found.items()}
+    held = bytes_by(job_of("zero=3", batch=48, holds=True))
+    assert held["dp", "reduce_scatter"] == found["dp", "reduce_scatter"]
+
+
+def test_copies_of_shards_reduce_what_a_device_has():
+    found = bytes_by(job_of("zero=3,shard=8", batch=16))
+    assert found["copies", "all_reduce"] == 2 * LLAMA.parameters / 8
+
+
+def test_tensor_parallelism_reduces_activations_twice_in_each_pass():
+    job = job_of("tp=8", framework=MEGATRON)
+    found = bytes_by(job)
+    activations = 1024 * LLAMA.width * 2
+    layers = 4 * LLAMA.layers * activations * job.micro_batches
+    ends = 2 * activations * job.micro_batches  # embedding, and the gradient of the head
+    loss = 3 * 1024 * 4 * job.micro_batches
+    assert found["tp", "all_reduce"] == layers + ends + loss
+    again = bytes_by(job_of("tp=8", framework=MEGATRON, recompute=True))
+    assert again["tp", "all_reduce"] - found["tp", "all_reduce"] == layers / 2
+
+
+def test_parts_of_stages_multiply_the_messages_of_a_pipeline():
+    plain = bytes_by(job_of("pp=4", framework=MEGATRON), 1)["pp", "send"]
+    parts = bytes_by(job_of("pp=4,vp=4", framework=MEGATRON), 1)["pp", "send"]
+    assert parts == 4 * plain
+    assert plain == 2 * 16 * 1024 * LLAMA.width * 2
+
+
+def test_tokens_travel_to_experts_and_back_in_both_passes():
+    model = ALL_MODELS["mixtral-8x7b"]
+    job = job_of("ep=8", model=model)
+    tokens = 1024 * 2 * model.width * 2  # two experts for each
+    size = 4 * model.layers * tokens * job.micro_batches
+    assert bytes_by(job)["ep", "alltoall"] == size
+    [one] = [one for one in traffic_of(job, 0) if one.operation == "alltoall"]
+    assert (one.nodes, one.network_bytes, one.node_bytes) == (1, 0, size * 7 / 8)
+
+
+def test_keys_and_values_pass_all_other_devices():
+    job = job_of("cp=4", framework=MEGATRON)
+    size = 256 * LLAMA.key_value_width * 2
+    found = bytes_by(job)["cp", "send"]
+    assert found == 3 * 3 * size * LLAMA.layers * job.micro_batches
+
+
+@given(
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([0, 1, 3]),
+    st.sampled_from([TORCH, MEGATRON]),
+    st.booleans(),
+)
+def test_no_message_is_empty_or_lost(tp, pp, dp, zero, framework, by_sequence):
+    assume(tp > 1 or not by_sequence)
+    text = f"tp={tp},pp={pp},dp={dp},zero={zero},sp={int(by_sequence)}"
+    job = job_of(text, tp * pp * dp, framework=framework, batch=64)
+    check_job(job)
+    for stage in range(pp):
+        for one in traffic_of(job, stage):
+            assert one.ranks > 1
+            assert one.total_bytes > 0
+            # All that a device sends goes to its node or to others; on one node, to that alone.
+            assert one.network_bytes + one.node_bytes > 0
+            assert one.nodes > 1 or not one.network_bytes
+    if not zero and dp > 1:  # the gradients of all stages together are those of the model
+        sent = sum(bytes_by(job, stage)["dp", "all_reduce"] for stage in range(pp))
+        tied_twice = 2 * LLAMA.width * LLAMA.vocabulary * (tp - 1)  # torch: equal embeddings
+        assert 2 * LLAMA.parameters / tp <= sent <= 2 * LLAMA.parameters + tied_twice
+
+
+@pytest.mark.parametrize(
+    ("parallel", "changes", "reason"),
+    [
+        ("", {"batch": 7}, "not a multiple of dp x micro-batch = 16"),
+        ("", {"sequence": 10_000}, "has a context of 8192 tokens"),
+        ("tp=16", {}, "16 cannot share the 8 key-value heads"),
+        ("cp=16", {"sequence": 1000}, "not divisible by cp"),
+        ("cp=2", {}, "cp is known for --framework megatron only"),
+        ("ep=2", {}, "llama3-8b has no experts"),
+        ("pp=16", {"batch": 8}, "require as many micro-batches, but there are 8"),
+        ("pp=16,vp=4", {}, "64 parts are more than the 32 layers"),
+        ("pp=16,vp=2", {"batch": 24}, "in multiples of pp=16"),
+        ("pp=2,zero=2", {}, "zero=2 with pp is not supported"),
+        ("tp=2,ep=2", {"model": ALL_MODELS["mixtral-8x7b"]}, "sequence parallelism only: add sp=1"),
+        ("tp=8", {"per_node": 6}, "not alike on nodes of 6 GPUs"),
+    ],
+)
+def test_a_job_that_is_not_possible_is_refused(parallel, changes, reason):
+    with pytest.raises(UsageError, match=reason):
+        check_job(job_of(parallel, **changes))
