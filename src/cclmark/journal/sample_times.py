@@ -166,8 +166,12 @@ FIGURE_DIGITS = 5
 
 
 def with_short_figures(value: Any) -> Any:
-    """Returns a measured result with figures of five digits: more are noise, and long."""
-    return _changed(value, _MEASURED, _short)
+    """Returns a measured result with figures of five digits: more are noise, and long.
+
+    The time of its start has milliseconds.
+    """
+    found = _changed(value, _MEASURED, _short)
+    return msgspec.structs.replace(found, started_at_s=round(found.started_at_s, 3))
 
 
 def _short(value: Any) -> Any:
