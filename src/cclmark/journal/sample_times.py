@@ -1,7 +1,7 @@
 """Times of samples in lines of journals: rounded, and in a text that is compressed.
 
 In memory, times are seconds per operation. Measured ones are whole nanoseconds of a sample, rounded
-to 12 bits, far below the noise of any sample. Lines have a text that is read as exactly the same.
+to 11 bits, far below the noise of any sample. Lines have a text that is read as exactly the same.
 Times that are no whole nanoseconds are lists of seconds, as all times were before.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-ROUNDED_BITS = 12  # an error of at most 1/4096
+ROUNDED_BITS = 11  # an error of at most 1/2048
 _NS_PER_S = 1e9
 _MOST_NS = 1 << 53  # whole numbers up to here are exact as floats
 _MOST_BYTES = 64 << 20  # of the times in one line
