@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from cclmark.analysis.steps import StepRun
 from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
 from cclmark.document.blocks import RunContent
@@ -157,8 +158,10 @@ def _measured_flops(
             "profile"
         )
     runs = step_runs(journal)
-    found = next((one for one in runs if one.figures.compute_s), None)
-    if found is None or not found.figures.compute_s or not found.ranks:
+    found, compute_s = next(
+        ((one, seconds) for one in runs if (seconds := _compute_of(one)) and one.ranks), (None, 0.0)
+    )
+    if found is None or not compute_s:
         reasons = "; ".join(dict.fromkeys(one.figures.reason for one in runs if one.figures.reason))
         raise UsageError(
             f"--measured {path}: the time of compute in a step is unknown"
@@ -172,13 +175,18 @@ def _measured_flops(
             f"--measured {path}: how many tokens a step of this program has is unknown: give them "
             "with --measured-tokens"
         )
-    flops = operations / (found.ranks * found.figures.compute_s)
+    flops = operations / (found.ranks * compute_s)
     other = (
         ""
         if tokens is not None or found.work.split()[:1] == [model.name]
         else " with another model"
     )
     return flops, f"measured{other}: {plain(found.work)} on {found.ranks} ranks, {plain(path.name)}"
+
+
+def _compute_of(run: StepRun) -> float | None:
+    """The compute of a step in seconds; one rank communicates nothing."""
+    return run.figures.step_s if run.ranks == 1 else run.figures.compute_s
 
 
 def _hidden(flags: NeedFlags) -> tuple[HiddenShares, Assumption]:
