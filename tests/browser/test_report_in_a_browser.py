@@ -190,7 +190,7 @@ def test_what_ran_is_drawn_and_marked(seen, pages):
     assert line["height"] > 100
     # The names are one below the other, and cover neither each other nor the labels of the axes.
     names = [one.bounding_box() for one in chart.locator("text.mark").all()]
-    labels = [one.bounding_box() for one in chart.locator("text.x, text.y").all()]
+    labels = [one.bounding_box() for one in chart.locator(".labels text, g.y text").all()]
     assert len(names) >= 2
     for place, name in enumerate(names):
         assert name["width"] > 3 * name["height"]
@@ -242,10 +242,10 @@ def _small_charts():
 @pytest.mark.parametrize("name", TIMES_US)
 def test_a_logarithmic_axis_without_a_power_of_ten_has_ticks(drawn, name):
     plot = drawn("small").page.locator(f"figure[data-chart={name}] .plot")
-    labels = plot.locator("text.y").all_text_contents()
+    labels = plot.locator("g.y text").all_text_contents()
     assert len(labels) >= 2
     assert len(set(labels)) == len(labels)
-    at = {one.text_content(): one.bounding_box()["y"] for one in plot.locator("text.y").all()}
+    at = {one.text_content(): one.bounding_box()["y"] for one in plot.locator("g.y text").all()}
     assert sorted(at, key=at.get, reverse=True) == sorted(at, key=float)
 
 
@@ -317,7 +317,7 @@ def test_the_axis_can_be_changed_by_keyboard(drawn):
     seen = drawn("collectives")
     figure = seen.page.locator("figure[data-chart=all_reduce-float32-sum-bandwidth]")
     button = figure.get_by_role("button", name="Linear axis")
-    labels = figure.locator("text.y")
+    labels = figure.locator("g.y text")
     assert "0.1" in labels.all_text_contents()
     button.focus()
     seen.page.keyboard.press("Enter")
@@ -488,6 +488,21 @@ def test_on_paper_no_table_is_wider_than_a_sheet(seen, tmp_path):
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator(".wrapped").count() == 0
     assert page.locator(".scroll > [style*=font-size]").count() == 0
+
+
+@pytest.mark.parametrize("unfolds", [True, False], ids=["unfolded", "on paper"])
+def test_drawings_of_large_pages_are_complete(seen, tmp_path, monkeypatch, unfolds):
+    monkeypatch.setattr("cclmark.document.page.page._MOST_DRAWN", 0)
+    path = tmp_path / "page.html"
+    path.write_text(render(page_of([NamedRun("run", COLLECTIVES)])))
+    page = seen.open(path).page
+    assert page.locator(".plot:empty").count() > 1
+    if unfolds:
+        seen.unfold()
+    else:
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_selector(".plot:empty", state="detached")
+    assert page.locator(".plot > svg.chart").count() == page.locator(".plot").count()
 
 
 def test_on_paper_each_kind_of_work_has_a_table_with_its_own_columns(seen, tmp_path):

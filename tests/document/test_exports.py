@@ -422,9 +422,6 @@ def test_long_texts_of_cells_are_stored_once():
             "name": "c",
             "x": [1],
             "y": [0.123457],
-            "colour": 0,
-            "dashed": False,
-            "faint": False,
             "hover": [0],
         }
     ]

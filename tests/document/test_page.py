@@ -130,6 +130,16 @@ def drawings_in(data):
     return [svg for views in data["views"].values() for _, svg, _ in views[1:]]
 
 
+def test_large_pages_have_the_drawings_of_folded_sections_compressed(monkeypatch):
+    whole = render_journal(SAMPLE)
+    inline = re.findall(r'data-chart="([^"]+)">(<svg.*?</svg>)</div>', whole)
+    assert len(inline) > 1 and "drawings" not in page_data(whole)
+    monkeypatch.setattr("cclmark.document.page.page._MOST_DRAWN", len(inline[0][1]))
+    html = render_journal(SAMPLE)
+    assert re.findall(r'data-chart="([^"]+)">(<svg.*?</svg>)</div>', html) == inline[:1]
+    assert page_data(html)["drawings"] == dict(inline[1:])
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_strings_stay_text(text):
     html = render_journal(hostile_journal(text), text)
@@ -142,7 +152,7 @@ def test_hostile_strings_stay_text(text):
     assert parsed.policy == usual.policy
     assert not [body for kind, body in parsed.scripts if kind != "" and "<" in body]
     drawn = Parsed("".join(drawings_in(page_data(html))))
-    assert drawn.tags.keys() <= {"svg", "path", "text"}
+    assert drawn.tags.keys() <= {"svg", "g", "path", "text"}
     assert drawn.handlers == []
 
 

@@ -10,7 +10,8 @@ from cclmark.analysis.statistics import quantile
 
 BoxPlot = tuple[float, float, float, float, float]
 
-_OF_TEXTS = {"only": "texts"}  # fields that pages do not have
+# Fields that the data of a page, for its script, does not have.
+_OF_TEXTS = {"only": "texts"}
 _OF_DRAWINGS = {"only": "drawings"}
 _USUAL = 0.9  # of all boxes: these determine the axis
 _LEAST = 4.0  # percent, of the typical range: in quiet runs, a small deviation is no outlier
@@ -68,11 +69,11 @@ class ChartCurve:
     name: str
     x: Sequence[float]
     y: Sequence[float]
-    low: Sequence[float | None] = ()
-    high: Sequence[float | None] = ()
-    colour: int = 0
-    dashed: bool = False
-    faint: bool = False
+    low: Sequence[float | None] = field(default=(), metadata=_OF_DRAWINGS)
+    high: Sequence[float | None] = field(default=(), metadata=_OF_DRAWINGS)
+    colour: int = field(default=0, metadata=_OF_DRAWINGS)
+    dashed: bool = field(default=False, metadata=_OF_DRAWINGS)
+    faint: bool = field(default=False, metadata=_OF_DRAWINGS)
     hover: Sequence[str] = ()
     panel: int = field(default=0, metadata=_OF_DRAWINGS)
 
@@ -103,7 +104,7 @@ class Chart:
 
     key: str
     title: str
-    says: str
+    says: str = field(metadata=_OF_DRAWINGS)
 
 
 @dataclass(frozen=True)
@@ -120,11 +121,11 @@ class Lines(Chart):
     y_title: str
     series: Sequence[ChartCurve]
     x_kind: str = "bytes"
-    y_log: bool = False
-    levels: Sequence[Level] = ()
-    marks: Sequence[Mark] = ()
-    zero_based: bool = True
-    notes: Sequence[str] = ()
+    y_log: bool = field(default=False, metadata=_OF_DRAWINGS)
+    levels: Sequence[Level] = field(default=(), metadata=_OF_DRAWINGS)
+    marks: Sequence[Mark] = field(default=(), metadata=_OF_DRAWINGS)
+    zero_based: bool = field(default=True, metadata=_OF_DRAWINGS)
+    notes: Sequence[str] = field(default=(), metadata=_OF_DRAWINGS)
     panels: Sequence[str] = field(default=(), metadata=_OF_DRAWINGS)
     spans: Sequence[tuple[float, float]] = field(default=(), metadata=_OF_DRAWINGS)
     in_texts: bool = field(default=False, metadata=_OF_TEXTS)
@@ -155,8 +156,8 @@ class Boxes(Chart):
     y_title: str
     columns: Sequence[str]
     series: Sequence[BoxSeries]
-    limits: tuple[float, float] | None = None
-    notes: Sequence[str] = ()
+    limits: tuple[float, float] | None = field(default=None, metadata=_OF_DRAWINGS)
+    notes: Sequence[str] = field(default=(), metadata=_OF_DRAWINGS)
 
 
 @dataclass(frozen=True)
@@ -165,8 +166,8 @@ class BoxSeries:
 
     name: str
     boxes: Sequence[tuple[float, float, float, float, float] | None]
-    colour: int = 0
-    dashed: bool = False
+    colour: int = field(default=0, metadata=_OF_DRAWINGS)
+    dashed: bool = field(default=False, metadata=_OF_DRAWINGS)
 
 
 @dataclass(frozen=True)
@@ -185,18 +186,18 @@ class Heat(Chart):
     ``twin_of``: the key of the map with the same cells in another unit; pages switch between both.
     """
 
-    column_title: str
+    column_title: str = field(metadata=_OF_DRAWINGS)
     unit: str
     rows: Sequence[str]
     columns: Sequence[str]
     values: Sequence[Sequence[float | None]]
     texts: Sequence[Sequence[str]]
     hover: Sequence[Sequence[str]]
-    higher_is_better: bool = True
-    centred: bool = False
-    least_span: float = 0.0
-    notes: Sequence[str] = field(default=())
-    wrong: Sequence[tuple[int, int]] = ()
+    higher_is_better: bool = field(default=True, metadata=_OF_DRAWINGS)
+    centred: bool = field(default=False, metadata=_OF_DRAWINGS)
+    least_span: float = field(default=0.0, metadata=_OF_DRAWINGS)
+    notes: Sequence[str] = field(default=(), metadata=_OF_DRAWINGS)
+    wrong: Sequence[tuple[int, int]] = field(default=(), metadata=_OF_DRAWINGS)
     meaning: Sequence[str] = field(default=(), metadata=_OF_TEXTS)
     reasons: Sequence[str] = field(default=(), metadata=_OF_TEXTS)
     numbers: Sequence[Sequence[str]] = field(default=(), metadata=_OF_TEXTS)

@@ -20,6 +20,7 @@ from cclmark.document.soundness import of_completeness
 from cclmark.document.verdict import verdict_of
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal
+from cclmark.journal.sample_times import SampleTimes
 from cclmark.journal.schema import Condition, Footer, Header, Paths, Profile
 
 
@@ -163,7 +164,10 @@ def encode(value: object) -> str:
 
 def _spelled(value: object) -> object:
     if isinstance(value, msgspec.Struct):
-        return {name: getattr(value, name) for name in value.__struct_fields__}
+        names = value.__struct_fields__
+        if isinstance(value, SampleTimes):
+            names = tuple(name for name in names if name != "packed")  # only in journals
+        return {name: getattr(value, name) for name in names}
     if isinstance(value, Sequence):
         return [*value]
     raise TypeError(f"the schema has no {type(value).__name__}")

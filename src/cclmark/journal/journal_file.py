@@ -20,6 +20,7 @@ from cclmark.base.errors import EmptyError, OutputError, UsageError
 from cclmark.base.printable import plain, printable
 from cclmark.journal.item_results import CaseResult, ProfileResult, Result, TransferResult
 from cclmark.journal.page_journals import read_lines
+from cclmark.journal.sample_times import with_stored_samples
 from cclmark.journal.schema import (
     SCHEMA_VERSION,
     Condition,
@@ -79,6 +80,7 @@ _COMPRESSED = {
 _TOO_SMALL = re.compile(r"expected `int` >= (-?\d+)")
 _UNKNOWN_WORD = re.compile(r"invalid enum value ('.*')", re.DOTALL)
 _LONGEST_WORD = 40
+_FIRST_WITH_PACKED = 5  # version of the schema
 _MOST = 1e100  # of any value; its square is still finite
 
 
@@ -101,11 +103,14 @@ class JournalWriter:
             ) from None
         self.path = path
         self._has_results = False
+        self._schema_version = SCHEMA_VERSION
 
     def write(self, line: Line) -> None:
         """Appends one line with its checksum. Raises OutputError if the disk is full or missing."""
+        if isinstance(line, Header):
+            self._schema_version = line.schema_version
         try:
-            rest = memoryview(with_checksum(_ENCODER.encode(line)))
+            rest = memoryview(_encoded(line, self._schema_version))
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
@@ -121,6 +126,13 @@ class JournalWriter:
         if not keep:  # before its lock is released, so that no other run takes over a removed file
             self.path.unlink(missing_ok=True)
         self._file.close()
+
+
+def _encoded(line: Line, schema_version: int) -> bytes:
+    """Returns a line of a journal, as readers of its schema expect it."""
+    if schema_version >= _FIRST_WITH_PACKED:
+        line = with_stored_samples(line)
+    return with_checksum(_ENCODER.encode(line))
 
 
 def with_checksum(content: bytes) -> bytes:
@@ -249,9 +261,10 @@ class Journal:
     def encoded(self) -> bytes:
         """The content of this file."""
         try:
-            return b"".join(with_checksum(_ENCODER.encode(line)) for line in self.lines)
+            return b"".join(_encoded(line, self.header.schema_version) for line in self.lines)
         except UnicodeEncodeError:  # lone surrogates: journals that are read have none
-            return b"".join(with_checksum(_ENCODER.encode(printable(line))) for line in self.lines)
+            lines = map(printable, self.lines)
+            return b"".join(_encoded(line, self.header.schema_version) for line in lines)
 
 
 class JournalReader:

@@ -50,7 +50,7 @@ class _AnyVersion(msgspec.Struct):
 
 def pack(name: str, content: bytes) -> PackedJournal:
     """Compresses a journal for a page. Equal journals give equal bytes."""
-    return PackedJournal(name, len(content), zlib.compress(content, 6))
+    return PackedJournal(name, len(content), zlib.compress(content, 9))
 
 
 def unpack(packed: PackedJournal, name: str) -> bytes:

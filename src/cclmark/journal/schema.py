@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from cclmark.explain.paths import Route
+from cclmark.journal.sample_times import SampleTimes
 from cclmark.work.counts import Count, Elapsed
 from cclmark.work.islands import Island
 from cclmark.work.outline import Outline
 from cclmark.work.transfers import Gate
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
@@ -287,13 +288,13 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     imported: Imported | None = None
 
 
-class Samples(msgspec.Struct):
+class Samples(SampleTimes, omit_defaults=True):
     """Seconds per operation, as [sample][rank]. NaN is stored as null: there was no such clock."""
 
-    host_s: list[list[float]]
-    device_s: list[list[float | None]]
-    enqueue_s: list[list[float]]
-    operations_per_sample: Count
+    host_s: list[list[float]] = []
+    device_s: list[list[float | None]] = []
+    enqueue_s: list[list[float]] = []
+    operations_per_sample: Count = 1
 
 
 class Summary(msgspec.Struct, omit_defaults=True):
@@ -495,15 +496,15 @@ class Trace(msgspec.Struct, tag="trace", omit_defaults=True):
     summary: list[str] = []
 
 
-class TransferSamples(msgspec.Struct, omit_defaults=True):
+class TransferSamples(SampleTimes, omit_defaults=True):
     """Seconds per copy, as [sample][flow]: on the device's clock, and in the host's call.
 
     ``launch_s``: the most of ``device_s`` that was waiting for launches; empty if there was none.
     """
 
-    device_s: list[list[float]]
-    call_s: list[list[float]]
-    copies_per_sample: Count
+    device_s: list[list[float]] = []
+    call_s: list[list[float]] = []
+    copies_per_sample: Count = 1
     launch_s: list[list[float]] = []
 
 

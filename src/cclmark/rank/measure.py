@@ -30,6 +30,7 @@ from cclmark.analysis.summary import (
     summarise,
 )
 from cclmark.journal.item_results import CaseResult
+from cclmark.journal.sample_times import rounded
 from cclmark.journal.schema import DeviceTime, Samples, Settings, Verification, WrongOutput
 from cclmark.rank.all_or_none import GRACE_S, in_step
 from cclmark.rank.engine_values import operation_of
@@ -450,13 +451,14 @@ def findings_of(checked: engine.VerificationResult, dtype: str) -> list[WrongOut
 
 def samples_of(measured: engine.Samples, operations: int) -> Samples:
     """Converts the times of one batch, with ``operations`` operations per sample."""
+    device_s = [
+        [None if math.isnan(time_s) else time_s for time_s in row]
+        for row in _by_sample(measured.device_s)
+    ]
     return Samples(
-        host_s=_by_sample(measured.host_s),
-        device_s=[
-            [None if math.isnan(time_s) else time_s for time_s in row]
-            for row in _by_sample(measured.device_s)
-        ],
-        enqueue_s=_by_sample(measured.enqueue_s),
+        host_s=rounded(_by_sample(measured.host_s), operations),
+        device_s=rounded(device_s, operations),
+        enqueue_s=rounded(_by_sample(measured.enqueue_s), operations),
         operations_per_sample=operations,
     )
 

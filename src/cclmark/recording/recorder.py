@@ -37,6 +37,7 @@ from cclmark.document.text import clock_text, counted
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import JournalWriter
 from cclmark.journal.machine import kept_environment, readable
+from cclmark.journal.sample_times import with_short_figures
 from cclmark.journal.schema import (
     SCHEMA_VERSION,
     Condition,
@@ -337,6 +338,7 @@ class Recorder(Listener):
 
     def result(self, result: Result) -> None:
         """Writes one result, and shows it after the carried results that precede it in the plan."""
+        result = with_short_figures(result)  # what is shown is what the journal has
         self._keep(result)
         for one in [*self._carried.before(result), result]:
             self._show(one)

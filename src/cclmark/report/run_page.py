@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -57,6 +58,7 @@ from cclmark.journal.page_journals import (
     PackedJournals,
     pack,
 )
+from cclmark.journal.sample_times import FIGURE_DIGITS
 from cclmark.journal.schema import Explanation, Header, Paths, Trace, TracedStage
 from cclmark.kinds.experiment.document import variant_name
 from cclmark.kinds.experiment.figures import experiment_of
@@ -75,13 +77,17 @@ from cclmark.report.overview import (
 from cclmark.work.sizes import format_size
 
 DOCUMENTS_ID = "cclmark-documents"
-DOCUMENT_VERSION = 1
+DOCUMENT_VERSION = 2
 _BLOCKS = ("opening", "blocks", "closing")
-# For each run of a page, of journals with their raw samples: compressed half of a usual page.
+# For each run of a page, of journals with their raw samples, and of these journals compressed.
 MOST_WITH_SAMPLES_BYTES = 300_000
+_MOST_COMPRESSED_BYTES = 60_000
 _MOST_RESULTS = 3000  # of runs whose documents are in the page
 _SAMPLES = b'"samples":{'
-_NOTICE = "the page that contains this journal has no raw samples: they are in the original journal"
+_NOTICE = (
+    "the page that contains this journal has no raw samples, and figures of five digits: the "
+    "original journal has all"
+)
 
 
 def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
@@ -97,10 +103,13 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     contents = [run.content or _encoded(run.journal) for run in runs]
     what = "journals of its runs" if len(runs) > 1 else "journal of the run"
     note = f"This file contains the {what}: cclmark reads it in the place of a journal"
-    if sum(map(len, contents)) > MOST_WITH_SAMPLES_BYTES * len(runs):
+    if _are_large(contents):
         shorter = [*map(without_samples, contents)]
         if shorter != contents:
-            note += ". Raw samples are left out: they are in the original journals"
+            note += (
+                ". Raw samples are left out and figures have five digits: the original journals "
+                "have all"
+            )
         contents = shorter
     texts = {}
     if sum(map(len, contents)) > MOST_BYTES:
@@ -116,17 +125,23 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     return texts, f"{note}."
 
 
+def _are_large(contents: Sequence[bytes]) -> bool:
+    sizes = map(len, contents), (len(zlib.compress(one)) for one in contents)
+    most = MOST_WITH_SAMPLES_BYTES, _MOST_COMPRESSED_BYTES
+    return any(sum(found) > each * len(contents) for found, each in zip(sizes, most, strict=True))
+
+
 def _documents(runs: Sequence[NamedRun]) -> str:
     found = []
     for run in runs:
         kind = run.journal.kind
-        document = document_of(report_kind(kind).document, run)
-        found.append({"name": run.name, "kind": kind, "document": plain_document(document)})
-    whole = {"version": DOCUMENT_VERSION, "runs": found}
-    try:
-        return msgspec.json.encode(whole).decode()
-    except UnicodeEncodeError:  # lone surrogates: journals that are read have none
-        return msgspec.json.encode(printable(whole)).decode()
+        document = plain_document(document_of(report_kind(kind).document, run))
+        try:
+            content = msgspec.json.encode(document)
+        except UnicodeEncodeError:  # lone surrogates: journals that are read have none
+            content = msgspec.json.encode(printable(document))
+        found.append({"name": plain(run.name), "kind": kind, "zlib": zlib.compress(content, 9)})
+    return msgspec.json.encode({"version": DOCUMENT_VERSION, "runs": found}).decode()
 
 
 def plain_document(document: Document) -> dict[str, Any]:
@@ -151,26 +166,38 @@ def _encoded(journal: Journal) -> bytes:
 
 
 def without_samples(content: bytes) -> bytes:
-    """A journal without raw samples, as its header says; damaged lines stay."""
+    """A journal without raw samples, as its header says; damaged lines stay.
+
+    Figures of results that had samples get as many digits as those of journals of today.
+    """
     found = []
     has_some = False
     for line in content.splitlines():
         whole = without_checksum(line)
-        place = -1 if whole is None else whole.find(_SAMPLES)
-        # The last line of a journal that was cut off may end within samples.
-        if whole is None or place < 0 or whole.find(b"}", whole.rfind(_SAMPLES)) < 0:
+        try:
+            is_long = whole is not None and _SAMPLES in whole
+            shorter = json.loads(whole or b"", object_hook=_shorter) if is_long else None
+        except (ValueError, RecursionError):  # the last line of a journal that was cut off
+            shorter = None
+        if shorter is None:
             found.append(line + b"\n")
             continue
         has_some = True
-        parts, begin = [], 0
-        while place >= 0:
-            parts.append(whole[begin : place + len(_SAMPLES) - 1])
-            begin = whole.index(b"}", place) + 1  # samples are lists of numbers
-            place = whole.find(_SAMPLES, begin)
-        found.append(with_checksum(b"null".join([*parts, whole[begin:]])))
+        # Without a checksum: the page has one.
+        found.append(json.dumps(shorter, separators=(",", ":")).encode() + b"\n")
     if has_some and found[0].startswith(HEADER_BEGIN):
         found[0] = _noticed(found[0])
     return b"".join(found)
+
+
+def _shorter(fields: dict[str, Any]) -> dict[str, Any]:
+    for name, value in fields.items():
+        if name == "samples" and isinstance(value, dict):
+            fields[name] = None
+        elif isinstance(value, float):
+            in_time = name.endswith("at_s")  # seconds since 1970
+            fields[name] = round(value, 3) if in_time else float(f"{value:.{FIGURE_DIGITS}g}")
+    return fields
 
 
 def _noticed(line: bytes) -> bytes:

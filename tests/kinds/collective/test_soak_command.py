@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from cclmark.journal.schema import SCHEMA_VERSION
 from cclmark.kinds.registry import read_journal
 
 SWEEP = ("all_reduce", "-b", "64", "-e", "128", "--max-time", "0.01")
@@ -126,7 +127,7 @@ def test_the_condition_of_devices_stands_beside_each_result(cclmark, fake_cuda, 
         *SWEEP, "--duration", "0.4s", "-g", "2", env=fake_cuda.env(PYTHONPATH=str(tmp_path))
     )
     journal = run.journal
-    assert journal.header.schema_version == 4
+    assert journal.header.schema_version == SCHEMA_VERSION
     seen = {(it.rank, it.cycle, it.index) for it in journal.conditions}
     assert seen == {(rank, it.cycle, it.index) for it in journal.results for rank in (0, 1)}
     first = journal.conditions[0]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import pairwise
 
 from cclmark.document.chart_model import Boxes, BoxSeries, Chart, ChartCurve, Heat, Lines
 from cclmark.document.text import three_digits
@@ -54,6 +55,7 @@ _CELL, _LOW_CELL, _LEAST_CELL = 26.0, 20.0, 4.0  # heights
 _FEW_ROWS, _SOME_ROWS = 10, 34
 _MOST_MAP = 640.0  # the height of a map with very many rows
 _STEPS = 16  # of the colours of cells
+_ZERO = re.compile(r"(^|[ -])0\.")
 _FIGURE = re.compile(r"\d+\.\d+")
 _STRONG = 0.75  # from this share of a colour on texts in it are light
 
@@ -144,6 +146,30 @@ def _is_drawn(x: float, y: float) -> bool:
 
 def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
+
+
+def _line(points: Iterable[tuple[float, float]], per_unit: int = 10) -> str:
+    """The path through points, each by its distance from the one before, which is short.
+
+    Places on the x axis are whole. ``per_unit``: the precision of heights.
+    """
+    places = [(round(x), round(y * per_unit)) for x, y in points]
+    begin = f"M{places[0][0]} {places[0][1] / per_unit:g}"
+    return (
+        begin
+        + "l" * (len(places) > 1)
+        + _joined(
+            step
+            for (left, upper), (right, lower) in pairwise(places)
+            for step in (str(right - left), f"{(lower - upper) / per_unit:g}")
+        )
+    )
+
+
+def _joined(numbers: Iterable[str]) -> str:
+    """Numbers without what SVG does not need: zeros before a point, spaces before a sign."""
+    text = " ".join(numbers)
+    return _ZERO.sub(r"\1.", text).replace(" -", "-")
 
 
 def _label(value: float) -> str:
@@ -288,8 +314,9 @@ def _frame(y: Scale, ticks: Sequence[tuple[float, str]], title: str) -> Iterator
     right = _WIDTH - _RIGHT
     lines = "".join(f"M{_number(_LEFT)} {_number(y(at))}H{_number(right)}" for at, _ in ticks)
     yield f'<path class="grid" d="{lines}"/>'
-    for at, label in ticks:
-        yield _text(_LEFT - 6, y(at) + 4, label, "y")
+    yield f'<g class="y" transform="translate({_number(_LEFT - 6)} 4)">'
+    yield from (f'<text y="{_number(y(at))}">{escape(label)}</text>' for at, label in ticks)
+    yield "</g>"
     yield _text(0, 13, title, "title")
 
 
@@ -299,9 +326,10 @@ def _x_labels(ticks: Sequence[tuple[float, str]], title: str) -> Iterator[str]:
     lines = "".join(f"M{_number(at)} {_number(bottom)}v5" for at, _ in ticks)
     yield f'<path class="axis" d="M{_number(_LEFT)} {_number(bottom)}H{_number(_WIDTH - _RIGHT)}'
     yield f'{lines}"/>'
-    odd = "x odd many" if len(ticks) > _MANY_TICKS else "x odd"
-    for number, (at, label) in enumerate(ticks):
-        yield _text(at, bottom + 20, label, odd if number % 2 else "x")
+    of = "x labels many" if len(ticks) > _MANY_TICKS else "x labels"
+    yield f'<g class="{of}" transform="translate(0 {_number(bottom + 20)})">'
+    yield from (f'<text x="{_number(at)}">{escape(label)}</text>' for at, label in ticks)
+    yield "</g>"
     yield _text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, title, "x title")
 
 
@@ -366,15 +394,19 @@ def _runs(one: ChartCurve, known: Sequence[bool]) -> Iterator[range]:
 def _curve(one: ChartCurve, number: int, x: Scale, y: Scale) -> str:
     look = look_of(one)
     known = [_is_drawn(*point) for point in zip(one.x, one.y, strict=True)]
+    marker, is_dense = look.marker, len(one.x) > _MOST_MARKERS
     parts = []
     for places in _runs(one, known):
-        points = [f"{_number(x(one.x[at]))} {_number(y(one.y[at]))}" for at in places]
-        parts.append(f"M{'L'.join(points)}" + "h0" * (len(points) == 1))
+        line = _line((x(one.x[at]), y(one.y[at])) for at in places)
+        if not is_dense:
+            # With no step at its ends, all points are in the middle and have that marker.
+            place, *steps = line.partition("l")
+            line = f"{place}h0{''.join(steps)}h0"
+        parts.append(line)
     dash = f' stroke-dasharray="{look.dash}"' if look.dash else ""
-    marker, is_dense = look.marker, len(one.x) > _MOST_MARKERS
     marked = "".join(
         f' marker-{place}="url(#{marker})"'
-        for place in (("start", "end") if is_dense else ("start", "mid", "end"))
+        for place in (("start", "end") if is_dense else ("mid",))
         if marker
     )
     return (
@@ -395,12 +427,13 @@ def _band(one: ChartCurve, number: int, x: Scale, y: Scale) -> str:
     ]
     areas, bars = [], []
     for places in _runs(one, known):
-        upper = [f"{x(one.x[at]):.0f} {y(high[at]):.0f}" for at in places]
-        lower = [f"{x(one.x[at]):.0f} {y(low[at]):.0f}" for at in reversed(places)]
+        upper = [(x(one.x[at]), y(high[at])) for at in places]
+        lower = [(x(one.x[at]), y(low[at])) for at in reversed(places)]
+        line = _line([*upper, *lower], per_unit=1)
         if len(places) > 1:
-            areas.append(f"M{'L'.join([*upper, *lower])}z")
+            areas.append(f"{line}z")
         else:
-            bars.append(f"M{upper[0]}V{lower[0].split()[1]}")
+            bars.append(line)
     colour = look_of(one).colour
     found = ""
     for of, parts in (("band", areas), ("bar", bars)):
@@ -456,16 +489,17 @@ def _some(places: Sequence[float], names: Sequence[str]) -> list[tuple[float, st
 def _boxes_of(one: BoxSeries, number: int, y: Scale, each: float, lefts: Sequence[float]) -> str:
     look = look_of(one)
     whiskers, boxes, medians = [], [], []
-    width = max(1.0, each * 0.85)
-    for left, box in zip(lefts, one.boxes, strict=True):
+    width = round(max(1.0, each * 0.85))
+    for left, box in zip(map(round, lefts), one.boxes, strict=True):
         if box is not None:
-            low, first, middle, third, high = (_number(y(value)) for value in box)
-            across = f"{left + width / 2:.0f}"
-            whiskers.append(f"M{across} {low}V{first}M{across} {third}V{high}")
-            boxes.append(f"M{left:.0f} {first}h{width:.0f}V{third}h-{width:.0f}z")
-            medians.append(f"M{left:.0f} {middle}h{width:.0f}")
+            low, first, middle, third, high = (round(y(value)) for value in box)
+            whiskers.append(
+                f"M{left + width // 2} {low}v{first - low}m0 {third - first}v{high - third}"
+            )
+            boxes.append(f"M{left} {first}h{width}v{third - first}h-{width}z")
+            medians.append(f"M{left} {middle}h{width}")
     filled = "hollow" if look.is_hollow else f"turn{look.turn}"
-    lines = "".join(whiskers + medians)
+    lines = "".join(whiskers + medians).replace(" -", "-")
     return (
         f'<path class="box c{look.colour} {filled}" data-series="{number}" d="{"".join(boxes)}"/>'
         f'<path class="whisker c{look.colour}" data-series="{number}" d="{lines}"/>'
@@ -580,11 +614,13 @@ def _colour_key(chart: Heat, left: float, top: float) -> Iterator[str]:
     number = _STEPS // 2
     begin = left + 60
     yield _text(begin - 6, top + 10, _label(float(f"{low:.3g}")), "y")
+    yield f'<g transform="translate({_number(begin)} {_number(top)})">'
+    yield f'<rect class="cell" width="{each * (number + 1):g}" height="12"/>'
     for at in range(number + 1):
         share = 2 * at / number - 1 if chart.centred else at / number
-        where = f'x="{_number(begin + at * each)}" y="{_number(top)}" width="{each:g}" height="12"'
-        yield f'<rect class="cell" {where}/>'
-        yield f'<rect class="{colours[share >= 0]}" fill-opacity="{abs(share):.2g}" {where}/>'
+        area = f"M{at * each:g} 0h{each:g}v12h-{each:g}z"
+        yield f'<path class="{colours[share >= 0]}" fill-opacity="{abs(share):.2g}" d="{area}"/>'
+    yield "</g>"
     unit = f" {chart.unit}" if chart.unit else ""
     place = begin + (number + 1) * each + 6
     yield _text(place, top + 10, f"{_label(float(f'{high:.3g}'))}{unit}", "level")
@@ -609,7 +645,7 @@ def legend_of(chart: Chart) -> list[tuple[str, str]]:
 
 
 def _swatch(content: str) -> str:
-    return f'<svg viewBox="0 0 28 12" width="28" height="12" aria-hidden="true">{content}</svg>'
+    return f"<svg>{content}</svg>"  # the style has its size
 
 
 def _curve_swatch(look: Look) -> str:

@@ -51,7 +51,8 @@
   const inflated = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const data = await new Response(inflated).json();
   const charts = new Map(data.charts.map((chart) => [chart.key, chart]));
-  data.rows = data.rows.map((row) => row.map((cell) => (Array.isArray(cell) ? data.texts[cell[0]] : cell)));
+  const content = (cell) => (Array.isArray(cell) ? data.texts[cell[0]] : cell);
+  data.rows = (data.cells[0] || []).map((_, at) => data.cells.map((column) => content(column[at])));
 
   const text = (number) => (number === undefined || number === null ? "" : data.texts[number]);
   const shown = (value) =>
@@ -85,12 +86,36 @@
     return made;
   }
 
+  // ---- drawings that are not in the page
+  const drawings = data.drawings || {};
+
+  function draw(place) {
+    for (const plot of place.querySelectorAll(".plot:empty")) plot.innerHTML = drawings[plot.dataset.chart] || "";
+  }
+
+  document.querySelectorAll(".first").forEach(draw);
+  for (const one of sections) {
+    if (one.open) draw(one);
+    one.addEventListener("toggle", () => draw(one));
+  }
+
   // ---- readouts
   const vertices = new WeakMap(); // the places of a curve's points, as [x, y]
 
+  // Each part of a path begins at a place, from which its points are distances: M64 20.5h0l12-.5 12 3h0
   function verticesOf(path) {
     if (!vertices.has(path)) {
-      vertices.set(path, [...path.getAttribute("d").matchAll(/[ML]([-\d.]+) ([-\d.]+)/g)].map((one) => [Number(one[1]), Number(one[2])]));
+      const places = [];
+      for (const part of path.getAttribute("d").split("M").slice(1)) {
+        const numbers = part.replaceAll("h0", "").match(/-?[\d.]+/g).map(Number);
+        let x = 0, y = 0; // in tenths, which add up exactly
+        for (let at = 0; at + 1 < numbers.length; at += 2) {
+          x += Math.round(numbers[at] * 10);
+          y += Math.round(numbers[at + 1] * 10);
+          places.push([x / 10, y / 10]);
+        }
+      }
+      vertices.set(path, places);
     }
     return vertices.get(path);
   }
@@ -201,7 +226,7 @@
     for (const plot of plotsOf(figure)) {
       const views = data.views[plot.dataset.chart] || [];
       if (views.length < 2) continue;
-      const drawn = [plot.innerHTML, ...views.slice(1).map(([, svg]) => svg)]; // views: name, drawing, key
+      const drawn = [drawings[views[0][2]] || plot.innerHTML, ...views.slice(1).map(([, svg]) => svg)]; // views: name, drawing, key
       let now = 0;
       const which = plotsOf(figure).length > 1 ? `${chartOf(plot).y_title.split(" [")[0]}: ` : "";
       const change = button(which + views[1][0], () => {
@@ -351,8 +376,10 @@
       tools.append(made);
     }
     addValues(figure, tools);
-    figure.querySelectorAll(".legend button").forEach((entry, at) =>
-      entry.addEventListener("click", (event) => hide(figure, at, event.detail === 2)));
+    figure.querySelectorAll(".legend button").forEach((entry, at) => {
+      entry.setAttribute("aria-pressed", "true");
+      entry.addEventListener("click", (event) => hide(figure, at, event.detail === 2));
+    });
     for (const plot of plotsOf(figure)) {
       plot.addEventListener("pointermove", point);
       plot.addEventListener("pointerdown", point);
@@ -549,6 +576,7 @@
     const folded = [...document.querySelectorAll("main details:not([open])")].filter((one) => !one.closest(".tools"));
     before = { theme: root.dataset.theme, all: table.all, folded };
     for (const one of folded) one.open = true;
+    draw(document);
     root.dataset.theme = "light";
     root.dataset.paper = "yes";
     table.all = true;

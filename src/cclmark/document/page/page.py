@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from cclmark import __version__
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 6
+_MOST_DRAWN = 80_000  # characters of drawings outside of compressed data
 _EMPTY: Sequence[object] = ((), [], "", None)
 _LONG = 24  # characters of a cell
 
@@ -67,11 +69,11 @@ class Encoder:
         assert isinstance(spelled, Mapping)
         return {"kind": type(chart).__name__.lower(), **spelled}
 
-    def cells(self, row: Sequence[str | int | float | None]) -> PageValue:
-        """Returns a row of a table; a long text is replaced by a list with its number."""
+    def cells(self, column: Sequence[str | int | float | None]) -> PageValue:
+        """Returns a column of a table; a long text is replaced by a list with its number."""
         return [
             [self._numbers(cell)] if isinstance(cell, str) and len(cell) > _LONG else cell
-            for cell in row
+            for cell in column
         ]
 
     def _spelled(self, value: object) -> PageValue:
@@ -118,9 +120,11 @@ def render(page: Page) -> str:
     charts = [*frame.overview, *(one for section in frame.sections for one in section.charts)]
     twins = {one.key: frame.twins[one.key] for one in charts if one.key in frame.twins}
     views = {chart.key: views_of(chart, twins.get(chart.key)) for chart in charts}
+    drawings, later = _by_place({key: own[0].svg for key, own in views.items()})
     data: dict[str, PageValue] = {
         "charts": [encoder.chart(chart) for chart in (*charts, *twins.values())],
-        # The first view of each is in the page.
+        **({"drawings": later} if later else {}),
+        # The first view of each is a drawing.
         "views": {
             key: [[one.name, one.svg if number else "", one.key] for number, one in enumerate(own)]
             for key, own in views.items()
@@ -131,7 +135,8 @@ def render(page: Page) -> str:
         "helps": [one.help for one in page.rows.columns],
         "higherIsBetter": [one.direction == "higher" for one in page.rows.columns],
         **({"parts": list(page.rows.parts)} if len(set(page.rows.parts)) > 1 else {}),
-        "rows": [encoder.cells(row) for row in page.rows.rows],
+        # By column: neighbours that are alike compress well.
+        "cells": [encoder.cells(column) for column in zip(*page.rows.rows, strict=True)],
         "fileName": page.rows.file_name,
         "texts": encoder.texts,
     }
@@ -144,7 +149,7 @@ def render(page: Page) -> str:
         style=page_style(),
         script=_asset("page.js"),
         policy=policy_of(),
-        drawings={key: own[0].svg for key, own in views.items()},
+        drawings=drawings,
         markers=markers_of(charts),
         shapes=SHAPES,
         legend_of=legend_of,
@@ -154,10 +159,20 @@ def render(page: Page) -> str:
     )
 
 
+def _by_place(drawings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the drawings in the page, and those that its script adds to sections that unfold."""
+    sizes = accumulate(map(len, drawings.values()))
+    here = {key for key, size in zip(drawings, sizes, strict=True) if size <= _MOST_DRAWN}
+    return (
+        {key: svg if key in here else "" for key, svg in drawings.items()},
+        {key: svg for key, svg in drawings.items() if key not in here},
+    )
+
+
 def packed(value: PageValue) -> str:
     """Encodes JSON that only the script reads, compressed. Equal values give equal texts."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    content = zlib.compress(text.encode("utf-8", "backslashreplace"), 6)
+    content = zlib.compress(text.encode("utf-8", "backslashreplace"), 9)
     return base64.b64encode(content).decode()
 
 
@@ -183,14 +198,16 @@ def _coded(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
+_NEEDLESS = re.compile(r"\s*([{};,])\s*")  # spaces in a style
+
+
 @cache
 def _asset(name: str) -> str:
-    """The text of a file; of a script or a style without indentation and lines of comments."""
+    """The text of a file without needless spaces and lines of comments."""
     text = (files(__package__) / name).read_text("utf-8")
-    if name.endswith(".j2"):
-        return text
     lines = (line.strip() for line in text.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("//"))
+    text = "\n".join(line for line in lines if line and not line.startswith("//"))
+    return _NEEDLESS.sub(r"\1", text) if name.endswith(".css") else text
 
 
 def policy_of() -> str:

@@ -12,6 +12,7 @@ from cclmark import _engine as engine
 from cclmark.analysis.stopping import LEAST_BATCH_BETWEEN_HOSTS_S
 from cclmark.analysis.summary import chosen_times, combine
 from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.sample_times import rounded
 from cclmark.journal.schema import Settings, TransferSamples, WrongOutput
 from cclmark.kinds.p2p.figures import summarise_copies
 from cclmark.kinds.p2p.transfer_runner import (
@@ -108,7 +109,8 @@ class MessageCases:
         if OPERATIONS[result.case.operation].round_trip:
             times_s = [time_s / 2 for time_s in times_s]
         rows = [[time_s] * len(transfer.flows) for time_s in times_s]
-        return TransferSamples(rows, [], samples.operations_per_sample)
+        operations = samples.operations_per_sample
+        return TransferSamples(rounded(rows, operations), [], operations)
 
 
 def _case_of(transfer: Transfer) -> tuple[Pair, Case]:

@@ -13,6 +13,7 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.stopping import Precision
 from cclmark.journal.host_processors import far_processors, largest_cache_bytes, processors_near
 from cclmark.journal.item_results import TransferResult
+from cclmark.journal.sample_times import rounded
 from cclmark.journal.schema import (
     Settings,
     TransferSamples,
@@ -292,10 +293,10 @@ class TransferRunner:
             times = self._transfers.run(copies, limit_s)
             if self._gave_up(transfer, times, limit_s, result):
                 return
-            samples.device_s.append(list(times.device_s))
-            samples.call_s.append(list(times.call_s))
+            samples.device_s += rounded([times.device_s], copies)
+            samples.call_s += rounded([times.call_s], copies)
             if any(times.launch_s):
-                samples.launch_s.append(list(times.launch_s))
+                samples.launch_s += rounded([times.launch_s], copies)
             result.by_host |= times.by_host
             slowest_s.append(max(times.device_s))
             # By the clock of rank 0, so that all ranks decide alike.
