@@ -124,7 +124,10 @@ def test_latencies_alone_may_be_too_long(cclmark):
     job = ("need", "--model", "llama3-8b", "--gpus", "16384", "--parallel", "zero=3")
     run = cclmark(*job, "--latency", "30", "--network", "8x400")
     assert run.journal.of(NeedResult)[0].needed.bps is None
-    assert "notable    16,384 GPUs: latencies between nodes alone lengthen a step by" in run.out
+    assert (
+        "notable    16,384 GPUs: no line rate is enough: with latencies between nodes alone"
+        in run.out
+    )
     assert "verdict    not enough" in run.out
 
 

@@ -261,7 +261,8 @@ def _x_axis(chart: Lines) -> tuple[Scale, list[tuple[float, str]]]:
         scale = Scale(least / room, most * room, begin, end, is_log=True)
         ticks = [(float(tick), format_size(tick)) for tick in byte_ticks(places)]
     elif chart.x_kind == "log":
-        found = (log_ticks(places) or (round_ticks(least, most), None))[0]
+        powers = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+        found = (log_ticks(places) or ([10.0**power for power in powers], None))[0]
         scale = Scale(least / 1.1, most * 1.1, begin, end, is_log=True)
         ticks = [(tick, _label(tick)) for tick in found]
     else:

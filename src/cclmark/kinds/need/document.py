@@ -74,6 +74,11 @@ def _time_text(seconds: float) -> str:
     return f"{three_digits(seconds * 1e3)} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
 
 
+def _longer(share: float) -> str:
+    """A slow-down in words: ``4.1 % longer than``, ``42 times as long as``."""
+    return f"{_percent(share)} longer than" if share < 1 else f"{share + 1:.3g} times as long as"
+
+
 def _percent(share: float) -> str:
     return f"{share * 100:.1f} %"
 
@@ -452,8 +457,8 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
         yield Finding(
             "no-rate-enough",
             "look",
-            f"{at}: latencies between nodes alone lengthen a step by {_percent(slower)}, and "
-            f"{_percent(share)} are allowed: no line rate is enough",
+            f"{at}: no line rate is enough: with latencies between nodes alone, a step takes "
+            f"{_longer(slower)} without them, and {_percent(share)} longer is allowed",
             evidence=(Evidence.of("slow_down_percent", slower, at, share),),
         )
     else:
@@ -494,8 +499,8 @@ def _judgement(result: NeedResult, judged: StepTime) -> Finding:
         "network-enough" if is_enough else "network-not-enough",
         "good" if is_enough else "look",
         f"{at} with {_rate_words(need.network.bps, need.job.per_node)} each: a step takes "
-        f"{_time_text(judged.step_s)}, {_percent(slower)} longer than on an ideal network between "
-        f"nodes, and {_percent(need.share)} are allowed; exposed communication takes "
+        f"{_time_text(judged.step_s)}, {_longer(slower)} on an ideal network between nodes, and "
+        f"{_percent(need.share)} longer is allowed; exposed communication takes "
         f"{_percent(judged.exposed_share)} of it{part}",
         evidence=(Evidence.of("slow_down_percent", slower, at, need.share),),
     )
