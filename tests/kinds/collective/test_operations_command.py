@@ -1,8 +1,10 @@
 """Every operation on host devices: what the journal holds is complete and agrees with itself."""
 
 import pytest
+from msgspec.structs import replace
 
 from cclmark.analysis.summary import summarise
+from cclmark.journal.sample_times import with_short_figures
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS, REDUCTIONS
 from commands import REPOSITORY
 
@@ -44,7 +46,8 @@ def test_both_placements_are_right_and_have_every_sample(everything, operation):
             assert all(len(row) == RANKS for row in clock)
         assert all(time > 0 for row in samples.host_s for time in row)
         assert samples.operations_per_sample >= 1
-        assert summarise(result.case, samples, everything.journal.header.settings) == summary
+        whole = summarise(result.case, samples, everything.journal.header.settings)
+        assert with_short_figures(replace(result, summary=whole)).summary == summary
 
 
 def test_journal_tells_how_it_came_about(everything):
