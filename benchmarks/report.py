@@ -4,9 +4,9 @@
 
 The journal is made of real results with all of their raw samples
 (results/h200x4/report/collectives.jsonl), again and again under other types and libraries.
-"Ready" is when the page's table, links and buttons answer, "drawn" when its first charts are;
-both are the page's own marks, on the clock that begins when Chromium is told to open it. Needs
-playwright and Chromium.
+"Ready" is when the page's table, links and buttons answer (its own mark), "drawn" when its first
+texts and charts are on the screen (Chromium's first contentful paint), on the clock that begins
+when Chromium is told to open it. Needs playwright and Chromium.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def free_port() -> int:
 
 
 def open_page(path: Path, anchor: str) -> tuple[float, float]:
-    """Seconds until the page is ready, and until its first chart is drawn, in a new Chromium.
+    """Seconds until the page is ready, and until its first charts are drawn, in a new Chromium.
 
     Nothing is attached to the browser until the page has had time: under a debugger V8 keeps
     positions of Plotly's source, which costs more than drawing does.
@@ -79,16 +79,20 @@ def open_page(path: Path, anchor: str) -> tuple[float, float]:
             with sync_playwright() as playwright:
                 seen = playwright.chromium.connect_over_cdp(f"http://127.0.0.1:{port}")
                 page = seen.contexts[0].pages[0]
-                page.wait_for_selector("figure[data-drawn=yes]", timeout=60_000)
-                marks = page.evaluate(
-                    "Object.fromEntries(performance.getEntriesByType('mark').reverse()"
-                    ".map((mark) => [mark.name, mark.startTime]))"
+                names = ("cclmark-ready", "first-contentful-paint")
+                for name in names:
+                    page.wait_for_function(
+                        f"performance.getEntriesByName('{name}').length", timeout=60_000
+                    )
+                ready_ms, drawn_ms = (
+                    page.evaluate(f"performance.getEntriesByName('{name}')[0].startTime")
+                    for name in names
                 )
                 seen.close()
         finally:
             browser.terminate()
             browser.wait(timeout=30)
-    return marks["cclmark-ready"] / 1e3, marks["cclmark-drawn"] / 1e3
+    return ready_ms / 1e3, drawn_ms / 1e3
 
 
 def main() -> None:

@@ -268,7 +268,7 @@ def _x_axis(chart: Lines) -> tuple[Scale, list[tuple[float, str]]]:
     else:
         room = 0.0 if most > least else 1.0
         scale = Scale(least - room, most + room, begin, end)
-        found = round_ticks(least, most) if most > least else [least]
+        found = round_ticks(least, most) if most > least else [float(f"{least:.4g}")]
         ticks = [(tick, _label(tick)) for tick in found]
     return scale, [(at, label) for at, label in ticks if scale.low <= at <= scale.high]
 
