@@ -459,25 +459,35 @@ def of_launches(of_operations: Sequence[OperationFindings]) -> Iterator[Finding]
 def findings_on_collectives(run: NamedRun) -> list[Finding]:
     """Returns the findings on collectives of all ranks, the most severe first."""
     journal, notes, operations = run.journal, run.notes, run.findings
-    beside = list(of_references(journal, notes, operations))
+    # One rank communicates nothing: its times are those of launches and copies.
+    judged = [one for one in operations if one.peak.case.ranks > 1]
+    beside = list(of_references(journal, notes, judged))
     found = [
         *of_statuses(journal.cases),
         *of_clocks(journal, operations),
         *of_ranks(journal, operations),
         *of_paths(journal),
         *of_what_ran(journal),
-        *of_limits(journal, notes, operations),
-        *of_expected(journal, notes, operations),
+        *of_limits(journal, notes, judged),
+        *of_expected(journal, notes, judged),
         *beside,
-        *of_restrictions(journal, notes, operations),
-        *of_courses(journal, notes),
+        *of_restrictions(journal, notes, judged),
+        *(of_courses(journal, notes) if judged else ()),
         *of_libraries(journal),
         *of_noise(journal),
         *of_tails(journal),
         *of_launches(operations),
     ]
     data = [*of_data(journal, journal.cases)]
-    comparable = [one for one in operations if moves_data(one.operation)]
+    if operations and not judged:
+        found.append(
+            Finding(
+                "nothing-to-compare-with",
+                "unknown",
+                "one rank communicates nothing: these are the times of launches and copies",
+            )
+        )
+    comparable = [one for one in judged if moves_data(one.operation)]
     unjudged = [one.name for one in comparable if not _is_judged(one, journal, notes)]
     compared = len(unjudged) < len(comparable)
     lacking = "no link limit and no reference"
