@@ -5,8 +5,8 @@
 The journal is made of real results with all of their raw samples
 (results/h200x4/report/collectives.jsonl), again and again under other types and libraries.
 "Ready" is when the page's table, links and buttons answer (its own mark), "drawn" when its first
-texts and charts are on the screen (Chromium's first contentful paint), on the clock that begins
-when Chromium is told to open it. Needs playwright and Chromium.
+texts and charts are on the screen (Chromium's first contentful paint), both counted from the start
+of the page's navigation. Requires playwright and Chromium.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ def test_a_configuration_has_the_parameters_of_the_known_model(tmp_path, config,
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ("", "this is no JSON"),
-        ("[1]", "this is no config.json"),
+        ("", "the file is not JSON"),
+        ("[1]", "the file is not the config.json"),
         ({"model_type": "mamba"}, "'mamba' is not supported: choose from gpt2"),
         ({**LLAMA, "hidden_size": None}, "hidden_size is missing"),
         ({**LLAMA, "hidden_size": "wide"}, "hidden_size: 'wide' is not a whole number"),

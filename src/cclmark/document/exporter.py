@@ -7,8 +7,10 @@ starts; results of a journal are passed in the same way. It returns text and has
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
+from cclmark.base.printable import printable
 from cclmark.document.verdict import JOURNAL
 from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths, Profile
 
@@ -34,6 +36,12 @@ class Exporter(ABC, Generic[ResultT]):
     @abstractmethod
     def end(self, footer: Footer | None) -> str:
         """Returns the end of the text; ``footer`` is None if the run's end is missing."""
+
+    def whole(self, header: Header, results: Iterable[ResultT], footer: Footer | None) -> str:
+        """Returns the text of a run whose results are known at once, safe to print."""
+        pieces = [self.begin(printable(header))]
+        pieces += [self.add(printable(result)) for result in results]
+        return "".join([*pieces, self.end(printable(footer))])
 
     def notices(self) -> list[str]:
         """Returns, after the end, the findings for which the text has no place."""

@@ -123,6 +123,20 @@ class ItemResult(msgspec.Struct, Generic[ItemType], omit_defaults=True):
         return True
 
 
+class UncheckedResult(ItemResult[ItemType], omit_defaults=True):
+    """The result of a kind without an output: counts of programs, plans."""
+
+    @property
+    def is_checked(self) -> bool:
+        """False: there is no output."""
+        return False
+
+    @property
+    def is_checkable(self) -> bool:
+        """False: there is no output."""
+        return False
+
+
 class ExplainedResult(ItemResult[ItemType], omit_defaults=True):
     """The result of a kind that observes what the library does, in its field ``explanation``."""
 
@@ -261,7 +275,7 @@ class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
         )
 
 
-class ProfileResult(ItemResult[ProfiledOperation], tag="profiled", omit_defaults=True):
+class ProfileResult(UncheckedResult[ProfiledOperation], tag="profiled", omit_defaults=True):
     """The calls of a program that are alike, with the figures of each process.
 
     ``choices``: what the library chose, in all processes together, most frequent first.
@@ -280,16 +294,6 @@ class ProfileResult(ItemResult[ProfiledOperation], tag="profiled", omit_defaults
     def is_measured(self) -> bool:
         """True: there are counts."""
         return True
-
-    @property
-    def is_checked(self) -> bool:
-        """False: the data of programs are not checked."""
-        return False
-
-    @property
-    def is_checkable(self) -> bool:
-        """False: the data of programs are not checked."""
-        return False
 
     @property
     def is_consistent(self) -> bool:

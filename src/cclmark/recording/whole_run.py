@@ -7,16 +7,15 @@ import shlex
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from cclmark import __version__
 from cclmark.base.errors import EXIT_MISSING, EXIT_OK
-from cclmark.base.printable import plain_lines, printable
+from cclmark.base.printable import plain_lines
 from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi, unpainted
-from cclmark.document.report_kind import View
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal, JournalWriter, Line
 from cclmark.journal.kind import Kind
@@ -68,12 +67,8 @@ def record_whole(
     )
     footer = Footer(ended_at=_now(), exit_code=code, duration_s=time.monotonic() - began_s)
     try:
-        view = View(
-            Journal(header, [*results], footer=footer),
-            ansi if output.takes_colours else unpainted,
-            output.columns,
-            fields=flags.columns,
-        )
+        journal = Journal(header, [*results], footer=footer)
+        view = replace(output.view, journal=journal, fields=flags.columns)
         exporter = exporter_of(kind, flags.format, view)
         exporter.journal_path = shlex.quote(str(path))
         writer = JournalWriter(path)
@@ -86,7 +81,7 @@ def record_whole(
         finally:
             writer.close(keep=is_begun)
         if not caller().is_silent:
-            output.write(_text(exporter, header, results, footer))
+            output.write(exporter.whole(header, results, footer))
     finally:
         output.close()
     failure = output.failure
@@ -97,12 +92,6 @@ def record_whole(
         notice(f"journal {path}")
     code = code or (EXIT_MISSING if failure else EXIT_OK)
     return Recorded(code, Outcome(code, ""), results)
-
-
-def _text(exporter: Any, header: Header, results: Sequence[Result], footer: Footer) -> str:
-    pieces = [exporter.begin(printable(header))]
-    pieces += [exporter.add(printable(result)) for result in results]
-    return "".join([*pieces, exporter.end(printable(footer))])
 
 
 def _now() -> str:

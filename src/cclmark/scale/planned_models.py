@@ -195,15 +195,15 @@ def model_of_config(path: Path) -> Model:
     where = f"--model {path}"
     try:
         if path.exists() and not path.is_file():
-            raise UsageError(f"{where}: this is no file")
+            raise UsageError(f"{where}: not a regular file")
         with path.open("rb") as file:
             read = msgspec.json.decode(file.read(_MOST_BYTES))
     except OSError as error:
         raise UsageError(f"{where}: cannot read the file: {error.strerror}") from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise UsageError(f"{where}: this is no JSON: {error}") from None
+        raise UsageError(f"{where}: the file is not JSON: {error}") from None
     if not isinstance(read, dict):
-        raise UsageError(f"{where}: this is no config.json of a model")
+        raise UsageError(f"{where}: the file is not the config.json of a model")
     if isinstance(read.get("text_config"), dict):
         read = read["text_config"]
     kind = read.get("model_type")

@@ -13,7 +13,9 @@ from cclmark.work.counts import NotNegative
 _OF_GROUP = {"copies": "dp", "experts": "dp", "embedding": "pp"}
 #: More bandwidth brings nothing if a step takes at most so much longer than at an infinite rate.
 AMPLE = 0.01
-_LEAST_BPS, _MOST_BPS = 1e5, 1e16
+#: A line rate so high that messages take no time.
+INFINITE_BPS = 1e16
+_LEAST_BPS = 1e5
 _LONGEST_S = 10.0
 _STEPS = 80  # of a bisection: more than the digits of a number
 
@@ -264,8 +266,8 @@ def needed_network(
     def at(bps: float) -> StepTime:
         return step(base.with_bps(bps))
 
-    infinite = at(_MOST_BPS)
-    ideal = step(msgspec.structs.replace(base, bps=_MOST_BPS, latency_s=0.0))
+    infinite = at(INFINITE_BPS)
+    ideal = step(msgspec.structs.replace(base, bps=INFINITE_BPS, latency_s=0.0))
     return NeededNetwork(
         bps=_least(lambda bps: at(bps).step_s <= ideal.step_s * (1 + share)),
         ample_bps=_least(lambda bps: at(bps).step_s <= infinite.step_s * (1 + AMPLE)) or 0.0,
@@ -277,7 +279,7 @@ def needed_network(
 
 def _harmless_latency(step: Callable[[Network], StepTime], base: Network) -> float | None:
     def delayed(latency_s: float) -> float:
-        network = msgspec.structs.replace(base, bps=_MOST_BPS, latency_s=latency_s)
+        network = msgspec.structs.replace(base, bps=INFINITE_BPS, latency_s=latency_s)
         return step(network).step_s
 
     allowed_s = delayed(0.0) * (1 + AMPLE)
@@ -292,7 +294,7 @@ def _harmless_latency(step: Callable[[Network], StepTime], base: Network) -> flo
 
 def _least(is_enough: Callable[[float], bool]) -> float | None:
     """The least bandwidth that is enough, on a logarithmic scale; 0 if any is, None if none is."""
-    low, high = _LEAST_BPS, _MOST_BPS
+    low, high = _LEAST_BPS, INFINITE_BPS
     if is_enough(low):
         return 0.0
     if not is_enough(high):

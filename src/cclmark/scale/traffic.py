@@ -226,7 +226,7 @@ class GroupTraffic(msgspec.Struct, frozen=True):
 
     @property
     def node_bytes(self) -> float:
-        """What a device sends to devices of its own node."""
+        """The bytes that a device sends within its node."""
         if self.on_node == 1:
             return 0.0
         if self.operation == ALLTOALL:

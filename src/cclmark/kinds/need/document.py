@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
@@ -43,13 +43,12 @@ from cclmark.kinds.need.figures import (
     varied,
 )
 from cclmark.kinds.need.result import NeedResult
-from cclmark.scale.step import AMPLE, StepTime
+from cclmark.scale.step import AMPLE, INFINITE_BPS, StepTime
 from cclmark.scale.traffic import GROUPS, GroupTraffic
 from cclmark.work.models import MODELS
 from cclmark.work.sizes import format_size
 
 _CHART_POINTS = 49
-_INFINITE_BPS = 1e16
 _GROUPS_IN_WORDS = {
     **{"tp": "tensor parallelism", "cp": "context parallelism", "dp": "replicas"},
     **{"ep": "experts", "pp": "the pipeline"},
@@ -83,24 +82,9 @@ def _percent(share: float) -> str:
     return f"{share * 100:.1f} %"
 
 
-class _Row(NamedTuple):
-    """A result that has figures, or not."""
-
-    result: NeedResult
-
-    @property
-    def known(self) -> NeedResult | None:
-        return self.result if self.result.needed is not None else None
-
-    @property
-    def latency_s(self) -> float | None:
-        needed = self.result.needed
-        return None if needed is None else needed.latency_s
-
-
 def _rate(key: str, help: str, name: str) -> Field:
-    def value(row: _Row) -> float | None:
-        bps = None if row.known is None else getattr(row.result.needed, name)
+    def value(one: NeedResult) -> float | None:
+        bps = None if one.needed is None else getattr(one.needed, name)
         return None if bps is None else bps / GBIT
 
     return Field(key, help, value, direction="lower")
@@ -108,22 +92,20 @@ def _rate(key: str, help: str, name: str) -> Field:
 
 FIELDS = Fields(
     [
-        Field("model", "Model that is trained.", "result.need.job.model.name", "text"),
-        Field("gpus", "GPUs of the job.", "result.need.job.devices", "int"),
-        Field("nodes", "Nodes of the job.", "result.need.job.nodes", "int"),
+        Field("model", "Model that is trained.", "need.job.model.name", "text"),
+        Field("gpus", "GPUs of the job.", "need.job.devices", "int"),
+        Field("nodes", "Nodes of the job.", "need.job.nodes", "int"),
         Field(
             "layout",
             "How the GPUs divide the work.",
-            lambda row: row.result.need.job.layout.describe(),
+            lambda one: one.need.job.layout.describe(),
             "text",
         ),
-        Field("batch", "Sequences of a step.", "result.need.job.batch", "int"),
-        Field("sequence", "Tokens of a sequence.", "result.need.job.sequence", "int"),
-        Field(
-            "variant", "Difference from the job that was asked for.", "result.need.variant", "text"
-        ),
-        *status_fields("result.reason", "result.status"),
-        Field("compute_ms", "Compute of a step on a GPU.", "known.compute_s"),
+        Field("batch", "Sequences of a step.", "need.job.batch", "int"),
+        Field("sequence", "Tokens of a sequence.", "need.job.sequence", "int"),
+        Field("variant", "Difference from the job that was asked for.", "need.variant", "text"),
+        *status_fields("reason", "status"),
+        Field("compute_ms", "Compute of a step on a GPU.", lambda one: one.compute_s or None),
         _rate(
             "needed_gbit",
             "Line rate of a GPU to other nodes from which on a step takes at most the allowed "
@@ -144,31 +126,30 @@ FIELDS = Fields(
         Field(
             "harmless_latency_us",
             "Latency of a transfer between nodes that lengthens a step by 1 %.",
-            "latency_s",
+            "needed.latency_s",
         ),
         Field(
             "network_bytes",
             "What a GPU sends to other nodes in a step.",
-            lambda row: None if row.known is None else network_bytes(row.result),
+            lambda one: network_bytes(one) if one.is_measured else None,
         ),
         Field(
             "node_bytes",
             "What a GPU sends within its node in a step.",
-            lambda row: None if row.known is None else node_bytes(row.result),
+            lambda one: node_bytes(one) if one.is_measured else None,
         ),
-        Field("step_ms", "Step on the judged network.", "result.judged.step_s"),
+        Field("step_ms", "Step on the judged network.", "judged.step_s"),
         Field(
             "slow_down_percent",
             "How much longer than on an ideal network a step on the judged network takes.",
-            lambda row: row.result.judged and slow_down(row.result, row.result.judged) * 100,
+            lambda one: one.judged and slow_down(one, one.judged) * 100,
         ),
         Field(
             "exposed_percent",
             "Share of exposed communication in a step on the judged network.",
-            lambda row: row.result.judged and row.result.judged.exposed_share * 100,
+            lambda one: one.judged and one.judged.exposed_share * 100,
         ),
     ],
-    rows=lambda header, result: [_Row(result)],
 )
 
 
@@ -453,7 +434,7 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
         text = f"{at} {'sends' if job.devices == 1 else 'send'} nothing to other nodes in a step"
         yield Finding("network-not-used", "note", text, advice=advice)
     elif needed.bps is None:
-        slower = step_on(result, _INFINITE_BPS).step_s / needed.without.step_s - 1
+        slower = step_on(result, INFINITE_BPS).step_s / needed.without.step_s - 1
         yield Finding(
             "no-rate-enough",
             "look",

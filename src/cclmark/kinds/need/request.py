@@ -261,7 +261,7 @@ def _measured_overlap(path: Path) -> tuple[float, str]:
     journal = read_journal(path)
     if journal.kind != _OVERLAP:
         raise UsageError(
-            f"--overlap {path}: this is no journal of cclmark overlap; shares are written "
+            f"--overlap {path}: the file is not a journal of cclmark overlap; shares are written "
             "dp=100%,tp=50%"
         )
     content = RunContent(journal.header, journal.results, journal.footer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.base.errors import UsageError
-from cclmark.journal.item_results import ItemResult
+from cclmark.journal.item_results import UncheckedResult
 from cclmark.kinds.need.plan import Need
 from cclmark.scale.step import NeededNetwork, StepTime
 from cclmark.scale.traffic import GroupTraffic, check_job
@@ -11,7 +11,7 @@ from cclmark.work.counts import Count, Elapsed
 from cclmark.work.items import Status
 
 
-class NeedResult(ItemResult[Need], tag="need", omit_defaults=True):
+class NeedResult(UncheckedResult[Need], tag="need", omit_defaults=True):
     """The messages of a job, and the network that they need. ``status``: ok, or skipped with a
     reason.
 
@@ -36,16 +36,6 @@ class NeedResult(ItemResult[Need], tag="need", omit_defaults=True):
     def is_measured(self) -> bool:
         """Whether there are figures."""
         return self.needed is not None
-
-    @property
-    def is_checked(self) -> bool:
-        """False: there is no output."""
-        return False
-
-    @property
-    def is_checkable(self) -> bool:
-        """False: there is no output."""
-        return False
 
     @property
     def is_consistent(self) -> bool:

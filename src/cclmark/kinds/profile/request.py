@@ -695,9 +695,7 @@ def _device_names() -> list[str]:
 def _text_of(header: Header, assembled: Assembled, footer: Footer, exporter: Exporter[Any]) -> str:
     """The result in the exporter's format."""
     exporter.profile(printable(assembled.profile))
-    pieces = [exporter.begin(printable(header))]
-    pieces += [exporter.add(printable(result)) for result in assembled.results]
-    return "".join([*pieces, exporter.end(printable(footer))])
+    return exporter.whole(header, assembled.results, footer)
 
 
 def _now() -> str:
