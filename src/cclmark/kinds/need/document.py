@@ -177,9 +177,12 @@ def _head_figures(largest: NeedResult) -> Iterator[HeadFigure]:
     if needed is None:
         return
     of = f"of a GPU, {amount(largest.need.job.devices, 'GPU')}"
-    for bps, allowed in ((needed.bps, share), (needed.ample_bps, AMPLE)):
+    rates = {
+        f"step at most {share * 100:.3g} % longer": needed.bps,
+        f"more brings < {AMPLE * 100:.3g} %": needed.ample_bps,
+    }
+    for label, bps in rates.items():
         if bps:
-            label = f"step at most {allowed * 100:.3g} % longer"
             yield HeadFigure(label, _gbit(bps), "Gb/s", of)
     value, unit = format_size(round(network_bytes(largest))).split()
     yield HeadFigure("sent to other nodes", value, unit, "by a GPU in a step")
