@@ -5,6 +5,7 @@ import fcntl
 import os
 import signal
 import subprocess
+import sys
 import termios
 import time
 from pathlib import Path
@@ -81,7 +82,12 @@ def test_a_pipe_without_a_reader_is_refused(monkeypatch, pipe):
 
 
 def test_a_reader_that_leaves_is_told_of_nothing(cclmark, pipe):
-    with subprocess.Popen(["head", "-c", "1", pipe], stdout=subprocess.DEVNULL):
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, 4096)  # less than a page: it is never written at once
+    os.set_blocking(reading, True)
+    first_byte = "import os, sys, select; select.select([0], [], [], 60); os.read(0, 1)"
+    with subprocess.Popen([sys.executable, "-S", "-c", first_byte], stdin=reading):
+        os.close(reading)
         page = ("compare", *TWO, "--format", "html", "-O", "pipe")
         assert cclmark(*page, code=141).err == ""
 
