@@ -17,6 +17,7 @@ DERIVED = {
     *("communication_percent", "exposed_percent", "idle_percent"),
     *("busy_percent", "pcie_bytes", "nvlink_bytes"),
     *("library_pss_bytes", "changed_bytes", "wrong", "compute_slow_down", "share_percent"),
+    "error_percent",
 }
 #: Rules of which some sentences state no figure: reasons, what was not done, or a text of a check.
 SOMETIMES = {
@@ -34,7 +35,8 @@ WITHOUT_FIGURES = {
     *("nothing-to-compare-with", "pairs-alike", "program-failed", "restricted-by-environment"),
     *("shared-processors", "skipped-cases", "unknown-choice", "unusual-path"),
     *("variant-without-effect", "artifact-withheld", "failing-settings", "nothing-to-choose"),
-    *("search-ended", "no-proof", "uncertain-value", "network-not-used"),
+    *("search-ended", "no-proof", "uncertain-value", "network-not-used", "nothing-said"),
+    *("two-nodes-alone", "faster-algorithm"),
 }
 _COMPARED = {"<": operator.lt, "=": operator.eq, ">": operator.gt}
 

@@ -206,7 +206,7 @@ def test_standard_output_is_written_in_one_way():
 #: Packages that are installed only with an extra, or that take time and are needed seldom.
 OPTIONAL = (
     *("pandas", "polars", "pyarrow", "matplotlib", "torch", "perfetto", "uvicorn", "jinja2"),
-    *("markupsafe", "pynvml"),
+    *("markupsafe", "numpy", "pynvml", "scipy"),
 )
 #: Modules with imports in functions, by what they keep short.
 LATE = {
@@ -237,7 +237,9 @@ LATE = {
         *("cclmark/rank/worker", "cclmark/kinds/collective/run", "cclmark/kinds/p2p/run"),
         *("cclmark/kinds/pairs/run", "cclmark_training/run"),
     ),
-    "commands without the packages of the site": ("cclmark_serve/run",),
+    "commands without the packages of an extra": (
+        *("cclmark_serve/run", "cclmark/kinds/predict/request"),
+    ),
 }
 
 

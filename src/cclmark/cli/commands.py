@@ -157,6 +157,12 @@ GROUPS = {
             "Compute how much network a training job needs.",
             "plan_network",
         ),
+        "predict": _of_room(
+            "predict",
+            "PredictFlags",
+            "Predict times on more nodes from runs on a few.",
+            "predict_times",
+        ),
     },
     "Operate": {
         "info": _of_cli(

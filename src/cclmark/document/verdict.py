@@ -49,6 +49,8 @@ _ANSWERING: Mapping[str, str] = {
     "network-enough": "enough",
     "network-not-used": "result",
     "needed-network": "result",
+    "predicted-time": "result",
+    "nothing-said": "cannot say",
 }
 _OF_RESULT: Mapping[Severity, str] = {"unknown": "inconclusive"}
 _OF_DRIFT: Mapping[Severity, str] = {"good": "steady", "unknown": "not certain"}
@@ -64,8 +66,11 @@ _FIGURES = {
     "memory-of-library": ("library_device_bytes", "library_pss_bytes", "library_rss_bytes"),
 }
 _NORMAL = re.compile(r"^\w+ are normal: ")  # what the word of the verdict says
-# Plans, whose assumptions a measurement replaces.
-_PLANNING = ("needed-network", "network-not-used")
+# What a measurement does for plans and predictions.
+_PLANNING = {
+    **dict.fromkeys(("needed-network", "network-not-used"), "measures what is assumed"),
+    **dict.fromkeys(("nothing-said", "prediction-error"), "measures what is missing"),
+}
 _CORRECT = ("data-checked", "nothing-found")
 #: Commands that advice names without their arguments.
 INCOMPLETE = ("cclmark compare", "cclmark rerun", "cclmark report", "cclmark export")
@@ -196,7 +201,7 @@ def _next(findings: Sequence[Finding], word: str) -> tuple[str, str]:
         return _RESUME
     for one in findings:
         if one.id in _PLANNING and one.commands:
-            return one.commands[0], "measures what is assumed"
+            return one.commands[0], _PLANNING[one.id]
     if word in ("normal", "gain", "result", "passed", "steady", "enough", "not enough"):
         return _REPORT
     return _RERUN

@@ -21,6 +21,7 @@ from cclmark.kinds.overlap import kind as overlap
 from cclmark.kinds.p2p import kind as p2p
 from cclmark.kinds.pairs import kind as pairs
 from cclmark.kinds.pieces import kind as pieces
+from cclmark.kinds.predict import kind as predict
 from cclmark.kinds.profile import kind as profile
 from cclmark.kinds.replay import kind as replay
 from cclmark.kinds.tune import kind as tune
@@ -44,6 +45,7 @@ _KINDS = (
     objects.KIND,
     pieces.KIND,
     need.KIND,
+    predict.KIND,
 )
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _KINDS}
 

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -147,6 +147,29 @@ class Size(Parsed):
             bound = bound or f"at most {size_text(self._most or 0)}"
             self.fail(f"{value!r} is not a size of {bound}.", param, ctx)
         return size
+
+
+_MOST_GBIT = 1e6
+_RATE = re.compile(r"(?:(\d{1,4})x)?(\d{1,6}(?:\.\d{1,6})?)g?", re.ASCII | re.IGNORECASE)
+
+
+class LineRate(NamedTuple):
+    """``gbit``: of each device, or of each of a node's ``interfaces``, which are then above 0."""
+
+    gbit: float
+    interfaces: int = 0
+
+
+def parse_line_rate(text: str) -> LineRate:
+    """Reads ``400`` or ``8x400``. Raises UsageError."""
+    read = _RATE.fullmatch(text.strip())
+    found = LineRate(float(read[2]), int(read[1] or 0)) if read is not None else LineRate(0)
+    if not 0 < found.gbit <= _MOST_GBIT or (read is not None and read[1] and not found.interfaces):
+        raise UsageError(
+            f"{text!r}: write the Gb/s of each GPU, 400, or interfaces of a node and their Gb/s, "
+            "8x400"
+        )
+    return found
 
 
 DURATION = Parsed(parse_duration, "time")

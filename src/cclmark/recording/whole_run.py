@@ -40,12 +40,18 @@ class PlanFlags(Protocol):
 
 
 def record_whole(
-    kind: Kind, results: Sequence[Result], flags: PlanFlags, stem: str, began_s: float
+    kind: Kind,
+    results: Sequence[Result],
+    flags: PlanFlags,
+    stem: str,
+    began_s: float,
+    notices: Sequence[str] = (),
 ) -> Recorded:
     """Writes the journal, prints the output, and returns how the run ended.
 
-    ``stem``: in the name of a new journal. ``began_s``: by time.monotonic. Raises UsageError if a
-    file cannot be written or a field is unknown, before anything is.
+    ``stem``: in the name of a new journal. ``began_s``: by time.monotonic. ``notices``: what
+    readers have to know. Raises UsageError if a file cannot be written or a field is unknown,
+    before anything is.
     """
     path = flags.journal or new_journal(stem)
     output = Output(flags.output, is_wide=flags.wide)
@@ -61,6 +67,7 @@ def record_whole(
         libraries=[],
         environment=kept_environment(os.environ),
         settings=settings_without_sweep("formulas", 0.0, check=0),
+        notices=[*notices],
         run_id=uuid.uuid4().hex,
         planned_cases=len(results),
         directory=readable(str(Path.cwd())),

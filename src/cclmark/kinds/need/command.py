@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import click
 
@@ -22,35 +21,22 @@ from cclmark.options.command import (
     option,
 )
 from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
-from cclmark.options.types import PATH, Parsed, Percent, RealNumber, WholeNumber
+from cclmark.options.types import (
+    PATH,
+    LineRate,
+    Parsed,
+    Percent,
+    RealNumber,
+    WholeNumber,
+    parse_line_rate,
+)
 from cclmark.scale.accelerators import EFFICIENCY, LATENCY_S, NODE_LATENCY_S
 from cclmark.scale.frameworks import FRAMEWORKS, GRADIENTS, MOST_DEVICES, PRECISIONS
 
 USUAL_SHARE, USUAL_MFU = 10.0, 50.0
 USUAL_PER_NODE = 8
 _MOST_COUNTS = 64
-_MOST_GBIT = 1e6
-_RATE = re.compile(r"(?:(\d{1,4})x)?(\d{1,6}(?:\.\d{1,6})?)g?", re.ASCII | re.IGNORECASE)
 _MEASURED = "the journal of measured steps has the rate of compute"
-
-
-class LineRate(NamedTuple):
-    """``gbit``: of each device, or of each of a node's ``interfaces``, which are then above 0."""
-
-    gbit: float
-    interfaces: int = 0
-
-
-def parse_line_rate(text: str) -> LineRate:
-    """Reads ``400`` or ``8x400``. Raises UsageError."""
-    read = _RATE.fullmatch(text.strip())
-    found = LineRate(float(read[2]), int(read[1] or 0)) if read is not None else LineRate(0)
-    if not 0 < found.gbit <= _MOST_GBIT or (read is not None and read[1] and not found.interfaces):
-        raise UsageError(
-            f"{text!r}: write the Gb/s of each GPU, 400, or interfaces of a node and their Gb/s, "
-            "8x400"
-        )
-    return found
 
 
 def parse_gpus(text: str) -> list[int]:

@@ -1,0 +1,131 @@
+"""``cclmark predict``: times on more nodes than were measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from cclmark.base.errors import UsageError
+from cclmark.options.command import (
+    METHOD,
+    OPERATION,
+    WHERE,
+    OptionRules,
+    Requires,
+    argument,
+    changed,
+    flag,
+    option,
+)
+from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
+from cclmark.options.types import PATH, LineRate, Names, Parsed, Size, parse_line_rate
+from cclmark.scale.algorithms import ALGORITHMS
+
+_MOST_NODES = 1 << 17
+_MOST_COUNTS = 16
+
+
+def parse_nodes(text: str) -> list[int]:
+    """Reads ``8,16,64``. Raises UsageError."""
+    found = set()
+    for word in (one.strip() for one in text.split(",")):
+        number = int(word) if word.isascii() and word.isdecimal() and len(word) < 9 else 0
+        if not 2 <= number <= _MOST_NODES:
+            raise UsageError(
+                f"{text!r}: write numbers of nodes from 2 to {_MOST_NODES}, for example 8,16,64"
+            )
+        found.add(number)
+    if len(found) > _MOST_COUNTS:
+        raise UsageError(f"{len(found)} numbers of nodes are more than {_MOST_COUNTS}")
+    return sorted(found)
+
+
+@dataclass
+class PredictFlags:
+    """The options of ``cclmark predict``."""
+
+    title: ClassVar[str] = OPERATION
+    examples: ClassVar = [
+        (
+            "cclmark predict two-nodes.jsonl four-nodes.jsonl --nodes 8,64,512",
+            "From runs on two and four nodes to more.",
+        ),
+        (
+            "cclmark predict nodes.jsonl --nodes 64 --topology fat-tree:64x8,oversub=2",
+            "Through a level of the network that no run crossed.",
+        ),
+        (
+            "cclmark predict published.csv --nodes 16",
+            "From a table with the columns nodes, gpus_per_node, size, busbw_gbps.",
+        ),
+    ]
+    about: ClassVar = (
+        "Predicts times of collectives on more nodes than were measured.\n\n"
+        "RUN: journals of collectives, measured or imported, of one library, version and kind of "
+        "device; or a table (.csv). Models of rings, trees and others are fitted to them. Each "
+        "prediction has an interval that contains nine of ten times, and measured numbers of nodes "
+        "are predicted from smaller ones, so that the error is known beside that of the baseline: "
+        "the same bus bandwidth as on most measured nodes. Where the runs do not suffice, the "
+        "result is that nothing can be said, with the reason and the measurement that would help."
+    )
+    usual: ClassVar = ("nodes", "topology", "network", "begin_bytes", "end_bytes", "format")
+    rules: ClassVar[OptionRules] = (Requires("columns", "format", ("table", "csv", "markdown")),)
+    files: ClassVar[tuple[str, ...]] = ()
+
+    runs: tuple[Path, ...] = argument("RUN...", nargs=-1, type=PATH)
+    nodes: list[int] = option(
+        "--nodes",
+        default=[],
+        type=Parsed(parse_nodes),
+        metavar="NUMBERS",
+        help="Numbers of nodes to predict, with commas.",
+    )
+    operations: list[str] = option(
+        "--operation",
+        default=[],
+        type=Names(ALGORITHMS, "operation", exact=True),
+        help="Operations, with commas [all of the runs].",
+    )
+    begin_bytes: int | None = option(
+        "-b", "--begin", type=Size(), metavar="SIZE", help="Smallest size [that of the runs]."
+    )
+    end_bytes: int | None = option(
+        "-e", "--end", type=Size(), metavar="SIZE", help="Largest size [that of the runs]."
+    )
+    topology: str | None = option(
+        "--topology",
+        title=WHERE,
+        metavar="TOPOLOGY",
+        help="The network and its levels: rail:64x8, fat-tree:512x8,oversub=2, … or a JSON file.",
+    )
+    network: LineRate | None = option(
+        "--network",
+        title=WHERE,
+        type=Parsed(parse_line_rate),
+        metavar="GBIT",
+        help="Line rate between nodes: Gb/s of each GPU, 400, or interfaces of a node, 8x400 [of "
+        "--topology or of the journals].",
+    )
+    shared: bool = flag(
+        "--shared-network",
+        title=WHERE,
+        help="Other jobs use the network: intervals become wider.",
+    )
+    algorithm: str = option(
+        "--algorithm",
+        default="",
+        title=METHOD,
+        metavar="NAME",
+        help="The algorithm of all runs: ring, tree, NVLSTree, … [as NCCL_ALGO of the runs; else "
+        "the library chooses].",
+    )
+    format: str = changed(FormatOptions, "format")
+    wide: bool = changed(FormatOptions, "wide")
+    columns: list[str] = changed(ColumnOptions, "columns")
+    output: Path | None = changed(FileOptions, "output")
+    journal: Path | None = changed(FileOptions, "journal", metavar="FILE")
+    quiet: bool = changed(
+        FileOptions, "quiet", help="Print results and errors alone: no path of the journal."
+    )
+    print_plan: bool = changed(FileOptions, "print_plan")

@@ -1,0 +1,31 @@
+"""Runs ``cclmark predict``."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+
+from cclmark.base.errors import MissingError
+from cclmark.kinds.predict.command import PredictFlags
+from cclmark.kinds.predict.kind import KIND
+from cclmark.recording.recorder import Recorded
+from cclmark.recording.whole_run import record_whole
+
+_PACKAGES = ("numpy", "scipy")
+
+
+def predict_times(flags: PredictFlags) -> Recorded:
+    """Predicts times on more nodes than the runs of ``flags`` had.
+
+    Raises UsageError, and MissingError without numpy and scipy.
+    """
+    absent = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if absent:
+        raise MissingError(
+            f"predictions require {' and '.join(absent)}: pip install 'cclmark[scale]'"
+        )
+    from cclmark.kinds.predict.predictions import predictions_of
+
+    began_s = time.monotonic()
+    results, notices = predictions_of(flags)
+    return record_whole(KIND, results, flags, "predict", began_s, notices=notices)

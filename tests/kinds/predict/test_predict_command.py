@@ -1,0 +1,230 @@
+"""``cclmark predict``."""
+
+import csv
+import json
+
+import pytest
+
+from cclmark.journal.journal_file import JournalWriter
+from cclmark.kinds.predict.figures import bus_bandwidth, skill_of, skills
+from cclmark.kinds.predict.result import PredictResult
+from cclmark.kinds.registry import read_journal
+from places import RUNS, TESTS
+
+pytest.importorskip("scipy")
+
+HEAD = "nodes,gpus_per_node,size,busbw_gbps,device,nic_gbit,version,algorithm\n"
+COPIES = str(TESTS / "journals" / "p2p.jsonl")
+ONE_HOST = str(RUNS / "default-1.jsonl")
+SIZES = ("8", "64K", "1M", "16M", "256M", "4G")
+
+
+def busbw(size, nodes, per_node=8, hop_s=9e-6):
+    """Of a ring: what the tests of the models know exactly, too."""
+    number = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(size[-1], 1)
+    size_bytes = int(size.rstrip("KMG")) * number
+    ranks = nodes * per_node
+    moved = 2 * (ranks - 1) / ranks * size_bytes
+    time_s = 12e-6 + 2 * (nodes - 1) * hop_s + 2 * nodes * (per_node - 1) * 9e-7 + moved / 370e9
+    return moved / time_s / 1e9
+
+
+def table(path, *nodes, per_node=8, sizes=SIZES, version="2.28.9", device="H100", rows=()):
+    lines = [
+        f"{one},{per_node},{size},{busbw(size, one, per_node):.9g},{device},400,{version},ring\n"
+        for one in nodes
+        for size in sizes
+    ]
+    path.write_text(HEAD + "".join(lines) + "".join(rows))
+    return str(path)
+
+
+@pytest.fixture
+def two_and_four(tmp_path):
+    return table(tmp_path / "nodes.csv", 2, 4)
+
+
+def results_of(run):
+    return run.journal.of(PredictResult)
+
+
+def test_more_nodes_are_predicted_with_an_interval_and_an_error(cclmark, two_and_four):
+    run = cclmark("predict", two_and_four, "--nodes", "8,64")
+    results = results_of(run)
+    by_size = {one.prediction.size_bytes: one for one in results if one.prediction.nodes == 8}
+    for size in SIZES:
+        one = next(found for found in by_size.values() if bus_of(found) in (size,))
+        true_gbps = busbw(size, 8)
+        low, high = (bus_bandwidth(one.prediction, t) / 1e9 for t in (one.high_s, one.low_s))
+        assert low <= true_gbps <= high
+    found = skill_of("all", results)
+    assert found.number == len(SIZES)
+    assert found.error < found.baseline
+    assert [one.sizes for one in skills(results)] == ["< 1 MiB", "1 to 64 MiB", "≥ 64 MiB"]
+    assert "error of predictions of all_reduce that were measured" in run.out
+    assert "leaves a node" in run.out
+    assert "algorithm  ring, of all runs" in run.out
+
+
+def bus_of(result):
+    """The size as the tables have it."""
+    size = result.prediction.size_bytes
+    for unit, number in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
+        if size >= number:
+            return f"{size // number}{unit}"
+    return str(size)
+
+
+def test_formats_have_the_same_figures(cclmark, two_and_four):
+    arguments = ("predict", two_and_four, "--nodes", "16")
+    rows = [*csv.DictReader(cclmark(*arguments, "--format", "csv").out.splitlines())]
+    document = json.loads(cclmark(*arguments, "--format", "json").out)
+    results = document["predictions"]
+    assert len(rows) == len(results) == 3 * len(SIZES)
+    for row, one in zip(rows, results, strict=True):
+        if one.get("time_s"):
+            assert float(row["predicted_us"]) == pytest.approx(one["time_s"] * 1e6)
+    page = cclmark("report", cclmark(*arguments).journal_path, "-O", "page.html")
+    text = (page.directory / "page.html").read_text()
+    assert "Predictions for all_reduce" in text
+    assert "predicted-all_reduce-by-nodes" in text
+
+
+def test_runs_of_one_host_say_nothing_of_a_network(cclmark):
+    run = cclmark("predict", ONE_HOST, "--nodes", "2,8")
+    assert {one.status for one in results_of(run) if not one.prediction.is_measured} == {"skipped"}
+    assert "no run crossed the network between nodes" in run.out
+    assert "cannot say" in run.out
+    # With a line rate sizes that latencies do not determine are predicted.
+    known = cclmark("predict", ONE_HOST, "--nodes", "2,8", "--network", "400")
+    asked = [one for one in results_of(known) if not one.prediction.is_measured]
+    assert any(one.time_s for one in asked)
+    assert "latencies between nodes determine this size" in known.out
+    for one in asked:
+        if one.time_s:
+            assert bus_bandwidth(one.prediction, one.low_s) < 2.2 * one.prediction.network_bps
+
+
+def test_a_level_that_no_run_crossed_is_refused_without_a_topology(cclmark, tmp_path):
+    runs = table(tmp_path / "racks.csv", 2, 4, per_node=4, device="GB300")
+    run = cclmark("predict", runs, "--nodes", "16,64")
+    by_nodes = {}
+    for one in results_of(run):
+        by_nodes.setdefault(one.prediction.nodes, set()).add(one.reason)
+    assert by_nodes[16] == {""}
+    assert by_nodes[64] == {"no run crossed the NVLink domains of 72 GPUs"}
+    assert "--topology" in run.out
+
+
+def test_an_oversubscribed_level_costs_alltoall(cclmark, tmp_path):
+    rows = [
+        f"alltoall,{nodes},8,{size},{40 * nodes / (nodes - 1):.5g}\n"
+        for nodes in (2, 4)
+        for size in ("64M", "256M", "1G")
+    ]
+    path = tmp_path / "alltoall.csv"
+    path.write_text("operation,nodes,gpus_per_node,size,busbw_gbps\n" + "".join(rows))
+    times = []
+    for topology in ("fat-tree:32x8,leaf=4", "fat-tree:32x8,leaf=4,oversub=4"):
+        run = cclmark("predict", path, "--nodes", "32", "--topology", topology)
+        times.append(max(one.time_s for one in results_of(run) if not one.prediction.is_measured))
+    assert times[1] / times[0] == pytest.approx(4, rel=0.15)
+
+
+def test_one_size_of_one_number_of_nodes_says_nothing(cclmark, tmp_path):
+    run = cclmark("predict", table(tmp_path / "one.csv", 4, sizes=("1G",)), "--nodes", "16")
+    assert "the runs have one size" in run.out
+    assert "-b 8 -e 8G" in run.out
+
+
+def test_what_the_baseline_predicted_better_is_not_predicted(cclmark, tmp_path):
+    """Every rank sends to other nodes in an alltoall: its bandwidth falls and never rises."""
+    rows = [
+        f"alltoall,{nodes},8,{size},{40 * nodes / (nodes + 1):.5g}\n"
+        for nodes in (2, 4)
+        for size in ("64M", "256M", "1G")
+    ]
+    path = tmp_path / "odd.csv"
+    path.write_text("operation,nodes,gpus_per_node,size,busbw_gbps\n" + "".join(rows))
+    run = cclmark("predict", path, "--nodes", "16")
+    (found,) = skills(results_of(run))
+    assert found.skill < 0
+    asked = [one for one in results_of(run) if not one.prediction.is_measured]
+    assert all("were predicted worse" in one.reason for one in asked)
+    assert "The models do not describe these runs" in run.out
+
+
+def test_wide_intervals_follow_from_noise_between_runs(cclmark, tmp_path):
+    steady = [table(tmp_path / f"steady{one}.csv", 2, 4) for one in range(2)]
+    text = (tmp_path / "steady1.csv").read_text().splitlines(keepends=True)
+    cells = [line.split(",") for line in text[1:]]
+    noisy = [[*one[:3], f"{float(one[3]) * 1.5:.6g}", *one[4:]] for one in cells]
+    (tmp_path / "noisy.csv").write_text(text[0] + "".join(",".join(one) for one in noisy))
+
+    def width(*runs):
+        found = results_of(cclmark("predict", *runs, "--nodes", "8"))
+        said = [one for one in found if one.time_s and not one.prediction.is_measured]
+        return sum(one.high_s / one.low_s for one in said) / len(said)
+
+    assert width(steady[0], str(tmp_path / "noisy.csv")) > 1.3 * width(*steady)
+
+
+@pytest.fixture
+def files(tmp_path_factory):
+    """Journals and tables outside the working directory, where refused commands leave nothing."""
+    return tmp_path_factory.mktemp("runs")
+
+
+def test_a_journal_with_wrong_data_is_refused(refused, files):
+    journal = read_journal(RUNS / "default-1.jsonl", as_written=True)
+    journal.results[0].status = "wrong"
+    path = files / "wrong.jsonl"
+    writer = JournalWriter(path)
+    for line in (journal.header, *journal.results):
+        writer.write(line)
+    writer.close(keep=True)
+    refused("predict", path, "--nodes", "4", because="1 cases have wrong data")
+
+
+def test_other_versions_are_never_mixed(refused, files):
+    paths = [table(files / f"{one}.csv", 2, version=one) for one in ("2.27", "2.28")]
+    refused("predict", *paths, "--nodes", "4", because="never mixed; predict each by itself")
+
+
+REFUSED = {
+    "--nodes 8": "no journal",
+    "nodes.csv": "--nodes is missing",
+    "nodes.csv --nodes 4": "the runs of all_reduce already have 4 nodes",
+    "nodes.csv --nodes 0": "write numbers of nodes from 2 to 131072",
+    "nodes.csv --nodes 8 --algorithm PAT": "all_reduce is modelled by ring, tree",
+    "nodes.csv --nodes 8 --operation alltoall": "--operation alltoall: no run has it",
+    "nodes.csv --nodes 8 -b 16G": "no run has a size within",
+    "nodes.csv --nodes 64 --topology rail:32x8": "512 devices are more than the 256",
+    "nodes.csv --nodes 8 --topology rail:32x4": "nodes of 4 devices, the runs of 8",
+    "nodes.csv --nodes 8 --topology ring:8": "unknown topology",
+    f"{COPIES} --nodes 8": "a journal of p2p: predictions stand on runs of collectives",
+    "missing.jsonl --nodes 8": "No such file",
+    "empty.csv --nodes 8": "names its columns",
+    "head.csv --nodes 8": "the table has no row",
+    "text.csv --nodes 8": "line 2: could not convert",
+    "both.csv --nodes 8": "line 2: write either busbw_gbps or time_us",
+    "twice.csv --nodes 8": "2 nodes have 8 bytes twice",
+    "zero.csv --nodes 8": "line 2: nodes '0'",
+    "folder.csv --nodes 8": "cannot read the table",
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED)
+def test_what_cannot_be_predicted_is_refused(refused, files, arguments):
+    table(files / "nodes.csv", 2, 4)
+    head = "nodes,gpus_per_node,size,busbw_gbps,time_us\n"
+    texts = {
+        **{"empty": "", "head": head, "text": f"{head}2,8,1M,fast,\n"},
+        **{"zero": f"{head}0,8,1M,1,\n", "both": f"{head}2,8,1M,1,1\n"},
+        "twice": f"{head}2,8,8,1,\n2,8,8,2,\n",
+    }
+    for name, text in texts.items():
+        (files / f"{name}.csv").write_text(text)
+    (files / "folder.csv").mkdir()
+    words = [files / word if word.endswith(".csv") else word for word in arguments.split()]
+    refused("predict", *words, because=REFUSED[arguments])
