@@ -22,7 +22,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cclmark.analysis.statistics import median_interval
+from cclmark.base.statistics import median_interval
 from cclmark.kinds.registry import read_journal
 
 MEASURES = ("unidirectional", "bidirectional", "latency")

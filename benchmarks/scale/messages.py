@@ -24,7 +24,8 @@ from cclmark.scale.accelerators import (
 )
 from cclmark.scale.layout import parse_job_layout
 from cclmark.scale.step import HiddenShares, Network, compute_seconds, step_time
-from cclmark.scale.traffic import TrainingJob, busiest_stage, check_job, traffic_of
+from cclmark.scale.traffic import busiest_stage, traffic_of
+from cclmark.scale.training_job import TrainingJob, check_job
 from cclmark_training.figures import summaries_of
 from cclmark_training.result import TrainingResult
 

@@ -27,7 +27,8 @@ from cclmark.scale.accelerators import (
 from cclmark.scale.layout import parse_job_layout
 from cclmark.scale.planned_models import planned_model
 from cclmark.scale.step import Network, compute_seconds, step_time, usual_shares
-from cclmark.scale.traffic import TrainingJob, busiest_stage, check_job, traffic_of
+from cclmark.scale.traffic import busiest_stage, traffic_of
+from cclmark.scale.training_job import TrainingJob, check_job
 
 Row = Mapping[str, str]
 TABLE = Path(__file__).with_name("steps.csv")

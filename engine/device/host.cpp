@@ -303,9 +303,17 @@ void* map_host_memory(pid_t pid, int fd, size_t bytes) {
   std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
   int own = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (own < 0) {
+    int code = errno;
+    std::string advice;
+    if (code == EACCES || code == EPERM) {
+      advice = ". Ranks on host devices must have one user and one user namespace";
+    } else if (access("/proc/self", F_OK) == 0) {
+      // Without /proc the launcher reports what to mount.
+      advice = ". Ranks on host devices must run on one host and in one PID namespace";
+    }
     throw Error(
-        Error::describe("opening another rank's memory at " + path, errno, std::strerror(errno)) +
-        ". Ranks on host devices must run on one host and as one user.");
+        Error::describe("opening another rank's memory at " + path, code, std::strerror(code)) +
+        advice);
   }
   // Populated at once: page faults must not fall into the time of the first operations.
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, own, 0);

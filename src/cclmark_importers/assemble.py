@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from cclmark.analysis.summary import spread_figures
 from cclmark.base.errors import UsageError
 from cclmark.journal.item_results import CaseResult, Result, TransferResult
 from cclmark.journal.journal_file import Journal
@@ -33,6 +32,7 @@ from cclmark.journal.schema import (
     TransferSummary,
     Verification,
 )
+from cclmark.journal.summaries import spread_figures
 from cclmark.profile.profile_assembly import unmeasured_settings
 from cclmark.work.cases import Case
 from cclmark.work.items import Item

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from cclmark.analysis.statistics import median
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
+from cclmark.base.statistics import median
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import Load, ReferenceNotes
 from cclmark.document.text import BYTES_PER_GB, three_digits

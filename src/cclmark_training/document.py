@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, cast
 
-from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import StepRun, slowest_of
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
+from cclmark.base.statistics import median_interval
 from cclmark.document.blocks import (
     Bars,
     Block,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from cclmark.analysis.paired import LEAST_COMPARED_ROUNDS, Rounds
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
-from cclmark.analysis.statistics import median
 from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
 from cclmark.base.grouping import by_key
+from cclmark.base.statistics import median
 from cclmark.journal.schema import DeviceDescription
 from cclmark.scale.accelerators import find_accelerator
 from cclmark.work.operations import info_of

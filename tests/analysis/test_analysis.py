@@ -7,17 +7,17 @@ from msgspec.structs import replace
 
 from cclmark.analysis.findings import comparisons, findings
 from cclmark.analysis.links import link_limit
-from cclmark.analysis.statistics import (
+from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch, operations_per_graph
+from cclmark.base.statistics import (
     interquartile_share,
     median,
     median_half_width,
     outlier_limit,
     quantile,
 )
-from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch, operations_per_graph
-from cclmark.analysis.summary import algorithm_bandwidth, bus_factor, spread_figures, summarise
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import HostDescription, Link, Machine, Samples
+from cclmark.journal.summaries import algorithm_bandwidth, bus_factor, spread_figures, summarise
 from cclmark.work.cases import Case
 from samples import usual_settings
 

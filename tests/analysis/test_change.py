@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cclmark.analysis.change import FALSE_SHARE, LEAST_POINTS
 from cclmark.analysis.change import changes as changes_with
 from cclmark.analysis.run_noise import SHARED_PART, RunNoise
-from cclmark.analysis.statistics import student_tails
+from cclmark.base.statistics import student_tails
 
 LARGE_S = 600e-6  # where a share of the time is what differs from run to run
 SMALL_S = 9e-6  # where a launch is

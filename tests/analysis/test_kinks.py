@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.analysis.irregularities import alternatives, kinks
-from cclmark.analysis.summary import summarise
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Samples
+from cclmark.journal.summaries import summarise
 from cclmark.kinds.registry import read_journal
 from cclmark.work.cases import Case
 from cclmark.work.sizes import format_size

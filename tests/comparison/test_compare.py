@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cclmark.analysis.ratio import ratio_estimate
 from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, class_of, run_noise
-from cclmark.analysis.statistics import median_half_width, student_975
+from cclmark.base.statistics import median_half_width, student_975
 from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.figures import Side, bands, compare, joint_estimate
 from cclmark.comparison.gate import judge

@@ -36,6 +36,7 @@ from cclmark.journal.page_journals import (
     stem_of,
     unpack,
 )
+from cclmark.journal.schema import SCHEMA_VERSION
 from cclmark.kinds.registry import parse_journal, read_journal, report_kind
 from cclmark.report.run_page import DOCUMENTS_ID, embedded, page_of, plain_document, without_samples
 from examples import examples
@@ -43,6 +44,7 @@ from places import H200X4, TESTS
 
 JOURNALS = {path.stem: path for path in sorted((TESTS / "journals").iterdir())}
 RUNS = [H200X4 / "runs" / f"{name}.jsonl" for name in ("default-1", "ctas8")]
+SETTINGS = read_journal(RUNS[0]).header.settings
 HEAD = '<!DOCTYPE html>\n<meta name="generator" content="cclmark 1.0">\n'
 
 
@@ -79,10 +81,11 @@ class TestReading:
         assert read_journal(page(JOURNALS[name])) == read_journal(JOURNALS[name])
 
     @pytest.mark.parametrize("name", JOURNALS)
-    def test_a_journal_without_a_file_comes_back_as_it_is(self, name):
+    def test_a_journal_without_a_file_comes_back_as_it_is_in_the_schema_of_today(self, name):
         journal = read_journal(JOURNALS[name])
         texts, _ = embedded([NamedRun("run", journal)])
         (found,) = packed_in(script(texts[JOURNALS_ID]), "page")
+        journal.header.schema_version = SCHEMA_VERSION
         assert parse_journal(unpack(found, "page").splitlines(), "page") == journal
 
     def test_a_damaged_journal_stays_damaged(self, page, tmp_path):
@@ -193,7 +196,7 @@ class TestPages:
     @pytest.mark.parametrize("name", JOURNALS)
     def test_nothing_else_is_left_out_with_the_samples(self, name):
         content = JOURNALS[name].read_bytes()
-        shorter = without_samples(content)
+        shorter = without_samples(content, read_journal(JOURNALS[name]).header.settings)
         whole, less = (
             parse_journal(one.splitlines(), name, as_written=True) for one in (content, shorter)
         )
@@ -208,10 +211,19 @@ class TestPages:
         )
         assert page_of([NamedRun("run", less)]).sections
 
+    def test_figures_that_follow_from_samples_remain_without_them(self):
+        journal = read_journal(JOURNALS["schema5"])
+        content = journal.encoded()
+        assert b'"p99_s"' not in content
+        shorter = without_samples(content, journal.header.settings)
+        found = parse_journal(shorter.splitlines(), "page")
+        assert [one.summary for one in found.results] == [one.summary for one in journal.results]
+        assert {one.samples for one in found.results} == {None}
+
     def test_texts_that_look_like_samples_remain(self):
         text = 'a "samples":{ b } \\"samples\\":{'
         line = json.dumps({"type": "case", "reason": text}).encode()
-        assert json.loads(without_samples(line))["reason"] == text
+        assert json.loads(without_samples(line, SETTINGS))["reason"] == text
 
     def test_served_pages_have_none(self):
         assert page_of([NamedRun("run", read_journal(RUNS[0]))], embeds=False).embedded == {}
@@ -438,6 +450,6 @@ def test_a_journal_cut_off_within_samples_keeps_its_last_line():
     content = (H200X4 / "report" / "collectives.jsonl").read_bytes()
     end = content.index(b'"samples":{', len(content) // 3) + 40
     cut = content[:end]
-    shorter = without_samples(cut)
+    shorter = without_samples(cut, SETTINGS)
     assert shorter.splitlines()[-1] == cut.splitlines()[-1]
     assert shorter.count(b'"samples":{') == 1

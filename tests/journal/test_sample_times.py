@@ -13,6 +13,7 @@ from cclmark.journal.sample_times import ROUNDED_BITS, rounded, with_short_figur
 from cclmark.journal.schema import SCHEMA_VERSION, Samples, TransferSamples
 from cclmark.kinds.registry import parse_journal, read_journal
 from measured_results import each_journal
+from places import TESTS
 
 ANY = st.floats(allow_nan=False, allow_infinity=False)
 TIMES = st.one_of(ANY, st.floats(0, 100), st.integers(0, 10**9).map(lambda ns: ns / 1e9))
@@ -25,8 +26,27 @@ def rows_of(times):
 
 
 def packed(divisor, unit, clocks):
+    """The text of schema 5."""
     content = json.dumps([divisor, unit, clocks]).encode()
     return base64.b64encode(zlib.compress(content, 9, -15)).decode()
+
+
+def code(number, order=0):
+    """An exponential-Golomb code: the zeros with the first digit, and the other digits."""
+    digits = f"{number + (1 << order):b}"
+    return "0" * (len(digits) - 1 - order) + "1", digits[1:]
+
+
+def coded(*numbers, times=()):
+    """A text of numbers, and of times with their orders."""
+    bits = "".join("".join(code(one)) for one in numbers)
+    bits += "".join("".join(part) for part in zip(*(code(*one) for one in times), strict=True))
+    return text_of(bits)
+
+
+def text_of(bits):
+    bits += "0" * (-len(bits) % 8)
+    return base64.b64encode(int(bits or "0", 2).to_bytes(len(bits) // 8, "big")).decode()
 
 
 def read(kind, fields):
@@ -48,7 +68,7 @@ def test_rounded_samples_are_near(sample_s, operations):
     near = max(0.5e-9, sample_s / 2**ROUNDED_BITS)
     assert found * operations == pytest.approx(sample_s, abs=near * 1.000001)
     assert rounded([[found]], operations) == [[found]]  # once
-    assert "packed" in Samples([[found]], [[None]], [[found]], operations).stored()
+    assert "coded" in Samples([[found]], [[None]], [[found]], operations).stored()
 
 
 def test_the_text_has_differences_in_units_by_clock_and_rank():
@@ -59,12 +79,60 @@ def test_the_text_has_differences_in_units_by_clock_and_rank():
         [],
         5,
     )
-    content = base64.b64decode(samples.stored()["packed"])
-    assert json.loads(zlib.decompress(content, -15)) == [
-        5,
-        2,
-        [[[2000, 2100], [5, 10]], [[-5, -4], [None, None]], []],
-    ]
+    # Units of 2 ns: of rank 0 2000 and 2100, of rank 1 5 and 10 more; of the device 5 and 4 less.
+    # Each column has its order + 1 and twice its upper median, or twice its depth less 1.
+    expected = coded(
+        *(5, 1, 3),
+        *(2, 2, 7 + 1, 4200, 3 + 1, 20),
+        *(2, 2, 0 + 1, 2 * 4 - 1, 0),
+        *(0, 0),
+        times=[(2 * 100 - 1, 7), (0, 7), (2 * 5 - 1, 3), (0, 3), (1, 0), (0, 0)],
+    )
+    assert samples.stored() == {"coded": expected}
+    assert read(Samples, {"coded": expected}) == samples
+    old = packed(5, 2, [[[2000, 2100], [5, 10]], [[-5, -4], [None, None]], []])
+    assert read(Samples, {"packed": old}) == samples
+
+
+def test_a_sample_of_a_minute_among_short_ones_takes_few_digits():
+    short_s = [[n / 1e9] for n in range(1000, 2000, 100)]
+    pause = Samples([*short_s, [60.0]], [], [], 1).stored()["coded"]
+    assert len(pause) < len(Samples([*short_s, [3000 / 1e9]], [], [], 1).stored()["coded"]) + 16
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "?",
+        "AAAA",
+        coded(0, 0, 3, 1, 1, 1, 2, 0, 0, 0, 0, times=[(0, 0)]),
+        coded(1, 0, 3, 1, 1, 1, 1, 0, 0, 0, 0, times=[(0, 0)]),
+        coded(1, 65, 3, 1, 1, 1, 2, 0, 0, 0, 0, times=[(0, 0)]),
+        coded(1, 0, 3, 1, 1, 66, 2, 0, 0, 0, 0, times=[(0, 0)]),
+        coded(1, 53, 3, 1, 1, 1, 4, 0, 0, 0, 0, times=[(0, 0)]),
+        coded(1, 0, 2, 1, 1, 1, 2, 0, 0, times=[(0, 0)]),
+        coded(1, 0, 3, 1, 1, 0, 0, 0, 0, 0),
+        coded(1, 0, 3, 1, 2, 1, 2, 0, 0, 0, 0, times=[(0, 0)]),
+        coded(1, 0, 3, 1, 1, 13, 2, 0, 0, 0, 0, times=[(0, 0)]),
+        coded(1, 0, 3, 1, 1 << 40, 1, 2, 0, 0, 0, 0, times=[(0, 0)]),
+        coded(1, 0, 3, 1, 1, 1, 2, 0, 0, 1, 1 << 30, 0, times=[(0, 0)]),
+        coded(1 << 70, 0, 3, 1, 1, 1, 2, 0, 0, 0, 0, times=[(0, 0)]),
+        coded(1, 0, 3, 1, 1, 1, 2, 0, 0, 0, 0, times=[(0, 0)]) + "AAAA",
+        text_of("0" * 400),
+    ],
+)
+def test_impossible_times_are_errors(text):
+    with pytest.raises(msgspec.ValidationError):
+        read(Samples, {"coded": text})
+
+
+def test_times_that_are_cut_off_are_errors():
+    rows = [[(1000 + 37 * n % 101) / 1e9, (1100 + 41 * n % 101) / 1e9] for n in range(20)]
+    text = Samples(rows, rows, rows, 1).stored()["coded"]
+    whole = base64.b64decode(text)
+    for end in range(len(whole)):
+        with pytest.raises(msgspec.ValidationError):
+            read(Samples, {"coded": base64.b64encode(whole[:end]).decode() or "?"})
 
 
 @pytest.mark.parametrize(
@@ -83,7 +151,7 @@ def test_the_text_has_differences_in_units_by_clock_and_rank():
         packed(1, 1, [[[1]], [], []])[:-4],
     ],
 )
-def test_impossible_times_are_errors(text):
+def test_impossible_times_of_schema_5_are_errors(text):
     with pytest.raises(msgspec.ValidationError):
         read(Samples, {"packed": text})
 
@@ -119,3 +187,55 @@ def test_figures_of_results_get_five_digits_and_items_stay(file):
             assert found.pop("clock", None) == expected.pop("clock", None)
             for name, value in expected.items():
                 assert found[name] == pytest.approx(value, rel=5e-5)
+
+
+SCHEMA_5 = TESTS / "journals" / "schema5.jsonl"
+
+
+def test_lines_have_the_median_alone_where_the_rest_follows_from_samples():
+    journal = read_journal(SCHEMA_5)
+    was = [json.loads(line) for line in SCHEMA_5.read_text().splitlines()]
+    content = journal.encoded()
+    lines = [json.loads(line) for line in content.splitlines()]
+    assert lines[0]["schema_version"] == SCHEMA_VERSION
+    assert len(content) < 0.7 * SCHEMA_5.stat().st_size
+    for line, before in zip(lines[1:-1], was[1:-1], strict=True):
+        summary = {name: before["summary"][name] for name in ("clock", "time_s")}
+        assert line["summary"] == summary
+        assert line.keys() == before.keys() - {"route"}
+    again = parse_journal(content.splitlines(), "again")
+    assert again.results == journal.results
+    # They are those that schema 5 has.
+    for result, before in zip(again.results, was[1:-1], strict=True):
+        found = json.loads(msgspec.json.encode(result.summary))
+        assert {name: found[name] for name in before["summary"]} == before["summary"]
+
+
+@pytest.mark.parametrize("field", ["time_s", "clock"])
+def test_a_median_that_is_not_that_of_its_samples_is_damaged(field):
+    lines = read_journal(SCHEMA_5).encoded().splitlines()
+    line = json.loads(lines[1])
+    del line["crc32"]
+    line["summary"][field] = {"time_s": line["summary"]["time_s"] * 1.01, "clock": "host"}[field]
+    lines[1] = json.dumps(line).encode()
+    journal = parse_journal(lines, "changed")
+    assert (journal.damaged_lines, [one.index for one in journal.results]) == (1, [1, 2, 3, 4, 5])
+
+
+def test_figures_that_do_not_follow_from_samples_are_stored():
+    journal = read_journal(SCHEMA_5)
+    first, second, *_ = journal.results
+    first.summary.late_rank = 1
+    second.samples = None
+    again = parse_journal(journal.encoded().splitlines(), "again")
+    assert again.results == journal.results
+
+
+def test_numbers_and_texts_at_their_default_are_left_out_whichever_object_they_are():
+    journal = read_journal(SCHEMA_5)
+    journal.results[0].route = "".join(["nat", "ive"])
+    journal.results[0].duration_s = float("0")
+    journal.results[1].route = "in two steps"
+    first, second = (json.loads(line) for line in journal.encoded().splitlines()[1:3])
+    assert not {"route", "duration_s"} & first.keys()
+    assert second["route"] == "in two steps"

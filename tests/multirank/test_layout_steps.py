@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from cclmark.scale.layout import parse_job_layout
-from cclmark.scale.traffic import TrainingJob, check_job, traffic_of
+from cclmark.scale.traffic import traffic_of
+from cclmark.scale.training_job import TrainingJob, check_job
 from cclmark.work.models import MODELS
 from examples import exhaustive
 from patience import scaled

@@ -1,4 +1,4 @@
-"""Disks that are full, directories that nobody may write to, memory that does not suffice.
+"""Disks that are full or not mounted, directories that nobody may write to, too little memory.
 
 What was written is kept and readable, the message says what to do, and the ranks are gone.
 """
@@ -197,3 +197,41 @@ def test_steps_that_do_not_fit_leave_the_summary(cclmark_in, tmp_path, mounts):
     ended = cclmark_in(tmp_path, *command, *options, code=3)
     assert f"cannot write the steps {disk / 't.steps.csv'}: No space left" in ended.err
     assert "steps of the algorithm" in ended.out
+
+
+WITHOUT = {
+    "/proc": "mount -t tmpfs none /proc",
+    "/dev/shm": """mount --rbind /dev "$0"; mount -t tmpfs none /dev
+for name in null zero urandom; do : >/dev/$name; mount --bind "$0/$name" /dev/$name; done""",
+}
+ADVICE = {
+    "/proc": "mount -t proc proc /proc, for a chroot at DIR before it is entered: mount -t proc",
+    "/dev/shm": "Mount it: mkdir -p /dev/shm; mount -t tmpfs tmpfs /dev/shm",
+}
+
+
+def without(places, tmp_path, tag, *arguments):
+    """A run in a mount namespace of its own, as root alone may have."""
+    able = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False)
+    if able.returncode != 0:
+        pytest.skip(f"this user may not mount: {able.stderr.decode().strip()}")
+    script = "\n".join(["set -e", *(WITHOUT[place] for place in places), 'exec "$@"'])
+    outside = tmp_path / "dev"
+    outside.mkdir()
+    command = ["unshare", "-m", "sh", "-c", script, outside, *PROGRAM, *arguments]
+    return completed(command, env=environment(tag, None), cwd=tmp_path)
+
+
+@pytest.mark.parametrize("missing", [["/proc"], ["/proc", "/dev/shm"]])
+def test_what_is_not_mounted_is_named_with_the_command_that_mounts_it(missing, tmp_path, tag):
+    done = without(missing, tmp_path, tag, *SWEEP)
+    assert done.returncode == 4
+    assert "opening another rank's memory at /proc/" in done.stderr
+    assert "Ranks on host devices must" not in done.stderr
+    named = {place for place in ADVICE if f"{place} is " in done.stderr}
+    assert named == {place for place, text in ADVICE.items() if text in done.stderr} == {*missing}
+
+
+def test_ranks_of_host_devices_do_not_need_shared_memory_files(tmp_path, tag):
+    done = without(["/dev/shm"], tmp_path, tag, *SWEEP)
+    assert (done.returncode, "/dev/shm" in done.stderr) == (0, False)

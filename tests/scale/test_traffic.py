@@ -8,7 +8,8 @@ from cclmark.base.errors import UsageError
 from cclmark.scale.frameworks import MEGATRON, TORCH
 from cclmark.scale.layout import parse_job_layout
 from cclmark.scale.planned_models import ALL_MODELS
-from cclmark.scale.traffic import TrainingJob, check_job, stages_of, traffic_of
+from cclmark.scale.traffic import traffic_of
+from cclmark.scale.training_job import TrainingJob, check_job, stages_of
 
 LLAMA = ALL_MODELS["llama3-8b"]
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cclmark.analysis.statistics import median
+from cclmark.base.statistics import median
 from cclmark_training.figures import figures_of
 from cclmark_training.result import TrainingResult
 from examples import exhaustive

@@ -2,8 +2,8 @@
 
 Imports: base, explain, journal, work.
 
-- Times: ``statistics.py`` (order statistics), ``summary.py`` (the figures of a case, and which one
-  is judged), ``stopping.py`` (end of warm-up and sampling).
+- Times: ``summary.py`` (which figures of a case are judged), ``stopping.py`` (end of warm-up and
+  sampling).
 - Comparison: ``ratio.py`` and ``paired.py`` (ratios with intervals, and the rounds of a variant:
   status, interval, ratio to the default), ``run_noise.py`` (noise from run to run), ``change.py``
   (changes over time).
@@ -12,7 +12,8 @@ Imports: base, explain, journal, work.
   ``hosts.py``, ``links.py`` (limits of links, paths of the library against the topology).
 - Steps of trainings and programs: ``steps.py``.
 
-Figures of one kind of work are in its room (``kinds/*/figures.py``). Ranks call ``stopping.py`` and
-``statistics.py`` with the times of all ranks, so functions here must be deterministic. Start with
+Figures of one kind of work are in its room (``kinds/*/figures.py``), those of a case in
+``journal/summaries.py``. Ranks call ``stopping.py`` with the times of all ranks, so functions here
+must be deterministic. Start with
 ``summary.py`` and ``findings.py``; definitions and derivations are in docs/methodology.md.
 """

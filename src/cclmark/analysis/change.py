@@ -17,7 +17,7 @@ from operator import mul
 
 from cclmark.analysis.ratio import LEAST_RUNS, RunMedian, geometric_mean, ratio_estimate
 from cclmark.analysis.run_noise import RunNoise
-from cclmark.analysis.statistics import median, student_tails
+from cclmark.base.statistics import median, student_tails
 
 FALSE_SHARE = 0.01  # the share of reported changes that may be false
 THRESHOLD = 0.02  # a change that matters: equal runs of two equal machines differed by 1.9 %

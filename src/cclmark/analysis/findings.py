@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import largest_launch_bound
 from cclmark.base.grouping import by_key
+from cclmark.base.statistics import median
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Summary
 from cclmark.work.cases import Case

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from cclmark.analysis.statistics import median, student_tails
+from cclmark.base.statistics import median, student_tails
 from cclmark.journal.schema import Header
 
 # The end of the notice of a run whose ranks share processors. The launcher writes it.

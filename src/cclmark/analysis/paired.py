@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
-from cclmark.analysis.statistics import median, median_interval, student_975
+from cclmark.base.statistics import median, median_interval, student_975
 
 LEAST_ROUNDS = 7  # of a proof
 LARGEST_CHANCE = 0.05  # an improvement has a probability of 95 % or more

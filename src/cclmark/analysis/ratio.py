@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cclmark.analysis.run_noise import RunNoise
-from cclmark.analysis.statistics import NORMAL_975, student_975, student_tails
+from cclmark.base.statistics import NORMAL_975, student_975, student_tails
 
 RatioVerdict = Literal[
     "slower", "faster", "no difference", "inconclusive", "noise unknown", "not comparable"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from cclmark.analysis.statistics import median, median_interval
+from cclmark.base.statistics import median, median_interval
 from cclmark.journal.schema import ProcessTimeline, Profile
 from cclmark.work.profiled import PLUG_IN
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.statistics import median_half_width
+from cclmark.base.statistics import median_half_width
 
 # Operations that follow each other overlap at their ends, so the time of one depends on the number
 # of operations timed together. nccl-tests times 20 by default; the same number makes figures

@@ -35,6 +35,24 @@ def process_stat(pid: int) -> list[str]:
     return text.rpartition(")")[2].split()
 
 
+# What a chroot or a container may be without, and what then fails.
+_MOUNTS = {
+    "/proc/self": (
+        "/proc is not mounted on this host: ranks find each other's memory in it. Mount it: mount "
+        "-t proc proc /proc, for a chroot at DIR before it is entered: mount -t proc proc DIR/proc"
+    ),
+    "/dev/shm": (
+        "/dev/shm is missing on this host: NCCL, MPI and others have the memory that ranks share "
+        "in it. Mount it: mkdir -p /dev/shm; mount -t tmpfs tmpfs /dev/shm"
+    ),
+}
+
+
+def missing_mounts() -> list[str]:
+    """For each file system that ranks require and this host does not have, what to do."""
+    return [text for place, text in _MOUNTS.items() if not Path(place).exists()]
+
+
 # The engine is a shared library, so the package is a directory and never an archive;
 # importlib.resources supports archives, and takes as long to import as everything else here.
 _PACKAGE = Path(__file__).parent.parent

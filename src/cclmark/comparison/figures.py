@@ -37,7 +37,7 @@ from cclmark.analysis.run_noise import (
     is_measured_machine,
     run_noise,
 )
-from cclmark.analysis.statistics import NORMAL_975, median
+from cclmark.base.statistics import NORMAL_975, median
 from cclmark.journal.item_results import CaseResult, TransferResult, device_summary
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Summary, TransferSummary

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from cclmark.analysis.statistics import quantile
+from cclmark.base.statistics import quantile
 
 BoxPlot = tuple[float, float, float, float, float]
 

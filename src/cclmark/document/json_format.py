@@ -20,7 +20,7 @@ from cclmark.document.soundness import of_completeness
 from cclmark.document.verdict import verdict_of
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.sample_times import SampleTimes
+from cclmark.journal.sample_times import TEXTS, SampleTimes
 from cclmark.journal.schema import Condition, Footer, Header, Paths, Profile
 
 
@@ -166,7 +166,7 @@ def _spelled(value: object) -> object:
     if isinstance(value, msgspec.Struct):
         names = value.__struct_fields__
         if isinstance(value, SampleTimes):
-            names = tuple(name for name in names if name != "packed")  # only in journals
+            names = tuple(name for name in names if name not in TEXTS)
         return {name: getattr(value, name) for name in names}
     if isinstance(value, Sequence):
         return [*value]

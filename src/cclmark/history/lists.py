@@ -11,7 +11,7 @@ from itertools import groupby
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change, changes
 from cclmark.analysis.ratio import RunMedian
 from cclmark.analysis.run_noise import LAUNCHES, RunNoise, run_noise
-from cclmark.analysis.statistics import NORMAL_975, median
+from cclmark.base.statistics import NORMAL_975, median
 from cclmark.document.blocks import (
     Document,
     Evidence,

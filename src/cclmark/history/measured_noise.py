@@ -11,7 +11,7 @@ from sqlalchemy import Connection, and_, delete, insert, select
 
 from cclmark.analysis.ratio import LEAST_RUNS
 from cclmark.analysis.run_noise import Clocked, NoiseClass, OwnNoise, RunNoise, band_of
-from cclmark.analysis.statistics import median
+from cclmark.base.statistics import median
 from cclmark.history.history_model import now
 from cclmark.history.tables import noises, results, runs, things
 

@@ -6,7 +6,9 @@ Imports: base, explain, work.
   docs/reference/journal.md describes it. ``item_results.py``: what results of all kinds have.
 - ``journal_file.py``: JSON lines, appended and readable after any interruption of the writer.
   Its texts become printable when they are read, unless the reader asks for them ``as_written``.
-  ``page_journals.py``: journals in pages, which are read in the place of files.
+  ``sample_times.py``: the compact text of samples. ``summaries.py``: the figures of a case from
+  its samples, which lines leave out. ``page_journals.py``: journals in pages, which are read in the
+  place of files.
 - ``kind.py``: the record of a kind of work (``Kind``), which rooms fill in.
 - ``resume.py``: what a journal lacks of a plan; ``method.py``: settings that make runs comparable;
   ``surroundings.py``: differences of machines and runs.

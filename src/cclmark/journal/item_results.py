@@ -100,6 +100,11 @@ class ItemResult(msgspec.Struct, Generic[ItemType], omit_defaults=True):
         """Takes over what the library did. Most kinds do not keep it."""
 
     @property
+    def summarised(self) -> Case | None:
+        """The case of which ``summary`` has the figures, with ``samples``; None: none."""
+        return None
+
+    @property
     def is_measured(self: _Summarized) -> bool:
         """Whether there are figures."""
         return self.summary is not None
@@ -170,6 +175,10 @@ class Result(Protocol):
         """Takes over what the library did."""
 
     @property
+    def summarised(self) -> Case | None:
+        """The case of which the summary of a result has the figures."""
+
+    @property
     def is_measured(self) -> bool:
         """Whether there are figures."""
 
@@ -219,6 +228,11 @@ class CaseResult(ExplainedResult[Case], tag="case", omit_defaults=True):
     at_once_ratio: float | None = None
     report: str = ""
     explanation: Explanation | None = None
+
+    @property
+    def summarised(self) -> Case:
+        """The case."""
+        return self.case
 
     @property
     def is_consistent(self) -> bool:

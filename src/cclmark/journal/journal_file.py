@@ -9,7 +9,8 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar, Union
@@ -29,8 +30,10 @@ from cclmark.journal.schema import (
     Header,
     Paths,
     Profile,
+    Settings,
     Trace,
 )
+from cclmark.journal.summaries import complete, lacks_figures, with_short_summaries
 from cclmark.work.items import COLLECTIVE, PROFILE
 
 Line = Header | Result | Condition | Explanation | Paths | Trace | Profile | Footer
@@ -80,7 +83,6 @@ _COMPRESSED = {
 _TOO_SMALL = re.compile(r"expected `int` >= (-?\d+)")
 _UNKNOWN_WORD = re.compile(r"invalid enum value ('.*')", re.DOTALL)
 _LONGEST_WORD = 40
-_FIRST_WITH_PACKED = 5  # version of the schema
 _MOST = 1e100  # of any value; its square is still finite
 
 
@@ -103,14 +105,14 @@ class JournalWriter:
             ) from None
         self.path = path
         self._has_results = False
-        self._schema_version = SCHEMA_VERSION
+        self._settings: Settings | None = None
 
     def write(self, line: Line) -> None:
         """Appends one line with its checksum. Raises OutputError if the disk is full or missing."""
         if isinstance(line, Header):
-            self._schema_version = line.schema_version
+            self._settings = line.settings
         try:
-            rest = memoryview(_encoded(line, self._schema_version))
+            rest = memoryview(_encoded(line, self._settings))
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
@@ -128,11 +130,38 @@ class JournalWriter:
         self._file.close()
 
 
-def _encoded(line: Line, schema_version: int) -> bytes:
-    """Returns a line of a journal, as readers of its schema expect it."""
-    if schema_version >= _FIRST_WITH_PACKED:
-        line = with_stored_samples(line)
-    return with_checksum(_ENCODER.encode(line))
+def _encoded(line: Line, settings: Settings | None) -> bytes:
+    """Returns a line of a journal whose header has these settings, None for the header."""
+    if settings is not None and hasattr(line, "item"):
+        line = with_short_summaries(line, settings)
+    return with_checksum(_ENCODER.encode(_without_defaults(with_stored_samples(line))))
+
+
+@cache
+def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The defaults of a struct that are numbers or texts."""
+    fields = msgspec.structs.fields(kind)
+    return {one.name: one.default for one in fields if isinstance(one.default, int | float | str)}
+
+
+def _without_defaults(value: Any) -> Any:
+    """A value in whose structs each default is the object that msgspec recognises by identity."""
+    if isinstance(value, list | tuple):
+        if not value or isinstance(value[0], int | float | str):
+            return value
+        return type(value)(map(_without_defaults, value))
+    if not isinstance(value, msgspec.Struct):
+        return value
+    changes: dict[str, Any] = {}
+    defaults = _defaults(type(value))
+    for name in value.__struct_fields__:
+        own = getattr(value, name)
+        default = defaults.get(name)
+        is_default = own == default and type(own) is type(default)
+        found = default if is_default else _without_defaults(own)
+        if found is not own:
+            changes[name] = found
+    return msgspec.structs.replace(value, **changes) if changes else value
 
 
 def with_checksum(content: bytes) -> bytes:
@@ -259,12 +288,13 @@ class Journal:
             yield self.footer
 
     def encoded(self) -> bytes:
-        """The content of this file."""
+        """The content of this file, in the schema of today."""
+        header = msgspec.structs.replace(self.header, schema_version=SCHEMA_VERSION)
+        journal, settings = replace(self, header=header), header.settings
         try:
-            return b"".join(_encoded(line, self.header.schema_version) for line in self.lines)
+            return b"".join(_encoded(line, settings) for line in journal.lines)
         except UnicodeEncodeError:  # lone surrogates: journals that are read have none
-            lines = map(printable, self.lines)
-            return b"".join(_encoded(line, self.header.schema_version) for line in lines)
+            return b"".join(_encoded(line, settings) for line in map(printable, journal.lines))
 
 
 class JournalReader:
@@ -325,10 +355,10 @@ class JournalReader:
             elif isinstance(entry, Footer):
                 journal.footer = entry
                 ended = True
-            elif journal.results and type(entry) is not type(journal.results[0]):
-                damaged += 1
-            else:
+            elif _belongs(entry, journal) and complete(entry, journal.header.settings):
                 journal.results.append(entry)
+            else:
+                damaged += 1
         if journal is None:
             raise EmptyError(f"{name} is empty: not a journal of cclmark", name, "it is empty")
         journal.damaged_lines = damaged
@@ -343,6 +373,16 @@ class JournalReader:
         except (ValueError, OverflowError, RecursionError):
             return False
         return again == entry and _fits(entry, len(header.devices))
+
+    def with_all_figures(self, line: bytes, settings: Settings) -> bytes:
+        """A line without a checksum, with the figures that follow from its samples.
+
+        ``settings``: of its journal. Complete and damaged lines stay as they are.
+        """
+        entry = self._decoded(line)
+        if not hasattr(entry, "item") or not lacks_figures(entry, settings):
+            return line
+        return _ENCODER.encode(entry) if complete(entry, settings) else line
 
     def _entry(self, line: bytes, place: str) -> Line | None:
         """Decodes a line; None if it is damaged. Raises UsageError for impossible values."""
@@ -464,6 +504,11 @@ def _fits(entry: Line, devices: int) -> bool:
     return isinstance(entry, Header | Condition | Explanation | Paths | Trace | Footer) or (
         entry.is_consistent and entry.item.is_within(devices)
     )
+
+
+def _belongs(result: Result, journal: Journal) -> bool:
+    """Whether a result is of the kind of those before it."""
+    return not journal.results or type(result) is type(journal.results[0])
 
 
 def _may_have_long_numbers(line: bytes) -> bool:

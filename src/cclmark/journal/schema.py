@@ -13,7 +13,7 @@ from cclmark.work.islands import Island
 from cclmark.work.outline import Outline
 from cclmark.work.transfers import Gate
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
@@ -300,23 +300,24 @@ class Samples(SampleTimes, omit_defaults=True):
 class Summary(msgspec.Struct, omit_defaults=True):
     """Statistics over the samples of one case, after the ranks were combined.
 
-    ``time_s`` is the median. ``half_width`` is half the width of the median's 95 % confidence
-    interval, as a share of the median; None with too few samples. ``spread`` is the interquartile
-    range over the median, None if unknown; ``outliers`` the number of samples far above the third
-    quartile (analysis.statistics.outlier_limit), ``outlier_span`` the shares of the samples before
-    the first and the last of them. ``slowest_rank`` is None unless one rank is
+    ``time_s`` is the median by the ``clock``; a line has no more where readers compute the other
+    figures from its samples (journal.summaries). ``half_width`` is half the width of the median's
+    95 % confidence interval, as a share of the median; None with too few samples. ``spread`` is
+    the interquartile range over the median, None if unknown; ``outliers`` the number of samples far
+    above the third quartile (base.statistics.outlier_limit), ``outlier_span`` the shares of the
+    samples before the first and the last of them. ``slowest_rank`` is None unless one rank is
     clearly slowest.
     """
 
     clock: str
     time_s: float
-    min_s: float
-    p95_s: float
-    p99_s: float
-    max_s: float
-    samples: Count
-    algbw_bytes_per_s: float
-    busbw_bytes_per_s: float
+    min_s: float = 0.0
+    p95_s: float = 0.0
+    p99_s: float = 0.0
+    max_s: float = 0.0
+    samples: Count = 0
+    algbw_bytes_per_s: float = 0.0
+    busbw_bytes_per_s: float = 0.0
     half_width: float | None = None
     spread: float | None = None
     outliers: Count = 0

@@ -7,10 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cclmark.analysis.summary import with_spread
 from cclmark.journal.journal_file import Journal, JournalReader, Line
 from cclmark.journal.kind import Kind
-from cclmark.journal.schema import Header
+from cclmark.journal.schema import Header, Settings
 from cclmark.kinds.check import kind as check
 from cclmark.kinds.collective import kind as collective
 from cclmark.kinds.experiment import kind as experiment
@@ -58,29 +57,22 @@ def _reader() -> JournalReader:
 
 def read_journal(path: Path, *, as_written: bool = False) -> Journal:
     """Reads a journal of any kind, see JournalReader.read."""
-    return _completed(_reader().read(path, as_written=as_written))
+    return _reader().read(path, as_written=as_written)
 
 
 def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False) -> Journal:
     """Reads the lines of a journal of any kind, see JournalReader.parse."""
-    return _completed(_reader().parse(lines, name, as_written=as_written))
-
-
-def _completed(journal: Journal) -> Journal:
-    """Journals from before summaries had the spread of samples have it from their samples."""
-    for result in journal.cases:
-        for own in (result, result.device):
-            samples, summary = (None, None) if own is None else (own.samples, own.summary)
-            if own is None or samples is None or summary is None or not samples.host_s:
-                continue
-            if summary.spread is None:
-                own.summary = with_spread(result.case, summary, samples, journal.header.settings)
-    return journal
+    return _reader().parse(lines, name, as_written=as_written)
 
 
 def is_readable(entry: Line, header: Header) -> bool:
     """Whether readers of a journal with this ``header`` find ``entry`` in it."""
     return _reader().is_readable(entry, header)
+
+
+def with_all_figures(line: bytes, settings: Settings) -> bytes:
+    """A line with the figures that follow from its samples, see JournalReader.with_all_figures."""
+    return _reader().with_all_figures(line, settings)
 
 
 def report_kind(name: str) -> ReportKind:

@@ -30,6 +30,7 @@ from cclmark.base.errors import (
     UnreadError,
     UsageError,
 )
+from cclmark.base.files import missing_mounts
 from cclmark.base.grouping import by_key
 from cclmark.base.signals import ENDING, noted, raise_if_ended
 from cclmark.launch.coordinator import (
@@ -643,6 +644,8 @@ class Attempt:
         message += self._ras.answer(self._messages.receive)
         if began_nothing and not self._ranks.any_started() and not self._messages.failures:
             message = began_nothing
+        if exit_kind(states) in ("error", "timeout", "died"):
+            message += "".join(f"\n  {text}" for text in missing_mounts())
         for cause in (lost, stalled):
             if cause:
                 message = f"{cause}\n{indent(message, '  ')}"

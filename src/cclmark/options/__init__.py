@@ -1,6 +1,6 @@
 """Options that several commands have, and what becomes of them.
 
-Imports: analysis, base, journal, launch, rank, recording, work.
+Imports: base, journal, launch, rank, recording, work.
 
 ``command.py`` declares options and their groups, ``click_command.py`` makes a click command of
 them; ``groups.py`` has the groups, ``like.py`` methods of other programs, and ``types.py`` the

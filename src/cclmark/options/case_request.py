@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-from cclmark.analysis.summary import usual_clock
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.journal.journal_file import JournalReader
 from cclmark.journal.kind import Kind
 from cclmark.journal.schema import Settings
 from cclmark.journal.setting_values import read_configuration_files
+from cclmark.journal.summaries import usual_clock
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import SRUN, find_placement, is_primary, launching_program
 from cclmark.launch.request import Request

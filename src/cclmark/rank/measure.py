@@ -21,17 +21,11 @@ from cclmark.analysis.stopping import (
     operations_per_batch,
     operations_per_graph,
 )
-from cclmark.analysis.summary import (
-    SHARE_OF_COMPARED_LAUNCHES,
-    chosen_times,
-    clock_of,
-    combine,
-    launches_determine,
-    summarise,
-)
+from cclmark.analysis.summary import SHARE_OF_COMPARED_LAUNCHES, launches_determine
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.sample_times import rounded
 from cclmark.journal.schema import DeviceTime, Samples, Settings, Verification, WrongOutput
+from cclmark.journal.summaries import chosen_times, clock_of, combine, summarise
 from cclmark.rank.all_or_none import GRACE_S, in_step
 from cclmark.rank.engine_values import operation_of
 from cclmark.rendezvous.messages import Job

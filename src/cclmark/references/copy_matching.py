@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from cclmark.analysis.statistics import median
+from cclmark.base.statistics import median
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.schema import Header, Relation, TransferSummary
 from cclmark.references.match import Match, tool_difference

@@ -9,8 +9,8 @@ from statistics import median
 import msgspec
 
 from cclmark.analysis.irregularities import NOISY_SPREAD
-from cclmark.analysis.statistics import interquartile_share
 from cclmark.base.errors import UsageError
+from cclmark.base.statistics import interquartile_share
 from cclmark.journal.item_results import CaseResult, TransferResult, device_summary
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.method import unusual_method

@@ -59,11 +59,11 @@ from cclmark.journal.page_journals import (
     pack,
 )
 from cclmark.journal.sample_times import FIGURE_DIGITS
-from cclmark.journal.schema import Explanation, Header, Paths, Trace, TracedStage
+from cclmark.journal.schema import Explanation, Header, Paths, Settings, Trace, TracedStage
 from cclmark.kinds.experiment.document import variant_name
 from cclmark.kinds.experiment.figures import experiment_of
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.kinds.registry import KINDS, report_kind
+from cclmark.kinds.registry import KINDS, report_kind, with_all_figures
 from cclmark.report.overview import (
     headline,
     insights,
@@ -104,7 +104,10 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     what = "journals of its runs" if len(runs) > 1 else "journal of the run"
     note = f"This file contains the {what}: cclmark reads it in the place of a journal"
     if _are_large(contents):
-        shorter = [*map(without_samples, contents)]
+        shorter = [
+            without_samples(content, run.journal.header.settings)
+            for content, run in zip(contents, runs, strict=True)
+        ]
         if shorter != contents:
             note += (
                 ". Raw samples are left out and figures have five digits: the original journals "
@@ -165,10 +168,11 @@ def _encoded(journal: Journal) -> bytes:
     return replace(journal, header=header).encoded()
 
 
-def without_samples(content: bytes) -> bytes:
+def without_samples(content: bytes, settings: Settings) -> bytes:
     """A journal without raw samples, as its header says; damaged lines stay.
 
-    Figures of results that had samples get as many digits as those of journals of today.
+    Results that had samples have all figures, with as many digits as journals of today have.
+    ``settings``: of its header.
     """
     found = []
     has_some = False
@@ -176,7 +180,8 @@ def without_samples(content: bytes) -> bytes:
         whole = without_checksum(line)
         try:
             is_long = whole is not None and _SAMPLES in whole
-            shorter = json.loads(whole or b"", object_hook=_shorter) if is_long else None
+            whole = with_all_figures(whole, settings) if whole is not None and is_long else None
+            shorter = None if whole is None else json.loads(whole, object_hook=_shorter)
         except (ValueError, RecursionError):  # the last line of a journal that was cut off
             shorter = None
         if shorter is None:

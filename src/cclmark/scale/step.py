@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from cclmark.scale.frameworks import TORCH
-from cclmark.scale.traffic import GROUPS, GroupTraffic, TrainingJob, stages_of
+from cclmark.scale.traffic import GROUPS, GroupTraffic
+from cclmark.scale.training_job import TrainingJob, stages_of
 from cclmark.work.counts import NotNegative
 
 _OF_GROUP = {"copies": "dp", "experts": "dp", "embedding": "pp"}

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from cclmark.base.errors import UsageError
-from cclmark.scale.frameworks import FRAMEWORKS, PRECISIONS, TORCH
-from cclmark.scale.layout import Group, JobLayout
+from cclmark.scale.frameworks import PRECISIONS, TORCH
+from cclmark.scale.layout import Group
+from cclmark.scale.training_job import ParameterUnit, StageParameters, TrainingJob, stages_of
 from cclmark.work.counts import AtLeastOne, NotNegative
-from cclmark.work.models import Model
 from cclmark.work.operations import OPERATIONS
 
 #: Groups whose messages may be hidden by compute, and those that stop it.
@@ -30,157 +28,15 @@ _FLOAT = 4
 
 # Enumerations for msgspec, texts for the type checker: see work.items.
 if TYPE_CHECKING:
-    Framework: TypeAlias = str
-    Precision: TypeAlias = str
     Window: TypeAlias = str
     GroupName: TypeAlias = str
     Operation: TypeAlias = str
 else:
-    Framework = Literal[FRAMEWORKS]
-    Precision = Literal[tuple(PRECISIONS)]
     GroupName = Literal["tp", "cp", "dp", "copies", "ep", "experts", "pp", "embedding"]
     Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", ALLTOALL, SEND]
     Window = Literal[
         "", "any", "forward", "backward", "last backward", "first forward", "attention"
     ]
-
-
-class TrainingJob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A training job. ``batch``: sequences of all replicas in a step, ``micro_batch``: those that a
-    device computes at once; ``sequence``: tokens in each.
-
-    ``precision``: see PRECISIONS; ``gradient_bytes``: of an element when gradients are reduced.
-    ``recompute``: whether the forward pass of layers is repeated in the backward pass. ``holds``:
-    whether gradients of zero 2 and 3 are reduced after the last micro-batch only, as those of zero
-    0 and 1 always are.
-    """
-
-    model: Model
-    layout: JobLayout
-    batch: AtLeastOne
-    micro_batch: AtLeastOne
-    sequence: AtLeastOne
-    per_node: AtLeastOne
-    framework: Framework = TORCH
-    precision: Precision = "bf16"
-    gradient_bytes: AtLeastOne = 2
-    recompute: bool = False
-    holds: bool = False
-
-    @property
-    def devices(self) -> int:
-        """The number of devices."""
-        return self.layout.devices
-
-    @property
-    def nodes(self) -> int:
-        """The number of nodes, the last of which may not be full."""
-        return -(-self.devices // self.per_node)
-
-    @property
-    def node_devices(self) -> int:
-        """The devices of a node that the job has."""
-        return min(self.per_node, self.devices)
-
-    @property
-    def micro_batches(self) -> int:
-        """How many micro-batches a device computes in a step."""
-        return self.batch // (self.layout.dp * self.micro_batch)
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of a step."""
-        return self.batch * self.sequence
-
-    @property
-    def element_bytes(self) -> int:
-        """The bytes of an element of activations and of gathered parameters."""
-        return PRECISIONS[self.precision][0]
-
-    @property
-    def operations(self) -> float:
-        """The floating-point operations of a step of all devices, without recomputation."""
-        return self.tokens * self.model.operations_per_token(self.sequence)
-
-    def describe(self) -> str:
-        """The job in words."""
-        return (
-            f"{self.model.name} on {self.devices} GPUs ({self.layout.describe() or 'one device'}), "
-            f"batch {self.batch} x {self.sequence}, micro-batch {self.micro_batch}"
-        )
-
-
-def check_job(job: TrainingJob) -> None:
-    """Raises UsageError for a job that is not possible, or whose traffic is not known."""
-    model, layout = job.model, job.layout
-    per_micro = layout.dp * job.micro_batch
-    if job.batch % per_micro:
-        raise UsageError(
-            f"--batch {job.batch} is not a multiple of dp x micro-batch = {layout.dp} x "
-            f"{job.micro_batch} = {per_micro}"
-        )
-    if job.sequence > model.context:
-        raise UsageError(
-            f"--seq {job.sequence}: {model.name} has a context of {model.context} tokens"
-        )
-    if job.sequence % (layout.cp * (layout.tp if layout.sp else 1)):
-        raise UsageError(f"--seq {job.sequence} is not divisible by cp, and by tp with sp=1")
-    for name, number in (("heads", model.heads), ("key-value heads", model.key_value_heads)):
-        if number % layout.tp:
-            raise UsageError(f"tp={layout.tp} cannot share the {number} {name} of {model.name}")
-    hidden = model.hidden if not model.experts else model.dense_hidden or model.hidden
-    if hidden % layout.tp:
-        raise UsageError(f"tp={layout.tp} cannot share {hidden} columns of {model.name}'s network")
-    _check_pipeline(job)
-    if layout.ep > 1 and (not model.experts or model.experts % layout.ep):
-        raise UsageError(
-            f"ep={layout.ep} shares experts, but {model.name} has {model.experts or 'no'} experts"
-        )
-    if model.experts and layout.tp > 1:
-        raise UsageError("tp with experts is not supported: choose tp=1")
-    if layout.ep > 1 and layout.shard:
-        raise UsageError("shard with ep is not supported: leave shard out, or choose ep=1")
-    if job.framework == TORCH and layout.cp > 1:
-        raise UsageError("cp is known for --framework megatron only: choose it, or cp=1")
-    if layout.zero == 2 and (layout.pp > 1 or job.framework != TORCH):
-        raise UsageError(
-            "zero=2 is fully_shard without reshard_after_forward, and not supported with pp or "
-            "--framework megatron: choose zero=1 or zero=3"
-        )
-    _check_nodes(job)
-
-
-def _check_nodes(job: TrainingJob) -> None:
-    def objection(per_node: int) -> str:
-        try:
-            for group in job.layout.groups().values():
-                group.on_node(per_node)
-        except UsageError as error:
-            return str(error)
-        return ""
-
-    if text := objection(job.node_devices):
-        fits = (one for one in range(job.node_devices - 1, 0, -1) if not objection(one))
-        raise UsageError(f"{text}: choose --gpus-per-node {next(fits)}, or another layout")
-
-
-def _check_pipeline(job: TrainingJob) -> None:
-    layout, parts = job.layout, job.layout.pp * job.layout.vp
-    if job.model.layers < parts:
-        raise UsageError(
-            f"pp x vp = {parts} parts are more than the {job.model.layers} layers of "
-            f"{job.model.name}"
-        )
-    if layout.pp > 1 and job.micro_batches < layout.pp:
-        raise UsageError(
-            f"pp={layout.pp} stages require as many micro-batches, but there are "
-            f"{job.micro_batches}: raise --batch, or lower --micro-batch or dp"
-        )
-    if layout.vp > 1 and job.micro_batches % layout.pp:
-        raise UsageError(
-            f"vp={layout.vp}: the interleaved schedule requires micro-batches in multiples of "
-            f"pp={layout.pp}, but there are {job.micro_batches}"
-        )
 
 
 class GroupTraffic(msgspec.Struct, frozen=True):
@@ -265,46 +121,14 @@ class GroupTraffic(msgspec.Struct, frozen=True):
         return (self.ranks - 1 - between) * self.messages, between * self.messages
 
 
-@dataclass(frozen=True)
-class _Unit:
-    """Parameters of a device that are gathered together: a layer, or embedding and head.
-
-    ``tensors``: the elements of each, in the order of the forward pass; ``experts``: those of
-    experts that other groups of devices hold.
-    """
-
-    tensors: Sequence[float]
-    experts: Sequence[float] = ()
-    is_layer: bool = True
-
-    @property
-    def dense(self) -> float:
-        """The elements outside experts."""
-        return sum(self.tensors)
-
-
-# Of torch 2.11: torch/nn/parallel/distributed.py, bucket_cap_mb and the first bucket; of
-# Megatron-LM: megatron/core/distributed/distributed_data_parallel.py, bucket_size.
-_TORCH_FIRST_BUCKET, _TORCH_BUCKET = 1 << 20, 25 << 20
-_MEGATRON_BUCKET_ELEMENTS = 40_000_000
-
-
 class _Device:
-    """A device of a stage: what it holds, and all that it sends in a step."""
+    """A device of a stage: all that it sends in a step."""
 
     def __init__(self, job: TrainingJob, stage: int) -> None:
-        self._job, self._stage = job, stage
-        layout, model = job.layout, job.model
-        self._groups = layout.groups()
-        self._is_first, self._is_last = stage == 0, stage == layout.pp - 1
-        parts = layout.pp * layout.vp
-        self._layers = [
-            layer
-            for part in range(stage, parts, layout.pp)
-            for layer in range(part * model.layers // parts, (part + 1) * model.layers // parts)
-        ]
+        self._job, self._parameters = job, StageParameters(job, stage)
+        self._groups = job.layout.groups()
         #: The elements of activations of a micro-batch that a device of cp has.
-        self._activations = job.micro_batch * job.sequence // layout.cp * model.width
+        self._activations = job.micro_batch * job.sequence // job.layout.cp * job.model.width
         self._is_torch = job.framework == TORCH
 
     def messages(self) -> Iterator[GroupTraffic]:
@@ -331,93 +155,20 @@ class _Device:
             *(name, group.size, on_node, operation, purpose, size_bytes, messages, window, alone)
         )
 
-    # Parameters.
-
-    def _layer(self, number: int) -> _Unit:
-        job, layout = self._job, self._job.layout
-        model = job.model.dense_layer if number < job.model.dense_layers else job.model
-        split = model.attention_matrices + model.network_matrices
-        if model.has_biases:  # those of matrices that are divided by columns
-            split += model.projected + model.hidden
-        rest: float = model.layer_parameters - model.expert_parameters - split
-        output = model.heads * model.head_width * model.width
-        matrices: list[float] = [model.attention_matrices - output, output]
-        parts = 2 if model.has_biases else 3
-        network = [model.network_matrices / parts / layout.tp] * (
-            parts if model.network_matrices else 0
-        )
-        if model.has_biases:
-            rest += (model.projected + model.hidden) / layout.tp
-        # Norms and biases are small: half of them stands before each part of the layer.
-        tensors = [rest / 2, *(one / layout.tp for one in matrices), rest / 2, *network]
-        experts = [model.width * model.hidden] * (3 * model.experts // layout.ep)
-        if layout.ep == 1:
-            return _Unit([*tensors, *experts])
-        return _Unit(tensors, experts)
-
-    def _ends(self) -> list[_Unit]:
-        """Embedding and output head, as far as the stage has them."""
-        model, tp = self._job.model, self._job.layout.tp
-        words = model.vocabulary * model.width
-        rest = model.embedding_parameters - words
-        # torch: the embedding and a head that shares it are equal on all devices of tp.
-        own_words = words if self._is_torch else words / tp
-        norm = model.norm_parameters
-        found = []
-        if model.tied and (self._is_first or self._is_last):
-            tensors = [own_words, rest * self._is_first, norm * self._is_last]
-            found.append(_Unit([one for one in tensors if one], is_layer=False))
-        elif not model.tied:
-            if self._is_first:
-                tensors = [own_words, rest]
-                found.append(_Unit([one for one in tensors if one], is_layer=False))
-            if self._is_last:
-                found.append(_Unit([norm, words / tp], is_layer=False))
-        return found
-
-    def _units(self) -> list[_Unit]:
-        return [*map(self._layer, self._layers), *self._ends()]
-
     # Data parallelism.
 
     def _replicas(self) -> Iterator[GroupTraffic]:
-        units = self._units()
+        units = self._parameters.units()
         sharded = self._job.layout.zero >= 2
         of_groups = {"dp": units}
         if self._job.layout.ep > 1:
             of_groups["experts"] = [
-                _Unit(one.experts, is_layer=one.is_layer) for one in units if one.experts
+                ParameterUnit(one.experts, is_layer=one.is_layer) for one in units if one.experts
             ]
         for name, own in of_groups.items():
             yield from self._sharded(name, own) if sharded else self._reduced(name, own)
 
-    def _buckets(self, units: Sequence[_Unit]) -> list[float]:
-        """The elements of each bucket, in the order in which gradients are ready: the last first.
-
-        A tensor is never divided, so that a bucket may be larger than its limit:
-        _compute_bucket_assignment_by_size of torch, _ParamAndGradBuffer of Megatron-LM.
-        """
-        layers = [size for one in units if one.is_layer for size in one.tensors]
-        ends = [[*one.tensors] for one in units if not one.is_layer]
-        begin = ends.pop(0) if self._is_first and ends else []
-        end = [size for one in ends for size in one]
-        if self._job.model.tied and self._is_first and self._is_last:
-            end.append(begin.pop())  # the last norm
-        tensors = [*begin, *layers, *end]
-        if self._is_torch:
-            sizes_bytes = (_TORCH_FIRST_BUCKET, _TORCH_BUCKET)
-            limits = [one / self._job.gradient_bytes for one in sizes_bytes]
-        else:
-            limits = [max(_MEGATRON_BUCKET_ELEMENTS, 1_000_000 * self._job.layout.replicas)]
-        found, bucket = list[float](), 0.0
-        for size in reversed(tensors):
-            bucket += size
-            if bucket >= limits[0]:
-                found.append(bucket)
-                bucket, limits = 0.0, limits[-1:]
-        return [*found, bucket] if bucket else found
-
-    def _reduced(self, name: str, units: Sequence[_Unit]) -> Iterator[GroupTraffic]:
+    def _reduced(self, name: str, units: Sequence[ParameterUnit]) -> Iterator[GroupTraffic]:
         """Gradients of replicas, and with zero=1 the parameters that others have updated.
 
         The last bucket is ready when there is no compute left; the first one is needed before any.
@@ -425,7 +176,7 @@ class _Device:
         job = self._job
         divides = job.layout.zero and not self._is_torch
         operation = "reduce_scatter" if divides else "all_reduce"
-        buckets = self._buckets(units)
+        buckets = self._parameters.buckets(units)
         for place, elements in enumerate(buckets):
             size_bytes, is_alone = elements * job.gradient_bytes, float(place == len(buckets) - 1)
             yield self._of(name, operation, "gradients", size_bytes, 1, "last backward", is_alone)
@@ -445,7 +196,7 @@ class _Device:
                     size_bytes = elements * PRECISIONS[job.precision][1]
                     yield self._of(name, "broadcast", "updated parameters", size_bytes, 1, "")
 
-    def _sharded(self, name: str, units: Sequence[_Unit]) -> Iterator[GroupTraffic]:
+    def _sharded(self, name: str, units: Sequence[ParameterUnit]) -> Iterator[GroupTraffic]:
         """Parameters that are gathered before use, and gradients that are divided after it.
 
         As fully_shard does with a unit for each layer. The last unit in the forward pass stays
@@ -467,7 +218,7 @@ class _Device:
             gathered, gradients = elements * job.element_bytes, elements * job.gradient_bytes
             # The last of the units at the ends is the head, unless it is the only one.
             is_begin = not one.is_layer and (place < len(units) - 1 or job.model.tied)
-            is_begin = is_begin and self._is_first
+            is_begin = is_begin and self._parameters.is_first
             alone = parts * float(is_begin or place == first_layer)
             purpose = "parameters in the forward pass"
             yield self._of(name, "all_gather", purpose, gathered, parts, forward, alone)
@@ -497,7 +248,7 @@ class _Device:
         size = self._activations * job.element_bytes
         matrices = sum(
             2 if number < job.model.dense_layers or not job.model.experts else 1
-            for number in self._layers
+            for number in self._parameters.layers
         )
         calls = matrices * job.micro_batches
         again = calls if job.recompute else 0
@@ -517,12 +268,12 @@ class _Device:
         job, parts = self._job, self._job.micro_batches
         model, sp = job.model, job.layout.sp
         if sp:
-            ends = parts * (self._is_first + self._is_last)
+            ends = parts * (self._parameters.is_first + self._parameters.is_last)
             yield self._of("tp", "all_gather", "activations of the ends", size, ends)
-            tensors = (4 if model.has_biases else 2) * len(self._layers)
+            tensors = (4 if model.has_biases else 2) * len(self._parameters.layers)
             norm = model.width * job.element_bytes
             yield self._of("tp", "all_reduce", "gradients of norms", norm, tensors * parts)
-        if self._is_last and not model.tied:
+        if self._parameters.is_last and not model.tied:
             logits = size // model.width * model.vocabulary
             yield self._of("tp", "all_gather", "logits", logits, parts)
             yield self._of("tp", "all_reduce", "gradients of activations", size, parts)
@@ -531,21 +282,23 @@ class _Device:
         """The embedding and the output head are divided by words, and so is the loss."""
         job, parts = self._job, self._job.micro_batches
         sp = job.layout.sp
-        if self._is_first and sp:
+        if self._parameters.is_first and sp:
             yield self._of("tp", "reduce_scatter", "embedding", size, parts)
             yield self._of("tp", "all_gather", "gradients of the embedding", size, parts)
-        elif self._is_first:
+        elif self._parameters.is_first:
             yield self._of("tp", "all_reduce", "embedding", size, parts)
-        if self._is_last and sp:
+        if self._parameters.is_last and sp:
             yield self._of("tp", "all_gather", "activations of the output head", size, 2 * parts)
             yield self._of("tp", "reduce_scatter", "gradients of the output head", size, parts)
-        elif self._is_last:
+        elif self._parameters.is_last:
             yield self._of("tp", "all_reduce", "gradients of the output head", size, parts)
-        if self._is_last:
+        if self._parameters.is_last:
             loss = self._activations // job.model.width * _FLOAT
             yield self._of("tp", "all_reduce", "loss", loss, 3 * parts)
         if sp:
-            norms = 2 * job.model.norm_parameters * len(self._layers) * job.gradient_bytes
+            norms = (
+                2 * job.model.norm_parameters * len(self._parameters.layers) * job.gradient_bytes
+            )
             yield self._of("tp", "all_reduce", "gradients of norms", norms, 1)
 
     # Context and expert parallelism, pipelines.
@@ -559,14 +312,14 @@ class _Device:
         tokens = job.micro_batch * job.sequence // layout.cp
         size = tokens * job.model.key_value_width / layout.tp * job.element_bytes
         passes = 3 + job.recompute
-        number = (layout.cp - 1) * passes * len(self._layers) * job.micro_batches
+        number = (layout.cp - 1) * passes * len(self._parameters.layers) * job.micro_batches
         yield self._of("cp", "send", "keys and values", size, number, "attention")
 
     def _experts(self) -> Iterator[GroupTraffic]:
         """Tokens travel to their experts and back, in both passes; all experts get as many."""
         job, layout = self._job, self._job.layout
         rows = self._activations / layout.tp * job.model.active_experts
-        layers = sum(number >= job.model.dense_layers for number in self._layers)
+        layers = sum(number >= job.model.dense_layers for number in self._parameters.layers)
         number = 2 * layers * job.micro_batches * (2 + job.recompute)
         yield self._of("ep", "alltoall", "tokens of experts", rows * job.element_bytes, number)
 
@@ -579,11 +332,11 @@ class _Device:
         if layout.pp == 1:
             return
         size = self._activations / (layout.tp if layout.sp else 1) * job.element_bytes
-        forward = (layout.vp - self._is_last) * job.micro_batches
-        back = (layout.vp - self._is_first) * job.micro_batches
+        forward = (layout.vp - self._parameters.is_last) * job.micro_batches
+        back = (layout.vp - self._parameters.is_first) * job.micro_batches
         yield self._of("pp", "send", "activations", size, forward)
         yield self._of("pp", "send", "gradients of activations", size, back)
-        if job.model.tied and (self._is_first or self._is_last):
+        if job.model.tied and (self._parameters.is_first or self._parameters.is_last):
             words = float(job.model.vocabulary * job.model.width)
             words /= 1 if self._is_torch else layout.tp
             words /= self._groups["dp"].size if layout.zero == 3 else 1
@@ -598,21 +351,6 @@ class _Device:
 def traffic_of(job: TrainingJob, stage: int) -> list[GroupTraffic]:
     """What a device of a stage of the pipeline sends in a step; stages count from 0."""
     return _merged(_Device(job, stage).messages())
-
-
-def stages_of(job: TrainingJob) -> dict[int, int]:
-    """A stage of each sort, with the number of its layers: first, last, and by layers."""
-    parts, layout = job.layout.pp * job.layout.vp, job.layout
-    sorts: dict[tuple[bool, bool, int, int], int] = {}
-    for stage in range(layout.pp):
-        bounds = [
-            (part * job.model.layers // parts, (part + 1) * job.model.layers // parts)
-            for part in range(stage, parts, layout.pp)
-        ]
-        layers = sum(end - begin for begin, end in bounds)
-        dense = sum(max(0, min(end, job.model.dense_layers) - begin) for begin, end in bounds)
-        sorts.setdefault((stage == 0, stage == layout.pp - 1, layers, dense), stage)
-    return {stage: layers for (_, _, layers, _), stage in sorts.items()}
 
 
 def busiest_stage(job: TrainingJob) -> int:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cclmark.analysis.links import link_limit
-from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import judged_summary
 from cclmark.base.errors import (
     EXIT_DIED,
@@ -19,6 +18,7 @@ from cclmark.base.errors import (
     EXIT_USAGE,
     EXIT_WRONG,
 )
+from cclmark.base.statistics import median
 from cclmark.journal.item_results import AUTO, CaseResult, Result, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import WrongOutput

@@ -15,9 +15,9 @@ import msgspec
 import torch
 from torch import Tensor
 
-from cclmark.analysis.statistics import median
 from cclmark.analysis.steps import ON_DEVICE, is_communication, is_host_compute
 from cclmark.analysis.stopping import Precision, WarmUp
+from cclmark.base.statistics import median
 from cclmark.rank.rank import Rank
 from cclmark.rank.torch_backend import module_of
 from cclmark.work.intervals import length_of, union_of, without

@@ -24,8 +24,8 @@ import torch.nn.functional as F  # noqa: N812 - as torch's users call it
 from torch import Tensor
 
 from cclmark._engine import Device, MissingError, RankGroup
-from cclmark.analysis.statistics import median
 from cclmark.base.errors import RefusedError
+from cclmark.base.statistics import median
 from cclmark.rank.rank import Rank
 from cclmark.rank.reserved_buffers import free_on_all
 from cclmark.rank.torch_backend import module_of

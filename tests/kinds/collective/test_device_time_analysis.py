@@ -15,7 +15,6 @@ from cclmark.analysis.summary import (
     judged_summary,
     largest_launch_bound,
     launches_determine,
-    summarise,
 )
 from cclmark.document.case_fields import CASE_FIELDS
 from cclmark.document.naming import NamedRun
@@ -25,6 +24,7 @@ from cclmark.document.text import half_width_text
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceTime, Samples, Settings
+from cclmark.journal.summaries import summarise
 from cclmark.work.cases import Case
 from samples import header_of
 

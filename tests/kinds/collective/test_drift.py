@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cclmark.analysis.statistics import median_interval
 from cclmark.base.errors import UsageError
+from cclmark.base.statistics import median_interval
 from cclmark.kinds.collective.figures import drift_of
 from cclmark.work.sizes import parse_duration
 

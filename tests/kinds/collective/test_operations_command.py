@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from cclmark.analysis.summary import summarise
 from cclmark.journal.sample_times import with_short_figures
+from cclmark.journal.summaries import summarise
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS, REDUCTIONS
 from commands import REPOSITORY
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cclmark import _engine as engine
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.analysis.statistics import NORMAL_975
+from cclmark.base.statistics import NORMAL_975
 from cclmark.document.blocks import Evidence, RunContent, Table
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import LibraryDescription, Verification, WrongOutput

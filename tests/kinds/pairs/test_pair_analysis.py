@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.analysis.outliers import looked_at, outliers, sigmas_allowed
-from cclmark.analysis.summary import summarise
 from cclmark.document.explained import tables_of_pairs
 from cclmark.document.exporters import exporter_of
 from cclmark.document.grid import curves, grid_lines, visible_width
@@ -28,6 +27,7 @@ from cclmark.journal.schema import (
     Verification,
     WrongOutput,
 )
+from cclmark.journal.summaries import summarise
 from cclmark.kinds.pairs.document import names_of
 from cclmark.kinds.pairs.figures import (
     PairSweep,

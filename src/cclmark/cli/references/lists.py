@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from cclmark.analysis.statistics import median
+from cclmark.base.statistics import median
 from cclmark.document.blocks import Document, Severity, TableColumn, table_of
 from cclmark.document.fields import Field, csv_lines
 from cclmark.document.paint import Paint, unpainted

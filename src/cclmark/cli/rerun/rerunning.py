@@ -17,9 +17,9 @@ from typing import Any
 
 import click
 
-from cclmark.analysis.statistics import median
 from cclmark.base.errors import EXIT_DIED, MissingError, UsageError
 from cclmark.base.printable import plain
+from cclmark.base.statistics import median
 from cclmark.cli.rerun.command import RerunFlags
 from cclmark.comparison.figures import MARGIN, Compared, Side, compare
 from cclmark.document.text import counted, folded

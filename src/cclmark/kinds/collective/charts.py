@@ -10,8 +10,7 @@ from itertools import chain
 
 from cclmark.analysis.irregularities import choice_changes
 from cclmark.analysis.links import link_limit
-from cclmark.analysis.statistics import median, quantile
-from cclmark.analysis.summary import ACROSS_RANKS, chosen_times, combine
+from cclmark.base.statistics import median, quantile
 from cclmark.document.chart_model import (
     Boxes,
     BoxPlot,
@@ -42,6 +41,7 @@ from cclmark.document.remarks import STAGED_NOTE, staged_mark
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Header, Summary
+from cclmark.journal.summaries import ACROSS_RANKS, chosen_times, combine
 from cclmark.kinds.collective.over_time import over_time
 from cclmark.work.operations import OPERATIONS, moves_data
 from cclmark.work.sizes import format_size

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cclmark.analysis.statistics import median, median_interval
+from cclmark.base.statistics import median, median_interval
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Header
 from cclmark.work.cases import Case

@@ -8,7 +8,6 @@ from dataclasses import replace
 from cclmark.analysis.findings import LibraryComparison, OperationFindings, comparisons
 from cclmark.analysis.irregularities import alternatives, dips, kinks, placement_gaps
 from cclmark.analysis.links import link_limit
-from cclmark.analysis.summary import wanted_clock
 from cclmark.document.blocks import Evidence, Finding, Gain, Severity
 from cclmark.document.finding_rules import RULES_OF_REFERENCES, evidence_of_share
 from cclmark.document.insight_words import (
@@ -45,6 +44,7 @@ from cclmark.document.soundness import (
 from cclmark.document.text import BYTES_PER_GB, format_time_us
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
+from cclmark.journal.summaries import wanted_clock
 from cclmark.references.match import LEAST_JUDGED_BYTES, LatencyVerdict, restrictions
 from cclmark.work.libraries import title_of
 from cclmark.work.library_settings import algorithm_settings

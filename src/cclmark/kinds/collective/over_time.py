@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from cclmark.analysis.statistics import median
 from cclmark.base.grouping import by_key
+from cclmark.base.statistics import median
 from cclmark.document.chart_model import ChartCurve, Level, Lines, Mark
 from cclmark.document.device_labels import device_labels
 from cclmark.document.naming import NamedRun

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from cclmark.analysis.statistics import median
+from cclmark.base.statistics import median
 from cclmark.document.blocks import (
     SEVERITY_ORDER,
     Block,

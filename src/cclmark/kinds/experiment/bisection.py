@@ -35,7 +35,7 @@ from cclmark.analysis.paired import (
     typical,
 )
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.analysis.statistics import median
+from cclmark.base.statistics import median
 
 _EFFICIENCY = 0.37  # of the median of absolute deviations as an estimate of a standard deviation
 # The largest variance of a mean without a fifth of the values at each end, in variances of the

@@ -12,8 +12,8 @@ import msgspec
 
 from cclmark.analysis.paired import Rounds, at_least_as_uncertain, noise_floor
 from cclmark.analysis.ratio import RatioEstimate, geometric_mean
-from cclmark.analysis.statistics import median
 from cclmark.base.grouping import by_key
+from cclmark.base.statistics import median
 from cclmark.journal.item_results import AUTO
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.plan import PROOF

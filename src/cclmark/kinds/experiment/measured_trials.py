@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from cclmark.analysis.paired import Batch, Times
-from cclmark.analysis.statistics import median
 from cclmark.base.errors import EXIT_OK, MissingError, UsageError
+from cclmark.base.statistics import median
 from cclmark.document.exporters import exporter_of
 from cclmark.document.text import counted
 from cclmark.journal.item_results import Result

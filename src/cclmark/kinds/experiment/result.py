@@ -39,6 +39,11 @@ class TrialResult(ExplainedResult[Trial], tag="trial", omit_defaults=True):
     explanation: Explanation | None = None
 
     @property
+    def summarised(self) -> Case:
+        """The case of the trial."""
+        return self.trial.case
+
+    @property
     def is_consistent(self) -> bool:
         """Whether samples and findings are of the ranks of the case."""
         samples = (self.samples, None if self.device is None else self.device.samples)

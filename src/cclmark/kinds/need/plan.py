@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cclmark.scale.step import HiddenShares, Network
-from cclmark.scale.traffic import TrainingJob
+from cclmark.scale.training_job import TrainingJob
 from cclmark.work.counts import Positive
 
 NEED = "need"

@@ -31,7 +31,8 @@ from cclmark.scale.frameworks import GRADIENTS, MEGATRON, PRECISIONS, TORCH
 from cclmark.scale.layout import JobLayout, parse_job_layout
 from cclmark.scale.planned_models import planned_model
 from cclmark.scale.step import HiddenShares, Network, usual_shares
-from cclmark.scale.traffic import GROUPS, TrainingJob, check_job
+from cclmark.scale.traffic import GROUPS
+from cclmark.scale.training_job import TrainingJob, check_job
 from cclmark.work.models import Model
 
 _USUAL_SEQUENCE = 8192

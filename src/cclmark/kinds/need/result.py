@@ -6,7 +6,8 @@ from cclmark.base.errors import UsageError
 from cclmark.journal.item_results import UncheckedResult
 from cclmark.kinds.need.plan import Need
 from cclmark.scale.step import NeededNetwork, StepTime
-from cclmark.scale.traffic import GroupTraffic, check_job
+from cclmark.scale.traffic import GroupTraffic
+from cclmark.scale.training_job import check_job
 from cclmark.work.counts import Count, Elapsed
 from cclmark.work.items import Status
 

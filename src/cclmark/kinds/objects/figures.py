@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from cclmark.analysis.paired import paired_ratio
-from cclmark.analysis.statistics import median, median_interval
+from cclmark.base.statistics import median, median_interval
 from cclmark.kinds.objects.result import ObjectFigures, ObjectTimes
 
 _LEAST_S = 1e-9  # the resolution of recorded times

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import cast
 
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
@@ -38,6 +37,7 @@ from cclmark.document.soundness import or_unlocated, wrong_data
 from cclmark.document.text import BYTES_PER_GB, counted, format_time_us
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
+from cclmark.journal.summaries import algorithm_bandwidth, bus_factor
 from cclmark.kinds.overlap.figures import OverlapSummary, SlowDown, summaries_of
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult
 from cclmark.work.work_beside import MATMUL

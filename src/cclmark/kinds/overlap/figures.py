@@ -17,10 +17,10 @@ import msgspec
 
 from cclmark.analysis.paired import Rounds, ratio_of_rounds
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.analysis.statistics import median
-from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
 from cclmark.base.grouping import by_key
+from cclmark.base.statistics import median
 from cclmark.journal.schema import Explanation
+from cclmark.journal.summaries import algorithm_bandwidth, bus_factor
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult, OverlapTimes
 from cclmark.work.cases import Case
 from cclmark.work.computations import Compute

@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-from cclmark.analysis.statistics import median
+from cclmark.base.statistics import median
 from cclmark.document.blocks import (
     Block,
     Document,

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cclmark.analysis.outliers import looked_at, outliers, times_mean_little
-from cclmark.analysis.statistics import median, median_half_width
-from cclmark.analysis.summary import algorithm_bandwidth
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
+from cclmark.base.statistics import median, median_half_width
 from cclmark.document.deviations import relative
 from cclmark.document.device_labels import device_labels, of_several_kinds
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, figure
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.schema import Header, Relation, TransferSamples, TransferSummary
+from cclmark.journal.summaries import algorithm_bandwidth
 from cclmark.work.sizes import format_size
 from cclmark.work.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
 

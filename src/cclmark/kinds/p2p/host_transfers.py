@@ -10,10 +10,10 @@ import msgspec
 
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import LEAST_BATCH_BETWEEN_HOSTS_S
-from cclmark.analysis.summary import chosen_times, combine
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.sample_times import rounded
 from cclmark.journal.schema import Settings, TransferSamples, WrongOutput
+from cclmark.journal.summaries import chosen_times, combine
 from cclmark.kinds.p2p.figures import summarise_copies
 from cclmark.kinds.p2p.transfer_runner import (
     TransferRunner,

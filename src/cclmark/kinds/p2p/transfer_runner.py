@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from cclmark import _engine as engine
-from cclmark.analysis.statistics import median
 from cclmark.analysis.stopping import Precision
+from cclmark.base.statistics import median
 from cclmark.journal.host_processors import far_processors, largest_cache_bytes, processors_near
 from cclmark.journal.item_results import TransferResult
 from cclmark.journal.sample_times import rounded

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cclmark.analysis.outliers import looked_at, outliers, times_mean_little
-from cclmark.analysis.statistics import median
+from cclmark.base.statistics import median
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Header, Relation, Summary
 from cclmark.work.cases import Case

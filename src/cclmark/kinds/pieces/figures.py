@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from cclmark.analysis.paired import paired_ratio
-from cclmark.analysis.statistics import median
-from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
+from cclmark.base.statistics import median
 from cclmark.journal.schema import Samples, Settings
+from cclmark.journal.summaries import chosen_times, clock_of, combine, summarise
 from cclmark.kinds.pieces.plan import GROUPED, Division
 from cclmark.kinds.pieces.result import PieceRow
 from cclmark.work.cases import Case

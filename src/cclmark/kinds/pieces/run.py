@@ -9,8 +9,8 @@ from functools import partial
 
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import LEAST_BATCH_S, operations_per_batch, precision_of_rounds
-from cclmark.analysis.summary import chosen_times, clock_of, combine
 from cclmark.journal.schema import Samples, Verification
+from cclmark.journal.summaries import chosen_times, clock_of, combine
 from cclmark.kinds.pieces.figures import row_of
 from cclmark.kinds.pieces.plan import GROUPED, Division, PieceCase, piece_counts
 from cclmark.kinds.pieces.result import PieceResult, PieceRow

@@ -10,10 +10,10 @@ from typing import cast
 import msgspec
 
 from cclmark.analysis.ratio import LEAST_RUNS
-from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import slowest_of
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
+from cclmark.base.statistics import median_interval
 from cclmark.document.blocks import (
     Bars,
     Block,

@@ -17,8 +17,8 @@ from typing import Generic, TypeVar
 from cclmark.analysis.paired import CONTROL as CONTROL_NUMBER
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.analysis.paired import Batch, Cell, Times
-from cclmark.analysis.statistics import median
 from cclmark.base.errors import EXIT_OK
+from cclmark.base.statistics import median
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import EndedError, Measuring, ended
 from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
