@@ -18,9 +18,12 @@ DERIVED = {
     *("busy_percent", "pcie_bytes", "nvlink_bytes"),
     *("library_pss_bytes", "changed_bytes", "wrong", "compute_slow_down", "share_percent"),
     "error_percent",
+    "step_ms",
+    "exposed_percent",
 }
 #: Rules of which some sentences state no figure: reasons, what was not done, or a text of a check.
 SOMETIMES = {
+    "prediction-error",
     *("launch-bound", "limited-figures", "memory-of-library", "nothing-faster", "pairs-at-once"),
     *("not-converged", "replay-beside-program", "wrong-data", "drift", "default-kept", "no-gain"),
     *("sm-cost", "smallest-value"),

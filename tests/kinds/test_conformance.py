@@ -126,7 +126,12 @@ WITHOUT = {
     "tune": {"run": "ranks measure the trials of an experiment"},
     "need": {"run": "nothing is measured"},
     "predict": {"run": "nothing is measured"},
+    "scaling": {"run": "nothing is measured", "command": "predict, with --model"},
 }
+
+
+#: Kinds without an output that could be wrong.
+NOT_CHECKED = ("check", "profile", "need", "predict", "scaling")
 
 
 @by_kind
@@ -211,9 +216,7 @@ def test_the_reason_of_wrong_data_is_its_first_wrong_element(kind, reason):
         assert row["reason"] == f"rank 0, the compute: {TEXT}"
 
 
-@pytest.mark.parametrize(
-    "kind", [one for one in KINDS if one not in ("check", "profile", "need", "predict")]
-)
+@pytest.mark.parametrize("kind", [one for one in KINDS if one not in NOT_CHECKED])
 def test_wrong_data_without_a_known_element_is_bad(kind):
     journal = journal_of(lines_of(kind))
     for place, one in enumerate(journal.results):

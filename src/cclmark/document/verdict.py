@@ -49,6 +49,7 @@ _ANSWERING: Mapping[str, str] = {
     "network-enough": "enough",
     "network-not-used": "result",
     "needed-network": "result",
+    "predicted-step": "result",
     "predicted-time": "result",
     "nothing-said": "cannot say",
 }

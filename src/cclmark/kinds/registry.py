@@ -23,6 +23,7 @@ from cclmark.kinds.pieces import kind as pieces
 from cclmark.kinds.predict import kind as predict
 from cclmark.kinds.profile import kind as profile
 from cclmark.kinds.replay import kind as replay
+from cclmark.kinds.scaling import kind as scaling
 from cclmark.kinds.tune import kind as tune
 from cclmark_training import kind as train
 
@@ -45,6 +46,7 @@ _KINDS = (
     pieces.KIND,
     need.KIND,
     predict.KIND,
+    scaling.KIND,
 )
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _KINDS}
 

@@ -89,11 +89,12 @@ def changed(
     add: tuple[str, ...] = (),
     drop: tuple[str, ...] = (),
     shown: str = "",
+    title: str = "",
     **settings: Any,
 ) -> Any:
     """The option ``name`` of a group with another default, other names or another help text.
 
-    ``shown``: the default as the help shows it.
+    ``shown``: the default as the help shows it. ``title``: another section of the help.
     """
     original = group.__dataclass_fields__[name]
     names = (*add, *(word for word in original.metadata["names"] if word not in drop))
@@ -101,7 +102,7 @@ def changed(
     if shown:
         text = re.sub(r" \[[^]]*\]\.$", "", settings["help"]).rstrip(".")
         settings["help"] = f"{text} [{shown}]."
-    title = original.metadata["title"] or titles_of(group)[name]
+    title = title or original.metadata["title"] or titles_of(group)[name]
     if default is _UNCHANGED:
         default = default_of(original)
     return option(*names, default=default, title=title, **settings)

@@ -66,6 +66,12 @@ def plan_network(flags: NeedFlags) -> Recorded:
 
 def needs_of(flags: NeedFlags) -> list[Need]:
     """The jobs that were asked for, and variants of the largest. Raises UsageError."""
+    needs = planned_needs(flags)
+    return [*needs, *_variants(needs[-1])]
+
+
+def planned_needs(flags: NeedFlags) -> list[Need]:
+    """The jobs that were asked for, by the number of GPUs. Raises UsageError."""
     if not flags.model:
         raise UsageError("--model is missing: cclmark need --model llama3-8b --gpus 512")
     model = planned_model(flags.model)
@@ -85,7 +91,7 @@ def needs_of(flags: NeedFlags) -> list[Need]:
         *(flags.share_percent / 100, hidden),
         assumptions=(compute, _memory(accelerator), *links, overlapped),
     )
-    return [*(replace(base, job=job) for job in jobs), *_variants(base)]
+    return [replace(base, job=job) for job in jobs]
 
 
 def _accelerator(name: str, journal: Journal | None) -> Accelerator:

@@ -3,7 +3,8 @@
 Nothing is measured: results follow from the runs that are read, by the fits of ``cclmark.scale``.
 ``curves.py`` reads journals and tables, ``request.py`` turns options into predictions and decides
 where none is possible, ``figures.py`` computes errors of predicted counts that were measured,
-``document.py`` composes everything that a run says.
+``document.py`` composes everything that a run says. With ``--model`` the work is that of the room
+``scaling``.
 
-Rooms imported: none; also the list of kinds. Start with ``plan.py``.
+Rooms imported: need, scaling; also the list of kinds. Start with ``plan.py``.
 """

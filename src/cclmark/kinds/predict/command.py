@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from cclmark.base.errors import UsageError
+from cclmark.kinds.need.command import NeedFlags
 from cclmark.options.command import (
     METHOD,
     OPERATION,
     WHERE,
+    Excludes,
     OptionRules,
     Requires,
     argument,
@@ -22,8 +24,12 @@ from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
 from cclmark.options.types import PATH, LineRate, Names, Parsed, Size, parse_line_rate
 from cclmark.scale.algorithms import ALGORITHMS
 
+_JOB = "Training job"
 _MOST_NODES = 1 << 17
 _MOST_COUNTS = 16
+_CALIBRATED = "measured steps have the rate of compute"
+_OF_JOBS = ("gpus", "parallel", "batch", "measured", "steps", "layouts", "overlap")
+_OF_COLLECTIVES = ("nodes", "topology", "algorithm", "operations", "begin_bytes", "end_bytes")
 
 
 def parse_nodes(text: str) -> list[int]:
@@ -59,6 +65,10 @@ class PredictFlags:
             "cclmark predict published.csv --nodes 16",
             "From a table with the columns nodes, gpus_per_node, size, busbw_gbps.",
         ),
+        (
+            "cclmark predict --model llama3-8b --gpus 64,512 --network 8x400 --steps steps.csv",
+            "The step of a training job, with the same batch and with one that grows.",
+        ),
     ]
     about: ClassVar = (
         "Predicts times of collectives on more nodes than were measured.\n\n"
@@ -68,12 +78,72 @@ class PredictFlags:
         "are predicted from smaller ones, so that the error is known beside that of the baseline: "
         "the same bus bandwidth as on most measured nodes. Where the runs do not suffice, the "
         "result is that nothing can be said, with the reason and the measurement that would help."
+        "\n\n"
+        "With --model, the step of a training job on numbers of GPUs, by the formulas of `cclmark "
+        "need`, calibrated by measured steps (--steps, --measured); --layouts ranks all layouts."
     )
-    usual: ClassVar = ("nodes", "topology", "network", "begin_bytes", "end_bytes", "format")
-    rules: ClassVar[OptionRules] = (Requires("columns", "format", ("table", "csv", "markdown")),)
+    usual: ClassVar = (
+        "nodes",
+        "topology",
+        "network",
+        "model",
+        "gpus",
+        "steps",
+        "layouts",
+        "format",
+    )
+    rules: ClassVar[OptionRules] = (
+        Requires("columns", "format", ("table", "csv", "markdown")),
+        Excludes("measured", "mfu_percent", _CALIBRATED),
+        Excludes("measured", "peak_tflops", _CALIBRATED),
+        Excludes("steps", "measured", "both determine the rate of compute"),
+        Excludes("steps", "mfu_percent", _CALIBRATED),
+        Requires("measured_tokens", "measured", why="it is of the steps in that journal"),
+        *(Requires(name, "model", why="it is of a training job") for name in _OF_JOBS),
+        *(Excludes("model", name, "it is of collectives") for name in _OF_COLLECTIVES),
+    )
     files: ClassVar[tuple[str, ...]] = ()
 
     runs: tuple[Path, ...] = argument("RUN...", nargs=-1, type=PATH)
+    model: str = changed(NeedFlags, "model", title=_JOB)
+    gpus: list[int] = changed(NeedFlags, "gpus", title=_JOB)
+    parallel: str = changed(NeedFlags, "parallel", title=_JOB)
+    batch: int | None = changed(
+        NeedFlags,
+        "batch",
+        title=_JOB,
+        help="Sequences of all replicas in a step; where the batch grows, on the smallest number "
+        "of GPUs [one micro-batch of each replica and stage on the largest number].",
+    )
+    micro_batch: int = changed(NeedFlags, "micro_batch", title=_JOB)
+    sequence: int | None = changed(NeedFlags, "sequence", title=_JOB)
+    precision: str = changed(NeedFlags, "precision", title=_JOB)
+    gradients: str | None = changed(NeedFlags, "gradients", title=_JOB)
+    framework: str = changed(NeedFlags, "framework", title=_JOB)
+    recompute: bool = changed(NeedFlags, "recompute", title=_JOB)
+    hold_gradients: bool = changed(NeedFlags, "hold_gradients", title=_JOB)
+    per_node: int = changed(NeedFlags, "per_node", title=_JOB)
+    accelerator: str = changed(NeedFlags, "accelerator", title=_JOB)
+    peak_tflops: float | None = changed(NeedFlags, "peak_tflops", title=_JOB)
+    mfu_percent: float | None = changed(NeedFlags, "mfu_percent", title=_JOB)
+    measured: Path | None = changed(NeedFlags, "measured", title=_JOB)
+    measured_tokens: int | None = changed(NeedFlags, "measured_tokens", title=_JOB)
+    overlap: str | None = changed(NeedFlags, "overlap", title=_JOB)
+    efficiency_percent: float = changed(NeedFlags, "efficiency_percent", title=_JOB)
+    latency_us: float = changed(NeedFlags, "latency_us", title=_JOB)
+    node_gbps: float | None = changed(NeedFlags, "node_gbps", title=_JOB)
+    node_latency_us: float = changed(NeedFlags, "node_latency_us", title=_JOB)
+    steps: Path | None = option(
+        "--steps",
+        title=_JOB,
+        type=PATH,
+        metavar="TABLE",
+        help="Measured steps (.csv), with the columns gpus, layout, batch, micro_batch, sequence, "
+        "step_s.",
+    )
+    layouts: bool = flag(
+        "--layouts", title=_JOB, help="Rank all layouts on the largest number of GPUs."
+    )
     nodes: list[int] = option(
         "--nodes",
         default=[],

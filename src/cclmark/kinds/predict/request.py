@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 import time
 
-from cclmark.base.errors import MissingError
+from cclmark.base.errors import MissingError, UsageError
+from cclmark.base.printable import plain
 from cclmark.kinds.predict.command import PredictFlags
 from cclmark.kinds.predict.kind import KIND
+from cclmark.kinds.scaling.request import scale_job
 from cclmark.recording.recorder import Recorded
 from cclmark.recording.whole_run import record_whole
 
@@ -15,10 +17,17 @@ _PACKAGES = ("numpy", "scipy")
 
 
 def predict_times(flags: PredictFlags) -> Recorded:
-    """Predicts times on more nodes than the runs of ``flags`` had.
+    """Predicts times on more nodes than the runs of ``flags`` had, or the steps of a job.
 
     Raises UsageError, and MissingError without numpy and scipy.
     """
+    if flags.model:
+        if flags.runs:
+            raise UsageError(
+                f"{plain(str(flags.runs[0]))}: runs of collectives and --model are two "
+                "predictions: give one of them"
+            )
+        return scale_job(flags)
     absent = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if absent:
         raise MissingError(

@@ -1,0 +1,145 @@
+"""Measured steps, and the rate of compute with which the formulas have them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from msgspec.structs import replace as replaced
+
+from cclmark.base.errors import UsageError
+from cclmark.base.files import read_regular
+from cclmark.base.printable import plain
+from cclmark.kinds.need.command import NeedFlags
+from cclmark.kinds.need.plan import Assumption, Need
+from cclmark.kinds.need.request import planned_needs
+from cclmark.kinds.scaling.figures import step_of
+
+COLUMNS = ("gpus", "layout", "batch", "micro_batch", "sequence", "step_s", "recompute", "precision")
+_REQUIRED = ("gpus", "batch", "micro_batch", "sequence", "step_s")
+_HEAD = "gpus,layout,batch,micro_batch,sequence,step_s"
+_MOST_BYTES, _MOST = 16 << 20, 1 << 30
+_ROUNDS = 60
+_OF_NORMAL = 1.4826  # a standard deviation over the median absolute deviation
+_SLOWEST, _FASTEST = 1e9, 1e17  # FLOP/s of a GPU
+#: Standard deviations of the logarithm of the rate of compute: assumed, measured by a journal or a
+#: single step, and the least of several steps. Of the published steps in benchmarks/scale, half
+#: differ by less than 5 to 10 % from those with one calibration.
+ASSUMED_SPREAD, ONE_STEP_SPREAD, LEAST_SPREAD = 0.25, 0.12, 0.03
+
+
+class MeasuredStep(NamedTuple):
+    """A job and its measured step."""
+
+    need: Need
+    step_s: float
+
+
+def read_steps(path: Path, flags: NeedFlags) -> list[MeasuredStep]:
+    """The measured steps of a table (.csv). Raises UsageError.
+
+    ``flags``: model, network and what else all rows have in common.
+    """
+    where = plain(str(path))
+    try:
+        text = read_regular(path, _MOST_BYTES).decode()
+    except OSError as error:
+        raise UsageError(f"--steps {where}: cannot read the table: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--steps {where}: the table is no text in UTF-8") from None
+    rows = csv.DictReader(io.StringIO(text))
+    head = [one.strip() for one in rows.fieldnames or ()]
+    unknown = [one for one in head if one not in COLUMNS]
+    if unknown or not {*_REQUIRED} <= {*head}:
+        raise UsageError(
+            f"--steps {where}: the first line names the columns, for example {_HEAD}; all: "
+            f"{', '.join(COLUMNS)}" + (f"; unknown: {plain(', '.join(unknown))}" if unknown else "")
+        )
+    found = []
+    for number, cells in enumerate(rows, start=2):
+        try:
+            found.append(_step({key: (value or "").strip() for key, value in cells.items()}, flags))
+        except (UsageError, ValueError, AttributeError) as error:
+            raise UsageError(f"--steps {where}, line {number}: {plain(str(error))}") from None
+    if not found:
+        raise UsageError(f"--steps {where}: the table has no row")
+    return found
+
+
+def _step(cells: Mapping[str, str], flags: NeedFlags) -> MeasuredStep:
+    step_s = float(cells["step_s"])
+    if not 0 < step_s < math.inf:
+        raise UsageError(f"step_s {cells['step_s']} is no time")
+    recompute = cells.get("recompute", "")
+    if recompute not in ("", "yes", "no"):
+        raise UsageError(f"recompute {recompute!r}: write yes or no")
+    own = replace(
+        flags,
+        gpus=[_number(cells, "gpus")],
+        parallel=cells.get("layout", "").replace(";", ","),
+        batch=_number(cells, "batch"),
+        micro_batch=_number(cells, "micro_batch"),
+        sequence=_number(cells, "sequence"),
+        recompute=recompute == "yes" if recompute else flags.recompute,
+        precision=cells.get("precision") or flags.precision,
+    )
+    return MeasuredStep(planned_needs(own)[0], step_s)
+
+
+def _number(cells: Mapping[str, str], name: str) -> int:
+    text = cells[name]
+    number = int(text) if text.isascii() and text.isdecimal() else 0
+    if not 1 <= number <= _MOST:
+        raise UsageError(f"{name} {text!r} is no number from 1 on")
+    return number
+
+
+def flops_of(one: MeasuredStep) -> float | None:
+    """The rate of compute with which the step is the measured one, in FLOP/s of a GPU.
+
+    None if communication alone takes longer.
+    """
+    low, high = _SLOWEST, _FASTEST
+    if step_of(replaced(one.need, flops=high)).step_s > one.step_s:
+        return None
+    for _ in range(_ROUNDS):
+        middle = math.sqrt(low * high)
+        is_slow = step_of(replaced(one.need, flops=middle)).step_s > one.step_s
+        low, high = (middle, high) if is_slow else (low, middle)
+    return high
+
+
+class Calibration(NamedTuple):
+    """``flops``: of a GPU while it computes; ``spread``: standard deviation of its logarithm."""
+
+    flops: float
+    spread: float
+
+    def on(self, need: Need, assumption: Assumption | None = None) -> Need:
+        """The job with this rate of compute."""
+        others = tuple(one for one in need.assumptions if one.name != "compute")
+        added = (assumption,) if assumption is not None else ()
+        return replaced(need, flops=self.flops, assumptions=(*added, *others))
+
+
+def calibrated(rates: Sequence[float]) -> Calibration:
+    """From the rates of measured steps: their median, and their spread by absolute deviations,
+    which steps that something else limits change little."""
+    logs = [math.log(one) for one in rates]
+    middle = median(logs)
+    spread = _OF_NORMAL * median(abs(one - middle) for one in logs)
+    if len(logs) < 3:
+        spread = ONE_STEP_SPREAD
+    return Calibration(math.exp(middle), max(LEAST_SPREAD, spread))
+
+
+def utilization_time_s(need: Need, others: Sequence[MeasuredStep]) -> float:
+    """The naive step: the model FLOPs in a second of a GPU are the median of other steps."""
+    rate = median(one.need.job.operations / one.need.job.devices / one.step_s for one in others)
+    return need.job.operations / need.job.devices / rate
