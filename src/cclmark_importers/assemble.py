@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
@@ -31,6 +30,7 @@ from cclmark.journal.schema import (
     Summary,
     TransferSummary,
     Verification,
+    time_text,
 )
 from cclmark.journal.summaries import spread_figures
 from cclmark.profile.profile_assembly import unmeasured_settings
@@ -104,7 +104,7 @@ class _Assembly:
         Devices of transfers are always known, at least by number. Raises UsageError if the text and
         the user specify different hosts.
         """
-        run, written = self.run, iso_time(origin.written_s)
+        run, written = self.run, time_text(origin.written_s)
         ranks = len(run.devices) if run.copies else max(result.item.ranks for result in results)
         devices = self._devices(ranks)
         hosts = list(dict.fromkeys(device.host for device in devices if device.host))
@@ -432,13 +432,6 @@ def _settings(facts: ToolSettings, results: _Results) -> Settings:
 
 def _machine(hostname: str) -> Machine:
     return Machine(hostname, system="", kernel="", processor="", processors=0, memory_bytes=0)
-
-
-def iso_time(seconds: float | None) -> str:
-    """Returns seconds since 1970 as ISO 8601; the present for None."""
-    now = datetime.now(timezone.utc)
-    moment = now if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
-    return moment.isoformat(timespec="milliseconds")
 
 
 def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:

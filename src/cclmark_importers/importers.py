@@ -23,11 +23,12 @@ from cclmark.journal.schema import (
     Imported,
     LibraryDescription,
     Machine,
+    time_text,
 )
 from cclmark.profile.observed import ObservedProcess
 from cclmark.profile.profile_assembly import assembled_profile, unmeasured_settings
 from cclmark.profile.profile_gaps import absent_of, differences_of
-from cclmark_importers.assemble import assemble, iso_time
+from cclmark_importers.assemble import assemble
 from cclmark_importers.cleaned_text import Text, decode
 from cclmark_importers.formats import IMPORTERS, TRACE_IMPORTERS
 from cclmark_importers.run import Given, Origin
@@ -107,7 +108,7 @@ def _header(
     files: Sequence[TraceFile], format: str, processes: Sequence[ObservedProcess], results: int
 ) -> Header:
     origin = files[0].origin
-    written = iso_time(origin.written_s)
+    written = time_text(origin.written_s)
     digest = hashlib.sha256("".join(one.origin.digest for one in files).encode()).hexdigest()
     libraries = dict.fromkeys(one.library for one in processes if one.library)
     ranks = [len(one.members) or one.ranks for each in processes for one in each.groups.values()]

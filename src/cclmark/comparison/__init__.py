@@ -6,5 +6,6 @@ Start with ``figures.py``: it pairs the cases of both sides and separates differ
 of runs (``analysis/ratio.py``, ``analysis/run_noise.py``). ``words.py`` has the comparison as a
 value, and its JSON; ``comparison_document.py`` composes its document, from which terminal, Markdown
 and ``comparison_page.py`` follow. ``gate.py`` decides whether it passes, for CI. Only results with
-times are compared (``Journal.timed``).
+times are compared this way (``Journal.timed``); ``computed.py`` has the differences of runs that
+follow from formulas.
 """

@@ -127,7 +127,8 @@ def require_figures(run: Journal, name: str) -> None:
     if not run.results:
         raise EmptyError(message, name, "; ".join(lacks))
     if not kind.has_times:
-        raise UsageError(message)
+        hint = ": cclmark compare shows their differences" if kind.is_computed else ""
+        raise UsageError(message + hint)
 
 
 def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparison:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cclmark.analysis.steps import StepRun
     from cclmark.document.blocks import Document, RunContent
     from cclmark.document.chart_model import Chart
-    from cclmark.document.fields import Fields
+    from cclmark.document.fields import Field, Fields
     from cclmark.document.naming import NamedRun
     from cclmark.document.page.page_model import Section
 
@@ -61,6 +61,37 @@ Reduce = Callable[[Header], Reduction | None]
 
 
 @dataclass(frozen=True)
+class ComputedFigure:
+    """A figure of computed results that two runs are compared by.
+
+    ``title``: its name with its unit; ``text``: its value in words; ``is_time``: whether an item is
+    slower if it grows.
+    """
+
+    field: Field
+    title: str
+    text: Callable[[Any], str]
+    is_time: bool = False
+
+
+@dataclass(frozen=True)
+class ComputedFigures:
+    """By what two runs of a computed kind are compared.
+
+    ``key``: equal for the same item of both runs; ``words``: the item in words; ``is_main``:
+    whether texts show it. ``inputs``: what the results of a run stand on, names and texts.
+    ``without_time``: what to do if no item has a time.
+    """
+
+    figures: Sequence[ComputedFigure]
+    key: Callable[[Any], Hashable]
+    words: Callable[[Any], str]
+    is_main: Callable[[Any], bool]
+    inputs: Callable[[Sequence[Any]], Iterable[tuple[str, str]]]
+    without_time: str
+
+
+@dataclass(frozen=True)
 class ReportKind:
     """The report definition of one kind of results.
 
@@ -88,7 +119,8 @@ class ReportKind:
     whether times are sampled until a precision is reached. ``step_runs``: the
     steps of a training or a program, None for other kinds. ``traced``: what has the stages of a
     trace. ``needs_devices``: a report requires that the header contains a device and a library.
-    ``is_computed``: whether results follow from formulas, so that no device takes part.
+    ``computed``: where results follow from formulas, so that no device takes part, by what two runs
+    are compared; None for what is measured.
     """
 
     noun: str
@@ -118,8 +150,13 @@ class ReportKind:
     has_samples: bool = True
     traced: str = "rank"
     needs_devices: bool = False
-    is_computed: bool = False
+    computed: ComputedFigures | None = None
     step_runs: Callable[[Journal], list[StepRun]] | None = None
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether results follow from formulas."""
+        return self.computed is not None
 
     @property
     def csv(self) -> Layout:

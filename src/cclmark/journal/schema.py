@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
@@ -14,6 +15,13 @@ from cclmark.work.outline import Outline
 from cclmark.work.transfers import Gate
 
 SCHEMA_VERSION = 6
+
+
+def time_text(seconds: float | None = None) -> str:
+    """A time of day of headers and footers: UTC, ISO 8601. ``seconds``: since 1970 [now]."""
+    now = datetime.now(timezone.utc)
+    moment = now if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
+    return moment.isoformat(timespec="milliseconds")
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
@@ -47,6 +47,7 @@ from cclmark.journal.schema import (
     Paths,
     Predecessor,
     Trace,
+    time_text,
 )
 from cclmark.journal.surroundings import surroundings_changed
 from cclmark.launch.debugging import debugged
@@ -261,7 +262,7 @@ class Recorder(Listener):
         self._carried = resumed.in_plan() if resumed is not None else InPlan([], 1)
         self._exporter_for_run = exporter_for_run
         self._began_s = began_s
-        self._started_at = _now()
+        self._started_at = time_text()
         self._notices: list[str] = []
         self._introduced = False
         self._wrong = False
@@ -428,7 +429,7 @@ class Recorder(Listener):
         if code == EXIT_OK and (self._output.failure or not self.measured):
             code = EXIT_MISSING
         footer = Footer(
-            ended_at=_now(),
+            ended_at=time_text(),
             exit_code=code,
             duration_s=time.monotonic() - self._began_s,
             message=outcome.message,
@@ -506,10 +507,6 @@ class Recorder(Listener):
         if text:
             self._progress.clear()
             self._output.write(text)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 class Recorded(NamedTuple):

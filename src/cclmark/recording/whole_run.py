@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +19,7 @@ from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal, JournalWriter, Line
 from cclmark.journal.kind import Kind
 from cclmark.journal.machine import describe_machine, kept_environment, readable
-from cclmark.journal.schema import SCHEMA_VERSION, Footer, Header, settings_without_sweep
+from cclmark.journal.schema import SCHEMA_VERSION, Footer, Header, settings_without_sweep, time_text
 from cclmark.launch.request import Outcome
 from cclmark.recording.caller import caller, notice
 from cclmark.recording.output import Output
@@ -59,7 +58,7 @@ def record_whole(
     header = Header(
         schema_version=SCHEMA_VERSION,
         cclmark_version=__version__,
-        started_at=_now(),
+        started_at=time_text(),
         command=[*map(readable, caller().command)],
         machine=describe_machine(),
         devices=[],
@@ -72,7 +71,7 @@ def record_whole(
         planned_cases=len(results),
         directory=readable(str(Path.cwd())),
     )
-    footer = Footer(ended_at=_now(), exit_code=code, duration_s=time.monotonic() - began_s)
+    footer = Footer(ended_at=time_text(), exit_code=code, duration_s=time.monotonic() - began_s)
     try:
         journal = Journal(header, [*results], footer=footer)
         view = replace(output.view, journal=journal, fields=flags.columns)
@@ -99,7 +98,3 @@ def record_whole(
         notice(f"journal {path}")
     code = code or (EXIT_MISSING if failure else EXIT_OK)
     return Recorded(code, Outcome(code, ""), results)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

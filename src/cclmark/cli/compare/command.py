@@ -34,7 +34,8 @@ class CompareFlags:
         "Verdicts: slower or faster beyond the noise; no difference above the margin; "
         "inconclusive: these runs cannot decide; noise unknown: there is a ratio, but the noise of "
         "this machine or of a figure is not known, so that it is not judged; not comparable: a "
-        "side did not measure the case, had wrong data, or used another clock. Exit codes: 0; 1 if "
+        "side did not measure the case, had wrong data, or used another clock. Runs of cclmark "
+        "need are computed: their differences are exact and have no verdict. Exit codes: 0; 1 if "
         "the check of --fail-if-slower fails or outputs were wrong in all common cases; 2 if it "
         "cannot be decided."
     )

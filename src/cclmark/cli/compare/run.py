@@ -15,6 +15,16 @@ from cclmark.cli.compare.command import CompareFlags
 from cclmark.cli.listed_files import read_all
 from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.comparison_page import comparison_page
+from cclmark.comparison.computed import (
+    ComputedComparison,
+    compare_computed,
+    computed_document,
+    computed_figures,
+    computed_json,
+    computed_page,
+    is_slower,
+    main_words,
+)
 from cclmark.comparison.figures import MARGIN, Side
 from cclmark.comparison.gate import GateOutcome, judge
 from cclmark.comparison.words import Comparison, comparison_json, comparison_of, require_figures
@@ -27,7 +37,7 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.page_journals import expanded
 from cclmark.journal.resume import differing_settings
 from cclmark.journal.surroundings import differing_memory, environment_changed
-from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.kinds.registry import KINDS, read_journal, report_kind
 from cclmark.recording.caller import notice
 from cclmark.recording.output import Output, print_out, refuse_to_lose
 
@@ -131,6 +141,19 @@ def _say(text: str) -> None:
     notice(plain(text))
 
 
+def _gate_computed(comparisons: Sequence[ComputedComparison], margin: float) -> int:
+    """Reports items that are slower by ``margin``, or missing after; returns the exit code."""
+    failed = False
+    for each in comparisons:
+        if slower := is_slower(each, margin):
+            names = ", ".join(one.what for one in slower)
+            _say(f"slower by {margin * 100:.3g} % or more: {names}, {each.after.name}")
+        if lost := main_words(each.only[0]):
+            _say(f"only before: {lost}, {each.after.name}")
+        failed |= bool(slower or lost)
+    return EXIT_WRONG if failed else EXIT_OK
+
+
 def compare_journals(flags: CompareFlags) -> int:
     """Prints the comparison of each of ``after`` with ``before`` and returns the exit code.
 
@@ -142,20 +165,29 @@ def compare_journals(flags: CompareFlags) -> int:
     refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
     own_noise = noise_of_machines(lambda text: notice(plain(text)))
     first, names_before = _side(before, own_noise)
-    comparisons = []
+    comparisons: list[Comparison] = []
+    computed: list[ComputedComparison] = []
     for text in after:
         second, names_after = _side(text, own_noise)
         _refuse_shared(first, names_before, second, names_after)
-        comparisons.append(comparison_of(first, second, margin))
+        if computed_figures(first) or computed_figures(second):
+            computed.append(compare_computed(first, second))
+        else:
+            comparisons.append(comparison_of(first, second, margin))
 
     def printed(to: Output) -> Sequence[str]:
         if flags.format == "html" and to.is_terminal:
             raise UsageError("--format html writes a page: set its file with -O FILE.html")
-        return [_printed(comparisons, flags.format, replace(to.view, numbers=flags.numbers))]
+        view = replace(to.view, numbers=flags.numbers)
+        if computed:
+            return [_printed_computed(computed, flags.format, view)]
+        return [_printed(comparisons, flags.format, view)]
 
     print_out(output, printed, is_wide=flags.wide)
     if flags.fail_if_slower is None:
         return EXIT_OK
+    if computed:
+        return _gate_computed(computed, margin)
     return gate(comparisons, margin, allow_inconclusive=flags.allow_inconclusive)
 
 
@@ -199,7 +231,8 @@ def _side(text: str, own_noise: OwnNoiseOf) -> tuple[Side, list[str]]:
 
 def _run(name: str) -> tuple[str, Journal]:
     run = read_journal(Path(name))
-    require_figures(run, name)
+    if not run.results or report_kind(run.kind).computed is None:
+        require_figures(run, name)
     return name, run
 
 
@@ -244,3 +277,12 @@ def _printed(comparisons: Sequence[Comparison], format: str, view: View) -> str:
         return render(comparison_page(comparisons))
     lines = (MarkdownLines if format == "markdown" else TextLines)(view)
     return "\n".join(lines.whole(comparison_document(one)) for one in comparisons)
+
+
+def _printed_computed(comparisons: Sequence[ComputedComparison], format: str, view: View) -> str:
+    if format == "json":
+        return computed_json(comparisons)
+    if format == "html":
+        return render(computed_page(comparisons))
+    lines = (MarkdownLines if format == "markdown" else TextLines)(view)
+    return "\n".join(lines.whole(computed_document(one)) for one in comparisons)

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, TextIO
 
@@ -41,6 +40,7 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.text import clock_text
 from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import time_text
 from cclmark.kinds.pairs.command import PairFlags
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.devices import choose_devices
@@ -502,7 +502,7 @@ class SuiteRun:
     def run(self) -> SuiteVerdict:
         """Runs the suite to its end, or until it is interrupted, and returns the verdict."""
         began_s = time.monotonic()
-        started_at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        started_at = time_text()
         table = self._format == "table"
         if table:
             self._output.write(self._table.begin(self._suite))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 from cclmark.base.printable import plain
@@ -23,7 +23,7 @@ from cclmark.document.chart_model import ChartCurve, Level, Lines, Mark
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
-from cclmark.document.report_kind import ReportKind
+from cclmark.document.report_kind import ComputedFigure, ComputedFigures, ReportKind
 from cclmark.document.text import counted, figure, three_digits
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
@@ -244,6 +244,11 @@ def _rate_column(head: str, name: str) -> TableColumn:
     )
 
 
+def _latency_text(one: NeedResult) -> str:
+    assert one.needed is not None
+    return "any" if one.needed.latency_s is None else _time_text(one.needed.latency_s)
+
+
 def _needs_columns(share: float) -> list[TableColumn]:
     allowed, ample = f"{share * 100:.3g} %", f"{AMPLE * 100:.3g} %"
     return [
@@ -258,10 +263,6 @@ def _needs_columns(share: float) -> list[TableColumn]:
 def _counts_table(own: Sequence[NeedResult]) -> Table:
     share = own[-1].need.share
 
-    def latency(one: NeedResult) -> str:
-        assert one.needed is not None
-        return "any" if one.needed.latency_s is None else _time_text(one.needed.latency_s)
-
     def judged(one: NeedResult) -> str:
         return "" if one.judged is None else _percent(slow_down(one, one.judged))
 
@@ -272,7 +273,7 @@ def _counts_table(own: Sequence[NeedResult]) -> Table:
         TableColumn("GPUs", lambda one: f"{one.need.job.devices:,}", ">"),
         TableColumn("nodes", lambda one: f"{one.need.job.nodes:,}", ">"),
         *_needs_columns(share),
-        TableColumn("harmless latency", latency, ">"),
+        TableColumn("harmless latency", _latency_text, ">"),
         TableColumn(
             "slower on --network", judged, ">", look=lambda one: "look" if is_over(one) else ""
         ),
@@ -514,6 +515,75 @@ def _counted(journal: Journal) -> str:
     return amount(len(asked(journal.of(NeedResult))), "job")
 
 
+def _inputs(results: Sequence[NeedResult]) -> Iterator[tuple[str, str]]:
+    """What the jobs of a run are, and what their figures stand on."""
+    own = asked(results)
+    if own:
+        need = own[-1].need
+        yield from _facts(own[-1], own)
+        yield "GPUs of a node", f"{need.job.per_node}"
+        yield "allowed", f"a step {need.share * 100:.3g} % longer"
+        rate = _rate_words(need.network.bps, need.job.per_node) if need.network.bps else "none"
+        yield "judged network", rate
+
+
+def _compared() -> ComputedFigures:
+    """By what two plans are compared: the same numbers of GPUs, and the same variants."""
+    fields = {one.key: one for one in FIELDS.all}
+
+    def figure_of(
+        key: str, title: str, text: Callable[[NeedResult], str], *, is_time: bool = False
+    ) -> ComputedFigure:
+        def shown(one: NeedResult) -> str:
+            return text(one) if one.needed is not None else one.status
+
+        return ComputedFigure(fields[key], title, shown, is_time)
+
+    def rate(name: str) -> Callable[[NeedResult], str]:
+        return lambda one: _rate_text(getattr(one.needed, name))
+
+    def of_step(text: Callable[[NeedResult, StepTime], str]) -> Callable[[NeedResult], str]:
+        return lambda one: "-" if one.judged is None else text(one, one.judged)
+
+    return ComputedFigures(
+        figures=[
+            figure_of("needed_gbit", "needed, Gb/s of a GPU", rate("bps")),
+            figure_of("ample_gbit", "ample, Gb/s of a GPU", rate("ample_bps")),
+            figure_of("exposed_gbit", "for the exposed share, Gb/s of a GPU", rate("exposed_bps")),
+            figure_of("harmless_latency_us", "harmless latency", _latency_text),
+            figure_of(
+                "network_bytes",
+                "sent to other nodes in a step",
+                lambda one: format_size(round(network_bytes(one))),
+            ),
+            figure_of(
+                "node_bytes",
+                "sent within the node in a step",
+                lambda one: format_size(round(node_bytes(one))),
+            ),
+            figure_of("compute_ms", "compute of a step", lambda one: _time_text(one.compute_s)),
+            figure_of(
+                "step_ms",
+                "step on the judged network",
+                of_step(lambda one, step: _time_text(step.step_s)),
+                is_time=True,
+            ),
+            figure_of(
+                "exposed_percent",
+                "exposed communication of that step",
+                of_step(lambda one, step: _percent(step.exposed_share)),
+            ),
+        ],
+        key=lambda one: (one.need.job.devices, one.need.variant),
+        words=lambda one: " with ".join(
+            filter(None, [amount(one.need.job.devices, "GPU"), one.need.variant])
+        ),
+        is_main=lambda one: not one.need.variant,
+        inputs=_inputs,
+        without_time="judge a network on both sides, cclmark need --network",
+    )
+
+
 REPORT = ReportKind(
     noun="jobs",
     title="needed network",
@@ -526,5 +596,5 @@ REPORT = ReportKind(
     method=method_of_need,
     by_session=False,
     has_samples=False,
-    is_computed=True,
+    computed=_compared(),
 )

@@ -16,7 +16,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,6 +37,7 @@ from cclmark.journal.schema import (
     Footer,
     Header,
     LibraryDescription,
+    time_text,
 )
 from cclmark.kinds.profile.command import ProfileFlags
 from cclmark.kinds.profile.kind import KIND
@@ -346,7 +346,7 @@ def profile(
     writer = JournalWriter(journal)  # before the program runs: its profile must not be lost
     is_begun, failure = False, ""
     try:
-        started_at = _now()
+        started_at = time_text()
         with _directory(request) as directory:  # until the journal contains what the logs contain
             run = _run(request, directory) if request.command else _read(request, directory)
             header, assembled, footer = _assembled(run, started_at, began_s)
@@ -405,7 +405,7 @@ def _assembled(
         *differences_of(found, assembled.results),
     ]
     footer = Footer(
-        ended_at=_now(),
+        ended_at=time_text(),
         exit_code=code,
         duration_s=time.monotonic() - began_s,
         message=run.end.text if run.end is not None else "",
@@ -696,10 +696,6 @@ def _text_of(header: Header, assembled: Assembled, footer: Footer, exporter: Exp
     """The result in the exporter's format."""
     exporter.profile(printable(assembled.profile))
     return exporter.whole(header, assembled.results, footer)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 def profile_program(flags: ProfileFlags) -> Recorded:
