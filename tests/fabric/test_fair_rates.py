@@ -29,6 +29,12 @@ def test_a_divided_flow_loads_each_way_with_its_share():
     assert rates_of([[0, 1], [0]], [3, 9], weights=weights).tolist() == [2, 2]
 
 
+def test_rates_on_a_shared_link_are_in_proportion_to_priorities():
+    links, counts = columns([0], [0], [0, 1]), np.array([2.0, 1.0, 1.0])
+    rates = fair_rates(links, None, counts, np.array([12.0, 1.0]), np.array([1.0, 3.0, 1.0]))
+    assert rates.tolist() == pytest.approx([2.2, 6.6, 1.0])
+
+
 networks = st.integers(2, 8).flatmap(
     lambda links: st.tuples(
         st.lists(st.floats(0.1, 100), min_size=links, max_size=links),

@@ -214,6 +214,16 @@ def test_a_neighbour_takes_half_of_the_links_that_both_use():
     assert beside.phases[0].transfer_s == pytest.approx(2 * alone.phases[0].transfer_s, rel=0.1)
 
 
+def test_the_flows_of_an_alltoall_share_the_place_of_their_interface():
+    # 8 nodes below 2 leaf switches, half of each for both jobs: each device has a fair share of the
+    # uplinks, so that a ring, with one flow over them, is not slowed down by 3 flows of each.
+    net = fabric("fat-tree:8x1,leaf=4,oversub=2")
+    ring = job(net, "all_reduce", "ring", [0, 1, 4, 5])
+    alone = simulate(net, ring)
+    beside = simulate(net, ring, [job(net, "alltoall", "direct", [2, 3, 6, 7], size=100 * SIZE)])
+    assert beside.phases[0].transfer_s == pytest.approx(alone.phases[0].transfer_s, rel=0.5)
+
+
 def test_an_uneven_alltoall_follows_each_flow():
     net = fabric("nvlink:3")
     rows = np.array([[0, 9e9, 0], [0, 0, 0], [0, 4.5e9, 0]])

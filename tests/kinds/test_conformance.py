@@ -125,6 +125,7 @@ WITHOUT = {
     },
     "tune": {"run": "ranks measure the trials of an experiment"},
     "need": {"run": "nothing is measured"},
+    "simulate": {"run": "nothing is measured"},
 }
 
 
@@ -210,7 +211,10 @@ def test_the_reason_of_wrong_data_is_its_first_wrong_element(kind, reason):
         assert row["reason"] == f"rank 0, the compute: {TEXT}"
 
 
-@pytest.mark.parametrize("kind", [one for one in KINDS if one not in ("check", "profile", "need")])
+WITHOUT_OUTPUT = ("check", "profile", "need", "simulate")
+
+
+@pytest.mark.parametrize("kind", [one for one in KINDS if one not in WITHOUT_OUTPUT])
 def test_wrong_data_without_a_known_element_is_bad(kind):
     journal = journal_of(lines_of(kind))
     for place, one in enumerate(journal.results):

@@ -14,6 +14,7 @@ from cclmark.document.page.page import render
 from cclmark.kinds.memory.plan import MEMORY, RankMemory
 from cclmark.kinds.need.plan import NEED
 from cclmark.kinds.registry import KINDS, read_journal, report_kind
+from cclmark.kinds.simulate.plan import SIMULATE
 from cclmark.rendezvous.messages import encoded_plan
 from cclmark.report.run_page import page_of
 from cclmark.work.cases import Case
@@ -81,7 +82,7 @@ def test_what_is_given_up_with_a_message_between_hosts():
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS.values() if kind.name not in (PROFILE, NEED)]
+    "kind", [kind for kind in KINDS.values() if kind.name not in (PROFILE, NEED, SIMULATE)]
 )
 def test_every_kind_that_ranks_measure_has_a_runner(kind):
     assert callable(kind.runner())

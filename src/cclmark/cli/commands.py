@@ -157,6 +157,12 @@ GROUPS = {
             "Compute how much network a training job needs.",
             "plan_network",
         ),
+        "simulate": _of_room(
+            "simulate",
+            "SimulateFlags",
+            "Simulate collectives on a network that need not exist.",
+            "simulate_collectives",
+        ),
     },
     "Operate": {
         "info": _of_cli(

@@ -49,6 +49,7 @@ _ANSWERING: Mapping[str, str] = {
     "network-enough": "enough",
     "network-not-used": "result",
     "needed-network": "result",
+    "simulated-collective": "result",
 }
 _OF_RESULT: Mapping[Severity, str] = {"unknown": "inconclusive"}
 _OF_DRIFT: Mapping[Severity, str] = {"good": "steady", "unknown": "not certain"}

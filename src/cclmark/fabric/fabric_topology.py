@@ -18,13 +18,11 @@ import msgspec
 from cclmark.base.errors import UsageError
 from cclmark.base.files import read_regular
 from cclmark.base.printable import plain
-from cclmark.scale.accelerators import LATENCY_S, NODE_LATENCY_S
+from cclmark.scale.accelerators import GBIT, LATENCY_S, NODE_LATENCY_S
 from cclmark.scale.frameworks import MOST_DEVICES
 from cclmark.work.counts import AtLeastOne, NotNegative, Positive
 from cclmark.work.thresholds import meant
 
-#: Bytes per second of a Gb/s.
-GBIT = 1e9 / 8
 NVLINK, RAIL, FAT_TREE, DRAGONFLY, TORUS = "nvlink", "rail", "fat-tree", "dragonfly", "torus"
 LEVELS, GRAPH = "levels", "graph"
 EXAMPLES = {

@@ -14,13 +14,19 @@ _EQUAL = 1e-9  # relative, of shares of links
 _NO_FLOWS = np.inf
 
 
-def fair_rates(links: Any, weights: Any, counts: Any, capacity_bps: Any) -> Any:
+def fair_rates(
+    links: Any, weights: Any, counts: Any, capacity_bps: Any, priorities: Any = 1.0
+) -> Any:
     """The rate of each flow, in bytes/s.
 
     ``links``: [flows, columns], -1 for none; ``weights``: the share of the flow on each, None for
-    all; ``counts``: how many equal flows a row is. Progressive filling; all links that fill before
-    those with which they share flows fill at once.
+    all; ``counts``: how many equal flows a row is; ``priorities``: rates on a shared link are in
+    proportion to them. Progressive filling; all links that fill before those with which they share
+    flows fill at once.
     """
+    # A flow of priority p is p flows of priority 1.
+    scale = np.broadcast_to(np.asarray(priorities, float), counts.shape)
+    counts = counts * scale
     rates = np.zeros(len(links))
     left = np.asarray(capacity_bps, float).copy()
     rows = np.arange(len(links))
@@ -49,7 +55,7 @@ def fair_rates(links: Any, weights: Any, counts: Any, capacity_bps: Any) -> Any:
         kept = ~is_done
         rows, links, counts = rows[kept], links[kept], counts[kept]
         weights = None if weights is None else weights[kept]
-    return rates
+    return rates * scale
 
 
 def end_times(

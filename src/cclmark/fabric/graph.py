@@ -15,7 +15,6 @@ from functools import cached_property
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 
 from cclmark.base.errors import UsageError
@@ -70,6 +69,7 @@ class LinkSection:
     """Links of one kind. ``bps``: [links, planes]; ``level``: into which they lead.
 
     ``ends``: the names of both ends of a link; the reverse link has them the other way round.
+    ``has_halves``: whether the second half of the links are the reverse ones of the first half.
     """
 
     label: str
@@ -79,6 +79,7 @@ class LinkSection:
     ends: Callable[[int], tuple[str, str]]
     first: int = 0
     is_merged: bool = True
+    has_halves: bool = True
 
     def name(self, link: int) -> str:
         """The name of a link, by its number in the section."""
@@ -499,11 +500,13 @@ class _Dragonfly(SwitchedFabric):
 
         rows = groups * routers * routers if routers > 1 else 0
         bps = np.full((rows, 1), local)
-        yield LinkSection("router-router", "group", bps, _HOP_LATENCY_S * 2, local_ends)
+        section = LinkSection("router-router", "group", bps, _HOP_LATENCY_S * 2, local_ends)
+        section.has_halves = False
+        yield section
         rows = groups * groups if groups > 1 else 0
         bps = np.full((rows, links), between / links)
         section = LinkSection("group-group", "global", bps, _HOP_LATENCY_S * 2, group_ends)
-        section.is_merged = False
+        section.is_merged = section.has_halves = False
         yield section
 
     def _core_columns(self, senders: Any, receivers: Any, far: Any) -> tuple[list[Any], Any]:
@@ -680,6 +683,8 @@ class _Graph(Fabric):
         super().__init__(topology, routing, [LinkSection("link", "fabric", bps, 0.0, ends)])
         self._finish(impairments)
         self.latency_s = np.array([one.latency_s for one in cables] * 2)
+        import networkx as nx  # which other topologies do not need
+
         self._graph: Any = nx.DiGraph()
         self._graph.add_nodes_from(topology.device_names)
         for row, capacity in enumerate(self.capacity_bps):
@@ -703,6 +708,8 @@ class _Graph(Fabric):
                 first, last = self._graph.edges[one, own[0]], self._graph.edges[far[0], other]
                 middle = self._paths(own[0], far[0]) if own != far else [[]]
                 return [[first["row"], *path, last["row"]] for path in middle]
+            import networkx as nx
+
             try:
                 found = nx.all_shortest_paths(self._graph, one, other, weight="cost")
                 paths = [*islice(found, _MOST_PATHS)]

@@ -5,7 +5,7 @@ rates are equal until that link fills, and its flows keep that rate until they e
 flow is slower. So the time of such a step is the largest load over capacity of a link, without the
 rates of all flows, and so is that of a pipeline, whose flows advance in proportion. Flows of
 different sizes, and those of several jobs, are followed from one end of a flow to the next
-(``fair_rates``).
+(``fair_rates``). Identical steps of a job beside others are one long one.
 """
 
 from __future__ import annotations
@@ -225,6 +225,7 @@ class _Running:
         """Begins a phase."""
         self.place, self.began_s = place, now_s
         self.flows = self.phases[place]
+        self.priorities = _priorities(self.flows)
         self.left = self.flows.sizes_bytes * self.factor
         self.wakes_s = np.inf
 
@@ -234,6 +235,16 @@ class _Running:
         self.wakes_s = now_s + latency_s
         phase = PhaseTime(self.flows.name, self.flows.repeat, now_s - self.began_s, latency_s)
         self.times.append(phase)
+
+
+def _priorities(flows: _Flows) -> Any:
+    """Flows of a job on one first link have together the priority of one.
+
+    Interfaces send in turn, not flows: otherwise an alltoall, with flows to all others, would leave
+    hardly anything of a link to a ring.
+    """
+    first = flows.links[np.arange(len(flows.links)), (flows.links >= 0).argmax(axis=1)]
+    return 1 / np.bincount(first, flows.counts)[first]
 
 
 def _together(
@@ -263,7 +274,12 @@ def _together(
                 for one, rows in zip(sending, kept, strict=True)
             ]
             flows = _joined(alive)
-            every = fair_rates(flows.links, flows.weights, flows.counts, fabric.capacity_bps)
+            every = fair_rates(
+                *(flows.links, flows.weights, flows.counts, fabric.capacity_bps),
+                np.concatenate(
+                    [one.priorities[rows] for one, rows in zip(sending, kept, strict=True)]
+                ),
+            )
             rates = np.split(every, np.cumsum([len(rows) for rows in kept])[:-1])
             durations = [one.sizes_bytes / rate for one, rate in zip(alive, rates, strict=True)]
         times_s = np.concatenate(durations)

@@ -23,6 +23,7 @@ from cclmark.kinds.pairs import kind as pairs
 from cclmark.kinds.pieces import kind as pieces
 from cclmark.kinds.profile import kind as profile
 from cclmark.kinds.replay import kind as replay
+from cclmark.kinds.simulate import kind as simulate
 from cclmark.kinds.tune import kind as tune
 from cclmark_training import kind as train
 
@@ -44,6 +45,7 @@ _KINDS = (
     objects.KIND,
     pieces.KIND,
     need.KIND,
+    simulate.KIND,
 )
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _KINDS}
 
