@@ -202,11 +202,22 @@ class Fabric:
     def exchange_loads(self, members: Any) -> tuple[Any, float]:
         """The flows of each link if every member sends to all others, and the longest latency.
 
-        Beyond ``MOST_ROUTED`` members flows are counted by groups, which is exact too.
-        Raises UsageError where that is not possible.
+        Flows are counted by groups, which is exact, or routed one by one where that is not
+        possible. Raises UsageError if they are too many for it.
         """
+        counted = self._counted_exchange(members)
+        if counted is not None:
+            return counted
         if len(members) > MOST_ROUTED:
-            return self._counted_exchange(members)
+            raise UsageError(
+                f"an alltoall of {len(members):,} ranks on {self.topology.family} with --routing "
+                f"{self.routing}, or with broken links of devices, has too many different routes: "
+                f"choose at most {MOST_ROUTED:,} ranks"
+            )
+        return self.routed_exchange(members)
+
+    def routed_exchange(self, members: Any) -> tuple[Any, float]:
+        """The same, flow by flow."""
         total, latency_s = np.zeros(len(self.capacity_bps)), 0.0
         for sources, targets in all_pairs(members):
             routes = self.routes(sources, targets)
@@ -214,11 +225,8 @@ class Fabric:
             latency_s = max(latency_s, float(routes.latency_s.max()))
         return total, latency_s
 
-    def _counted_exchange(self, members: Any) -> tuple[Any, float]:
-        raise UsageError(
-            f"an alltoall of {len(members):,} ranks on {self.topology.family} with --routing "
-            f"{self.routing} has too many different routes: at most {MOST_ROUTED:,} ranks"
-        )
+    def _counted_exchange(self, members: Any) -> tuple[Any, float] | None:
+        return None
 
     def leaving_bps(self) -> Iterator[tuple[str, int, Any]]:
         """For each level whose groups have links to others: its name, the devices of a group, and
@@ -372,13 +380,13 @@ class SwitchedFabric(Fabric):
             columns += [np.where(used, section.first + place, -1) for place in places]
         return columns, None
 
-    def _counted_exchange(self, members: Any) -> tuple[Any, float]:
+    def _counted_exchange(self, members: Any) -> tuple[Any, float] | None:
         """Counts flows by leaf switches; those of a node are routed one by one."""
         is_whole = self.routing != HASH and all(
             section is None or (section.bps > 0).all() for section in (self._node, self._leaf)
         )
         if not is_whole:
-            return super()._counted_exchange(members)
+            return None
         size, count = self.per_node, self.devices
         present = np.zeros(count)
         present[members] = 1

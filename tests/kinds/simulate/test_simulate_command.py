@@ -44,7 +44,7 @@ REFUSED = {
     "--topology nvlink:8 --pattern skew:4": "--pattern is the distribution of an alltoallv",
     "alltoallv --topology nvlink:4 --pattern rows:1,2;3,4": "4 ranks require 4 x 4",
     "alltoallv --topology fat-tree:512x8": "has too many flows: choose --ranks 1024",
-    "alltoall --topology fat-tree:512x8 --routing hash": "at most 1,024 ranks",
+    "alltoall --topology fat-tree:512x8 --routing hash": "choose at most 1,024 ranks",
     "--topology nvlink:8 --columns nonsense": "nonsense",
 }
 
