@@ -103,8 +103,8 @@ class Source:
         """``modules``: what is imported besides the program, torch for example. ``path``: the
         PYTHONPATH of its runs, if it is another than that of this process.
         """
-        # Threads, which a fork loses, are not needed before a run has begun.
-        additions = {"OPENBLAS_NUM_THREADS": "1"} if modules else {}
+        # Threads of numpy, which a fork loses, are not needed before a run has begun.
+        additions = {"OPENBLAS_NUM_THREADS": "1"}
         if path:
             additions["PYTHONPATH"] = path
         self._environment = _at_start({**os.environ, **additions})

@@ -66,6 +66,11 @@ def main() -> None:
         cclmark("report", "--svg", directory, journals / "pairs.jsonl")
         for chart in ("pairs-all_reduce-bandwidth-128-mib", "pairs-bandwidth"):
             shutil.copy(directory / f"{chart}.svg", HERE / f"{chart}.svg")
+        slow = ("--topology", "rail:2048x8", "--slow-link", "gpu9001-leaf=0.25")
+        simulated = directory / "simulated.jsonl"
+        cclmark("simulate", *slow, "--algorithm", "hierarchical,tree", "--journal", simulated)
+        cclmark("report", "--svg", directory, simulated)
+        shutil.copy(directory / "link-load.svg", HERE / "simulated-slow-link.svg")
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )

@@ -127,11 +127,12 @@ WITHOUT = {
     "need": {"run": "nothing is measured"},
     "predict": {"run": "nothing is measured"},
     "scaling": {"run": "nothing is measured", "command": "predict, with --model"},
+    "simulate": {"run": "nothing is measured"},
 }
 
 
 #: Kinds without an output that could be wrong.
-NOT_CHECKED = ("check", "profile", "need", "predict", "scaling")
+NOT_CHECKED = ("check", "profile", "need", "predict", "scaling", "simulate")
 
 
 @by_kind

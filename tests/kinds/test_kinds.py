@@ -16,6 +16,7 @@ from cclmark.kinds.need.plan import NEED
 from cclmark.kinds.predict.plan import PREDICT
 from cclmark.kinds.registry import KINDS, read_journal, report_kind
 from cclmark.kinds.scaling.plan import SCALING
+from cclmark.kinds.simulate.plan import SIMULATE
 from cclmark.rendezvous.messages import encoded_plan
 from cclmark.report.run_page import page_of
 from cclmark.work.cases import Case
@@ -83,7 +84,12 @@ def test_what_is_given_up_with_a_message_between_hosts():
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS.values() if kind.name not in (PROFILE, NEED, PREDICT, SCALING)]
+    "kind",
+    [
+        kind
+        for kind in KINDS.values()
+        if kind.name not in (PROFILE, NEED, PREDICT, SCALING, SIMULATE)
+    ],
 )
 def test_every_kind_that_ranks_measure_has_a_runner(kind):
     assert callable(kind.runner())

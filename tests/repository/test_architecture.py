@@ -206,7 +206,7 @@ def test_standard_output_is_written_in_one_way():
 #: Packages that are installed only with an extra, or that take time and are needed seldom.
 OPTIONAL = (
     *("pandas", "polars", "pyarrow", "matplotlib", "torch", "perfetto", "uvicorn", "jinja2"),
-    *("markupsafe", "numpy", "pynvml", "scipy"),
+    *("markupsafe", "networkx", "numpy", "pynvml", "scipy"),
 )
 #: Modules with imports in functions, by what they keep short.
 LATE = {

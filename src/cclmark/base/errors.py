@@ -46,6 +46,7 @@ class MissingError(CclmarkError):
 _EXTRAS = {
     "sqlalchemy": "history",
     "perfetto": "timelines",
+    **dict.fromkeys(("networkx", "numpy"), "scale"),
     **dict.fromkeys(("starlette", "uvicorn"), "serve"),
 }
 

@@ -163,6 +163,12 @@ GROUPS = {
             "Predict times on more nodes from runs on a few.",
             "predict_times",
         ),
+        "simulate": _of_room(
+            "simulate",
+            "SimulateFlags",
+            "Simulate collectives on a network that need not exist.",
+            "simulate_collectives",
+        ),
     },
     "Operate": {
         "info": _of_cli(

@@ -68,7 +68,7 @@ class _TableOfContents(SaysHelp, click.Group):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the groups of commands with a line for each command, and the topics."""
-        formatter.write(f"Usage: cclmark COMMAND [OPTIONS]\n\n  {self.help}\n\n")
+        formatter.write(f"Usage: cclmark COMMAND [OPTIONS]\n  {self.help}\n\n")
         rows = []
         for title, commands in GROUPS.items():
             others = [name for name in commands if name in COLLECTIVES][1:]
@@ -79,8 +79,8 @@ class _TableOfContents(SaysHelp, click.Group):
                     summary = f"Measure one operation; also {', '.join(others)}."
                 rows.append((f"{'' if place else title:12}{name}", summary))
         formatter.write_dl(rows)
-        with formatter.section("Start with"):
-            formatter.write_dl(self.examples)
+        formatter.write_paragraph()
+        formatter.write_dl(self.examples)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -151,9 +151,8 @@ def _say_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -
     cls=_TableOfContents,
     help="Measure, verify and explain the communication between accelerators.",
     examples=[
-        ("cclmark all_reduce", "All accelerators, else ranks of the host."),
-        ("cclmark all_reduce -h", "One screen; all options: cclmark help all_reduce."),
-        ("cclmark help sizes", f"A topic; also {', '.join(TOPICS)}.".replace(" sizes,", "")),
+        ("Start with", "cclmark all_reduce, and cclmark all_reduce -h for its options."),
+        ("Topics", f"cclmark help and one of {', '.join(TOPICS)}."),
     ],
 )
 @click.option(

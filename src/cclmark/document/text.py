@@ -56,6 +56,25 @@ def three_digits(value: float) -> str:
     return f"{float(f'{value:.3g}'):.12g}"
 
 
+def time_words(time_s: float) -> str:
+    """A time in s, ms or µs with three digits."""
+    if time_s >= 1:
+        return f"{three_digits(time_s)} s"
+    return f"{three_digits(time_s * 1e3)} ms" if time_s >= 1e-3 else f"{time_s * 1e6:.3g} µs"
+
+
+def percent_words(share: float) -> str:
+    """A share in percent."""
+    return f"{share * 100:.1f} %"
+
+
+def longer_words(share: float) -> str:
+    """A slow-down in words: ``4.1 % longer than``, ``42 times as long as``."""
+    return (
+        f"{percent_words(share)} longer than" if share < 1 else f"{share + 1:.3g} times as long as"
+    )
+
+
 def half_width_text(share: float | None) -> str:
     """Half of an interval as a percentage without its sign, of at most five characters.
 

@@ -52,6 +52,7 @@ _ANSWERING: Mapping[str, str] = {
     "predicted-step": "result",
     "predicted-time": "result",
     "nothing-said": "cannot say",
+    "simulated-collective": "result",
 }
 _OF_RESULT: Mapping[Severity, str] = {"unknown": "inconclusive"}
 _OF_DRIFT: Mapping[Severity, str] = {"good": "steady", "unknown": "not certain"}

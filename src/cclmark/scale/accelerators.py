@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _TERA, _GIGA = 1e12, 1e9
+#: Bytes per second of a Gb/s.
+GBIT = 1e9 / 8
 #: What is achieved of links and memory, and between nodes; latencies of a transfer between nodes
 #: and within them: protocol Simple in NCCL 2.28, graph/tuning.cc.
 LINK_SHARE = MEMORY_SHARE = 0.8

@@ -24,11 +24,17 @@ from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ComputedFigure, ComputedFigures, ReportKind
-from cclmark.document.text import counted, figure, three_digits
+from cclmark.document.text import (
+    counted,
+    figure,
+    longer_words,
+    percent_words,
+    three_digits,
+    time_words,
+)
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.need.figures import (
-    GBIT,
     NOT_ENOUGH,
     NetworkStep,
     asked,
@@ -43,6 +49,7 @@ from cclmark.kinds.need.figures import (
     varied,
 )
 from cclmark.kinds.need.result import NeedResult
+from cclmark.scale.accelerators import GBIT
 from cclmark.scale.step import AMPLE, INFINITE_BPS, StepTime
 from cclmark.scale.traffic import GROUPS, GroupTraffic
 from cclmark.work.models import MODELS
@@ -65,21 +72,6 @@ def _gbit(bps: float) -> str:
 def _rate_text(bps: float | None, per_node: int = 1) -> str:
     """A line rate in Gb/s; ``any`` for 0, ``none`` for None."""
     return "none" if bps is None else _gbit(bps * per_node) if bps else "any"
-
-
-def _time_text(seconds: float) -> str:
-    if seconds >= 1:
-        return f"{three_digits(seconds)} s"
-    return f"{three_digits(seconds * 1e3)} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
-
-
-def _longer(share: float) -> str:
-    """A slow-down in words: ``4.1 % longer than``, ``42 times as long as``."""
-    return f"{_percent(share)} longer than" if share < 1 else f"{share + 1:.3g} times as long as"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.1f} %"
 
 
 def _rate(key: str, help: str, name: str) -> Field:
@@ -186,7 +178,7 @@ def _head_figures(largest: NeedResult) -> Iterator[HeadFigure]:
             yield HeadFigure(label, _gbit(bps), "Gb/s", of)
     value, unit = format_size(round(network_bytes(largest))).split()
     yield HeadFigure("sent to other nodes", value, unit, "by a GPU in a step")
-    value, unit = _time_text(largest.compute_s).split()
+    value, unit = time_words(largest.compute_s).split()
     yield HeadFigure("compute", value, unit, "of a step")
 
 
@@ -246,13 +238,13 @@ def _rate_column(head: str, name: str) -> TableColumn:
 
 def _latency_text(one: NeedResult) -> str:
     assert one.needed is not None
-    return "any" if one.needed.latency_s is None else _time_text(one.needed.latency_s)
+    return "any" if one.needed.latency_s is None else time_words(one.needed.latency_s)
 
 
 def _needs_columns(share: float) -> list[TableColumn]:
     allowed, ample = f"{share * 100:.3g} %", f"{AMPLE * 100:.3g} %"
     return [
-        TableColumn("compute", lambda one: _time_text(one.compute_s), ">"),
+        TableColumn("compute", lambda one: time_words(one.compute_s), ">"),
         TableColumn("sent to nodes", lambda one: format_size(round(network_bytes(one))), ">"),
         _rate_column(f"Gb/s for ≤ {allowed} slower", "bps"),
         _rate_column(f"more brings < {ample}", "ample_bps"),
@@ -264,7 +256,7 @@ def _counts_table(own: Sequence[NeedResult]) -> Table:
     share = own[-1].need.share
 
     def judged(one: NeedResult) -> str:
-        return "" if one.judged is None else _percent(slow_down(one, one.judged))
+        return "" if one.judged is None else percent_words(slow_down(one, one.judged))
 
     def is_over(one: NeedResult) -> bool:
         return one.judged is not None and slow_down(one, one.judged) > share
@@ -298,10 +290,10 @@ def _networks_table(largest: NeedResult, steps: Sequence[NetworkStep]) -> Table:
     columns = [
         TableColumn("node", lambda one: _gbit(one.bps * job.per_node), ">"),
         TableColumn("GPU", lambda one: _gbit(one.bps), ">"),
-        TableColumn("step", lambda one: _time_text(one.step.step_s), ">"),
-        TableColumn("slower by", lambda one: _percent(slow_down(largest, one.step)), ">"),
-        TableColumn("exposed", lambda one: _percent(one.step.exposed_share), ">"),
-        TableColumn("all messages", lambda one: _percent(communication_share(one.step)), ">"),
+        TableColumn("step", lambda one: time_words(one.step.step_s), ">"),
+        TableColumn("slower by", lambda one: percent_words(slow_down(largest, one.step)), ">"),
+        TableColumn("exposed", lambda one: percent_words(one.step.exposed_share), ">"),
+        TableColumn("all messages", lambda one: percent_words(communication_share(one.step)), ">"),
         TableColumn("tokens/s/GPU", lambda one: figure(tokens_per_s(largest, one.step)), ">"),
         TableColumn("TFLOP/s/GPU", used_flops, ">"),
         TableColumn(
@@ -322,7 +314,7 @@ def _messages_table(largest: NeedResult) -> Table:
 
     def time(one: GroupTraffic) -> str:
         seconds = message_seconds(one, largest)
-        return "-" if seconds is None else _time_text(seconds)
+        return "-" if seconds is None else time_words(seconds)
 
     columns = [
         TableColumn("group", lambda one: one.group),
@@ -443,7 +435,7 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
             "no-rate-enough",
             "look",
             f"{at}: no line rate is enough: with latencies between nodes alone, a step takes "
-            f"{_longer(slower)} without them, and {_percent(share)} longer is allowed",
+            f"{longer_words(slower)} without them, and {percent_words(share)} longer is allowed",
             evidence=(Evidence.of("slow_down_percent", slower, at, share),),
         )
     else:
@@ -453,7 +445,7 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
         yield Finding(
             "needed-network",
             "note",
-            f"{at}: {rate} for each, so that a step takes at most {_percent(share)} longer "
+            f"{at}: {rate} for each, so that a step takes at most {percent_words(share)} longer "
             f"{ideal}; above {_rate_words(needed.ample_bps, job.per_node)}, more brings less than "
             f"{AMPLE * 100:.3g} %",
             advice=advice,
@@ -470,7 +462,8 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
             "exposed-within-nodes",
             "look",
             f"on an ideal network between nodes, too, exposed communication takes "
-            f"{_percent(exposed)} of a step of {at}, most of it of {_largest_part(needed.without)}",
+            f"{percent_words(exposed)} of a step of {at}, most of it of "
+            f"{_largest_part(needed.without)}",
             evidence=(Evidence.of("exposed_percent", exposed, at, share),),
         )
 
@@ -484,9 +477,9 @@ def _judgement(result: NeedResult, judged: StepTime) -> Finding:
         "network-enough" if is_enough else "network-not-enough",
         "good" if is_enough else "look",
         f"{at} with {_rate_words(need.network.bps, need.job.per_node)} each: a step takes "
-        f"{_time_text(judged.step_s)}, {_longer(slower)} on an ideal network between nodes, and "
-        f"{_percent(need.share)} longer is allowed; exposed communication takes "
-        f"{_percent(judged.exposed_share)} of it{part}",
+        f"{time_words(judged.step_s)}, {longer_words(slower)} on an ideal network between nodes, "
+        f"and {percent_words(need.share)} longer is allowed; exposed communication takes "
+        f"{percent_words(judged.exposed_share)} of it{part}",
         evidence=(Evidence.of("slow_down_percent", slower, at, need.share),),
     )
 
@@ -561,17 +554,17 @@ def _compared() -> ComputedFigures:
                 "sent within the node in a step",
                 lambda one: format_size(round(node_bytes(one))),
             ),
-            figure_of("compute_ms", "compute of a step", lambda one: _time_text(one.compute_s)),
+            figure_of("compute_ms", "compute of a step", lambda one: time_words(one.compute_s)),
             figure_of(
                 "step_ms",
                 "step on the judged network",
-                of_step(lambda one, step: _time_text(step.step_s)),
+                of_step(lambda one, step: time_words(step.step_s)),
                 is_time=True,
             ),
             figure_of(
                 "exposed_percent",
                 "exposed communication of that step",
-                of_step(lambda one, step: _percent(step.exposed_share)),
+                of_step(lambda one, step: percent_words(step.exposed_share)),
             ),
         ],
         key=lambda one: (one.need.job.devices, one.need.variant),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cclmark.kinds.need.plan import Need
 from cclmark.kinds.need.result import NeedResult
+from cclmark.scale.accelerators import GBIT
 from cclmark.scale.step import (
     Network,
     StepTime,
@@ -17,8 +18,6 @@ from cclmark.scale.step import (
 )
 from cclmark.scale.traffic import GroupTraffic, busiest_stage, traffic_of
 
-#: Bytes per second of a Gb/s.
-GBIT = 1e9 / 8
 #: Line rates of a GPU that are compared, in Gb/s.
 RATES_GBIT = (3.125, 6.25, 12.5, 25, 50, 100, 200, 400, 800)
 

@@ -14,7 +14,7 @@ from cclmark.base.printable import plain
 from cclmark.document.blocks import RunContent
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.need.command import USUAL_MFU, NeedFlags
-from cclmark.kinds.need.figures import GBIT, needed_by
+from cclmark.kinds.need.figures import needed_by
 from cclmark.kinds.need.kind import KIND
 from cclmark.kinds.need.plan import Assumption, Need
 from cclmark.kinds.registry import read_journal, report_kind
@@ -22,6 +22,7 @@ from cclmark.recording.recorder import Recorded
 from cclmark.recording.whole_run import record_whole
 from cclmark.scale.accelerators import (
     ACCELERATORS,
+    GBIT,
     LINK_SHARE,
     MEMORY_SHARE,
     Accelerator,

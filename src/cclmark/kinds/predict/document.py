@@ -25,8 +25,8 @@ from cclmark.document.chart_model import ChartCurve, Level, Lines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
-from cclmark.document.report_kind import ReportKind
-from cclmark.document.text import BYTES_PER_GB, three_digits
+from cclmark.document.report_kind import ComputedFigure, ComputedFigures, ReportKind
+from cclmark.document.text import BYTES_PER_GB, percent_words, three_digits, time_words
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.predict.figures import (
@@ -55,18 +55,8 @@ _INTERVAL_NOTE = (
 )
 
 
-def _time_text(seconds: float) -> str:
-    if seconds >= 1:
-        return f"{three_digits(seconds)} s"
-    return f"{three_digits(seconds * 1e3)} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
-
-
 def _gb(bps: float) -> str:
     return three_digits(bps / BYTES_PER_GB)
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.3g} %"
 
 
 def _bus(name: str, result: PredictResult) -> float | None:
@@ -168,8 +158,8 @@ def _range(result: PredictResult, text: Callable[[float], str] = _gb) -> str:
 def _time_range(result: PredictResult) -> str:
     if not result.time_s or not result.low_s or not result.high_s:
         return _CANNOT_SAY
-    low, high = _time_text(result.low_s), _time_text(result.high_s)
-    return f"{_time_text(result.time_s)} [{low}–{high}]"
+    low, high = time_words(result.low_s), time_words(result.high_s)
+    return f"{time_words(result.time_s)} [{low}–{high}]"
 
 
 def _head_figures(results: Sequence[PredictResult]) -> Iterator[HeadFigure]:
@@ -186,7 +176,7 @@ def _head_figures(results: Sequence[PredictResult]) -> Iterator[HeadFigure]:
     where = f"{item.operation}, {amount(nodes, 'node')}"
     yield HeadFigure(f"busbw, {format_size(item.size_bytes)}", value, "GB/s", f"{where} {interval}")
     if first is not last and first.time_s:
-        value, unit = _time_text(first.time_s).split()
+        value, unit = time_words(first.time_s).split()
         size = format_size(first.prediction.size_bytes)
         yield HeadFigure(f"time, {size}", value, unit, where)
     whole = skill_of("all", results)
@@ -195,7 +185,7 @@ def _head_figures(results: Sequence[PredictResult]) -> Iterator[HeadFigure]:
             "error of measured counts",
             three_digits(whole.error * 100),
             "%",
-            f"same busbw: {_percent(whole.baseline)}",
+            f"same busbw: {percent_words(whole.baseline)}",
         )
 
 
@@ -233,7 +223,9 @@ def _facts(results: Sequence[PredictResult], measured: Sequence[int]) -> Iterato
         yield "algorithm", f"{item.algorithm}, of all runs"
     elif weights:
         parts = sorted(weights.items(), key=lambda one: -one[1])
-        words = [f"{name} {_percent(share)}" for name, share in parts if share >= _LEAST_WEIGHT]
+        words = [
+            f"{name} {percent_words(share)}" for name, share in parts if share >= _LEAST_WEIGHT
+        ]
         yield "algorithm", f"{', '.join(words)} (how well each fits the runs)"
 
 
@@ -300,8 +292,8 @@ def _skill_table(operation: str, found: Sequence[Any]) -> Table:
     columns = [
         TableColumn("size", lambda one: one.sizes),
         TableColumn("times", lambda one: f"{one.number:,}", ">"),
-        TableColumn("error", lambda one: _percent(one.error), ">"),
-        TableColumn("same busbw", lambda one: _percent(one.baseline), ">"),
+        TableColumn("error", lambda one: percent_words(one.error), ">"),
+        TableColumn("same busbw", lambda one: percent_words(one.baseline), ">"),
         TableColumn(
             "skill",
             lambda one: f"{one.skill:.2f}",
@@ -341,7 +333,7 @@ def _node_table(
 
     def share(one: PredictResult) -> str:
         value, line = _out_of_node(one), one.prediction.network_bps
-        return "" if value is None or not line else _percent(value * BYTES_PER_GB / line)
+        return "" if value is None or not line else percent_words(value * BYTES_PER_GB / line)
 
     def bandwidth(one: PredictResult) -> str:
         if one.measured_s:
@@ -379,7 +371,7 @@ def _algorithm_table(operation: str, results: Sequence[PredictResult], nodes: in
     columns = [
         TableColumn("size", lambda one: format_size(one.prediction.size_bytes), ">"),
         *(
-            TableColumn(name, lambda one, name=name: _time_text(one.algorithms[name]), ">")  # type: ignore[misc]
+            TableColumn(name, lambda one, name=name: time_words(one.algorithms[name]), ">")  # type: ignore[misc]
             for name in names
         ),
         TableColumn("fastest", fastest),
@@ -537,8 +529,8 @@ def _findings(results: Sequence[PredictResult]) -> Iterator[Finding]:
             "prediction-error",
             "good" if is_better else "look",
             f"measured numbers of nodes, predicted from fewer, differ by "
-            f"{_percent(whole.error)} (median of {whole.number}), the same busbw by "
-            f"{_percent(whole.baseline)}; {whole.inside} of {whole.number} are within their "
+            f"{percent_words(whole.error)} (median of {whole.number}), the same busbw by "
+            f"{percent_words(whole.baseline)}; {whole.inside} of {whole.number} are within their "
             "interval",
             subject=item.operation,
             advice=""
@@ -576,8 +568,8 @@ def _findings(results: Sequence[PredictResult]) -> Iterator[Finding]:
             "note",
             f"on {best.result.prediction.nodes:,} nodes, by the models, a {best.name} algorithm "
             f"would be faster than what the library chooses from, for {format_size(min(sizes))} to "
-            f"{format_size(max(sizes))}, for example {_time_text(best.time_s)} in place of "
-            f"{_time_text(best.result.time_s or 0.0)} for "
+            f"{format_size(max(sizes))}, for example {time_words(best.time_s)} in place of "
+            f"{time_words(best.result.time_s or 0.0)} for "
             f"{format_size(best.result.prediction.size_bytes)}",
             subject=item.operation,
         )
@@ -601,6 +593,35 @@ def _counted(journal: Journal) -> str:
     return amount(len(journal.of(PredictResult)), "time")
 
 
+def _inputs(results: Sequence[PredictResult]) -> Iterator[tuple[str, str]]:
+    for operation, own in of_operations(results).items():
+        for name, text in _facts(own, measured_counts(own)):
+            yield f"{operation}: {name}", text
+
+
+def _compared() -> ComputedFigures:
+    """By what two predictions are compared: the same operation, number of nodes and size."""
+    fields = {one.key: one for one in FIELDS.all}
+
+    def time(one: PredictResult) -> str:
+        return time_words(one.measured_s) if one.measured_s else _time_range(one)
+
+    return ComputedFigures(
+        figures=[
+            ComputedFigure(fields["predicted_us"], "time", time, is_time=True),
+            ComputedFigure(fields["predicted_busbw_gbps"], "busbw, GB/s", _range),
+        ],
+        key=lambda one: (
+            *(one.prediction.operation, one.prediction.nodes, one.prediction.per_node),
+            one.prediction.size_bytes,
+        ),
+        words=lambda one: one.prediction.describe(),
+        is_main=lambda one: not one.prediction.is_measured,
+        inputs=_inputs,
+        without_time="predict from runs that suffice on both sides",
+    )
+
+
 REPORT = ReportKind(
     noun="times",
     title="predicted times",
@@ -613,5 +634,5 @@ REPORT = ReportKind(
     method=method_of_predictions,
     by_session=False,
     has_samples=False,
-    is_computed=True,
+    computed=_compared(),
 )

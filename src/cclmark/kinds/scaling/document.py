@@ -23,8 +23,8 @@ from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
-from cclmark.document.report_kind import ReportKind
-from cclmark.document.text import figure, three_digits
+from cclmark.document.report_kind import ComputedFigure, ComputedFigures, ReportKind
+from cclmark.document.text import figure, percent_words, three_digits, time_words
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.scaling.figures import (
@@ -46,16 +46,6 @@ _TITLES = {
 }
 
 
-def _time_text(seconds: float) -> str:
-    if seconds >= 1:
-        return f"{three_digits(seconds)} s"
-    return f"{three_digits(seconds * 1e3)} ms"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.3g} %"
-
-
 def _tokens(per_s: float) -> str:
     return f"{per_s:,.0f}" if per_s >= 100 else figure(per_s)
 
@@ -63,8 +53,8 @@ def _tokens(per_s: float) -> str:
 def _range(one: ScaledResult) -> str:
     if one.step is None or one.low_s is None or one.high_s is None:
         return "-"
-    middle = _time_text(one.step.step_s)
-    return f"{middle} [{_time_text(one.low_s)}–{_time_text(one.high_s)}]"
+    middle = time_words(one.step.step_s)
+    return f"{middle} [{time_words(one.low_s)}–{time_words(one.high_s)}]"
 
 
 FIELDS = Fields(
@@ -151,7 +141,7 @@ def _head_figures(results: Sequence[ScaledResult]) -> Iterator[HeadFigure]:
         return
     last = own[-1]
     gpus = amount(last.scaled.need.job.devices, "GPU")
-    value, unit = _time_text(last.step.step_s).split() if last.step else ("", "")
+    value, unit = time_words(last.step.step_s).split() if last.step else ("", "")
     yield HeadFigure("step", value, unit, f"{gpus} {_range(last).partition(' [')[2]}".rstrip("]"))
     yield HeadFigure("tokens", _tokens(tokens_per_s(last)), "tokens/s", gpus)
     if len(own) > 1:
@@ -160,7 +150,7 @@ def _head_figures(results: Sequence[ScaledResult]) -> Iterator[HeadFigure]:
         yield HeadFigure("efficiency", three_digits(share * 100), "%", f"{gpus}, beside {beside}")
     found = step_errors(results)
     if found is not None:
-        note = f"same MFU: {_percent(found.baseline)}"
+        note = f"same MFU: {percent_words(found.baseline)}"
         yield HeadFigure("error of measured steps", three_digits(found.error * 100), "%", note)
 
 
@@ -200,7 +190,7 @@ def _scaling_table(own: Sequence[ScaledResult], purpose: str) -> Table:
     first = own[0]
 
     def exposed(one: ScaledResult) -> str:
-        return "" if one.step is None else _percent(one.step.exposed_share)
+        return "" if one.step is None else percent_words(one.step.exposed_share)
 
     def is_exposed(one: ScaledResult) -> bool:
         return one.step is not None and one.step.exposed_share > EXPOSED_SHARE
@@ -212,7 +202,7 @@ def _scaling_table(own: Sequence[ScaledResult], purpose: str) -> Table:
         TableColumn("step", _range, ">"),
         TableColumn("tokens/s", lambda one: _tokens(tokens_per_s(one)), ">"),
         TableColumn("tokens/s/GPU", lambda one: _tokens(per_gpu(one)), ">"),
-        TableColumn("efficiency", lambda one: _percent(efficiency(one, first)), ">"),
+        TableColumn("efficiency", lambda one: percent_words(efficiency(one, first)), ">"),
         TableColumn("exposed", exposed, ">", look=lambda one: "look" if is_exposed(one) else ""),
     ]
     notes = [
@@ -232,7 +222,7 @@ def _measured_table(measured: Sequence[ScaledResult]) -> Table:
         TableColumn("GPUs", lambda one: f"{one.scaled.need.job.devices:,}", ">"),
         TableColumn("layout", lambda one: one.scaled.need.job.layout.describe()),
         TableColumn("micro-batch", lambda one: f"{one.scaled.need.job.micro_batch}", ">"),
-        TableColumn("measured", lambda one: _time_text(one.measured_s or 0.0), ">"),
+        TableColumn("measured", lambda one: time_words(one.measured_s or 0.0), ">"),
         TableColumn("predicted", _range, ">"),
         TableColumn("error", lambda one: error(one, one.step and one.step.step_s), ">"),
         TableColumn("same MFU", lambda one: error(one, one.baseline_s), ">"),
@@ -251,7 +241,7 @@ def _layout_table(layouts: Sequence[ScaledResult]) -> Table:
         TableColumn("micro-batch", lambda one: f"{one.scaled.need.job.micro_batch}", ">"),
         TableColumn("step", _range, ">"),
         TableColumn("tokens/s/GPU", lambda one: _tokens(per_gpu(one)), ">"),
-        TableColumn("exposed", lambda one: _percent(one.step.exposed_share), ">"),
+        TableColumn("exposed", lambda one: percent_words(one.step.exposed_share), ">"),
         TableColumn("memory", lambda one: f"≥ {format_size(round(one.needed_bytes))}", ">"),
     ]
     notes = ["memory: of a GPU, without buffers of communication and of allocators"]
@@ -326,9 +316,9 @@ def _findings(results: Sequence[ScaledResult]) -> Iterator[Finding]:
         yield Finding(
             "prediction-error",
             "good" if found.skill > 0 else "look",
-            f"measured steps, predicted from the others, differ by {_percent(found.error)} (median "
-            f"of {found.number}){ranks}, the same model FLOPs utilization by "
-            f"{_percent(found.baseline)}; {found.inside} of {found.number} are within their "
+            "measured steps, predicted from the others, differ by "
+            f"{percent_words(found.error)} (median of {found.number}){ranks}, the same model FLOPs utilization by "
+            f"{percent_words(found.baseline)}; {found.inside} of {found.number} are within their "
             "interval",
             evidence=(Evidence.of("error_percent", found.error, "", found.baseline),),
         )
@@ -349,7 +339,7 @@ def _of_scaling(own: Sequence[ScaledResult], purpose: str) -> Iterator[Finding]:
     text = f"{at} with {how}: a step takes {_range(last)}, {_tokens(tokens_per_s(last))} tokens/s"
     if len(own) > 1:
         beside = amount(own[0].scaled.need.job.devices, "GPU")
-        text += f", {_percent(efficiency(last, own[0]))} of the efficiency of {beside}"
+        text += f", {percent_words(efficiency(last, own[0]))} of the efficiency of {beside}"
     yield Finding(
         "predicted-step",
         "note",
@@ -364,8 +354,8 @@ def _of_scaling(own: Sequence[ScaledResult], purpose: str) -> Iterator[Finding]:
             "communication-exposed",
             "look",
             f"with {how}, from {where} on, exposed communication takes more than "
-            f"{_percent(EXPOSED_SHARE)} of a step: "
-            f"{_percent(exposed[0].step.exposed_share)} there",
+            f"{percent_words(EXPOSED_SHARE)} of a step: "
+            f"{percent_words(exposed[0].step.exposed_share)} there",
             evidence=(
                 Evidence.of("exposed_percent", exposed[0].step.exposed_share, where, EXPOSED_SHARE),
             ),
@@ -387,6 +377,29 @@ def _counted(journal: Journal) -> str:
     return amount(len(journal.of(ScaledResult)), "step")
 
 
+def _compared() -> ComputedFigures:
+    """By what two predictions are compared: the same purpose, GPUs, layout and micro-batch."""
+    fields = {one.key: one for one in FIELDS.all}
+    return ComputedFigures(
+        figures=[
+            ComputedFigure(fields["step_ms"], "step", _range, is_time=True),
+            ComputedFigure(
+                fields["exposed_percent"],
+                "exposed communication",
+                lambda one: "-" if one.step is None else percent_words(one.step.exposed_share),
+            ),
+        ],
+        key=lambda one: (
+            *(one.scaled.purpose, one.scaled.need.job.devices, one.scaled.need.job.layout),
+            *(one.scaled.need.job.micro_batch, one.scaled.need.job.sequence),
+        ),
+        words=lambda one: f"{one.scaled.purpose}: {one.scaled.describe()}",
+        is_main=lambda one: one.scaled.purpose in _TITLES,
+        inputs=_facts,
+        without_time="predict possible jobs on both sides",
+    )
+
+
 REPORT = ReportKind(
     noun="steps",
     title="predicted steps",
@@ -399,5 +412,5 @@ REPORT = ReportKind(
     method=method_of_steps,
     by_session=False,
     has_samples=False,
-    is_computed=True,
+    computed=_compared(),
 )

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from cclmark.base.errors import UsageError
-from cclmark.fabric.topology import EXAMPLES, GBIT, parse_topology
+from cclmark.fabric.fabric_topology import EXAMPLES, parse_topology
+from cclmark.scale.accelerators import GBIT
 
 NODE = {"name": "node", "devices": 8, "gbit": 3600, "latency_us": 3.4}
 LEAF = {"name": "leaf", "devices": 32, "gbit": 400, "latency_us": 14}

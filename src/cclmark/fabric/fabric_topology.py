@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,11 @@ import msgspec
 from cclmark.base.errors import UsageError
 from cclmark.base.files import read_regular
 from cclmark.base.printable import plain
-from cclmark.scale.accelerators import LATENCY_S, NODE_LATENCY_S
+from cclmark.scale.accelerators import GBIT, LATENCY_S, NODE_LATENCY_S
 from cclmark.scale.frameworks import MOST_DEVICES
 from cclmark.work.counts import AtLeastOne, NotNegative, Positive
 from cclmark.work.thresholds import meant
 
-#: Bytes per second of a Gb/s.
-GBIT = 1e9 / 8
 NVLINK, RAIL, FAT_TREE, DRAGONFLY, TORUS = "nvlink", "rail", "fat-tree", "dragonfly", "torus"
 LEVELS, GRAPH = "levels", "graph"
 EXAMPLES = {
@@ -45,7 +44,7 @@ _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,6})?", re.ASCII)
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
 
 
-class Level(msgspec.Struct, frozen=True):
+class FabricLevel(msgspec.Struct, frozen=True):
     """Groups of ``devices`` devices each, such as nodes or leaf switches.
 
     ``bps``: what the links of a device into this level carry in one direction, in bytes/s.
@@ -86,7 +85,7 @@ class Topology(msgspec.Struct, frozen=True, omit_defaults=True):
 
     text: str
     family: str
-    levels: tuple[Level, ...]
+    levels: tuple[FabricLevel, ...]
     shape: tuple[int, ...] = ()
     peer_bps: tuple[float, ...] = ()
     device_names: tuple[str, ...] = ()
@@ -102,7 +101,7 @@ class Topology(msgspec.Struct, frozen=True, omit_defaults=True):
         """The devices of a node, or of an NVLink domain; 1 where each is by itself."""
         return 1 if self.family in (TORUS, GRAPH) else self.levels[0].devices
 
-    def level_of(self, devices: int) -> Level:
+    def level_of(self, devices: int) -> FabricLevel:
         """The level that so many neighbouring devices reach: the smallest that holds all of them.
 
         Raises UsageError for more devices than there are.
@@ -154,9 +153,9 @@ def _spec(rest: str, family: str) -> tuple[tuple[int, ...], dict[str, float]]:
     return tuple(map(int, read)), options
 
 
-def _node(devices: int, options: Mapping[str, float]) -> Level:
+def _node(devices: int, options: Mapping[str, float]) -> FabricLevel:
     latency_s = options.get("node-latency", NODE_LATENCY_S * 1e6) * 1e-6
-    return Level("node", devices, options.get("nvlink", _NVLINK_GBIT) * GBIT, latency_s)
+    return FabricLevel("node", devices, options.get("nvlink", _NVLINK_GBIT) * GBIT, latency_s)
 
 
 def _dimensions(shape: tuple[int, ...], count: int, words: str) -> tuple[int, ...]:
@@ -184,7 +183,7 @@ def _tree(text: str, shape: tuple[int, ...], options: Mapping[str, float]) -> To
     _divides(leaf, nodes, "leaf", "nodes")
     nic, oversub = options.get("nic", _NIC_GBIT), options.get("oversub", 1.0)
     latency_s = options.get("latency", LATENCY_S * 1e6) * 1e-6
-    levels = [_node(per_node, options), Level("leaf", leaf * per_node, nic * GBIT, latency_s)]
+    levels = [_node(per_node, options), FabricLevel("leaf", leaf * per_node, nic * GBIT, latency_s)]
     blocks = nodes // leaf
     usual_pod = nodes if blocks <= _PORTS else leaf * _largest_divisor(blocks, _PORTS // 2)
     pod = int(options.get("pod", usual_pod))
@@ -195,7 +194,9 @@ def _tree(text: str, shape: tuple[int, ...], options: Mapping[str, float]) -> To
         if members * per_node > levels[-1].devices:
             links = max(1, round(uplinks * (levels[-1].devices // (leaf * per_node))))
             latency_s += _HOPS_LATENCY_S
-            levels.append(Level(name, members * per_node, nic * GBIT, latency_s, oversub, links))
+            levels.append(
+                FabricLevel(name, members * per_node, nic * GBIT, latency_s, oversub, links)
+            )
     return Topology(text, family, tuple(levels))
 
 
@@ -228,15 +229,17 @@ def _dragonfly(text: str, shape: tuple[int, ...], options: Mapping[str, float]) 
     links = int(options.get("links", usual_links))
     latency_s = options.get("latency", LATENCY_S * 1e6) * 1e-6
     of_router = nodes * per_node
-    levels = [_node(per_node, options), Level("router", of_router, nic, latency_s)]
+    levels = [_node(per_node, options), FabricLevel("router", of_router, nic, latency_s)]
     if routers > 1:
         over = of_router * nic / (local * (routers - 1))
-        levels.append(Level("group", of_router * routers, nic, latency_s + _HOPS_LATENCY_S, over))
+        levels.append(
+            FabricLevel("group", of_router * routers, nic, latency_s + _HOPS_LATENCY_S, over)
+        )
     if groups > 1:
         over = of_router * routers * nic / (between * links * (groups - 1))
         devices = of_router * routers * groups
         latency_s += 2 * _HOPS_LATENCY_S
-        levels.append(Level("global", devices, nic, latency_s, over, links))
+        levels.append(FabricLevel("global", devices, nic, latency_s, over, links))
     return Topology(text, DRAGONFLY, tuple(levels), shape, (local, between * links))
 
 
@@ -247,7 +250,9 @@ def _torus(text: str, shape: tuple[int, ...], options: Mapping[str, float]) -> T
     bps = options.get("link", _TORUS_GBIT) * GBIT
     latency_s = options.get("latency", NODE_LATENCY_S * 1e6) * 1e-6
     levels = tuple(
-        Level("xyzw"[: place + 1], prod(shape[: place + 1]), bps * min(2, size - 1 or 1), latency_s)
+        FabricLevel(
+            "xyzw"[: place + 1], prod(shape[: place + 1]), bps * min(2, size - 1 or 1), latency_s
+        )
         for place, size in enumerate(shape)
     )
     return Topology(text, TORUS, levels, shape)
@@ -323,7 +328,7 @@ _LEVELS_EXAMPLE = '{"levels": [{"name": "node", "devices": 8, "gbit": 3600, "lat
 _GRAPH_EXAMPLE = '{"devices": ["a", "b"], "switches": ["s"], "links": [{"ends": ["a", "s"], …}]}'
 
 
-def _file_levels(found: Sequence[_FileLevel]) -> tuple[Level, ...]:
+def _file_levels(found: Sequence[_FileLevel]) -> tuple[FabricLevel, ...]:
     """The levels from the node up: as they are written, or by what each is within."""
     by_name = {one.name: one for one in found}
     if len(by_name) < len(found):
@@ -347,7 +352,7 @@ def _file_levels(found: Sequence[_FileLevel]) -> tuple[Level, ...]:
         else:
             raise UsageError("levels are no chain: each but the largest is within the next larger")
     return tuple(
-        Level(
+        FabricLevel(
             *(one.name, one.devices, one.gbit * GBIT, one.latency_us * 1e-6),
             *(one.oversubscription, one.links),
         )
@@ -386,7 +391,7 @@ def _file_graph(text: str, content: _File) -> Topology:
             f"the topology is disconnected: no links join {' and '.join(sorted(apart)[:2])}"
         )
     latency_s = max((one.latency_us for one in content.links), default=0.0) * 1e-6
-    level = Level("fabric", len(rates), min(rates.values()) or 1.0, 2 * latency_s)
+    level = FabricLevel("fabric", len(rates), min(rates.values()) or 1.0, 2 * latency_s)
     cables = (GraphLink(one.ends, one.gbit * GBIT, one.latency_us * 1e-6) for one in content.links)
     return Topology(text, GRAPH, (level,), (), (), tuple(content.devices), tuple(cables))
 
@@ -403,7 +408,7 @@ def _checked(topology: Topology) -> Topology:
     for level in topology.levels:
         if topology.family == LEVELS and not _NAME.fullmatch(level.name):
             raise UsageError(f"level {plain(level.name)!r}: write a name of small letters")
-    for lower, level in zip(topology.levels, topology.levels[1:], strict=False):
+    for lower, level in pairwise(topology.levels):
         if level.devices % lower.devices or level.devices < lower.devices:
             raise UsageError(
                 f"counts are inconsistent: a {level.name} of {level.devices} devices does not "
