@@ -11,7 +11,7 @@ from statistics import median
 from cclmark.base.errors import UsageError
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.fabric.topology import Level, Topology, parse_topology
+from cclmark.fabric.fabric_topology import FabricLevel, Topology, parse_topology
 from cclmark.kinds.predict.command import PredictFlags
 from cclmark.kinds.predict.curves import MeasuredCurve, read_curves
 from cclmark.kinds.predict.figures import size_class, skill_of
@@ -397,7 +397,7 @@ def _bandwidth_factor(ground: _Ground, shape: Shape) -> float:
     return min(1.0, min(rates) / known.shared_bps)
 
 
-def _level(topology: Topology, devices: int) -> Level:
+def _level(topology: Topology, devices: int) -> FabricLevel:
     return topology.level_of(min(devices, topology.devices))
 
 

@@ -317,7 +317,8 @@ def _findings(results: Sequence[ScaledResult]) -> Iterator[Finding]:
             "prediction-error",
             "good" if found.skill > 0 else "look",
             "measured steps, predicted from the others, differ by "
-            f"{percent_words(found.error)} (median of {found.number}){ranks}, the same model FLOPs utilization by "
+            f"{percent_words(found.error)} (median of {found.number}){ranks}, the same model FLOPs "
+            "utilization by "
             f"{percent_words(found.baseline)}; {found.inside} of {found.number} are within their "
             "interval",
             evidence=(Evidence.of("error_percent", found.error, "", found.baseline),),
