@@ -12,10 +12,11 @@ the others are predicted. The baseline: all have the model FLOPs utilization of 
 import csv
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
+from cclmark.kinds.scaling.figures import rank_correlation
 from cclmark.scale.accelerators import (
     ACCELERATORS,
     EFFICIENCY,
@@ -72,17 +73,6 @@ def calibrated_flops(row: Row) -> float:
         is_slow = predicted_s(row, middle) > float(row["step_s"])
         low, high = (middle, high) if is_slow else (low, middle)
     return high
-
-
-def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float:
-    """Spearman's, for values without ties."""
-    places = [
-        {place: rank for rank, place in enumerate(sorted(range(len(one)), key=one.__getitem__))}
-        for one in (left, right)
-    ]
-    number = len(left)
-    squares = sum((places[0][place] - places[1][place]) ** 2 for place in range(number))
-    return 1 - 6 * squares / (number * (number**2 - 1))
 
 
 def utilization(row: Row) -> float:

@@ -166,7 +166,7 @@ GROUPS = {
         "simulate": _of_room(
             "simulate",
             "SimulateFlags",
-            "Simulate collectives on a network that need not exist.",
+            "Simulate collectives on any network, built or not.",
             "simulate_collectives",
         ),
     },
