@@ -32,11 +32,12 @@ SELECTION = "Selection"
 INPUT = "Input"
 SIZES = "Sizes"
 OPERATION = "Operation"
+JOB = "Training job"
 WHERE = "Devices and libraries"
 METHOD = "Method"
 SERVER = "Server"
 OUTPUT = "Output"
-_TITLES = (SELECTION, INPUT, SIZES, OPERATION, WHERE, METHOD, SERVER, OUTPUT, "Other")
+_TITLES = (SELECTION, INPUT, SIZES, OPERATION, JOB, WHERE, METHOD, SERVER, OUTPUT, "Other")
 #: How a help text names what JOURNAL may be: for commands that read all runs of a page, and one.
 JOURNALS = (
     "JOURNAL: a journal; or PAGE.html, a page of cclmark report, for all of its runs, and "

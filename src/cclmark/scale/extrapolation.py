@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -44,8 +44,14 @@ _SEED = 20260101
 # Of the logarithm of a time, for the fit of parameters: at a size, and between numbers of nodes.
 _MODEL_ERROR, _DIFFERENCE_ERROR = 0.15, 0.04
 _POINTS = 5  # of a curve count as independent
-# Of the factors at each size: standard deviations of their logarithms.
-_GROWING, _FIXED = 0.35, 0.15
+# Of the factors of the growing and the fixed part at each size: standard deviations of their
+# logarithms, with one measured number of nodes and with several, whose differences count more.
+_OF_ONE, _OF_SEVERAL = (0.35, 0.15), (0.9, 0.25)
+# Messages of many chunks hide a part of the latencies: the logarithm of what is left, from a size
+# on, over so many doublings, and its standard deviation.
+_HIDDEN, _HIDDEN_SPREAD, _HIDING_BYTES, _HIDING_DOUBLINGS = -0.6, 0.6, 64 << 20, 3
+# Of a time on two nodes, whose bandwidth is another one: see TREE_CAPS.
+_PAIR_NOISE, _LATENCY_BOUND_BYTES = 0.1, 1 << 20
 _LEAST_NOISE = 0.01
 _ROUNDS, _LONGEST_STEP, _DAMPING = 25, 0.5, 1.1
 _WIDEST_GAP = 16.0  # between the sizes of a curve that others are interpolated between
@@ -97,6 +103,12 @@ class TimeCurve:
     sizes_bytes: tuple[float, ...]
     times_s: tuple[float, ...]
     noise: tuple[float, ...]
+
+    def with_noise(self, share: float, least_bytes: float) -> TimeCurve:
+        """The curve with at least so much noise, from a size on."""
+        pairs = zip(self.sizes_bytes, self.noise, strict=True)
+        noise = (max(share, one) if size >= least_bytes else one for size, one in pairs)
+        return replace(self, noise=tuple(noise))
 
     def at(self, sizes: Array) -> tuple[Array, Array]:
         """Logarithms of times and their noise; NaN beyond the curve and within wide gaps."""
@@ -219,18 +231,19 @@ def _fitted(
     data = []
     for group in groups:
         sizes = np.array(max(group, key=lambda one: one.shape.nodes).sizes_bytes)
-        logs = np.array([one.at(sizes)[0] for one in group])
-        data.append((group, sizes, logs, math.sqrt(max(1.0, len(sizes) / _POINTS))))
+        logs, noise = (np.array(one) for one in zip(*(one.at(sizes) for one in group), strict=True))
+        counted = math.sqrt(max(1.0, len(sizes) / _POINTS))
+        data.append((group, sizes, logs, counted, np.hypot(noise, _DIFFERENCE_ERROR)))
 
     def deviations(logs: Array) -> Array:
         parameters = Parameters.of_logs(logs)
         found = [(logs - priors[:, 0]) / priors[:, 1]]
-        for group, sizes, measured, counted in data:
+        for group, sizes, measured, counted, error in data:
             times = [model.time_s(parameters, sizes, one.shape) for one in group]
             off = np.where(np.isfinite(measured), np.log(times) - measured, np.nan)
             mean = np.nanmean(off, axis=0)
             found.append(mean / (_MODEL_ERROR * counted))
-            apart = (off - mean) / (_DIFFERENCE_ERROR * counted)
+            apart = (off - mean) / (error * counted)
             found.append(np.where(np.isfinite(apart), apart, 0.0).ravel())
         return np.concatenate(found)
 
@@ -252,7 +265,13 @@ def _factors(
     """
     draws = parameters.base_s.shape[0]
     shape = (draws, len(sizes))
-    means = (_GROWING * _normal(chance, len(sizes)), _FIXED * _normal(chance, len(sizes)))
+    usual = _OF_ONE if len(curves) < 2 else _OF_SEVERAL
+    ramp = np.clip(np.log2(sizes / _HIDING_BYTES) / _HIDING_DOUBLINGS, 0, 1)
+    spreads = np.hypot(usual[0], _HIDDEN_SPREAD * ramp), usual[1]
+    means = (
+        spreads[0] * _normal(chance, len(sizes)) + _HIDDEN * ramp,
+        spreads[1] * _normal(chance, len(sizes)),
+    )
     growing, fixed = means[0].copy(), means[1].copy()
     observed = []
     for curve in curves:
@@ -261,8 +280,12 @@ def _factors(
             varied = logs[None] + noise[None] * _normal(chance)
             observed.append((model.parts(parameters, sizes, curve.shape), varied, noise[None]))
     for _ in range(_ROUNDS if observed else 0):
-        slopes = [(growing - means[0]) / _GROWING**2, (fixed - means[1]) / _FIXED**2]
-        curvature = [np.full(shape, _GROWING**-2), np.full(shape, _FIXED**-2), np.zeros(shape)]
+        slopes = [
+            (growing - means[0]) / spreads[0] ** 2,
+            (fixed - means[1]) / spreads[1] ** 2,
+        ]
+        curvature = [np.zeros(shape) + spread**-2.0 for spread in spreads]
+        curvature.append(np.zeros(shape))
         factors = np.exp(growing), np.exp(fixed)
         for parts, logs, noise in observed:
             times = np.stack([factors[0] * one.growing + factors[1] * one.fixed for one in parts])
@@ -299,6 +322,7 @@ def forecast(
     The same arguments give the same figures: draws are seeded.
     """
     sizes = np.array(sizes_bytes, dtype=float)
+    curves = _without_pairs(operation, curves, known)
     priors = _priors(operation, curves, known)
     chance = np.random.default_rng(_SEED)
     largest = max(one.shape.nodes for one in curves)
@@ -326,6 +350,24 @@ def forecast(
         {model.name: float(one) for (model, *_), one in zip(found, weights, strict=True)},
         np.average([share for *_, share in found], axis=0, weights=weights),
     )
+
+
+def _without_pairs(
+    operation: str, curves: Sequence[TimeCurve], known: Known
+) -> Sequence[TimeCurve]:
+    """Leaves two nodes out if trees may have run and at least two larger numbers were measured;
+    beside one larger number, only their small sizes count fully."""
+    if known.algorithm == RING or TREE not in ALGORITHMS[operation]:
+        return curves
+    larger = sum(one.shape.nodes > 2 for one in curves)
+    if larger > 1:
+        return [one for one in curves if one.shape.nodes != 2]
+    return [
+        one.with_noise(_PAIR_NOISE, _LATENCY_BOUND_BYTES)
+        if larger and one.shape.nodes == 2
+        else one
+        for one in curves
+    ]
 
 
 def _beyond(logs: Array, algorithms: Sequence[str], known: Known) -> Array:
@@ -396,6 +438,7 @@ def algorithm_times(
     would not have.
     """
     sizes = np.array(sizes_bytes, dtype=float)
+    curves = _without_pairs(operation, curves, known)
     priors = _priors(operation, curves, known)
     models = [model for model, _ in models_of(operation, known, target.per_node)]
     logs, _, _ = min((_fitted(curves, model, priors) for model in models), key=lambda one: one[2])

@@ -6,59 +6,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import click
-
-from cclmark.base.errors import UsageError
 from cclmark.options.command import (
     METHOD,
-    OPERATION,
-    WHERE,
     Excludes,
     OptionRules,
     Requires,
     changed,
-    flag,
     option,
 )
 from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
+from cclmark.options.job_options import JobOptions
 from cclmark.options.types import (
-    PATH,
-    LineRate,
-    Parsed,
     Percent,
-    RealNumber,
-    WholeNumber,
-    parse_line_rate,
 )
-from cclmark.scale.accelerators import EFFICIENCY, LATENCY_S, NODE_LATENCY_S
-from cclmark.scale.frameworks import FRAMEWORKS, GRADIENTS, MOST_DEVICES, PRECISIONS
 
-USUAL_SHARE, USUAL_MFU = 10.0, 50.0
-USUAL_PER_NODE = 8
-_MOST_COUNTS = 64
+USUAL_SHARE = 10.0
 _MEASURED = "the journal of measured steps has the rate of compute"
 
 
-def parse_gpus(text: str) -> list[int]:
-    """Reads ``8,64,512``. Raises UsageError."""
-    found = set()
-    for word in (one.strip() for one in text.split(",")):
-        number = int(word) if word.isascii() and word.isdecimal() and len(word) < 9 else 0
-        if not 1 <= number <= MOST_DEVICES:
-            raise UsageError(
-                f"{text!r}: write numbers of GPUs from 1 to {MOST_DEVICES}, for example 8,64,512"
-            )
-        found.add(number)
-    if len(found) > _MOST_COUNTS:
-        raise UsageError(f"{len(found)} numbers of GPUs are more than {_MOST_COUNTS}")
-    return sorted(found)
-
-
 @dataclass
-class NeedFlags:
+class NeedFlags(JobOptions):
     """The options of ``cclmark need``."""
 
-    title: ClassVar[str] = OPERATION
     examples: ClassVar = [
         (
             "cclmark need --model llama3-8b --gpus 8,64,512 --parallel zero=3",
@@ -92,161 +61,6 @@ class NeedFlags:
     )
     files: ClassVar[tuple[str, ...]] = ()
 
-    model: str = option(
-        "--model",
-        default="",
-        metavar="MODEL",
-        help="llama3-8b, deepseek-v3, … (a wrong name lists all); dimensions: "
-        "width=4096,layers=32,heads=32; or the path of a config.json of Hugging Face.",
-    )
-    gpus: list[int] = option(
-        "--gpus",
-        default=[],
-        type=Parsed(parse_gpus),
-        metavar="NUMBERS",
-        help="Numbers of GPUs, with commas [those of --parallel].",
-    )
-    parallel: str = option(
-        "--parallel",
-        default="",
-        metavar="LAYOUT",
-        help="Degrees of parallelism, tp=8,pp=4,dp=16,zero=1; dp follows from --gpus. tp: tensor, "
-        "cp: context, pp: pipeline (vp: interleaved parts of a stage), dp: data, ep: experts; "
-        "zero: what replicas share (1: state of the optimizer, 2: gradients, 3: parameters, as "
-        "FSDP), shard: among how many of them; sp=1: sequence parallelism [dp].",
-    )
-    batch: int | None = option(
-        "--batch",
-        type=WholeNumber(1, 1 << 24),
-        help="Sequences of all replicas in a step [one micro-batch of each replica and stage: "
-        "grows with --gpus].",
-    )
-    micro_batch: int = option(
-        "--micro-batch",
-        default=1,
-        type=WholeNumber(1, 1 << 20),
-        help="Sequences that a replica computes at once [1].",
-    )
-    sequence: int | None = option(
-        "--seq",
-        type=WholeNumber(1, 1 << 24),
-        help="Tokens of a sequence [the model's longest, at most 8192].",
-    )
-    precision: str = option(
-        "--precision",
-        default="bf16",
-        type=click.Choice([*PRECISIONS]),
-        help="Of activations and parameters; mixed: parameters of float32, activations of bfloat16 "
-        "[bf16].",
-    )
-    gradients: str | None = option(
-        "--gradients",
-        type=click.Choice([*GRADIENTS]),
-        help="Of gradients when they are reduced [fp32 with mixed, and with megatron and bf16 or "
-        "fp8; else as parameters].",
-    )
-    framework: str = option(
-        "--framework",
-        default=FRAMEWORKS[0],
-        type=click.Choice([*FRAMEWORKS]),
-        help="Whose messages are counted [torch].",
-    )
-    recompute: bool = flag(
-        "--recompute", help="Layers repeat their forward pass in the backward pass."
-    )
-    hold_gradients: bool = flag(
-        "--hold-gradients",
-        help="zero=2 or 3: reduce gradients after the last micro-batch alone, not after each.",
-    )
-    per_node: int = option(
-        "--gpus-per-node",
-        default=USUAL_PER_NODE,
-        title=WHERE,
-        type=WholeNumber(1, MOST_DEVICES),
-        help="GPUs of a node, or of an NVLink domain [8].",
-    )
-    accelerator: str = option(
-        "--accelerator",
-        default="",
-        title=WHERE,
-        metavar="NAME",
-        help="Peak rate and links: H100, A100, B200, … (a wrong name lists all) [that of "
-        "--measured, or H100].",
-    )
-    peak_tflops: float | None = option(
-        "--peak",
-        title=WHERE,
-        type=RealNumber(0.001, 1e9, shown=False),
-        metavar="TFLOPS",
-        help="Peak rate of a GPU in the precision of the job, in TFLOP/s [of --accelerator].",
-    )
-    network: LineRate | None = option(
-        "--network",
-        title=WHERE,
-        type=Parsed(parse_line_rate),
-        metavar="GBIT",
-        help="A network to judge: Gb/s of each GPU, 400, or interfaces of a node, 8x400.",
-    )
-    efficiency_percent: float = option(
-        "--efficiency",
-        default=EFFICIENCY * 100,
-        title=WHERE,
-        type=Percent("90%", above=True, most=100),
-        metavar="PERCENT",
-        help="Share of the line rate between nodes that transfers achieve [90%].",
-    )
-    latency_us: float = option(
-        "--latency",
-        default=LATENCY_S * 1e6,
-        title=WHERE,
-        type=RealNumber(0, 1e6, shown=False),
-        metavar="µS",
-        help="Of a transfer between nodes, in microseconds [14].",
-    )
-    node_gbps: float | None = option(
-        "--node-bandwidth",
-        title=WHERE,
-        type=RealNumber(0.001, 1e9, shown=False),
-        metavar="GB/S",
-        help="What a GPU achieves within its node, in GB/s in one direction [80 % of the links of "
-        "--accelerator].",
-    )
-    node_latency_us: float = option(
-        "--node-latency",
-        default=NODE_LATENCY_S * 1e6,
-        title=WHERE,
-        type=RealNumber(0, 1e6, shown=False),
-        metavar="µS",
-        help="Of a transfer within a node, in microseconds [3.4].",
-    )
-    mfu_percent: float | None = option(
-        "--mfu",
-        title=METHOD,
-        type=Percent("50%", above=True, most=100),
-        metavar="PERCENT",
-        help="Share of the peak rate that a GPU computes with while it computes, without waiting "
-        "for communication [50%].",
-    )
-    measured: Path | None = option(
-        "--measured",
-        title=METHOD,
-        type=PATH,
-        metavar="JOURNAL",
-        help="Compute of a run of `cclmark train` or `cclmark profile`, in place of --mfu.",
-    )
-    measured_tokens: int | None = option(
-        "--measured-tokens",
-        title=METHOD,
-        type=WholeNumber(1, 1 << 40),
-        help="Tokens of a step of all ranks of a program in --measured.",
-    )
-    overlap: str | None = option(
-        "--overlap",
-        title=METHOD,
-        metavar="SHARES",
-        help="Shares of messages that run beside compute, dp=100%,tp=50%; or the journal of "
-        "`cclmark overlap`, for those of dp and cp [what the framework overlaps by default].",
-    )
     share_percent: float = option(
         "--share",
         default=USUAL_SHARE,

@@ -13,11 +13,12 @@ from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
 from cclmark.document.blocks import RunContent
 from cclmark.journal.journal_file import Journal
-from cclmark.kinds.need.command import USUAL_MFU, NeedFlags
+from cclmark.kinds.need.command import NeedFlags
 from cclmark.kinds.need.figures import needed_by
 from cclmark.kinds.need.kind import KIND
 from cclmark.kinds.need.plan import Assumption, Need
 from cclmark.kinds.registry import read_journal, report_kind
+from cclmark.options.job_options import USUAL_MFU, JobOptions
 from cclmark.recording.recorder import Recorded
 from cclmark.recording.whole_run import record_whole
 from cclmark.scale.accelerators import (
@@ -38,6 +39,8 @@ from cclmark.work.models import Model
 
 _USUAL_SEQUENCE = 8192
 _USUAL_ACCELERATOR = "H100"
+#: By which a step may take longer than on an ideal network between nodes.
+USUAL_SHARE = 0.1
 # The types that `cclmark train` computes with.
 _TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "mixed": "mixed"}
 _TERA, _GIGA = 1e12, 1e9
@@ -67,12 +70,15 @@ def plan_network(flags: NeedFlags) -> Recorded:
 
 def needs_of(flags: NeedFlags) -> list[Need]:
     """The jobs that were asked for, and variants of the largest. Raises UsageError."""
-    needs = planned_needs(flags)
+    needs = planned_needs(flags, flags.share_percent / 100)
     return [*needs, *_variants(needs[-1])]
 
 
-def planned_needs(flags: NeedFlags) -> list[Need]:
-    """The jobs that were asked for, by the number of GPUs. Raises UsageError."""
+def planned_needs(flags: JobOptions, share: float = USUAL_SHARE) -> list[Need]:
+    """The jobs that were asked for, by the number of GPUs. Raises UsageError.
+
+    ``share``: by which a step may take longer than on an ideal network.
+    """
     if not flags.model:
         raise UsageError("--model is missing: cclmark need --model llama3-8b --gpus 512")
     model = planned_model(flags.model)
@@ -89,7 +95,7 @@ def planned_needs(flags: NeedFlags) -> list[Need]:
     network, links = _network(flags, accelerator)
     base = Need(
         *(jobs[-1], network, flops, accelerator.memory_bps * MEMORY_SHARE),
-        *(flags.share_percent / 100, hidden),
+        *(share, hidden),
         assumptions=(compute, _memory(accelerator), *links, overlapped),
     )
     return [replace(base, job=job) for job in jobs]
@@ -115,7 +121,7 @@ def _layout(text: str) -> JobLayout:
         raise UsageError(f"--parallel {text}: {error}") from None
 
 
-def _numbers(flags: NeedFlags, layout: JobLayout) -> Sequence[int]:
+def _numbers(flags: JobOptions, layout: JobLayout) -> Sequence[int]:
     if flags.gpus:
         return flags.gpus
     if not layout.dp:
@@ -123,7 +129,7 @@ def _numbers(flags: NeedFlags, layout: JobLayout) -> Sequence[int]:
     return [layout.devices]
 
 
-def _job(flags: NeedFlags, model: Model, layout: JobLayout) -> TrainingJob:
+def _job(flags: JobOptions, model: Model, layout: JobLayout) -> TrainingJob:
     usual = layout.dp * flags.micro_batch * layout.pp
     gradients = PRECISIONS[flags.precision][1]
     if flags.framework == MEGATRON and flags.precision in _REDUCED_IN_FP32:
@@ -146,7 +152,7 @@ def _job(flags: NeedFlags, model: Model, layout: JobLayout) -> TrainingJob:
 
 
 def _compute(
-    flags: NeedFlags, journal: Journal | None, accelerator: Accelerator, job: TrainingJob
+    flags: JobOptions, journal: Journal | None, accelerator: Accelerator, job: TrainingJob
 ) -> tuple[float, Assumption]:
     """The operations of a device in a second. Raises UsageError."""
     if flags.measured is not None and journal is not None:
@@ -231,7 +237,7 @@ def _compute_of(run: StepRun) -> float | None:
     return run.figures.step_s if run.ranks == 1 else run.figures.compute_s
 
 
-def _hidden(flags: NeedFlags, job: TrainingJob) -> tuple[HiddenShares, Assumption]:
+def _hidden(flags: JobOptions, job: TrainingJob) -> tuple[HiddenShares, Assumption]:
     """The shares of messages beside compute. Raises UsageError."""
     if flags.overlap is None:
         shares = usual_shares(job)
@@ -283,7 +289,7 @@ def _measured_overlap(path: Path) -> tuple[float, str]:
     raise UsageError(f"--overlap {path}: the journal has no slow-down of a message and compute")
 
 
-def _network(flags: NeedFlags, accelerator: Accelerator) -> tuple[Network, list[Assumption]]:
+def _network(flags: JobOptions, accelerator: Accelerator) -> tuple[Network, list[Assumption]]:
     bps = 0.0
     if flags.network is not None:
         rate = flags.network

@@ -6,5 +6,5 @@ where none is possible, ``figures.py`` computes errors of predicted counts that 
 ``document.py`` composes everything that a run says. With ``--model`` the work is that of the room
 ``scaling``.
 
-Rooms imported: need, scaling; also the list of kinds. Start with ``plan.py``.
+Rooms imported: scaling; also the list of kinds. Start with ``plan.py``.
 """

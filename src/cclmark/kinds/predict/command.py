@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from cclmark.base.errors import UsageError
-from cclmark.kinds.need.command import NeedFlags
 from cclmark.options.command import (
+    JOB,
     METHOD,
     OPERATION,
     WHERE,
@@ -21,10 +21,10 @@ from cclmark.options.command import (
     option,
 )
 from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
-from cclmark.options.types import PATH, LineRate, Names, Parsed, Size, parse_line_rate
+from cclmark.options.job_options import JobOptions
+from cclmark.options.types import PATH, LineRate, Names, Parsed, Size
 from cclmark.scale.algorithms import ALGORITHMS
 
-_JOB = "Training job"
 _MOST_NODES = 1 << 17
 _MOST_COUNTS = 16
 _CALIBRATED = "measured steps have the rate of compute"
@@ -48,10 +48,9 @@ def parse_nodes(text: str) -> list[int]:
 
 
 @dataclass
-class PredictFlags:
+class PredictFlags(JobOptions):
     """The options of ``cclmark predict``."""
 
-    title: ClassVar[str] = OPERATION
     examples: ClassVar = [
         (
             "cclmark predict two-nodes.jsonl four-nodes.jsonl --nodes 8,64,512",
@@ -105,47 +104,20 @@ class PredictFlags:
     files: ClassVar[tuple[str, ...]] = ()
 
     runs: tuple[Path, ...] = argument("RUN...", nargs=-1, type=PATH)
-    model: str = changed(NeedFlags, "model", title=_JOB)
-    gpus: list[int] = changed(NeedFlags, "gpus", title=_JOB)
-    parallel: str = changed(NeedFlags, "parallel", title=_JOB)
-    batch: int | None = changed(
-        NeedFlags,
-        "batch",
-        title=_JOB,
-        help="Sequences of all replicas in a step; where the batch grows, on the smallest number "
-        "of GPUs [one micro-batch of each replica and stage on the largest number].",
-    )
-    micro_batch: int = changed(NeedFlags, "micro_batch", title=_JOB)
-    sequence: int | None = changed(NeedFlags, "sequence", title=_JOB)
-    precision: str = changed(NeedFlags, "precision", title=_JOB)
-    gradients: str | None = changed(NeedFlags, "gradients", title=_JOB)
-    framework: str = changed(NeedFlags, "framework", title=_JOB)
-    recompute: bool = changed(NeedFlags, "recompute", title=_JOB)
-    hold_gradients: bool = changed(NeedFlags, "hold_gradients", title=_JOB)
-    per_node: int = changed(NeedFlags, "per_node", title=_JOB)
-    accelerator: str = changed(NeedFlags, "accelerator", title=_JOB)
-    peak_tflops: float | None = changed(NeedFlags, "peak_tflops", title=_JOB)
-    mfu_percent: float | None = changed(NeedFlags, "mfu_percent", title=_JOB)
-    measured: Path | None = changed(NeedFlags, "measured", title=_JOB)
-    measured_tokens: int | None = changed(NeedFlags, "measured_tokens", title=_JOB)
-    overlap: str | None = changed(NeedFlags, "overlap", title=_JOB)
-    efficiency_percent: float = changed(NeedFlags, "efficiency_percent", title=_JOB)
-    latency_us: float = changed(NeedFlags, "latency_us", title=_JOB)
-    node_gbps: float | None = changed(NeedFlags, "node_gbps", title=_JOB)
-    node_latency_us: float = changed(NeedFlags, "node_latency_us", title=_JOB)
     steps: Path | None = option(
         "--steps",
-        title=_JOB,
+        title=JOB,
         type=PATH,
         metavar="TABLE",
         help="Measured steps (.csv), with the columns gpus, layout, batch, micro_batch, sequence, "
         "step_s.",
     )
     layouts: bool = flag(
-        "--layouts", title=_JOB, help="Rank all layouts on the largest number of GPUs."
+        "--layouts", title=JOB, help="Rank all layouts on the largest number of GPUs."
     )
     nodes: list[int] = option(
         "--nodes",
+        title=OPERATION,
         default=[],
         type=Parsed(parse_nodes),
         metavar="NUMBERS",
@@ -153,15 +125,26 @@ class PredictFlags:
     )
     operations: list[str] = option(
         "--operation",
+        title=OPERATION,
         default=[],
         type=Names(ALGORITHMS, "operation", exact=True),
         help="Operations, with commas [all of the runs].",
     )
     begin_bytes: int | None = option(
-        "-b", "--begin", type=Size(), metavar="SIZE", help="Smallest size [that of the runs]."
+        "-b",
+        "--begin",
+        title=OPERATION,
+        type=Size(),
+        metavar="SIZE",
+        help="Smallest size [that of the runs].",
     )
     end_bytes: int | None = option(
-        "-e", "--end", type=Size(), metavar="SIZE", help="Largest size [that of the runs]."
+        "-e",
+        "--end",
+        title=OPERATION,
+        type=Size(),
+        metavar="SIZE",
+        help="Largest size [that of the runs].",
     )
     topology: str | None = option(
         "--topology",
@@ -169,11 +152,10 @@ class PredictFlags:
         metavar="TOPOLOGY",
         help="The network and its levels: rail:64x8, fat-tree:512x8,oversub=2, … or a JSON file.",
     )
-    network: LineRate | None = option(
-        "--network",
+    network: LineRate | None = changed(
+        JobOptions,
+        "network",
         title=WHERE,
-        type=Parsed(parse_line_rate),
-        metavar="GBIT",
         help="Line rate between nodes: Gb/s of each GPU, 400, or interfaces of a node, 8x400 [of "
         "--topology or of the journals].",
     )

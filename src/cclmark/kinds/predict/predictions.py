@@ -19,6 +19,7 @@ from cclmark.kinds.predict.plan import Prediction
 from cclmark.kinds.predict.result import PredictResult
 from cclmark.scale.algorithms import ALGORITHMS, Shape
 from cclmark.scale.extrapolation import Forecast, Known, TimeCurve, algorithm_times, forecast
+from cclmark.work.libraries import library_called
 from cclmark.work.operations import OPERATIONS
 
 # Devices of an NVLink domain that contains several hosts.
@@ -29,8 +30,7 @@ _MOST_SPREAD, _WIDEST, _MOST_UNSEEN = 0.5, 3.0, 0.25
 # Measured times of a class of sizes that predictions of the others are judged by, and an error that
 # does not matter; how much wider an interval may become.
 _LEAST_JUDGING, _HARMLESS_ERROR, _MOST_WIDENED = 3, 0.05, 2.0
-# Libraries that choose between rings and trees as NCCL does.
-_LIKE_NCCL = ("nccl", "rccl", "mccl", "flagcx", "hccl", "cncl", "ixccl", "xccl")
+_NCCL = "nccl"
 
 
 @dataclass(frozen=True)
@@ -199,13 +199,20 @@ def _ground(
         bps=bps,
         algorithm=named.get(algorithm.lower(), ""),
         seen=frozenset(name for curve in curves for name in curve.seen),
-        is_nccl=one.ccl.rpartition(":")[2].lower().startswith(_LIKE_NCCL),
+        is_nccl=_has_interface_of_nccl(one.ccl),
         has_multicast=all(curve.has_multicast for curve in curves),
         has_version=bool(one.version),
         is_shared=flags.shared,
         **({} if noise is None else {"run_noise": noise}),
     )
     return _Ground(operation, tuple(curves), known, topology)
+
+
+def _has_interface_of_nccl(ccl: str) -> bool:
+    """Whether a library, or that of a backend of torch, is NCCL or made after it: such libraries
+    choose between rings and trees alike."""
+    own, nccl = library_called(ccl.rpartition(":")[2]), library_called(_NCCL)
+    return own is not None and nccl is not None and own.shape == nccl.shape
 
 
 def _run_noise(curves: Sequence[MeasuredCurve]) -> float | None:

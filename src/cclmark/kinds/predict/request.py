@@ -27,7 +27,7 @@ def predict_times(flags: PredictFlags) -> Recorded:
                 f"{plain(str(flags.runs[0]))}: runs of collectives and --model are two "
                 "predictions: give one of them"
             )
-        return scale_job(flags)
+        return scale_job(flags, flags)
     absent = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if absent:
         raise MissingError(

@@ -16,10 +16,10 @@ from msgspec.structs import replace as replaced
 from cclmark.base.errors import UsageError
 from cclmark.base.files import read_regular
 from cclmark.base.printable import plain
-from cclmark.kinds.need.command import NeedFlags
 from cclmark.kinds.need.plan import Assumption, Need
 from cclmark.kinds.need.request import planned_needs
 from cclmark.kinds.scaling.figures import step_of
+from cclmark.options.job_options import JobOptions
 
 COLUMNS = ("gpus", "layout", "batch", "micro_batch", "sequence", "step_s", "recompute", "precision")
 _REQUIRED = ("gpus", "batch", "micro_batch", "sequence", "step_s")
@@ -41,7 +41,7 @@ class MeasuredStep(NamedTuple):
     step_s: float
 
 
-def read_steps(path: Path, flags: NeedFlags) -> list[MeasuredStep]:
+def read_steps(path: Path, flags: JobOptions) -> list[MeasuredStep]:
     """The measured steps of a table (.csv). Raises UsageError.
 
     ``flags``: model, network and what else all rows have in common.
@@ -72,7 +72,7 @@ def read_steps(path: Path, flags: NeedFlags) -> list[MeasuredStep]:
     return found
 
 
-def _step(cells: Mapping[str, str], flags: NeedFlags) -> MeasuredStep:
+def _step(cells: Mapping[str, str], flags: JobOptions) -> MeasuredStep:
     step_s = float(cells["step_s"])
     if not 0 < step_s < math.inf:
         raise UsageError(f"step_s {cells['step_s']} is no time")

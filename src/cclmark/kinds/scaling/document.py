@@ -355,7 +355,7 @@ def _of_scaling(own: Sequence[ScaledResult], purpose: str) -> Iterator[Finding]:
             "communication-exposed",
             "look",
             f"with {how}, from {where} on, exposed communication takes more than "
-            f"{percent_words(EXPOSED_SHARE)} of a step: "
+            f"{EXPOSED_SHARE * 100:.3g} % of a step: "
             f"{percent_words(exposed[0].step.exposed_share)} there",
             evidence=(
                 Evidence.of("exposed_percent", exposed[0].step.exposed_share, where, EXPOSED_SHARE),

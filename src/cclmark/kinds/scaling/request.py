@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from msgspec.structs import replace as replaced
 
 from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
 from cclmark.document.insight_words import amount
-from cclmark.kinds.need.command import NeedFlags
 from cclmark.kinds.need.plan import Assumption, Need
 from cclmark.kinds.need.request import planned_needs
 from cclmark.kinds.scaling.calibration import (
@@ -32,8 +30,9 @@ from cclmark.kinds.scaling.figures import result_of, step_of
 from cclmark.kinds.scaling.kind import KIND
 from cclmark.kinds.scaling.plan import LAYOUT, MEASURED, STRONG, WEAK, ScaledJob
 from cclmark.kinds.scaling.result import ScaledResult
+from cclmark.options.job_options import JobOptions
 from cclmark.recording.recorder import Recorded
-from cclmark.recording.whole_run import record_whole
+from cclmark.recording.whole_run import PlanFlags, record_whole
 from cclmark.scale.accelerators import find_accelerator
 from cclmark.scale.memory import most_memory_bytes
 from cclmark.scale.training_job import TrainingJob, check_job
@@ -45,20 +44,23 @@ _USUAL_ACCELERATOR = "H100"
 _TERA = 1e12
 
 
-def scale_job(flags: Any) -> Recorded:
-    """Predicts the steps of the job of ``flags``, which have the fields of NeedFlags, and
-    ``steps`` and ``layouts``. Raises UsageError."""
+class ScalingFlags(PlanFlags, Protocol):
+    """The options besides those of the job. ``steps``: a table of measured steps; ``layouts``:
+    whether all layouts are ranked."""
+
+    steps: Path | None
+    layouts: bool
+
+
+def scale_job(job: JobOptions, flags: ScalingFlags) -> Recorded:
+    """Predicts the steps of ``job``. Raises UsageError."""
     began_s = time.monotonic()
-    shared = {
-        one.name: getattr(flags, one.name) for one in fields(NeedFlags) if hasattr(flags, one.name)
-    }
-    need_flags = NeedFlags(**shared)
-    results, notices = scaled_results(need_flags, flags.steps, layouts=flags.layouts)
+    results, notices = scaled_results(job, flags.steps, layouts=flags.layouts)
     return record_whole(KIND, results, flags, "predict", began_s, notices=notices)
 
 
 def scaled_results(
-    flags: NeedFlags, steps: Path | None, *, layouts: bool = False
+    flags: JobOptions, steps: Path | None, *, layouts: bool = False
 ) -> tuple[list[ScaledResult], list[str]]:
     """Measured jobs, then strong and weak scaling, then layouts; and what readers have to know.
 
@@ -91,7 +93,7 @@ def scaled_results(
 
 
 def _calibration(
-    need: Need, measured: Sequence[MeasuredStep], steps: Path | None, flags: NeedFlags
+    need: Need, measured: Sequence[MeasuredStep], steps: Path | None, flags: JobOptions
 ) -> tuple[Calibration, Assumption | None, list[str]]:
     """The rate of compute: of measured steps, else of --measured, else assumed."""
     if steps is None:
@@ -145,13 +147,13 @@ def _checked(job: ScaledJob) -> ScaledResult:
     return result_of(job)
 
 
-def _strong(flags: NeedFlags, own: Sequence[Need]) -> list[Need]:
+def _strong(flags: JobOptions, own: Sequence[Need]) -> list[Need]:
     """The same batch on all numbers of GPUs: --batch, or that of the largest number."""
     batch = flags.batch or own[-1].job.batch
     return [replaced(one, job=replaced(one.job, batch=batch)) for one in own]
 
 
-def _weak(flags: NeedFlags, own: Sequence[Need]) -> list[Need]:
+def _weak(flags: JobOptions, own: Sequence[Need]) -> list[Need]:
     """As many sequences for each GPU: of --batch on the smallest number, or the usual ones."""
     first = own[0].job
     batch = flags.batch or first.batch
@@ -201,6 +203,6 @@ def _ranked(jobs: Sequence[ScaledJob], memory_bytes: float) -> tuple[list[Scaled
     return ordered[:_MOST_LAYOUTS], f"{text}; the fastest {len(ordered[:_MOST_LAYOUTS])} are listed"
 
 
-def _memory_bytes(flags: NeedFlags) -> float:
+def _memory_bytes(flags: JobOptions) -> float:
     found = find_accelerator(flags.accelerator or _USUAL_ACCELERATOR)
     return 0.0 if found is None else found.memory_bytes
