@@ -50,6 +50,7 @@ def job_of(row: Row) -> tuple[TrainingJob, Network]:
         framework="megatron",
         precision=row["precision"],
         recompute=row["recompute"] == "yes",
+        scatters=True,  # the default of Megatron-LM then, and of Megatron-DeepSpeed
     )
     check_job(job)
     interfaces, rate = row["network"].split("x")

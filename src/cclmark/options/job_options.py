@@ -114,6 +114,11 @@ class JobOptions:
         "--hold-gradients",
         help="zero=2 or 3: reduce gradients after the last micro-batch alone, not after each.",
     )
+    scatter_gather: bool = flag(
+        "--scatter-gather",
+        help="Devices of tp send a part of the activations each to the next stage and gather them "
+        "there, as Megatron-DeepSpeed, and Megatron-LM until 2023.",
+    )
     per_node: int = option(
         "--gpus-per-node",
         default=USUAL_PER_NODE,

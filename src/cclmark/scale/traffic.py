@@ -331,7 +331,13 @@ class _Device:
         job, layout = self._job, self._job.layout
         if layout.pp == 1:
             return
-        size = self._activations / (layout.tp if layout.sp else 1) * job.element_bytes
+        size = self._activations * job.element_bytes
+        if job.scatters and not layout.sp and layout.tp > 1:
+            ends = self._parameters.is_first + self._parameters.is_last
+            received = (2 * layout.vp - ends) * job.micro_batches
+            yield self._of("tp", "all_gather", "activations of the pipeline", size, received)
+        if layout.sp or job.scatters:
+            size /= layout.tp
         forward = (layout.vp - self._parameters.is_last) * job.micro_batches
         back = (layout.vp - self._parameters.is_first) * job.micro_batches
         yield self._of("pp", "send", "activations", size, forward)

@@ -34,7 +34,8 @@ class TrainingJob(msgspec.Struct, frozen=True, omit_defaults=True):
     ``precision``: see PRECISIONS; ``gradient_bytes``: of an element when gradients are reduced.
     ``recompute``: whether the forward pass of layers is repeated in the backward pass. ``holds``:
     whether gradients of zero 2 and 3 are reduced after the last micro-batch only, as those of zero
-    0 and 1 always are.
+    0 and 1 always are. ``scatters``: whether devices of tp send a part of the activations each to
+    the next stage and gather them there (arXiv 2104.04473, section 4.1).
     """
 
     model: Model
@@ -48,6 +49,7 @@ class TrainingJob(msgspec.Struct, frozen=True, omit_defaults=True):
     gradient_bytes: AtLeastOne = 2
     recompute: bool = False
     holds: bool = False
+    scatters: bool = False
 
     @property
     def devices(self) -> int:

@@ -219,6 +219,7 @@ def _facts(largest: NeedResult, own: Sequence[NeedResult]) -> Iterator[tuple[str
     words = [job.framework, job.precision, f"gradients of {counted(job.gradient_bytes, 'byte')}"]
     words += ["recomputation"] * job.recompute
     words += ["gradients reduced after the last micro-batch"] * job.holds
+    words += ["activations scattered between stages"] * job.scatters
     yield "messages", ", ".join(words)
     for one in need.assumptions:
         yield one.name, f"{one.figure} ({one.source})"

@@ -148,6 +148,7 @@ def _job(flags: JobOptions, model: Model, layout: JobLayout) -> TrainingJob:
         gradient_bytes=gradients,
         recompute=flags.recompute,
         holds=flags.hold_gradients,
+        scatters=flags.scatter_gather,
     )
 
 
