@@ -92,8 +92,9 @@ EXCHANGES = (
 def test_flows_counted_by_groups_are_those_routed_one_by_one(text):
     net = fabric(text)
     members = np.sort(np.random.default_rng(7).permutation(net.devices)[: net.devices * 3 // 4])
-    routed, routed_s = net.routed_exchange(members)
-    counted, counted_s = net.exchange_loads(members)
+    groups = members[: len(members) // 2 * 2].reshape(-1, 1 if text.startswith("torus") else 2)
+    routed, routed_s = net.routed_exchange(groups)
+    counted, counted_s = net.exchange_loads(groups)
     assert counted.tolist() == pytest.approx(routed.tolist())
     assert counted_s == pytest.approx(routed_s)
 
@@ -178,7 +179,7 @@ def test_hashed_flows_avoid_broken_links_and_share_others():
     name = "leaf0-spine.0"
     net = fabric("fat-tree:64x8", HASH, broken=[name])
     members = np.arange(256)
-    loads, _ = net.exchange_loads(members)
+    loads, _ = net.exchange_loads(members[:, None])
     by_name = {net.link_name(link): load for link, load in enumerate(loads) if load}
     assert name not in by_name
     assert 0 < by_name["leaf0-spine.1"] != by_name["leaf1-spine.1"] > 0

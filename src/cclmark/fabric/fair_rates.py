@@ -59,11 +59,12 @@ def fair_rates(
 
 
 def end_times(
-    links: Any, weights: Any, counts: Any, sizes_bytes: Any, capacity_bps: Any, merge: float = 1e-3
+    links: Any, weights: Any, counts: Any, sizes_bytes: Any, capacity_bps: Any, merge: float = 0.01
 ) -> Any:
     """When each flow ends if all begin at once, in seconds; rates change whenever one ends.
 
-    ``merge``: ends that are closer than this share of the time since the beginning count as one.
+    ``merge``: flows whose ends are closer than this share of the time since the beginning keep
+    their links until the last of them ends.
     """
     ends = np.zeros(len(links))
     left = np.broadcast_to(np.asarray(sizes_bytes, float), ends.shape).copy()

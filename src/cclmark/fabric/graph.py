@@ -171,16 +171,20 @@ class Fabric:
         section = self.section_of(link)
         return section.name(link - section.first)
 
+    def _check(self, links: Any) -> None:
+        """Raises UsageError if a link is broken."""
+        cut = links[self.capacity_bps[links] <= 0]
+        if len(cut):
+            raise UsageError(
+                f"{self.link_name(int(cut[0]))} is broken, and the routes of "
+                f"{self.topology.family} have no way around it: give it a low rate with "
+                "--slow-link, or leave its devices out"
+            )
+
     def _routes(self, links: Any, weights: Any = None) -> Routes:
         """The routes with their latencies. Raises UsageError if a link is broken."""
         used = links >= 0
-        cut = used & (self.capacity_bps[links] <= 0)
-        if cut.any():
-            name = self.link_name(int(links[cut][0]))
-            raise UsageError(
-                f"{name} is broken, and the routes of {self.topology.family} have no way around "
-                "it: give it a low rate with --slow-link, or leave its devices out"
-            )
+        self._check(links[used])
         latency_s = np.where(used, self.latency_s[links], 0.0)
         if weights is not None:
             latency_s *= weights
@@ -199,33 +203,35 @@ class Fabric:
         used = links >= 0
         return np.bincount(links[used], every[used], minlength=len(self.capacity_bps))
 
-    def exchange_loads(self, members: Any) -> tuple[Any, float]:
-        """The flows of each link if every member sends to all others, and the longest latency.
+    def exchange_loads(self, groups: Any) -> tuple[Any, float]:
+        """The flows of each link if all ranks of a group send to each other, and the longest
+        latency. ``groups``: [ranks, groups].
 
-        Flows are counted by groups, which is exact, or routed one by one where that is not
+        Flows are counted by switches, which is exact, or routed one by one where that is not
         possible. Raises UsageError if they are too many for it.
         """
-        counted = self._counted_exchange(members)
+        counted = self._counted_exchange(groups)
         if counted is not None:
             return counted
-        if len(members) > MOST_ROUTED:
+        if len(groups) > MOST_ROUTED:
             raise UsageError(
-                f"an alltoall of {len(members):,} ranks on {self.topology.family} with --routing "
+                f"an alltoall of {len(groups):,} ranks on {self.topology.family} with --routing "
                 f"{self.routing}, or with broken links of devices, has too many different routes: "
-                f"choose at most {MOST_ROUTED:,} ranks"
+                f"choose at most {MOST_ROUTED:,} ranks, or a low rate with --slow-link"
             )
-        return self.routed_exchange(members)
+        return self.routed_exchange(groups)
 
-    def routed_exchange(self, members: Any) -> tuple[Any, float]:
+    def routed_exchange(self, groups: Any) -> tuple[Any, float]:
         """The same, flow by flow."""
         total, latency_s = np.zeros(len(self.capacity_bps)), 0.0
-        for sources, targets in all_pairs(members):
-            routes = self.routes(sources, targets)
-            total += self.loads(routes, np.ones(len(sources)))
-            latency_s = max(latency_s, float(routes.latency_s.max()))
+        for members in groups.T:
+            for sources, targets in all_pairs(members):
+                routes = self.routes(sources, targets)
+                total += self.loads(routes, np.ones(len(sources)))
+                latency_s = max(latency_s, float(routes.latency_s.max()))
         return total, latency_s
 
-    def _counted_exchange(self, members: Any) -> tuple[Any, float] | None:
+    def _counted_exchange(self, groups: Any) -> tuple[Any, float] | None:
         return None
 
     def leaving_bps(self) -> Iterator[tuple[str, int, Any]]:
@@ -380,56 +386,59 @@ class SwitchedFabric(Fabric):
             columns += [np.where(used, section.first + place, -1) for place in places]
         return columns, None
 
-    def _counted_exchange(self, members: Any) -> tuple[Any, float] | None:
+    def _counted_exchange(self, groups: Any) -> tuple[Any, float] | None:
         """Counts flows by leaf switches; those of a node are routed one by one."""
         is_whole = self.routing != HASH and all(
             section is None or (section.bps > 0).all() for section in (self._node, self._leaf)
         )
         if not is_whole:
             return None
-        size, count = self.per_node, self.devices
-        present = np.zeros(count)
-        present[members] = 1
-        by_node = present.reshape(-1, size)
+        size, count, (ranks, number) = self.per_node, self.devices, groups.shape
+        present = np.zeros((number, count))  # [groups, devices], as all below
+        present[np.arange(number)[:, None], groups.T] = 1
         total = np.zeros(len(self.capacity_bps))
+        devices = np.arange(count)
         for shift in range(1, size):
-            targets = members // size * size + (members + shift) % size
-            kept = present[targets] > 0
-            routes = self.routes(members[kept], targets[kept])
-            total += self.loads(routes, np.ones(int(kept.sum())))
-        in_node = np.repeat(by_node.sum(axis=1), size)
-        others = members[1:]
-        latency_s = float(self.routes(np.full(len(others), members[0]), others).latency_s.max())
+            targets = devices // size * size + (devices + shift) % size
+            flows = (present * present[:, targets]).sum(axis=0)
+            used = flows > 0
+            total += self.loads(self.routes(devices[used], targets[used]), flows[used])
+        others = groups[1:].ravel()
+        routes = self.routes(np.tile(groups[0], ranks - 1), others)
+        latency_s = float(routes.latency_s.max())
         if self._leaf is None:
             return total, latency_s
         leaf = self._leaf.first
-        received = present * (len(members) - in_node)
+        in_node = np.repeat(present.reshape(number, -1, size).sum(axis=2), size, axis=1)
+        received = (present * (ranks - in_node)).sum(axis=0)
         total[leaf + count : leaf + 2 * count] += received
         if self.rails > 1:
             # Members of its rail on other nodes, for each device.
-            far = np.tile(by_node.sum(axis=0), count // size) - present
-            total[leaf : leaf + count] += in_node * far
+            of_rail = present.reshape(number, -1, size).sum(axis=1)
+            far = np.tile(of_rail, count // size) - present
+            total[leaf : leaf + count] += (in_node * far).sum(axis=0)
             if self._node is not None:
                 first = self._node.first
-                of_node = far.reshape(-1, size).sum(axis=1)
-                total[first : first + count] += present * (np.repeat(of_node, size) - far)
-                total[first + count : first + 2 * count] += (in_node - present) * far
+                of_node = np.repeat(far.reshape(number, -1, size).sum(axis=2), size, axis=1)
+                total[first : first + count] += (present * (of_node - far)).sum(axis=0)
+                total[first + count : first + 2 * count] += ((in_node - present) * far).sum(axis=0)
         else:
             total[leaf : leaf + count] += received
         # Between leaf switches: from all members of a block to those of the other block and rail.
         block = self.topology.levels[1].devices
-        of_block = present.reshape(-1, block)
+        of_block = present.reshape(number, -1, block)
+        blocks = np.arange(count // block)
         for rail in range(self.rails):
-            sent = of_block.sum(axis=1)
-            got = of_block[:, rail :: self.rails].sum(axis=1)
-            firsts = np.arange(len(sent)) * block + rail
-            for one, other in all_pairs(np.arange(len(sent))):
-                flows = sent[one] * got[other]
-                far_pairs = np.ones(len(one), bool)
-                core, weights = self._core_columns(firsts[one], firsts[other], far_pairs)
-                if core:
-                    links = np.stack(core, axis=1).astype(np.int32)
-                    total += self.loads(self._routes(links, weights), flows)
+            flows = of_block.sum(axis=2).T @ of_block[:, :, rail :: self.rails].sum(axis=2)
+            for one, other in all_pairs(blocks):
+                far_pairs = flows[one, other] > 0
+                ends = blocks[one] * block + rail, blocks[other] * block + rail
+                core, weights = self._core_columns(*ends, far_pairs)
+                for place, links in enumerate(core):
+                    load = flows[one, other] * (1.0 if weights is None else weights[:, place])
+                    used = links >= 0
+                    total += np.bincount(links[used], load[used], minlength=len(total))
+        self._check(np.flatnonzero(total))
         return total, latency_s
 
     def node_links(self, members: Any) -> tuple[Any, Any]:
@@ -640,10 +649,10 @@ class _Torus(Fabric):
         """See Fabric."""
         yield "gpu", 1, self.capacity_bps.reshape(-1, self.devices).sum(axis=0)
 
-    def _counted_exchange(self, members: Any) -> tuple[Any, float]:
+    def _counted_exchange(self, groups: Any) -> tuple[Any, float]:
         """Counts flows by lines of the torus, one dimension after the other."""
         present = np.zeros(self.devices)
-        present[members] = 1
+        present[groups[:, 0]] = 1  # one group: nodes have one device
         # The first dimension changes fastest: axes are reversed.
         grid = present.reshape(self.shape[::-1])
         total = np.zeros(len(self.capacity_bps))

@@ -144,11 +144,7 @@ def _step_load(fabric: Fabric, step: FlowStep) -> tuple[Any, float, float]:
     """The bytes of all links in all repetitions, the latency, and how long flows of different sizes
     take."""
     if step.exchange is not None:
-        loads, latency_s = np.zeros(len(fabric.capacity_bps)), 0.0
-        for members in step.exchange.T:
-            flows, longest_s = fabric.exchange_loads(members)
-            loads += flows
-            latency_s = max(latency_s, longest_s)
+        loads, latency_s = fabric.exchange_loads(step.exchange)
         return loads * step.size_bytes * step.repeat, latency_s * step.repeat, 0.0
     flows = _routed(fabric, step)
     alone_s = 0.0

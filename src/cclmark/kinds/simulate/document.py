@@ -213,12 +213,18 @@ def _costs_table(results: Sequence[SimulationResult]) -> Table:
         TableColumn("without", lambda row: time_words(row[1].time_s), ">"),
         TableColumn(
             "with beside without",
-            lambda row: longer_words(cost(*row)).rpartition(" ")[0],
+            lambda row: _longer(cost(*row)),
             ">",
             look=lambda row: "look" if cost(*row) > _NEGLIGIBLE else "",
         ),
     ]
     return table_of("what it costs", columns, rows)
+
+
+def _longer(share: float) -> str:
+    if share < 0:
+        return f"{percent_words(-share)} shorter"
+    return longer_words(share).rpartition(" ")[0]
 
 
 def _cost_words(variant: str) -> str:

@@ -17,10 +17,9 @@ from cclmark.base.printable import plain
 from cclmark.document.insight_words import amount
 from cclmark.document.text import three_digits, time_words
 from cclmark.fabric.fabric_topology import Topology, parse_topology
-from cclmark.fabric.graph import MOST_ROUTED, Efficiency, Fabric, Impairments, fabric_of
+from cclmark.fabric.graph import HASH, Efficiency, Fabric, Impairments, fabric_of
 from cclmark.fabric.schedules import (
     ALLTOALL,
-    ALLTOALLV,
     DIRECT,
     RING,
     steps_of,
@@ -52,8 +51,9 @@ _MOST_UNEVEN = 1024  # ranks of an alltoallv, whose flows are followed one by on
 _MOST_HOT, _BINS = 10, 64
 _SEED = 1  # of scattered placements, which are the same in each run
 _MOST_BYTES = 8 << 20
-# Seconds of a simulation and of each of its flows, on one core of an EPYC 9654: for the estimate.
-_EACH_S, _FLOW_S, _EVENTS = 0.1, 1.5e-6, 60
+# For the estimate, as seen on a Xeon: seconds of a simulation and of each flow, and how often rates
+# change where flows are different, and where they are alike.
+_EACH_S, _FLOW_S, _ENDS, _FEW_ENDS = 0.05, 1e-6, 120, 6
 
 
 def simulate_collectives(flags: SimulateFlags) -> Recorded:
@@ -197,13 +197,16 @@ class _SimulationPlan:
     def estimate_s(self) -> float:
         """About how long all simulations take."""
         total_s = 0.0
+        switches = self.topology.devices // self.topology.levels[:2][-1].devices
         for one in self.simulations:
-            count = one.rank_count
-            flows = 6.0 * count
-            if one.operation in (ALLTOALL, ALLTOALLV):
-                flows = float(count**2 if count <= MOST_ROUTED else 40 * count)
+            flows, count = 6.0 * one.rank_count, one.rank_count
+            if INFOS[one.operation].uneven:
+                flows = _ENDS * count**2
+            elif one.operation == ALLTOALL:
+                flows = float(count**2) if one.routing == HASH else 60.0 * count + switches**2
             if one.neighbours:
-                flows = _EVENTS * (flows + sum(job.ranks * 6 for job in self.flags.jobs))
+                events = _ENDS if one.routing == HASH else _FEW_ENDS
+                flows = events * (flows + sum(job.ranks * 6 for job in self.flags.jobs))
             total_s += _EACH_S + _FLOW_S * flows
         return total_s
 
