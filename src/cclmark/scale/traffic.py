@@ -245,7 +245,7 @@ class _Device:
         job, layout = self._job, self._job.layout
         if layout.tp == 1:
             return
-        size = self._activations * job.element_bytes
+        size = float(self._activations * job.element_bytes)
         matrices = sum(
             2 if number < job.model.dense_layers or not job.model.experts else 1
             for number in self._parameters.layers
@@ -331,7 +331,7 @@ class _Device:
         job, layout = self._job, self._job.layout
         if layout.pp == 1:
             return
-        size = self._activations * job.element_bytes
+        size = float(self._activations * job.element_bytes)
         if job.scatters and not layout.sp and layout.tp > 1:
             ends = self._parameters.is_first + self._parameters.is_last
             received = (2 * layout.vp - ends) * job.micro_batches
