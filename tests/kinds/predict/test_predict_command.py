@@ -154,6 +154,39 @@ def test_what_the_baseline_predicted_better_is_not_predicted(cclmark, tmp_path):
     assert "The models do not describe these runs" in run.out
 
 
+def test_nothing_is_said_where_the_fabric_is_not_healthy(cclmark, tmp_path):
+    sizes = ("1M", "16M", "256M", "4G")
+    path = table(tmp_path / "nodes.csv", 2, 4, sizes=sizes)
+    text = (tmp_path / "nodes.csv").read_text()
+    line = next(one for one in text.splitlines() if one.startswith("4,8,256M"))
+    cells = line.split(",")
+    slow = ",".join([*cells[:3], f"{float(cells[3]) / 4:.6g}", *cells[4:]])
+    (tmp_path / "nodes.csv").write_text(text.replace(line, slow))
+    asked = [
+        one
+        for one in results_of(cclmark("predict", path, "--nodes", "8"))
+        if not one.prediction.is_measured
+    ]
+    reasons = {bus_of(one): one.reason for one in asked}
+    assert "falls by" in reasons["256M"]
+    assert not reasons["4G"]
+
+
+def test_times_that_vary_are_not_extrapolated(cclmark, tmp_path):
+    journal = read_journal(RUNS / "default-1.jsonl", as_written=True)
+    for one in journal.results:
+        one.summary.spread = 0.8
+    path = tmp_path / "noisy.jsonl"
+    writer = JournalWriter(path)
+    for line in (journal.header, *journal.results):
+        writer.write(line)
+    writer.close(keep=True)
+    run = cclmark("predict", path, "--nodes", "4", "--network", "400")
+    assert "times of the runs vary by 80 %" in {
+        one.reason for one in results_of(run) if not one.prediction.is_measured
+    }
+
+
 def test_wide_intervals_follow_from_noise_between_runs(cclmark, tmp_path):
     steady = [table(tmp_path / f"steady{one}.csv", 2, 4) for one in range(2)]
     text = (tmp_path / "steady1.csv").read_text().splitlines(keepends=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
+from cclmark.analysis.irregularities import LEAST_DIP_BYTES
 from cclmark.base.errors import UsageError
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
@@ -24,9 +25,10 @@ from cclmark.work.operations import OPERATIONS
 
 # Devices of an NVLink domain that contains several hosts.
 _DOMAINS = {"GB200": 72, "GB300": 72}
-# Beyond these nothing is said: the interquartile range of samples over their median, the end of an
-# interval over its beginning, and the share of a time that latencies take which no run has shown.
-_MOST_SPREAD, _WIDEST, _MOST_UNSEEN = 0.5, 3.0, 0.25
+# Beyond these nothing is said: the interquartile range of samples over their median, a dip of the
+# bandwidth between sizes, the end of an interval over its beginning, and the share of a time that
+# latencies take which no run has shown.
+_MOST_SPREAD, _DEEPEST_DIP, _WIDEST, _MOST_UNSEEN = 0.5, 0.3, 3.0, 0.25
 # Measured times of a class of sizes that predictions of the others are judged by, and an error that
 # does not matter; how much wider an interval may become.
 _LEAST_JUDGING, _HARMLESS_ERROR, _MOST_WIDENED = 3, 0.05, 2.0
@@ -83,6 +85,18 @@ class _Ground:
             *(one.version, one.device, one.dtype, one.placement),
             *(self.known.algorithm, self.known.bps, is_measured),
         )
+
+    def dip_at(self, size_bytes: int) -> float:
+        """By what share the bandwidth on most nodes is below that of a smaller size, although that
+        of a larger one is not; 0 if it is not."""
+        curve = self.merged[-1]
+        rates = {
+            size: size / time_s
+            for size, time_s in zip(curve.sizes_bytes, curve.times_s, strict=True)
+        }
+        smaller = max((rate for size, rate in rates.items() if size < size_bytes), default=0.0)
+        larger = max((rate for size, rate in rates.items() if size > size_bytes), default=0.0)
+        return max(0.0, 1 - rates[size_bytes] / smaller) if larger >= smaller > 0 else 0.0
 
     def spread_at(self, size_bytes: int) -> float:
         """The largest spread of samples of a size on most nodes."""
@@ -372,6 +386,12 @@ def _doubt_of_size(ground: _Ground, made: Forecast, place: int) -> _Doubt | None
         return (
             f"times of the runs vary by {spread * 100:.0f} %",
             "Repeat the runs while nothing else uses the nodes and their network.",
+        )
+    dip = ground.dip_at(size)
+    if size >= LEAST_DIP_BYTES and dip > _DEEPEST_DIP:
+        return (
+            f"the bandwidth of the runs falls by {dip * 100:.0f} % at this size and rises again",
+            "Find the cause with `cclmark explain` and `cclmark pairs`, and repeat the runs.",
         )
     if ground.largest == 1 and made.growing[place] > _MOST_UNSEEN:
         return (
