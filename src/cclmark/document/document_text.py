@@ -672,7 +672,7 @@ class DocumentText(Exporter[Any]):
         if self._headline is None:
             return []
         verdict = verdict_of(document, run, self._headline)
-        can_rerun = run.journal.header.imported is None
+        can_rerun = run.journal.header.is_of_cclmark
         rows = verdict.rows(self.journal_path, can_rerun=can_rerun)
         return ["", *self._lines.verdict(verdict, rows)]
 

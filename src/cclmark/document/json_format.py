@@ -120,7 +120,7 @@ class JsonExporter(Exporter[Result]):
             )
             found = [encode(_stated(one)) for one in stated]
             verdict = verdict_of(document, NamedRun("", journal), self._headline)
-            can_rerun = self._header.imported is None
+            can_rerun = self._header.is_of_cclmark
             command, purpose = verdict.next_step(can_rerun=can_rerun)
             verdict = replace(verdict, command=command, purpose=purpose)
         except (LookupError, ArithmeticError, ValueError, AssertionError) as error:

@@ -15,6 +15,8 @@ from cclmark.work.outline import Outline
 from cclmark.work.transfers import Gate
 
 SCHEMA_VERSION = 6
+#: The timing of runs that are computed from formulas.
+FORMULAS = "formulas"
 
 
 def time_text(seconds: float | None = None) -> str:
@@ -294,6 +296,11 @@ class Header(msgspec.Struct, tag="header", omit_defaults=True):
     repeats: Predecessor | None = None
     launched: Count = 0
     imported: Imported | None = None
+
+    @property
+    def is_of_cclmark(self) -> bool:
+        """Whether cclmark measured it: another tool did not, and formulas did not compute it."""
+        return self.imported is None and self.settings.timing != FORMULAS
 
 
 class Samples(SampleTimes, omit_defaults=True):

@@ -19,7 +19,14 @@ from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal, JournalWriter, Line
 from cclmark.journal.kind import Kind
 from cclmark.journal.machine import describe_machine, kept_environment, readable
-from cclmark.journal.schema import SCHEMA_VERSION, Footer, Header, settings_without_sweep, time_text
+from cclmark.journal.schema import (
+    FORMULAS,
+    SCHEMA_VERSION,
+    Footer,
+    Header,
+    settings_without_sweep,
+    time_text,
+)
 from cclmark.launch.request import Outcome
 from cclmark.recording.caller import caller, notice
 from cclmark.recording.output import Output
@@ -65,7 +72,7 @@ def record_whole(
         links=[],
         libraries=[],
         environment=kept_environment(os.environ),
-        settings=settings_without_sweep("formulas", 0.0, check=0),
+        settings=settings_without_sweep(FORMULAS, 0.0, check=0),
         notices=[*notices],
         run_id=uuid.uuid4().hex,
         planned_cases=len(results),

@@ -202,7 +202,7 @@ def run_line(run: NamedRun) -> RunLine:
 def verdict_rows(run: NamedRun, found: RunVerdict, *, on_page: bool) -> list[tuple[str, str]]:
     """Returns the lines of a verdict with their labels. ``on_page``: see RunVerdict.rows."""
     path = shlex.quote(run.path) if run.path else JOURNAL
-    can_rerun = run.journal.header.imported is None
+    can_rerun = run.journal.header.is_of_cclmark
     return found.rows(path, can_rerun=can_rerun, on_page=on_page)
 
 
