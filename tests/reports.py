@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import zlib
+from itertools import repeat
 from typing import Any
 
 from msgspec.structs import replace
@@ -37,7 +38,20 @@ COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
 def page_data(html: str) -> Any:
     """What only the script of a page reads."""
     (text,) = re.findall('<script type="text/plain" id="data">(.*?)</script>', html)
-    return json.loads(zlib.decompress(base64.b64decode(text)))
+    data = json.loads(zlib.decompress(base64.b64decode(text)))
+    if "texts" in data:
+        data["texts"] = whole_texts(data["texts"])
+    return data
+
+
+def whole_texts(texts: Any) -> list[str]:
+    """The texts of a page, whose words and figures are apart."""
+    figures = [zip(*own, strict=True) if own else repeat(()) for own in texts["figures"]]
+    found = []
+    for form in texts["forms"]:
+        first, *words = texts["words"][form]
+        found.append(first + "".join(map("".join, zip(next(figures[form]), words, strict=True))))
+    return found
 
 
 def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[Finding]:

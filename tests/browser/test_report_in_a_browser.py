@@ -503,6 +503,11 @@ def test_drawings_of_large_pages_are_complete(seen, tmp_path, monkeypatch, unfol
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.wait_for_selector(".plot:empty", state="detached")
     assert page.locator(".plot > svg.chart").count() == page.locator(".plot").count()
+    assert page.locator(".legend:empty").count() == 0
+    pressed = page.locator(".legend button[aria-pressed=true]").count()
+    assert pressed == page.locator("figure[data-chart] .legend button").count() > 1
+    names = page.locator("figure[data-chart=all_reduce-float32-sum-time] .legend button")
+    assert names.all_text_contents() == ["out-of-place", "in-place"]
 
 
 def test_on_paper_each_kind_of_work_has_a_table_with_its_own_columns(seen, tmp_path):

@@ -1,5 +1,6 @@
 """Rows, gauges and JSON of results, and what a page's data are."""
 
+import dataclasses
 import json
 import math
 import time
@@ -54,7 +55,7 @@ from cclmark.report.exports import (
     run_cells,
 )
 from places import TESTS
-from reports import page_data
+from reports import page_data, whole_texts
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 ONE = replace(SAMPLE.results[0], device=None, device_reason="")
@@ -411,7 +412,7 @@ def test_a_page_has_no_numbers_that_json_lacks(value):
 def test_long_texts_of_cells_are_stored_once():
     encoder = Encoder()
     assert encoder.cells(["a" * 24, "b" * 25, 1, None, "b" * 25]) == ["a" * 24, [0], 1, None, [0]]
-    assert encoder.texts == ["b" * 25]
+    assert whole_texts(encoder.texts) == ["b" * 25]
     chart = Lines(
         "k", "T", "S.", "x", "y", [ChartCurve("c", [1.0], [0.123456789], hover=["b" * 25])]
     )
@@ -421,11 +422,30 @@ def test_long_texts_of_cells_are_stored_once():
         {
             "name": "c",
             "x": [1],
-            "y": [0.123457],
+            "y": [0.1235],
             "hover": [0],
         }
     ]
     assert "levels" not in encoded
+
+
+@given(st.lists(st.text(alphabet="a 1.,%-é", max_size=12), unique=True))
+def test_texts_are_words_and_figures(texts):
+    encoder = Encoder()
+    encoder.cells([f"{'long ' * 6}{text}" for text in texts])
+    assert whole_texts(encoder.texts) == [f"{'long ' * 6}{text}" for text in texts]
+
+
+def test_texts_that_differ_in_figures_alone_have_their_words_once():
+    encoder = Encoder()
+    texts = [f"{n}.5 µs; {n} samples of {n} ranks" for n in range(9)]
+    chart = Lines("k", "T", "S.", "x", "y", [ChartCurve("c", [1.0] * 9, [1.0] * 9, hover=texts)])
+    assert encoder.chart(chart)["series"][0]["hover"] == 0
+    assert len(encoder.texts["words"]) == 1
+    assert whole_texts(encoder.texts) == texts
+    part = dataclasses.replace(chart.series[0], x=[1.0] * 5, y=[1.0] * 5, hover=texts[::2])
+    again = encoder.chart(dataclasses.replace(chart, series=[part]))
+    assert again["series"][0]["hover"] == [0, 2, 4, 6, 8]
 
 
 @pytest.mark.parametrize(("parts", "is_listed"), [((), False), ((0, 0), False), ((0, 1), True)])

@@ -33,7 +33,7 @@ from cclmark.journal.schema import (
     Settings,
     Trace,
 )
-from cclmark.journal.summaries import complete, lacks_figures, with_short_summaries
+from cclmark.journal.summaries import complete, with_short_summaries
 from cclmark.work.items import COLLECTIVE, PROFILE
 
 Line = Header | Result | Condition | Explanation | Paths | Trace | Profile | Footer
@@ -373,16 +373,6 @@ class JournalReader:
         except (ValueError, OverflowError, RecursionError):
             return False
         return again == entry and _fits(entry, len(header.devices))
-
-    def with_all_figures(self, line: bytes, settings: Settings) -> bytes:
-        """A line without a checksum, with the figures that follow from its samples.
-
-        ``settings``: of its journal. Complete and damaged lines stay as they are.
-        """
-        entry = self._decoded(line)
-        if not hasattr(entry, "item") or not lacks_figures(entry, settings):
-            return line
-        return _ENCODER.encode(entry) if complete(entry, settings) else line
 
     def _entry(self, line: bytes, place: str) -> Line | None:
         """Decodes a line; None if it is damaged. Raises UsageError for impossible values."""

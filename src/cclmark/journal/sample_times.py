@@ -192,15 +192,16 @@ def _decoded(text: str) -> tuple[int, list[list[list[float | None]]]]:
     found: list[list[_Column]] = []
     for clock, (_, columns) in enumerate(shapes):
         found.append([])
-        for column in range(len(columns)):
+        for place, column in enumerate(columns):
             units = next(values)
-            ns = [
-                None if one is None else (one << shift) + (other or 0)
-                for one, other in _beside(units, found, clock, column)
-            ]
-            if not all(one is None or 0 <= one <= _MOST_NS for one in ns):
-                raise ValueError("impossible times")
-            found[-1].append(ns)
+            if column is not None:
+                beside = _beside(units, found, clock, place)
+                units = ns = [
+                    (one << shift) + (other or 0) for one, other in beside if one is not None
+                ]
+                if ns and not 0 <= min(ns) <= max(ns) <= _MOST_NS:
+                    raise ValueError("impossible times")
+            found[-1].append(units)
     return _by_sample(divisor, found)
 
 
@@ -228,7 +229,8 @@ def _values(shapes: Sequence[_Shape], prefixes: Iterable[str], digits: str) -> I
             found = []
             for size in islice(sizes, length):
                 begin, end = end, end + size + order
-                found.append(_signed(int("1" + digits[begin:end], 2) - least) + middle)
+                value = int("1" + digits[begin:end], 2) - least
+                found.append(middle + (-(value + 1 >> 1) if value & 1 else value >> 1))
             yield found
 
 

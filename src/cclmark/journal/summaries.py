@@ -182,11 +182,6 @@ def with_short_summaries(result: Any, settings: Settings) -> Any:
     return msgspec.structs.replace(result, **changes) if changes else result
 
 
-def lacks_figures(result: Any, settings: Settings) -> bool:
-    """Whether a result has medians alone, as in lines."""
-    return any(not own.summary.samples for _, own, _ in _summarised(result, settings))
-
-
 def complete(result: Any, settings: Settings) -> bool:
     """Computes the figures that a line left out; False if its median contradicts its samples.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cclmark.journal.journal_file import Journal, JournalReader, Line
 from cclmark.journal.kind import Kind
-from cclmark.journal.schema import Header, Settings
+from cclmark.journal.schema import Header
 from cclmark.kinds.check import kind as check
 from cclmark.kinds.collective import kind as collective
 from cclmark.kinds.experiment import kind as experiment
@@ -72,11 +72,6 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
 def is_readable(entry: Line, header: Header) -> bool:
     """Whether readers of a journal with this ``header`` find ``entry`` in it."""
     return _reader().is_readable(entry, header)
-
-
-def with_all_figures(line: bytes, settings: Settings) -> bytes:
-    """A line with the figures that follow from its samples, see JournalReader.with_all_figures."""
-    return _reader().with_all_figures(line, settings)
 
 
 def report_kind(name: str) -> ReportKind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -50,6 +50,7 @@ from cclmark.document.remarks import left_out
 from cclmark.document.step_words import STEPS_HEAD, STEPS_TITLE, notes_of_steps, steps_row
 from cclmark.document.text import BYTES_PER_GB, counted
 from cclmark.document.why import prediction_tables
+from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import HEADER_BEGIN, Journal, with_checksum, without_checksum
 from cclmark.journal.page_journals import (
     JOURNALS_ID,
@@ -59,11 +60,11 @@ from cclmark.journal.page_journals import (
     pack,
 )
 from cclmark.journal.sample_times import FIGURE_DIGITS
-from cclmark.journal.schema import Explanation, Header, Paths, Settings, Trace, TracedStage
+from cclmark.journal.schema import Explanation, Header, Paths, Trace, TracedStage
 from cclmark.kinds.experiment.document import variant_name
 from cclmark.kinds.experiment.figures import experiment_of
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.kinds.registry import KINDS, report_kind, with_all_figures
+from cclmark.kinds.registry import KINDS, report_kind
 from cclmark.report.overview import (
     headline,
     insights,
@@ -105,7 +106,7 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     note = f"This file contains the {what}: cclmark reads it in the place of a journal"
     if _are_large(contents):
         shorter = [
-            without_samples(content, run.journal.header.settings)
+            without_samples(content, run.journal.results)
             for content, run in zip(contents, runs, strict=True)
         ]
         if shorter != contents:
@@ -168,31 +169,44 @@ def _encoded(journal: Journal) -> bytes:
     return replace(journal, header=header).encoded()
 
 
-def without_samples(content: bytes, settings: Settings) -> bytes:
+def without_samples(content: bytes, results: Sequence[Result]) -> bytes:
     """A journal without raw samples, as its header says; damaged lines stay.
 
-    Results that had samples have all figures, with as many digits as journals of today have.
-    ``settings``: of its header.
+    ``results``: its own, with the figures that its lines leave out. Figures of results that had
+    samples get as many digits as those of journals of today.
     """
+    figures = {(one.index, one.cycle): one for one in results if one.summarised is not None}
     found = []
     has_some = False
     for line in content.splitlines():
         whole = without_checksum(line)
         try:
             is_long = whole is not None and _SAMPLES in whole
-            whole = with_all_figures(whole, settings) if whole is not None and is_long else None
-            shorter = None if whole is None else json.loads(whole, object_hook=_shorter)
+            shorter = json.loads(whole or b"", object_hook=_shorter) if is_long else None
         except (ValueError, RecursionError):  # the last line of a journal that was cut off
             shorter = None
         if shorter is None:
             found.append(line + b"\n")
             continue
         has_some = True
+        _complete(shorter, figures)
         # Without a checksum: the page has one.
         found.append(json.dumps(shorter, separators=(",", ":")).encode() + b"\n")
     if has_some and found[0].startswith(HEADER_BEGIN):
         found[0] = _noticed(found[0])
     return b"".join(found)
+
+
+def _complete(line: Any, figures: Mapping[Any, Any]) -> None:
+    """Adds the figures that a line leaves out because they follow from its samples."""
+    place = (line.get("index"), line.get("cycle", 0)) if isinstance(line, dict) else (None, None)
+    result = figures.get(place) if all(isinstance(one, int) for one in place) else None
+    if result is None:
+        return
+    for stored, own in ((line, result), (line.get("device"), result.device)):
+        summary = stored.get("summary") if isinstance(stored, dict) else None
+        if isinstance(summary, dict) and "samples" not in summary and own is not None:
+            summary.update(_builtins(own.summary))
 
 
 def _shorter(fields: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 "use strict";
 // Readouts, switches and the table of a page. Charts are in the page as drawings; further views of
 // them, their figures and the table are in its compressed data. All text from the data is assigned
-// to textContent; drawings are complete SVG, whose texts are escaped.
+// to textContent; drawings and legends are complete, with their texts escaped.
 (async () => {
   const root = document.documentElement;
-  const figures = [...document.querySelectorAll("figure[data-chart]")];
 
   // ---- theme
   const stored = () => { try { return localStorage.getItem("cclmark-theme"); } catch { return null; } };
@@ -47,14 +46,24 @@
   });
 
   // ---- the data
-  const packed = Uint8Array.from(atob(document.getElementById("data").textContent), (one) => one.charCodeAt(0));
+  const coded = atob(document.getElementById("data").textContent);
+  const packed = new Uint8Array(coded.length); // filled in a loop: from() takes several times as long
+  for (let at = 0; at < coded.length; at += 1) packed[at] = coded.charCodeAt(at);
   const inflated = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const data = await new Response(inflated).json();
   const charts = new Map(data.charts.map((chart) => [chart.key, chart]));
+  // Texts are words with figures between them, which compress better by place.
+  const used = data.texts.words.map(() => 0);
+  data.texts = data.texts.forms.map((form) => {
+    const { words, figures } = data.texts, at = used[form]++;
+    return words[form].map((part, place) => (place ? figures[form][place - 1][at] : "") + part).join("");
+  });
   const content = (cell) => (Array.isArray(cell) ? data.texts[cell[0]] : cell);
   data.rows = (data.cells[0] || []).map((_, at) => data.cells.map((column) => content(column[at])));
 
   const text = (number) => (number === undefined || number === null ? "" : data.texts[number]);
+  // Of texts that follow each other, charts have the first one.
+  const textAt = (texts, at) => text(Array.isArray(texts) ? texts[at] : texts + at);
   const shown = (value) =>
     value === null || value === undefined ? "" : Math.abs(value) >= 1000 ? value.toFixed(0)
       : Math.abs(value) >= 1 ? value.toFixed(2) : Number(value.toPrecision(3)).toString();
@@ -86,17 +95,31 @@
     return made;
   }
 
-  // ---- drawings that are not in the page
-  const drawings = data.drawings || {};
+  // ---- drawings and legends that are not in the page
+  const drawings = data.drawings || {}, legends = data.legends || {};
 
   function draw(place) {
     for (const plot of place.querySelectorAll(".plot:empty")) plot.innerHTML = drawings[plot.dataset.chart] || "";
+    for (const list of place.querySelectorAll("figure > .legend:empty")) {
+      list.innerHTML = legends[list.parentElement.dataset.chart] || "";
+    }
+  }
+
+  // Figures of folded sections get their buttons when these unfold.
+  const ready = new WeakSet();
+
+  function prepare(place) {
+    draw(place);
+    for (const figure of place.querySelectorAll("figure[data-chart]")) {
+      if (!ready.has(figure)) setUp(figure);
+      ready.add(figure);
+    }
   }
 
   document.querySelectorAll(".first").forEach(draw);
   for (const one of sections) {
     if (one.open) draw(one);
-    one.addEventListener("toggle", () => draw(one));
+    one.addEventListener("toggle", () => { if (one.open) prepare(one); });
   }
 
   // ---- readouts
@@ -134,7 +157,7 @@
     const drawn = one.x.map((_, at) => at).filter((at) => one.x[at] !== null && one.y[at] !== null);
     const at = drawn[best.at];
     const where = isBytes(chart) ? formatSize(one.x[at]) : shown(one.x[at]);
-    return { ...best, name: `${one.name}, ${where}`, said: one.hover ? text(one.hover[at]) : shown(one.y[at]) };
+    return { ...best, name: `${one.name}, ${where}`, said: one.hover === undefined ? shown(one.y[at]) : textAt(one.hover, at) };
   }
 
   function cellAt(plot, chart, x, y) {
@@ -144,7 +167,7 @@
     const column = Math.floor((x - left) / width), row = Math.floor((y - top) / height);
     if (!(row >= 0 && column >= 0 && row < chart.rows.length && column < chart.columns.length)) return null;
     const value = chart.values[row][column];
-    const said = (chart.hover ? text(chart.hover[row][column]) : "") || (value === null ? "" : `${shown(value)} ${chart.unit || ""}`);
+    const said = (chart.hover ? textAt(chart.hover[row], column) : "") || (value === null ? "" : `${shown(value)} ${chart.unit || ""}`);
     return { name: `${chart.rows[row]}, ${chart.columns[column]}`, said };
   }
 
@@ -576,7 +599,7 @@
     const folded = [...document.querySelectorAll("main details:not([open])")].filter((one) => !one.closest(".tools"));
     before = { theme: root.dataset.theme, all: table.all, folded };
     for (const one of folded) one.open = true;
-    draw(document);
+    prepare(document);
     root.dataset.theme = "light";
     root.dataset.paper = "yes";
     table.all = true;
@@ -594,7 +617,10 @@
   });
 
   setUpTable();
-  for (const figure of figures) setUp(figure);
+  for (const one of document.querySelectorAll("main > :not(section), main > section")) {
+    const folded = one.querySelector(":scope > details:not([open])");
+    if (!folded) prepare(one);
+  }
   // A page in a file contains the journal that its commands need.
   const file = location.protocol === "file:" ? decodeURIComponent(location.pathname.split("/").pop()) : "";
   for (const one of document.querySelectorAll(".copy")) {

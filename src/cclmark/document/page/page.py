@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 6
-_MOST_DRAWN = 80_000  # characters of drawings outside of compressed data
+_DRAWN_DIGITS = 4  # of charts: drawings have 600 places
+_MOST_DRAWN = 60_000  # characters of drawings outside of compressed data
 _EMPTY: Sequence[object] = ((), [], "", None)
 _LONG = 24  # characters of a cell
 
@@ -59,9 +60,24 @@ class Encoder:
         self._places: dict[str, int] = {}
 
     @property
-    def texts(self) -> list[str]:
-        """The texts that charts refer to by number."""
-        return list(self._places)
+    def texts(self) -> PageValue:
+        """The texts that charts refer to by number, with the figures apart from the words.
+
+        ``words``: texts whose figures are left out, which are between their parts; ``forms``: the
+        number of the words of each text; ``figures``: of each words and place, those of its texts.
+        """
+        words: dict[tuple[str, ...], int] = {}
+        forms: list[int] = []
+        figures: list[list[list[str]]] = []
+        for text in self._places:
+            parts = _FIGURE.split(text)
+            form = words.setdefault(tuple(parts[::2]), len(words))
+            if form == len(figures):
+                figures.append([[] for _ in parts[1::2]])
+            forms.append(form)
+            for column, one in zip(figures[form], parts[1::2], strict=True):
+                column.append(one)
+        return {"words": [[*one] for one in words], "forms": forms, "figures": figures}
 
     def chart(self, chart: Chart) -> Mapping[str, PageValue]:
         """Returns the chart's fields, with its class as ``kind`` and texts on points as numbers."""
@@ -78,7 +94,7 @@ class Encoder:
 
     def _spelled(self, value: object) -> PageValue:
         if isinstance(value, float):
-            return shortened(value)
+            return shortened(value, _DRAWN_DIGITS)
         if value is None or isinstance(value, str | int):
             return value
         if isinstance(value, Sequence):
@@ -94,14 +110,19 @@ class Encoder:
         if isinstance(texts, str):
             return self._places.setdefault(texts, len(self._places))
         assert isinstance(texts, Sequence)
-        return [self._numbers(one) for one in texts]
+        numbers = [self._numbers(one) for one in texts]
+        # Mostly the numbers follow each other: the first one is enough.
+        first = numbers[0] if len(numbers) > 1 else None
+        if isinstance(first, int) and numbers == [*range(first, first + len(numbers))]:
+            return first
+        return numbers
 
 
-def shortened(value: float) -> float | int | None:
+def shortened(value: float, digits: int = _DIGITS) -> float | int | None:
     """Rounds to the visible digits; None for values that JSON does not support."""
     if not math.isfinite(value):
         return None
-    short = float(f"{value:.{_DIGITS}g}")
+    short = float(f"{value:.{digits}g}")
     return int(short) if short.is_integer() else short
 
 
@@ -111,6 +132,7 @@ def harmless(text: str) -> str:
 
 
 _CODE = re.compile(r"`([^`]+)`")
+_FIGURE = re.compile(r"(\d+(?:\.\d+)?)")
 
 
 def render(page: Page) -> str:
@@ -123,7 +145,7 @@ def render(page: Page) -> str:
     drawings, later = _by_place({key: own[0].svg for key, own in views.items()})
     data: dict[str, PageValue] = {
         "charts": [encoder.chart(chart) for chart in (*charts, *twins.values())],
-        **({"drawings": later} if later else {}),
+        **({"drawings": later, "legends": _legends(charts, later)} if later else {}),
         # The first view of each is a drawing.
         "views": {
             key: [[one.name, one.svg if number else "", one.key] for number, one in enumerate(own)]
@@ -150,6 +172,7 @@ def render(page: Page) -> str:
         script=_asset("page.js"),
         policy=policy_of(),
         drawings=drawings,
+        later=later,
         markers=markers_of(charts),
         shapes=SHAPES,
         legend_of=legend_of,
@@ -167,6 +190,20 @@ def _by_place(drawings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, st
         {key: svg if key in here else "" for key, svg in drawings.items()},
         {key: svg for key, svg in drawings.items() if key not in here},
     )
+
+
+def _legends(charts: Sequence[Chart], later: Mapping[str, str]) -> dict[str, str]:
+    """Returns the entries of the legends of charts that the script draws."""
+    from markupsafe import escape
+
+    return {
+        chart.key: "".join(
+            f'<li><button type="button">{swatch}{escape(name)}</button></li>'
+            for name, swatch in legend_of(chart)
+        )
+        for chart in charts
+        if chart.key in later
+    }
 
 
 def packed(value: PageValue) -> str:
