@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 _EQUAL = 1e-9  # relative, of shares of links
+#: Flows whose ends are closer than this share of the time since the beginning end together.
+MERGED = 0.01
 _NO_FLOWS = np.inf
 
 
@@ -59,7 +61,12 @@ def fair_rates(
 
 
 def end_times(
-    links: Any, weights: Any, counts: Any, sizes_bytes: Any, capacity_bps: Any, merge: float = 0.01
+    links: Any,
+    weights: Any,
+    counts: Any,
+    sizes_bytes: Any,
+    capacity_bps: Any,
+    merge: float = MERGED,
 ) -> Any:
     """When each flow ends if all begin at once, in seconds; rates change whenever one ends.
 

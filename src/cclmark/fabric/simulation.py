@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cclmark.base.errors import CclmarkError, UsageError
-from cclmark.fabric.fair_rates import end_times, fair_rates
+from cclmark.fabric.fair_rates import MERGED, end_times, fair_rates
 from cclmark.fabric.graph import MOST_ROUTED, Fabric, Routes, all_pairs
 from cclmark.fabric.schedules import (
     ALL_REDUCE,
@@ -30,7 +30,6 @@ from cclmark.fabric.schedules import (
     steps_of,
 )
 
-_MERGED = 1e-3  # ends of flows of several jobs that are closer count as one, relative to the time
 # A neighbour that ends and begins again more often while a job runs has so many times larger sizes.
 _MOST_REPEATS = 8
 _MOST_EVENTS = 100_000
@@ -76,7 +75,7 @@ class SimulationError(CclmarkError):
 
 @dataclass
 class _Flows:
-    """Flows with their routes; ``size_bytes`` and ``latency_s``: of all repetitions."""
+    """Flows with their routes; ``sizes_bytes`` and ``latency_s``: of all repetitions."""
 
     name: str
     repeat: int
@@ -280,7 +279,7 @@ def _together(
             durations = [one.sizes_bytes / rate for one, rate in zip(alive, rates, strict=True)]
         times_s = np.concatenate(durations)
         step_s = float(times_s.min(initial=np.inf))
-        step_s = max(step_s, min(float(times_s.max(initial=0.0)), _MERGED * now_s))
+        step_s = max(step_s, min(float(times_s.max(initial=0.0)), MERGED * now_s))
         wakes_s = min(one.wakes_s for one in jobs)
         step_s = min(step_s, max(0.0, wakes_s - now_s))
         now_s += step_s
