@@ -310,14 +310,7 @@ def _add_descendants(pid: int, found: dict[int, list[str]]) -> None:
 if __name__ == "__main__":
     ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
     gc.disable()
-    # numpy's threads would be lost; forks have the variable as it was.
-    threads = os.environ.get("OPENBLAS_NUM_THREADS")
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     import_all(sys.argv[2:])
-    if threads is None:
-        del os.environ["OPENBLAS_NUM_THREADS"]
-    else:
-        os.environ["OPENBLAS_NUM_THREADS"] = threads
     gc.enable()
     # A collection of garbage in a fork would write to, and so copy, all that was imported.
     gc.collect()
