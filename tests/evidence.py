@@ -39,7 +39,7 @@ WITHOUT_FIGURES = {
     *("shared-processors", "skipped-cases", "unknown-choice", "unusual-path"),
     *("variant-without-effect", "artifact-withheld", "failing-settings", "nothing-to-choose"),
     *("search-ended", "no-proof", "uncertain-value", "network-not-used", "nothing-said"),
-    *("two-nodes-alone", "faster-algorithm"),
+    *("two-nodes-alone", "faster-algorithm", "algorithm-not-seen", "does-not-fit"),
 }
 _COMPARED = {"<": operator.lt, "=": operator.eq, ">": operator.gt}
 

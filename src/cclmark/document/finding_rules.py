@@ -77,6 +77,8 @@ FINDINGS: Mapping[str, str] = {
     "nothing-faster": "experiments: sizes at which nothing is faster than the default",
     "nothing-to-choose": "tuning: nothing can be selected for an operation by size",
     "nothing-found": "nothing needs attention, of what could be compared",
+    "algorithm-not-seen": "predictions: an algorithm is expected that no run used at that size",
+    "does-not-fit": "predictions: a job takes more memory than a GPU has",
     "communication-exposed": "predictions: from how many GPUs on communication is exposed",
     "fastest-layout": "predictions: the layout with the shortest step",
     "faster-algorithm": "predictions: an algorithm that the models find faster than the library's",

@@ -8,8 +8,8 @@ pipeline the model that 2.32 uses for new devices.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +39,7 @@ class Protocol(NamedTuple):
 
 _LL, _LL128, _SIMPLE = Protocol(1, 0.5, 1 / 3.8), Protocol(2, 0.92, 0.9), Protocol(4, 1, 1)
 PROTOCOLS = (_LL, _LL128, _SIMPLE)
+_PROTOCOL_HOPS = 2.0  # a latency of a link in hops of LL, of the protocols between
 # A ring's latency counts more once a rank's part of a channel exceeds 64 bytes, of 16 channels.
 _PLATEAU_BYTES = 64 * 16
 # A tree's chunk is an eighth of the message, and at most 1 MiB of each of 16 channels; a doubling
@@ -216,6 +217,42 @@ _FORMULAS: Mapping[str, Mapping[str, _Formula]] = {
 }
 
 
+class CrossedLevel(NamedTuple):
+    """A level of the network that is crossed: what a device achieves into it while all devices of
+    its group of ``devices`` send, in bytes/s, and what its latency is longer by."""
+
+    devices: int
+    bps: float
+    latency_s: float = 0.0
+
+
+def _beyond(
+    one: Parameters, algorithm: str, shape: Shape, levels: Sequence[CrossedLevel]
+) -> Parameters:
+    """The parameters through levels: what a node sends to others is limited by them.
+
+    Through the nodes in their order, a ring enters and leaves a group once with what a node sends,
+    a double tree about twice. In an alltoall, all devices of a group send to all others; as many
+    cross a level in the other algorithms at most.
+    """
+    for level in levels:
+        group = min(level.devices, shape.ranks)
+        if algorithm in (RING, TREE, NVLS_TREE):
+            limit = group * level.bps / (1 if algorithm == RING else 2)
+            hops = min(1.0, shape.per_node / group) if algorithm == RING else 1.0
+        else:
+            apart = shape.ranks - (group if algorithm == DIRECT else shape.per_node)
+            all_apart = shape.ranks - shape.per_node
+            limit = shape.per_node * level.bps * (all_apart / apart if apart else np.inf)
+            hops = 1.0
+        one = replace(
+            one,
+            bps=np.minimum(one.bps, limit),
+            hop_s=one.hop_s + level.latency_s * hops / _PROTOCOL_HOPS,
+        )
+    return one
+
+
 @dataclass(frozen=True)
 class AlgorithmModel:
     """A hypothesis: the fastest of ``algorithms`` runs. ``architecture``: of TREE_CAPS."""
@@ -230,9 +267,17 @@ class AlgorithmModel:
         words = " and ".join(self.algorithms)
         return words if len(self.algorithms) == 1 else f"fastest of {words}"
 
-    def parts(self, one: Parameters, size: Array, shape: Shape) -> list[Parts]:
-        """Of each algorithm, with its fastest protocol: arrays [..., sizes]."""
-        return [self._fastest(name, one, size, shape) for name in self.algorithms]
+    def parts(
+        self, one: Parameters, size: Array, shape: Shape, levels: Sequence[CrossedLevel] = ()
+    ) -> list[Parts]:
+        """Of each algorithm, with its fastest protocol: arrays [..., sizes].
+
+        ``levels``: those between the nodes that the parameters do not have.
+        """
+        return [
+            self._fastest(name, _beyond(one, name, shape, levels), size, shape)
+            for name in self.algorithms
+        ]
 
     def _fastest(self, name: str, one: Parameters, size: Array, shape: Shape) -> Parts:
         formula = _FORMULAS[self.operation][name]
@@ -259,8 +304,9 @@ class AlgorithmModel:
         shape: Shape,
         growing: Array | float = 1.0,
         fixed: Array | float = 1.0,
+        levels: Sequence[CrossedLevel] = (),
     ) -> Array:
         """The time in seconds, with a factor for each of the two parts."""
-        every = self.parts(one, size, shape)
+        every = self.parts(one, size, shape, levels)
         times: Array = np.minimum.reduce([growing * p.growing + fixed * p.fixed for p in every])
         return times

@@ -30,6 +30,7 @@ from cclmark.scale.algorithms import (
 from cclmark.scale.collective_times import (
     AlgorithmModel,
     Array,
+    CrossedLevel,
     Parameters,
 )
 from cclmark.work.operations import OPERATIONS
@@ -37,7 +38,7 @@ from cclmark.work.operations import OPERATIONS
 #: The shares of the draws below the ends of an interval and below its middle.
 QUANTILES = (0.05, 0.5, 0.95)
 #: Standard deviation of the logarithm of a time between two runs, where it was not measured.
-USUAL_RUN_NOISE = 0.05
+USUAL_RUN_NOISE = 0.03
 
 _DRAWS = 240
 _SEED = 20260101
@@ -46,7 +47,7 @@ _MODEL_ERROR, _DIFFERENCE_ERROR = 0.15, 0.04
 _POINTS = 5  # of a curve count as independent
 # Of the factors of the growing and the fixed part at each size: standard deviations of their
 # logarithms, with one measured number of nodes and with several, whose differences count more.
-_OF_ONE, _OF_SEVERAL = (0.35, 0.15), (0.9, 0.25)
+_OF_ONE, _OF_SEVERAL = (0.35, 0.15), (1.5, 0.4)
 # Messages of many chunks hide a part of the latencies: the logarithm of what is left, from a size
 # on, over so many doublings, and its standard deviation.
 _HIDDEN, _HIDDEN_SPREAD, _HIDING_BYTES, _HIDING_DOUBLINGS = -0.6, 0.6, 64 << 20, 3
@@ -59,6 +60,7 @@ _WIDEST_GAP = 16.0  # between the sizes of a curve that others are interpolated 
 _GROWTH_NOISE = {DIRECT: 0.08}
 _USUAL_GROWTH_NOISE = 0.03
 _UNKNOWN_SOFTWARE = 1.5  # factor of noise
+_CHANGE_NOISE = 0.1  # where another algorithm is expected than in the runs
 _SHARED_NOISE = 0.07  # per doubling; half of the bandwidth lost at 1,024 devices: arXiv 2408.14090
 
 # Medians and standard deviations of the logarithms of parameters, in the order of Parameters:
@@ -66,7 +68,8 @@ _SHARED_NOISE = 0.07  # per doubling; half of the bandwidth lost at 1,024 device
 _BASE_S, _NODE_HOP_S, _HOP_S = (7e-6, 0.7), (0.7e-6, 0.5), (4.5e-6, 0.8)
 _TREE_SHARE, _FILL, _PLATEAU = (0.92, 0.12), (0.7, 0.5), (1.4, 0.25)
 _OTHER_LATENCIES = 1.5  # standard deviation where the library is not of NCCL's family
-_ACHIEVED, _ACHIEVED_SPREAD = 0.92, 0.12  # of a line rate
+#: What is achieved of a line rate.
+ACHIEVED, _ACHIEVED_SPREAD = 0.92, 0.12
 _UNKNOWN_RATE_SPREAD = 0.35
 # Of NVLink: between the bus bandwidth of rings (0.81) and that of NVLS (1.07) on H100.
 _LINK_SHARE = 0.95
@@ -74,9 +77,6 @@ _LINK_SPREAD, _UNKNOWN_LINK_SPREAD = 0.25, 0.4
 _LARGE_BYTES, _HALVING_SPREAD = 64 << 20, 0.1
 _BESIDE_MOST = {"between": 1 / 1.1, "within": 1.2}
 
-# Algorithms in which all ranks of a node send to other nodes at once; in rings and trees through
-# the nodes in their order few transfers cross a level.
-_CROWDED = {PAT, HIERARCHICAL, DIRECT}
 _WITH_MULTICAST = ("Hopper", "Blackwell")
 _ARCHITECTURES = {
     "Volta": ("V100",),
@@ -97,12 +97,19 @@ def architecture_of(device: str) -> str:
 
 @dataclass(frozen=True)
 class TimeCurve:
-    """Measured times of one shape by ascending size. ``noise``: standard errors, as shares."""
+    """Measured times of one shape by ascending size, the medians of ``runs`` runs. ``noise``: their
+    standard errors within a run, as shares."""
 
     shape: Shape
     sizes_bytes: tuple[float, ...]
     times_s: tuple[float, ...]
     noise: tuple[float, ...]
+    runs: int = 1
+
+    def with_run_noise(self, share: float) -> TimeCurve:
+        """The curve with the noise between runs too, a standard deviation of each run."""
+        own = share / math.sqrt(self.runs)
+        return replace(self, noise=tuple(math.hypot(one, own) for one in self.noise))
 
     def with_noise(self, share: float, least_bytes: float) -> TimeCurve:
         """The curve with at least so much noise, from a size on."""
@@ -127,7 +134,7 @@ class TimeCurve:
 @dataclass(frozen=True)
 class Known:
     """What is known of the runs. ``bps``: the line rate of a node to others in bytes/s, 0 if
-    unknown, and ``bps_factor``: what is left of it between as many nodes as are predicted.
+    unknown. ``levels``: those that the prediction crosses and no run did.
 
     ``algorithm``: that all runs used, empty if the library chose; ``seen``: those that it was
     observed to choose. ``is_nccl``: a library that
@@ -138,7 +145,7 @@ class Known:
 
     device: str = ""
     bps: float = 0.0
-    bps_factor: float = 1.0
+    levels: tuple[CrossedLevel, ...] = ()
     algorithm: str = ""
     seen: frozenset[str] = frozenset()
     is_nccl: bool = True
@@ -153,7 +160,8 @@ class Forecast:
     """Times in seconds on ``shape``, at ``sizes_bytes``. ``quantiles``: [QUANTILES, sizes].
 
     ``by_model``: the middle of each hypothesis alone; ``weights``: how much each counts.
-    ``growing``: the share of the time that grows with the number of nodes.
+    ``growing``: the share of the modelled time that grows with the number of nodes. ``unseen``: the
+    algorithm that is expected at a size and that no run used there, empty if one did.
     """
 
     shape: Shape
@@ -162,6 +170,7 @@ class Forecast:
     by_model: Mapping[str, Array]
     weights: Mapping[str, float]
     growing: Array
+    unseen: Sequence[str] = ()
 
 
 def models_of(operation: str, known: Known, per_node: int) -> list[tuple[AlgorithmModel, float]]:
@@ -175,7 +184,7 @@ def models_of(operation: str, known: Known, per_node: int) -> list[tuple[Algorit
         chosen = [((known.algorithm,), 1.0)]
     elif TREE in ALGORITHMS[operation] and known.is_nccl:
         chosen = [((RING, TREE), 0.9), ((RING,), 0.05), ((TREE,), 0.05)]
-        if known.has_multicast and architecture in _WITH_MULTICAST:
+        if known.has_multicast and architecture in _WITH_MULTICAST and per_node > 1:
             chosen.append(((RING, NVLS_TREE), 0.9))
     elif TREE in ALGORITHMS[operation]:
         chosen = [((RING, TREE), 0.4), ((RING,), 0.3), ((TREE,), 0.15), ((HIERARCHICAL,), 0.15)]
@@ -202,7 +211,7 @@ def _priors(operation: str, curves: Sequence[TimeCurve], known: Known) -> Array:
     bus_bps *= 2 ** (halvings / 2)
     accelerator = find_accelerator(known.device)
     link = accelerator.link_bps * _LINK_SHARE if accelerator is not None else 0.0
-    between = (known.bps * _ACHIEVED, _ACHIEVED_SPREAD)
+    between = (known.bps * ACHIEVED, _ACHIEVED_SPREAD)
     if not known.bps:
         between = (bus_bps * _BESIDE_MOST["between"], _UNKNOWN_RATE_SPREAD + unknown)
     within = (max(link, _highest_bus(operation, curves)), _LINK_SPREAD)
@@ -323,32 +332,40 @@ def forecast(
     """
     sizes = np.array(sizes_bytes, dtype=float)
     curves = _without_pairs(operation, curves, known)
+    curves = [one.with_run_noise(_run_noise(known)) for one in curves]
     priors = _priors(operation, curves, known)
     chance = np.random.default_rng(_SEED)
     largest = max(one.shape.nodes for one in curves)
     doublings = max(0.0, math.log2(target.nodes / largest))
     between = [one for one in curves if one.shape.nodes > 1]
     found: list[tuple[AlgorithmModel, float, float, Array, Array]] = []
+    middles: list[tuple[AlgorithmModel, Parameters]] = []
     for model, weight in models_of(operation, known, target.per_node):
         middle, covariance, cost = _fitted(curves, model, priors)
         logs = middle + _normal(chance, len(middle)) @ np.linalg.cholesky(covariance).T
         parameters = Parameters.of_logs(logs)
         factors = _factors(model, parameters, sizes, between, chance)
         growing, fixed = (np.exp(one) for one in factors)
-        there = Parameters.of_logs(_beyond(logs, model.algorithms, known))
-        times = np.log(model.time_s(there, sizes, target, growing, fixed))
+        times = np.log(model.time_s(parameters, sizes, target, growing, fixed, known.levels))
         times += _noise(model.name, doublings, known, chance)
         found.append((model, weight, cost, times, _growing_share(model, middle, sizes, target)))
+        middles.append((model, Parameters.of_logs(middle)))
     least = min(cost for _, _, cost, _, _ in found)
     weights = np.array([weight * math.exp(least - cost) for _, weight, cost, _, _ in found])
     weights /= weights.sum()
     every = np.concatenate([times for *_, times, _ in found])
     quantiles = _weighted_quantiles(every, np.repeat(weights / _DRAWS, _DRAWS))
+    best = int(np.argmax(weights))
+    unseen = _unseen_algorithms(*middles[best], sizes, target, between, known)
+    widened = 1.645 * _CHANGE_NOISE * np.array([bool(one) for one in unseen])
+    quantiles[0] -= np.hypot(quantiles[1] - quantiles[0], widened) - (quantiles[1] - quantiles[0])
+    quantiles[2] += np.hypot(quantiles[2] - quantiles[1], widened) - (quantiles[2] - quantiles[1])
     return Forecast(
         *(target, sizes, np.exp(quantiles)),
         {model.name: np.exp(np.median(times, axis=0)) for model, _, _, times, _ in found},
         {model.name: float(one) for (model, *_), one in zip(found, weights, strict=True)},
         np.average([share for *_, share in found], axis=0, weights=weights),
+        unseen,
     )
 
 
@@ -370,12 +387,29 @@ def _without_pairs(
     ]
 
 
-def _beyond(logs: Array, algorithms: Sequence[str], known: Known) -> Array:
-    """The parameters between as many nodes as are predicted."""
-    found = logs.copy()
-    if _CROWDED.intersection(algorithms):
-        found[..., 3] += math.log(known.bps_factor)
-    return found
+def _unseen_algorithms(
+    model: AlgorithmModel,
+    parameters: Parameters,
+    sizes: Array,
+    target: Shape,
+    curves: Sequence[TimeCurve],
+    known: Known,
+) -> list[str]:
+    """By size, the algorithm that is the fastest on ``target`` and on no measured nodes."""
+
+    def fastest(shape: Shape, levels: Sequence[CrossedLevel] = ()) -> Array:
+        parts = model.parts(parameters, sizes, shape, levels)
+        found: Array = np.stack([one.whole for one in parts]).argmin(0)
+        return found
+
+    there = fastest(target, known.levels)
+    here = [fastest(one.shape) for one in curves]
+    return [
+        ""
+        if not here or any(one[place] == chosen for one in here)
+        else model.algorithms[int(chosen)]
+        for place, chosen in enumerate(there)
+    ]
 
 
 def _growing_share(model: AlgorithmModel, logs: Array, sizes: Array, shape: Shape) -> Array:
@@ -388,11 +422,14 @@ def _growing_share(model: AlgorithmModel, logs: Array, sizes: Array, shape: Shap
     return share
 
 
+def _run_noise(known: Known) -> float:
+    return known.run_noise * (1.0 if known.has_version else _UNKNOWN_SOFTWARE)
+
+
 def _noise(name: str, doublings: float, known: Known, chance: np.random.Generator) -> Array:
     """What a time differs by between runs and beyond the measured nodes, [draws, 1]."""
-    width = known.run_noise * (1.0 if known.has_version else _UNKNOWN_SOFTWARE)
     growth = _GROWTH_NOISE.get(name, _USUAL_GROWTH_NOISE) * math.sqrt(doublings)
-    noise: Array = math.hypot(width, growth) * _normal(chance)
+    noise: Array = math.hypot(_run_noise(known), growth) * _normal(chance)
     if known.is_shared:
         noise += np.abs(_SHARED_NOISE * doublings * _normal(chance))
     return noise
@@ -443,10 +480,10 @@ def algorithm_times(
     models = [model for model, _ in models_of(operation, known, target.per_node)]
     logs, _, _ = min((_fitted(curves, model, priors) for model in models), key=lambda one: one[2])
     used = {name for model in models for name in model.algorithms} | {HIERARCHICAL}
+    parameters = Parameters.of_logs(logs)
     times = {}
     for name in ALGORITHMS[operation]:
         if name in used:
-            parameters = Parameters.of_logs(_beyond(logs, (name,), known))
             model = AlgorithmModel(operation, (name,), architecture_of(known.device))
-            times[name] = model.time_s(parameters, sizes, target)
+            times[name] = model.time_s(parameters, sizes, target, levels=known.levels)
     return times

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from cclmark.scale.training_job import StageParameters, TrainingJob
+from cclmark.scale.frameworks import TORCH
+from cclmark.scale.training_job import StageParameters, TrainingJob, stages_of
 
-# Adam: a float32 copy of a parameter and its two moments (arXiv 1910.02054, section 3.1).
-_OPTIMIZER_BYTES = 12
+# Bytes of a parameter, and of the state of Adam: two moments, and with Megatron a copy in float32
+# (arXiv 1910.02054, section 3.1); torch keeps moments in the type of parameters.
+_TORCH = {"bf16": (2, 4), "fp16": (2, 4), "fp8": (2, 4), "fp32": (4, 8), "mixed": (4, 8)}
+_MEGATRON = {**_TORCH, **dict.fromkeys(("bf16", "fp16", "fp8"), (2, 12))}
 # Activations of a layer in elements of sequence x micro-batch x width: without tensor parallelism,
 # divided by it, and the input alone, which recomputation keeps (arXiv 2205.05198, equations 2 to 4,
 # without the scores of attention, which flash attention does not store).
@@ -24,10 +27,11 @@ def memory_bytes(job: TrainingJob, stage: int) -> float:
     experts = sum(sum(one.experts) for one in units)
     shards = layout.shard or layout.replicas
     of_experts = max(1, shards * layout.tp // layout.ep)
+    parameter, optimizer = (_TORCH if job.framework == TORCH else _MEGATRON)[job.precision]
     held = [
-        (job.element_bytes, layout.zero >= 3),
+        (parameter, layout.zero >= 3),
         (job.gradient_bytes, layout.zero >= 2),
-        (_OPTIMIZER_BYTES, layout.zero >= 1),
+        (optimizer, layout.zero >= 1),
     ]
     state = sum(
         size * (shared / shards + experts / of_experts if is_divided else shared + experts)
@@ -45,7 +49,8 @@ def _activations(job: TrainingJob, stage: int) -> float:
     divided = (_DIVIDED + (_WHOLE if layout.sp else 0.0)) / layout.tp
     layer = element * (whole + divided)
     flying = min(job.micro_batches, layout.pp - stage) if layout.pp > 1 else 1
-    kept = len(parameters.layers) * (element * _INPUT if job.recompute else layer) * flying
+    kept_input = element * _INPUT / (layout.tp if layout.sp else 1)
+    kept = len(parameters.layers) * (kept_input if job.recompute else layer) * flying
     if job.recompute:
         kept += layer  # of the layer that is repeated
     logits = 0.0
@@ -56,5 +61,4 @@ def _activations(job: TrainingJob, stage: int) -> float:
 
 def most_memory_bytes(job: TrainingJob) -> float:
     """Of the stage that holds most."""
-    stages = {0, job.layout.pp - 1}
-    return max(memory_bytes(job, stage) for stage in stages)
+    return max(memory_bytes(job, stage) for stage in stages_of(job))

@@ -126,8 +126,8 @@ def result_of_rate(need, rate):
 
 
 def test_a_calibration_is_not_moved_by_steps_that_something_else_limits():
-    quiet = calibrated([100e12, 101e12, 99e12, 102e12, 98e12])
-    disturbed = calibrated([100e12, 101e12, 99e12, 102e12, 30e12])
+    rates = [100e12, 101e12, 99e12, 102e12, 98e12, 100e12, 101e12, 99e12, 102e12]
+    quiet, disturbed = calibrated([*rates, 98e12]), calibrated([*rates, 30e12])
     assert disturbed.flops == pytest.approx(quiet.flops, rel=0.02)
     assert disturbed.spread < 0.1
     assert calibrated([100e12]).spread > quiet.spread
@@ -165,6 +165,9 @@ REFUSED = {
     "--model llama3-8b --gpus 8 --steps zero.csv": "line 2: step_s 0 is no time",
     "--model llama3-8b --gpus 8 --steps odd.csv": "line 2: tp=3: tp x cp x pp = 3",
     "--model llama3-8b --gpus 8 --steps fast.csv": "communication alone takes longer",
+    "--model llama3-8b --gpus 8 --steps far.csv": "line 2: 8 nodes require --network",
+    "--model llama3-8b --gpus 8 --steps type.csv": "line 2: precision 'fp99': choose from bf16",
+    "--model llama3-8b --gpus 8 --steps cells.csv": "line 2: the line has more cells",
     "--model llama3-8b --gpus 8 --steps zero.csv --mfu 40%": "measured steps have the rate",
 }
 
@@ -175,6 +178,8 @@ def test_what_cannot_be_predicted_is_refused(refused, tmp_path_factory, argument
     texts = {
         **{"empty": "", "head": HEAD, "zero": f"{HEAD}8,dp=8,8,1,2048,0\n"},
         **{"odd": f"{HEAD}8,tp=3,8,1,2048,1\n", "fast": f"{HEAD}8,zero=3,8,1,2048,1e-9\n"},
+        **{"far": f"{HEAD}64,zero=3,64,1,2048,1\n", "cells": f"{HEAD}8,zero=3,8,1,2048,1,1\n"},
+        "type": f"{HEAD.strip()},precision\n8,zero=3,8,1,2048,1,fp99\n",
         "nodes": "nodes,gpus_per_node,size,busbw_gbps\n",
     }
     for name, text in texts.items():

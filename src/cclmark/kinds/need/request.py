@@ -101,6 +101,12 @@ def planned_needs(flags: JobOptions, share: float = USUAL_SHARE) -> list[Need]:
     return [replace(base, job=job) for job in jobs]
 
 
+def planned_accelerator(flags: JobOptions) -> Accelerator:
+    """The accelerator of the job: of --accelerator, else of --measured. Raises UsageError."""
+    journal = None if flags.measured is None else read_journal(flags.measured)
+    return _accelerator(flags.accelerator, journal)
+
+
 def _accelerator(name: str, journal: Journal | None) -> Accelerator:
     """The named accelerator, or that of a journal. Raises UsageError for an unknown name."""
     if not name and journal is not None and journal.header.devices:

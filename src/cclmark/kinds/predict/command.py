@@ -130,6 +130,12 @@ class PredictFlags(JobOptions):
         type=Names(ALGORITHMS, "operation", exact=True),
         help="Operations, with commas [all of the runs].",
     )
+    ccl: str | None = option(
+        "--ccl",
+        title=OPERATION,
+        metavar="NAME",
+        help="The library whose times are predicted, of runs that have several.",
+    )
     begin_bytes: int | None = option(
         "-b",
         "--begin",

@@ -22,8 +22,10 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, HostDescription
 from cclmark.kinds.registry import read_journal
 from cclmark.scale.algorithms import ALGORITHMS, NVLS_TREE, RING, TREE, Shape
+from cclmark.work.cases import Case
 from cclmark.work.device_names import kind_of
 from cclmark.work.items import COLLECTIVE
+from cclmark.work.libraries import environment_prefixes
 from cclmark.work.operations import OPERATIONS, moves_data
 from cclmark.work.setting_checks import allows
 from cclmark.work.sizes import parse_size
@@ -31,8 +33,11 @@ from cclmark.work.sizes import parse_size
 _RDMA = ("InfiniBand", "RoCE")
 _WORKS = ("active", "up")
 _MOST_TABLE_BYTES = 16 << 20
+_SHORTEST_S, _LONGEST_S = 1e-9, 1e6
 _MOST_NODES, _MOST_PER_NODE = 1 << 20, 1 << 10
 _FORCED = (RING, TREE, NVLS_TREE)
+# Variables that name files, interfaces and levels of messages.
+_OF_PLACES = ("_IFNAME", "_HCA", "_FILE", "_DEBUG", "_SUBSYS", "_PATH", "_ID", "_PORT", "_ADDR")
 _UNKNOWN, _USUAL_OPERATION = "unknown", "all_reduce"
 #: The columns of a table.
 COLUMNS = (
@@ -57,7 +62,7 @@ class MeasuredPoint:
 class MeasuredCurve:
     """The times of an operation in one run. ``seen``: the algorithms that the library was observed
     to use; ``forced``: the one that a setting allows alone. ``network_bps``: the line rate of a
-    node to others, 0 if unknown."""
+    node to others, 0 if unknown. ``settings``: what else has to be the same in all runs."""
 
     source: str
     operation: str
@@ -72,6 +77,7 @@ class MeasuredCurve:
     forced: str = ""
     has_multicast: bool = True
     network_bps: float = 0.0
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def machine(self) -> tuple[str, str, str]:
@@ -107,7 +113,7 @@ def _of_journal(path: Path) -> list[MeasuredCurve]:
 
 
 def _curves(journal: Journal, source: str) -> Iterator[MeasuredCurve]:
-    """Of each operation the curve with most sizes; out of place before in place."""
+    """Of each operation and library the curve with most sizes; out of place before in place."""
     header = journal.header
     measured = [
         (one.case.series(), one)
@@ -116,11 +122,11 @@ def _curves(journal: Journal, source: str) -> Iterator[MeasuredCurve]:
     ]
     curves = sorted(by_key(measured).items(), key=lambda one: (-len(one[1]), one[0].in_place))
     versions = {one.name: one.version for one in header.libraries}
-    taken: set[tuple[str, int]] = set()
+    taken: set[tuple[str, int, str]] = set()
     for case, results in curves:
-        if (case.operation, case.ranks) in taken:
+        if (case.operation, case.ranks, case.ccl) in taken:
             continue
-        taken.add((case.operation, case.ranks))
+        taken.add((case.operation, case.ranks, case.ccl))
         seen = {
             name
             for one in results
@@ -139,7 +145,18 @@ def _curves(journal: Journal, source: str) -> Iterator[MeasuredCurve]:
             forced=_forced(header, case.operation),
             has_multicast=header.environment.get("NCCL_NVLS_ENABLE", "") != "0",
             network_bps=_network_bps(header),
+            settings=tuple(_settings(header, case)),
         )
+
+
+def _settings(header: Header, case: Case) -> Iterator[tuple[str, str]]:
+    """The settings that change times, with their values."""
+    yield "element type", case.dtype
+    yield "placement", case.placement
+    yield "timing", header.settings.timing
+    for name, value in header.environment.items():
+        if name.startswith(environment_prefixes()) and not name.endswith(_OF_PLACES):
+            yield name, value
 
 
 def _points(results: Sequence[CaseResult]) -> Iterator[MeasuredPoint]:
@@ -215,7 +232,7 @@ class _Row(msgspec.Struct, frozen=True):
 def _of_table(path: Path) -> list[MeasuredCurve]:
     where = plain(str(path))
     try:
-        text = read_regular(path, _MOST_TABLE_BYTES).decode()
+        text = read_regular(path, _MOST_TABLE_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"{where}: cannot read the table: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -231,8 +248,10 @@ def _of_table(path: Path) -> list[MeasuredCurve]:
     read: list[tuple[_Row, MeasuredPoint]] = []
     for number, cells in enumerate(rows, start=2):
         try:
+            if None in cells:
+                raise UsageError("the line has more cells than the first one")
             read.append(_table_row({key: (value or "").strip() for key, value in cells.items()}))
-        except (UsageError, ValueError, AttributeError) as error:
+        except (UsageError, ValueError) as error:
             raise UsageError(f"{where}, line {number}: {plain(str(error))}") from None
     curves = []
     for row, points in by_key(read).items():
@@ -276,10 +295,12 @@ def _table_row(cells: dict[str, str]) -> tuple[_Row, MeasuredPoint]:
     if bool(rate) == bool(time):
         raise UsageError("write either busbw_gbps or time_us")
     value = float(rate or time)
-    if not 0 < value < math.inf:
-        raise UsageError(f"{rate or time} is no positive number")
     factor = OPERATIONS[operation].bus_factor(shape.ranks)
-    time_s = size_bytes * factor / (value * 1e9) if rate else value * 1e-6
+    time_s = 0.0
+    if value > 0:
+        time_s = size_bytes * factor / (value * 1e9) if rate else value * 1e-6
+    if not _SHORTEST_S < time_s < _LONGEST_S:
+        raise UsageError(f"{rate or time} is no plausible {'bandwidth' if rate else 'time'}")
     bits_per_s = float(cells.get("nic_gbit") or 0) * 1e9
     if not 0 <= bits_per_s < math.inf:
         raise UsageError(f"nic_gbit {cells['nic_gbit']} is no line rate")

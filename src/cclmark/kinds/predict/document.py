@@ -108,7 +108,7 @@ FIELDS = Fields(
         ),
         Field(
             "growing_percent",
-            "Share of the time that grows with the number of nodes.",
+            "Share of the modelled time that grows with the number of nodes.",
             lambda one: one.growing * 100 if one.time_s else None,
         ),
     ],
@@ -133,8 +133,8 @@ def document_of_predictions(run: RunContent) -> Document:
 def method_of_predictions(header: Header) -> str:
     """Describes in a line how the figures were obtained."""
     return (
-        "models of algorithms, fitted to runs; intervals from resampling, from what the models "
-        "differ by and from the noise between runs"
+        "models of algorithms, fitted to runs; intervals from draws of their parameters, from what "
+        "the models differ by and from the noise between runs"
     )
 
 
@@ -226,7 +226,7 @@ def _facts(results: Sequence[PredictResult], measured: Sequence[int]) -> Iterato
         words = [
             f"{name} {percent_words(share)}" for name, share in parts if share >= _LEAST_WEIGHT
         ]
-        yield "algorithm", f"{', '.join(words)} (how well each fits the runs)"
+        yield "algorithm", f"{', '.join(words)} (weights, by how well each fits)"
 
 
 def _bandwidths(
@@ -308,7 +308,7 @@ def _skill_table(operation: str, found: Sequence[Any]) -> Table:
         "same busbw: the baseline, that of the run on most of the fewer nodes; skill: 1 without "
         "error, 0 with the error of the baseline",
     ]
-    title = f"error of predictions of {operation} that were measured"
+    title = f"{operation}: measured times beside their predictions from fewer nodes"
     return table_of(title, columns, found, notes=notes)
 
 
@@ -333,7 +333,9 @@ def _node_table(
 
     def share(one: PredictResult) -> str:
         value, line = _out_of_node(one), one.prediction.network_bps
-        return "" if value is None or not line else percent_words(value * BYTES_PER_GB / line)
+        if value is None or not line:
+            return ""
+        return f"{'' if exact else '≥ '}{percent_words(value * BYTES_PER_GB / line)}"
 
     def bandwidth(one: PredictResult) -> str:
         if one.measured_s:
@@ -540,12 +542,14 @@ def _findings(results: Sequence[PredictResult]) -> Iterator[Finding]:
             evidence=(Evidence.of("error_percent", whole.error, item.operation, whole.baseline),),
         )
     elif said:
+        why = "measured numbers of nodes have no size in common"
+        if len(measured) == 1 or (measured[0] == 1 and len(measured) == 2):
+            why = f"only {listed([amount(one, 'node') for one in measured])} "
+            why += "was measured" if measured == [1] else "were measured"
         yield Finding(
             "prediction-error",
             "unknown",
-            "the error of predictions is unknown, because only "
-            f"{listed([amount(one, 'node') for one in measured])} "
-            f"{'was' if measured == [1] else 'were'} measured",
+            f"the error of predictions is unknown: {why}",
             subject=item.operation,
             advice=f"Run `cclmark {item.operation}` on a further number of nodes.",
         )
@@ -559,7 +563,21 @@ def _findings(results: Sequence[PredictResult]) -> Iterator[Finding]:
             subject=item.operation,
             advice=f"Run `cclmark {item.operation}` on four nodes.",
         )
-    faster = [*faster_algorithms(results)]
+    unseen = [one for one in said if one.unseen]
+    if unseen:
+        sizes = [one.prediction.size_bytes for one in unseen]
+        names = listed([*dict.fromkeys(one.unseen for one in unseen)])
+        yield Finding(
+            "algorithm-not-seen",
+            "look",
+            f"for {format_size(min(sizes))} to {format_size(max(sizes))} {names} is expected, "
+            "which no run used at that size: intervals are wider",
+            subject=item.operation,
+            advice=f"Measure it too: `NCCL_ALGO` for `cclmark {item.operation}`, and predict from "
+            "these runs with --algorithm.",
+        )
+    most = [one for one in said if one.prediction.nodes == said[-1].prediction.nodes]
+    faster = [*faster_algorithms(most)]
     if faster:
         best = max(faster, key=lambda one: one.result.prediction.size_bytes)
         sizes = [one.result.prediction.size_bytes for one in faster]

@@ -16,6 +16,8 @@ _MIB = 1 << 20
 SIZE_CLASSES = (("< 1 MiB", 0, _MIB), ("1 to 64 MiB", _MIB, 64 * _MIB), ("≥ 64 MiB", 64 * _MIB, 0))
 # A faster algorithm is named if it takes at most this part of the predicted time.
 _CLEARLY_FASTER = 0.8
+# The models alone have to be so close to the prediction to be compared with each other.
+_FITTING = 1.3
 
 
 def bus_bandwidth(item: Prediction, time_s: float) -> float:
@@ -72,7 +74,9 @@ class Skill(NamedTuple):
     @property
     def skill(self) -> float:
         """1: no error, 0: the error of the baseline."""
-        return 1 - self.error / self.baseline if self.baseline else 0.0
+        if self.baseline:
+            return 1 - self.error / self.baseline
+        return 0.0 if not self.error else -1.0
 
 
 def size_class(result: PredictResult) -> str:
@@ -123,5 +127,6 @@ def faster_algorithms(results: Sequence[PredictResult]) -> Iterator[FasterAlgori
         }
         name = min(one.algorithms, key=lambda key: one.algorithms[key])
         own = min((one.algorithms[key] for key in one.algorithms if key in chosen), default=0.0)
-        if name not in chosen and one.algorithms[name] < own * _CLEARLY_FASTER:
+        fits = 1 / _FITTING < own / one.time_s < _FITTING
+        if fits and name not in chosen and one.algorithms[name] < own * _CLEARLY_FASTER:
             yield FasterAlgorithm(one, name, one.algorithms[name])

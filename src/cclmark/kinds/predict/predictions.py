@@ -12,14 +12,23 @@ from cclmark.analysis.irregularities import LEAST_DIP_BYTES
 from cclmark.base.errors import UsageError
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.fabric.fabric_topology import FabricLevel, Topology, parse_topology
+from cclmark.fabric.fabric_topology import Topology, parse_topology
 from cclmark.kinds.predict.command import PredictFlags
 from cclmark.kinds.predict.curves import MeasuredCurve, read_curves
 from cclmark.kinds.predict.figures import size_class, skill_of
 from cclmark.kinds.predict.plan import Prediction
 from cclmark.kinds.predict.result import PredictResult
-from cclmark.scale.algorithms import ALGORITHMS, Shape
-from cclmark.scale.extrapolation import Forecast, Known, TimeCurve, algorithm_times, forecast
+from cclmark.scale.algorithms import ALGORITHMS, HIERARCHICAL, RING, TREE, Shape, wire_bytes
+from cclmark.scale.collective_times import CrossedLevel
+from cclmark.scale.extrapolation import (
+    ACHIEVED,
+    USUAL_RUN_NOISE,
+    Forecast,
+    Known,
+    TimeCurve,
+    algorithm_times,
+    forecast,
+)
 from cclmark.work.libraries import library_called
 from cclmark.work.operations import OPERATIONS
 
@@ -32,7 +41,11 @@ _MOST_SPREAD, _DEEPEST_DIP, _WIDEST, _MOST_UNSEEN = 0.5, 0.3, 3.0, 0.25
 # Measured times of a class of sizes that predictions of the others are judged by, and an error that
 # does not matter; how much wider an interval may become.
 _LEAST_JUDGING, _HARMLESS_ERROR, _MOST_WIDENED = 3, 0.05, 2.0
+# By how much times may fall with more nodes or with size; the farthest prediction, as a multiple of
+# the largest measured number of nodes; the least share of a line rate that large messages reach.
+_MOST_FALL, _FARTHEST, _LEAST_REACHED, _LARGE_BYTES = 0.1, 256, 0.3, 64 << 20
 _NCCL = "nccl"
+_Doubt = tuple[str, str]  # why nothing can be said, and the measurement that would help
 
 
 @dataclass(frozen=True)
@@ -52,12 +65,22 @@ class _Ground:
     def fewer_than(self, nodes: int) -> _Ground | None:
         """The runs on fewer nodes; None without any."""
         own = tuple(one for one in self.curves if one.shape.nodes < nodes)
-        return replace(self, curves=own) if own else None
+        known = replace(
+            self.known,
+            seen=frozenset(name for curve in own for name in curve.seen),
+            run_noise=_run_noise(own),
+        )
+        return replace(self, curves=own, known=known) if own else None
 
     @property
     def largest(self) -> int:
         """The most nodes of a run."""
         return max(one.shape.nodes for one in self.curves)
+
+    @property
+    def is_special_at_two(self) -> bool:
+        """Whether trees may have run, which send less between two nodes than between more."""
+        return TREE in ALGORITHMS[self.operation] and self.known.algorithm != RING
 
     @cached_property
     def merged(self) -> list[TimeCurve]:
@@ -73,6 +96,7 @@ class _Ground:
                     tuple(map(float, sizes)),
                     tuple(median(one.time_s for one in points[size]) for size in sizes),
                     tuple(max(one.noise for one in points[size]) for size in sizes),
+                    len(curves),
                 )
             )
         return found
@@ -85,6 +109,29 @@ class _Ground:
             *(one.version, one.device, one.dtype, one.placement),
             *(self.known.algorithm, self.known.bps, is_measured),
         )
+
+    def fall_at(self, size_bytes: float) -> float:
+        """By what share the time on most nodes is below that on the next fewer ones; 0 if not."""
+        between = [one for one in self.merged if one.shape.nodes > 1]
+        times = [
+            dict(zip(one.sizes_bytes, one.times_s, strict=True)).get(size_bytes) for one in between
+        ]
+        known = [one for one in times if one is not None]
+        return max(0.0, 1 - known[-1] / known[-2]) if len(known) > 1 else 0.0
+
+    def is_out_of_order(self, size_bytes: float) -> bool:
+        """Whether a larger size takes clearly less time on most nodes."""
+        curve = self.merged[-1]
+        known = dict(zip(curve.sizes_bytes, curve.times_s, strict=True))
+        larger = [time_s for size, time_s in known.items() if size > size_bytes]
+        return bool(larger) and min(larger) * (1 + _MOST_FALL) < known[size_bytes]
+
+    def is_odd_at(self, size_bytes: int) -> bool:
+        """Whether something else than size and number of nodes determines the measured time."""
+        if size_bytes not in self.merged[-1].sizes_bytes:
+            return False
+        has_dip = size_bytes >= LEAST_DIP_BYTES and self.dip_at(size_bytes) > _DEEPEST_DIP
+        return has_dip or self.is_out_of_order(size_bytes) or self.fall_at(size_bytes) > _MOST_FALL
 
     def dip_at(self, size_bytes: int) -> float:
         """By what share the bandwidth on most nodes is below that of a smaller size, although that
@@ -117,9 +164,10 @@ def predictions_of(flags: PredictFlags) -> tuple[list[PredictResult], list[str]]
         raise UsageError("--nodes is missing: for how many nodes? --nodes 8,16,64")
     curves = [curve for path in flags.runs for curve in read_curves(path)]
     curves, notices = _comparable(curves, flags)
+    _refuse_differences(curves, flags)
     topology = None if flags.topology is None else parse_topology(flags.topology)
     grounds = [
-        _ground(operation, own, flags, topology)
+        _ground(operation, own, flags, topology, notices)
         for operation, own in by_key((one.operation, one) for one in curves).items()
     ]
     for ground in grounds:
@@ -134,6 +182,15 @@ def _comparable(
     curves: Sequence[MeasuredCurve], flags: PredictFlags
 ) -> tuple[list[MeasuredCurve], list[str]]:
     """The curves of modelled operations, of one machine and of nodes of one size."""
+    libraries = dict.fromkeys(one.ccl for one in curves)
+    if flags.ccl is not None:
+        curves = [one for one in curves if one.ccl == flags.ccl]
+        if not curves:
+            raise UsageError(f"--ccl {flags.ccl}: the runs have {plain(', '.join(libraries))}")
+    elif len(libraries) > 1:
+        raise UsageError(
+            f"the runs have several libraries, {plain(', '.join(libraries))}: choose with --ccl"
+        )
     machines = by_key((one.machine, one) for one in curves)
     if len(machines) > 1:
         words = [
@@ -178,18 +235,40 @@ def _comparable(
     return own, notices
 
 
+def _refuse_differences(curves: Sequence[MeasuredCurve], flags: PredictFlags) -> None:
+    """Raises UsageError for runs whose settings differ, and for a run that is given twice."""
+    for operation, own in by_key((one.operation, one) for one in curves).items():
+        for name in sorted({name for one in own for name, _ in one.settings}):
+            values = {dict(one.settings).get(name, "unset") for one in own}
+            if len(values) > 1:
+                words = plain(", ".join(sorted(values)))
+                raise UsageError(
+                    f"the runs of {operation} differ in {name}: {words}: predict each by itself"
+                )
+        seen = set[object]()
+        for one in own:
+            if (one.shape, one.points) in seen:
+                raise UsageError(f"{plain(one.source)}: the same run of {operation} is given twice")
+            seen.add((one.shape, one.points))
+
+
 def _ground(
     operation: str,
     curves: Sequence[MeasuredCurve],
     flags: PredictFlags,
     topology: Topology | None,
+    notices: list[str],
 ) -> _Ground:
+    """The runs of an operation. ``notices``: to which what readers have to know is added."""
     one = curves[0]
     forced = {curve.forced for curve in curves}
     if len(forced) > 1:
         words = ", ".join(sorted(name or "the library's choice" for name in forced))
         raise UsageError(f"the runs of {operation} have different algorithms: {words}")
-    algorithm = flags.algorithm or forced.pop()
+    own = forced.pop()
+    if flags.algorithm and own and flags.algorithm.lower() != own.lower():
+        raise UsageError(f"--algorithm {flags.algorithm}: the runs of {operation} had {own} alone")
+    algorithm = flags.algorithm or own
     named = {name.lower(): name for name in ALGORITHMS[operation]}
     if algorithm and algorithm.lower() not in named:
         raise UsageError(
@@ -198,16 +277,22 @@ def _ground(
     rates = {curve.network_bps for curve in curves if curve.network_bps}
     bps = rates.pop() if len(rates) == 1 else 0.0
     if topology is not None:
-        if topology.per_node not in (1, one.shape.per_node):
+        if topology.per_node != 1 and topology.per_node % one.shape.per_node:
             raise UsageError(
                 f"--topology has nodes of {topology.per_node} devices, the runs of "
                 f"{one.shape.per_node}"
             )
-        if len(topology.levels) > 1:
+        if not bps and len(topology.levels) > 1 and topology.per_node == one.shape.per_node:
             bps = topology.levels[1].bps * one.shape.per_node
     if flags.network is not None:
         bps = flags.network.gbit * 1e9 / 8 * (flags.network.interfaces or one.shape.per_node)
-    noise = _run_noise(curves)
+    reached = _reached_bps(operation, curves)
+    if bps and reached and reached < _LEAST_REACHED * bps:
+        notices.append(
+            f"{operation}: large messages of the runs reach {reached / bps * 100:.2g} % of the "
+            f"line rate of {bps * 8e-9:.4g} Gb/s of a node, which is therefore not used"
+        )
+        bps = 0.0
     known = Known(
         device=one.device,
         bps=bps,
@@ -217,7 +302,7 @@ def _ground(
         has_multicast=all(curve.has_multicast for curve in curves),
         has_version=bool(one.version),
         is_shared=flags.shared,
-        **({} if noise is None else {"run_noise": noise}),
+        run_noise=_run_noise(curves),
     )
     return _Ground(operation, tuple(curves), known, topology)
 
@@ -229,9 +314,27 @@ def _has_interface_of_nccl(ccl: str) -> bool:
     return own is not None and nccl is not None and own.shape == nccl.shape
 
 
-def _run_noise(curves: Sequence[MeasuredCurve]) -> float | None:
-    """Standard deviation of the logarithm of a time between runs of one shape; None with a run."""
-    squares, freedom = 0.0, 0
+def _reached_bps(operation: str, curves: Sequence[MeasuredCurve]) -> float:
+    """What a node sends to others at least with large messages; 0 without any between nodes."""
+    known = ALGORITHMS[operation]
+    algorithm = HIERARCHICAL if HIERARCHICAL in known else known[0]
+    return max(
+        (
+            wire_bytes(operation, algorithm, point.size_bytes, one.shape) / point.time_s
+            for one in curves
+            for point in one.points
+            if one.shape.nodes > 1 and point.size_bytes >= _LARGE_BYTES
+        ),
+        default=0.0,
+    )
+
+
+def _run_noise(curves: Sequence[MeasuredCurve]) -> float:
+    """Standard deviation of the logarithm of a time between runs of one shape.
+
+    The usual one counts as two degrees of freedom.
+    """
+    squares, freedom = 2 * USUAL_RUN_NOISE**2, 2
     by_shape = by_key(
         ((one.shape, point.size_bytes), math.log(point.time_s))
         for one in curves
@@ -241,7 +344,7 @@ def _run_noise(curves: Sequence[MeasuredCurve]) -> float | None:
         mean = sum(logs) / len(logs)
         squares += sum((one - mean) ** 2 for one in logs)
         freedom += len(logs) - 1
-    return math.sqrt(squares / freedom) if freedom else None
+    return math.sqrt(squares / freedom)
 
 
 def _check_nodes(ground: _Ground, nodes: Sequence[int]) -> None:
@@ -264,31 +367,63 @@ def _results(ground: _Ground, flags: PredictFlags) -> Iterator[PredictResult]:
     yield from measured
     for nodes in flags.nodes:
         for one in _predicted(ground, nodes, is_measured=False).values():
-            _judge(one, measured)
+            _judge(one, measured, ground)
             yield one
 
 
-def _judge(one: PredictResult, measured: Sequence[PredictResult]) -> None:
-    """Widens the interval by what measured times of the class of sizes lay outside of theirs, and
-    takes the prediction back if the baseline predicted them better."""
+def _judge(one: PredictResult, measured: Sequence[PredictResult], ground: _Ground) -> None:
+    """Widens the interval by what measured times lay outside of theirs, and takes the prediction
+    back if the same busbw predicted them better, or if the interval becomes too wide.
+
+    By the times of the class of sizes, or of all if these are few. What two nodes say of the next
+    number judges only predictions that stand on them too, because two are special.
+    """
     if one.time_s is None or one.low_s is None or one.high_s is None:
         return
     known = [other for other in measured if size_class(other) == size_class(one)]
+    if sum(other.time_s is not None for other in known) < _LEAST_JUDGING:
+        known = [*measured]
+    if ground.is_special_at_two and ground.largest > 2:
+        third = sorted({other.prediction.nodes for other in measured})
+        after_two = next((nodes for nodes in third if nodes > 2), 0)
+        known = [other for other in known if other.prediction.nodes != after_two]
+    known = [other for other in known if not ground.is_odd_at(other.prediction.size_bytes)]
     found = skill_of(size_class(one), known)
-    if found is None:
-        return
-    if found.number >= _LEAST_JUDGING and found.skill < 0 and found.error > _HARMLESS_ERROR:
-        one.status, one.time_s, one.low_s, one.high_s = "skipped", None, None, None
-        one.reason = (
-            f"measured times of {found.sizes} were predicted worse, by {found.error * 100:.3g} %, "
-            f"than by the same busbw, {found.baseline * 100:.3g} %"
+    if found is not None and found.skill <= 0 and found.error > _HARMLESS_ERROR:
+        _take_back(
+            one,
+            f"measured times were predicted worse, by {found.error * 100:.3g} %, than by the same "
+            f"busbw, {found.baseline * 100:.3g} %",
+            "The models do not describe these runs: measure on as many nodes as possible.",
         )
-        one.advice = "The models do not describe these runs: measure on as many nodes as possible."
         return
-    factor = min(_MOST_WIDENED, max(map(_beyond_interval, known)))
+    factor = max((_beyond_interval(other) for other in known), default=0.0)
+    if factor > _MOST_WIDENED:
+        _take_back(
+            one,
+            f"measured times lay up to {factor:.1f} times as far from their prediction as the "
+            "interval reaches",
+            "The models do not describe these runs: measure on as many nodes as possible.",
+        )
+        return
     if factor > 1:
         one.low_s = one.time_s * (one.low_s / one.time_s) ** factor
         one.high_s = one.time_s * (one.high_s / one.time_s) ** factor
+    if one.high_s > one.low_s * _WIDEST:
+        _take_back(one, *_too_wide(ground, one.high_s / one.low_s))
+
+
+def _take_back(one: PredictResult, reason: str, advice: str) -> None:
+    one.status, one.time_s, one.low_s, one.high_s = "skipped", None, None, None
+    one.reason, one.advice = reason, advice
+
+
+def _too_wide(ground: _Ground, width: float) -> _Doubt:
+    return (
+        f"what is possible differs {width:.1f} times",
+        f"Run `cclmark {ground.operation}` on {max(4, 2 * ground.largest)} nodes, and with "
+        "`--explain`, which shows the algorithms that the library chose.",
+    )
 
 
 def _beyond_interval(one: PredictResult) -> float:
@@ -331,13 +466,14 @@ def _predicted(ground: _Ground, nodes: int, *, is_measured: bool) -> dict[float,
         for one in found.values():
             one.status, (one.reason, one.advice) = "skipped", doubt
         return found
-    known = replace(ground.known, bps_factor=_bandwidth_factor(ground, shape))
+    known = replace(ground.known, levels=_crossed_levels(ground, shape))
     made = forecast(ground.operation, curves, sizes, shape, known)
     every = algorithm_times(ground.operation, curves, sizes, shape, known)
     for place, one in enumerate(found.values()):
         one.growing = float(made.growing[place])
         one.hypotheses = {name: float(times[place]) for name, times in made.by_model.items()}
         one.weights = dict(made.weights)
+        one.unseen = made.unseen[place]
         one.algorithms = {name: float(times[place]) for name, times in every.items()}
         doubt = _doubt_of_size(ground, made, place)
         if doubt is None:
@@ -345,9 +481,6 @@ def _predicted(ground: _Ground, nodes: int, *, is_measured: bool) -> dict[float,
         else:
             one.status, (one.reason, one.advice) = "skipped", doubt
     return found
-
-
-_Doubt = tuple[str, str]  # why nothing can be said, and the measurement that would help
 
 
 def _doubt_of_runs(ground: _Ground, shape: Shape) -> _Doubt | None:
@@ -366,6 +499,12 @@ def _doubt_of_runs(ground: _Ground, shape: Shape) -> _Doubt | None:
             "no run crossed the network between nodes",
             f"Run {runs}, or state the network: --network 8x400.",
         )
+    if shape.nodes > _FARTHEST * ground.largest:
+        return (
+            f"{shape.nodes:,} nodes are more than {_FARTHEST} times as many as the "
+            f"{ground.largest} of the largest run",
+            f"Run `cclmark {ground.operation}` on more nodes.",
+        )
     sizes = {point.size_bytes for one in ground.curves for point in one.points}
     between = {one.shape.nodes for one in ground.curves if one.shape.nodes > 1}
     if len(sizes) == 1 and len(between) < 2:
@@ -380,11 +519,21 @@ def _doubt_of_size(ground: _Ground, made: Forecast, place: int) -> _Doubt | None
     """Why nothing can be said at a size, None if something can."""
     size = int(made.sizes_bytes[place])
     low, _, high = made.quantiles[:, place]
-    runs = f"`cclmark {ground.operation}` on {max(4, 2 * ground.largest)} nodes"
     spread = ground.spread_at(size)
     if spread > _MOST_SPREAD:
         return (
             f"times of the runs vary by {spread * 100:.0f} %",
+            "Repeat the runs while nothing else uses the nodes and their network.",
+        )
+    if (fall := ground.fall_at(size)) > _MOST_FALL:
+        return (
+            f"times of the runs fall by {fall * 100:.0f} % with more nodes",
+            "Find what differs between the runs, and repeat them while nothing else uses the "
+            "network.",
+        )
+    if ground.is_out_of_order(size):
+        return (
+            "a larger size takes less time in the runs",
             "Repeat the runs while nothing else uses the nodes and their network.",
         )
     dip = ground.dip_at(size)
@@ -398,12 +547,7 @@ def _doubt_of_size(ground: _Ground, made: Forecast, place: int) -> _Doubt | None
             "latencies between nodes determine this size, and no run crossed the network",
             f"Run `cclmark {ground.operation}` on two and on four nodes.",
         )
-    if high > low * _WIDEST:
-        return (
-            f"what is possible differs {high / low:.1f} times",
-            f"Run {runs}, and with `--explain`, which shows the algorithms that the library chose.",
-        )
-    return None
+    return _too_wide(ground, high / low) if high > low * _WIDEST else None
 
 
 def _domain(device: str) -> int:
@@ -412,20 +556,24 @@ def _domain(device: str) -> int:
     return next((number for name, number in _DOMAINS.items() if name in words), 0)
 
 
-def _bandwidth_factor(ground: _Ground, shape: Shape) -> float:
-    """What is left of the bandwidth between nodes if all devices send beyond measured levels."""
+def _crossed_levels(ground: _Ground, shape: Shape) -> tuple[CrossedLevel, ...]:
+    """The levels of the topology that ``shape`` crosses and no run did."""
     topology = ground.topology
     if topology is None:
-        return 1.0
-    known = _level(topology, max(2, ground.largest) * ground.per_node)
-    reached = _level(topology, shape.ranks)
-    first, last = topology.levels.index(known), topology.levels.index(reached)
-    rates = [one.shared_bps for one in topology.levels[first : last + 1]]
-    return min(1.0, min(rates) / known.shared_bps)
-
-
-def _level(topology: Topology, devices: int) -> FabricLevel:
-    return topology.level_of(min(devices, topology.devices))
+        return ()
+    levels = topology.levels
+    first = levels.index(topology.level_of(max(1, ground.largest * ground.per_node)))
+    if ground.largest == 1:
+        first = max(first, min(1, len(levels) - 1))  # whose rate is that of --topology
+    last = levels.index(topology.level_of(shape.ranks))
+    return tuple(
+        CrossedLevel(
+            levels[place - 1].devices,
+            levels[place].shared_bps * ACHIEVED,
+            max(0.0, levels[place].latency_s - levels[max(first, 1)].latency_s),
+        )
+        for place in range(first + 1, last + 1)
+    )
 
 
 def _same_bus(operation: str, measured: Shape, shape: Shape) -> float:

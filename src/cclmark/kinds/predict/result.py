@@ -17,7 +17,8 @@ class PredictResult(UncheckedResult[Prediction], tag="prediction", omit_defaults
     nodes; ``low_s`` and ``high_s``: 5 % of the expected times are below or above. ``baseline_s``:
     the time with the bus bandwidth of the largest of these runs. ``growing``: the share of the time
     that grows with the nodes. ``hypotheses``: the time by each hypothesis alone, and ``weights``
-    how much each counts; ``algorithms``: the time of each modelled algorithm.
+    how much each counts; ``algorithms``: the time of each modelled algorithm. ``unseen``: the
+    algorithm that is expected here, if no run used it at this size.
     """
 
     index: Count
@@ -37,6 +38,7 @@ class PredictResult(UncheckedResult[Prediction], tag="prediction", omit_defaults
     hypotheses: dict[str, Elapsed] = {}
     weights: dict[str, NotNegative] = {}
     algorithms: dict[str, Elapsed] = {}
+    unseen: str = ""
 
     @property
     def is_measured(self) -> bool:

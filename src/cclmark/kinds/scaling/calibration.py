@@ -16,17 +16,20 @@ from msgspec.structs import replace as replaced
 from cclmark.base.errors import UsageError
 from cclmark.base.files import read_regular
 from cclmark.base.printable import plain
+from cclmark.base.statistics import quantile
 from cclmark.kinds.need.plan import Assumption, Need
 from cclmark.kinds.need.request import planned_needs
 from cclmark.kinds.scaling.figures import step_of
 from cclmark.options.job_options import JobOptions
+from cclmark.scale.frameworks import PRECISIONS
 
 COLUMNS = ("gpus", "layout", "batch", "micro_batch", "sequence", "step_s", "recompute", "precision")
 _REQUIRED = ("gpus", "batch", "micro_batch", "sequence", "step_s")
 _HEAD = "gpus,layout,batch,micro_batch,sequence,step_s"
 _MOST_BYTES, _MOST = 16 << 20, 1 << 30
 _ROUNDS = 60
-_OF_NORMAL = 1.4826  # a standard deviation over the median absolute deviation
+# Of the steps, and the standard deviations within which so many of a normal distribution are.
+_MOST_STEPS, _OF_NORMAL = 0.8, 1.2816
 _SLOWEST, _FASTEST = 1e9, 1e17  # FLOP/s of a GPU
 #: Standard deviations of the logarithm of the rate of compute: assumed, measured by a journal or a
 #: single step, and the least of several steps. Of the published steps in benchmarks/scale, half
@@ -48,7 +51,7 @@ def read_steps(path: Path, flags: JobOptions) -> list[MeasuredStep]:
     """
     where = plain(str(path))
     try:
-        text = read_regular(path, _MOST_BYTES).decode()
+        text = read_regular(path, _MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"--steps {where}: cannot read the table: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -64,8 +67,10 @@ def read_steps(path: Path, flags: JobOptions) -> list[MeasuredStep]:
     found = []
     for number, cells in enumerate(rows, start=2):
         try:
+            if None in cells:
+                raise UsageError("the line has more cells than the first one")
             found.append(_step({key: (value or "").strip() for key, value in cells.items()}, flags))
-        except (UsageError, ValueError, AttributeError) as error:
+        except (UsageError, ValueError) as error:
             raise UsageError(f"--steps {where}, line {number}: {plain(str(error))}") from None
     if not found:
         raise UsageError(f"--steps {where}: the table has no row")
@@ -76,6 +81,9 @@ def _step(cells: Mapping[str, str], flags: JobOptions) -> MeasuredStep:
     step_s = float(cells["step_s"])
     if not 0 < step_s < math.inf:
         raise UsageError(f"step_s {cells['step_s']} is no time")
+    precision = cells.get("precision", "")
+    if precision and precision not in PRECISIONS:
+        raise UsageError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}")
     recompute = cells.get("recompute", "")
     if recompute not in ("", "yes", "no"):
         raise UsageError(f"recompute {recompute!r}: write yes or no")
@@ -87,9 +95,12 @@ def _step(cells: Mapping[str, str], flags: JobOptions) -> MeasuredStep:
         micro_batch=_number(cells, "micro_batch"),
         sequence=_number(cells, "sequence"),
         recompute=recompute == "yes" if recompute else flags.recompute,
-        precision=cells.get("precision") or flags.precision,
+        precision=precision or flags.precision,
     )
-    return MeasuredStep(planned_needs(own)[0], step_s)
+    need = planned_needs(own)[0]
+    if need.job.nodes > 1 and not need.network.bps:
+        raise UsageError(f"{need.job.nodes} nodes require --network, for example --network 8x400")
+    return MeasuredStep(need, step_s)
 
 
 def _number(cells: Mapping[str, str], name: str) -> int:
@@ -129,11 +140,11 @@ class Calibration(NamedTuple):
 
 
 def calibrated(rates: Sequence[float]) -> Calibration:
-    """From the rates of measured steps: their median, and their spread by absolute deviations,
-    which steps that something else limits change little."""
+    """From the rates of measured steps: their median, and the spread that four of five have, which
+    single steps that something else limits change little."""
     logs = [math.log(one) for one in rates]
     middle = median(logs)
-    spread = _OF_NORMAL * median(abs(one - middle) for one in logs)
+    spread = quantile(sorted(abs(one - middle) for one in logs), _MOST_STEPS) / _OF_NORMAL
     if len(logs) < 3:
         spread = ONE_STEP_SPREAD
     return Calibration(math.exp(middle), max(LEAST_SPREAD, spread))

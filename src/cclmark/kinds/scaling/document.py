@@ -40,6 +40,7 @@ from cclmark.kinds.scaling.result import ScaledResult
 from cclmark.work.sizes import format_size
 
 _INTERVAL_NOTE = "[ ]: nine of ten steps are expected within."
+_MOST_NAMED = 4
 _TITLES = {
     STRONG: "step with the same batch on all numbers of GPUs",
     WEAK: "step with a batch that grows with the GPUs",
@@ -244,7 +245,10 @@ def _layout_table(layouts: Sequence[ScaledResult]) -> Table:
         TableColumn("exposed", lambda one: percent_words(one.step.exposed_share), ">"),
         TableColumn("memory", lambda one: f"≥ {format_size(round(one.needed_bytes))}", ">"),
     ]
-    notes = ["memory: of a GPU, without buffers of communication and of allocators"]
+    notes = [
+        "tp, pp and ep of powers of two; memory: of a GPU, without buffers of communication and of "
+        "allocators"
+    ]
     title = f"fastest layouts of {amount(job.devices, 'GPU')}, batch {job.batch:,}"
     return table_of(title, columns, layouts, notes=notes)
 
@@ -292,7 +296,20 @@ def _chart(results: Sequence[ScaledResult]) -> Lines:
 
 def _findings(results: Sequence[ScaledResult]) -> Iterator[Finding]:
     skipped = [one for one in results if one.step is None and one.measured_s is None]
+    full = [one for one in skipped if one.needed_bytes]
+    if full:
+        first = full[0]
+        gpus = ", ".join(f"{one.scaled.need.job.devices:,}" for one in full[:_MOST_NAMED])
+        yield Finding(
+            "does-not-fit",
+            "look",
+            f"on {gpus} GPUs, {first.scaled.need.job.layout.describe() or 'one GPU'} does not fit: "
+            f"{first.reason}",
+            advice="Divide it: zero=3, tp, pp or --recompute; --layouts ranks those that fit.",
+        )
     for one in skipped:
+        if one.needed_bytes:
+            continue
         text = f"{one.scaled.describe()}: {one.status}{f': {one.reason}' if one.reason else ''}"
         yield Finding("not-measured", "look", plain(text))
     for purpose in (STRONG, WEAK):

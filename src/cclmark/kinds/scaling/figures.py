@@ -98,7 +98,8 @@ def of_purpose(results: Sequence[ScaledResult], purpose: str) -> list[ScaledResu
 class StepErrors(NamedTuple):
     """Medians of absolute errors of measured steps as shares: of the predictions and of the same
     model FLOPs utilization. ``inside``: how many of ``number`` lie in their interval.
-    ``correlation``: of the ranks of predicted and measured steps, None below three."""
+    ``correlation``: of the ranks of measured steps and of those with one rate of compute, None
+    below three."""
 
     number: int
     error: float
@@ -126,8 +127,14 @@ def step_errors(results: Sequence[ScaledResult]) -> StepErrors | None:
         median(abs(step_s / true_s - 1) for _, step_s, true_s in known),
         median(abs((one.baseline_s or 0.0) / true_s - 1) for one, _, true_s in known),
         sum((one.low_s or 0) <= true_s <= (one.high_s or 0) for one, _, true_s in known),
-        rank_correlation([one for _, one, _ in known], [one for *_, one in known]),
+        rank_correlation(_calibrated_alike([one for one, *_ in known]), [one for *_, one in known]),
     )
+
+
+def _calibrated_alike(results: Sequence[ScaledResult]) -> list[float]:
+    """The steps with one rate of compute: rates that leave a step out order the steps by it."""
+    flops = median(one.scaled.need.flops for one in results)
+    return [step_of(replace(one.scaled.need, flops=flops)).step_s for one in results]
 
 
 def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | None:

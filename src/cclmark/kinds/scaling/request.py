@@ -15,7 +15,7 @@ from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
 from cclmark.document.insight_words import amount
 from cclmark.kinds.need.plan import Assumption, Need
-from cclmark.kinds.need.request import planned_needs
+from cclmark.kinds.need.request import planned_accelerator, planned_needs
 from cclmark.kinds.scaling.calibration import (
     ASSUMED_SPREAD,
     ONE_STEP_SPREAD,
@@ -33,14 +33,12 @@ from cclmark.kinds.scaling.result import ScaledResult
 from cclmark.options.job_options import JobOptions
 from cclmark.recording.recorder import Recorded
 from cclmark.recording.whole_run import PlanFlags, record_whole
-from cclmark.scale.accelerators import find_accelerator
 from cclmark.scale.memory import most_memory_bytes
 from cclmark.scale.training_job import TrainingJob, check_job
 
 _MOST_LAYOUTS = 12  # listed
 _MICRO_BATCHES = (1, 2, 4, 8, 16)
 _MOST_STAGES = 64
-_USUAL_ACCELERATOR = "H100"
 _TERA = 1e12
 
 
@@ -73,7 +71,7 @@ def scaled_results(
         )
     measured = [] if steps is None else read_steps(steps, flags)
     calibration, assumption, notices = _calibration(own[0], measured, steps, flags)
-    memory_bytes = _memory_bytes(flags)
+    memory_bytes = planned_accelerator(flags).memory_bytes
 
     def job(need: Need, purpose: str) -> ScaledJob:
         need = calibration.on(need, assumption)
@@ -144,6 +142,12 @@ def _checked(job: ScaledJob) -> ScaledResult:
         check_job(job.need.job)
     except UsageError as error:
         return ScaledResult(0, job, "skipped", plain(str(error)))
+    needed = most_memory_bytes(job.need.job)
+    if job.memory_bytes and needed > job.memory_bytes:
+        reason = (
+            f"it takes at least {needed / 1e9:,.0f} of the {job.memory_bytes / 1e9:.0f} GB of a GPU"
+        )
+        return ScaledResult(0, job, "skipped", reason, needed_bytes=needed)
     return result_of(job)
 
 
@@ -164,7 +168,8 @@ def _weak(flags: JobOptions, own: Sequence[Need]) -> list[Need]:
 
 
 def _layouts(base: ScaledJob) -> Iterator[ScaledJob]:
-    """Every possible layout of a job on as many GPUs with the same batch."""
+    """The layouts of a job on as many GPUs with the same batch: tp, pp and ep of powers of two, tp
+    within a node, and micro-batches; what else it asks for stays."""
     job = base.need.job
     doubled = [1 << shift for shift in range(20)]
     tensors = [one for one in doubled if one <= job.per_node]
@@ -201,8 +206,3 @@ def _ranked(jobs: Sequence[ScaledJob], memory_bytes: float) -> tuple[list[Scaled
     if len(fitting) < len(jobs):
         text += f", {len(jobs) - len(fitting)} of which do not fit into {memory_bytes / 1e9:.0f} GB"
     return ordered[:_MOST_LAYOUTS], f"{text}; the fastest {len(ordered[:_MOST_LAYOUTS])} are listed"
-
-
-def _memory_bytes(flags: JobOptions) -> float:
-    found = find_accelerator(flags.accelerator or _USUAL_ACCELERATOR)
-    return 0.0 if found is None else found.memory_bytes
