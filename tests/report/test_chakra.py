@@ -305,7 +305,7 @@ def test_dependencies_give_the_order_and_the_times_of_the_program(drawn):
         calls.append((begin, begin + time, stream))
     start = min(begin for begin, _, _ in calls)
     calls = [(begin - start, end - start, stream) for begin, end, stream in calls]
-    windows = [[(0, a * US, (b - a) * US, stream) for a, b, stream in calls]] * 2
+    windows = [[(0, a * US, (b - a) * US, stream, -1, (b - a) * US) for a, b, stream in calls]] * 2
     (nodes, _), _ = nodes_of(profile_of([("all_reduce", 0, 256)], windows))
     by_id = {one.id: one for one in nodes}
     assert len(by_id) == len(nodes)
@@ -330,6 +330,10 @@ def test_dependencies_give_the_order_and_the_times_of_the_program(drawn):
         for other in communication:
             is_earlier = finished[other.id] <= one.start_time_micros
             assert (other.id in before[one.id] - {one.id}) == is_earlier
+    alone = [(a, b) for a, b, _ in calls if sum(c < b and a < d for c, d, _ in calls) == 1]
+    assert sorted(alone) == sorted(
+        (one.start_time_micros, finished[one.id]) for one in nodes if one.name == "compute beside"
+    )
     busy = sorted((one.start_time_micros, finished[one.id]) for one in nodes if one.type == COMPUTE)
     assert all(end <= begin for (_, end), (begin, _) in pairwise(busy))
 
