@@ -366,8 +366,8 @@ def encoded(run_id: str, nodes: Sequence[TraceNode]) -> bytes:
 def network(header: Header, hosts: Sequence[str], ranks: int) -> str:
     """The network of ASTRA-sim's analytical backend, as far as the header describes it.
 
-    A dimension of the devices of a host and one of the hosts. What is unknown is a comment with a
-    question mark, which the user replaces. ``hosts``: of each rank, empty if unknown.
+    A dimension of the devices of a host and one of the hosts. A line with something unknown is a
+    comment with question marks, which the user replaces. ``hosts``: of each rank, empty if unknown.
     """
     blocks = [(host, len([*own])) for host, own in groupby(hosts)]
     sizes = {size for _, size in blocks}
@@ -385,7 +385,7 @@ def network(header: Header, hosts: Sequence[str], ranks: int) -> str:
     return "\n".join(
         [
             f"# Run {header.run_id}, by cclmark {header.cclmark_version}, for ASTRA-sim's backend",
-            f"# 'analytical', which requires a number for each question mark. {words}",
+            f"# 'analytical'. Replace each question mark and remove the # before it. {words}",
             "# A switch is assumed in each dimension; Ring and FullyConnected are the others.",
             f"topology: [ {', '.join(['Switch'] * len(used))} ]",
             f"npus_count: [ {', '.join(str(count) for count, _ in used)} ]",
