@@ -14,6 +14,7 @@ pytest.importorskip("scipy")
 
 from cclmark.scale.collective_times import (  # noqa: E402
     AlgorithmModel,
+    CrossedLevel,
     Parameters,
 )
 from cclmark.scale.extrapolation import (  # noqa: E402
