@@ -190,6 +190,13 @@ class Sources:
             source.close()
 
 
+# They import numpy, scipy and networkx, which makes every fork copy more.
+_NUMERICAL = (
+    *("cclmark.fabric.", "cclmark.scale.collective_times", "cclmark.scale.extrapolation"),
+    *("cclmark.kinds.predict.predictions", "cclmark.kinds.simulate.request"),
+)
+
+
 def import_all(modules: Sequence[str]) -> None:
     """Every module of the program but its entry, where what it needs is installed, and others."""
     import cclmark
@@ -202,7 +209,12 @@ def import_all(modules: Sequence[str]) -> None:
         pkgutil.walk_packages(one.__path__, f"{one.__name__}.") for one in packages
     ):
         needs_torch = found.name.startswith("cclmark_training.torch.")
-        if not found.name.endswith("__main__") and (modules or not needs_torch):
+        is_numerical = found.name.startswith(_NUMERICAL)
+        if (
+            not found.name.endswith("__main__")
+            and not is_numerical
+            and (modules or not needs_torch)
+        ):
             with suppress(ImportError):
                 importlib.import_module(found.name)
     for name in (*modules, "pynvml"):  # runs with simulated devices import NVML's binding
