@@ -29,13 +29,14 @@ from pathlib import Path
 from typing import NoReturn
 
 import forked_ranks
+from patience import scaled
 
 # Below a launcher a process ends with its parent, which it notes when it is imported.
 _LAUNCHERS = ("RANK", "LOCAL_", "WORLD_", "SLURM_", "OMPI_", "PMI")
 _AT_START = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "VIRTUAL_ENV", *_LAUNCHERS)
 _MOST_BYTES = 1 << 22
 _CHILD_SUBREAPER = 36  # of prctl
-_READY_S = 60.0
+_READY_S = scaled(60.0)  # torch is imported beside compilers
 
 
 def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
