@@ -1,4 +1,4 @@
-"""Disks that are full or not mounted, directories that nobody may write to, too little memory.
+"""Disks that are full or not mounted, directories without write permission, too little memory.
 
 What was written is kept and readable, the message says what to do, and the ranks are gone.
 """
@@ -211,7 +211,7 @@ ADVICE = {
 
 
 def without(places, tmp_path, tag, *arguments):
-    """A run in a mount namespace of its own, as root alone may have."""
+    """A run in a separate mount namespace, which requires root."""
     able = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False)
     if able.returncode != 0:
         pytest.skip(f"this user may not mount: {able.stderr.decode().strip()}")

@@ -205,7 +205,7 @@ def _forced(header: Header, operation: str) -> str:
 
 
 def _network_bps(header: Header) -> float:
-    """The line rate of a node, if each device of each host has an RDMA interface of its own."""
+    """The line rate of a node, if each device of each host has a separate RDMA interface."""
     hosts = header.hosts or [HostDescription(header.machine, "", {})]
     per_host = len(header.devices) / len(hosts)
     rates = set()

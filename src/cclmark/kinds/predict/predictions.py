@@ -372,8 +372,8 @@ def _results(ground: _Ground, flags: PredictFlags) -> Iterator[PredictResult]:
 
 
 def _judge(one: PredictResult, measured: Sequence[PredictResult], ground: _Ground) -> None:
-    """Widens the interval by what measured times lay outside of theirs, and takes the prediction
-    back if the same busbw predicted them better, or if the interval becomes too wide.
+    """Widens the interval by how far measured times lay outside theirs, and withholds the
+    prediction if the same busbw predicted them better, or if the interval becomes too wide.
 
     By the times of the class of sizes, or of all if these are few. What two nodes say of the next
     number judges only predictions that stand on them too, because two are special.
@@ -390,7 +390,7 @@ def _judge(one: PredictResult, measured: Sequence[PredictResult], ground: _Groun
     known = [other for other in known if not ground.is_odd_at(other.prediction.size_bytes)]
     found = skill_of(size_class(one), known)
     if found is not None and found.skill <= 0 and found.error > _HARMLESS_ERROR:
-        _take_back(
+        _withhold(
             one,
             f"measured times were predicted worse, by {found.error * 100:.3g} %, than by the same "
             f"busbw, {found.baseline * 100:.3g} %",
@@ -399,7 +399,7 @@ def _judge(one: PredictResult, measured: Sequence[PredictResult], ground: _Groun
         return
     factor = max((_beyond_interval(other) for other in known), default=0.0)
     if factor > _MOST_WIDENED:
-        _take_back(
+        _withhold(
             one,
             f"measured times lay up to {factor:.1f} times as far from their prediction as the "
             "interval reaches",
@@ -410,10 +410,10 @@ def _judge(one: PredictResult, measured: Sequence[PredictResult], ground: _Groun
         one.low_s = one.time_s * (one.low_s / one.time_s) ** factor
         one.high_s = one.time_s * (one.high_s / one.time_s) ** factor
     if one.high_s > one.low_s * _WIDEST:
-        _take_back(one, *_too_wide(ground, one.high_s / one.low_s))
+        _withhold(one, *_too_wide(ground, one.high_s / one.low_s))
 
 
-def _take_back(one: PredictResult, reason: str, advice: str) -> None:
+def _withhold(one: PredictResult, reason: str, advice: str) -> None:
     one.status, one.time_s, one.low_s, one.high_s = "skipped", None, None, None
     one.reason, one.advice = reason, advice
 
