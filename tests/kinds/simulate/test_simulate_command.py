@@ -147,7 +147,7 @@ def test_python_gets_the_same(cclmark):
 
 def test_without_numpy_the_extra_is_named(cclmark, tmp_path):
     (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError('gone', name='numpy')")
-    env = {"PYTHONPATH": str(tmp_path)}
+    env = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     run = cclmark("simulate", "--topology", "nvlink:8", env=env, code=3)
     assert "numpy, which this requires, is not installed: pip install 'cclmark[scale]'" in run.err
     assert run.written() == ["numpy.py"]
