@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cclmark import __version__
 from cclmark.base.errors import (
     EXIT_INTERRUPTED,
     EXIT_MISSING,
@@ -24,6 +23,7 @@ from cclmark.base.errors import (
 )
 from cclmark.base.signals import interrupt, note, on_ending_signals
 from cclmark.base.streams import prepare_streams
+from cclmark.base.version import VERSION
 from cclmark.cli.commands import COMMANDS, FORMER, GROUPS, UNLISTED, commands_with, load_command
 from cclmark.cli.topics import TOPICS
 from cclmark.options.printed_help import SaysHelp
@@ -143,7 +143,7 @@ def _bare(name: str) -> str:
 
 def _say_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        say(f"cclmark {__version__}")
+        say(f"cclmark {VERSION}")
         ctx.exit()
 
 

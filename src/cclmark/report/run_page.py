@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from cclmark import __version__
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain, printable
+from cclmark.base.version import VERSION
 from cclmark.document.blocks import (
     Bars,
     Document,
@@ -700,7 +700,7 @@ def _head_figures(runs: Sequence[NamedRun]) -> Sequence[HeadFigure]:
 
 
 def _made_by(runs: Sequence[NamedRun]) -> str:
-    text = f"Made by cclmark {__version__}."
+    text = f"Made by cclmark {VERSION}."
     if not any(report_kind(run.journal.kind).has_samples for run in runs):
         return text
     return (

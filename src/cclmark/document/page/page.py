@@ -22,7 +22,7 @@ from importlib.resources import files
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from cclmark import __version__
+from cclmark.base.version import VERSION
 from cclmark.document.chart_model import Chart
 from cclmark.document.insight_words import capitalised
 from cclmark.document.page.chart_svg import SHAPES, legend_of, markers_of, views_of
@@ -178,7 +178,7 @@ def render(page: Page) -> str:
         legend_of=legend_of,
         data=packed(data),
         embedded={key: harmless(text) for key, text in page.embedded.items()},
-        version=__version__,
+        version=VERSION,
     )
 
 
