@@ -35,12 +35,12 @@ from cclmark.document.explained import RAN_NOTE, ran_tables
 from cclmark.document.head import head_facts, origin_of
 from cclmark.document.insight_words import amount, capitalised, listed, of_all_ranks, sentence
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.device_places import places_of_devices
 from cclmark.document.page.drawings import (
     Diagram,
     DiagramLayout,
     DiagramLine,
     StageBars,
+    places_of_devices,
     stage_bars,
 )
 from cclmark.document.page.page import shortened
