@@ -14,8 +14,8 @@ named. ``rank_binding.py`` binds it to processors.
   are gathered on all ranks (between hosts by ``Rank._exchange_values``, never within a timed
   region), so all decide alike. ``all_or_none.py``: steps that all ranks complete or none.
 - Libraries: ``opening.py`` opens what is measured (and joins islands), ``locate.py`` finds it,
-  ``torch_ccl.py`` is torch.distributed as one (``torch_tensors.py``: its buffers and stream;
-  ``torch_product.py``: a product beside other libraries).
+  ``torch_ccl.py`` is torch.distributed as one (``torch_tensors.py``: its buffers and stream, and a
+  product beside other libraries).
   ``engine_values.py``: cases and libraries as values of the engine.
 - Observation: ``explaining.py`` (operations and connections), ``instruments.py`` (plug-in and logs,
   in files in memory), ``mpi_variables.py``; ``context.py`` notes measured cases where no second
