@@ -22,10 +22,8 @@ from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.naming import NamedRun
-from cclmark.document.report_kind import ComputedFigure, ComputedFigures, ReportKind
+from cclmark.document.report_kind import ComputedFigure, ComputedFigures, report_of_formulas
 from cclmark.document.text import figure, percent_words, three_digits, time_words
-from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.scaling.figures import (
     EXPOSED_SHARE,
@@ -380,19 +378,14 @@ def _of_scaling(own: Sequence[ScaledResult], purpose: str) -> Iterator[Finding]:
         )
 
 
-def _headline(run: NamedRun) -> str:
-    found = _findings(run.journal.of(ScaledResult))
+def _headline(results: Sequence[ScaledResult]) -> str:
+    found = _findings(results)
     return next((one.sentence for one in found if one.id == "predicted-step"), "")
 
 
-def _titled(runs: Sequence[NamedRun]) -> str:
-    results = [result for run in runs for result in run.journal.of(ScaledResult)]
+def _titled(results: Sequence[ScaledResult]) -> str:
     names = dict.fromkeys(one.scaled.need.job.model.name for one in results)
     return f"Steps of {', '.join(names)}"
-
-
-def _counted(journal: Journal) -> str:
-    return amount(len(journal.of(ScaledResult)), "step")
 
 
 def _compared() -> ComputedFigures:
@@ -418,17 +411,13 @@ def _compared() -> ComputedFigures:
     )
 
 
-REPORT = ReportKind(
-    noun="steps",
-    title="predicted steps",
-    has_times=False,
-    fields=FIELDS,
-    document=document_of_steps,
-    counted=_counted,
+REPORT = report_of_formulas(
+    "steps",
+    "predicted steps",
+    FIELDS,
+    document_of_steps,
+    method_of_steps,
+    _compared(),
     headline=_headline,
     titled=_titled,
-    method=method_of_steps,
-    by_session=False,
-    has_samples=False,
-    computed=_compared(),
 )

@@ -8,6 +8,7 @@ import msgspec
 
 from cclmark.kinds.need.plan import Need
 from cclmark.work.counts import NotNegative
+from cclmark.work.items import OfFormulas
 
 SCALING = "scaling"
 #: What a job is: a measured one, the batch of all GPUs fixed, the batch of a GPU fixed, a layout.
@@ -21,7 +22,7 @@ else:
     Purpose = Literal[PURPOSES]
 
 
-class ScaledJob(msgspec.Struct, frozen=True, omit_defaults=True):
+class ScaledJob(msgspec.Struct, OfFormulas, frozen=True, omit_defaults=True):
     """A job whose step is sought. ``need``: job, network and rate of compute.
 
     ``compute_spread``: standard deviation of the logarithm of that rate. ``memory_bytes``: of a
@@ -48,28 +49,9 @@ class ScaledJob(msgspec.Struct, frozen=True, omit_defaults=True):
         """The implementation of training."""
         return self.need.library
 
-    @property
-    def ccl(self) -> str:
-        """Empty: no CCL takes part."""
-        return ""
-
-    @property
-    def size_bytes(self) -> int:
-        """0: a job has no size."""
-        return 0
-
-    @property
-    def ranks(self) -> int:
-        """0: no rank takes part."""
-        return 0
-
     def describe(self) -> str:
         """The job in words, for messages."""
         return self.need.describe()
-
-    def is_within(self, devices: int) -> bool:
-        """True: none of the devices of this machine takes part."""
-        return True
 
     def series(self) -> ScaledJob:
         """The key that the numbers of devices of one job share."""
