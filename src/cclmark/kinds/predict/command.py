@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from cclmark.base.errors import UsageError
 from cclmark.options.command import (
     JOB,
     METHOD,
@@ -22,7 +21,7 @@ from cclmark.options.command import (
 )
 from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
 from cclmark.options.job_options import JobOptions
-from cclmark.options.types import PATH, LineRate, Names, Parsed, Size
+from cclmark.options.types import PATH, LineRate, Names, Numbers, Size
 from cclmark.scale.algorithms import ALGORITHMS
 
 _MOST_NODES = 1 << 17
@@ -30,21 +29,6 @@ _MOST_COUNTS = 16
 _CALIBRATED = "measured steps have the rate of compute"
 _OF_MODELS = ("batch", "measured", "steps", "layouts", "overlap", "mfu_percent", "peak_tflops")
 _OF_COLLECTIVES = ("nodes", "topology", "algorithm", "operations", "begin_bytes", "end_bytes")
-
-
-def parse_nodes(text: str) -> list[int]:
-    """Reads ``8,16,64``. Raises UsageError."""
-    found = set()
-    for word in (one.strip() for one in text.split(",")):
-        number = int(word) if word.isascii() and word.isdecimal() and len(word) < 9 else 0
-        if not 2 <= number <= _MOST_NODES:
-            raise UsageError(
-                f"{text!r}: write numbers of nodes from 2 to {_MOST_NODES}, for example 8,16,64"
-            )
-        found.add(number)
-    if len(found) > _MOST_COUNTS:
-        raise UsageError(f"{len(found)} numbers of nodes are more than {_MOST_COUNTS}")
-    return sorted(found)
 
 
 @dataclass
@@ -139,7 +123,7 @@ class PredictFlags(JobOptions):
         "--nodes",
         title=OPERATION,
         default=[],
-        type=Parsed(parse_nodes),
+        type=Numbers("nodes", 2, _MOST_NODES, _MOST_COUNTS),
         metavar="NUMBERS",
         help="Numbers of nodes to predict, with commas.",
     )
