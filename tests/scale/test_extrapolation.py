@@ -18,7 +18,7 @@ from cclmark.scale.collective_times import (  # noqa: E402
     Parameters,
 )
 from cclmark.scale.extrapolation import (  # noqa: E402
-    Known,
+    RunFacts,
     TimeCurve,
     algorithm_times,
     architecture_of,
@@ -50,7 +50,7 @@ def test_latency_of_a_ring_follows_from_two_and_four_nodes(hop_us, node_hop_us):
     machine = {"hop_s": hop_us * 1e-6, "node_hop_s": node_hop_us * 1e-6}
     found = forecast(
         *("all_reduce", rings(2, 4, sizes=small, **machine), small, Shape(8, 8)),
-        Known(device="H100", algorithm="ring", run_noise=0.005),
+        RunFacts(device="H100", algorithm="ring", run_noise=0.005),
     )
     true = np.array([ring_s(size, 8, **machine) for size in small])
     assert found.quantiles[1] == pytest.approx(true, rel=0.02)
@@ -58,7 +58,7 @@ def test_latency_of_a_ring_follows_from_two_and_four_nodes(hop_us, node_hop_us):
 
 
 def test_a_prediction_is_reproducible():
-    arguments = ("all_reduce", rings(2, 4), SIZES, Shape(64, 8), Known(device="H100"))
+    arguments = ("all_reduce", rings(2, 4), SIZES, Shape(64, 8), RunFacts(device="H100"))
     assert (forecast(*arguments).quantiles == forecast(*arguments).quantiles).all()
 
 
@@ -81,7 +81,7 @@ def test_intervals_hold_the_times_of_other_machines_of_the_same_model():
             return exact * np.exp(run)
 
         curves = [curve(nodes, measured(nodes), noise=0.01) for nodes in (2, 4)]
-        known = Known(device="H100", bps=400e9, run_noise=0.03)
+        known = RunFacts(device="H100", bps=400e9, run_noise=0.03)
         found = forecast("all_reduce", curves, SIZES, Shape(16, 8), known)
         widths += [*np.log(found.quantiles[2] / found.quantiles[0])]
         true = measured(16)
@@ -94,7 +94,7 @@ def test_intervals_hold_the_times_of_other_machines_of_the_same_model():
 def test_doubt_widens_intervals():
     def width(nodes=32, noise=0.005, **known):
         curves = [replace(one, noise=(noise,) * len(SIZES)) for one in rings(2, 4)]
-        known = Known(device="H100", algorithm="ring", **known)
+        known = RunFacts(device="H100", algorithm="ring", **known)
         found = forecast("all_reduce", curves, SIZES, Shape(nodes, 8), known)
         return float(np.log(found.quantiles[2] / found.quantiles[0]).mean())
 
@@ -115,7 +115,7 @@ def test_a_level_limits_what_crosses_it():
         middle = [
             forecast(
                 *(operation, curves, SIZES, Shape(16, 8)),
-                Known(device="H100", algorithm=algorithm, levels=levels),
+                RunFacts(device="H100", algorithm=algorithm, levels=levels),
             ).quantiles[1][-1]
             for levels in ((), (level,))
         ]
@@ -132,7 +132,7 @@ def test_a_level_limits_what_crosses_it():
 
 
 def test_the_latency_of_a_level_counts():
-    known = Known(device="H100", algorithm="tree")
+    known = RunFacts(device="H100", algorithm="tree")
     far = (CrossedLevel(64, 400e9, 500e-6),)
     near, beyond = (
         forecast("all_reduce", rings(2, 4), SIZES, Shape(16, 8), replace(known, levels=levels))
@@ -143,14 +143,14 @@ def test_the_latency_of_a_level_counts():
 
 def test_the_network_is_sought_by_size_alone_where_no_run_crossed_it():
     one = curve(1, [20e-6 + 1.75 * size / 360e9 for size in SIZES])
-    found = forecast("all_reduce", [one], SIZES, Shape(4, 8), Known(device="H100", bps=400e9))
+    found = forecast("all_reduce", [one], SIZES, Shape(4, 8), RunFacts(device="H100", bps=400e9))
     bus = SIZES[-1] * 2 * 31 / 32 / found.quantiles[:, -1]
     assert bus[2] < 400e9 * 0.92 < bus[0]
 
 
 def test_observed_algorithms_leave_hypotheses_out():
     def names(operation="all_reduce", per_node=8, **known):
-        return [model.name for model, _ in models_of(operation, Known(**known), per_node)]
+        return [model.name for model, _ in models_of(operation, RunFacts(**known), per_node)]
 
     assert "fastest of ring and NVLSTree" in names(device="H100")
     assert "fastest of ring and NVLSTree" not in names(device="A100")
@@ -164,7 +164,7 @@ def test_observed_algorithms_leave_hypotheses_out():
 
 def test_another_algorithm_may_win_on_many_nodes():
     times = algorithm_times(
-        "all_gather", rings(2, 4), SIZES, Shape(256, 8), Known(device="H100", is_nccl=False)
+        "all_gather", rings(2, 4), SIZES, Shape(256, 8), RunFacts(device="H100", is_nccl=False)
     )
     assert times["hierarchical"][0] < times["ring"][0] / 10
     assert math.isfinite(times["hierarchical"][-1])

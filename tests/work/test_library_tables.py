@@ -43,7 +43,8 @@ def code(words: Iterable[str]) -> str:
 def of_devices(library: Library) -> str:
     if not library.devices:
         return "any, one kind or several"
-    return ", ".join(MAKERS.get(one, f"{library.vendor} (`{one}`)") for one in library.devices)
+    own = f"{library.vendor} (`{{}}`)" if library.vendor else "`{}`"
+    return ", ".join(MAKERS.get(one, own.format(one)) for one in library.devices)
 
 
 def results_of(library: Library) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cclmark.document.columns import Cell, Column, Layout
 from cclmark.document.exporter import Exporter
+from cclmark.document.insight_words import amount
 from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
@@ -180,3 +181,36 @@ class ReportKind:
     def set_gauges(self, series: Series, result: Any, run: RunLabels) -> None:
         """Sets the gauges of one result."""
         (self.measure or self.fields.measure)(series, result, run)
+
+
+def report_of_formulas(
+    noun: str,
+    title: str,
+    fields: Fields,
+    document: Callable[[RunContent], Document],
+    method: Callable[[Header], str],
+    computed: ComputedFigures,
+    *,
+    headline: Callable[[Sequence[Any]], str],
+    titled: Callable[[Sequence[Any]], str],
+    counted: Callable[[Sequence[Any]], Sequence[Any]] = list,
+) -> ReportKind:
+    """The report definition of results that follow from formulas.
+
+    ``noun``: the results in messages, in the plural. ``headline``, ``titled``: see ReportKind, of
+    the results of all runs. ``counted``: those results that count.
+    """
+    return ReportKind(
+        noun=noun,
+        title=title,
+        has_times=False,
+        fields=fields,
+        document=document,
+        counted=lambda journal: amount(len(counted(journal.results)), noun.removesuffix("s")),
+        headline=lambda run: headline(run.journal.results),
+        titled=lambda runs: titled([result for run in runs for result in run.journal.results]),
+        method=method,
+        by_session=False,
+        has_samples=False,
+        computed=computed,
+    )

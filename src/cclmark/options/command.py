@@ -156,19 +156,24 @@ class Requires:
     """An option that requires another one.
 
     ``values``: those of the other option, any without. ``why``: the reason, for the message.
+    ``alternative``: an option that does as well as the other one.
     """
 
     option: str
     other: str
     values: tuple[str, ...] = ()
     why: str = ""
+    alternative: str = ""
 
     def objection(self, flags: object, shown: Mapping[str, str]) -> str:
         """What is wrong with the options, empty if nothing is."""
         if not _is_given(flags, self.option) or _is_met(flags, self.other, self.values):
             return ""
+        if self.alternative and _is_given(flags, self.alternative):
+            return ""
         value = getattr(flags, self.other)
         text = f"{shown[self.option]} requires {_with_values(shown[self.other], self.values)}"
+        text += f" or {shown[self.alternative]}" if self.alternative else ""
         text += f", not {value}" if self.values and value else ""
         return text + (f": {self.why}" if self.why else "")
 

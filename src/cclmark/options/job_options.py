@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import click
 
-from cclmark.base.errors import UsageError
 from cclmark.options.command import JOB, flag, option
 from cclmark.options.types import (
     PATH,
     LineRate,
+    Numbers,
     Parsed,
     Percent,
     RealNumber,
@@ -24,22 +24,6 @@ from cclmark.scale.frameworks import FRAMEWORKS, GRADIENTS, MOST_DEVICES, PRECIS
 
 USUAL_MFU = 50.0
 USUAL_PER_NODE = 8
-_MOST_COUNTS = 64
-
-
-def parse_gpus(text: str) -> list[int]:
-    """Reads ``8,64,512``. Raises UsageError."""
-    found = set()
-    for word in (one.strip() for one in text.split(",")):
-        number = int(word) if word.isascii() and word.isdecimal() and len(word) < 9 else 0
-        if not 1 <= number <= MOST_DEVICES:
-            raise UsageError(
-                f"{text!r}: write numbers of GPUs from 1 to {MOST_DEVICES}, for example 8,64,512"
-            )
-        found.add(number)
-    if len(found) > _MOST_COUNTS:
-        raise UsageError(f"{len(found)} numbers of GPUs are more than {_MOST_COUNTS}")
-    return sorted(found)
 
 
 @dataclass
@@ -58,7 +42,7 @@ class JobOptions:
     gpus: list[int] = option(
         "--gpus",
         default=[],
-        type=Parsed(parse_gpus),
+        type=Numbers("GPUs", 1, MOST_DEVICES),
         metavar="NUMBERS",
         help="Numbers of GPUs, with commas [those of --parallel].",
     )

@@ -155,6 +155,29 @@ _MOST_GBIT = 1e6
 _RATE = re.compile(r"(?:(\d{1,4})x)?(\d{1,6}(?:\.\d{1,6})?)g?", re.ASCII | re.IGNORECASE)
 
 
+class Numbers(Parsed):
+    """Different numbers from ``least`` to ``most`` with commas, in ascending order. ``noun``: what
+    they count, in the plural."""
+
+    def __init__(self, noun: str, least: int, most: int, most_numbers: int = 64) -> None:
+        super().__init__(self._read, "numbers")
+        self._noun, self._least, self._most, self._number = noun, least, most, most_numbers
+
+    def _read(self, text: str) -> list[int]:
+        found = set()
+        for word in (one.strip() for one in text.split(",")):
+            number = int(word) if word.isascii() and word.isdecimal() and len(word) < 9 else -1
+            if not self._least <= number <= self._most:
+                raise UsageError(
+                    f"{text!r}: write numbers of {self._noun} from {self._least} to {self._most}, "
+                    "for example 8,64,512"
+                )
+            found.add(number)
+        if len(found) > self._number:
+            raise UsageError(f"{len(found)} numbers of {self._noun} are more than {self._number}")
+        return sorted(found)
+
+
 class LineRate(NamedTuple):
     """``gbit``: of each device, or of each of a node's ``interfaces``, which are then above 0."""
 

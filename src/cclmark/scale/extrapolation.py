@@ -132,7 +132,7 @@ class TimeCurve:
 
 
 @dataclass(frozen=True)
-class Known:
+class RunFacts:
     """What is known of the runs. ``bps``: the line rate of a node to others in bytes/s, 0 if
     unknown. ``levels``: those that the prediction crosses and no run did.
 
@@ -173,7 +173,7 @@ class Forecast:
     unseen: Sequence[str] = ()
 
 
-def models_of(operation: str, known: Known, per_node: int) -> list[tuple[AlgorithmModel, float]]:
+def models_of(operation: str, known: RunFacts, per_node: int) -> list[tuple[AlgorithmModel, float]]:
     """The hypotheses for runs, with their weights before anything is fitted.
 
     Those that lack an algorithm that was observed are left out.
@@ -199,7 +199,7 @@ def models_of(operation: str, known: Known, per_node: int) -> list[tuple[Algorit
     ]
 
 
-def _priors(operation: str, curves: Sequence[TimeCurve], known: Known) -> Array:
+def _priors(operation: str, curves: Sequence[TimeCurve], known: RunFacts) -> Array:
     """[parameters, 2]: medians and standard deviations of their logarithms.
 
     The highest measured bus bandwidth is close to that of the network if messages are large. For
@@ -324,7 +324,7 @@ def forecast(
     curves: Sequence[TimeCurve],
     sizes_bytes: Sequence[float],
     target: Shape,
-    known: Known,
+    known: RunFacts,
 ) -> Forecast:
     """The times of ``operation`` on ``target`` at some sizes, from measured curves.
 
@@ -370,7 +370,7 @@ def forecast(
 
 
 def _without_pairs(
-    operation: str, curves: Sequence[TimeCurve], known: Known
+    operation: str, curves: Sequence[TimeCurve], known: RunFacts
 ) -> Sequence[TimeCurve]:
     """Leaves two nodes out if trees may have run and at least two larger numbers were measured;
     beside one larger number, only their small sizes count fully."""
@@ -393,7 +393,7 @@ def _unseen_algorithms(
     sizes: Array,
     target: Shape,
     curves: Sequence[TimeCurve],
-    known: Known,
+    known: RunFacts,
 ) -> list[str]:
     """By size, the algorithm that is the fastest on ``target`` and on no measured nodes."""
 
@@ -422,11 +422,11 @@ def _growing_share(model: AlgorithmModel, logs: Array, sizes: Array, shape: Shap
     return share
 
 
-def _run_noise(known: Known) -> float:
+def _run_noise(known: RunFacts) -> float:
     return known.run_noise * (1.0 if known.has_version else _UNKNOWN_SOFTWARE)
 
 
-def _noise(name: str, doublings: float, known: Known, chance: np.random.Generator) -> Array:
+def _noise(name: str, doublings: float, known: RunFacts, chance: np.random.Generator) -> Array:
     """What a time differs by between runs and beyond the measured nodes, [draws, 1]."""
     growth = _GROWTH_NOISE.get(name, _USUAL_GROWTH_NOISE) * math.sqrt(doublings)
     noise: Array = math.hypot(_run_noise(known), growth) * _normal(chance)
@@ -467,7 +467,7 @@ def algorithm_times(
     curves: Sequence[TimeCurve],
     sizes_bytes: Sequence[float],
     target: Shape,
-    known: Known,
+    known: RunFacts,
 ) -> dict[str, Array]:
     """The time of every modelled algorithm on ``target``, with parameters fitted to the curves.
 

@@ -86,6 +86,29 @@ class OfBackend:
         return True
 
 
+class OfFormulas:
+    """An item without ranks, sizes and CCL: its figures follow from formulas."""
+
+    @property
+    def ccl(self) -> str:
+        """Empty: no CCL takes part."""
+        return ""
+
+    @property
+    def size_bytes(self) -> int:
+        """0: it has no size."""
+        return 0
+
+    @property
+    def ranks(self) -> int:
+        """0: no rank takes part."""
+        return 0
+
+    def is_within(self, devices: int) -> bool:
+        """True: none of the devices of this machine takes part."""
+        return True
+
+
 def names_selected(text: str, known: Collection[str], noun: str) -> list[str]:
     """The known names that ``text`` selects, separated by commas; none if it is empty.
 

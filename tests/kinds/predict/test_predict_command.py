@@ -250,7 +250,7 @@ REFUSED = {
     "nodes.csv --nodes 8 --topology ring:8": "unknown topology",
     f"{COPIES} --nodes 8": "a journal of p2p: predictions stand on runs of collectives",
     "missing.jsonl --nodes 8": "No such file",
-    "empty.csv --nodes 8": "names its columns",
+    "empty.csv --nodes 8": "names the columns",
     "head.csv --nodes 8": "the table has no row",
     "text.csv --nodes 8": "line 2: could not convert",
     "both.csv --nodes 8": "line 2: write either busbw_gbps or time_us",

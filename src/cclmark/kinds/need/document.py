@@ -22,8 +22,7 @@ from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Level, Lines, Mark
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.naming import NamedRun
-from cclmark.document.report_kind import ComputedFigure, ComputedFigures, ReportKind
+from cclmark.document.report_kind import ComputedFigure, ComputedFigures, report_of_formulas
 from cclmark.document.text import (
     counted,
     figure,
@@ -32,7 +31,6 @@ from cclmark.document.text import (
     three_digits,
     time_words,
 )
-from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.need.figures import (
     NOT_ENOUGH,
@@ -491,22 +489,17 @@ def _largest_part(step: StepTime) -> str:
     return _GROUPS_IN_WORDS[max(GROUPS, key=lambda group: parts.get(group, 0.0))]
 
 
-def _headline(run: NamedRun) -> str:
+def _headline(results: Sequence[NeedResult]) -> str:
     """What the largest job needs; empty without figures."""
-    own = [one for one in asked(run.journal.of(NeedResult)) if one.needed is not None]
+    own = [one for one in asked(results) if one.needed is not None]
     if not own or own[-1].needed is None:
         return ""
     return next(_findings(own[-1])).sentence
 
 
-def _titled(runs: Sequence[NamedRun]) -> str:
+def _titled(results: Sequence[NeedResult]) -> str:
     """The models."""
-    results = [result for run in runs for result in run.journal.of(NeedResult)]
     return f"Network for {', '.join(dict.fromkeys(one.need.job.model.name for one in results))}"
-
-
-def _counted(journal: Journal) -> str:
-    return amount(len(asked(journal.of(NeedResult))), "job")
 
 
 def _inputs(results: Sequence[NeedResult]) -> Iterator[tuple[str, str]]:
@@ -578,17 +571,14 @@ def _compared() -> ComputedFigures:
     )
 
 
-REPORT = ReportKind(
-    noun="jobs",
-    title="needed network",
-    has_times=False,
-    fields=FIELDS,
-    document=document_of_need,
-    counted=_counted,
+REPORT = report_of_formulas(
+    "jobs",
+    "needed network",
+    FIELDS,
+    document_of_need,
+    method_of_need,
+    _compared(),
     headline=_headline,
     titled=_titled,
-    method=method_of_need,
-    by_session=False,
-    has_samples=False,
-    computed=_compared(),
+    counted=asked,
 )

@@ -7,6 +7,7 @@ import msgspec
 from cclmark.scale.step import HiddenShares, Network
 from cclmark.scale.training_job import TrainingJob
 from cclmark.work.counts import Positive
+from cclmark.work.items import OfFormulas
 
 NEED = "need"
 
@@ -23,7 +24,7 @@ class Assumption(msgspec.Struct, frozen=True):
     measured: bool = False
 
 
-class Need(msgspec.Struct, frozen=True, omit_defaults=True):
+class Need(msgspec.Struct, OfFormulas, frozen=True, omit_defaults=True):
     """A job whose network is sought.
 
     ``network``: what is known of it; with a line rate between nodes it is judged. ``flops``: the
@@ -57,28 +58,9 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True):
         """The implementation whose messages are counted."""
         return self.job.framework
 
-    @property
-    def ccl(self) -> str:
-        """Empty: no CCL takes part."""
-        return ""
-
-    @property
-    def size_bytes(self) -> int:
-        """0: a job has no size."""
-        return 0
-
-    @property
-    def ranks(self) -> int:
-        """0: no rank takes part."""
-        return 0
-
     def describe(self) -> str:
         """The job in words, for messages."""
         return f"{self.job.describe()}{f' with {self.variant}' if self.variant else ''}"
-
-    def is_within(self, devices: int) -> bool:
-        """True: none of the devices of this machine takes part."""
-        return True
 
     def series(self) -> Need:
         """The key that the numbers of devices of one job share."""

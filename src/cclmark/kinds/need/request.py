@@ -82,7 +82,7 @@ def planned_needs(flags: JobOptions, share: float = USUAL_SHARE) -> list[Need]:
     if not flags.model:
         raise UsageError("--model is missing: cclmark need --model llama3-8b --gpus 512")
     model = planned_model(flags.model)
-    layout = _layout(flags.parallel)
+    layout = parallel_layout(flags.parallel)
     jobs = [_job(flags, model, layout.on(number)) for number in _numbers(flags, layout)]
     if flags.hold_gradients and layout.zero < 2:
         raise UsageError("--hold-gradients is about shards of gradients: choose zero=3 or zero=2")
@@ -120,7 +120,8 @@ def _accelerator(name: str, journal: Journal | None) -> Accelerator:
     return found
 
 
-def _layout(text: str) -> JobLayout:
+def parallel_layout(text: str) -> JobLayout:
+    """The layout of --parallel. Raises UsageError."""
     try:
         return parse_job_layout(text)
     except UsageError as error:
@@ -294,6 +295,11 @@ def _measured_overlap(path: Path) -> tuple[float, str]:
             share = 1 - max(1.0, figures["slow_down"]) * (1 - 1 / slower)
             return min(1.0, max(0.0, share)), f"measured: largest message in {plain(path.name)}"
     raise UsageError(f"--overlap {path}: the journal has no slow-down of a message and compute")
+
+
+def planned_network(flags: JobOptions) -> tuple[Network, list[Assumption]]:
+    """The network of the job. Raises UsageError."""
+    return _network(flags, planned_accelerator(flags))
 
 
 def _network(flags: JobOptions, accelerator: Accelerator) -> tuple[Network, list[Assumption]]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from cclmark.base.errors import UsageError
 from cclmark.options.command import (
     JOB,
     METHOD,
@@ -22,29 +21,14 @@ from cclmark.options.command import (
 )
 from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
 from cclmark.options.job_options import JobOptions
-from cclmark.options.types import PATH, LineRate, Names, Parsed, Size
+from cclmark.options.types import PATH, LineRate, Names, Numbers, Size
 from cclmark.scale.algorithms import ALGORITHMS
 
 _MOST_NODES = 1 << 17
 _MOST_COUNTS = 16
 _CALIBRATED = "measured steps have the rate of compute"
-_OF_JOBS = ("gpus", "parallel", "batch", "measured", "steps", "layouts", "overlap")
+_OF_MODELS = ("batch", "measured", "steps", "layouts", "overlap", "mfu_percent", "peak_tflops")
 _OF_COLLECTIVES = ("nodes", "topology", "algorithm", "operations", "begin_bytes", "end_bytes")
-
-
-def parse_nodes(text: str) -> list[int]:
-    """Reads ``8,16,64``. Raises UsageError."""
-    found = set()
-    for word in (one.strip() for one in text.split(",")):
-        number = int(word) if word.isascii() and word.isdecimal() and len(word) < 9 else 0
-        if not 2 <= number <= _MOST_NODES:
-            raise UsageError(
-                f"{text!r}: write numbers of nodes from 2 to {_MOST_NODES}, for example 8,16,64"
-            )
-        found.add(number)
-    if len(found) > _MOST_COUNTS:
-        raise UsageError(f"{len(found)} numbers of nodes are more than {_MOST_COUNTS}")
-    return sorted(found)
 
 
 @dataclass
@@ -79,7 +63,8 @@ class PredictFlags(JobOptions):
         "result is that nothing can be said, with the reason and the measurement that would help."
         "\n\n"
         "With --model, the step of a training job on numbers of GPUs, by the formulas of `cclmark "
-        "need`, calibrated by measured steps (--steps, --measured); --layouts ranks all layouts."
+        "need`, calibrated by measured steps (--steps, --measured); --layouts ranks all layouts. "
+        "With --job, the step of a profiled program."
     )
     usual: ClassVar = (
         "nodes",
@@ -97,13 +82,32 @@ class PredictFlags(JobOptions):
         Excludes("measured", "peak_tflops", _CALIBRATED),
         Excludes("steps", "measured", "both determine the rate of compute"),
         Excludes("steps", "mfu_percent", _CALIBRATED),
-        Requires("measured_tokens", "measured", why="it is of the steps in that journal"),
-        *(Requires(name, "model", why="it is of a training job") for name in _OF_JOBS),
+        *(Requires(name, "model", why="it is of a training job") for name in _OF_MODELS),
+        *(
+            Requires(name, "model", why="it is of a training job", alternative="programs")
+            for name in ("gpus", "parallel")
+        ),
+        Requires(
+            *("measured_tokens", "measured"),
+            why="it is of the steps in that journal",
+            alternative="programs",
+        ),
         *(Excludes("model", name, "it is of collectives") for name in _OF_COLLECTIVES),
+        *(Excludes("programs", name, "it is of collectives") for name in _OF_COLLECTIVES),
+        Excludes("programs", "model", "the program has its own messages"),
     )
     files: ClassVar[tuple[str, ...]] = ()
 
     runs: tuple[Path, ...] = argument("RUN...", nargs=-1, type=PATH)
+    programs: list[Path] = option(
+        "--job",
+        multiple=True,
+        title=JOB,
+        type=PATH,
+        metavar="PROFILE",
+        help="A journal of `cclmark profile`: the step of that program with more replicas; may be "
+        "repeated, for other numbers of GPUs.",
+    )
     steps: Path | None = option(
         "--steps",
         title=JOB,
@@ -119,7 +123,7 @@ class PredictFlags(JobOptions):
         "--nodes",
         title=OPERATION,
         default=[],
-        type=Parsed(parse_nodes),
+        type=Numbers("nodes", 2, _MOST_NODES, _MOST_COUNTS),
         metavar="NUMBERS",
         help="Numbers of nodes to predict, with commas.",
     )

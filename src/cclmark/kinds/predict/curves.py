@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,9 +12,9 @@ import msgspec
 
 from cclmark.analysis.summary import judged_summary
 from cclmark.base.errors import UsageError
-from cclmark.base.files import read_regular
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
+from cclmark.base.tables import read_table, whole_number
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, HostDescription
@@ -32,7 +30,6 @@ from cclmark.work.sizes import parse_size
 
 _RDMA = ("InfiniBand", "RoCE")
 _WORKS = ("active", "up")
-_MOST_TABLE_BYTES = 16 << 20
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e6
 _MOST_NODES, _MOST_PER_NODE = 1 << 20, 1 << 10
 _FORCED = (RING, TREE, NVLS_TREE)
@@ -231,28 +228,8 @@ class _Row(msgspec.Struct, frozen=True):
 
 def _of_table(path: Path) -> list[MeasuredCurve]:
     where = plain(str(path))
-    try:
-        text = read_regular(path, _MOST_TABLE_BYTES).decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{where}: cannot read the table: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{where}: the table is no text in UTF-8") from None
-    rows = csv.DictReader(io.StringIO(text))
-    head = [one.strip() for one in rows.fieldnames or ()]
-    unknown = [one for one in head if one not in COLUMNS]
-    if unknown or not {"nodes", "gpus_per_node", "size"} <= {*head}:
-        raise UsageError(
-            f"{where}: the first line of a table names its columns, for example {_HEAD}; all: "
-            f"{', '.join(COLUMNS)}" + (f"; unknown: {plain(', '.join(unknown))}" if unknown else "")
-        )
-    read: list[tuple[_Row, MeasuredPoint]] = []
-    for number, cells in enumerate(rows, start=2):
-        try:
-            if None in cells:
-                raise UsageError("the line has more cells than the first one")
-            read.append(_table_row({key: (value or "").strip() for key, value in cells.items()}))
-        except (UsageError, ValueError) as error:
-            raise UsageError(f"{where}, line {number}: {plain(str(error))}") from None
+    required = ("nodes", "gpus_per_node", "size")
+    read = read_table(path, where, COLUMNS, required, _HEAD, _table_row)
     curves = []
     for row, points in by_key(read).items():
         by_size = by_key((one.size_bytes, one) for one in points)
@@ -271,8 +248,6 @@ def _of_table(path: Path) -> list[MeasuredCurve]:
                 network_bps=row.bits_per_s / 8 * row.shape.per_node,
             )
         )
-    if not curves:
-        raise UsageError(f"{where}: the table has no row")
     return curves
 
 
@@ -281,8 +256,8 @@ def _table_row(cells: dict[str, str]) -> tuple[_Row, MeasuredPoint]:
     if operation not in OPERATIONS:
         raise UsageError(f"{operation!r} is no operation; for example all_reduce")
     shape = Shape(
-        _number(cells["nodes"], "nodes", _MOST_NODES),
-        _number(cells["gpus_per_node"], "gpus_per_node", _MOST_PER_NODE),
+        whole_number(cells["nodes"], "nodes", _MOST_NODES),
+        whole_number(cells["gpus_per_node"], "gpus_per_node", _MOST_PER_NODE),
     )
     algorithm = cells.get("algorithm", "")
     known = {name.lower(): name for name in ALGORITHMS.get(operation, ())}
@@ -314,10 +289,3 @@ def _table_row(cells: dict[str, str]) -> tuple[_Row, MeasuredPoint]:
         bits_per_s=bits_per_s,
     )
     return row, MeasuredPoint(size_bytes, time_s)
-
-
-def _number(text: str, name: str, most: int) -> int:
-    number = int(text) if text.isascii() and text.isdecimal() else 0
-    if not 1 <= number <= most:
-        raise UsageError(f"{name} {text!r}: write a number from 1 to {most:,}")
-    return number

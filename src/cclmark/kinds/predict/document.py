@@ -24,10 +24,8 @@ from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Level, Lines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, listed
-from cclmark.document.naming import NamedRun
-from cclmark.document.report_kind import ComputedFigure, ComputedFigures, ReportKind
+from cclmark.document.report_kind import ComputedFigure, ComputedFigures, report_of_formulas
 from cclmark.document.text import BYTES_PER_GB, percent_words, three_digits, time_words
-from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.predict.figures import (
     at,
@@ -593,22 +591,16 @@ def _findings(results: Sequence[PredictResult]) -> Iterator[Finding]:
         )
 
 
-def _headline(run: NamedRun) -> str:
+def _headline(results: Sequence[PredictResult]) -> str:
     """The largest prediction; empty without figures."""
-    results = run.journal.of(PredictResult)
     found = _findings(results) if _said(results) else iter(())
     first = next((one for one in found if one.id == "predicted-time"), None)
     return "" if first is None else f"{first.subject}: {first.sentence}"
 
 
-def _titled(runs: Sequence[NamedRun]) -> str:
-    results = [result for run in runs for result in run.journal.of(PredictResult)]
+def _titled(results: Sequence[PredictResult]) -> str:
     names = dict.fromkeys(one.prediction.operation for one in results)
     return f"Predictions for {', '.join(names)}"
-
-
-def _counted(journal: Journal) -> str:
-    return amount(len(journal.of(PredictResult)), "time")
 
 
 def _inputs(results: Sequence[PredictResult]) -> Iterator[tuple[str, str]]:
@@ -640,17 +632,13 @@ def _compared() -> ComputedFigures:
     )
 
 
-REPORT = ReportKind(
-    noun="times",
-    title="predicted times",
-    has_times=False,
-    fields=FIELDS,
-    document=document_of_predictions,
-    counted=_counted,
+REPORT = report_of_formulas(
+    "times",
+    "predicted times",
+    FIELDS,
+    document_of_predictions,
+    method_of_predictions,
+    _compared(),
     headline=_headline,
     titled=_titled,
-    method=method_of_predictions,
-    by_session=False,
-    has_samples=False,
-    computed=_compared(),
 )

@@ -6,13 +6,14 @@ import msgspec
 
 from cclmark.scale.algorithms import Shape
 from cclmark.work.counts import AtLeastOne, Count, NotNegative
+from cclmark.work.items import OfFormulas
 from cclmark.work.operations import OPERATIONS
 from cclmark.work.sizes import format_size
 
 PREDICT = "predict"
 
 
-class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
+class Prediction(msgspec.Struct, OfFormulas, frozen=True, omit_defaults=True):
     """A collective whose time is sought. ``size_bytes``: see work.operations.
 
     ``device``: its name, empty if unknown. ``algorithm``: of all runs, empty if the library chose.
@@ -66,10 +67,6 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
     def describe(self) -> str:
         """The item in words, for messages."""
         return f"{self.operation} of {format_size(self.size_bytes)} on {self.nodes:,} nodes"
-
-    def is_within(self, devices: int) -> bool:
-        """True: none of the devices of this machine takes part."""
-        return True
 
     def series(self) -> Prediction:
         """The key that the numbers of nodes and the sizes of an operation share."""

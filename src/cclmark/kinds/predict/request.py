@@ -21,10 +21,11 @@ def predict_times(flags: PredictFlags) -> Recorded:
 
     Raises UsageError, and MissingError without numpy and scipy.
     """
-    if flags.model:
+    if flags.model or flags.programs:
         if flags.runs:
+            option = "--model" if flags.model else "--job"
             raise UsageError(
-                f"{plain(str(flags.runs[0]))}: runs of collectives and --model are two "
+                f"{plain(str(flags.runs[0]))}: runs of collectives and {option} are two "
                 "predictions: give one of them"
             )
         return scale_job(flags, flags)

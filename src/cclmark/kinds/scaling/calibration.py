@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,9 +12,9 @@ from typing import NamedTuple
 from msgspec.structs import replace as replaced
 
 from cclmark.base.errors import UsageError
-from cclmark.base.files import read_regular
 from cclmark.base.printable import plain
 from cclmark.base.statistics import quantile
+from cclmark.base.tables import read_table, whole_number
 from cclmark.kinds.need.plan import Assumption, Need
 from cclmark.kinds.need.request import planned_needs
 from cclmark.kinds.scaling.figures import step_of
@@ -26,7 +24,7 @@ from cclmark.scale.frameworks import PRECISIONS
 COLUMNS = ("gpus", "layout", "batch", "micro_batch", "sequence", "step_s", "recompute", "precision")
 _REQUIRED = ("gpus", "batch", "micro_batch", "sequence", "step_s")
 _HEAD = "gpus,layout,batch,micro_batch,sequence,step_s"
-_MOST_BYTES, _MOST = 16 << 20, 1 << 30
+_MOST = 1 << 30
 _ROUNDS = 60
 # Of the steps, and the standard deviations within which so many of a normal distribution are.
 _MOST_STEPS, _OF_NORMAL = 0.8, 1.2816
@@ -49,32 +47,8 @@ def read_steps(path: Path, flags: JobOptions) -> list[MeasuredStep]:
 
     ``flags``: model, network and what else all rows have in common.
     """
-    where = plain(str(path))
-    try:
-        text = read_regular(path, _MOST_BYTES).decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"--steps {where}: cannot read the table: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--steps {where}: the table is no text in UTF-8") from None
-    rows = csv.DictReader(io.StringIO(text))
-    head = [one.strip() for one in rows.fieldnames or ()]
-    unknown = [one for one in head if one not in COLUMNS]
-    if unknown or not {*_REQUIRED} <= {*head}:
-        raise UsageError(
-            f"--steps {where}: the first line names the columns, for example {_HEAD}; all: "
-            f"{', '.join(COLUMNS)}" + (f"; unknown: {plain(', '.join(unknown))}" if unknown else "")
-        )
-    found = []
-    for number, cells in enumerate(rows, start=2):
-        try:
-            if None in cells:
-                raise UsageError("the line has more cells than the first one")
-            found.append(_step({key: (value or "").strip() for key, value in cells.items()}, flags))
-        except (UsageError, ValueError) as error:
-            raise UsageError(f"--steps {where}, line {number}: {plain(str(error))}") from None
-    if not found:
-        raise UsageError(f"--steps {where}: the table has no row")
-    return found
+    where = f"--steps {plain(str(path))}"
+    return read_table(path, where, COLUMNS, _REQUIRED, _HEAD, lambda cells: _step(cells, flags))
 
 
 def _step(cells: Mapping[str, str], flags: JobOptions) -> MeasuredStep:
@@ -89,11 +63,11 @@ def _step(cells: Mapping[str, str], flags: JobOptions) -> MeasuredStep:
         raise UsageError(f"recompute {recompute!r}: write yes or no")
     own = replace(
         flags,
-        gpus=[_number(cells, "gpus")],
+        gpus=[whole_number(cells["gpus"], "gpus", _MOST)],
         parallel=cells.get("layout", "").replace(";", ","),
-        batch=_number(cells, "batch"),
-        micro_batch=_number(cells, "micro_batch"),
-        sequence=_number(cells, "sequence"),
+        batch=whole_number(cells["batch"], "batch", _MOST),
+        micro_batch=whole_number(cells["micro_batch"], "micro_batch", _MOST),
+        sequence=whole_number(cells["sequence"], "sequence", _MOST),
         recompute=recompute == "yes" if recompute else flags.recompute,
         precision=precision or flags.precision,
     )
@@ -101,14 +75,6 @@ def _step(cells: Mapping[str, str], flags: JobOptions) -> MeasuredStep:
     if need.job.nodes > 1 and not need.network.bps:
         raise UsageError(f"{need.job.nodes} nodes require --network, for example --network 8x400")
     return MeasuredStep(need, step_s)
-
-
-def _number(cells: Mapping[str, str], name: str) -> int:
-    text = cells[name]
-    number = int(text) if text.isascii() and text.isdecimal() else 0
-    if not 1 <= number <= _MOST:
-        raise UsageError(f"{name} {text!r} is no number from 1 on")
-    return number
 
 
 def flops_of(one: MeasuredStep) -> float | None:

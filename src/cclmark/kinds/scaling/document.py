@@ -22,10 +22,8 @@ from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.naming import NamedRun
-from cclmark.document.report_kind import ComputedFigure, ComputedFigures, ReportKind
+from cclmark.document.report_kind import ComputedFigure, ComputedFigures, report_of_formulas
 from cclmark.document.text import figure, percent_words, three_digits, time_words
-from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.scaling.figures import (
     EXPOSED_SHARE,
@@ -60,26 +58,26 @@ def _range(one: ScaledResult) -> str:
 
 FIELDS = Fields(
     [
-        Field("model", "Model that is trained.", "scaled.need.job.model.name", "text"),
+        Field("model", "Model that is trained, or the profiled program.", "scaled.name", "text"),
         Field(
             "purpose", "measured, strong or weak scaling, or a layout.", "scaled.purpose", "text"
         ),
-        Field("gpus", "GPUs of the job.", "scaled.need.job.devices", "int"),
-        Field("nodes", "Nodes of the job.", "scaled.need.job.nodes", "int"),
+        Field("gpus", "GPUs of the job.", "scaled.devices", "int"),
+        Field("nodes", "Nodes of the job.", "scaled.nodes", "int"),
         Field(
             "layout",
             "How the GPUs divide the work.",
-            lambda one: one.scaled.need.job.layout.describe(),
+            "scaled.layout",
             "text",
         ),
-        Field("batch", "Sequences of a step.", "scaled.need.job.batch", "int"),
+        Field("batch", "Sequences of a step.", "scaled.batch", "int"),
         Field(
             "micro_batch",
             "Sequences that a replica computes at once.",
-            "scaled.need.job.micro_batch",
+            "scaled.micro_batch",
             "int",
         ),
-        Field("sequence", "Tokens of a sequence.", "scaled.need.job.sequence", "int"),
+        Field("sequence", "Tokens of a sequence.", "scaled.sequence", "int"),
         *status_fields("reason", "status"),
         Field("step_ms", "Predicted step.", "step.step_s"),
         Field("low_ms", "Beginning of the interval of nine of ten steps.", "low_s"),
@@ -135,23 +133,32 @@ def _known(results: Sequence[ScaledResult], purpose: str) -> list[ScaledResult]:
     return [one for one in of_purpose(results, purpose) if one.step is not None]
 
 
+def _purposes(results: Sequence[ScaledResult]) -> tuple[str, str]:
+    """The main kind of scaling first: that of programs, whose batch is unknown, is weak."""
+    is_program = any(one.scaled.program is not None for one in results)
+    return (WEAK, STRONG) if is_program else (STRONG, WEAK)
+
+
 def _head_figures(results: Sequence[ScaledResult]) -> Iterator[HeadFigure]:
-    """Of the largest number of GPUs with the same batch: step, tokens and efficiency."""
-    own = _known(results, STRONG) or _known(results, WEAK)
+    """Of the largest number of GPUs: step, tokens and efficiency."""
+    first, second = _purposes(results)
+    own = _known(results, first) or _known(results, second)
     if not own or own[-1].step is None:
         return
     last = own[-1]
-    gpus = amount(last.scaled.need.job.devices, "GPU")
+    gpus = amount(last.scaled.devices, "GPU")
     value, unit = time_words(last.step.step_s).split() if last.step else ("", "")
     yield HeadFigure("step", value, unit, f"{gpus} {_range(last).partition(' [')[2]}".rstrip("]"))
-    yield HeadFigure("tokens", _tokens(tokens_per_s(last)), "tokens/s", gpus)
+    if last.scaled.tokens:
+        yield HeadFigure("tokens", _tokens(tokens_per_s(last)), "tokens/s", gpus)
     if len(own) > 1:
-        beside = amount(own[0].scaled.need.job.devices, "GPU")
+        beside = amount(own[0].scaled.devices, "GPU")
         share = efficiency(last, own[0])
         yield HeadFigure("efficiency", three_digits(share * 100), "%", f"{gpus}, beside {beside}")
     found = step_errors(results)
     if found is not None:
-        note = f"same MFU: {percent_words(found.baseline)}"
+        name, _ = _baseline(of_purpose(results, MEASURED))
+        note = f"{name}: {percent_words(found.baseline)}"
         yield HeadFigure("error of measured steps", three_digits(found.error * 100), "%", note)
 
 
@@ -159,10 +166,9 @@ def _blocks(results: Sequence[ScaledResult]) -> Iterator[Block]:
     if not results:
         return
     yield Facts([*_facts(results)])
-    for purpose in (STRONG, WEAK):
-        own = _known(results, purpose)
-        if own:
-            yield _scaling_table(own, purpose)
+    shown = [one for one in _purposes(results) if _known(results, one)]
+    for purpose in shown:
+        yield _scaling_table(_known(results, purpose), purpose, explained=purpose == shown[0])
     measured = of_purpose(results, MEASURED)
     if measured:
         yield _measured_table(measured)
@@ -175,19 +181,23 @@ def _blocks(results: Sequence[ScaledResult]) -> Iterator[Block]:
 
 def _facts(results: Sequence[ScaledResult]) -> Iterator[tuple[str, str]]:
     asked = of_purpose(results, WEAK) or list(results)
-    need = asked[-1].scaled.need
-    yield "model", need.job.model.describe()
-    yield "layout", need.job.layout.describe() or "one GPU"
-    words = [need.job.framework, need.job.precision, *["recomputation"] * need.job.recompute]
-    yield "messages", ", ".join(words)
-    if need.network.bps:
-        rate = need.network.bps * need.job.per_node * 8e-9
-        yield "network", f"{rate:.4g} Gb/s of a node"
-    for one in need.assumptions:
+    scaled = asked[-1].scaled
+    if scaled.program is not None:
+        measured = scaled.program.step.measured
+        yield "program", f"{plain(scaled.name)}, profiled on {amount(measured.devices, 'GPU')}"
+    else:
+        job = scaled.of_model.job
+        yield "model", job.model.describe()
+        yield "layout", job.layout.describe() or "one GPU"
+        words = [job.framework, job.precision, *["recomputation"] * job.recompute]
+        yield "messages", ", ".join(words)
+    if scaled.network.bps:
+        yield "network", f"{scaled.network.bps * scaled.per_node * 8e-9:.4g} Gb/s of a node"
+    for one in scaled.assumptions:
         yield one.name, f"{one.figure} ({one.source})"
 
 
-def _scaling_table(own: Sequence[ScaledResult], purpose: str) -> Table:
+def _scaling_table(own: Sequence[ScaledResult], purpose: str, *, explained: bool) -> Table:
     first = own[0]
 
     def exposed(one: ScaledResult) -> str:
@@ -196,21 +206,26 @@ def _scaling_table(own: Sequence[ScaledResult], purpose: str) -> Table:
     def is_exposed(one: ScaledResult) -> bool:
         return one.step is not None and one.step.exposed_share > EXPOSED_SHARE
 
-    columns = [
-        TableColumn("GPUs", lambda one: f"{one.scaled.need.job.devices:,}", ">"),
-        TableColumn("nodes", lambda one: f"{one.scaled.need.job.nodes:,}", ">"),
-        TableColumn("batch", lambda one: f"{one.scaled.need.job.batch:,}", ">"),
-        TableColumn("step", _range, ">"),
+    of_tokens = [
         TableColumn("tokens/s", lambda one: _tokens(tokens_per_s(one)), ">"),
         TableColumn("tokens/s/GPU", lambda one: _tokens(per_gpu(one)), ">"),
+    ]
+    has_batch = first.scaled.batch is not None
+    columns = [
+        TableColumn("GPUs", lambda one: f"{one.scaled.devices:,}", ">"),
+        TableColumn("nodes", lambda one: f"{one.scaled.nodes:,}", ">"),
+        *([TableColumn("batch", lambda one: f"{one.scaled.batch:,}", ">")] if has_batch else []),
+        TableColumn("step", _range, ">"),
+        *(of_tokens if first.scaled.tokens else []),
         TableColumn("efficiency", lambda one: percent_words(efficiency(one, first)), ">"),
         TableColumn("exposed", exposed, ">", look=lambda one: "look" if is_exposed(one) else ""),
     ]
     notes = [
-        f"efficiency: tokens/s/GPU beside {amount(first.scaled.need.job.devices, 'GPU')}; exposed: "
-        "communication that nothing hides, as a share of a step"
+        f"efficiency: the work of a GPU in a second beside "
+        f"{amount(first.scaled.devices, 'GPU')}; exposed: communication that nothing hides, as a "
+        "share of a step"
     ]
-    return table_of(_TITLES[purpose], columns, own, notes=notes)
+    return table_of(_TITLES[purpose], columns, own, notes=notes if explained else [])
 
 
 def _measured_table(measured: Sequence[ScaledResult]) -> Table:
@@ -219,27 +234,35 @@ def _measured_table(measured: Sequence[ScaledResult]) -> Table:
             "-" if not predicted_s else f"{(predicted_s / (one.measured_s or 1) - 1) * 100:+.1f} %"
         )
 
+    baseline, meaning = _baseline(measured)
+    of_layout = [
+        TableColumn("layout", lambda one: one.scaled.layout),
+        TableColumn("micro-batch", lambda one: f"{one.scaled.micro_batch}", ">"),
+    ]
     columns = [
-        TableColumn("GPUs", lambda one: f"{one.scaled.need.job.devices:,}", ">"),
-        TableColumn("layout", lambda one: one.scaled.need.job.layout.describe()),
-        TableColumn("micro-batch", lambda one: f"{one.scaled.need.job.micro_batch}", ">"),
+        TableColumn("GPUs", lambda one: f"{one.scaled.devices:,}", ">"),
+        *(of_layout if measured[0].scaled.program is None else []),
         TableColumn("measured", lambda one: time_words(one.measured_s or 0.0), ">"),
         TableColumn("predicted", _range, ">"),
         TableColumn("error", lambda one: error(one, one.step and one.step.step_s), ">"),
-        TableColumn("same MFU", lambda one: error(one, one.baseline_s), ">"),
+        TableColumn(baseline, lambda one: error(one, one.baseline_s), ">"),
     ]
-    notes = [
-        "predicted: from the other measured steps; same MFU: the baseline, the model FLOPs "
-        "utilization of the other measured steps"
-    ]
+    notes = [f"predicted: from the other measured steps; {baseline}: the baseline, {meaning}"]
     return table_of("measured steps", columns, measured, notes=notes)
 
 
+def _baseline(measured: Sequence[ScaledResult]) -> tuple[str, str]:
+    """The naive prediction of measured steps, and what it is."""
+    if measured[0].scaled.program is None:
+        return "same MFU", "the model FLOPs utilization of the other measured steps"
+    return "same step", "the step of the next smaller number of GPUs"
+
+
 def _layout_table(layouts: Sequence[ScaledResult]) -> Table:
-    job = layouts[0].scaled.need.job
+    job = layouts[0].scaled
     columns = [
-        TableColumn("layout", lambda one: one.scaled.need.job.layout.describe()),
-        TableColumn("micro-batch", lambda one: f"{one.scaled.need.job.micro_batch}", ">"),
+        TableColumn("layout", lambda one: one.scaled.layout),
+        TableColumn("micro-batch", lambda one: f"{one.scaled.micro_batch}", ">"),
         TableColumn("step", _range, ">"),
         TableColumn("tokens/s/GPU", lambda one: _tokens(per_gpu(one)), ">"),
         TableColumn("exposed", lambda one: percent_words(one.step.exposed_share), ">"),
@@ -262,7 +285,7 @@ def _chart(results: Sequence[ScaledResult]) -> Lines:
             series.append(
                 ChartCurve(
                     name,
-                    [one.scaled.need.job.devices for one in own],
+                    [one.scaled.devices for one in own],
                     [one.step.step_s for one in own if one.step is not None],
                     low=[one.low_s for one in own],
                     high=[one.high_s for one in own],
@@ -272,14 +295,14 @@ def _chart(results: Sequence[ScaledResult]) -> Lines:
             )
     measured = of_purpose(results, MEASURED)
     if measured:
-        ordered = sorted(measured, key=lambda one: one.scaled.need.job.devices)
+        ordered = sorted(measured, key=lambda one: one.scaled.devices)
         series.append(
             ChartCurve(
                 "measured",
-                [one.scaled.need.job.devices for one in ordered],
+                [one.scaled.devices for one in ordered],
                 [one.measured_s or 0.0 for one in ordered],
                 colour=len(names),
-                hover=[one.scaled.need.job.layout.describe() for one in ordered],
+                hover=[one.scaled.layout for one in ordered],
             )
         )
     return Lines(
@@ -299,12 +322,11 @@ def _findings(results: Sequence[ScaledResult]) -> Iterator[Finding]:
     full = [one for one in skipped if one.needed_bytes]
     if full:
         first = full[0]
-        gpus = ", ".join(f"{one.scaled.need.job.devices:,}" for one in full[:_MOST_NAMED])
+        gpus = ", ".join(f"{one.scaled.devices:,}" for one in full[:_MOST_NAMED])
         yield Finding(
             "does-not-fit",
             "look",
-            f"on {gpus} GPUs, {first.scaled.need.job.layout.describe() or 'one GPU'} does not fit: "
-            f"{first.reason}",
+            f"on {gpus} GPUs, {first.scaled.layout or 'one GPU'} does not fit: {first.reason}",
             advice="Divide it: zero=3, tp, pp or --recompute; --layouts ranks those that fit.",
         )
     for one in skipped:
@@ -312,33 +334,41 @@ def _findings(results: Sequence[ScaledResult]) -> Iterator[Finding]:
             continue
         text = f"{one.scaled.describe()}: {one.status}{f': {one.reason}' if one.reason else ''}"
         yield Finding("not-measured", "look", plain(text))
-    for purpose in (STRONG, WEAK):
+    for purpose in _purposes(results):
         own = _known(results, purpose)
         if own:
             yield from _of_scaling(own, purpose)
     layouts = _known(results, LAYOUT)
     if layouts and layouts[0].step is not None:
-        best, job = layouts[0], layouts[0].scaled.need.job
+        best, job = layouts[0], layouts[0].scaled
         yield Finding(
             "fastest-layout",
             "note",
             f"{amount(job.devices, 'GPU')}: the fastest layout is "
-            f"{job.layout.describe() or 'one GPU'} with micro-batches of {job.micro_batch}, a step "
+            f"{job.layout or 'one GPU'} with micro-batches of {job.micro_batch}, a step "
             f"of {_range(best)}",
             evidence=(Evidence.of("step_ms", best.step.step_s if best.step else 0.0),),
         )
     found = step_errors(results)
     if found is not None:
+        _, baseline = _baseline(of_purpose(results, MEASURED))
         ranks = "" if found.correlation is None else f", rank correlation {found.correlation:.2f}"
         yield Finding(
             "prediction-error",
             "good" if found.skill > 0 else "look",
             "measured steps, predicted from the others, differ by "
-            f"{percent_words(found.error)} (median of {found.number}){ranks}, the same model FLOPs "
-            "utilization by "
+            f"{percent_words(found.error)} (median of {found.number}){ranks}, {baseline} by "
             f"{percent_words(found.baseline)}; {found.inside} of {found.number} are within their "
             "interval",
             evidence=(Evidence.of("error_percent", found.error, "", found.baseline),),
+        )
+    elif any(one.scaled.program is not None for one in results):
+        yield Finding(
+            "prediction-error",
+            "unknown",
+            "the error of predictions is unknown: one number of GPUs was profiled",
+            advice="Profile the program on another number of GPUs, and give both with --job: the "
+            "larger one is then predicted from the smaller one.",
         )
     elif not of_purpose(results, MEASURED):
         yield Finding(
@@ -353,10 +383,12 @@ def _findings(results: Sequence[ScaledResult]) -> Iterator[Finding]:
 def _of_scaling(own: Sequence[ScaledResult], purpose: str) -> Iterator[Finding]:
     last = own[-1]
     how = "the same batch" if purpose == STRONG else "a batch that grows"
-    at = amount(last.scaled.need.job.devices, "GPU")
-    text = f"{at} with {how}: a step takes {_range(last)}, {_tokens(tokens_per_s(last))} tokens/s"
+    at = amount(last.scaled.devices, "GPU")
+    text = f"{at} with {how}: a step takes {_range(last)}"
+    if last.scaled.tokens:
+        text += f", {_tokens(tokens_per_s(last))} tokens/s"
     if len(own) > 1:
-        beside = amount(own[0].scaled.need.job.devices, "GPU")
+        beside = amount(own[0].scaled.devices, "GPU")
         text += f", {percent_words(efficiency(last, own[0]))} of the efficiency of {beside}"
     yield Finding(
         "predicted-step",
@@ -367,7 +399,7 @@ def _of_scaling(own: Sequence[ScaledResult], purpose: str) -> Iterator[Finding]:
     exposed = [one for one in own if one.step and one.step.exposed_share > EXPOSED_SHARE]
     if exposed and exposed[0].step is not None:
         first = exposed[0]
-        where = amount(first.scaled.need.job.devices, "GPU")
+        where = amount(first.scaled.devices, "GPU")
         yield Finding(
             "communication-exposed",
             "look",
@@ -380,19 +412,14 @@ def _of_scaling(own: Sequence[ScaledResult], purpose: str) -> Iterator[Finding]:
         )
 
 
-def _headline(run: NamedRun) -> str:
-    found = _findings(run.journal.of(ScaledResult))
+def _headline(results: Sequence[ScaledResult]) -> str:
+    found = _findings(results)
     return next((one.sentence for one in found if one.id == "predicted-step"), "")
 
 
-def _titled(runs: Sequence[NamedRun]) -> str:
-    results = [result for run in runs for result in run.journal.of(ScaledResult)]
-    names = dict.fromkeys(one.scaled.need.job.model.name for one in results)
+def _titled(results: Sequence[ScaledResult]) -> str:
+    names = dict.fromkeys(one.scaled.name for one in results)
     return f"Steps of {', '.join(names)}"
-
-
-def _counted(journal: Journal) -> str:
-    return amount(len(journal.of(ScaledResult)), "step")
 
 
 def _compared() -> ComputedFigures:
@@ -408,8 +435,8 @@ def _compared() -> ComputedFigures:
             ),
         ],
         key=lambda one: (
-            *(one.scaled.purpose, one.scaled.need.job.devices, one.scaled.need.job.layout),
-            *(one.scaled.need.job.micro_batch, one.scaled.need.job.sequence),
+            *(one.scaled.purpose, one.scaled.devices, one.scaled.layout),
+            *(one.scaled.micro_batch, one.scaled.sequence),
         ),
         words=lambda one: f"{one.scaled.purpose}: {one.scaled.describe()}",
         is_main=lambda one: one.scaled.purpose in _TITLES,
@@ -418,17 +445,13 @@ def _compared() -> ComputedFigures:
     )
 
 
-REPORT = ReportKind(
-    noun="steps",
-    title="predicted steps",
-    has_times=False,
-    fields=FIELDS,
-    document=document_of_steps,
-    counted=_counted,
+REPORT = report_of_formulas(
+    "steps",
+    "predicted steps",
+    FIELDS,
+    document_of_steps,
+    method_of_steps,
+    _compared(),
     headline=_headline,
     titled=_titled,
-    method=method_of_steps,
-    by_session=False,
-    has_samples=False,
-    computed=_compared(),
 )

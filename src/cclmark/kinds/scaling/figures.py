@@ -12,15 +12,18 @@ from msgspec.structs import replace
 
 from cclmark.base.statistics import quantile
 from cclmark.kinds.need.plan import Need
-from cclmark.kinds.scaling.plan import LAYOUT, MEASURED, ScaledJob
+from cclmark.kinds.scaling.plan import LAYOUT, MEASURED, ScaledJob, ScaledProgram
 from cclmark.kinds.scaling.result import ScaledResult
 from cclmark.scale.memory import most_memory_bytes
+from cclmark.scale.profiled_step import Unknowns, grown_step
 from cclmark.scale.step import Network, StepTime, compute_seconds, step_time
 from cclmark.scale.traffic import GroupTraffic, busiest_stage, traffic_of
 
 _DRAWS, _SEED = 200, 20260101
 # Standard deviations of the logarithms of what a network achieves and of its latencies: assumed.
 _RATE_SPREAD, _LATENCY_SPREAD = 0.1, 0.5
+# Of the exponent with which messages of profiled programs grow: assumed, too.
+_GROWTH_SPREAD = 0.15
 _LOW, _HIGH = 0.05, 0.95
 #: Exposed communication that counts as a part of a step.
 EXPOSED_SHARE = 0.1
@@ -38,51 +41,85 @@ def _step(need: Need, traffic: Sequence[GroupTraffic]) -> StepTime:
 
 def result_of(scaled: ScaledJob, index: int = 0) -> ScaledResult:
     """The result of an item: its step, and the interval of nine of ten steps."""
-    need = scaled.need
-    traffic = traffic_of(need.job, busiest_stage(need.job))
-    step = _step(need, traffic)
     chance = Random(_SEED)
-    drawn = sorted(
-        _step(_varied(need, scaled.compute_spread, chance), traffic).step_s for _ in range(_DRAWS)
-    )
+    if scaled.program is not None:
+        step, steps_s = _of_program(scaled.program, scaled.compute_spread, chance)
+        needed_bytes = 0.0
+    else:
+        need = scaled.of_model
+        traffic = traffic_of(need.job, busiest_stage(need.job))
+        step = _step(need, traffic)
+        steps_s = [
+            _step(_varied(need, scaled.compute_spread, chance), traffic).step_s
+            for _ in range(_DRAWS)
+        ]
+        needed_bytes = most_memory_bytes(need.job)
+    drawn = sorted(steps_s)
     return ScaledResult(
         *(index, scaled, "ok"),
         step=step,
         low_s=min(step.step_s, quantile(drawn, _LOW)),
         high_s=max(step.step_s, quantile(drawn, _HIGH)),
-        needed_bytes=most_memory_bytes(need.job),
+        needed_bytes=needed_bytes,
+    )
+
+
+def _of_program(
+    program: ScaledProgram, compute_spread: float, chance: Random
+) -> tuple[StepTime, list[float]]:
+    """The step of a program, and drawn ones: of networks, and of what its profile does not say."""
+    drawn = [
+        grown_step(
+            program.step,
+            _varied_network(program.network, chance),
+            Unknowns(
+                *(chance.random(), chance.random()),
+                growth=max(0.0, chance.gauss(1, _GROWTH_SPREAD)),
+                slowness=_factor(compute_spread, chance),
+            ),
+        ).step_s
+        for _ in range(_DRAWS)
+    ]
+    return grown_step(program.step, program.network), drawn
+
+
+def _factor(spread: float, chance: Random) -> float:
+    return math.exp(spread * chance.gauss(0, 1))
+
+
+def _varied_network(network: Network, chance: Random) -> Network:
+    latency = _factor(_LATENCY_SPREAD, chance)
+    return Network(
+        network.node_bps * _factor(_RATE_SPREAD, chance),
+        *(network.latency_s * latency, network.node_latency_s * latency),
+        efficiency=min(1.0, network.efficiency * _factor(_RATE_SPREAD, chance)),
+        bps=network.bps,
     )
 
 
 def _varied(need: Need, compute_spread: float, chance: Random) -> Need:
-    def factor(spread: float) -> float:
-        return math.exp(spread * chance.gauss(0, 1))
-
-    network = need.network
-    latency = factor(_LATENCY_SPREAD)
-    varied = Network(
-        network.node_bps * factor(_RATE_SPREAD),
-        *(network.latency_s * latency, network.node_latency_s * latency),
-        efficiency=min(1.0, network.efficiency * factor(_RATE_SPREAD)),
-        bps=network.bps,
-    )
-    return replace(need, network=varied, flops=need.flops * factor(compute_spread))
+    varied = _varied_network(need.network, chance)
+    return replace(need, network=varied, flops=need.flops * _factor(compute_spread, chance))
 
 
 def tokens_per_s(result: ScaledResult) -> float:
-    """The tokens of all GPUs in a second."""
+    """The tokens of all GPUs in a second, 0 if unknown."""
     step = result.step
-    return 0.0 if step is None else result.scaled.need.job.tokens / step.step_s
+    return 0.0 if step is None else result.scaled.tokens / step.step_s
 
 
 def per_gpu(result: ScaledResult) -> float:
     """The tokens of a GPU in a second."""
-    return tokens_per_s(result) / result.scaled.need.job.devices
+    return tokens_per_s(result) / result.scaled.devices
 
 
 def efficiency(result: ScaledResult, first: ScaledResult) -> float:
-    """The tokens of a GPU in a second, as a share of those of the smallest number of GPUs."""
-    return per_gpu(result) / per_gpu(first)
+    """The work of a GPU in a second, as a share of that on the smallest number of GPUs."""
+
+    def rate(one: ScaledResult) -> float:
+        return 0.0 if one.step is None else one.scaled.work_done / one.step.step_s
+
+    return rate(result) / result.scaled.devices / (rate(first) / first.scaled.devices)
 
 
 def of_purpose(results: Sequence[ScaledResult], purpose: str) -> list[ScaledResult]:
@@ -92,12 +129,12 @@ def of_purpose(results: Sequence[ScaledResult], purpose: str) -> list[ScaledResu
         return sorted(found, key=lambda one: math.inf if one.step is None else one.step.step_s)
     if purpose == MEASURED:
         return found
-    return sorted(found, key=lambda one: one.scaled.need.job.devices)
+    return sorted(found, key=lambda one: one.scaled.devices)
 
 
 class StepErrors(NamedTuple):
-    """Medians of absolute errors of measured steps as shares: of the predictions and of the same
-    model FLOPs utilization. ``inside``: how many of ``number`` lie in their interval.
+    """Medians of absolute errors of measured steps as shares: of the predictions and of the
+    baseline, see ScaledResult. ``inside``: how many of ``number`` lie in their interval.
     ``correlation``: of the ranks of measured steps and of those with one rate of compute, None
     below three."""
 
@@ -133,13 +170,14 @@ def step_errors(results: Sequence[ScaledResult]) -> StepErrors | None:
 
 def _calibrated_alike(results: Sequence[ScaledResult]) -> list[float]:
     """The steps with one rate of compute: rates that leave a step out order the steps by it."""
-    flops = median(one.scaled.need.flops for one in results)
-    return [step_of(replace(one.scaled.need, flops=flops)).step_s for one in results]
+    needs = [one.scaled.need for one in results if one.scaled.need is not None]
+    flops = median(one.flops for one in needs) if needs else 0.0
+    return [step_of(replace(one, flops=flops)).step_s for one in needs]
 
 
 def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | None:
     """Spearman's correlation, equal values with their mean rank; None below three values."""
-    if len(left) < 3:
+    if len(left) < 3 or len(left) != len(right):
         return None
     first, second = _ranks(left), _ranks(right)
     mean = (len(left) - 1) / 2

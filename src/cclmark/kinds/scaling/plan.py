@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from cclmark.kinds.need.plan import Need
+from cclmark.kinds.need.plan import Assumption, Need
+from cclmark.scale.profiled_step import GrownStep
+from cclmark.scale.step import Network
+from cclmark.scale.training_job import TrainingJob
 from cclmark.work.counts import NotNegative
+from cclmark.work.items import OfFormulas
 
 SCALING = "scaling"
 #: What a job is: a measured one, the batch of all GPUs fixed, the batch of a GPU fixed, a layout.
@@ -21,17 +25,27 @@ else:
     Purpose = Literal[PURPOSES]
 
 
-class ScaledJob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A job whose step is sought. ``need``: job, network and rate of compute.
+class ScaledProgram(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A profiled program on more devices, and the network that it has there."""
 
-    ``compute_spread``: standard deviation of the logarithm of that rate. ``memory_bytes``: of a
-    GPU, 0 if unknown.
+    step: GrownStep
+    network: Network
+    assumptions: tuple[Assumption, ...] = ()
+
+
+class ScaledJob(msgspec.Struct, OfFormulas, frozen=True, omit_defaults=True):
+    """A job whose step is sought: of a model (``need``: job, network and rate of compute) or of a
+    profiled ``program``, one of the two.
+
+    ``compute_spread``: standard deviation of the logarithm of the rate of compute.
+    ``memory_bytes``: of a GPU, 0 if unknown.
     """
 
-    need: Need
+    need: Need | None
     purpose: Purpose
     compute_spread: NotNegative
     memory_bytes: NotNegative = 0.0
+    program: ScaledProgram | None = None
 
     @property
     def kind(self) -> str:
@@ -45,32 +59,93 @@ class ScaledJob(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def library(self) -> str:
-        """The implementation of training."""
-        return self.need.library
+        """The implementation of training, or the program."""
+        return self.of_model.library if self.program is None else self.name
 
     @property
-    def ccl(self) -> str:
-        """Empty: no CCL takes part."""
-        return ""
+    def of_model(self) -> Need:
+        """The job of a model. Raises ValueError for a program."""
+        if self.need is None:
+            raise ValueError("the step is that of a program")
+        return self.need
 
     @property
-    def size_bytes(self) -> int:
-        """0: a job has no size."""
-        return 0
+    def _job(self) -> TrainingJob | GrownStep:
+        return self.of_model.job if self.program is None else self.program.step
 
     @property
-    def ranks(self) -> int:
-        """0: no rank takes part."""
-        return 0
+    def name(self) -> str:
+        """The model, or the program."""
+        job = self._job
+        return job.measured.name if isinstance(job, GrownStep) else job.model.name
+
+    @property
+    def devices(self) -> int:
+        """The number of GPUs."""
+        return self._job.devices
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return self._job.nodes
+
+    @property
+    def per_node(self) -> int:
+        """The GPUs of a node."""
+        return self._job.per_node
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of a step, 0 if unknown."""
+        return self._job.tokens
+
+    @property
+    def work_done(self) -> float:
+        """What a step does, in a unit of the job: its tokens, or the work of a replica."""
+        job = self._job
+        if not isinstance(job, GrownStep):
+            return job.tokens
+        return job.measured.devices * (1 if job.same_batch else job.copies)
+
+    @property
+    def layout(self) -> str:
+        """How GPUs divide the work, in words; empty for a program."""
+        return "" if self.need is None else self.need.job.layout.describe()
+
+    @property
+    def batch(self) -> int | None:
+        """The sequences of a step, None for a program."""
+        return None if self.need is None else self.need.job.batch
+
+    @property
+    def micro_batch(self) -> int | None:
+        """The sequences that a replica computes at once, None for a program."""
+        return None if self.need is None else self.need.job.micro_batch
+
+    @property
+    def sequence(self) -> int | None:
+        """The tokens of a sequence, None for a program."""
+        return None if self.need is None else self.need.job.sequence
+
+    @property
+    def network(self) -> Network:
+        """What devices can send."""
+        return self.of_model.network if self.program is None else self.program.network
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The figures that the step stands on."""
+        return self.of_model.assumptions if self.program is None else self.program.assumptions
 
     def describe(self) -> str:
         """The job in words, for messages."""
-        return self.need.describe()
-
-    def is_within(self, devices: int) -> bool:
-        """True: none of the devices of this machine takes part."""
-        return True
+        return self._job.describe() if self.need is None else self.need.describe()
 
     def series(self) -> ScaledJob:
         """The key that the numbers of devices of one job share."""
-        return msgspec.structs.replace(self, need=self.need.series())
+        if self.program is None:
+            return msgspec.structs.replace(self, need=self.of_model.series())
+        alike = msgspec.structs.replace(self.program.step, copies=1)
+        return msgspec.structs.replace(
+            self, program=msgspec.structs.replace(self.program, step=alike)
+        )

@@ -1,5 +1,5 @@
-"""Runs ``cclmark predict --model``: measured steps and options to jobs, their steps to journal and
-screen."""
+"""Runs ``cclmark predict --model`` and ``--job``: measured steps, profiles and options to jobs,
+their steps to journal and screen."""
 
 from __future__ import annotations
 
@@ -15,9 +15,15 @@ from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
 from cclmark.document.insight_words import amount
 from cclmark.kinds.need.plan import Assumption, Need
-from cclmark.kinds.need.request import planned_accelerator, planned_needs
+from cclmark.kinds.need.request import (
+    parallel_layout,
+    planned_accelerator,
+    planned_needs,
+    planned_network,
+)
 from cclmark.kinds.scaling.calibration import (
     ASSUMED_SPREAD,
+    LEAST_SPREAD,
     ONE_STEP_SPREAD,
     Calibration,
     MeasuredStep,
@@ -28,32 +34,41 @@ from cclmark.kinds.scaling.calibration import (
 )
 from cclmark.kinds.scaling.figures import result_of, step_of
 from cclmark.kinds.scaling.kind import KIND
-from cclmark.kinds.scaling.plan import LAYOUT, MEASURED, STRONG, WEAK, ScaledJob
+from cclmark.kinds.scaling.plan import LAYOUT, MEASURED, STRONG, WEAK, ScaledJob, ScaledProgram
+from cclmark.kinds.scaling.profiles import read_profiled_step
 from cclmark.kinds.scaling.result import ScaledResult
 from cclmark.options.job_options import JobOptions
 from cclmark.recording.recorder import Recorded
 from cclmark.recording.whole_run import PlanFlags, record_whole
 from cclmark.scale.memory import most_memory_bytes
+from cclmark.scale.profiled_step import ProfiledStep, check_growth
 from cclmark.scale.training_job import TrainingJob, check_job
 
 _MOST_LAYOUTS = 12  # listed
 _MICRO_BATCHES = (1, 2, 4, 8, 16)
 _MOST_STAGES = 64
 _TERA = 1e12
+_NO_NETWORK = "--network is missing: the line rate between nodes, for example --network 8x400"
 
 
 class ScalingFlags(PlanFlags, Protocol):
     """The options besides those of the job. ``steps``: a table of measured steps; ``layouts``:
-    whether all layouts are ranked."""
+    whether all layouts are ranked; ``programs``: profiles of a program."""
 
     steps: Path | None
     layouts: bool
+    programs: list[Path]
 
 
 def scale_job(job: JobOptions, flags: ScalingFlags) -> Recorded:
-    """Predicts the steps of ``job``. Raises UsageError."""
+    """Predicts the steps of ``job``, or of a profiled program. Raises UsageError."""
     began_s = time.monotonic()
-    results, notices = scaled_results(job, flags.steps, layouts=flags.layouts)
+    results: list[ScaledResult]
+    notices: list[str] = []
+    if flags.programs:
+        results = program_results(job, flags.programs)
+    else:
+        results, notices = scaled_results(job, flags.steps, layouts=flags.layouts)
     return record_whole(KIND, results, flags, "predict", began_s, notices=notices)
 
 
@@ -66,9 +81,7 @@ def scaled_results(
     """
     own = planned_needs(flags)
     if any(one.job.nodes > 1 and not one.network.bps for one in own):
-        raise UsageError(
-            "--network is missing: the line rate between nodes, for example --network 8x400"
-        )
+        raise UsageError(_NO_NETWORK)
     measured = [] if steps is None else read_steps(steps, flags)
     calibration, assumption, notices = _calibration(own[0], measured, steps, flags)
     memory_bytes = planned_accelerator(flags).memory_bytes
@@ -88,6 +101,66 @@ def scaled_results(
     for place, one in enumerate(results):
         one.index = place
     return results, notices
+
+
+def program_results(flags: JobOptions, paths: Sequence[Path]) -> list[ScaledResult]:
+    """The profiled steps, each but the first predicted from the one on fewer GPUs, then those on
+    more GPUs, with a batch that grows and with the same one. Raises UsageError."""
+    layout = parallel_layout(flags.parallel) if flags.parallel else None
+    profiled = sorted(
+        (read_profiled_step(path, flags.measured_tokens, layout) for path in paths),
+        key=lambda one: one.devices,
+    )
+    last = profiled[-1]
+    counts = [one.devices for one in profiled]
+    if len(set(counts)) < len(counts):
+        raise UsageError("--job: two profiles are of the same number of GPUs: give one of them")
+    numbers = [one for one in flags.gpus if one != last.devices]
+    if not numbers:
+        raise UsageError("--gpus is missing: how many GPUs does the job have? --gpus 8,64,512")
+    if numbers[0] < last.devices:
+        raise UsageError(
+            f"--gpus {numbers[0]}: the program was profiled on {last.devices} GPUs: predictions "
+            "are for more"
+        )
+    network, assumptions = planned_network(flags)
+
+    def job(measured: ProfiledStep, devices: int, purpose: str) -> ScaledJob:
+        grown = check_growth(measured, devices, flags.per_node)
+        grown = replaced(grown, same_batch=purpose == STRONG)
+        if grown.nodes > 1 and not network.bps:
+            raise UsageError(_NO_NETWORK)
+        spread = ONE_STEP_SPREAD if grown.divisor > 1 else LEAST_SPREAD
+        own = (_replica_groups(measured), *assumptions)
+        return ScaledJob(None, purpose, spread, program=ScaledProgram(grown, network, own))
+
+    results = []
+    for place, one in enumerate(profiled):
+        if not place:
+            found = ScaledResult(0, job(one, one.devices, MEASURED), "ok", measured_s=one.step_s)
+        else:
+            found = result_of(job(profiled[place - 1], one.devices, MEASURED))
+            found.measured_s, found.baseline_s = one.step_s, profiled[place - 1].step_s
+        results.append(found)
+    for purpose in (WEAK, STRONG):
+        results += [result_of(job(last, one, purpose)) for one in (last.devices, *numbers)]
+    for index, result in enumerate(results):
+        result.index = index
+    return results
+
+
+def _replica_groups(measured: ProfiledStep) -> Assumption:
+    """What is taken to grow with the number of replicas, and what compute hides."""
+    groups = sorted({(one.ranks, one.stride) for one in measured.messages if one.grows})
+    words = ", ".join(
+        f"{size} ranks{f' of every {stride}th' if stride > 1 else ''}" for size, stride in groups
+    )
+    hidden = (
+        "compute hides between the same share and the same seconds of them"
+        if measured.knows_compute
+        else "what compute hides of them is not part of the profile: between all and nothing"
+    )
+    return Assumption("replicas", f"groups of {words}; {hidden}", "or as --parallel states")
 
 
 def _calibration(
@@ -139,10 +212,10 @@ def _measured_results(
 def _checked(job: ScaledJob) -> ScaledResult:
     """The result of a job, skipped with the reason if it is not possible."""
     try:
-        check_job(job.need.job)
+        check_job(job.of_model.job)
     except UsageError as error:
         return ScaledResult(0, job, "skipped", plain(str(error)))
-    needed = most_memory_bytes(job.need.job)
+    needed = most_memory_bytes(job.of_model.job)
     if job.memory_bytes and needed > job.memory_bytes:
         reason = (
             f"it takes at least {needed / 1e9:,.0f} of the {job.memory_bytes / 1e9:.0f} GB of a GPU"
@@ -170,7 +243,8 @@ def _weak(flags: JobOptions, own: Sequence[Need]) -> list[Need]:
 def _layouts(base: ScaledJob) -> Iterator[ScaledJob]:
     """The layouts of a job on as many GPUs with the same batch: tp, pp and ep of powers of two, tp
     within a node, and micro-batches; what else it asks for stays."""
-    job = base.need.job
+    need = base.of_model
+    job = need.job
     doubled = [1 << shift for shift in range(20)]
     tensors = [one for one in doubled if one <= job.per_node]
     stages = [one for one in doubled if one <= min(_MOST_STAGES, job.model.layers)]
@@ -178,7 +252,7 @@ def _layouts(base: ScaledJob) -> Iterator[ScaledJob]:
     for tp, pp, ep, micro in product(tensors, stages, experts, _MICRO_BATCHES):
         changed = _with(job, micro, tp=tp, pp=pp, ep=ep)
         if changed is not None:
-            yield replaced(base, need=replaced(base.need, job=changed))
+            yield replaced(base, need=replaced(need, job=changed))
 
 
 def _with(job: TrainingJob, micro_batch: int, *, tp: int, pp: int, ep: int) -> TrainingJob | None:
@@ -199,9 +273,11 @@ def _with(job: TrainingJob, micro_batch: int, *, tp: int, pp: int, ep: int) -> T
 def _ranked(jobs: Sequence[ScaledJob], memory_bytes: float) -> tuple[list[ScaledJob], str]:
     """The fastest layouts that fit into the memory, and how many were considered."""
     fitting = [
-        one for one in jobs if not memory_bytes or most_memory_bytes(one.need.job) <= memory_bytes
+        one
+        for one in jobs
+        if not memory_bytes or most_memory_bytes(one.of_model.job) <= memory_bytes
     ]
-    ordered = sorted(fitting, key=lambda one: step_of(one.need).step_s)
+    ordered = sorted(fitting, key=lambda one: step_of(one.of_model).step_s)
     text = f"{amount(len(jobs), 'layout')} are possible"
     if len(fitting) < len(jobs):
         text += f", {len(jobs) - len(fitting)} of which do not fit into {memory_bytes / 1e9:.0f} GB"

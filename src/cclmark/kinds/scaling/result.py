@@ -13,8 +13,9 @@ class ScaledResult(UncheckedResult[ScaledJob], tag="scaled", omit_defaults=True)
     """The step of a job. ``status``: ok, or skipped with a ``reason``.
 
     ``step``: its parts; ``low_s`` and ``high_s``: 5 % of the expected steps are below or above.
-    ``measured_s``: of a measured job, None for others, which is predicted from the other measured
-    ones, None if it is the only one; ``baseline_s``: the step with their model FLOPs utilization.
+    ``measured_s``: of a measured job, which is predicted from other measured ones if there are any;
+    None for other jobs. ``baseline_s``: the step with their model FLOPs utilization, or of a
+    program the step on fewer GPUs.
     ``needed_bytes``: the memory of a GPU that the job takes at least.
     """
 

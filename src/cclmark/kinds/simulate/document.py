@@ -25,10 +25,8 @@ from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.naming import NamedRun
-from cclmark.document.report_kind import ComputedFigure, ComputedFigures, ReportKind
+from cclmark.document.report_kind import ComputedFigure, ComputedFigures, report_of_formulas
 from cclmark.document.text import BYTES_PER_GB, longer_words, percent_words, time_words
-from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.simulate.figures import (
     algbw_bps,
@@ -376,21 +374,15 @@ def _holds(best: SimulationResult) -> str:
     return f"; latency is {percent_words(share)} of it" if share >= _HELD else ""
 
 
-def _headline(run: NamedRun) -> str:
-    results = run.journal.of(SimulationResult)
+def _headline(results: Sequence[SimulationResult]) -> str:
     best = fastest(results)
     return "" if best is None else next(_findings(best, results)).sentence
 
 
-def _titled(runs: Sequence[NamedRun]) -> str:
+def _titled(results: Sequence[SimulationResult]) -> str:
     """The topologies."""
-    results = [result for run in runs for result in run.journal.of(SimulationResult)]
     names = dict.fromkeys(one.simulation.topology for one in results)
     return f"Simulated collectives on {', '.join(map(plain, names))}"
-
-
-def _counted(journal: Journal) -> str:
-    return amount(len(journal.of(SimulationResult)), "simulation")
 
 
 def _inputs(results: Sequence[SimulationResult]) -> Iterator[tuple[str, str]]:
@@ -429,17 +421,13 @@ def _compared() -> ComputedFigures:
     )
 
 
-REPORT = ReportKind(
-    noun="simulations",
-    title="simulations",
-    has_times=False,
-    fields=FIELDS,
-    document=document_of_simulations,
-    counted=_counted,
+REPORT = report_of_formulas(
+    "simulations",
+    "simulations",
+    FIELDS,
+    document_of_simulations,
+    method_of_simulations,
+    _compared(),
     headline=_headline,
     titled=_titled,
-    method=method_of_simulations,
-    by_session=False,
-    has_samples=False,
-    computed=_compared(),
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from cclmark.work.counts import AtLeastOne, Positive
+from cclmark.work.items import OfFormulas
 from cclmark.work.sizes import format_size
 
 SIMULATE = "simulate"
 
 
-class Simulation(msgspec.Struct, frozen=True, omit_defaults=True):
+class Simulation(msgspec.Struct, OfFormulas, frozen=True, omit_defaults=True):
     """A collective, and all that shares the network with it, in the words of the options.
 
     ``topology``: as written, with ``devices`` devices, of which ``rank_count`` take part at
@@ -52,24 +53,10 @@ class Simulation(msgspec.Struct, frozen=True, omit_defaults=True):
         """The algorithm that is simulated."""
         return self.algorithm
 
-    @property
-    def ccl(self) -> str:
-        """Empty: no CCL takes part."""
-        return ""
-
-    @property
-    def ranks(self) -> int:
-        """0: no rank takes part."""
-        return 0
-
     def describe(self) -> str:
         """The item in words, for messages."""
         variant = f", {self.variant}" if self.variant else ""
         return f"{self.operation} {format_size(self.size_bytes)} by {self.algorithm}{variant}"
-
-    def is_within(self, devices: int) -> bool:
-        """True: none of the devices of this machine takes part."""
-        return True
 
     def series(self) -> Simulation:
         """The key that the sizes of one algorithm share."""
