@@ -11,7 +11,7 @@ from statistics import median
 from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.cli.trace.files import WRITERS, file_for, steps_path, write_steps, written_whole
+from cclmark.cli.trace.files import file_for, steps_path, write_steps, written_whole
 from cclmark.cli.trace.msprof_options import MsprofFlags
 from cclmark.document.fields import Field, csv_lines
 from cclmark.document.text import BYTES_PER_GB, aligned, counted, format_time_us
@@ -24,6 +24,7 @@ from cclmark.trace.device_tasks import (
     assemble_tasks,
     stages_of,
 )
+from cclmark.trace.timeline_files import WRITERS
 from cclmark.work.sizes import format_size, in_ranges
 from cclmark_importers.msprof import read_msprof
 
