@@ -7,7 +7,8 @@
 - ``files.py``: files are read with a bounded size and without blocking.
 - ``statistics.py``: order statistics, which ranks compute of the times of all ranks, so that its
   functions must be deterministic.
-- ``grouping.py``: values by key. ``version.py``: the version of this program.
+- ``grouping.py``: values by key, and many texts as the first of them.
+- ``version.py``: the version of this program.
 
 Imports: nothing.
 """

@@ -24,6 +24,7 @@ from cclmark.base.errors import (
     UnreadError,
     UsageError,
 )
+from cclmark.base.grouping import abridged
 from cclmark.base.signals import interrupt, note, on_ending_signals
 from cclmark.base.streams import prepare_streams
 from cclmark.base.version import VERSION
@@ -261,10 +262,8 @@ class _TableOfContents(SaysHelp, click.Group):
             return super().invoke(ctx)
         except click.NoSuchOption as error:
             if owners := commands_with(error.option_name):
-                more = f" and {len(owners) - _MOST_OWNERS} more"
-                names = ", ".join(f"cclmark {one}" for one in owners[:_MOST_OWNERS])
+                names = abridged([f"cclmark {one}" for one in owners], _MOST_OWNERS)
                 text = f"No such option {error.option_name!r} here: it is an option of {names}"
-                text += more if len(owners) > _MOST_OWNERS else ""
                 raise click.UsageError(text, error.ctx) from None
             raise
         except BrokenPipeError:
