@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -58,6 +58,9 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     direction is write.
     """
 
+    work: ClassVar[str] = "p2p"
+    kind: ClassVar[str] = P2P
+
     measure: str
     scope: str
     engine: str
@@ -84,19 +87,9 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         return flow if self.direction == "write" else (flow[1], flow[0])
 
     @property
-    def work(self) -> str:
-        """The operation, or the command that performs the work."""
-        return "p2p"
-
-    @property
     def library(self) -> str:
         """The library, backend or engine that performs it."""
         return self.means
-
-    @property
-    def kind(self) -> str:
-        """The kind of work, see work.items."""
-        return P2P
 
     @property
     def ranks(self) -> int:
