@@ -22,10 +22,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cclmark.kinds.objects.result import ObjectResult
 from cclmark.kinds.pieces.result import PieceResult
 from cclmark.kinds.registry import read_journal
 from cclmark.work.sizes import parse_size
+from cclmark_training.objects.result import ObjectResult
 
 _PLAIN = Path(__file__).parent / "torch" / "objects_plain.py"
 _PARTS = ("nccl", "gloo", "pieces")

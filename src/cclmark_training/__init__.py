@@ -1,4 +1,8 @@
-"""Trainings: steps of a model that the ranks train, with and without communication.
+"""What training programs do with torch: the rooms of the kinds that need it.
+
+Here is that of trainings: steps of a model that the ranks train, with and without communication.
+``check/`` has checks of a backend of torch.distributed, ``objects/`` calls with Python objects, and
+``backend/`` their commands, ``cclmark torch``. ``torch_loop.py`` is what the three do on a rank.
 
 An item has a variant and a round, as a trial. Three parts import torch, so only ranks of this kind
 import them: ``torch/``, the model and a module for each parallelism, which provides a ``Trainer``;

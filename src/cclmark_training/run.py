@@ -8,11 +8,11 @@ from typing import Any
 
 from cclmark.rank.context import RankContext
 from cclmark.rank.torch_backend import ProcessGroup
-from cclmark.rank.torch_loop import TorchLoop
 from cclmark.work.items import items_of
 from cclmark.work.libraries import torch_backend_of
 from cclmark_training.plan import Training
 from cclmark_training.result import TrainingResult
+from cclmark_training.torch_loop import TorchLoop
 
 _NO_LOG = "10"  # above the levels of messages that torch's profiler prints
 

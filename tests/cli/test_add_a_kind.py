@@ -20,7 +20,7 @@ MOST_FILES = 10  # a room, the list of kinds and the table of commands
 def extend_kinds(text: str, imported: str, line: str) -> str:
     """The list of kinds with the import and the line of the page."""
     for place, addition in (
-        ("from cclmark.kinds.check import", imported),
+        ("from cclmark.kinds.collective import", imported),
         (")\nKINDS: ", line),
     ):
         assert text.count(f"\n{place}") == 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cclmark.kinds.check.result import CheckResult
-from cclmark.kinds.objects.result import ObjectResult
 from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.work.operations import COLLECTIVES
+from cclmark_training.check.result import CheckResult
+from cclmark_training.objects.result import ObjectResult
 from cclmark_training.result import TrainingResult
 from fake_torch_devices import ACL, GCU, MUSA
 

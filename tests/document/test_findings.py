@@ -14,7 +14,6 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.document.blocks import SEVERITY_ORDER
 from cclmark.document.finding_rules import FIGURES, FINDINGS
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.kinds.objects.plan import FLAG
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.kinds.tune.document import document_of_result
 from cclmark.kinds.tune.plan import Choice
@@ -29,6 +28,7 @@ from cclmark.kinds.tune.result import (
 from cclmark.kinds.tune.search import Rule
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
+from cclmark_training.objects.plan import FLAG
 from experiments import QUIET, journal_of_trials, numbered
 from places import REPOSITORY, TESTS
 from reports import insights_on

@@ -20,7 +20,6 @@ from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.journal.schema import Verification, WrongOutput
-from cclmark.kinds.objects.result import ObjectFinding
 from cclmark.kinds.registry import KINDS, parse_journal, read_journal, report_kind
 from cclmark.references.reference_store import shipped_references
 from cclmark.rendezvous.messages import Job, encoded_plan
@@ -30,6 +29,7 @@ from cclmark.report.run_page import page_of
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS
 from cclmark_importers.cclmark_output import read_cclmark_json
 from cclmark_importers.cleaned_text import Text
+from cclmark_training.objects.result import ObjectFinding
 from evidence import WITHOUT_FIGURES, require_evidence
 from experiments import NOISY, QUIET, journal_of_trials, numbered
 from places import REPOSITORY, RUNS, TESTS
@@ -39,7 +39,8 @@ from samples import usual_job
 JOURNALS = TESTS / "journals"
 SOURCE = REPOSITORY / "src"
 ROOMS = {name: SOURCE / "cclmark" / "kinds" / name for name in KINDS} | {
-    "train": SOURCE / "cclmark_training"
+    "train": SOURCE / "cclmark_training",
+    **{name: SOURCE / "cclmark_training" / name for name in ("check", "objects")},
 }
 
 

@@ -108,6 +108,7 @@ for words in {commands}:
         name = words[0]
         own = {COMMANDS[name].package}
         own |= {"cclmark.kinds.collective"} if name == "export" else set()  # names of its formats
+        own |= {"cclmark_training"} if name == "torch" else set()  # which is a part of it
         unwanted = (*_HEAVY, *(packages - own))
         below = tuple(f"{one}." for one in unwanted)
         found = [one for one in json.loads(modules) if one in unwanted or one.startswith(below)]

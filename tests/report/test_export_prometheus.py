@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from cclmark.base.printable import plain, printable
 from cclmark.journal.schema import Verification
-from cclmark.kinds.check.plan import Check
-from cclmark.kinds.check.result import CheckResult
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import METRICS, prometheus, replaced_runs
+from cclmark_training.check.plan import Check
+from cclmark_training.check.result import CheckResult
 from examples import examples
 from measured_results import each_journal
 from places import TESTS

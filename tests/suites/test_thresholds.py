@@ -24,8 +24,6 @@ from cclmark.journal.schema import (
     Verification,
     WrongOutput,
 )
-from cclmark.kinds.check.plan import Check
-from cclmark.kinds.check.result import CheckResult
 from cclmark.suites.checks import (
     CommandRun,
     CommandVerdict,
@@ -37,6 +35,8 @@ from cclmark.suites.suite import parse_suite
 from cclmark.suites.words import details
 from cclmark.work.cases import Case
 from cclmark.work.transfers import Transfer
+from cclmark_training.check.plan import Check
+from cclmark_training.check.result import CheckResult
 from goldens import outline, require_golden
 from samples import usual_settings
 

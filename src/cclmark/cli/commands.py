@@ -74,8 +74,10 @@ GROUPS = {
             "Measure collectives of every pair, as heat maps.",
             "measure_pairs",
         ),
-        "torch": _of_cli(
-            "torch", "torch_commands", "Check and measure a backend of torch.distributed."
+        "torch": Entry(
+            "cclmark_training.backend",
+            "torch_commands",
+            "Check and measure a backend of torch.distributed.",
         ),
     },
     "Understand": {

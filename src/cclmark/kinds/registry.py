@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 from cclmark.journal.journal_file import Journal, JournalReader, Line
 from cclmark.journal.kind import Kind
 from cclmark.journal.schema import Header
-from cclmark.kinds.check import kind as check
 from cclmark.kinds.collective import kind as collective
 from cclmark.kinds.experiment import kind as experiment
 from cclmark.kinds.memory import kind as memory
 from cclmark.kinds.need import kind as need
-from cclmark.kinds.objects import kind as objects
 from cclmark.kinds.overlap import kind as overlap
 from cclmark.kinds.p2p import kind as p2p
 from cclmark.kinds.pairs import kind as pairs
@@ -27,6 +25,8 @@ from cclmark.kinds.scaling import kind as scaling
 from cclmark.kinds.simulate import kind as simulate
 from cclmark.kinds.tune import kind as tune
 from cclmark_training import kind as train
+from cclmark_training.check import kind as check
+from cclmark_training.objects import kind as objects
 
 if TYPE_CHECKING:
     from cclmark.document.report_kind import ReportKind

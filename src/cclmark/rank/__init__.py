@@ -8,8 +8,7 @@ connections; every phase is entered (``Rank.enter``), so that a rank that hangs 
 named. ``rank_binding.py`` binds it to processors.
 
 - Items: ``item_loop.py`` has what all kinds do on a rank: libraries and communicators, buffers
-  (``reserved_buffers.py``), one item after the other, results; ``torch_loop.py`` the same for kinds
-  that use torch, by ``torch_backend.py``.
+  (``reserved_buffers.py``), one item after the other, results; ``torch_backend.py`` loads torch.
 - Measurement of a case: ``measure.py`` (warm-up, sampling, verification). The times of all ranks
   are gathered on all ranks (between hosts by ``Rank._exchange_values``, never within a timed
   region), so all decide alike. ``all_or_none.py``: steps that all ranks complete or none.

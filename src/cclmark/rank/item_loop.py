@@ -1,7 +1,7 @@
 """The loop over the items of a rank: libraries, communicators, buffers, results.
 
 A kind contributes how it measures one item. ``CaseLoop`` has the rest for cases of libraries,
-``TorchLoop`` (torch_loop.py) for work of torch.
+``TorchLoop`` (cclmark_training/torch_loop.py) for work of torch.
 """
 
 from __future__ import annotations

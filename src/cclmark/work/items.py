@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
-
-from cclmark.base.errors import UsageError
 
 #: The kinds of cases, of transfers, and of programs. The others are named in their rooms.
 COLLECTIVE, PAIRS, P2P, PROFILE = "collective", "pairs", "p2p", "profile"
@@ -66,26 +64,6 @@ class Item(Protocol):
         """The key that the items of one curve or matrix share, for example without the size."""
 
 
-class OfBackend:
-    """An item that a backend of torch.distributed performs with all ranks."""
-
-    backend: str
-
-    @property
-    def library(self) -> str:
-        """The library, backend or engine that performs it."""
-        return self.backend
-
-    @property
-    def ccl(self) -> str:
-        """Empty: a backend of torch.distributed performs it."""
-        return ""
-
-    def is_within(self, devices: int) -> bool:
-        """True: all ranks take part."""
-        return True
-
-
 class OfFormulas:
     """An item without ranks, sizes and CCL: its figures follow from formulas."""
 
@@ -107,21 +85,6 @@ class OfFormulas:
     def is_within(self, devices: int) -> bool:
         """True: none of the devices of this machine takes part."""
         return True
-
-
-def names_selected(text: str, known: Collection[str], noun: str) -> list[str]:
-    """The known names that ``text`` selects, separated by commas; none if it is empty.
-
-    A word that is no name selects all names that begin with it. Raises UsageError for another one.
-    ``noun``: a name in messages.
-    """
-    found: set[str] = set()
-    for word in (one.strip().replace("-", "_") for one in text.split(",") if one.strip()):
-        meant = {word} if word in known else {one for one in known if one.startswith(word)}
-        if not meant:
-            raise UsageError(f"unknown {noun} {word!r}: choose from {', '.join(known)}")
-        found |= meant
-    return [one for one in known if one in found]
 
 
 Some = TypeVar("Some")

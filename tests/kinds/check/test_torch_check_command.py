@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from cclmark.kinds.check.plan import CHECKS, RANDOM_CHECKS, checks_called, chosen_checks
-from cclmark.kinds.check.result import CheckResult
 from cclmark.report.exports import replayed
+from cclmark_training.check.plan import CHECKS, RANDOM_CHECKS, checks_called, chosen_checks
+from cclmark_training.check.result import CheckResult
 from examples import exhaustive
 from fake_backends import find_fakes
 from patience import waits
@@ -50,7 +50,7 @@ BAD_INPUT = {
 
 class TestWithoutTorch:
     def test_every_check_has_a_function_and_every_function_is_a_check(self):
-        from cclmark.kinds.check.torch_checks import FUNCTIONS
+        from cclmark_training.check.torch_checks import FUNCTIONS
 
         assert list(FUNCTIONS) == [*CHECKS, *RANDOM_CHECKS]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
-from cclmark.kinds.objects.figures import figures_of
-from cclmark.kinds.objects.plan import (
+from cclmark_training.objects.figures import figures_of
+from cclmark_training.objects.plan import (
     BYTES,
     CONTENTS,
     FLAG,
@@ -18,7 +18,7 @@ from cclmark.kinds.objects.plan import (
     chosen_calls,
     object_of,
 )
-from cclmark.kinds.objects.result import ObjectTimes
+from cclmark_training.objects.result import ObjectTimes
 
 
 @given(size=st.integers(24, 200_000), content=st.sampled_from(list(CONTENTS)))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cclmark.kinds.objects.figures import figures_of
-from cclmark.kinds.objects.result import ObjectResult
+from cclmark_training.objects.figures import figures_of
+from cclmark_training.objects.result import ObjectResult
 from fake_backends import find_fakes
 from patience import waits
 

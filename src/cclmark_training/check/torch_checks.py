@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cclmark.kinds.check.plan import ALL_CHECKS
-from cclmark.kinds.check.result import CheckedValue
 from cclmark.rank.torch_backend import synchronize
 from cclmark.work.torch_devices import TORCH_DEVICES
+from cclmark_training.check.plan import ALL_CHECKS
+from cclmark_training.check.result import CheckedValue
 
 _SHOWN_WHOLE = 8  # a longer tensor is shown by its ends
 _END = 3

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from cclmark import _engine as engine
-from cclmark.kinds.check.plan import Check
-from cclmark.kinds.check.result import CheckedValue, CheckResult
-from cclmark.kinds.check.torch_checks import FUNCTIONS, NotThereError, ValueRecorder, World
 from cclmark.rank.context import RankContext
 from cclmark.rank.torch_backend import ProcessGroup, cannot, one_line
-from cclmark.rank.torch_loop import TorchLoop
 from cclmark.work.inject import RankFaults
 from cclmark.work.items import items_of
+from cclmark_training.check.plan import Check
+from cclmark_training.check.result import CheckedValue, CheckResult
+from cclmark_training.check.torch_checks import FUNCTIONS, NotThereError, ValueRecorder, World
+from cclmark_training.torch_loop import TorchLoop
 
 _PASS, _UNSUPPORTED, _FAILED = 0.0, 1.0, 2.0
 

@@ -8,16 +8,16 @@ from typing import ClassVar
 
 import click
 
-from cclmark.kinds.check.command import CCL_OF_TORCH, BackendOptions
 from cclmark.options import groups
 from cclmark.options.command import OPERATION, changed, option
 from cclmark.options.types import Parsed, Size, WholeNumber
+from cclmark_training.check.command import CCL_OF_TORCH, BackendOptions
 
 USUAL_END_BYTES = 4 << 20
 
 
 def _calls(text: str) -> list[str]:
-    from cclmark.kinds.objects.plan import chosen_calls
+    from cclmark_training.objects.plan import chosen_calls
 
     return chosen_calls(text)
 

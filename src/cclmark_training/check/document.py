@@ -23,8 +23,8 @@ from cclmark.document.remarks import planned_results
 from cclmark.document.report_kind import ReportKind
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
-from cclmark.kinds.check.plan import ALL_CHECKS
-from cclmark.kinds.check.result import CheckedValue, CheckResult
+from cclmark_training.check.plan import ALL_CHECKS
+from cclmark_training.check.result import CheckedValue, CheckResult
 
 _WORDS = {"ok": "pass", "unsupported": "unsupported", "failed": "FAIL"}
 _HEAD = ("verdict", "check", "operation", "reason")

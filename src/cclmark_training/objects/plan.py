@@ -16,8 +16,8 @@ import msgspec
 
 from cclmark.base.errors import UsageError
 from cclmark.work.counts import AtLeastOne, Count
-from cclmark.work.items import OfBackend, names_selected
 from cclmark.work.sizes import format_size
+from cclmark_training.check.plan import OfBackend, names_selected
 
 OBJECTS = "objects"
 

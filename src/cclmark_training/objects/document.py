@@ -28,9 +28,9 @@ from cclmark.document.report_kind import ReportKind
 from cclmark.document.soundness import of_checked, or_unlocated
 from cclmark.document.text import US_PER_S, format_time_us, half_width_text
 from cclmark.journal.schema import Header
-from cclmark.kinds.objects.plan import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
-from cclmark.kinds.objects.result import ObjectFigures, ObjectResult
 from cclmark.work.sizes import format_size
+from cclmark_training.objects.plan import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
+from cclmark_training.objects.result import ObjectFigures, ObjectResult
 
 _HEAD = ("size", "objects µs", "±%", "tensors µs", "±%", "ratio (95 %)", "pickling µs", "share")
 _WIDTHS = (10, 11, 5, 11, 5, 24, 11, 6)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 import msgspec
 
 from cclmark.journal.item_results import ItemResult
-from cclmark.kinds.check.plan import Check
 from cclmark.work.counts import Count
 from cclmark.work.items import Status
+from cclmark_training.check.plan import Check
 
 # Enumerations for msgspec, texts for the type checker: see work.items.
 if TYPE_CHECKING:

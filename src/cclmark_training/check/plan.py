@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 import msgspec
 
-from cclmark.work.items import OfBackend, names_selected
+from cclmark.base.errors import UsageError
 
 CHECK = "check"
 
@@ -75,6 +75,26 @@ RANDOM_CHECKS: dict[str, str] = {
 ALL_CHECKS = {**CHECKS, **RANDOM_CHECKS}
 
 
+class OfBackend:
+    """An item that a backend of torch.distributed performs with all ranks."""
+
+    backend: str
+
+    @property
+    def library(self) -> str:
+        """The library, backend or engine that performs it."""
+        return self.backend
+
+    @property
+    def ccl(self) -> str:
+        """Empty: a backend of torch.distributed performs it."""
+        return ""
+
+    def is_within(self, devices: int) -> bool:
+        """True: all ranks take part."""
+        return True
+
+
 class Check(msgspec.Struct, OfBackend, frozen=True):
     """One check of one backend. ``name``: a key of ALL_CHECKS."""
 
@@ -103,3 +123,18 @@ def checks_called(text: str) -> list[str]:
 def chosen_checks(only: Sequence[str], backend: str, *, random: bool = False) -> list[Check]:
     """These checks of a backend, all without names: those of random values if ``random``."""
     return [Check(name, backend) for name in only or (ALL_CHECKS if random else CHECKS)]
+
+
+def names_selected(text: str, known: Collection[str], noun: str) -> list[str]:
+    """The known names that ``text`` selects, separated by commas; none if it is empty.
+
+    A word that is no name selects all names that begin with it. Raises UsageError for another one.
+    ``noun``: a name in messages.
+    """
+    found: set[str] = set()
+    for word in (one.strip().replace("-", "_") for one in text.split(",") if one.strip()):
+        meant = {word} if word in known else {one for one in known if one.startswith(word)}
+        if not meant:
+            raise UsageError(f"unknown {noun} {word!r}: choose from {', '.join(known)}")
+        found |= meant
+    return [one for one in known if one in found]

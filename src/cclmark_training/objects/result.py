@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from cclmark.journal.item_results import ItemResult, have_length
-from cclmark.kinds.objects.plan import ObjectCall
 from cclmark.work.counts import Count, Duration
 from cclmark.work.items import Status
+from cclmark_training.objects.plan import ObjectCall
 
 # Enumerations for msgspec, texts for the type checker: see work.items.
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ObjectTimes(msgspec.Struct):
 
 
 class ObjectFigures(msgspec.Struct):
-    """The figures of an object call, see kinds.objects.figures.
+    """The figures of an object call, see cclmark_training.objects.figures.
 
     Times are seconds for one call, of the slowest rank; ``low`` and ``high`` are the ends of 95 %
     intervals. ``ratio``: the time with objects over the time with tensors.
@@ -64,7 +64,7 @@ class ObjectFinding(msgspec.Struct):
 class ObjectResult(ItemResult[ObjectCall], tag="object", omit_defaults=True):
     """A call with objects and its outcome. ``status``: ok, wrong or skipped, with the reason.
 
-    ``times``: of all ranks, from which ``figures`` are computed (kinds.objects.figures).
+    ``times``: of all ranks, from which ``figures`` are computed (cclmark_training.objects.figures).
     ``converged``: whether the medians have the requested precision. ``checked``: whether the
     received objects and tensors were compared with the sent ones.
     """

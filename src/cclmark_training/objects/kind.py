@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from cclmark.journal.kind import Kind
-from cclmark.kinds.objects.plan import OBJECTS, ObjectCall
-from cclmark.kinds.objects.result import ObjectResult
+from cclmark_training.objects.plan import OBJECTS, ObjectCall
+from cclmark_training.objects.result import ObjectResult
 
 
 def _report() -> Any:
-    from cclmark.kinds.objects.document import REPORT
+    from cclmark_training.objects.document import REPORT
 
     return REPORT
 
 
 def _runner() -> Any:
-    from cclmark.kinds.objects.run import run
+    from cclmark_training.objects.run import run
 
     return run
 

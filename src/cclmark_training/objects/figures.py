@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cclmark.analysis.paired import paired_ratio
 from cclmark.base.statistics import median, median_interval
-from cclmark.kinds.objects.result import ObjectFigures, ObjectTimes
+from cclmark_training.objects.result import ObjectFigures, ObjectTimes
 
 _LEAST_S = 1e-9  # the resolution of recorded times
 

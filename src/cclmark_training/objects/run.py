@@ -12,19 +12,19 @@ from typing import Any, NamedTuple
 
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import operations_per_batch, precision_of_rounds
-from cclmark.kinds.objects.figures import figures_of
-from cclmark.kinds.objects.plan import FLAG_CALL, ObjectCall, object_of
-from cclmark.kinds.objects.result import ObjectFinding, ObjectResult, ObjectTimes
 from cclmark.rank.all_or_none import GRACE_S, in_step
 from cclmark.rank.context import RankContext
 from cclmark.rank.measure import hang, least_batch_s, measure_rounds, rounded_s, warm_up
 from cclmark.rank.rank import Rank
 from cclmark.rank.reserved_buffers import free_on_all
 from cclmark.rank.torch_backend import ProcessGroup, cannot, one_line, synchronize
-from cclmark.rank.torch_loop import TorchLoop
 from cclmark.work.inject import RankFaults
 from cclmark.work.items import items_of
 from cclmark.work.sizes import format_size
+from cclmark_training.objects.figures import figures_of
+from cclmark_training.objects.plan import FLAG_CALL, ObjectCall, object_of
+from cclmark_training.objects.result import ObjectFinding, ObjectResult, ObjectTimes
+from cclmark_training.torch_loop import TorchLoop
 
 RunOnce = Callable[[], None]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from cclmark.kinds.check.command import TorchFlags
-from cclmark.kinds.objects.command import ObjectFlags
 from cclmark.options.click_command import command, imported
 from cclmark.options.command import CommandGroup
+from cclmark_training.check.command import TorchFlags
+from cclmark_training.objects.command import ObjectFlags
 
 _EXAMPLES = [
     ("cclmark torch check --backend nccl", "Every operation of NCCL through torch."),
@@ -19,13 +19,13 @@ _COMMANDS = (
         "check",
         "Call every operation of a backend and compare the results.",
         TorchFlags,
-        "cclmark.kinds.check.request.check_torch",
+        "cclmark_training.check.request.check_torch",
     ),
     (
         "objects",
         "Time Python objects through a backend, and the same data as tensors.",
         ObjectFlags,
-        "cclmark.kinds.objects.request.measure_objects",
+        "cclmark_training.objects.request.measure_objects",
     ),
 )
 

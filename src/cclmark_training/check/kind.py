@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from cclmark.journal.kind import Kind
-from cclmark.kinds.check.plan import CHECK, Check
-from cclmark.kinds.check.result import CheckResult
+from cclmark_training.check.plan import CHECK, Check
+from cclmark_training.check.result import CheckResult
 
 
 def _report() -> Any:
-    from cclmark.kinds.check.document import REPORT
+    from cclmark_training.check.document import REPORT
 
     return REPORT
 
 
 def _runner() -> Any:
-    from cclmark.kinds.check.run import run
+    from cclmark_training.check.run import run
 
     return run
 

@@ -47,7 +47,7 @@ class BackendOptions:
 
 
 def _checks(text: str) -> list[str]:
-    from cclmark.kinds.check.plan import checks_called
+    from cclmark_training.check.plan import checks_called
 
     return checks_called(text)
 

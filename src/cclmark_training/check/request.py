@@ -6,9 +6,6 @@ import os
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import settings_without_sweep
-from cclmark.kinds.check.command import TorchFlags
-from cclmark.kinds.check.kind import KIND
-from cclmark.kinds.check.plan import RANDOM_CHECKS, chosen_checks
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
@@ -20,6 +17,9 @@ from cclmark.work.binding import Binding
 from cclmark.work.inject import Injection
 from cclmark.work.runtimes import NamedDevices, parse_devices
 from cclmark.work.torch_devices import require_support, torch_runtimes, usual_backend
+from cclmark_training.check.command import TorchFlags
+from cclmark_training.check.kind import KIND
+from cclmark_training.check.plan import RANDOM_CHECKS, chosen_checks
 
 _USUAL_RANKS = 4
 _MOST_RANKS_WITH_VALUES = 256

@@ -5,10 +5,6 @@ from __future__ import annotations
 import os
 
 from cclmark.journal.schema import Settings, settings_without_sweep
-from cclmark.kinds.check.request import checked_backend, devices_of_backend
-from cclmark.kinds.objects.command import USUAL_END_BYTES, ObjectFlags
-from cclmark.kinds.objects.kind import KIND
-from cclmark.kinds.objects.plan import OBJECT_CALLS, calls_of
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.recording.joining import WantedDevices, run_joined
@@ -16,6 +12,10 @@ from cclmark.recording.recorder import Recorded, record
 from cclmark.work.binding import Binding
 from cclmark.work.inject import Injection
 from cclmark.work.sizes import sweep
+from cclmark_training.check.request import checked_backend, devices_of_backend
+from cclmark_training.objects.command import USUAL_END_BYTES, ObjectFlags
+from cclmark_training.objects.kind import KIND
+from cclmark_training.objects.plan import OBJECT_CALLS, calls_of
 
 _MOST_USUAL_RANKS = 4  # of the host
 

@@ -1,5 +1,0 @@
-"""``cclmark torch``: the group of commands about a backend of torch.distributed.
-
-``command.py`` connects the commands of two rooms, ``kinds/check`` (``torch check``) and
-``kinds/objects`` (``torch objects``). Neither imports torch before ranks run.
-"""
