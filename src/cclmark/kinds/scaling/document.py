@@ -268,10 +268,7 @@ def _layout_table(layouts: Sequence[ScaledResult]) -> Table:
         TableColumn("exposed", lambda one: percent_words(one.step.exposed_share), ">"),
         TableColumn("memory", lambda one: f"≥ {format_size(round(one.needed_bytes))}", ">"),
     ]
-    notes = [
-        "tp, pp and ep of powers of two; memory: of a GPU, without buffers of communication and of "
-        "allocators"
-    ]
+    notes = ["memory: of a GPU, without buffers of communication and of allocators"]
     title = f"fastest layouts of {amount(job.devices, 'GPU')}, batch {job.batch:,}"
     return table_of(title, columns, layouts, notes=notes)
 

@@ -3,6 +3,7 @@ their steps to journal and screen."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -241,18 +242,22 @@ def _weak(flags: JobOptions, own: Sequence[Need]) -> list[Need]:
 
 
 def _layouts(base: ScaledJob) -> Iterator[ScaledJob]:
-    """The layouts of a job on as many GPUs with the same batch: tp, pp and ep of powers of two, tp
-    within a node, and micro-batches; what else it asks for stays."""
+    """The layouts of a job on as many GPUs with the same batch: tp that divides a node, pp the GPUs
+    and ep the experts, and micro-batches; what else it asks for stays."""
     need = base.of_model
     job = need.job
-    doubled = [1 << shift for shift in range(20)]
-    tensors = [one for one in doubled if one <= job.per_node]
-    stages = [one for one in doubled if one <= min(_MOST_STAGES, job.model.layers)]
-    experts = [one for one in doubled if one <= max(1, job.model.experts)]
+    tensors = _divisors(job.per_node)
+    stages = [one for one in _divisors(job.devices) if one <= min(_MOST_STAGES, job.model.layers)]
+    experts = _divisors(max(1, job.model.experts))
     for tp, pp, ep, micro in product(tensors, stages, experts, _MICRO_BATCHES):
         changed = _with(job, micro, tp=tp, pp=pp, ep=ep)
         if changed is not None:
             yield replaced(base, need=replaced(need, job=changed))
+
+
+def _divisors(number: int) -> list[int]:
+    low = [one for one in range(1, math.isqrt(number) + 1) if number % one == 0]
+    return sorted({*low, *(number // one for one in low)})
 
 
 def _with(job: TrainingJob, micro_batch: int, *, tp: int, pp: int, ep: int) -> TrainingJob | None:
