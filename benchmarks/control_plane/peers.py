@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection as Pipe
 import msgspec
 import zmq
 
-from cclmark import __version__
+from cclmark.base.version import VERSION
 from cclmark.journal.machine import describe_host
 from cclmark.journal.schema import DeviceDescription
 from cclmark.launch.meeting import find_meeting
@@ -83,7 +83,7 @@ class Peers:
         return Join(
             rank=number,
             token=self._keys.token,
-            cclmark_version=__version__,
+            cclmark_version=VERSION,
             arguments=arguments,
             host=msgspec.structs.replace(self._host, identity=f"{number:016x}"),
             pid=os.getpid(),

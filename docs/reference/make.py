@@ -13,7 +13,7 @@ from types import MappingProxyType
 import click
 
 from cclmark.cli.commands import COMMANDS, load_command
-from cclmark.cli.topics import TOPICS
+from cclmark.cli.main import TOPICS
 from cclmark.document.columns import Column
 from cclmark.document.finding_rules import FIGURES, FINDINGS
 from cclmark.document.insight_words import capitalised

@@ -10,6 +10,7 @@ describes its modules. Entries are ``__main__.py`` (commands) and ``rank_process
 from typing import TYPE_CHECKING, Any
 
 from cclmark.base.errors import CclmarkError, MissingError, RankError, UsageError
+from cclmark.base.version import VERSION
 
 if TYPE_CHECKING:
     from cclmark.api import (
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
         session,
     )
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "CclmarkError",
     "MissingError",

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cclmark.base.errors import UsageError
+from cclmark.base.grouping import abridged
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal, Line
 from cclmark.journal.schema import SCHEMA_VERSION, Condition, Footer, Header, Paths, Profile
@@ -267,9 +268,8 @@ def _refuse_damage(journal: Journal, text: Text) -> None:
         if line is not None and not is_readable(line, journal.header):
             bad.insert(0, name)
     if bad:
-        more = f" and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
         raise UsageError(
-            f"{text.name} is damaged: {', '.join(bad[:_MOST_NAMED])}{more} contain invalid "
+            f"{text.name} is damaged: {abridged(bad, _MOST_NAMED)} contain invalid "
             "numbers, or devices that the header does not contain. Remove these entries, or use "
             "the journal of this run"
         )

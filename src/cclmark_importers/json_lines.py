@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from cclmark.base.grouping import abridged
 from cclmark.journal.schema import DeviceDescription
 from cclmark.work.transfers import Transfer
 from cclmark_importers.cleaned_text import (
@@ -433,10 +434,7 @@ class _SuperBenchReader(_JsonLineReader):
             )
         for reason, names in self._left_out.items():
             listed = [f"{name} ({count})" for name, count in sorted(names.items())]
-            more = f" and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
-            run.notices.append(
-                f"left out, {reason}: {', '.join(listed[:_MOST_NAMED])}{more} (figures)"
-            )
+            run.notices.append(f"left out, {reason}: {abridged(listed, _MOST_NAMED)} (figures)")
 
     def _add_rows(self) -> None:
         run = self.run

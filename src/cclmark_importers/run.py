@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cclmark.base.grouping import abridged
 from cclmark.journal.schema import DeviceDescription, LibraryDescription, Relation, Settings
 from cclmark.work.transfers import Transfer
 from cclmark_importers.cleaned_text import PrintedFigure
@@ -204,9 +205,7 @@ def left_out(what: str, lines: Sequence[int]) -> str:
     A matrix has several on a line. ``what``: for example ``figures of 0``.
     """
     distinct = sorted(set(lines))
-    shown = ", ".join(str(number) for number in distinct[:_MOST_NAMED])
-    if len(distinct) > _MOST_NAMED:
-        shown += f" and {len(distinct) - _MOST_NAMED} more"
+    shown = abridged([*map(str, distinct)], _MOST_NAMED)
     place = "lines" if len(distinct) > 1 else "line"
     return f"{what} are left out: {len(lines)}, on {place} {shown}"
 

@@ -13,8 +13,8 @@ from typing import Any
 import jinja2
 from starlette.responses import HTMLResponse, Response
 
-from cclmark import __version__
 from cclmark.base.printable import plain
+from cclmark.base.version import VERSION
 from cclmark.document.page.page import page_style, policy_of, render, source_hash
 from cclmark.document.page.page_model import Page
 from cclmark_serve.parameters import address
@@ -51,7 +51,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals.update(style=style(), version=__version__, address=address)
+    found.globals.update(style=style(), version=VERSION, address=address)
     return found
 
 

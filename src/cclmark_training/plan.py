@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import msgspec
 
@@ -49,6 +50,10 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
     sequence outside of matrices. ``recipe``: whose numbers are used, see recipes.RECIPES.
     """
 
+    kind: ClassVar[str] = TRAIN
+    work: ClassVar[str] = "train"
+    size_bytes: ClassVar[int] = 0
+
     variant: Variant
     round: Count
     ccl: str
@@ -80,24 +85,9 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
         }
 
     @property
-    def kind(self) -> str:
-        """The kind of work, see work.items."""
-        return TRAIN
-
-    @property
-    def work(self) -> str:
-        """The command that performs the work."""
-        return "train"
-
-    @property
     def library(self) -> str:
         """The backend of torch that communicates."""
         return self.ccl
-
-    @property
-    def size_bytes(self) -> int:
-        """0: a training step has messages of several sizes."""
-        return 0
 
     @property
     def degrees(self) -> MeshLayout:

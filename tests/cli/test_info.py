@@ -8,7 +8,7 @@ import pytest
 
 from cclmark import __version__
 from cclmark.cli.commands import COMMANDS, GROUPS, UNLISTED
-from cclmark.cli.topics import TOPICS
+from cclmark.cli.main import TOPICS
 from commands import PROGRAM, completed, environment
 
 

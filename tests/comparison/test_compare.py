@@ -15,11 +15,11 @@ from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, class_of, run
 from cclmark.base.statistics import median_half_width, student_975
 from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.figures import Side, bands, compare, joint_estimate
-from cclmark.comparison.gate import judge
 from cclmark.comparison.words import (
     Comparison,
     comparison_json,
     comparison_of,
+    judge,
     noise_said,
 )
 from cclmark.document.document_text import TextLines

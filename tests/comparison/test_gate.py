@@ -21,10 +21,11 @@ from cclmark.comparison.figures import (
     joint_estimate,
     launch_cost,
 )
-from cclmark.comparison.gate import FALSE_SHARE, judge
 from cclmark.comparison.words import (
+    FALSE_SHARE,
     Comparison,
     comparison_json,
+    judge,
     shown_of,
 )
 from cclmark.journal.schema import DeviceTime

@@ -6,8 +6,7 @@ import pytest
 
 from cclmark.document.blocks import Finding, Gain
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
-from cclmark.document.page.framing import Frame, Insights, uniform_words
-from cclmark.document.page.page import render
+from cclmark.document.page.page import Frame, Insights, render, uniform_words
 from cclmark.document.page.page_model import Page, Rows, Section
 from reports import page_data
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.chart_svg import views_of
 from cclmark.journal.schema import Condition
-from cclmark.kinds.collective.over_time import over_time
+from cclmark.kinds.collective.soak import over_time
 from reports import COLLECTIVES
 
 FIRST = COLLECTIVES.results[0]

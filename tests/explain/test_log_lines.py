@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.explain.nccl_log import operations_in, paths_in
-from cclmark.launch.stacks import _Map, render
+from cclmark.launch.debugging import _Map, render
 from cclmark.rank.instruments import operations_of_log
 from cclmark.work.libraries import log_of, shipped
 from cclmark.work.library_files import Log

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.cli.trace.summary import step_file, step_lines
-from cclmark.explain.algorithm_steps import INPUT, OUTPUT, STAGING
-from cclmark.explain.mesh_steps import MeshMessage, mesh_steps
+from cclmark.explain.algorithm_steps import INPUT, OUTPUT, STAGING, MeshMessage, mesh_steps
 from cclmark.trace.case_steps import DOCUMENTED, UNKNOWN, steps_of
 from cclmark.trace.rank_trace import RankTrace
 from cclmark.work.cases import Case

@@ -22,7 +22,6 @@ from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 from cclmark.analysis.run_noise import BANDS, NoiseClass, RunNoise
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.history import measured_noise, tables
-from cclmark.history.database import Database
 from cclmark.history.history_model import (
     HISTORY_VARIABLE,
     RunFilter,
@@ -39,7 +38,7 @@ from cclmark.history.lists import (
     trends_of,
 )
 from cclmark.history.run_rows import devices_of, machine_of, method_of
-from cclmark.history.store import History
+from cclmark.history.store import Database, History
 from cclmark.history.tables import journals, migrate, runs, things, version_of
 from cclmark.history.user_history import noise_of_machines
 from cclmark.journal.schema import HostDescription, LibraryDescription

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
-from cclmark.cli.trace.task_summary import operations_of, stage_lines, task_lines
+from cclmark.cli.trace.msprof import operations_of, stage_lines, task_lines
 from cclmark.trace.device_tasks import assemble_tasks, stages_of
 from cclmark.trace.timeline_files import write_perfetto
 from cclmark_importers import trace_events

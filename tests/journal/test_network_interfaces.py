@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cclmark.cli.info.run import inventory_text, screen_text
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.device_places import places_of_devices
+from cclmark.document.page.drawings import places_of_devices
 from cclmark.document.page.page import render
 from cclmark.journal.machine import describe_machine
 from cclmark.journal.network_interfaces import network_interfaces, pci_path

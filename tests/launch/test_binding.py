@@ -17,7 +17,7 @@ from cclmark.journal.method import is_of_method, unusual_method
 from cclmark.journal.resume import differing_settings
 from cclmark.journal.schema import DeviceDescription, Header, Machine
 from cclmark.launch.attempt import one_of_each, plan_processors
-from cclmark.launch.introduction import unbound_ranks
+from cclmark.launch.rank_messages import unbound_ranks
 from cclmark.rank import rank_binding
 from cclmark.rank.rank_binding import RankBinding
 from cclmark.rendezvous.messages import Hello

@@ -1,22 +1,15 @@
 """Several parallelisms at once, on four and eight ranks: losses, replicas, calls and memory."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-from contextlib import suppress
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
+from steps_program import found_by
 
 from cclmark.scale.layout import parse_job_layout
 from cclmark.scale.traffic import traffic_of
 from cclmark.scale.training_job import TrainingJob, check_job
 from cclmark.work.models import MODELS
 from examples import exhaustive
-from patience import scaled
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="there is no torch")
 
@@ -43,23 +36,7 @@ NAMES = [
 
 def run(meeting, ranks):
     """What layout_steps.py found with so many ranks."""
-    program = Path(__file__).with_name("layout_steps.py")
-    process = subprocess.Popen(
-        [sys.executable, str(program), str(meeting), str(ranks)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Threads at the import of numpy would be lost where it forks.
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-        start_new_session=True,
-    )
-    try:
-        out, err = process.communicate(timeout=scaled(120))
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 0, err[-3000:]
-    return json.loads(out)
+    return found_by("layout_steps.py", meeting, ranks, timeout_s=120)
 
 
 @pytest.fixture(scope="module")

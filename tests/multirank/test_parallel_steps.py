@@ -1,17 +1,9 @@
 """Steps of ``cclmark train`` on two ranks: losses, memory and communication."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-from contextlib import suppress
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
-
-from patience import scaled
+from steps_program import found_by
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="there is no torch")
 
@@ -19,24 +11,8 @@ pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="there is no 
 @pytest.fixture(scope="module")
 def steps(tmp_path_factory):
     """What parallel_steps.py found."""
-    program = Path(__file__).with_name("parallel_steps.py")
     meeting = tmp_path_factory.mktemp("meeting") / "file"
-    ranks = subprocess.Popen(
-        [sys.executable, str(program), str(meeting)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Threads at the import of numpy would be lost where it forks.
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-        start_new_session=True,
-    )
-    try:
-        out, err = ranks.communicate(timeout=scaled(90))
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(ranks.pid, signal.SIGKILL)
-    assert ranks.returncode == 0, err[-3000:]
-    return json.loads(out)
+    return found_by("parallel_steps.py", meeting, timeout_s=90)
 
 
 def test_the_losses_are_those_of_one_rank_with_all_data(steps):

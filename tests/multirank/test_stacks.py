@@ -15,9 +15,9 @@ import pytest
 from test_rendezvous import serving
 
 from cclmark.base.signals import STACK_SIGNAL
+from cclmark.launch.debugging import collect_stacks
 from cclmark.launch.diagnosis import RankState, diagnose
 from cclmark.launch.ranks import RankProcess, kill_ranks, start_rank
-from cclmark.launch.stacks import collect_stacks
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.messages import Job, encoded_plan
 from cclmark.rendezvous.server import Server

@@ -1,7 +1,7 @@
 """Which algorithm the variables of an MPI select."""
 
+from cclmark.rank.effective_settings import selected_for
 from cclmark.rank.instruments import components_in
-from cclmark.rank.mpi_variables import selected_for
 from goldens import outline, require_golden
 
 TUNED = "coll_tuned_allreduce_algorithm"

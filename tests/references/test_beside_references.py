@@ -10,9 +10,8 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceTime, HostDescription
 from cclmark.kinds.registry import read_journal
 from cclmark.references.match import restrictions
-from cclmark.references.reference_files import parse_references
+from cclmark.references.reference_files import parse_references, references_text
 from cclmark.references.reference_store import shipped_references
-from cclmark.references.reference_writing import references_text
 from cclmark.report.run_page import page_of
 from places import H200X4
 from reports import case_text, exported, headline_of, insights_on

@@ -18,9 +18,8 @@ from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.match import bandwidth_of
 from cclmark.references.matching import References, multicast_of
 from cclmark.references.reference import Reference, Source
-from cclmark.references.reference_files import parse_references
+from cclmark.references.reference_files import parse_references, references_text
 from cclmark.references.reference_store import own_references, shipped_references
-from cclmark.references.reference_writing import references_text
 from cclmark.work.device_names import UNKNOWN, kind_of
 from cclmark.work.islands import Island
 from cclmark.work.items import P2P

@@ -83,6 +83,36 @@ def test_the_table_lists_the_imports_of_each():
         assert listed == imports()[package] - {"_engine"} or package == "cli", package
 
 
+def module_graph() -> dict[str, set[str]]:
+    """The modules that each module imports, those that its functions import too."""
+    names = {
+        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(
+            ".__init__"
+        ): path
+        for ending in ("py", "pyi")
+        for path in SOURCE.parent.rglob(f"*.{ending}")
+    }
+    graph = {}
+    for name, path in names.items():
+        imported = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported.update(one.name for one in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                inner = (f"{node.module}.{one.name}" for one in node.names)
+                imported.update(one if one in names else node.module for one in inner)
+        graph[name] = imported & {*names}
+    return graph
+
+
+def test_no_module_imports_itself_through_others():
+    graph = module_graph()
+    assert graph["cclmark.api"] and "cclmark.api" in graph["cclmark"]
+    while leaves := {name for name, imported in graph.items() if not imported}:
+        graph = {name: imported - leaves for name, imported in graph.items() if name not in leaves}
+    assert graph == {}
+
+
 def listed_in(package: str, words: str) -> set[str]:
     """What the docstring of a package lists after ``words``, up to the next stop or remark."""
     tree = ast.parse((SOURCE / package / "__init__.py").read_text())

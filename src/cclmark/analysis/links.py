@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from cclmark.base.grouping import abridged
 from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, Route
 from cclmark.journal.schema import Header, HostDescription, Link, Paths, Relation
 
@@ -216,6 +217,5 @@ def _through_host(local: Mapping[Pair, set[str]], header: Header) -> list[str]:
 def _named(pairs: list[Pair]) -> str:
     if len(pairs) == 1:
         return f"ranks {pairs[0][0]} and {pairs[0][1]}"
-    names = ", ".join(f"{first}–{second}" for first, second in pairs[:_MOST_PAIRS])
-    more = f" and {len(pairs) - _MOST_PAIRS} more pairs" if len(pairs) > _MOST_PAIRS else ""
-    return f"ranks {names}{more}"
+    names = [f"{first}–{second}" for first, second in pairs]
+    return f"ranks {abridged(names, _MOST_PAIRS, noun='more pairs')}"

@@ -5,8 +5,10 @@
 - ``streams.py``: standard output, which may be full, closed, or a pipe that is not read.
 - ``printable.py``: texts from outside, with control characters visible.
 - ``files.py``: files are read with a bounded size and without blocking.
-- ``grouping.py``: values by key. ``statistics.py``: order statistics, which ranks compute of the
-  times of all ranks, so that its functions must be deterministic.
+- ``statistics.py``: order statistics, which ranks compute of the times of all ranks, so that its
+  functions must be deterministic.
+- ``grouping.py``: values by key, and many texts as the first of them.
+- ``version.py``: the version of this program.
 
 Imports: nothing.
 """

@@ -89,7 +89,7 @@ GROUPS = {
             "trace",
             "TraceFlags",
             "Record one operation on all ranks as a timeline.",
-            "run.run_trace",
+            "run.trace",
         ),
         "memory": _of_room(
             "memory",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark import __version__
 from cclmark.base.printable import plain
+from cclmark.base.version import VERSION
 from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.figures import Side
 from cclmark.comparison.words import Comparison, shown_of
@@ -82,7 +82,7 @@ def comparison_page(comparisons: Sequence[Comparison]) -> Page:
         ],
         sections=[*sections, *_overlays(runs)],
         rows=_rows(comparisons, names[1:]),
-        made_by=f"Made by cclmark {__version__}.",
+        made_by=f"Made by cclmark {VERSION}.",
     )
 
 

@@ -10,9 +10,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cclmark import __version__
 from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
+from cclmark.base.version import VERSION
 from cclmark.comparison.figures import Side
 from cclmark.document.blocks import Block, Document, Facts, Table, TableColumn, table_of
 from cclmark.document.columns import Cell, Column
@@ -291,7 +291,7 @@ def computed_page(comparisons: Sequence[ComputedComparison]) -> Page:
         insights=[],
         sections=sections,
         rows=Rows(_COLUMNS, rows, "comparison.csv"),
-        made_by=f"Made by cclmark {__version__}.",
+        made_by=f"Made by cclmark {VERSION}.",
     )
 
 

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from cclmark.analysis.links import link_limit
+from cclmark.base.grouping import abridged
 from cclmark.document.columns import Cell, Column, ColumnKind
 from cclmark.document.device_labels import device_labels
 from cclmark.document.fields import Field, Fields, TableField, fields_at
@@ -357,8 +358,7 @@ def title_of_cases(runs: Sequence[NamedRun]) -> str:
     """Returns the operations of all runs."""
     results = chain.from_iterable(run.journal.cases for run in runs)
     operations = list(dict.fromkeys(result.case.operation for result in results))
-    more = f" and {len(operations) - 3} more" if len(operations) > 3 else ""
-    return ", ".join(operations[:3]) + more
+    return abridged(operations, 3)
 
 
 METHOD_OF_CASES = (

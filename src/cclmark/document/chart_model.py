@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from cclmark.base.grouping import abridged
 from cclmark.base.statistics import quantile
 
 BoxPlot = tuple[float, float, float, float, float]
@@ -45,11 +46,9 @@ def beyond(boxes: Sequence[tuple[BoxPlot, str]], limits: tuple[float, float] | N
     far = [(box[4], f"{box[4]:+.0f} % ({place})") for box, place in boxes if box[4] > high]
     far += [(-box[0], f"{box[0]:+.0f} % ({place})") for box, place in boxes if box[0] < low]
     words = [text for _, text in sorted(far, key=lambda one: -one[0])]
-    more = f" and {len(words) - _MOST_NAMED} more" if len(words) > _MOST_NAMED else ""
     return [
         f"the axis ends at {low:+.1f} and {high:+.1f} %, beyond which whiskers reach to "
-        + ", ".join(words[:_MOST_NAMED])
-        + more
+        + abridged(words, _MOST_NAMED)
     ]
 
 

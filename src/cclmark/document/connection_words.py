@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cclmark.analysis.links import path_warnings
-from cclmark.base.grouping import by_key
+from cclmark.base.grouping import abridged, by_key
 from cclmark.base.printable import plain
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import counted
@@ -115,9 +115,8 @@ def _channels(routes: Iterable[Route]) -> str:
 def _pairs(pairs: list[tuple[int, int]], ranks: int) -> str:
     if len(pairs) > 1 and len(pairs) == ranks * (ranks - 1) // 2:
         return f"all {len(pairs)} pairs of ranks"
-    names = ", ".join(f"{first}–{second}" for first, second in pairs[:_MOST_NAMED])
-    more = len(pairs) - _MOST_NAMED
-    return f"ranks {names}" + (f" and {more} more pairs" if more > 0 else "")
+    names = [f"{first}–{second}" for first, second in pairs]
+    return f"ranks {abridged(names, _MOST_NAMED, noun='more pairs')}"
 
 
 def ring_text(ring: Ring) -> str:

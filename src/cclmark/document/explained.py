@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from cclmark.base.grouping import by_key
+from cclmark.base.grouping import abridged, by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Table
 from cclmark.document.text import counted
@@ -202,7 +202,4 @@ def _place(sizes: Entries) -> tuple[tuple[int, int], int]:
 
 def _named(names: list[str], pairs: int) -> str:
     """``2 of 6 pairs: DEV0–DEV1, DEV2–DEV3``."""
-    shown = ", ".join(names[:_MOST_NAMED])
-    if len(names) > _MOST_NAMED:
-        shown += f" and {len(names) - _MOST_NAMED} more"
-    return f"{len(names)} of {pairs} pairs: {shown}"
+    return f"{len(names)} of {pairs} pairs: {abridged(names, _MOST_NAMED)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from cclmark.base.grouping import by_key
+from cclmark.base.grouping import abridged, by_key
 from cclmark.document.insight_words import listed
 from cclmark.document.paint import Paint
 from cclmark.document.text import counted, filled
@@ -52,8 +52,7 @@ def _where(header: Header) -> str:
     names = [host.machine.hostname for host in header.hosts]
     if not names:
         return f"{header.machine.hostname}{started}"
-    more = f" and {len(names) - _MOST_HOSTS} more" if len(names) > _MOST_HOSTS else ""
-    return f"{len(names)} hosts ({', '.join(names[:_MOST_HOSTS])}{more}){started}"
+    return f"{len(names)} hosts ({abridged(names, _MOST_HOSTS)}){started}"
 
 
 def head_facts(header: Header) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.links import link_limit
-from cclmark.base.grouping import by_key
+from cclmark.base.grouping import abridged, by_key
 from cclmark.document.blocks import HeadFigure, Table, without_empty_columns
 from cclmark.document.head import definitions_of
 from cclmark.document.naming import NamedRun
@@ -200,5 +200,4 @@ def _users(of: Mapping[str, Sequence[str]], runs: int) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_RUNS
-    return ", ".join(names[:_MOST_RUNS]) + (f" and {more} more" if more > 0 else "")
+    return abridged(names, _MOST_RUNS)

@@ -12,6 +12,7 @@ from cclmark.analysis.links import path_warnings
 from cclmark.analysis.outliers import times_mean_little
 from cclmark.analysis.summary import converged
 from cclmark.base.errors import EXIT_INTERRUPTED
+from cclmark.base.grouping import abridged
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Evidence, Finding, Severity
 from cclmark.document.insight_words import MOST_NAMED, amount, described, first_line, listed
@@ -335,12 +336,11 @@ def _unsettled_text(settings: Settings, found: Sequence[CaseResult]) -> str:
     """Describes medians, of calls and of device times, without the requested precision."""
     names = [
         f"{described(one)}, {one.case.ccl}{' (device time)' if one.converged else ''}"
-        for one in found[:MOST_NAMED]
+        for one in found
     ]
-    more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
     return (
         f"{counted(len(found), 'case')} did not get to ±{settings.precision * 100:.3g} % of the "
-        f"median within --max-time {settings.max_time_s:g} s: {'; '.join(names)}{more}"
+        f"median within --max-time {settings.max_time_s:g} s: {abridged(names, MOST_NAMED, '; ')}"
     )
 
 

@@ -7,7 +7,7 @@ Imports: base, work.
 - ``operation.py`` is an operation that a library reports; ``calls.py`` counts and compares those
   of all ranks.
 - ``paths.py``: how a library connects ranks: routes, rings and trees.
-- ``algorithm_steps.py``: the steps of an operation's algorithm; ``mesh_steps.py``: of HCCL's mesh.
+- ``algorithm_steps.py``: the steps of an operation's algorithm.
 - ``chaining.py``: other plug-ins of the user, which cclmark's plug-in loads too.
 
 How a run is explained (``--explain``): a second attempt follows the measurement

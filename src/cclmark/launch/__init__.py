@@ -9,16 +9,16 @@ starts new ranks after a hang, runs rounds of variants and observes libraries af
 
 An attempt (``attempt.py``) starts the ranks, and observes deadlines and exits of ranks and the
 other processes until the ranks have finished or one has failed. ``rank_messages.py`` receives and
-checks messages and combines what ranks observed, ``introduction.py`` collects the descriptions of
-devices, ``diagnosis.py`` finds stalls of the first process itself.
+checks messages, collects the descriptions of devices and combines what ranks observed,
+``diagnosis.py`` finds stalls of the first process itself.
 
 ``agent.py`` holds the ranks of this process, the coordinator the agents of all processes, so
 supervision does not distinguish them; ``follower.py`` executes orders of the first process and
 sends the status of its ranks every half second. ``ranks.py`` starts ranks, ``debugging.py`` those
-under a debugger; under a launcher a rank is the child of its process and inherits its way to the
-mpirun or srun. Where MPI is measured without a launcher, the agent starts them by an mpirun.
-Diagnosis: ``diagnosis.py`` (culprit first; ranks by phase, batch and operations), ``stacks.py``,
-``ras.py`` (NCCL's).
+under a debugger, and collects the stacks of unresponsive ones; under a launcher a rank is the child
+of its process and inherits its way to the mpirun or srun. Where MPI is measured without a launcher,
+the agent starts them by an mpirun. Diagnosis: ``diagnosis.py`` (culprit first; ranks by phase,
+batch and operations), ``ras.py`` (NCCL's).
 
 Start with ``request.py`` and ``attempt.py``.
 """

@@ -21,8 +21,8 @@ import msgspec
 from cclmark.journal.machine import complete_from_nvml
 from cclmark.journal.schema import DeviceDescription, Machine
 from cclmark.journal.topology import relations_between
+from cclmark.launch.debugging import collect_stacks
 from cclmark.launch.ranks import RankProcess, end_ranks, environment, kill_ranks, start_rank
-from cclmark.launch.stacks import collect_stacks
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.messages import Described, Job, RankStatus
 

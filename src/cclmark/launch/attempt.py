@@ -43,8 +43,7 @@ from cclmark.launch.coordinator import (
 from cclmark.launch.debugging import NO_DEADLINE_S, debugged
 from cclmark.launch.diagnosis import RankState, StallWatch, culprit_of, diagnose, exit_kind, hangs
 from cclmark.launch.follower import CUT_S, SILENCE_S
-from cclmark.launch.introduction import Introduction
-from cclmark.launch.rank_messages import RankMessages
+from cclmark.launch.rank_messages import Introduction, RankMessages
 from cclmark.launch.ranks import is_stopped, kill_ranks
 from cclmark.launch.ras import RasQuery
 from cclmark.launch.request import Listener, Outcome, Request, ResultDelivery

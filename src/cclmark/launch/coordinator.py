@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
-from cclmark import __version__
 from cclmark.base.errors import (
     EXIT_DIED,
     EXIT_MISSING,
@@ -22,6 +21,7 @@ from cclmark.base.errors import (
     UsageError,
 )
 from cclmark.base.signals import deferred, raise_if_ended
+from cclmark.base.version import VERSION
 from cclmark.journal.host_processors import spread_over_cores
 from cclmark.journal.machine import describe_host
 from cclmark.journal.schema import HostDescription
@@ -385,7 +385,7 @@ def _own_join(
     return Join(
         rank=process,
         token=b"",
-        cclmark_version=__version__,
+        cclmark_version=VERSION,
         arguments=_without_places(arguments),
         host=describe_host(os.environ),
         pid=os.getpid(),

@@ -3,10 +3,9 @@
 Imports: base, journal, launch, rank, recording, scale, work.
 
 ``command.py`` declares options and their groups, ``click_command.py`` makes a click command of
-them; ``groups.py`` has the groups, ``job_options.py`` those of training jobs, ``like.py`` methods
-of other programs, and ``types.py`` the types, which parse and check a value where it enters;
-``printed_help.py`` prints the help, also of the list of commands. These are imported for
-``--help``, so they import nothing that computes.
+them; ``groups.py`` has the groups, ``job_options.py`` those of training jobs, and ``types.py`` the
+types, which parse and check a value where it enters; ``printed_help.py`` prints the help, also of
+the list of commands. These are imported for ``--help``, so they import nothing that computes.
 
 What options become, imported when a command runs: ``case_request.py`` (the request of a command
 that measures cases), ``varied.py`` (the variants of ``--vary``, the runs of train and replay),

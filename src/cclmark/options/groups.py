@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import click
 
-from cclmark.options import like
 from cclmark.options.command import (
     INPUT,
     METHOD,
@@ -34,13 +33,16 @@ from cclmark.options.types import (
     DURATION,
     FACTOR,
     LIMIT,
+    OTHER_PROGRAMS,
     PATH,
     Names,
     OneName,
+    OtherProgram,
     Pair,
     Parsed,
     Size,
     WholeNumber,
+    apply_method,
 )
 from cclmark.work.operations import COLLECTIVES, parse_dtypes, parse_reductions, parse_root
 from cclmark.work.runtimes import NamedDevices, parse_devices
@@ -425,11 +427,11 @@ class LikeOptions:
 
     title: ClassVar[str] = METHOD
 
-    like: like.Program | None = option(
+    like: OtherProgram | None = option(
         "--like",
-        type=click.Choice(list(like.PROGRAMS)),
+        type=click.Choice(list(OTHER_PROGRAMS)),
         is_eager=True,
-        callback=like.apply,
+        callback=apply_method,
         help="The sizes and the method of another program, as defaults of the other options.",
     )
 

@@ -1,13 +1,14 @@
 """The types of options, on the command line and in Python: each parses and checks a value.
 
 Their messages describe in words what is expected; click adds the name of the option.
+``OTHER_PROGRAMS`` are the values of ``--like``.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ from cclmark.work.sizes import parse_duration, parse_size, size_text
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)", re.ASCII)
 _MOST_PERCENT = 1000.0  # more is a typing error, and a check that cannot fail
@@ -347,3 +349,50 @@ class Pair(click.ParamType[Any]):
         if not self._pattern.fullmatch(name) or not found:
             self.fail(f"{value!r}: write {self._example}", param, ctx)
         return name, found
+
+
+class OtherProgram(NamedTuple):
+    """A program whose method ``--like`` requests, as defaults of other options.
+
+    ``defaults``: by the name of an option (cclmark.options.groups), as typed. ``end_bytes``: the
+    largest size on accelerators. ``shows_gbps``: whether it also prints bandwidths in Gbit/s.
+    """
+
+    defaults: Mapping[str, str]
+    end_bytes: int
+    shows_gbps: bool = False
+
+
+OTHER_PROGRAMS = {
+    # network/benchmarks/all_reduce_bench.py of Machine Learning Engineering: 5 trials after 2
+    # warm-ups, each a barrier of torch, one call between two events, and a wait; the mean of ranks.
+    "all_reduce_bench": OtherProgram(
+        {
+            "begin": "32K",
+            "iterations": "5",
+            "warmup": "2",
+            "timing": "blocking",
+            "barrier": "library",
+            "clock": "device",
+            "across": "mean",
+            "cache": "warm",
+            "placement": "in-place",
+        },
+        end_bytes=16 << 30,
+        shows_gbps=True,
+    )
+}
+
+
+def apply_method(
+    context: click.Context, parameter: click.Parameter, name: str | None
+) -> OtherProgram | None:
+    """Makes the method of the program ``name`` the default of the command's other options.
+
+    The option must be eager: only options that are processed later get the defaults. Returns the
+    program, None if none was requested.
+    """
+    if not name:
+        return None
+    context.default_map = {**(context.default_map or {}), **OTHER_PROGRAMS[name].defaults}
+    return OTHER_PROGRAMS[name]

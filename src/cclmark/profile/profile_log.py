@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from cclmark.base.errors import UsageError
+from cclmark.base.grouping import abridged
 from cclmark.explain.operation import COPY_ENGINE, MESSAGES, dtype_of
 from cclmark.explain.plugin_log import RECORD, PluginLog, open_plugin_log, text_of
 from cclmark.profile.observed import (
@@ -392,11 +393,10 @@ class LoggedRun:
         """What distinguishes it, in words."""
         begin = datetime.fromtimestamp(self.begin_ns / 1e9, timezone.utc)
         hosts = [*dict.fromkeys(one.log.host for one in self.logs)]
-        more = f" and {len(hosts) - _MOST_HOSTS} more hosts" if len(hosts) > _MOST_HOSTS else ""
         return (
             f"{self.name or 'none'} (begun {begin:%Y-%m-%d %H:%M:%S} UTC, {len(self.logs)} "
             f"{'process' if len(self.logs) == 1 else 'processes'} on "
-            f"{', '.join(hosts[:_MOST_HOSTS])}{more})"
+            f"{abridged(hosts, _MOST_HOSTS, noun='more hosts')})"
         )
 
 

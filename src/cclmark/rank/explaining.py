@@ -16,9 +16,9 @@ from cclmark.explain.nccl_log import BY_CALL, BY_GRAPH, NOT_REGISTERED
 from cclmark.explain.operation import Operation
 from cclmark.explain.paths import RankPaths, Route
 from cclmark.rank.all_or_none import in_step
+from cclmark.rank.effective_settings import MpiVariables, selected_for
 from cclmark.rank.engine_values import operation_of
 from cclmark.rank.instruments import Instruments, OpenMpiLog
-from cclmark.rank.mpi_variables import MpiVariables, selected_for
 from cclmark.rank.rank import Rank
 from cclmark.rendezvous.messages import Connected, Explained, Job, Observation
 from cclmark.work.cases import Case

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from cclmark import __version__
 from cclmark import _engine as engine
+from cclmark.base.version import VERSION
 from cclmark.journal.schema import LibraryDescription, Settings
 from cclmark.rank.all_or_none import in_step
 from cclmark.rank.engine_values import open_ccl
@@ -119,9 +119,7 @@ class BridgeLibrary:
         self._mpi = mpi
         self._joined = 0
         between = " + ".join(island.describe() for island in islands)
-        self.descriptions = [
-            LibraryDescription("bridge", __version__, f"built in, islands {between}")
-        ]
+        self.descriptions = [LibraryDescription("bridge", VERSION, f"built in, islands {between}")]
         for used in (library, mpi):
             self.descriptions += used.descriptions if used is not None else []
 

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, field
 from functools import cache
 
-from cclmark import __version__
 from cclmark import _engine as engine
 from cclmark.base.errors import MissingError
+from cclmark.base.version import VERSION
 from cclmark.journal.schema import CclReport, DeviceDescription, LibraryDescription
 from cclmark.rank.engine_values import describe_device, open_ccl
 from cclmark.rank.locate import find_mpirun, wheel_files
@@ -139,7 +139,7 @@ def _bridge() -> CclReport:
         name=BRIDGE,
         runtimes=["any"],
         verified=verified(BRIDGE),
-        version=__version__,
+        version=VERSION,
         path="built in",
         routes=dict.fromkeys(COLLECTIVES, "by island and between islands"),
     )

@@ -128,7 +128,7 @@ _ARRAYS = 3  # of the triad
 def _product_bytes(device: engine.Device, order: int) -> int:
     if device.info.runtime in PRODUCT_RUNTIMES:
         return engine.product_bytes(device, order)
-    from cclmark.rank.torch_product import torch_product_bytes
+    from cclmark.rank.torch_tensors import torch_product_bytes
 
     return torch_product_bytes(order)
 
@@ -136,7 +136,7 @@ def _product_bytes(device: engine.Device, order: int) -> int:
 def _make_product(device: engine.Device, order: int) -> engine.Compute:
     if device.info.runtime in PRODUCT_RUNTIMES:
         return engine.make_product(device, order)
-    from cclmark.rank.torch_product import TorchProduct
+    from cclmark.rank.torch_tensors import TorchProduct
 
     return engine.adapt_compute(TorchProduct(device, order))
 

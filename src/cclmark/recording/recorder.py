@@ -20,7 +20,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from cclmark import __version__
 from cclmark.base.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
@@ -31,6 +30,7 @@ from cclmark.base.errors import (
 )
 from cclmark.base.printable import plain, plain_lines, printable
 from cclmark.base.signals import deferred
+from cclmark.base.version import VERSION
 from cclmark.document.exporter import Exporter
 from cclmark.document.report_kind import View
 from cclmark.document.text import clock_text, counted
@@ -292,7 +292,7 @@ class Recorder(Listener):
         header = Header(
             schema_version=SCHEMA_VERSION,
             run_id=uuid.uuid4().hex,
-            cclmark_version=__version__,
+            cclmark_version=VERSION,
             started_at=self._started_at,
             command=[*map(readable, caller().command)]
             if self._repetition is None

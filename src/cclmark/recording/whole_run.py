@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from cclmark import __version__
 from cclmark.base.errors import EXIT_MISSING, EXIT_OK
 from cclmark.base.printable import plain_lines
+from cclmark.base.version import VERSION
 from cclmark.document.exporters import exporter_of
 from cclmark.journal.item_results import Result
 from cclmark.journal.journal_file import Journal, JournalWriter, Line
@@ -64,7 +64,7 @@ def record_whole(
     code = EXIT_OK if any(one.is_measured for one in results) else EXIT_MISSING
     header = Header(
         schema_version=SCHEMA_VERSION,
-        cclmark_version=__version__,
+        cclmark_version=VERSION,
         started_at=time_text(),
         command=[*map(readable, caller().command)],
         machine=describe_machine(),

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from cclmark import __version__
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain, printable
+from cclmark.base.version import VERSION
 from cclmark.document.blocks import (
     Bars,
     Document,
@@ -35,12 +35,12 @@ from cclmark.document.explained import RAN_NOTE, ran_tables
 from cclmark.document.head import head_facts, origin_of
 from cclmark.document.insight_words import amount, capitalised, listed, of_all_ranks, sentence
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.device_places import places_of_devices
 from cclmark.document.page.drawings import (
     Diagram,
     DiagramLayout,
     DiagramLine,
     StageBars,
+    places_of_devices,
     stage_bars,
 )
 from cclmark.document.page.page import shortened
@@ -700,7 +700,7 @@ def _head_figures(runs: Sequence[NamedRun]) -> Sequence[HeadFigure]:
 
 
 def _made_by(runs: Sequence[NamedRun]) -> str:
-    text = f"Made by cclmark {__version__}."
+    text = f"Made by cclmark {VERSION}."
     if not any(report_kind(run.journal.kind).has_samples for run in runs):
         return text
     return (

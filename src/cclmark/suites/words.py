@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree
 
-from cclmark import __version__
 from cclmark.base.printable import plain
+from cclmark.base.version import VERSION
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import BYTES_PER_GB, escape, format_time_us
 from cclmark.suites.checks import (
@@ -69,7 +69,7 @@ class VerdictTable:
     def begin(self, suite: Suite) -> str:
         """Returns the suite's name and title."""
         title = f": {suite.title}" if suite.title else ""
-        name = f"cclmark {__version__}"
+        name = f"cclmark {VERSION}"
         return f"{self._paint(name, 'bold')}  suite {suite.name}{title}\n"
 
     def add(self, command: CommandVerdict) -> str:

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cclmark.explain.algorithm_steps import (
+    MeshMessage,
     Message,
     Step,
     doubling_all_reduce,
     is_tree,
+    mesh_steps,
     messages,
     planned,
     ring_all_gather,
@@ -30,7 +32,6 @@ from cclmark.explain.algorithm_steps import (
     unmatched,
 )
 from cclmark.explain.calls import kernel_of
-from cclmark.explain.mesh_steps import MeshMessage, mesh_steps
 from cclmark.explain.operation import dtype_of
 from cclmark.explain.paths import rings_by_channel, trees_by_channel
 from cclmark.explain.plugin_log import PluginEvent

@@ -1,9 +1,9 @@
-"""Timelines in Perfetto's format: TrackEvent packets, https://perfetto.dev/docs."""
+"""Timelines as files: of Chrome, and Perfetto's TrackEvent packets, https://perfetto.dev/docs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from cclmark.base.errors import MissingError
@@ -214,3 +214,11 @@ def _edges(track: Track) -> Iterator[tuple[int, Slice, bool]]:
         open_slices.append(slice)
     for ended in reversed(open_slices):
         yield ended.end_ns, ended, False
+
+
+Writer = Callable[[Timeline, IO[bytes]], None]
+#: By the format: the end of the file's name, and the function that writes it.
+WRITERS: dict[str, tuple[str, Writer]] = {
+    "perfetto": (".pftrace", write_perfetto),
+    "chrome": (".trace.json", write_chrome),
+}

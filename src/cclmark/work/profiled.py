@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -28,6 +28,8 @@ class ProfiledOperation(msgspec.Struct, frozen=True, omit_defaults=True):
     operation as the measuring commands count it.
     """
 
+    kind: ClassVar[str] = PROFILE
+
     operation: str
     ccl: str
     group: Count
@@ -36,11 +38,6 @@ class ProfiledOperation(msgspec.Struct, frozen=True, omit_defaults=True):
     count: Count
     size_bytes: Count
     is_range: bool = False
-
-    @property
-    def kind(self) -> str:
-        """The kind of work, see work.items."""
-        return PROFILE
 
     @property
     def work(self) -> str:

@@ -6,10 +6,11 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import msgspec
 
+from cclmark.base.grouping import abridged
 from cclmark.work.counts import Count
 from cclmark.work.items import P2P
 from cclmark.work.sizes import format_size
@@ -57,6 +58,9 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     direction is write.
     """
 
+    work: ClassVar[str] = "p2p"
+    kind: ClassVar[str] = P2P
+
     measure: str
     scope: str
     engine: str
@@ -83,19 +87,9 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         return flow if self.direction == "write" else (flow[1], flow[0])
 
     @property
-    def work(self) -> str:
-        """The operation, or the command that performs the work."""
-        return "p2p"
-
-    @property
     def library(self) -> str:
         """The library, backend or engine that performs it."""
         return self.means
-
-    @property
-    def kind(self) -> str:
-        """The kind of work, see work.items."""
-        return P2P
 
     @property
     def ranks(self) -> int:
@@ -132,9 +126,7 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.host_memory:
             way = "to" if self.to_host else "from"
             return " ".join([*words, f"device {self.flows[0][0]} {way} {self.host_memory} host"])
-        words.append(", ".join(f"device {start} to {end}" for start, end in self.flows[:4]))
-        if len(self.flows) > 4:
-            words.append(f"and {len(self.flows) - 4} more")
+        words.append(abridged([f"device {start} to {end}" for start, end in self.flows], 4))
         return " ".join(words)
 
     def group_words(self) -> str:
@@ -151,8 +143,7 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def flow_words(self) -> str:
         """The first flows for a table."""
-        text = ", ".join(f"{start} to {end}" for start, end in self.flows[:2])
-        return text + (f" and {len(self.flows) - 2} more" if len(self.flows) > 2 else "")
+        return abridged([f"{start} to {end}" for start, end in self.flows], 2)
 
     def is_between(self, least_bytes: int | None, most_bytes: int | None) -> bool:
         """Whether the size is within the bounds."""

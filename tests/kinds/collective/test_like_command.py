@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cclmark.kinds.collective.command import CollectivesFlags, OperationFlags
-from cclmark.options.like import PROGRAMS
+from cclmark.options.types import OTHER_PROGRAMS
 
 LIKE = ("all_reduce", "--like", "all_reduce_bench", "--devices", "host:2")
 ROW = re.compile(
@@ -50,6 +50,6 @@ def test_on_devices_the_clock_is_the_devices_and_the_largest_size_the_programs(c
 
 
 @pytest.mark.parametrize("flags", [OperationFlags, CollectivesFlags])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", OTHER_PROGRAMS)
 def test_every_default_is_of_an_option(name, flags):
-    assert set(PROGRAMS[name].defaults) <= set(flags.__dataclass_fields__)
+    assert set(OTHER_PROGRAMS[name].defaults) <= set(flags.__dataclass_fields__)

@@ -26,8 +26,14 @@ from cclmark.comparison.computed import (
     main_words,
 )
 from cclmark.comparison.figures import MARGIN, Side
-from cclmark.comparison.gate import GateOutcome, judge
-from cclmark.comparison.words import Comparison, comparison_json, comparison_of, require_figures
+from cclmark.comparison.words import (
+    Comparison,
+    GateOutcome,
+    comparison_json,
+    comparison_of,
+    judge,
+    require_figures,
+)
 from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.page.page import render
 from cclmark.document.remarks import lacking

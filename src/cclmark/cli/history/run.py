@@ -12,6 +12,7 @@ import click
 
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD
 from cclmark.base.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG, EmptyError, OutputError, UsageError
+from cclmark.base.grouping import abridged
 from cclmark.base.printable import plain
 from cclmark.cli.history.command import (
     AddRunsFlags,
@@ -137,8 +138,7 @@ def _require_known(history: History, filters: Mapping[str, str]) -> None:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return abridged(names, _MOST_NAMED)
 
 
 def _require_some(shown: Trends, filters: Mapping[str, str]) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cclmark import __version__
 from cclmark.base.errors import EXIT_OK, EXIT_USAGE, EmptyError, OutputError, UsageError
 from cclmark.base.printable import plain
+from cclmark.base.version import VERSION
 from cclmark.cli.imports.command import ImportFlags
 from cclmark.cli.listed_files import read_all
 from cclmark.document.naming import NamedRun
@@ -223,7 +223,7 @@ def _content(name: str, format: str | None, given: Given) -> TraceFile:
         digest=digest.hexdigest(),
         written_s=written_s,
         command=[readable(word) for word in sys.argv],
-        version=__version__,
+        version=VERSION,
     )
     return TraceFile(shown, content, origin, path)
 

@@ -45,14 +45,13 @@ from cclmark.recording.standard_output import say
 from cclmark.references.matching import kinds_of, multicast_of
 from cclmark.references.reference import SUBJECTS, Reference
 from cclmark.references.reference_checks import below, check_results
-from cclmark.references.reference_files import parse_references
+from cclmark.references.reference_files import parse_references, references_text, weaknesses
 from cclmark.references.reference_store import (
     REFERENCES_VARIABLE,
     data_directory,
     load_references,
     shipped_references,
 )
-from cclmark.references.reference_writing import references_text, weaknesses
 from cclmark.work.device_names import kind_of
 from cclmark.work.items import P2P
 from cclmark.work.operations import OPERATIONS

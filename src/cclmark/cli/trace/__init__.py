@@ -13,5 +13,5 @@ steps (``cclmark.trace``).
 files. Both kinds of item come from their rooms.
 
 ``trace msprof`` runs nothing: ``msprof.py`` reads files of Ascend's profiler with
-``cclmark_importers``, and ``task_summary.py`` writes their tables.
+``cclmark_importers``, and writes their tables.
 """

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import click
 
 from cclmark.options import groups
-from cclmark.options.click_command import command
-from cclmark.options.command import OUTPUT, Action, GroupedCommand, changed, flag
+from cclmark.options.click_command import command, imported
+from cclmark.options.command import OUTPUT, GroupedCommand, changed, flag
 from cclmark.options.groups import one_operation, operations_in_help, placement_option
 from cclmark.options.types import WholeNumber
 
@@ -23,7 +23,7 @@ class _TraceCommand(GroupedCommand):
     @property
     def commands(self) -> dict[str, click.Command]:
         """The other commands by their names."""
-        return {_COPIES: _copies_command(self.run), _MSPROF: _msprof_command(self.run)}
+        return {_COPIES: _copies_command(), _MSPROF: _msprof_command()}
 
     def make_context(
         self,
@@ -40,25 +40,25 @@ class _TraceCommand(GroupedCommand):
         return super().make_context(info_name, args, parent, **extra)
 
 
-def _copies_command(run: Action) -> click.Command:
+def _copies_command() -> click.Command:
     from cclmark.cli.trace.copy_options import TraceCopiesFlags
 
     return command(
         _COPIES,
         "Record the copies of one transfer as a timeline for Perfetto, with a summary.",
         TraceCopiesFlags,
-        run,
+        imported("cclmark.cli.trace.run.trace_copies"),
     )
 
 
-def _msprof_command(run: Action) -> click.Command:
+def _msprof_command() -> click.Command:
     from cclmark.cli.trace.msprof_options import MsprofFlags
 
     return command(
         _MSPROF,
         "Convert timelines of msprof, Ascend's profiler, with a summary of operations and tasks.",
         MsprofFlags,
-        run,
+        imported("cclmark.cli.trace.msprof.convert"),
     )
 
 

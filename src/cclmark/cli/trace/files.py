@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -10,17 +10,10 @@ from typing import IO
 from cclmark.base.errors import OutputError, UsageError
 from cclmark.recording.caller import notice
 from cclmark.recording.run_files import new_file
-from cclmark.trace.timeline import Timeline
-from cclmark.trace.timeline_files import write_chrome, write_perfetto
+from cclmark.trace.timeline_files import WRITERS
 from cclmark.work.sizes import format_size
 
-Writer = Callable[[Timeline, IO[bytes]], None]
-#: By the format: the end of the file's name, and the function that writes it.
-WRITERS: dict[str, tuple[str, Writer]] = {
-    "perfetto": (".pftrace", write_perfetto),
-    "chrome": (".trace.json", write_chrome),
-}
-_SUFFIXES = (".pftrace", ".trace.json", ".json")
+_SUFFIXES = (*(suffix for suffix, _ in WRITERS.values()), ".json")
 
 
 def file_for(output: Path | None, name: str, suffix: str) -> Path:

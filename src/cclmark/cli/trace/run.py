@@ -14,9 +14,7 @@ from cclmark.base.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, 
 from cclmark.base.printable import plain
 from cclmark.cli.trace.command import TraceFlags
 from cclmark.cli.trace.copy_options import CopyPair, TraceCopiesFlags
-from cclmark.cli.trace.files import WRITERS, file_for, steps_path, write_steps, written_whole
-from cclmark.cli.trace.msprof import convert
-from cclmark.cli.trace.msprof_options import MsprofFlags
+from cclmark.cli.trace.files import file_for, steps_path, write_steps, written_whole
 from cclmark.cli.trace.summary import (
     copy_trace_summary,
     step_file,
@@ -47,6 +45,7 @@ from cclmark.trace.rank_trace import RankTrace, Stage
 from cclmark.trace.slot_tracks import most_slot_events
 from cclmark.trace.timeline import Timeline
 from cclmark.trace.timeline_assembly import CaseTimeline, assemble
+from cclmark.trace.timeline_files import WRITERS
 from cclmark.work.binding import Binding
 from cclmark.work.cases import Case
 from cclmark.work.items import P2P
@@ -54,13 +53,6 @@ from cclmark.work.sizes import format_size
 from cclmark.work.transfers import Transfer
 
 _MEASURED_FOR_S = 0.3  # the time of an operation that is not traced, to compare with
-
-
-def run_trace(flags: TraceFlags | TraceCopiesFlags | MsprofFlags) -> Recorded | int:
-    """Traces the case or the transfer that the flags describe, or converts files."""
-    if isinstance(flags, MsprofFlags):
-        return convert(flags)
-    return trace_copies(flags) if isinstance(flags, TraceCopiesFlags) else trace(flags)
 
 
 def trace(flags: TraceFlags) -> Recorded:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
+from cclmark.base.grouping import abridged
 from cclmark.document.columns import ColumnKind
 from cclmark.document.connection_words import ring_lines, tree_lines
 from cclmark.document.fields import Field, csv_lines
@@ -550,9 +551,7 @@ def _stage(number: int, phase: str, steps: Sequence[Step], links: Links) -> _Sta
 
 
 def _few(names: Iterable[str]) -> str:
-    every = sorted(set(names))
-    more = len(every) - _MOST_LINKS
-    return "; ".join(every[:_MOST_LINKS]) + (f" and {more} more" if more > 0 else "")
+    return abridged(sorted(set(names)), _MOST_LINKS, "; ")
 
 
 def _ends(step: Step) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -77,28 +78,13 @@ ALL_CHECKS = {**CHECKS, **RANDOM_CHECKS}
 class Check(msgspec.Struct, OfBackend, frozen=True):
     """One check of one backend. ``name``: a key of ALL_CHECKS."""
 
+    work: ClassVar[str] = "torch check"
+    kind: ClassVar[str] = CHECK
+    size_bytes: ClassVar[int] = 0
+    ranks: ClassVar[int] = 0
+
     name: str
     backend: str
-
-    @property
-    def work(self) -> str:
-        """The operation, or the command that performs the work."""
-        return "torch check"
-
-    @property
-    def kind(self) -> str:
-        """The kind of work, see work.items."""
-        return CHECK
-
-    @property
-    def size_bytes(self) -> int:
-        """0: a check has no size."""
-        return 0
-
-    @property
-    def ranks(self) -> int:
-        """0: every rank of the run takes part."""
-        return 0
 
     def series(self) -> Check:
         """The check itself, because checks form no curve over sizes."""

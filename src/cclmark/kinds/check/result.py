@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -40,6 +40,9 @@ class CheckResult(ItemResult[Check], tag="check", omit_defaults=True):
     they are reported.
     """
 
+    is_measured: ClassVar[bool] = True
+    is_checked: ClassVar[bool] = True
+
     index: Count
     check: Check
     status: Status
@@ -47,13 +50,3 @@ class CheckResult(ItemResult[Check], tag="check", omit_defaults=True):
     started_at_s: float = 0.0
     duration_s: float = 0.0
     values: list[CheckedValue] = []
-
-    @property
-    def is_measured(self) -> bool:
-        """True: a check has a verdict."""
-        return True
-
-    @property
-    def is_checked(self) -> bool:
-        """True: it is a comparison itself."""
-        return True

@@ -5,8 +5,8 @@ them too; ``rank/measure.py`` measures a case. ``run.py`` runs all cases, in cyc
 and reads the conditions of devices; ``trace.py`` records one case for ``cclmark trace``.
 
 ``document.py`` composes what a run says and has the record for reports, ``findings.py`` what stands
-out, ``charts.py`` the curves of several runs on a page, ``soak.py`` what a soak says, from the
-drift in ``figures.py``.
+out, ``charts.py`` the curves of several runs on a page, ``soak.py`` what a soak says and
+its charts over time, from the drift in ``figures.py``.
 ``formats.py`` lists the formats of other tools: ``nccl_tests.py``, and ``line_formats.py`` for
 FlagCX and hccl_test.
 

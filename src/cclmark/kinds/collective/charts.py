@@ -42,7 +42,7 @@ from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, format_time_u
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Header, Summary
 from cclmark.journal.summaries import ACROSS_RANKS, chosen_times, combine
-from cclmark.kinds.collective.over_time import over_time
+from cclmark.kinds.collective.soak import over_time
 from cclmark.work.operations import OPERATIONS, moves_data
 from cclmark.work.sizes import format_size
 

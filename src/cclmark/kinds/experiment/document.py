@@ -9,7 +9,7 @@ from typing import cast
 
 from cclmark.analysis.paired import noise_floor
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.base.grouping import by_key
+from cclmark.base.grouping import abridged, by_key
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
     Block,
@@ -370,8 +370,7 @@ def _of_variants(experiment: Experiment, effects: Sequence[str]) -> Iterator[Fin
 
 def _named(cases: Sequence[Case]) -> str:
     names = list(dict.fromkeys(f"{case.operation} {case.size_words()}" for case in cases))
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+    return abridged(names, _MOST_NAMED)
 
 
 def variant_name(variant: Variant) -> str:

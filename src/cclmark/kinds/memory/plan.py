@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from typing import ClassVar, overload
 
 import msgspec
 
@@ -16,18 +16,11 @@ MEMORY = "memory"
 class RankMemory(msgspec.Struct, OfCase, frozen=True):
     """The memory of one rank for a case."""
 
+    kind: ClassVar[str] = MEMORY
+    work: ClassVar[str] = "memory"
+
     case: Case
     rank: Count
-
-    @property
-    def kind(self) -> str:
-        """The kind of work, see work.items."""
-        return MEMORY
-
-    @property
-    def work(self) -> str:
-        """The operation, or the command that performs the work."""
-        return "memory"
 
     def describe(self) -> str:
         """The case in words. The rank is left out: messages about ranks name it themselves."""

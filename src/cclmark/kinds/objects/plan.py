@@ -10,7 +10,7 @@ import pickle
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -74,6 +74,8 @@ class ObjectCall(msgspec.Struct, OfBackend, frozen=True):
     ``size_bytes``: of each pickled object. ``content``: a key of CONTENTS, or FLAG.
     """
 
+    kind: ClassVar[str] = OBJECTS
+
     operation: Operation
     backend: str
     ranks: AtLeastOne
@@ -84,11 +86,6 @@ class ObjectCall(msgspec.Struct, OfBackend, frozen=True):
     def work(self) -> str:
         """The operation, or the command that performs the work."""
         return self.operation
-
-    @property
-    def kind(self) -> str:
-        """The kind of work, see work.items."""
-        return OBJECTS
 
     @property
     def tensor_call(self) -> str:

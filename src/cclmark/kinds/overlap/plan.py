@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -18,6 +19,8 @@ OVERLAP = "overlap"
 class Overlap(msgspec.Struct, OfCase, frozen=True):
     """A case beside a compute in one round. ``case`` has the variant's placement and library."""
 
+    kind: ClassVar[str] = OVERLAP
+
     variant: Variant
     round: Count
     case: Case
@@ -29,11 +32,6 @@ class Overlap(msgspec.Struct, OfCase, frozen=True):
             "variant": [self.variant.describe()],
             "compute": [self.compute.describe()],
         }
-
-    @property
-    def kind(self) -> str:
-        """The kind of work, see work.items."""
-        return OVERLAP
 
     def describe(self) -> str:
         """The overlap in words, for messages."""

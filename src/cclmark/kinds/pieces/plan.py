@@ -9,7 +9,7 @@ the whole operation. DDP's buckets have the default sizes of torch's Distributed
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -65,17 +65,14 @@ class Division(msgspec.Struct, frozen=True):
 class PieceCase(msgspec.Struct, OfCase, frozen=True):
     """A case with its divisions, of which the first one is ONE."""
 
+    kind: ClassVar[str] = PIECES
+
     case: Case
     divisions: tuple[Division, ...]
 
     def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
         """See work.items.Outlined."""
         return self.case, {"pieces": [part.describe() for part in self.divisions]}
-
-    @property
-    def kind(self) -> str:
-        """The kind of work, see work.items."""
-        return PIECES
 
     def describe(self) -> str:
         """The case in words, for messages."""

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from cclmark import __version__
 from cclmark.base.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, UsageError
 from cclmark.base.printable import plain, plain_lines, printable
 from cclmark.base.signals import signal_name
+from cclmark.base.version import VERSION
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
@@ -655,7 +655,7 @@ def _header(assembled: Assembled, run: ProgramRun, started_at: str) -> Header:
     notices += [log.log.table.text for log in run.logs if log.log.table is not None]
     return Header(
         schema_version=SCHEMA_VERSION,
-        cclmark_version=__version__,
+        cclmark_version=VERSION,
         started_at=started_at,
         command=[*map(readable, caller().command)],
         machine=describe_machine(),

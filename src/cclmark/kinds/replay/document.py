@@ -11,7 +11,7 @@ import msgspec
 
 from cclmark.analysis.ratio import LEAST_RUNS
 from cclmark.analysis.steps import slowest_of
-from cclmark.base.grouping import by_key
+from cclmark.base.grouping import abridged, by_key
 from cclmark.base.printable import plain
 from cclmark.base.statistics import median_interval
 from cclmark.document.blocks import (
@@ -109,7 +109,6 @@ def _beside_reference(
     step_s = one.step_s if one.step_s is not None else one.span_s
     assert step_s is not None
     names = list(dict.fromkeys(match.name_and_differences for _, match in matches))
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     share = 100 * gain_s / step_s if step_s > 0 else 0.0
     ranks = parts[0].operation.group_ranks
     of = "" if ranks == one.replay.ranks else f" ({ranks} of {one.replay.ranks} ranks)"
@@ -117,7 +116,7 @@ def _beside_reference(
         f"if {len(matches)} of {counted(len(parts), 'operation')} of group {group}{of} ran at "
         f"reference bandwidth, the step would take at most {share:.1f} % "
         f"({gain_s * _MS_PER_S:.3f} ms) less: "
-        f"{'; '.join(names[:_MOST_NAMES])}{more}"
+        f"{abridged(names, _MOST_NAMES, '; ')}"
     )
     yield _beside(text, Evidence.of("above_reference_ms", gain_s, f"group {group}{of}"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -132,6 +133,10 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     with it, and are measured in the same run.
     """
 
+    kind: ClassVar[str] = REPLAY
+    work: ClassVar[str] = "replay"
+    size_bytes: ClassVar[int] = 0
+
     variant: Variant
     round: Count
     ccl: str
@@ -159,24 +164,9 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
         }
 
     @property
-    def kind(self) -> str:
-        """The kind of work, see work.items."""
-        return REPLAY
-
-    @property
-    def work(self) -> str:
-        """The command that performs the work."""
-        return "replay"
-
-    @property
     def library(self) -> str:
         """The library that communicates."""
         return self.ccl
-
-    @property
-    def size_bytes(self) -> int:
-        """0: a step has messages of several sizes."""
-        return 0
 
     def describe(self) -> str:
         """The replay in words, for messages."""

@@ -340,15 +340,7 @@ def rules_of(found: Found, sizes_bytes: Sequence[int]) -> list[Rule]:
         [_costs(scores, noise) for scores, noise in zip(found.scores, noises, strict=True)],
         [max(LEAST_COST, 2 * noise) for noise in noises],
     )
-    rules: list[Rule] = []
-    for place, (size, variant) in enumerate(zip(sizes_bytes, chosen, strict=True)):
-        if variant == DEFAULT:
-            continue
-        if rules and place and chosen[place - 1] == variant:
-            rules[-1] = Rule(rules[-1].low_bytes, size, variant)
-        else:
-            rules.append(Rule(size, size, variant))
-    return rules
+    return joined_rules(dict(zip(sizes_bytes, chosen, strict=True)))
 
 
 def joined_rules(assigned: Mapping[int, int]) -> list[Rule]:
