@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # The figures of four GPUs in parts, each with a time limit and an output file of its own.
 #
-#   NCCL_TESTS=DIR OUT=DIR benchmarks/four_gpus.sh [PART ...]
+#   NCCL_TESTS=DIR OUT=DIR [GPUS=4] benchmarks/four_gpus.sh [PART ...]
 #
 # DIR of NCCL_TESTS: its programs, built with MPI=1 for the NCCL that cclmark loads. PART: explained,
-# tuned, tuned_with_changes, messages, beside_nccl_tests, beside_nccl_tests_with_changes, bisected,
-# thresholds, whole, trained, profiled [all]. Parts that compare files of `cclmark tune` require the
-# part that writes them.
-# CHANGED: the operations of the parts with program changes [all five].
+# tuned, tuned_with_changes, messages, beside_nccl_tests, beside_five, beside_nccl_tests_with_changes,
+# bisected, thresholds, whole, trained, profiled, graphs, planned, predicted, flagcx_trained,
+# between_hosts [all]. Parts that compare files of `cclmark tune` require the part that writes them.
+# CHANGED: the operations of the parts with program changes [all five]. GPUS=8: tuned, beside_five
+# and graphs with eight ranks.
+#
+# Targets: beside_five: the geometric mean of each operation from 1 MiB on above 1, no size below
+# 0.98; graphs: within 3 % of nccl-tests -G; planned: bytes within 1 %; predicted: an error below
+# that of the same bus bandwidth; between_hosts: the interval of a variable without effect contains 1.
 # NVLink multicast is off, because some machines fail with it. The exit code is the largest of a part.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -16,6 +21,7 @@ PYTHON=${PYTHON:-python3}
 export NCCL_NVLS_ENABLE=0 PYTHONUNBUFFERED=1
 FIVE=all_reduce,all_gather,reduce_scatter,alltoall,sendrecv
 CHANGED=${CHANGED:-$FIVE}
+GPUS=${GPUS:-4}
 mkdir -p "$OUT"
 
 part() {
@@ -52,6 +58,11 @@ beside_nccl_tests() {
   part beside_nccl_tests 200 "$PYTHON" benchmarks/tune_beside_nccl_tests.py --ranks 4 --rounds 3 \
     --nccl-tests "$NCCL_TESTS" --tuned "$OUT/tuned" --journal "$OUT/tuned.jsonl" \
     --out "$OUT/beside_nccl_tests.json"
+}
+beside_five() {
+  part beside_five 300 "$PYTHON" benchmarks/tune_beside_nccl_tests.py --ranks "$GPUS" --rounds 3 \
+    --nccl-tests "$NCCL_TESTS" --tuned "$OUT/tuned_five" --journal "$OUT/tuned_five.jsonl" \
+    --operations "$FIVE" --out "$OUT/beside_five.json"
 }
 beside_nccl_tests_with_changes() {
   part beside_nccl_tests_with_changes 200 "$PYTHON" benchmarks/tune_beside_nccl_tests.py --ranks 4 \
@@ -100,8 +111,51 @@ profiled() {
   done
 }
 
-[ $# -gt 0 ] || set -- explained tuned tuned_with_changes messages beside_nccl_tests \
-  beside_nccl_tests_with_changes bisected thresholds whole trained profiled
+graphs() {
+  part graphs 300 "$PYTHON" benchmarks/graphs.py --nccl-tests "$NCCL_TESTS" --ranks "$GPUS" --rounds 3 \
+    --out "$OUT/graphs_table.txt"
+}
+planned() {
+  local way
+  part planned_one 60 "$PYTHON" -m cclmark train --model gpt2-medium -g 1 -n 20 -w 5 \
+    --journal "$OUT/planned_one.jsonl"
+  for way in ddp fsdp tp pp; do
+    part "planned_$way" 90 "$PYTHON" -m cclmark train --model gpt2-medium --parallel $way -g "$GPUS" \
+      --batch 16 -n 20 -w 5 --journal "$OUT/planned_$way.jsonl"
+  done
+  part planned 60 "$PYTHON" benchmarks/scale/messages.py "$OUT/planned_one.jsonl" \
+    "$OUT"/planned_{ddp,fsdp,tp,pp}.jsonl
+}
+predicted() {
+  local number
+  for number in 2 4; do
+    part "predicted_$number" 90 "$PYTHON" -m cclmark collectives -g $number \
+      --only all_reduce,all_gather,reduce_scatter -b 1K -e 1G -f 4 --journal "$OUT/predicted_$number.jsonl"
+  done
+  part predicted 30 "$PYTHON" benchmarks/scale/predictions.py --rows "$OUT"/predicted_{2,4}.jsonl
+}
+flagcx_trained() {
+  local way
+  for way in fsdp tp pp; do
+    part "flagcx_trained_$way" 120 "$PYTHON" -m cclmark train --model gpt2-medium --parallel $way \
+      --ccl torch:nccl,torch:flagcx --batch 16 -n 20 -w 5 --rounds 3 \
+      --journal "$OUT/flagcx_trained_$way.jsonl"
+  done
+}
+between_hosts() {
+  part between_hosts 120 "$PYTHON" benchmarks/two_hosts.py --devices 0,1 2,3 -- "$PYTHON" -m cclmark \
+    experiment all_reduce -b 64K -e 256M -f 8 --rounds 5 --allow-unknown-settings --one-at-a-time \
+    --vary NCCL_NSOCKS_PERTHREAD=4 --vary NCCL_SOCKET_NTHREADS=4 --vary NCCL_ALGO=Tree \
+    --vary CCLMARK_UNREAD=1 --journal "$OUT/between_hosts.jsonl"
+  part between_hosts_tuned 240 "$PYTHON" benchmarks/two_hosts.py --devices 0,1 2,3 -- "$PYTHON" \
+    -m cclmark tune all_reduce -b 1M -e 256M -f 4 --budget 120s --sm-cost 0 \
+    --settings NCCL_NSOCKS_PERTHREAD,NCCL_SOCKET_NTHREADS,NCCL_ALGO \
+    -O "$OUT/between_hosts" --journal "$OUT/between_hosts_tuned.jsonl"
+}
+
+[ $# -gt 0 ] || set -- explained tuned beside_five tuned_with_changes messages beside_nccl_tests \
+  beside_nccl_tests_with_changes bisected thresholds whole trained profiled graphs planned predicted \
+  flagcx_trained between_hosts
 worst=0
 for name; do
   if [ "$(type -t "$name")" != function ] || [ "$name" = part ]; then

@@ -1,23 +1,27 @@
 """Published all_reduce times beside what ``cclmark predict`` makes of the runs on fewer nodes.
 
-    python benchmarks/scale/predictions.py [--rows]
+    python benchmarks/scale/predictions.py [--rows] [JOURNAL...]
 
 ``tables.csv``: bus bandwidths and times that others measured on two or more numbers of nodes, with
 their sources. Each number of nodes is predicted from the smaller ones of its table. The baseline:
-the bus bandwidth of the largest of these. ``--rows``: every time too.
+the bus bandwidth of the largest of these. ``--rows``: every time too. With journals of collectives
+on different numbers of devices of one host, these instead: each device counts as a node.
 """
 
 import csv
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
+import cclmark
 from cclmark.kinds.predict.command import PredictFlags
 from cclmark.kinds.predict.figures import SIZE_CLASSES, bus_bandwidth, size_class, skill_of
 from cclmark.kinds.predict.predictions import predictions_of
 from cclmark.kinds.predict.result import PredictResult
+from cclmark.scale.algorithms import ALGORITHMS
 
 TABLE = Path(__file__).with_name("tables.csv")
 _OTHER_COLUMNS = ("table", "source")
@@ -36,12 +40,33 @@ def predicted(rows: Sequence[Mapping[str, str]]) -> list[PredictResult]:
     return [one for one in results if one.prediction.is_measured]
 
 
+def rows_of(paths: Sequence[Path]) -> list[tuple[str, list[dict[str, str]]]]:
+    """A table for each operation of journals, with a device for a node."""
+    found = defaultdict(list)
+    for path in paths:
+        for one in cclmark.open(path).rows:
+            case, summary = one.case, one.summary
+            if case.operation in ALGORITHMS and not case.in_place and summary is not None:
+                found[case.operation].append(
+                    {
+                        "operation": case.operation,
+                        **{"nodes": f"{case.ranks}", "gpus_per_node": "1"},
+                        **{"size": f"{case.size_bytes}", "time_us": f"{summary.time_s * 1e6}"},
+                    }
+                )
+    return [*found.items()]
+
+
 def main() -> None:
-    with TABLE.open() as file:
-        tables = [
-            (name, [*rows])
-            for name, rows in groupby(csv.DictReader(file), lambda row: row["table"])
-        ]
+    journals = [Path(word) for word in sys.argv[1:] if not word.startswith("-")]
+    if journals:
+        tables = rows_of(journals)
+    else:
+        with TABLE.open() as file:
+            tables = [
+                (name, [*rows])
+                for name, rows in groupby(csv.DictReader(file), lambda row: row["table"])
+            ]
     print(f"{'table':28} {'sizes':12} times  error  same busbw  skill  within 90 %  cannot say")
     every: list[PredictResult] = []
     for table, rows in tables:

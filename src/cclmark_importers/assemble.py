@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from cclmark.base.errors import UsageError
+from cclmark.base.printable import plain
 from cclmark.journal.item_results import CaseResult, Result, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
@@ -168,6 +169,15 @@ class _Assembly:
         devices have the same; without a name they are omitted.
         """
         devices, given = self.run.devices, self.given.device
+        if self.run.names_devices and len(devices) != ranks:
+            devices = []
+        elif self.run.names_devices and given is not None:
+            other = next((one.name for one in devices if not _is_alike(one.name, given)), None)
+            if other is not None:
+                raise UsageError(
+                    f"{self.text.name} names its devices {plain(other)}, not {plain(given)}: leave "
+                    "--device out, or import the rows of each device by themselves"
+                )
         if given is not None:
             devices = [msgspec.structs.replace(one, name=given) for one in devices]
         if devices and not self.run.device_of_each_rank:
@@ -519,6 +529,12 @@ def _tool(header: Header) -> str:
 
 def _file(header: Header) -> str:
     return header.imported.file if header.imported is not None else ""
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Whether one name has all words of the other, whatever their case: A800, NVIDIA A800."""
+    words = [set(name.lower().split()) for name in (one, other)]
+    return words[0] <= words[1] or words[1] <= words[0]
 
 
 def _devices(header: Header) -> str:

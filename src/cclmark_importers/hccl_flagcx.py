@@ -11,7 +11,7 @@ from cclmark_importers.line_reader import (
     RunMarks,
     importer,
 )
-from cclmark_importers.run import ForeignRun, ImportedRow, how
+from cclmark_importers.run import ForeignRun, ImportedRow, how, listed_device
 
 # The newest version, then older ones. Every rank prints its own, before or after the root's row.
 _FAILED = re.compile(
@@ -190,6 +190,9 @@ HCCL = importer(
 
 # FlagCX's lines are separate or, as in documents, joined.
 _BEGIN = "Comm size:"
+# In tables of documents: | Nvidia A800*2 + Metax C550 * 2 | FlagCX | Comm size: …
+_LABEL = re.compile(r"\s*\|\s*([^|]{1,200}?)\s*\|")
+_DEVICES = re.compile(r"([^*×]{1,80}?)\s*[*×]\s*(\d{1,4})")
 _WORD = r"([^\s;]+)"
 _ROW = re.compile(
     rf"Comm size: {_WORD} bytes; Elapsed time: {_WORD} sec; Algo bandwidth: {_WORD} GB/s; "
@@ -207,11 +210,22 @@ class _FlagcxReader(SeriesReader):
         if self.take_series(line, words) or self.take_comment(line, words):
             return
         if _BEGIN in words:
+            self._label(words.partition(_BEGIN)[0])
             self._rows(line, words.split(_BEGIN)[1:])
             self.shown.added()
         elif (operation := operation_in(words)) is not None:
             self.series = RowSeries(operation=operation)
             self._begins = line.number
+
+    def _label(self, before: str) -> None:
+        """The devices that the first cell of a table names, with their numbers."""
+        cell = _LABEL.match(before)
+        found = [_DEVICES.fullmatch(one.strip()) for one in cell[1].split("+")] if cell else []
+        named = [one for one in found if one is not None]
+        if named and len(named) == len(found):
+            names = [one[1].strip() for one in named for _ in range(int(one[2]))]
+            self.run.devices = [listed_device(rank, name) for rank, name in enumerate(names)]
+            self.run.names_devices = True
 
     def _rows(self, line: TextLine, parts: list[str]) -> None:
         for number, part in enumerate(parts, start=1):

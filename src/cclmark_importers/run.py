@@ -161,7 +161,8 @@ class ForeignRun:
     the tool's default type and reduction, for texts that contain neither. ``whole``: whether the
     text appears complete. ``failed``: whether it reports wrong data anywhere; ``exit_code`` (0:
     unknown) and ``message``: how the run ended. ``device_of_each_rank``: whether ``devices`` are of
-    ranks, not of processes. ``usual_size``: the size of copies that a text does not contain;
+    ranks, not of processes; ``names_devices``: whether the text's author named them, so that other
+    names are refused. ``usual_size``: the size of copies that a text does not contain;
     ``no_usual_size``: the reason why it is unknown. ``vendor_driver``: the version of the devices'
     driver. ``on_one_host``: whether all devices are of one host, which the tool does not name.
     ``unknown_hosts``: whether they may be of several, which the text does not contain.
@@ -177,6 +178,7 @@ class ForeignRun:
     copies: list[ImportedTransfer] = field(default_factory=list)
     devices: list[DeviceDescription] = field(default_factory=list)
     device_of_each_rank: bool = False
+    names_devices: bool = False
     libraries: list[LibraryDescription] = field(default_factory=list)
     facts: ToolSettings = ToolSettings()
     notices: list[str] = field(default_factory=list)

@@ -73,6 +73,12 @@ def test_equal_runs_have_no_difference(cclmark, needs):
     [
         (["--network", "8x400"], ["--network", "8x50"], ("64", "64"), 1, "slower by 5 % or more"),
         (["--network", "8x50"], ["--network", "8x400"], ("64", "64"), 0, ""),
+        # A step of half the batch takes about half of the time, but no less for a token.
+        (
+            ["--network", "8x400", "--batch", "128"],
+            ["--network", "8x50", "--batch", "64"],
+            *(("64", "64"), 1, "slower by 5 % or more"),
+        ),
         (["--network", "8x400"], ["--network", "8x400"], ("64,128", "64"), 1, "only before: 128"),
         ([], [], ("64", "64"), 2, "judge a network on both sides, cclmark need --network"),
     ],
@@ -80,6 +86,21 @@ def test_equal_runs_have_no_difference(cclmark, needs):
 def test_the_step_decides_whether_a_run_is_slower(cclmark, needs, before, after, gpus, code, said):
     names = needs(before, after, gpus)
     assert said in cclmark("compare", *names, "--fail-if-slower", "5%", code=code).err
+
+
+def test_predictions_differ_only_beyond_their_intervals(cclmark, tmp_path):
+    head = "nodes,gpus_per_node,size,busbw_gbps,device\n"
+    for name, factor in (("a", 1.0), ("b", 0.93), ("c", 0.3)):
+        rows = [
+            f"{nodes},8,{size},{rate * factor},H100\n"
+            for nodes, rates in ((2, (260, 330)), (4, (210, 320)))
+            for size, rate in zip(("64M", "8G"), rates, strict=True)
+        ]
+        (tmp_path / f"{name}.csv").write_text(head + "".join(rows))
+        cclmark("predict", f"{name}.csv", "--nodes", "8", "--journal", f"{name}.jsonl", "--quiet")
+    close = cclmark("compare", "a.jsonl", "b.jsonl", "--fail-if-slower", "5%")
+    assert "where these overlap, no difference is known" in " ".join(close.out.split())
+    cclmark("compare", "a.jsonl", "c.jsonl", "--fail-if-slower", "5%", code=1)
 
 
 def test_a_page_has_the_tables(cclmark, needs, tmp_path):

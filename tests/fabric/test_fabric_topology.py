@@ -95,8 +95,8 @@ REFUSED = {
     "fat-tree:64x8,leaf=1.5": "a whole number",
     "dragonfly:2x2": "dragonfly:GROUPSxROUTERSxNODESxGPUS",
     "torus:2x2x2x2x2": "at most 4 dimensions",
-    "nvlink:1": "choose 2 to 1,000,000",
-    "fat-tree:1000000x8": "8,000,000 devices: choose 2 to 1,000,000",
+    "nvlink:1": "choose at least 2",
+    "fat-tree:1000000x8": "8,000,000 devices: choose at most 1,000,000",
     "./missing.json": "No such file",
     "/dev/zero": "not a regular file",
 }

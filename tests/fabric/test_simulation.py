@@ -175,6 +175,26 @@ def test_a_broken_interface_loads_that_of_the_next_device():
         time_of(fabric("fat-tree:2x2", broken=["gpu0-leaf", "gpu1-leaf"]), "all_reduce", "ring")
 
 
+@pytest.mark.parametrize("algorithm", ["ring", "tree", "nvls", "direct"])
+@pytest.mark.parametrize("devices", [8, 72])
+def test_without_an_interface_a_broken_link_leaves_no_way(devices, algorithm):
+    net = fabric(f"nvlink:{devices}", broken=["gpu1-node"])
+    operation = "alltoall" if algorithm == "direct" else "all_reduce"
+    with pytest.raises(UsageError, match="is broken, and the routes of nvlink have no way"):
+        time_of(net, operation, algorithm)
+
+
+@pytest.mark.parametrize("text", ["torus:4x4", "torus:16x16", "torus:4x16", "torus:8x4x2"])
+def test_the_halves_of_a_torus_limit_an_alltoall(text):
+    """A half of n devices sends n²/4 parts of the size over n, by two links of each line."""
+    net = fabric(text)
+    bps = 2 * net.devices / max(net.shape) * TORUS_BPS
+    law_s = least_time(net, job(net, "alltoall", "direct"))
+    assert law_s == pytest.approx(net.devices / 4 * SIZE / bps)
+    found = simulate(net, job(net, "alltoall", "direct"))
+    assert found.phases[0].transfer_s == pytest.approx(law_s, rel=1e-6)
+
+
 def test_hashed_flows_avoid_broken_links_and_share_others():
     name = "leaf0-spine.0"
     net = fabric("fat-tree:64x8", HASH, broken=[name])

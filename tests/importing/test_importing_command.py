@@ -56,6 +56,7 @@ MADE = {
     "words": lambda: b"#  size  count  type  time  algbw  busbw\n  8  2  float  fast  1  1\n",
     "50-iterations": lambda: of("nccl-tests-2.19").replace(b" iters: 20", b" iters: 50"),
     "again": lambda: of("nccl-tests-2.19"),
+    "again-c550": lambda: of("flagcx-p800").replace(b"Kunlunxin P800", b"Muxi C550"),
     "longer": lambda: of("nccl-tests-2.19") + b"\n",
     "second-half": lambda: b"".join(of("pccl-p2p").partition(b"\n(Enabled")[1:]),
     "two-nodes": lambda: (
@@ -89,7 +90,8 @@ TRANSCRIPTS = {
         "import loop.txt --directory runs --format pccl",
         "import cut.txt --directory cut",
         "import empty.txt nccl-tests-2.19.txt --directory others",
-        "import flagcx-c550.txt flagcx-p800.txt --operation all_reduce --device C550 -o both",
+        "import flagcx-c550.txt again-c550.txt --operation all_reduce --device C550 -o both",
+        "import flagcx-c550.txt flagcx-p800.txt --operation all_reduce --device C550 -o other",
     ],
     # Even a large difference is no verdict: as a gate that cannot fail it would be no use.
     "compared": [
@@ -129,14 +131,15 @@ def test_a_text_of_several_nodes_or_a_cut_one_is_as_many_runs(cclmark, tmp_path)
 
 
 def test_results_of_one_device_are_cycles(cclmark, tmp_path):
-    ours = [str(TEXTS / f"flagcx-{name}.txt") for name in ("c550", "p800")]
+    ours = [str(TEXTS / "flagcx-c550.txt"), str(tmp_path / "again-c550.txt")]
+    (tmp_path / "again-c550.txt").write_bytes(MADE["again-c550"]())
     cclmark("import", *ours, "--operation", "all_reduce", "--device", "C550", "-o", "both.jsonl")
     journal = read_journal(tmp_path / "both.jsonl")
     assert {one.cycle for one in journal.results} == {0, 1}
     assert {one.name for one in journal.header.devices} == {"C550"}
     # Notices name the file and not where it lay.
     assert not [one for one in journal.header.notices if "/" in one.partition(": ")[0]]
-    assert [one for one in journal.header.notices if one.startswith("flagcx-p800.txt: line")]
+    assert [one for one in journal.header.notices if one.startswith("again-c550.txt: line")]
 
 
 def test_old_results_compare_with_new_as_far_as_they_can(cclmark):

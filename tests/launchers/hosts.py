@@ -103,7 +103,7 @@ class Hosts:
 
     first: Host
     second: Host
-    agent: Path  # goes where an ssh goes: HOST COMMAND ...
+    agent: Path | None  # goes where an ssh goes: HOST COMMAND ...; None without one
     residents: set[int] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[Host]:
@@ -182,7 +182,7 @@ def missing() -> str:
 
 
 @contextmanager
-def two_hosts(directory: Path) -> Iterator[Hosts]:
+def two_hosts(directory: Path, *, has_ssh: bool = True) -> Iterator[Hosts]:
     """Makes ``alpha`` and ``beta``; root of one may go to the other by ssh, without a question."""
     addresses = {"alpha": "10.1.0.1", "beta": "10.1.0.2"}
     names = directory / "hosts"
@@ -203,7 +203,7 @@ def two_hosts(directory: Path) -> Iterator[Hosts]:
             _do(*within, "ip", "link", "set", DEVICE, "up")
         for host in made:  # the kernel reports a carrier up to a second late, and libraries ask
             wait_until(host.has_carrier, f"{host.name} is connected")
-        yield Hosts(first, second, _ssh(directory, made))
+        yield Hosts(first, second, _ssh(directory, made) if has_ssh else None)
     finally:
         for host in made:
             host.holder.kill()

@@ -522,6 +522,16 @@ def test_a_wrong_input_or_output_leaves_nothing(cclmark, tmp_path, words, messag
     assert (tmp_path / "file").read_text() == "kept"
 
 
+def test_wrong_data_have_no_trace(cclmark):
+    run = cclmark(
+        *("all_reduce", "--devices", "host:2", "-b", "8", "-e", "8"),
+        *("--inject", "corrupt:rank=1,index=0"),
+        code=1,
+    )
+    told = cclmark("export", run.journal_path, "--format", "chakra", "-O", "new", code=2)
+    assert "cases have wrong data" in told.message
+
+
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_write_that_fails_leaves_nothing(cclmark, tmp_path, monkeypatch, is_new):
     from cclmark.cli.export import run

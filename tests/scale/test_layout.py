@@ -43,7 +43,7 @@ def test_each_device_is_in_one_group_of_each_dimension(tp, cp, dp, pp):
         assert sorted(listed) == [*range(layout.devices)]
 
 
-@given(DEGREES, st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from([1, 2, 4, 8]))
+@given(DEGREES, st.sampled_from([1, 2, 3, 4, 5, 8, 12, 16, 44]), st.sampled_from([1, 2, 4, 8]))
 def test_a_node_has_as_many_of_each_group(size, stride, per_node):
     group = Group(size, stride)
     nodes = [

@@ -140,7 +140,9 @@ def test_any_configuration_is_a_model_or_an_error(tmp_path_factory, changes, bas
 def test_own_dimensions_and_other_names():
     own = planned_model("width=4096,layers=32,heads=32,key_value_heads=8,hidden=14336,context=8192")
     assert own.parameters == ALL_MODELS["llama3-8b"].parameters
-    assert planned_model("Llama3.1-8B") is ALL_MODELS["llama3-8b"]
+    assert planned_model("GPT3") is ALL_MODELS["gpt3-175b"]
+    longer = planned_model("Llama3.1-8B")
+    assert (longer.parameters, longer.context) == (ALL_MODELS["llama3-8b"].parameters, 131_072)
     gpt = planned_model("family=gpt,width=768,layers=12,heads=12,vocabulary=50257,context=1024")
     assert gpt.parameters == ALL_MODELS["gpt2"].parameters
 

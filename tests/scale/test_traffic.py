@@ -9,7 +9,7 @@ from cclmark.scale.frameworks import MEGATRON, TORCH
 from cclmark.scale.layout import parse_job_layout
 from cclmark.scale.planned_models import ALL_MODELS
 from cclmark.scale.traffic import traffic_of
-from cclmark.scale.training_job import TrainingJob, check_job, stages_of
+from cclmark.scale.training_job import TrainingJob, check_job, layers_of, stages_of
 
 LLAMA = ALL_MODELS["llama3-8b"]
 
@@ -138,6 +138,15 @@ def test_stages_of_unequal_layers():
     job = job_of("pp=5", 5, batch=8)  # 6, 6, 7, 6 and 7 layers
     assert sorted(stages_of(job).values()) == [6, 6, 7, 7]
     assert stages_of(job)[4] == 7
+
+
+def test_embedding_and_head_of_megatron_count_as_layers_where_layers_do_not_divide():
+    """BLOOM: 70 layers on 12 stages, 5 beside the embedding and 5 beside the head."""
+    job = job_of("pp=12", 12, batch=96, framework=MEGATRON, model=ALL_MODELS["bloom-176b"])
+    assert [len(layers_of(job, stage)) for stage in range(12)] == [5, *[6] * 10, 5]
+    assert [one for stage in range(12) for one in layers_of(job, stage)] == [*range(70)]
+    even = job_of("pp=10", 10, batch=96, framework=MEGATRON, model=ALL_MODELS["bloom-176b"])
+    assert {len(layers_of(even, stage)) for stage in range(10)} == {7}
 
 
 @given(

@@ -657,8 +657,11 @@ def test_they_are_varied_where_ranks_of_one_host_may_use_the_network(
 
 
 def test_a_library_that_reads_no_others_settings_gives_that_reason():
-    (notice,) = check_settings([("NCCL_IB_QPS_PER_CONNECTION", ["1"])], "shm")
+    varied = [("NCCL_IB_QPS_PER_CONNECTION", ["1"])]
+    (notice,) = check_settings(varied, "shm", allow_unknown=True)
     assert "shm does not read it" in notice
+    with pytest.raises(UsageError, match="shm does not read it, so that nothing would be compared"):
+        check_settings(varied, "shm")
 
 
 def host_with(**environment):

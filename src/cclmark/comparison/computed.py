@@ -25,12 +25,23 @@ from cclmark.kinds.registry import report_kind
 
 @dataclass(frozen=True)
 class FigureChange:
-    """A figure of an item of both sides. Cells are in the unit of its key, None if unknown."""
+    """A figure of an item of both sides. Cells are in the unit of its key, None if unknown.
+
+    ``intervals``: between which the figure is expected on each side, None where it is exact.
+    """
 
     figure: ComputedFigure
     before: Cell
     after: Cell
     texts: tuple[str, str]
+    intervals: tuple[tuple[float, float] | None, tuple[float, float] | None] = (None, None)
+
+    def is_slower(self, margin: float) -> bool:
+        """Whether it is a time that grew by ``margin`` or more, and beyond both intervals."""
+        before, after = self.intervals
+        if before is not None and after is not None and after[0] <= before[1]:
+            return False
+        return self.figure.is_time and self.ratio is not None and self.ratio >= 1 + margin
 
     @property
     def ratio(self) -> float | None:
@@ -137,6 +148,7 @@ def _item(figures: ComputedFigures, before: Any, after: Any) -> ItemChange:
         FigureChange(
             *(one, one.field.cell(before), one.field.cell(after)),
             (one.text(before), one.text(after)),
+            (one.interval(before), one.interval(after)),
         )
         for one in figures.figures
     ]
@@ -144,21 +156,16 @@ def _item(figures: ComputedFigures, before: Any, after: Any) -> ItemChange:
 
 
 def is_slower(comparison: ComputedComparison, margin: float) -> list[ItemChange]:
-    """The items whose time grew by ``margin`` or more.
+    """The items that texts show whose time grew by ``margin`` or more, see FigureChange.is_slower.
 
     Raises UsageError if no item has a time on both sides.
     """
-    times = [
-        (item, one.ratio)
-        for item in comparison.items
-        for one in item.figures
-        if one.figure.is_time and one.ratio is not None
-    ]
-    if not times:
+    shown = [one for one in comparison.items if one.is_main]
+    if not any(one.figure.is_time and one.ratio for item in shown for one in item.figures):
         figures = computed_figures(comparison.before)
         assert figures is not None
         raise UsageError(f"--fail-if-slower: no time on both sides: {figures.without_time}")
-    return [item for item, ratio in times if ratio is not None and ratio >= 1 + margin]
+    return [item for item in shown if any(one.is_slower(margin) for one in item.figures)]
 
 
 def computed_document(comparison: ComputedComparison) -> Document:
@@ -169,7 +176,12 @@ def computed_document(comparison: ComputedComparison) -> Document:
     what = f"{amount(len(shown), noun.removesuffix('s'), noun)} on both sides"
     outcome = f"{what}: {changed} differ" if changed else f"{what}: all figures are equal"
     hidden = sum(bool(one.changed) for one in items if not one.is_main)
-    notes = ["after / before: of figures that are computed, so that any difference is exact"]
+    has_intervals = any(any(one.intervals) for item in shown for one in item.figures)
+    notes = [
+        "after / before: of the middles of intervals; where these overlap, no difference is known"
+        if has_intervals
+        else "after / before: of figures that are computed, so that any difference is exact"
+    ]
     if hidden:
         notes.append(f"{amount(hidden, 'variant')} differ, too: --format json lists them")
     return Document(

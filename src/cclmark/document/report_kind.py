@@ -66,13 +66,15 @@ class ComputedFigure:
     """A figure of computed results that two runs are compared by.
 
     ``title``: its name with its unit; ``text``: its value in words; ``is_time``: whether an item is
-    slower if it grows.
+    slower if it grows. ``interval``: the values between which it is expected, None where it is
+    exact.
     """
 
     field: Field
     title: str
     text: Callable[[Any], str]
     is_time: bool = False
+    interval: Callable[[Any], tuple[float, float] | None] = lambda result: None
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ _ANSWERING: Mapping[str, str] = {
     "network-not-used": "result",
     "needed-network": "result",
     "predicted-step": "result",
+    "fastest-layout": "result",
     "does-not-fit": "does not fit",
     "predicted-time": "result",
     "nothing-said": "cannot say",

@@ -416,7 +416,8 @@ def _checked(topology: Topology) -> Topology:
             )
     if not 1 < topology.devices <= MOST_DEVICES:
         raise UsageError(
-            f"{topology.devices:,} devices: choose 2 to {MOST_DEVICES:,}, for example "
+            f"{topology.devices:,} devices: choose at "
+            f"{'least 2' if topology.devices < 2 else f'most {MOST_DEVICES:,}'}, for example "
             f"{EXAMPLES[FAT_TREE]}"
         )
     return topology

@@ -171,7 +171,7 @@ class Fabric:
         section = self.section_of(link)
         return section.name(link - section.first)
 
-    def _check(self, links: Any) -> None:
+    def check(self, links: Any) -> None:
         """Raises UsageError if a link is broken."""
         cut = links[self.capacity_bps[links] <= 0]
         if len(cut):
@@ -184,7 +184,7 @@ class Fabric:
     def _routes(self, links: Any, weights: Any = None) -> Routes:
         """The routes with their latencies. Raises UsageError if a link is broken."""
         used = links >= 0
-        self._check(links[used])
+        self.check(links[used])
         latency_s = np.where(used, self.latency_s[links], 0.0)
         if weights is not None:
             latency_s *= weights
@@ -234,9 +234,9 @@ class Fabric:
     def _counted_exchange(self, groups: Any) -> tuple[Any, float] | None:
         return None
 
-    def leaving_bps(self) -> Iterator[tuple[str, int, Any]]:
-        """For each level whose groups have links to others: its name, the devices of a group, and
-        the capacity that leaves each, in bytes/s."""
+    def leaving_bps(self) -> Iterator[tuple[str, Any, Any]]:
+        """For each way to divide the devices into groups that have links to others: its name, the
+        number of the group of each device, and the capacity that leaves each group, in bytes/s."""
         raise NotImplementedError
 
 
@@ -342,10 +342,11 @@ class SwitchedFabric(Fabric):
     def routes(self, sources: Any, targets: Any) -> Routes:
         """See Fabric."""
         joined = sources // self.per_node == targets // self.per_node
+        if self._leaf is None:  # a broken link has no way around it
+            columns = self._pair(self._node, sources, targets, joined)
+            return self._routes(np.stack(columns, axis=1).astype(np.int32))
         joined &= self._is_up(self._node, sources) & self._is_up(self._node, targets)
         columns = self._pair(self._node, sources, targets, joined)
-        if self._leaf is None:
-            return self._routes(np.stack(columns, axis=1).astype(np.int32))
         far = ~joined
         senders, receivers = self._interfaces(sources, targets)
         if self._node is not None:
@@ -438,7 +439,7 @@ class SwitchedFabric(Fabric):
                     load = flows[one, other] * (1.0 if weights is None else weights[:, place])
                     used = links >= 0
                     total += np.bincount(links[used], load[used], minlength=len(total))
-        self._check(np.flatnonzero(total))
+        self.check(np.flatnonzero(total))
         return total, latency_s
 
     def node_links(self, members: Any) -> tuple[Any, Any]:
@@ -465,17 +466,18 @@ class SwitchedFabric(Fabric):
                 found += [up, up + len(section.bps) // 2]
         return np.concatenate(found)
 
-    def leaving_bps(self) -> Iterator[tuple[str, int, Any]]:
+    def leaving_bps(self) -> Iterator[tuple[str, Any, Any]]:
         """See Fabric."""
         count = self.devices
+        devices = np.arange(count)
         totals = np.zeros(count)
         for section in (self._node, self._leaf):
             if section is not None:
                 totals += section.bps[:count, 0]
-        yield "gpu", 1, totals
+        yield "gpu", devices, totals
         if self._leaf is not None:
             of_node = self._leaf.bps[:count, 0].reshape(-1, self.per_node).sum(axis=1)
-            yield self.topology.levels[0].name, self.per_node, of_node
+            yield self.topology.levels[0].name, devices // self.per_node, of_node
         if self.topology.family != DRAGONFLY:
             for lower, section in zip(
                 self.topology.levels[1:],
@@ -483,7 +485,8 @@ class SwitchedFabric(Fabric):
                 strict=False,
             ):
                 bps = section.bps[: len(section.bps) // 2].sum(axis=1)
-                yield lower.name, lower.devices, bps.reshape(-1, self.rails).sum(axis=1)
+                groups = devices // lower.devices
+                yield lower.name, groups, bps.reshape(-1, self.rails).sum(axis=1)
 
 
 class _Dragonfly(SwitchedFabric):
@@ -645,9 +648,19 @@ class _Torus(Fabric):
                 at = np.where(moves, at + (to - place) * stride, at)
         return self._routes(np.stack(columns, axis=1).astype(np.int32))
 
-    def leaving_bps(self) -> Iterator[tuple[str, int, Any]]:
-        """See Fabric."""
-        yield "gpu", 1, self.capacity_bps.reshape(-1, self.devices).sum(axis=0)
+    def leaving_bps(self) -> Iterator[tuple[str, Any, Any]]:
+        """See Fabric. Besides single devices, both halves of each dimension."""
+        devices = np.arange(self.devices)
+        yield "gpu", devices, self.capacity_bps.reshape(-1, self.devices).sum(axis=0)
+        for dimension, size, stride, section in self._used():
+            places = devices // stride % size
+            half = (places >= size // 2).astype(int)
+            bps = np.zeros(2)
+            for offset, step in ((0, 1), (self.devices, -1)):
+                to = devices + ((places + step) % size - places) * stride
+                rates = self.capacity_bps[section.first + offset + devices]
+                bps += np.bincount(half, np.where(half == half[to], 0.0, rates), minlength=2)
+            yield f"half of {'xyzw'[dimension]}", half, bps
 
     def _counted_exchange(self, groups: Any) -> tuple[Any, float]:
         """Counts flows by lines of the torus, one dimension after the other."""
@@ -760,14 +773,14 @@ class _Graph(Fabric):
             weights[number, : len(row)] = share
         return self._routes(links, weights)
 
-    def leaving_bps(self) -> Iterator[tuple[str, int, Any]]:
+    def leaving_bps(self) -> Iterator[tuple[str, Any, Any]]:
         """See Fabric."""
         places = {name: place for place, name in enumerate(self.topology.device_names)}
         totals = np.zeros(self.devices)
         for one, _, row in self._graph.edges(data="row"):
             if one in places:
                 totals[places[one]] += self.capacity_bps[row]
-        yield "device", 1, totals
+        yield "device", np.arange(self.devices), totals
 
 
 def _mixed(one: Any, other: Any, salt: int) -> Any:

@@ -169,6 +169,7 @@ def _routed(fabric: Fabric, step: FlowStep) -> _Flows:
     if step.links is None:
         links, weights, latencies_s = fabric.routes(sources, targets)
     else:
+        fabric.check(step.links)
         links, weights = step.links[:, None], None
         latencies_s = fabric.latency_s[step.links]
     if step.passes is None:
@@ -314,8 +315,8 @@ def least_time(fabric: Fabric, job: FabricJob) -> float:
     """
     members, size = job.members, job.size_bytes
     ranks, longest_s = len(members), 0.0
-    for _, width, capacity_bps in fabric.leaving_bps():
-        groups = members // width
+    for _, group_of, capacity_bps in fabric.leaving_bps():
+        groups = group_of[members]
         numbers, counts = np.unique(groups, return_counts=True)
         if len(numbers) == 1:
             continue

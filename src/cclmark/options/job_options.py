@@ -36,8 +36,10 @@ class JobOptions:
         "--model",
         default="",
         metavar="MODEL",
-        help="llama3-8b, deepseek-v3, … (a wrong name lists all); dimensions: "
-        "width=4096,layers=32,heads=32; or the path of a config.json of Hugging Face.",
+        help="llama3-8b, deepseek-v3, … (a wrong name lists all); dimensions: family=llama (or "
+        "gpt, bloom),width=4096,layers=32,heads=32, and key_value_heads, hidden, vocabulary, "
+        "context, head_size, experts, active_experts; or the path of a config.json of Hugging "
+        "Face.",
     )
     gpus: list[int] = option(
         "--gpus",
@@ -53,7 +55,8 @@ class JobOptions:
         help="Degrees of parallelism, tp=8,pp=4,dp=16,zero=1; dp follows from --gpus. tp: tensor, "
         "cp: context, pp: pipeline (vp: interleaved parts of a stage), dp: data, ep: experts; "
         "zero: what replicas share (1: state of the optimizer, 2: gradients, 3: parameters, as "
-        "FSDP), shard: among how many of them; sp=1: sequence parallelism [dp].",
+        "FSDP; fsdp=64: dp=64,zero=3), shard: among how many of them; sp=1: sequence parallelism "
+        "[dp].",
     )
     batch: int | None = option(
         "--batch",

@@ -149,11 +149,18 @@ def check_settings(
 
     ``version``: of the library, empty if it is unknown. ``option`` varies the settings. ``hosts``:
     those on which all variants run, by default this one. Raises UsageError for wrong values, for
-    settings that have no effect on one host if they run on one, for a value in the environment of
+    settings that have no effect on one host if they run on one, for settings of other libraries
+    alone, unless ``allow_unknown`` is set, for a value in the environment of
     any of them that is never overridden, and for a variable that no library's file lists unless
     ``allow_unknown`` is set.
     """
     notices = []
+    reasons = [foreign_setting(ccl, name) for name, _ in varied]
+    if reasons and all(reasons) and not allow_unknown:
+        raise UsageError(
+            f"{option} {varied[0][0]}: {reasons[0]}, so that nothing would be compared: choose the "
+            "library with --ccl and the devices with --devices, or --allow-unknown-settings"
+        )
     environment = environment_with(ccl, hosts)
     given = {**{name: [value] for name, value in environment.items()}, **dict(varied)}
     for name, values in varied:

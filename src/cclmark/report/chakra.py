@@ -186,6 +186,12 @@ def _of_profile(journal: Journal, name: str) -> Traces:
 
 def _of_cases(header: Header, results: Sequence[CaseResult], name: str) -> Traces:
     """Each measured case once, one after the other, between all ranks."""
+    wrong = [one for one in results if one.status == "wrong"]
+    if wrong:
+        raise UsageError(
+            f"{name}: {len(wrong)} cases have wrong data, for example "
+            f"{wrong[0].case.group_words()}: no trace is made of their times"
+        )
     measured: dict[Case, CaseResult] = {}
     for result in results:
         if result.summary is not None:

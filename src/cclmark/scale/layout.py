@@ -126,7 +126,7 @@ class Group:
         Raises UsageError if the nodes differ in it.
         """
         near = 1 if self.stride >= per_node else per_node // self.stride
-        fits = self.stride % per_node == 0 if near == 1 else per_node % self.stride == 0
+        fits = self.stride >= per_node or per_node % self.stride == 0
         fits = fits and (self.size % near == 0 or near % self.size == 0)
         if self.size == 1 or fits:
             return min(near, self.size)

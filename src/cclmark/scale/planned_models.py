@@ -72,6 +72,8 @@ _PLANNED = (
     _llama("llama2-7b", 4096, 32, (32, 32), 11_008, _LLAMA2_VOCABULARY, 4096),
     _llama("llama2-13b", 5120, 40, (40, 40), 13_824, _LLAMA2_VOCABULARY, 4096),
     _llama("llama2-70b", 8192, 80, (64, 8), 28_672, _LLAMA2_VOCABULARY, 4096),
+    _llama("llama3.1-8b", 4096, 32, (32, 8), 14_336, _LLAMA3_VOCABULARY, 131_072),
+    _llama("llama3.1-70b", 8192, 80, (64, 8), 28_672, _LLAMA3_VOCABULARY, 131_072),
     _llama("llama3.1-405b", 16_384, 126, (128, 8), 53_248, _LLAMA3_VOCABULARY, 131_072),
     _llama(
         *("mixtral-8x22b", 6144, 56, (48, 8), 16_384, 32_768, 65_536), experts=8, active_experts=2
@@ -86,7 +88,7 @@ _PLANNED = (
 #: All models with names: those that ``cclmark train`` trains, and larger ones.
 ALL_MODELS: dict[str, Model] = {**MODELS, **{model.name: model for model in _PLANNED}}
 #: Other names of the same dimensions.
-_ALIASES = {"llama3.1-8b": "llama3-8b", "llama3.1-70b": "llama3-70b", "gpt3": "gpt3-175b"}
+_ALIASES = {"gpt3": "gpt3-175b"}
 _OWN = (
     *("width", "layers", "heads", "key_value_heads", "hidden", "vocabulary", "context"),
     *("experts", "active_experts", "head_size"),

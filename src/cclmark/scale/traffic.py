@@ -347,7 +347,7 @@ class _Device:
             words /= 1 if self._is_torch else layout.tp
             words /= self._groups["dp"].size if layout.zero == 3 else 1
             group = Group(2, self._groups["pp"].stride * (layout.pp - 1))
-            on_node = group.on_node(job.node_devices)
+            on_node = 2 if job.nodes == 1 else group.on_node(job.node_devices)
             yield GroupTraffic(
                 *("embedding", 2, on_node, "all_reduce", "gradients of the embedding"),
                 *(words * job.gradient_bytes, 1),

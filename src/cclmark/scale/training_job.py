@@ -168,12 +168,20 @@ def _check_pipeline(job: TrainingJob) -> None:
 
 
 def layers_of(job: TrainingJob, stage: int) -> list[int]:
-    """The numbers of the layers of a stage, which counts from 0."""
+    """The numbers of the layers of a stage, which counts from 0.
+
+    Where they do not divide evenly, Megatron-LM counts embedding and head as a layer each
+    (--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split).
+    """
     parts, layers = job.layout.pp * job.layout.vp, job.model.layers
+    counted = layers + 2
+    is_framed = job.framework != TORCH and layers % parts and counted % parts == 0
+    total, shift = (counted, 1) if is_framed else (layers, 0)
     return [
-        layer
+        layer - shift
         for part in range(stage, parts, job.layout.pp)
-        for layer in range(part * layers // parts, (part + 1) * layers // parts)
+        for layer in range(part * total // parts, (part + 1) * total // parts)
+        if 0 <= layer - shift < layers
     ]
 
 

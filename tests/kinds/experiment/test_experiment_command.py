@@ -108,7 +108,12 @@ def test_what_the_library_cannot_have_is_refused(refused, fake_cuda, arguments, 
 
 
 def test_a_variable_of_another_library_is_not_ranked_on_the_host(cclmark):
-    run = cclmark("experiment", "broadcast", *ON_HOST, "--vary", "HCCL_BUFFSIZE=10")
+    refused = cclmark("experiment", "broadcast", *ON_HOST, "--vary", "HCCL_BUFFSIZE=10", code=2)
+    assert "so that nothing would be compared: choose the library with --ccl" in refused.err
+    run = cclmark(
+        *("experiment", "broadcast", *ON_HOST, "--vary", "HCCL_BUFFSIZE=10"),
+        "--allow-unknown-settings",
+    )
     reason = "HCCL_BUFFSIZE is a setting of HCCL: shm does not read it"
     assert {(one.effect, one.reason) for one in effects(run.journal).values()} == {
         ("no effect", reason)

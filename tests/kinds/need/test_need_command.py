@@ -104,6 +104,12 @@ def test_fields_are_those_of_the_journal(cclmark):
         assert needed_by(result.need, result.index) == result
 
 
+def test_plans_of_a_tied_embedding_within_a_node(cclmark):
+    """Its first and last stage are on one node, however far apart."""
+    run = cclmark("need", "--model", "gpt2-xl", "--gpus", "8", "--parallel", "pp=4")
+    assert "8 GPUs send nothing to other nodes in a step" in run.out
+
+
 def test_one_gpu_sends_nothing(cclmark):
     run = cclmark(
         "need",

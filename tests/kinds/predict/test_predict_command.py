@@ -133,6 +133,23 @@ def test_levels_cost_what_a_simulation_says(cclmark, tmp_path):
     assert last.time_s > 1.5 * without.time_s
 
 
+def test_begin_and_end_choose_what_is_shown(cclmark, tmp_path):
+    runs = table(tmp_path / "ring.csv", 2, 4, sizes=("16M", "256M", "4G"))
+    whole = results_of(cclmark("predict", runs, "--nodes", "16"))
+    part = results_of(cclmark("predict", runs, "--nodes", "16", "-b", "4G"))
+    shown = [one for one in whole if one.prediction.size_bytes == 4 << 30]
+    assert [(one.low_s, one.time_s, one.high_s) for one in part] == [
+        (one.low_s, one.time_s, one.high_s) for one in shown
+    ]
+
+
+def test_a_line_rate_that_runs_exceed_is_not_used(cclmark, tmp_path):
+    runs = table(tmp_path / "ring.csv", 2, 4)
+    run = cclmark("predict", runs, "--nodes", "16", "--network", "8x25")
+    assert "of the line rate of 200 Gb/s of a node, which is therefore not used" in run.out
+    assert all(not one.prediction.network_bps for one in results_of(run))
+
+
 def test_one_size_of_one_number_of_nodes_says_nothing(cclmark, tmp_path):
     run = cclmark("predict", table(tmp_path / "one.csv", 4, sizes=("1G",)), "--nodes", "16")
     assert "the runs have one size" in run.out

@@ -78,6 +78,16 @@ def test_layouts_are_ranked_among_those_that_fit(cclmark):
     assert "do not fit into 80 GB" in run.out
 
 
+def test_layouts_have_the_stages_that_divide_gpus_and_layers(cclmark):
+    run = cclmark(
+        *("predict", "--model", DIMENSIONS, "--gpus", "48", "--batch", "96", "--layouts"),
+        *("--network", "8x400", "--parallel", "zero=1"),
+    )
+    stages = {one.scaled.need.job.layout.pp for one in results_of(run, LAYOUT)}
+    assert {1, 2, 3} <= stages
+    assert all(30 % one == 0 for one in stages)
+
+
 def test_published_steps_are_predicted_better_than_by_the_same_utilization(cclmark, tmp_path):
     steps = published(tmp_path / "steps.csv")
     run = cclmark(

@@ -17,7 +17,7 @@ REFUSED = {
     "--topology fat-tre:8x8": "unknown topology: did you mean 'fat-tree'?",
     "--topology fat-tree:8x8,oversup=2": "choose from nvlink, nic, leaf",
     "--topology fat-tree:125000x8": "1,000,000 devices are more than 65,536: simulate a part",
-    "--topology fat-tree:9999999x8": "choose 2 to 1,000,000",
+    "--topology fat-tree:9999999x8": "choose at most 1,000,000",
     "--topology nvlink:8 -b 2G -e 1G": "-b (--begin) of 2 GiB must not be above -e",
     "--topology nvlink:8 --algorithm rings": "rings",
     "--topology nvlink:8 --algorithm pat": "pat does not perform all_reduce",

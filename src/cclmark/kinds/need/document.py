@@ -44,13 +44,13 @@ from cclmark.kinds.need.figures import (
     step_on,
     steps_on_networks,
     tokens_per_s,
+    trained_model,
     varied,
 )
 from cclmark.kinds.need.result import NeedResult
 from cclmark.scale.accelerators import GBIT
 from cclmark.scale.step import AMPLE, INFINITE_BPS, StepTime
 from cclmark.scale.traffic import GROUPS, GroupTraffic
-from cclmark.work.models import MODELS
 from cclmark.work.sizes import format_size
 
 _CHART_POINTS = 49
@@ -70,6 +70,10 @@ def _gbit(bps: float) -> str:
 def _rate_text(bps: float | None, per_node: int = 1) -> str:
     """A line rate in Gb/s; ``any`` for 0, ``none`` for None."""
     return "none" if bps is None else _gbit(bps * per_node) if bps else "any"
+
+
+def _gpus_per_token(one: NeedResult) -> float:
+    return one.need.job.devices / one.need.job.tokens
 
 
 def _rate(key: str, help: str, name: str) -> Field:
@@ -129,6 +133,11 @@ FIELDS = Fields(
             lambda one: node_bytes(one) if one.is_measured else None,
         ),
         Field("step_ms", "Step on the judged network.", "judged.step_s"),
+        Field(
+            "token_us",
+            "Time of a GPU for a token on the judged network: step x GPUs / tokens.",
+            lambda one: one.judged and one.judged.step_s * _gpus_per_token(one),
+        ),
         Field(
             "slow_down_percent",
             "How much longer than on an ideal network a step on the judged network takes.",
@@ -301,8 +310,8 @@ def _networks_table(largest: NeedResult, steps: Sequence[NetworkStep]) -> Table:
     ]
     notes = [
         "all messages: their time, hidden or not, as a share of a step",
-        f"a GPU that never waits computes {largest.need.flops / 1e12:.4g} TFLOP/s; recomputation "
-        "is not counted",
+        f"a GPU that never waits computes {largest.need.flops / 1e12:.4g} TFLOP/s"
+        + ("; TFLOP/s/GPU do not count what is computed twice" if job.recompute else ""),
     ]
     title = f"a step of {job.devices:,} GPUs on networks, line rates in Gb/s"
     return table_of(title, columns, steps, notes=notes)
@@ -418,11 +427,12 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
     job, share = need.job, need.share
     at = amount(job.devices, "GPU")
     advice = ""
-    if any(not one.measured for one in need.assumptions if one.name == "compute"):
-        trained = job.model.name if job.model.name in MODELS else "llama3-8b"
+    compute = next((one for one in need.assumptions if one.name == "compute"), None)
+    if compute is not None and not compute.measured:
+        how = "assumed" if compute.source.startswith("assumed") else "not measured"
         advice = (
-            f"The rate of compute is assumed. `cclmark train --model {trained}` measures it on a "
-            "few GPUs, and --measured takes its journal."
+            f"The rate of compute is {how}. `cclmark train --model {trained_model(job.model)}` "
+            "measures it on a few GPUs, and --measured takes its journal."
         )
     ideal = "than on an ideal network between nodes"
     if not network_bytes(result):
@@ -553,6 +563,11 @@ def _compared() -> ComputedFigures:
                 "step_ms",
                 "step on the judged network",
                 of_step(lambda one, step: time_words(step.step_s)),
+            ),
+            figure_of(
+                "token_us",
+                "time of a GPU for a token there",
+                of_step(lambda one, step: time_words(step.step_s * _gpus_per_token(one))),
                 is_time=True,
             ),
             figure_of(

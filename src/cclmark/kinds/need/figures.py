@@ -17,6 +17,7 @@ from cclmark.scale.step import (
     time_of,
 )
 from cclmark.scale.traffic import GroupTraffic, busiest_stage, traffic_of
+from cclmark.work.models import MODELS, Model
 
 #: Line rates of a GPU that are compared, in Gb/s.
 RATES_GBIT = (3.125, 6.25, 12.5, 25, 50, 100, 200, 400, 800)
@@ -40,6 +41,11 @@ def needed_by(need: Need, index: int) -> NeedResult:
         needed=needed_network(step, need.network, need.share),
         judged=step(need.network) if need.network.bps else None,
     )
+
+
+def trained_model(model: Model) -> str:
+    """The model itself if `cclmark train` trains it, else one of its size that it does train."""
+    return model.name if model.name in MODELS else "llama3-8b"
 
 
 def step_on(result: NeedResult, bps: float) -> StepTime:

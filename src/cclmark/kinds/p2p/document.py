@@ -936,7 +936,7 @@ def _head_figures(results: Sequence[TransferResult], header: Header) -> Iterator
             note = f"{names[first]} → {names[second]}, {what}"
             yield HeadFigure(label, figure(rate / BYTES_PER_GB), "GB/s", note)
         rate, limit = next(iter(max(own) for own in _by_kind(rates, header.relations).values()))
-        if limit:
+        if rate <= limit:
             text = f"{rate / limit * 100:.0f}"
             yield HeadFigure("of the link limit", text, "%", f"of {limit / BYTES_PER_GB:.0f} GB/s")
     latencies = [
@@ -1035,7 +1035,7 @@ def _span(rates: Sequence[float]) -> str:
 def _of_limit(rates: Sequence[tuple[float, float]]) -> str:
     """The share of the fastest rate in its own limit; the limit too if all have the same."""
     rate, limit = max(rates)
-    if not limit:
+    if rate > limit:  # unknown, or measured while something else used the memory
         return ""
     if len({own for _, own in rates}) > 1:
         return f", the fastest {rate / limit:.0%} of its limit"

@@ -39,7 +39,7 @@ _UNKNOWN, _USUAL_OPERATION = "unknown", "all_reduce"
 #: The columns of a table.
 COLUMNS = (
     *("operation", "nodes", "gpus_per_node", "size", "busbw_gbps", "time_us"),
-    *("device", "ccl", "version", "nic_gbit", "algorithm"),
+    *("device", "ccl", "version", "nic_gbit", "algorithm", "table", "source"),
 )
 _HEAD = "nodes,gpus_per_node,size,busbw_gbps"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, cast
@@ -32,6 +33,7 @@ from cclmark.kinds.predict.figures import (
     bus_bandwidth,
     faster_algorithms,
     is_exact_rate,
+    judging,
     measured_counts,
     of_operations,
     predicted_counts,
@@ -177,7 +179,7 @@ def _head_figures(results: Sequence[PredictResult]) -> Iterator[HeadFigure]:
         value, unit = time_words(first.time_s).split()
         size = format_size(first.prediction.size_bytes)
         yield HeadFigure(f"time, {size}", value, unit, where)
-    whole = skill_of("all", results)
+    whole = skill_of("all", judging(results)) or skill_of("all", results)
     if whole is not None:
         yield HeadFigure(
             "error of measured counts",
@@ -397,14 +399,14 @@ def _bandwidth_chart(
         own = at(results, nodes)
         is_measured = nodes in measured
         name = "measured_s" if is_measured else "time_s"
-        rows = [one for _, one in sorted(own.items()) if getattr(one, name)]
-        if not rows:
+        rows = [one for _, one in sorted(own.items())]
+        if not any(getattr(one, name) for one in rows):
             continue
         series.append(
             ChartCurve(
                 f"{amount(nodes, 'node')}, {'measured' if is_measured else 'predicted'}",
                 [one.prediction.size_bytes for one in rows],
-                [_bus(name, one) or 0.0 for one in rows],
+                [_bus(name, one) or math.nan for one in rows],
                 colour=number,
                 dashed=not is_measured,
                 low=[] if is_measured else [_bus("high_s", one) for one in rows],
@@ -490,6 +492,11 @@ def _nodes_chart(
     )
 
 
+def _sizes(sizes: Sequence[int]) -> str:
+    ends = dict.fromkeys(format_size(one) for one in (min(sizes), max(sizes)))
+    return " to ".join(ends)
+
+
 def _findings(results: Sequence[PredictResult]) -> Iterator[Finding]:
     item = results[0].prediction
     measured = measured_counts(results)
@@ -522,25 +529,33 @@ def _findings(results: Sequence[PredictResult]) -> Iterator[Finding]:
             subject=item.operation,
             advice=" ".join(advice),
         )
-    whole = skill_of("all", results)
-    if whole is not None:
-        is_better = whole.skill > 0
+    whole = skill_of("all", judging(results))
+    from_two = skill_of("all", results)
+    if found := whole or from_two:
+        is_better = found.skill > 0
+        help = (
+            "The models do not fit these runs: trust the measured bus bandwidth rather than the "
+            "predictions."
+        )
+        if whole is None:
+            help = (
+                "What two nodes say of more does not judge predictions from more: trees send less "
+                f"between two nodes. Run `cclmark {item.operation}` on a further number of nodes."
+            )
         yield Finding(
             "prediction-error",
-            "good" if is_better else "look",
-            f"measured numbers of nodes, predicted from fewer, differ by "
-            f"{percent_words(whole.error)} (median of {whole.number}), the same busbw by "
-            f"{percent_words(whole.baseline)}; {whole.inside} of {whole.number} are within their "
+            "good" if is_better else "look" if whole else "unknown",
+            f"measured numbers of nodes, predicted from {'fewer' if whole else 'two alone'}, "
+            f"differ by {percent_words(found.error)} (median of {found.number}), the same busbw by "
+            f"{percent_words(found.baseline)}; {found.inside} of {found.number} are within their "
             "interval",
             subject=item.operation,
-            advice=""
-            if is_better
-            else "The models do not fit these runs: trust the measured "
-            "bus bandwidth rather than the predictions.",
-            evidence=(Evidence.of("error_percent", whole.error, item.operation, whole.baseline),),
+            advice="" if is_better else help,
+            evidence=(Evidence.of("error_percent", found.error, item.operation, found.baseline),),
         )
     elif said:
-        why = "measured numbers of nodes have no size in common"
+        reasons = [one.reason for one in results if one.prediction.is_measured and one.reason]
+        why = reasons[0] if reasons else "measured numbers of nodes have no size in common"
         if len(measured) == 1 or (measured[0] == 1 and len(measured) == 2):
             why = f"only {listed([amount(one, 'node') for one in measured])} "
             why += "was measured" if measured == [1] else "were measured"
@@ -568,7 +583,7 @@ def _findings(results: Sequence[PredictResult]) -> Iterator[Finding]:
         yield Finding(
             "algorithm-not-seen",
             "look",
-            f"for {format_size(min(sizes))} to {format_size(max(sizes))} {names} is expected, "
+            f"for {_sizes(sizes)} {names} is expected, "
             "which no run used at that size: intervals are wider",
             subject=item.operation,
             advice=f"Measure it too: `NCCL_ALGO` for `cclmark {item.operation}`, and predict from "
@@ -583,8 +598,8 @@ def _findings(results: Sequence[PredictResult]) -> Iterator[Finding]:
             "faster-algorithm",
             "note",
             f"on {best.result.prediction.nodes:,} nodes, by the models, a {best.name} algorithm "
-            f"would be faster than what the library chooses from, for {format_size(min(sizes))} to "
-            f"{format_size(max(sizes))}, for example {time_words(best.time_s)} in place of "
+            f"would be faster than what the library chooses from, for {_sizes(sizes)}, for "
+            f"example {time_words(best.time_s)} in place of "
             f"{time_words(best.result.time_s or 0.0)} for "
             f"{format_size(best.result.prediction.size_bytes)}",
             subject=item.operation,
@@ -618,7 +633,13 @@ def _compared() -> ComputedFigures:
 
     return ComputedFigures(
         figures=[
-            ComputedFigure(fields["predicted_us"], "time", time, is_time=True),
+            ComputedFigure(
+                fields["predicted_us"],
+                "time",
+                time,
+                is_time=True,
+                interval=lambda one: one.low_s and (one.low_s, one.high_s),
+            ),
             ComputedFigure(fields["predicted_busbw_gbps"], "busbw, GB/s", _range),
         ],
         key=lambda one: (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cclmark.base.grouping import by_key
 from cclmark.kinds.predict.plan import Prediction
 from cclmark.kinds.predict.result import PredictResult
-from cclmark.scale.algorithms import ALGORITHMS, HIERARCHICAL, RING, wire_bytes
+from cclmark.scale.algorithms import ALGORITHMS, HIERARCHICAL, RING, TREE, wire_bytes
 
 _MIB = 1 << 20
 #: Classes of sizes in words, from a size and below one.
@@ -83,6 +83,23 @@ def size_class(result: PredictResult) -> str:
     """The class of the size, of SIZE_CLASSES."""
     size = result.prediction.size_bytes
     return next(name for name, least, below in SIZE_CLASSES if least <= size < (below or size + 1))
+
+
+def judging(results: Sequence[PredictResult]) -> list[PredictResult]:
+    """The measured times that predictions are judged by, of one operation.
+
+    What two nodes say of the next number judges only predictions that stand on two nodes alone,
+    because two are special where trees may run, which send less between two nodes.
+    """
+    measured = [one for one in results if one.prediction.is_measured]
+    nodes = sorted({one.prediction.nodes for one in measured})
+    larger = [one for one in nodes if one > 2]
+    item = measured[0].prediction if measured else None
+    if item is None or not larger or TREE not in ALGORITHMS[item.operation]:
+        return measured
+    if item.algorithm == RING:
+        return measured
+    return [one for one in measured if one.prediction.nodes != larger[0]]
 
 
 def skills(results: Sequence[PredictResult]) -> list[Skill]:

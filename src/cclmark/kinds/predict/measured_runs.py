@@ -16,15 +16,16 @@ from cclmark.fabric.fabric_topology import Topology
 from cclmark.kinds.predict.command import PredictFlags
 from cclmark.kinds.predict.curves import MeasuredCurve
 from cclmark.kinds.predict.plan import Prediction
-from cclmark.scale.algorithms import ALGORITHMS, HIERARCHICAL, RING, TREE, wire_bytes
+from cclmark.scale.algorithms import ALGORITHMS, HIERARCHICAL, Shape, wire_bytes
 from cclmark.scale.extrapolation import USUAL_RUN_NOISE, RunFacts, TimeCurve
 from cclmark.work.libraries import library_called
 
 #: Beyond these nothing is said: a dip of the bandwidth between sizes, and by how much times
 #: may fall with more nodes or with size.
 DEEPEST_DIP, MOST_FALL = 0.3, 0.1
-# The least share of a line rate that large messages reach.
-_LEAST_REACHED, _LARGE_BYTES = 0.3, 64 << 20
+# The shares of a line rate that large messages reach: of all algorithms the one counts that sends
+# least to other nodes.
+_LEAST_REACHED, _MOST_REACHED, _LARGE_BYTES = 0.3, 1.1, 64 << 20
 _NCCL = "nccl"
 
 
@@ -55,15 +56,15 @@ class MeasuredRuns:
         )
         return replace(self, curves=own, known=known) if own else None
 
+    @cached_property
+    def reached_bps(self) -> float:
+        """What a node sends to others at least with large messages; 0 without any."""
+        return _reached_bps(self.operation, self.curves)
+
     @property
     def largest(self) -> int:
         """The most nodes of a run."""
         return max(one.shape.nodes for one in self.curves)
-
-    @property
-    def is_special_at_two(self) -> bool:
-        """Whether trees may have run, which send less between two nodes than between more."""
-        return TREE in ALGORITHMS[self.operation] and self.known.algorithm != RING
 
     @cached_property
     def merged(self) -> list[TimeCurve]:
@@ -182,17 +183,9 @@ def comparable_curves(
             f"runs with {', '.join(map(str, apart))} ranks on a node are left out: the largest has "
             f"{most} on each of its nodes"
         )
-    own = []
-    for one in found:
-        points = tuple(
-            point
-            for point in one.points
-            if (flags.begin_bytes or 0) <= point.size_bytes <= (flags.end_bytes or math.inf)
-        )
-        if one.shape.per_node == most and one.shape.ranks > 1 and points:
-            own.append(replace(one, points=points))
+    own = [one for one in found if one.shape.per_node == most and one.shape.ranks > 1]
     if not own:
-        raise UsageError("no run has a size within --begin and --end, with at least two ranks")
+        raise UsageError("no run has at least two ranks")
     return own, notices
 
 
@@ -236,7 +229,7 @@ def runs_of(
             f"--algorithm {algorithm}: {operation} is modelled by {', '.join(named.values())}"
         )
     rates = {curve.network_bps for curve in curves if curve.network_bps}
-    bps = rates.pop() if len(rates) == 1 else 0.0
+    bps = max(rates) if len(rates) == 1 else 0.0
     if topology is not None:
         if topology.per_node != 1 and topology.per_node % one.shape.per_node:
             raise UsageError(
@@ -247,10 +240,17 @@ def runs_of(
             bps = topology.levels[1].bps * one.shape.per_node
     if flags.network is not None:
         bps = flags.network.gbit * 1e9 / 8 * (flags.network.interfaces or one.shape.per_node)
-    reached = _reached_bps(operation, curves)
-    if bps and reached and reached < _LEAST_REACHED * bps:
+        rates = {bps}
+    if len(rates) > 1:
+        words = ", ".join(f"{rate * 8e-9:.4g}" for rate in sorted(rates))
         notices.append(
-            f"{operation}: large messages of the runs reach {reached / bps * 100:.2g} % of the "
+            f"{operation}: the runs have several line rates of a node, {words} Gb/s: none is used; "
+            "state it with --network"
+        )
+    reached = _reached_bps(operation, curves)
+    if bps and reached and not _LEAST_REACHED <= reached / bps <= _MOST_REACHED:
+        notices.append(
+            f"{operation}: large messages of the runs reach {reached / bps * 100:.3g} % of the "
             f"line rate of {bps * 8e-9:.4g} Gb/s of a node, which is therefore not used"
         )
         bps = 0.0
@@ -275,13 +275,18 @@ def _has_interface_of_nccl(ccl: str) -> bool:
     return own is not None and nccl is not None and own.shape == nccl.shape
 
 
-def _reached_bps(operation: str, curves: Sequence[MeasuredCurve]) -> float:
-    """What a node sends to others at least with large messages; 0 without any between nodes."""
+def least_wire_bytes(operation: str, size_bytes: float, shape: Shape) -> float:
+    """What a node sends to others at least: with the algorithm that sends least."""
     known = ALGORITHMS[operation]
     algorithm = HIERARCHICAL if HIERARCHICAL in known else known[0]
+    return wire_bytes(operation, algorithm, size_bytes, shape)
+
+
+def _reached_bps(operation: str, curves: Sequence[MeasuredCurve]) -> float:
+    """What a node sends to others at least with large messages; 0 without any between nodes."""
     return max(
         (
-            wire_bytes(operation, algorithm, point.size_bytes, one.shape) / point.time_s
+            least_wire_bytes(operation, point.size_bytes, one.shape) / point.time_s
             for one in curves
             for point in one.points
             if one.shape.nodes > 1 and point.size_bytes >= _LARGE_BYTES

@@ -12,12 +12,13 @@ from cclmark.base.grouping import by_key
 from cclmark.fabric.fabric_topology import parse_topology
 from cclmark.kinds.predict.command import PredictFlags
 from cclmark.kinds.predict.curves import read_curves
-from cclmark.kinds.predict.figures import size_class, skill_of
+from cclmark.kinds.predict.figures import judging, size_class, skill_of
 from cclmark.kinds.predict.measured_runs import (
     DEEPEST_DIP,
     MOST_FALL,
     MeasuredRuns,
     comparable_curves,
+    least_wire_bytes,
     refuse_differences,
     runs_of,
 )
@@ -55,7 +56,14 @@ def predictions_of(flags: PredictFlags) -> tuple[list[PredictResult], list[str]]
     ]
     for runs in every:
         _check_nodes(runs, flags.nodes)
-    rows = [row for runs in every for row in _results(runs, flags)]
+    rows = [
+        row
+        for runs in every
+        for row in _results(runs, flags)
+        if (flags.begin_bytes or 0) <= row.prediction.size_bytes <= (flags.end_bytes or math.inf)
+    ]
+    if not rows:
+        raise UsageError("no run has a size within --begin and --end")
     for place, row in enumerate(rows):
         row.index = place
     return rows, notices
@@ -89,18 +97,14 @@ def _judge(one: PredictResult, measured: Sequence[PredictResult], runs: Measured
     """Widens the interval by how far measured times lay outside theirs, and withholds the
     prediction if the same busbw predicted them better, or if the interval becomes too wide.
 
-    By the times of the class of sizes, or of all if these are few. What two nodes say of the next
-    number judges only predictions that stand on them too, because two are special.
+    By the times of figures.judging of the class of sizes, or of all if these are few.
     """
     if one.time_s is None or one.low_s is None or one.high_s is None:
         return
-    known = [other for other in measured if size_class(other) == size_class(one)]
+    every = judging(measured)
+    known = [other for other in every if size_class(other) == size_class(one)]
     if sum(other.time_s is not None for other in known) < _LEAST_JUDGING:
-        known = [*measured]
-    if runs.is_special_at_two and runs.largest > 2:
-        third = sorted({other.prediction.nodes for other in measured})
-        after_two = next((nodes for nodes in third if nodes > 2), 0)
-        known = [other for other in known if other.prediction.nodes != after_two]
+        known = every
     known = [other for other in known if not runs.is_odd_at(other.prediction.size_bytes)]
     found = skill_of(size_class(one), known)
     if found is not None and found.skill <= 0 and found.error > _HARMLESS_ERROR:
@@ -182,6 +186,13 @@ def _predicted(runs: MeasuredRuns, nodes: int, *, is_measured: bool) -> dict[flo
         return found
     known = replace(runs.known, levels=_crossed_levels(runs, shape))
     made = forecast(runs.operation, curves, sizes, shape, known)
+    line_bps = max(runs.known.bps, runs.reached_bps) if runs.known.bps else math.inf
+
+    def least_s(one: PredictResult) -> float:
+        """By the line rate, or what the runs reached of it and above."""
+        item = one.prediction
+        return least_wire_bytes(item.operation, item.size_bytes, shape) / line_bps
+
     every = algorithm_times(runs.operation, curves, sizes, shape, known)
     for place, one in enumerate(found.values()):
         one.growing = float(made.growing[place])
@@ -191,7 +202,8 @@ def _predicted(runs: MeasuredRuns, nodes: int, *, is_measured: bool) -> dict[flo
         one.algorithms = {name: float(times[place]) for name, times in every.items()}
         doubt = _doubt_of_size(runs, made, place)
         if doubt is None:
-            one.low_s, one.time_s, one.high_s = map(float, made.quantiles[:, place])
+            ends = made.quantiles[:, place]
+            one.low_s, one.time_s, one.high_s = (max(float(end), least_s(one)) for end in ends)
         else:
             one.status, (one.reason, one.advice) = "skipped", doubt
     return found

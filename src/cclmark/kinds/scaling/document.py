@@ -25,6 +25,7 @@ from cclmark.document.insight_words import amount
 from cclmark.document.report_kind import ComputedFigure, ComputedFigures, report_of_formulas
 from cclmark.document.text import figure, percent_words, three_digits, time_words
 from cclmark.journal.schema import Header
+from cclmark.kinds.need.figures import trained_model
 from cclmark.kinds.scaling.figures import (
     EXPOSED_SHARE,
     efficiency,
@@ -268,10 +269,7 @@ def _layout_table(layouts: Sequence[ScaledResult]) -> Table:
         TableColumn("exposed", lambda one: percent_words(one.step.exposed_share), ">"),
         TableColumn("memory", lambda one: f"≥ {format_size(round(one.needed_bytes))}", ">"),
     ]
-    notes = [
-        "tp, pp and ep of powers of two; memory: of a GPU, without buffers of communication and of "
-        "allocators"
-    ]
+    notes = ["memory: of a GPU, without buffers of communication and of allocators"]
     title = f"fastest layouts of {amount(job.devices, 'GPU')}, batch {job.batch:,}"
     return table_of(title, columns, layouts, notes=notes)
 
@@ -320,13 +318,14 @@ def _chart(results: Sequence[ScaledResult]) -> Lines:
 def _findings(results: Sequence[ScaledResult]) -> Iterator[Finding]:
     skipped = [one for one in results if one.step is None and one.measured_s is None]
     full = [one for one in skipped if one.needed_bytes]
-    if full:
+    if full and not _known(results, LAYOUT):
         first = full[0]
-        gpus = ", ".join(f"{one.scaled.devices:,}" for one in full[:_MOST_NAMED])
+        gpus = [*dict.fromkeys(f"{one.scaled.devices:,}" for one in full)][:_MOST_NAMED]
         yield Finding(
             "does-not-fit",
             "look",
-            f"on {gpus} GPUs, {first.scaled.layout or 'one GPU'} does not fit: {first.reason}",
+            f"the layout that was asked for does not fit on {', '.join(gpus)} GPUs: "
+            f"{first.scaled.layout or 'one GPU'}: {first.reason}",
             advice="Divide it: zero=3, tp, pp or --recompute; --layouts ranks those that fit.",
         )
     for one in skipped:
@@ -346,7 +345,7 @@ def _findings(results: Sequence[ScaledResult]) -> Iterator[Finding]:
             "note",
             f"{amount(job.devices, 'GPU')}: the fastest layout is "
             f"{job.layout or 'one GPU'} with micro-batches of {job.micro_batch}, a step "
-            f"of {_range(best)}",
+            f"of {_range(best)}{'; the one that was asked for does not fit' if full else ''}",
             evidence=(Evidence.of("step_ms", best.step.step_s if best.step else 0.0),),
         )
     found = step_errors(results)
@@ -370,13 +369,14 @@ def _findings(results: Sequence[ScaledResult]) -> Iterator[Finding]:
             advice="Profile the program on another number of GPUs, and give both with --job: the "
             "larger one is then predicted from the smaller one.",
         )
-    elif not of_purpose(results, MEASURED):
+    elif results and not of_purpose(results, MEASURED):
         yield Finding(
             "prediction-error",
             "unknown",
             "the error of predictions is unknown: no step was measured",
-            advice="`cclmark train` measures the compute of a model on a few GPUs, and --measured "
-            "takes its journal; --steps takes a table of measured steps.",
+            advice=f"`cclmark train --model {trained_model(results[0].scaled.of_model.job.model)}` "
+            "measures compute on a few GPUs, and --measured takes its journal; --steps takes a "
+            "table of measured steps.",
         )
 
 
@@ -400,11 +400,13 @@ def _of_scaling(own: Sequence[ScaledResult], purpose: str) -> Iterator[Finding]:
     if exposed and exposed[0].step is not None:
         first = exposed[0]
         where = amount(first.scaled.devices, "GPU")
+        program = first.scaled.program
+        is_profiled = program is not None and program.step.copies == 1
         yield Finding(
             "communication-exposed",
             "look",
-            f"with {how}, from {where} on, exposed communication takes more than "
-            f"{EXPOSED_SHARE * 100:.3g} % of a step: "
+            f"with {how}, from {where} on{', as profiled' if is_profiled else ''}, exposed "
+            f"communication takes more than {EXPOSED_SHARE * 100:.3g} % of a step: "
             f"{percent_words(exposed[0].step.exposed_share)} there",
             evidence=(
                 Evidence.of("exposed_percent", exposed[0].step.exposed_share, where, EXPOSED_SHARE),
@@ -427,7 +429,13 @@ def _compared() -> ComputedFigures:
     fields = {one.key: one for one in FIELDS.all}
     return ComputedFigures(
         figures=[
-            ComputedFigure(fields["step_ms"], "step", _range, is_time=True),
+            ComputedFigure(
+                fields["step_ms"],
+                "step",
+                _range,
+                is_time=True,
+                interval=lambda one: one.low_s and (one.low_s, one.high_s),
+            ),
             ComputedFigure(
                 fields["exposed_percent"],
                 "exposed communication",
@@ -436,7 +444,7 @@ def _compared() -> ComputedFigures:
         ],
         key=lambda one: (
             *(one.scaled.purpose, one.scaled.devices, one.scaled.layout),
-            *(one.scaled.micro_batch, one.scaled.sequence),
+            *(one.scaled.micro_batch, one.scaled.sequence, one.scaled.batch),
         ),
         words=lambda one: f"{one.scaled.purpose}: {one.scaled.describe()}",
         is_main=lambda one: one.scaled.purpose in _TITLES,

@@ -3,6 +3,7 @@ their steps to journal and screen."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -40,6 +41,7 @@ from cclmark.kinds.scaling.result import ScaledResult
 from cclmark.options.job_options import JobOptions
 from cclmark.recording.recorder import Recorded
 from cclmark.recording.whole_run import PlanFlags, record_whole
+from cclmark.scale.frameworks import TORCH
 from cclmark.scale.memory import most_memory_bytes
 from cclmark.scale.profiled_step import ProfiledStep, check_growth
 from cclmark.scale.training_job import TrainingJob, check_job
@@ -67,6 +69,9 @@ def scale_job(job: JobOptions, flags: ScalingFlags) -> Recorded:
     notices: list[str] = []
     if flags.programs:
         results = program_results(job, flags.programs)
+        if not job.accelerator and job.node_gbps is None:
+            name = planned_accelerator(job).name
+            notices.append(f"the profile names no device: links of {name}; see --accelerator")
     else:
         results, notices = scaled_results(job, flags.steps, layouts=flags.layouts)
     return record_whole(KIND, results, flags, "predict", began_s, notices=notices)
@@ -115,12 +120,12 @@ def program_results(flags: JobOptions, paths: Sequence[Path]) -> list[ScaledResu
     counts = [one.devices for one in profiled]
     if len(set(counts)) < len(counts):
         raise UsageError("--job: two profiles are of the same number of GPUs: give one of them")
-    numbers = [one for one in flags.gpus if one != last.devices]
-    if not numbers:
+    if not flags.gpus:
         raise UsageError("--gpus is missing: how many GPUs does the job have? --gpus 8,64,512")
-    if numbers[0] < last.devices:
+    numbers = [one for one in flags.gpus if one != last.devices]
+    if not numbers or numbers[0] < last.devices:
         raise UsageError(
-            f"--gpus {numbers[0]}: the program was profiled on {last.devices} GPUs: predictions "
+            f"--gpus {flags.gpus[0]}: the program was profiled on {last.devices} GPUs: predictions "
             "are for more"
         )
     network, assumptions = planned_network(flags)
@@ -218,7 +223,8 @@ def _checked(job: ScaledJob) -> ScaledResult:
     needed = most_memory_bytes(job.of_model.job)
     if job.memory_bytes and needed > job.memory_bytes:
         reason = (
-            f"it takes at least {needed / 1e9:,.0f} of the {job.memory_bytes / 1e9:.0f} GB of a GPU"
+            f"it takes at least {needed / 1e9:,.0f} GB of a GPU, which has "
+            f"{job.memory_bytes / 1e9:.0f} GB"
         )
         return ScaledResult(0, job, "skipped", reason, needed_bytes=needed)
     return result_of(job)
@@ -241,25 +247,31 @@ def _weak(flags: JobOptions, own: Sequence[Need]) -> list[Need]:
 
 
 def _layouts(base: ScaledJob) -> Iterator[ScaledJob]:
-    """The layouts of a job on as many GPUs with the same batch: tp, pp and ep of powers of two, tp
-    within a node, and micro-batches; what else it asks for stays."""
+    """The layouts of a job on as many GPUs with the same batch: tp that divides a node, pp the GPUs
+    and ep the experts, zero if it asks for none, and micro-batches; what else it asks for stays."""
     need = base.of_model
     job = need.job
-    doubled = [1 << shift for shift in range(20)]
-    tensors = [one for one in doubled if one <= job.per_node]
-    stages = [one for one in doubled if one <= min(_MOST_STAGES, job.model.layers)]
-    experts = [one for one in doubled if one <= max(1, job.model.experts)]
-    for tp, pp, ep, micro in product(tensors, stages, experts, _MICRO_BATCHES):
-        changed = _with(job, micro, tp=tp, pp=pp, ep=ep)
+    tensors = _divisors(job.per_node)
+    stages = [one for one in _divisors(job.devices) if one <= min(_MOST_STAGES, job.model.layers)]
+    experts = _divisors(max(1, job.model.experts))
+    shared = [job.layout.zero] if job.layout.zero else [0, 1, *[3] * (job.framework == TORCH)]
+    for tp, pp, ep, zero, micro in product(tensors, stages, experts, shared, _MICRO_BATCHES):
+        changed = _with(job, micro, tp=tp, pp=pp, ep=ep, zero=zero)
         if changed is not None:
             yield replaced(base, need=replaced(need, job=changed))
 
 
-def _with(job: TrainingJob, micro_batch: int, *, tp: int, pp: int, ep: int) -> TrainingJob | None:
+def _divisors(number: int) -> list[int]:
+    low = [one for one in range(1, math.isqrt(number) + 1) if number % one == 0]
+    return sorted({*low, *(number // one for one in low)})
+
+
+def _with(
+    job: TrainingJob, micro_batch: int, *, tp: int, pp: int, ep: int, zero: int
+) -> TrainingJob | None:
     sp = tp > 1 and (job.layout.sp or job.layout.tp == 1)
-    own = replaced(
-        job.layout, dp=0, tp=tp, pp=pp, ep=ep, sp=sp, vp=1 if pp == 1 else job.layout.vp, shard=0
-    )
+    vp = 1 if pp == 1 else job.layout.vp
+    own = replaced(job.layout, dp=0, tp=tp, pp=pp, ep=ep, sp=sp, vp=vp, zero=zero, shard=0)
     try:
         found = replaced(job, layout=own.on(job.devices), micro_batch=micro_batch)
         if not found.micro_batches:
