@@ -54,6 +54,8 @@ _ANSWERING: Mapping[str, str] = {
     "predicted-time": "result",
     "nothing-said": "cannot say",
     "simulated-collective": "result",
+    "failed-host-check": "to fix",
+    "no-fault-found": "no fault found",
 }
 _OF_RESULT: Mapping[Severity, str] = {"unknown": "inconclusive"}
 _OF_DRIFT: Mapping[Severity, str] = {"good": "steady", "unknown": "not certain"}
@@ -63,6 +65,7 @@ _FAILED = {
     "failed-checks": "failed checks",
     "failed-cases": "failed",
     "failing-settings": "failed",
+    "failed-host-check": "not healthy",
 }
 # The finding of a rule that is the answer has one of these figures.
 _FIGURES = {
