@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from cclmark.doctor.check import Check, Judged, NotApplicableError, reboot, service, setting
 from cclmark.doctor.host import AMD, Host, PciDevice
 
@@ -33,18 +35,6 @@ NODES = Check(
 )
 
 
-def _distance(host: Host, one: PciDevice, other: PciDevice) -> int:
-    """0: one switch, 1: one root port or bus, 2: one NUMA node, 3: further."""
-    if host.switch_of(one) and host.switch_of(one) == host.switch_of(other):
-        return 0
-    if one.path and other.path and one.path[0] == other.path[0]:
-        return 1
-    return 2 if one.numa_node == other.numa_node else 3
-
-
-_WORDS = ("one switch", "one root port", "one NUMA node", "another NUMA node")
-
-
 def _near(host: Host) -> Judged:
     if host.is_virtual:
         raise NotApplicableError("a virtual machine: see topology-file")
@@ -52,18 +42,20 @@ def _near(host: Host) -> Judged:
     networks = [one for one in host.rdma_pci if one.address in ports]
     if not host.gpus or not networks:
         raise NotApplicableError("no accelerator beside an RDMA device")
-    nearest = {gpu.address: min(_distance(host, gpu, one) for one in networks) for gpu in host.gpus}
-    # Where a host has fewer network devices than accelerators, some are further by design.
-    usual = min(nearest.values())
+
+    def place(one: PciDevice) -> str:
+        return host.switch_of(one) or (one.path[0] if one.path else one.address)
+
+    gpus = Counter(map(place, host.gpus))
+    near = Counter(map(place, networks))
+    # Some hosts have fewer network devices by design; one that is missing among many is a fault.
+    full = sum(near[switch] >= number for switch, number in gpus.items())
+    is_usual = 4 * full >= 3 * len(gpus)
     found = Judged()
-    is_full = len(networks) >= len(host.gpus)
-    for address, distance in nearest.items():
-        found.see(
-            address,
-            f"network by {_WORDS[distance]}",
-            f"by {_WORDS[usual]}, as others",
-            ok=distance == usual or not is_full,
-        )
+    for switch, number in gpus.items():
+        text = f"{near[switch]} active network devices for {number} accelerators"
+        limit = f"≥ {number}, as most switches"
+        found.see(switch, text, limit, ok=near[switch] >= number or not is_usual)
     return found
 
 
@@ -78,7 +70,7 @@ NEAR = Check(
         ),
         service("plug the network device into the slot of the accelerator's switch"),
     ),
-    "PCI paths in sysfs; the other accelerators of the host",
+    "PCI paths in sysfs: three of four switches have a network device for each accelerator",
     grade="look",
 )
 
