@@ -23,6 +23,7 @@ class Recording:
     later: dict = field(default_factory=dict)
     environment: dict = field(default_factory=dict)
     packages: str = ""
+    measured: str = ""
     clock: str = "synchronised=1 maximum_error_us=900"
     interval_s: float = 10.0
 
@@ -76,6 +77,7 @@ class Recording:
                 "space": self.space,
                 "clock": {"": self.clock},
                 **packages,
+                **({"measure": {"both-directions": self.measured}} if self.measured else {}),
             },
             "later": self.later,
             "environment": self.environment,

@@ -4,7 +4,8 @@ A question is a verb and a subject: ``read /proc/loadavg``, ``run nvidia-smi -q`
 (the text of a file), ``list`` (the names in a directory, a line each), ``resolve`` (the path
 without links), ``space`` (the bytes of a file system and those that are free), ``run`` (the output
 of a command), ``clock`` (the kernel's view of its clock), ``packages`` (those of Python that
-concern communication, a line each). A question may be asked again at a later moment, for counters.
+concern communication, a line each), ``measure`` (the output of a short test, if the probe may run
+it). A question may be asked again at a later moment, for counters.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import queue
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
+import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -38,11 +41,28 @@ _READ_LIMIT_S = 2.0
 COMMAND_LIMIT_S = 20.0
 _MOST_BYTES = 1 << 20
 _FIRST_BYTES = {"/proc/cpuinfo": 4096}  # the first processor of many
+_TEST_S = 120.0
+#: The arguments of tests, by name.
+TESTS = {
+    "both-directions": (
+        *("p2p", "-b", "256M", "-t", "CE", "-p", "uniBw,biBw", "--scope", "pairs", "-j", "1"),
+        *("--max-time", "0.1"),
+    ),
+}
 _UNSYNCHRONISED = 0x40  # STA_UNSYNC of adjtimex(2)
 # Variables that influence communication, besides those of libraries.
 _VARIABLES = (
     *("CUDA_", "TORCH_", "PYTORCH_", "UCX_", "FI_", "GLOO_", "TP_SOCKET", "HSA_", "HIP_", "ROCR_"),
-    *("AMD_", "ASCEND_", "NVIDIA_", "LD_LIBRARY_PATH", "LD_PRELOAD", "OFI_", "MPICH_", "container"),
+    *(
+        "AMD_",
+        "ASCEND_",
+        "NVIDIA_VISIBLE_DEVICES",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "OFI_",
+        "MPICH_",
+        "container",
+    ),
     *("KUBERNETES_SERVICE_HOST", "CXI_", "OMP_", "NVSHMEM_"),
 )
 _PACKAGES = re.compile(r"(nvidia_nccl|rccl|torch|aws_ofi|mpi4py)[\w.-]*\.dist-info$")
@@ -166,11 +186,13 @@ class _Worker:
 class LiveProbe(Probe):
     """Answers from this host. ``deadline_s``: by time.monotonic, when answers end; None: never.
 
-    Each command runs once for each moment; those of ``begun`` at the same time.
+    ``measures``: whether short tests may run on its devices. Each command runs once for each
+    moment; those of ``begin`` at the same time.
     """
 
-    def __init__(self, deadline_s: float | None = None) -> None:
+    def __init__(self, deadline_s: float | None = None, *, measures: bool = False) -> None:
         self._deadline_s = deadline_s
+        self._measures = measures
         self._worker = _Worker()
         self._commands: dict[tuple[int, str], subprocess.Popen[bytes] | Reading] = {}
 
@@ -184,6 +206,8 @@ class LiveProbe(Probe):
         left_s = self._left_s()
         if left_s <= 0:
             return Reading(error=LATE)
+        if verb == "measure":
+            return _measured(subject) if self._measures else Reading(error=MISSING)
         if verb == "run":
             return self._output(subject, min(COMMAND_LIMIT_S, left_s))
         try:
@@ -304,6 +328,23 @@ def _clock(_subject: str) -> str:
         raise OSError(ctypes.get_errno(), "adjtimex failed")
     synchronised = not values[5] & _UNSYNCHRONISED
     return f"synchronised={int(synchronised)} maximum_error_us={values[3]}"
+
+
+def _measured(subject: str) -> Reading:
+    """What a test prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "cclmark", *TESTS[subject], "--quiet"]
+        command += ["--format", "csv", "--journal", f"{folder}/run.jsonl"]
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TEST_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return Reading(error=f"{HANGS} within {_TEST_S:.0f} s")
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        return Reading(error=lines[-1] if lines else f"exit code {done.returncode}")
+    return Reading(done.stdout.decode(errors="replace"))
 
 
 def _packages(_subject: str) -> str:

@@ -105,6 +105,10 @@ def parse_link_errors(text: str) -> dict[tuple[str, str], int]:
     return found
 
 
+_DEVICE = re.compile(r"(?:GPU|NIC)\d{1,4}|(?:mlx|bnxt|irdma|rocep|ibp)\w{1,16}")
+_TITLES = ("CPU", "NUMA", "GPU")  # of the columns of affinity
+
+
 def parse_topology(text: str) -> dict[tuple[str, str], str]:
     """The cells of a matrix of ``nvidia-smi topo``, by the names of row and column.
 
@@ -112,15 +116,16 @@ def parse_topology(text: str) -> dict[tuple[str, str], str]:
     """
     columns: list[str] = []
     found: dict[tuple[str, str], str] = {}
-    device = re.compile(r"(?:GPU|NIC)\d{1,4}|mlx\w{1,16}|bnxt\w{1,16}|irdma\w{1,16}|rocep\w{1,16}")
     for line in re.sub("\x1b\\[[0-9;]*m", "", text).splitlines():
         words = line.split()
-        names = [word for word in words if device.fullmatch(word)]
-        if len(names) == len(words) or (names and line[:1] in "\t "):
-            columns = columns or names
-        elif words and columns and device.fullmatch(words[0]):
-            cells = zip(columns, words[1:], strict=False)
-            found.update({(words[0], name): cell for name, cell in cells if cell != "X"})
+        if not words or not _DEVICE.fullmatch(words[0]):
+            continue
+        if all(_DEVICE.fullmatch(word) or word in _TITLES for word in words[1:2]):
+            columns = columns or [word for word in words if _DEVICE.fullmatch(word)]
+            if len(words) > 1 or len(columns) == 1:
+                continue
+        cells = zip(columns, words[1:], strict=False)
+        found.update({(words[0], name): cell for name, cell in cells if cell != "X"})
     return found
 
 

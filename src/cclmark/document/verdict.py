@@ -77,6 +77,10 @@ _PLANNING = {
     **dict.fromkeys(("needed-network", "network-not-used"), "measures what is assumed"),
     **dict.fromkeys(("nothing-said", "prediction-error"), "measures what is missing"),
 }
+# The answers after which a report is the next step.
+_REPORTED = (
+    *("normal", "gain", "result", "passed", "steady", "enough", "not enough", "no fault found"),
+)
 _CORRECT = ("data-checked", "nothing-found")
 #: Commands that advice names without their arguments.
 INCOMPLETE = ("cclmark compare", "cclmark rerun", "cclmark report", "cclmark export")
@@ -208,7 +212,7 @@ def _next(findings: Sequence[Finding], word: str) -> tuple[str, str]:
     for one in findings:
         if one.id in _PLANNING and one.commands:
             return one.commands[0], _PLANNING[one.id]
-    if word in ("normal", "gain", "result", "passed", "steady", "enough", "not enough"):
+    if word in _REPORTED:
         return _REPORT
     return _RERUN
 

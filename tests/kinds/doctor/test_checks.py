@@ -465,6 +465,7 @@ FAULTS = {
     "plugins": [lambda: with_variables(NCCL_NET_PLUGIN="aws-ofi")],
     "nccl-version": [lambda: listed("/usr/lib64/libnccl.so.2.16.2")],
     "nccl-versions": [lambda: listed("/usr/lib64/libnccl.so.2.12.12")],
+    "both-directions": [lambda: _measured(h100(), 64.0)],
     "cuda-driver": [lambda: _with_packages(h100(), "nvidia_nccl_cu13-2.28.9.dist-info")],
 }
 #: Hosts on which checks pass that no healthy one has an object for.
@@ -476,6 +477,7 @@ PASSING = {
     "rdma-selection": lambda: with_variables(NCCL_IB_HCA="mlx5_0,mlx5_1"),
     "plugins": lambda: with_variables(_with_plugin, NCCL_NET_PLUGIN="ofi"),
     "pcie-payload": lambda: lspci_as_root(h100()),
+    "both-directions": lambda: _measured(h100(), 96.0),
     "container-ipc": lambda: files(h100, "/.dockerenv", ""),
 }
 #: Checks that judge nothing on a host alone, and why.
@@ -483,6 +485,15 @@ NEVER_FAILS = {
     "adaptive-routing": "the host does not show it",
     "container-ipc": "whether another container shares its memory is not visible",
 }
+
+
+def _measured(host, total):
+    """``total``: GB/s of both directions; one alone has 48."""
+    host.measured = (
+        "measure,scope,from,to,total_gbps\nunidirectional,pairs,DEV0,DEV1,48.0\n"
+        f"bidirectional,pairs,DEV0,DEV1,{total}\nbidirectional,pairs,DEV1,DEV0,{total}\n"
+    )
+    return host
 
 
 def _with_plugin():

@@ -44,6 +44,7 @@ CHECKS: tuple[Check, ...] = (
     gpu.MIG,
     gpu.PARAMETERS,
     gpu.PEERS,
+    gpu.DIRECTIONS,
     nvlink.DOWN,
     nvlink.RATE,
     counters.NVLINK_ERRORS,

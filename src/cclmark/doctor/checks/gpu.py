@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Sequence
 
@@ -383,6 +384,8 @@ def _parameters(host: Host) -> Judged:
     if reading.error:
         host.gpus_of(NVIDIA, "NVIDIA GPU")
         raise NotApplicableError("no NVIDIA driver")
+    if len(host.gpus_of(NVIDIA, "NVIDIA GPU")) < 2:
+        raise NotApplicableError("one GPU")
     values = dict(line.split(": ", 1) for line in reading.text.splitlines() if ": " in line)
     found = Judged()
     link = values.get("NvLinkDisable", "0").strip()
@@ -430,5 +433,51 @@ PEERS = Check(
         reboot("start the fabric manager before programs; check the BIOS for IOMMU and ACS"),
     ),
     "nvidia-smi topo -p2p r: CNS chipset, GNS GPU, TNS topology not supported, DR disabled",
+    certainty="likely",
+)
+
+
+def _directions(host: Host) -> Judged:
+    if len(host.gpus) < 2:
+        raise NotApplicableError("fewer than two accelerators")
+    reading = host.probe.ask("measure", "both-directions")
+    if reading.error == MISSING:
+        raise CannotTellError("it takes a short test of all pairs", "cclmark doctor --measure")
+    alone: dict[tuple[str, str], float] = {}
+    both: dict[tuple[str, str], float] = {}
+    for row in csv.DictReader(reading.text.splitlines()):
+        pair = row.get("from") or "", row.get("to") or ""
+        total = _number(row.get("total_gbps") or "")
+        if total and row.get("measure") == "unidirectional":
+            alone[pair] = total
+        elif total and row.get("measure") == "bidirectional":
+            both.setdefault(pair, total)
+    found = Judged()
+    for pair, rate in alone.items():
+        if pair in both:
+            limit = 0.75 * rate
+            found.see(
+                "-".join(pair),
+                f"{both[pair] / 2:.4g} GB/s each way at once, {rate:.4g} alone",
+                f"≥ {limit:.4g}",
+                ok=both[pair] / 2 >= limit,
+            )
+    if not found.signals:
+        raise CannotTellError(f"cclmark p2p: {reading.error or 'no figures'}")
+    return found
+
+
+DIRECTIONS = Check(
+    "both-directions",
+    "copies in both directions at once",
+    _directions,
+    "collectives send and receive at once: a B200 host with 32 in place of 48 GB/s each way lost a "
+    "third, and tests of one direction showed nothing",
+    (
+        setting("check acs, iommu, pcie-relaxed-ordering and pcie-payload"),
+        _REBOOT,
+        service("compare with an equal host, then replace the switch board"),
+    ),
+    "own limit: 75 % of the rate of one direction, measured by cclmark p2p",
     certainty="likely",
 )

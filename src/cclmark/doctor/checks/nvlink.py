@@ -28,7 +28,8 @@ _MANAGER = "systemctl is-active nvidia-fabricmanager"
 
 def _links(host: Host) -> dict[int, list[NvLink]]:
     """The links of each GPU, by its number."""
-    _ = host.smi
+    if len(host.smi) < 2:
+        raise NotApplicableError("one GPU")
     reading = host.probe.run("nvidia-smi", "nvlink", "-s")
     found: dict[int, list[NvLink]] = {}
     for one in parse_nvlinks(reading.text):

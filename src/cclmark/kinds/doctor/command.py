@@ -111,8 +111,8 @@ class DoctorFlags:
     measure: bool = flag(
         "--measure",
         title=METHOD,
-        help="Measure what failed checks cost, where a short test can: an all-reduce with and "
-        "without the variable.",
+        help="Run short tests: copies between devices in both directions at once, and an "
+        "all-reduce with and without variables that a check objects to.",
     )
     timeout_s: float = changed(
         TimeoutOptions, "timeout_s", help=("How long hosts of a launcher wait for each other [60].")

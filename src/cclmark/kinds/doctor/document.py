@@ -14,6 +14,7 @@ from cclmark.document.blocks import (
     Facts,
     Finding,
     HeadFigure,
+    Listing,
     RunContent,
     Table,
     TableColumn,
@@ -183,7 +184,7 @@ def _blocks(
         yield _failure_table(failures, len(examined))
     if unknown := with_state(examined, "unknown"):
         yield _unknown_table(unknown, len(examined))
-    yield Facts([*_others(examined)], "other checks")
+    yield Listing("other checks", [*_others(examined)])
 
 
 def _facts(examined: Sequence[ExaminationResult]) -> Iterator[tuple[str, str]]:
@@ -270,15 +271,18 @@ def _unknown_table(unknown: dict[str, list[tuple[str, CheckOutcome]]], hosts: in
     return table_of("cannot tell", columns, rows)
 
 
-def _others(examined: Sequence[ExaminationResult]) -> Iterator[tuple[str, str]]:
+def _others(examined: Sequence[ExaminationResult]) -> Iterator[str]:
     """The checks that passed, and why others are not applicable."""
     failed = {one.check for result in examined for one in result.of("fail")}
-    yield "passed", ", ".join(one for one in with_state(examined, "pass") if one not in failed)
+    passed = ", ".join(one for one in with_state(examined, "pass") if one not in failed)
+    if passed:
+        yield f"passed: {passed}"
     reasons = Counter(one.reason for result in examined for one in result.of("absent"))
     first = reasons.most_common(_MOST_REASONS)
     rest = sum(reasons.values()) - sum(count for _, count in first)
     texts = [f"{count} × {reason}" for reason, count in first]
-    yield "no object", "; ".join([*texts, *([f"{rest} others"] if rest else [])])
+    if first:
+        yield f"not applicable: {'; '.join([*texts, *([f'{rest} others'] if rest else [])])}"
 
 
 def _findings(
@@ -306,7 +310,7 @@ def _findings(
         yield Finding(
             "no-fault-found",
             "unknown" if counts["unknown"] else "good",
-            f"no fault was found: {words}",
+            words,
             is_outcome=True,
         )
     elif not failures:

@@ -125,7 +125,8 @@ def _examined_here(
 ) -> _HostReport:
     """Examines this host, and records it if that is asked for."""
     started_at_s = time.time()
-    probe = LiveProbe(began_s + _ANSWER_S if flags.prolog else None)
+    deadline_s = began_s + _ANSWER_S if flags.prolog else None
+    probe = LiveProbe(deadline_s, measures=flags.measure)
     try:
         probe.begin(*COMMANDS)
         if flags.watch_s > 2 * _USUAL_S and not flags.quiet:
