@@ -2,7 +2,7 @@
 
 Imports: base, journal, work.
 
-- ``probe.py``: everything that is read of a host goes through a probe; ``recorded_host.py``: its
+- ``host_probe.py``: all that is read of a host goes through a probe; ``recorded_host.py``: its
   answers in a file, anonymised, and judged anywhere.
 - ``tool_texts.py``: outputs of tools and of the kernel as values; ``host.py``: what checks ask.
 - ``check.py``: what a check is; ``checks/``: the checks, with their list; ``shipped_data.py``:

@@ -19,6 +19,7 @@ Certainty = Literal["certain", "likely", "possible"]
 #: The steps of a ladder, the mildest first.
 Step = Literal["setting", "reset", "reboot", "service"]
 
+_MOST_PASSED, _MOST_FAILED = 3, 64  # signals that are kept
 ROOT = "root: sudo cclmark doctor"
 
 
@@ -117,7 +118,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Check:
+class HostCheck:
     """A check. ``id``: for --only and --skip. ``title``: what is checked, a noun.
 
     ``judge`` returns what it sees on a host, and raises NotApplicableError or CannotTellError.
@@ -150,7 +151,7 @@ class Check:
         if bad:
             remedies = [*(found.remedies or self.fix)]
             return CheckOutcome(
-                *(self.id, self.title, "fail", found.grade or self.grade, bad),
+                *(self.id, self.title, "fail", found.grade or self.grade, bad[:_MOST_FAILED]),
                 cost=found.cost or self.cost,
                 remedies=remedies,
                 source=found.source or self.source,
@@ -160,7 +161,7 @@ class Check:
             reason, needs = (found.unknown or [("nothing could be read", "")])[0]
             more = f" (and {len(found.unknown) - 1} more)" if len(found.unknown) > 1 else ""
             return self._without(reason + more, needs)
-        return CheckOutcome(self.id, self.title, "pass", signals=found.signals)
+        return CheckOutcome(self.id, self.title, "pass", signals=found.signals[:_MOST_PASSED])
 
     def _without(self, reason: str, needs: str) -> CheckOutcome:
         return CheckOutcome(self.id, self.title, "unknown", reason=reason, needs=needs)

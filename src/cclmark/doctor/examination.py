@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cclmark.doctor.check import Check, CheckOutcome
+from cclmark.doctor.check import CheckOutcome, HostCheck
 from cclmark.doctor.checks.software import nccl_versions
 from cclmark.doctor.checks.variables import settings_of
 from cclmark.doctor.host import NET, Host
@@ -23,7 +23,7 @@ class Examined(msgspec.Struct, omit_defaults=True):
     facts: dict[str, str] = {}
 
 
-def examine(host: Host, checks: Sequence[Check], interval_s: float) -> Examined:
+def examine(host: Host, checks: Sequence[HostCheck], interval_s: float) -> Examined:
     """What ``checks`` find on a host. ``interval_s``: between readings of counters."""
     again = None
     if any(one.counters for one in checks):

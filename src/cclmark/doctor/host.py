@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from cclmark.doctor.check import ROOT, CannotTellError, NotApplicableError
-from cclmark.doctor.probe import MISSING, Probe, Reading, whole
+from cclmark.doctor.host_probe import MISSING, Probe, Reading, whole
 from cclmark.doctor.shipped_data import MachineClass, machine_class
 from cclmark.doctor.tool_texts import (
     KernelEvent,
     LspciDevice,
     PortText,
-    Section,
+    SmiSection,
     parse_counters,
     parse_kernel_log,
     parse_link_errors,
@@ -286,7 +286,7 @@ class Host:
         return self.probe.run("nvidia-smi", "-q")
 
     @cached_property
-    def _smi(self) -> dict[str, Section]:
+    def _smi(self) -> dict[str, SmiSection]:
         return parse_smi(self.smi_reading.text)
 
     @property
@@ -297,7 +297,7 @@ class Host:
         return found[1] if found else self._smi[""].at("Driver Version")
 
     @property
-    def smi(self) -> dict[str, Section]:
+    def smi(self) -> dict[str, SmiSection]:
         """The GPUs that nvidia-smi lists, by address.
 
         Raises NotApplicableError without GPUs, CannotTellError if nvidia-smi does not list any.

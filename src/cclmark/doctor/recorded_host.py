@@ -21,7 +21,7 @@ import msgspec
 from cclmark.base.errors import UsageError
 from cclmark.base.files import read_regular
 from cclmark.base.printable import plain
-from cclmark.doctor.probe import MISSING, Probe, Reading
+from cclmark.doctor.host_probe import MISSING, Probe, Reading
 
 FORMAT = "cclmark-host"
 VERSION = 1
@@ -86,7 +86,7 @@ class RecordedProbe(Probe):
         )
 
 
-class Recorder(Probe):
+class ProbeRecorder(Probe):
     """Answers as another probe does, and keeps the answers."""
 
     def __init__(self, probe: Probe) -> None:

@@ -9,35 +9,35 @@ from typing import NamedTuple
 _MOST_DEPTH = 8
 
 
-class Section(dict[str, str]):
+class SmiSection(dict[str, str]):
     """Keys and values of one level of an indented text; ``parts``: the levels below, by name."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.parts: dict[str, Section] = {}
+        self.parts: dict[str, SmiSection] = {}
 
     def at(self, *names: str) -> str:
         """The value at a path of names; empty if it is missing or not available."""
         *sections, key = names
-        own: Section | None = self
+        own: SmiSection | None = self
         for name in sections:
             own = None if own is None else own.parts.get(name)
         value = "" if own is None else own.get(key, "")
         return "" if value.strip("[]") in ("N/A", "Unknown Error", "Not Supported") else value
 
-    def part(self, *names: str) -> Section:
+    def part(self, *names: str) -> SmiSection:
         """The first section of ``names`` that exists; an empty one without any."""
-        return next((self.parts[name] for name in names if name in self.parts), Section())
+        return next((self.parts[name] for name in names if name in self.parts), SmiSection())
 
 
-def parse_smi(text: str) -> dict[str, Section]:
+def parse_smi(text: str) -> dict[str, SmiSection]:
     """The GPUs of ``nvidia-smi -q`` by PCI address (0000:1b:00.0); the head is at ``""``.
 
     The meaning is by indentation, four columns for each level; keys recur on several levels.
     """
-    head = Section()
+    head = SmiSection()
     found = {"": head}
-    levels: list[tuple[int, Section]] = [(-1, head)]
+    levels: list[tuple[int, SmiSection]] = [(-1, head)]
     for line in text.expandtabs().splitlines():
         depth = len(line) - len(line.lstrip())
         name, separator, value = (part.strip() for part in line.partition(" : "))
@@ -46,7 +46,7 @@ def parse_smi(text: str) -> dict[str, Section]:
         if not name or name.startswith("="):
             continue
         if (gpu := re.fullmatch(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)", name)) and depth == 0:
-            own = found.setdefault(pci_address(gpu[1]), Section())
+            own = found.setdefault(pci_address(gpu[1]), SmiSection())
             levels = [(-1, head), (0, own)]
             continue
         while len(levels) > 1 and levels[-1][0] >= depth:
@@ -54,7 +54,7 @@ def parse_smi(text: str) -> dict[str, Section]:
         if separator:
             levels[-1][1].setdefault(name, value)
         elif len(levels) < _MOST_DEPTH:
-            levels.append((depth, levels[-1][1].parts.setdefault(name, Section())))
+            levels.append((depth, levels[-1][1].parts.setdefault(name, SmiSection())))
     return found
 
 

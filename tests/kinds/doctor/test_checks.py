@@ -575,10 +575,10 @@ def test_a_fault_fails_little_else(check):
 
 RELATED = {
     "gpu-count": {"nvlink-down", "pcie-bandwidth"},
-    "pcie-width": {"pcie-slot", "pcie-bandwidth"},
+    "pcie-width": {"pcie-bandwidth"},
     "pcie-slot": {"pcie-bandwidth"},
     "pcie-bridges": {"pcie-bandwidth"},
-    "pcie-bandwidth": {"pcie-width", "pcie-slot"},
+    "pcie-bandwidth": {"pcie-width"},
     "pcie-speed": {"pcie-bandwidth"},
     "rdma-state": {"gpu-network"},
     "rdma-width": {"rdma-rate"},

@@ -11,11 +11,11 @@ from cclmark.base.errors import UsageError
 from cclmark.doctor.checks import CHECKS, IDS
 from cclmark.doctor.examination import examine
 from cclmark.doctor.host import Host
-from cclmark.doctor.probe import HANGS, MISSING, LiveProbe
+from cclmark.doctor.host_probe import HANGS, MISSING, LiveProbe
 from cclmark.doctor.recorded_host import (
     Anonymiser,
+    ProbeRecorder,
     RecordedProbe,
-    Recorder,
     parse_recorded,
     read_recorded,
     write_recorded,
@@ -67,7 +67,7 @@ def test_names_serial_numbers_and_homes_are_replaced():
 
 def test_a_recorded_host_is_judged_as_the_live_one(tmp_path):
     live = RecordedProbe(parse_recorded(roce().content()))
-    recorder = Recorder(live)
+    recorder = ProbeRecorder(live)
     first = examine(Host(recorder), CHECKS, 0.0)
     path = tmp_path / "host.json.gz"
     write_recorded(path, recorder.recorded("gpu17", IDS, "0.1.0"))
@@ -80,7 +80,7 @@ def test_a_recorded_host_is_judged_as_the_live_one(tmp_path):
 
 def test_counters_of_the_later_moment_are_recorded(tmp_path):
     host = h100().grow("/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed", "9\n")
-    recorder = Recorder(RecordedProbe(parse_recorded(host.content())))
+    recorder = ProbeRecorder(RecordedProbe(parse_recorded(host.content())))
     examine(Host(recorder), CHECKS, 0.0)
     path = tmp_path / "host.json"
     write_recorded(path, recorder.recorded("x", IDS, "0"))

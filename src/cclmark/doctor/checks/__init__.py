@@ -8,7 +8,7 @@ docs/extend/add-a-check.md.
 
 from __future__ import annotations
 
-from cclmark.doctor.check import Check
+from cclmark.doctor.check import HostCheck
 from cclmark.doctor.checks import (
     counters,
     gpu,
@@ -27,7 +27,7 @@ from cclmark.doctor.checks import (
 )
 
 #: In the order of lists.
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[HostCheck, ...] = (
     gpu.DRIVER,
     gpu.COUNT,
     gpu.RECOVERY,

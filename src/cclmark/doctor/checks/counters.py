@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from cclmark.doctor.check import (
     CannotTellError,
-    Check,
     Grade,
+    HostCheck,
     Judged,
     NotApplicableError,
     Remedy,
@@ -82,8 +82,8 @@ def _limit_of(name: str, limits: Sequence[CounterLimit]) -> CounterLimit | None:
 
 def _check(
     family: str, title: str, absent: str, cost: str, *fix: Remedy, certain: bool = True
-) -> Check:
-    return Check(
+) -> HostCheck:
+    return HostCheck(
         *(family, title, _family(family, absent), cost, fix),
         "limits of growth: cclmark/doctor/data/counters.toml",
         certainty="certain" if certain else "likely",

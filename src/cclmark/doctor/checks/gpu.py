@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from cclmark.doctor.check import (
     CannotTellError,
-    Check,
+    HostCheck,
     Judged,
     NotApplicableError,
     reboot,
@@ -17,8 +17,8 @@ from cclmark.doctor.check import (
     setting,
 )
 from cclmark.doctor.host import NVIDIA, Host
-from cclmark.doctor.probe import MISSING
-from cclmark.doctor.tool_texts import Section, parse_topology
+from cclmark.doctor.host_probe import MISSING
+from cclmark.doctor.tool_texts import SmiSection, parse_topology
 
 _RESET = reset("stop all programs of the GPU: nvidia-smi --gpu-reset -i ADDRESS")
 _REBOOT = reboot("drain and reboot the host")
@@ -52,7 +52,7 @@ def _driver(host: Host) -> Judged:
     return found
 
 
-DRIVER = Check(
+DRIVER = HostCheck(
     "gpu-driver",
     "driver of GPUs",
     _driver,
@@ -84,7 +84,7 @@ def _count(host: Host) -> Judged:
     return found
 
 
-COUNT = Check(
+COUNT = HostCheck(
     "gpu-count",
     "GPUs that are missing",
     _count,
@@ -138,13 +138,13 @@ def _clocks(host: Host) -> Judged:
     return found
 
 
-def _all(section: Section) -> list[str]:
+def _all(section: SmiSection) -> list[str]:
     """The names of a section and of those below it whose value is Active."""
     found = [name for name, value in section.items() if value == "Active"]
     return found + [name for part in section.parts.values() for name in _all(part)]
 
 
-CLOCKS = Check(
+CLOCKS = HostCheck(
     "gpu-clocks",
     "slowdown of GPU clocks",
     _clocks,
@@ -172,7 +172,7 @@ def _power(host: Host) -> Judged:
     return found
 
 
-POWER = Check(
+POWER = HostCheck(
     "gpu-power",
     "power limits of GPUs",
     _power,
@@ -198,7 +198,7 @@ def _application(host: Host) -> Judged:
     return found
 
 
-APPLICATION_CLOCKS = Check(
+APPLICATION_CLOCKS = HostCheck(
     "gpu-application-clocks",
     "application clocks of GPUs",
     _application,
@@ -208,7 +208,7 @@ APPLICATION_CLOCKS = Check(
     grade="look",
 )
 
-PERSISTENCE = Check(
+PERSISTENCE = HostCheck(
     "gpu-persistence",
     "persistence mode of GPUs",
     _each(("Persistence Mode",), "Enabled", lambda text: text == "Enabled", "persistence "),
@@ -218,7 +218,7 @@ PERSISTENCE = Check(
     grade="look",
 )
 
-COMPUTE_MODE = Check(
+COMPUTE_MODE = HostCheck(
     "gpu-compute-mode",
     "compute mode of GPUs",
     _each(("Compute Mode",), "Default or Exclusive_Process", lambda text: text != "Prohibited"),
@@ -227,7 +227,7 @@ COMPUTE_MODE = Check(
     "documentation of nvidia-smi",
 )
 
-MIG = Check(
+MIG = HostCheck(
     "gpu-mig",
     "MIG mode of GPUs",
     _each(("MIG Mode", "Current"), "Disabled", lambda text: text != "Enabled", "MIG "),
@@ -252,7 +252,7 @@ def _ecc_mode(host: Host) -> Judged:
     return found
 
 
-ECC_MODE = Check(
+ECC_MODE = HostCheck(
     "gpu-ecc-mode",
     "ECC of GPU memory",
     _ecc_mode,
@@ -266,7 +266,7 @@ ECC_MODE = Check(
 def _ecc_errors(host: Host) -> Judged:
     found = Judged()
     for address, own in host.smi.items():
-        volatile = own.parts.get("ECC Errors", Section()).parts.get("Volatile", Section())
+        volatile = own.parts.get("ECC Errors", SmiSection()).parts.get("Volatile", SmiSection())
         for name, text in volatile.items():
             count = _number(text)
             if "ncorrect" in name and count is not None:
@@ -280,7 +280,7 @@ def _ecc_errors(host: Host) -> Judged:
     return found
 
 
-ECC_ERRORS = Check(
+ECC_ERRORS = HostCheck(
     "gpu-ecc-errors",
     "uncorrectable errors of GPU memory",
     _ecc_errors,
@@ -308,7 +308,7 @@ def _rows(host: Host) -> Judged:
     return found
 
 
-ROWS = Check(
+ROWS = HostCheck(
     "gpu-remapped-rows",
     "remapped rows of GPU memory",
     _rows,
@@ -337,7 +337,7 @@ def _recovery(host: Host) -> Judged:
 
 
 _DRAIN = "Drain and Reset Recommended"
-RECOVERY = Check(
+RECOVERY = HostCheck(
     "gpu-recovery",
     "recovery action that the driver asks for",
     _recovery,
@@ -368,7 +368,7 @@ def _heat(host: Host) -> Judged:
     return found
 
 
-HEAT = Check(
+HEAT = HostCheck(
     "gpu-temperature",
     "temperature of GPUs",
     _heat,
@@ -393,7 +393,7 @@ def _parameters(host: Host) -> Judged:
     return found
 
 
-PARAMETERS = Check(
+PARAMETERS = HostCheck(
     "gpu-driver-parameters",
     "parameters of NVIDIA's driver",
     _parameters,
@@ -423,7 +423,7 @@ def _peers(host: Host) -> Judged:
     return found
 
 
-PEERS = Check(
+PEERS = HostCheck(
     "gpu-peer-access",
     "peer access between GPUs",
     _peers,
@@ -467,7 +467,7 @@ def _directions(host: Host) -> Judged:
     return found
 
 
-DIRECTIONS = Check(
+DIRECTIONS = HostCheck(
     "both-directions",
     "copies in both directions at once",
     _directions,

@@ -7,7 +7,7 @@ import re
 from cclmark.doctor.check import (
     ROOT,
     CannotTellError,
-    Check,
+    HostCheck,
     Judged,
     NotApplicableError,
     reboot,
@@ -64,7 +64,7 @@ def _acs(host: Host) -> Judged:
     return found
 
 
-ACS = Check(
+ACS = HostCheck(
     "acs",
     "ACS of bridges between devices",
     _acs,
@@ -98,7 +98,7 @@ def _ats(host: Host) -> Judged:
     return found
 
 
-ATS = Check(
+ATS = HostCheck(
     "ats",
     "ATS of RDMA devices in virtual machines",
     _ats,
@@ -128,7 +128,7 @@ def _iommu(host: Host) -> Judged:
     return found
 
 
-IOMMU = Check(
+IOMMU = HostCheck(
     "iommu",
     "IOMMU of devices",
     _iommu,

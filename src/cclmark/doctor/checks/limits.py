@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import re
 
-from cclmark.doctor.check import CannotTellError, Check, Judged, NotApplicableError, reboot, setting
+from cclmark.doctor.check import (
+    CannotTellError,
+    HostCheck,
+    Judged,
+    NotApplicableError,
+    reboot,
+    setting,
+)
 from cclmark.doctor.host import Host
-from cclmark.doctor.probe import whole
+from cclmark.doctor.host_probe import whole
 
 _GIB = 1 << 30
 
@@ -30,7 +37,7 @@ def _shm_size(host: Host) -> Judged:
     return found
 
 
-SHM_SIZE = Check(
+SHM_SIZE = HostCheck(
     "shm-size",
     "size of /dev/shm",
     _shm_size,
@@ -55,7 +62,7 @@ def _shm_free(host: Host) -> Judged:
     return found
 
 
-SHM_FREE = Check(
+SHM_FREE = HostCheck(
     "shm-free",
     "free space of /dev/shm",
     _shm_free,
@@ -81,7 +88,7 @@ def _files(host: Host) -> Judged:
     return found
 
 
-FILES = Check(
+FILES = HostCheck(
     "open-files",
     "limit of open files",
     _files,
@@ -118,7 +125,7 @@ def _quota(host: Host) -> Judged:
     return found
 
 
-QUOTA = Check(
+QUOTA = HostCheck(
     "cpu-quota",
     "quota of processors",
     _quota,
@@ -152,7 +159,7 @@ def _row(text: str, name: str) -> int:
     return int(found[1]) if found else 0
 
 
-HUGE_PAGES = Check(
+HUGE_PAGES = HostCheck(
     "huge-pages",
     "reserved huge pages",
     _huge,
@@ -173,7 +180,7 @@ def _disk(host: Host) -> Judged:
     return found
 
 
-DISK = Check(
+DISK = HostCheck(
     "disk-space",
     "free space of disks",
     _disk,
@@ -201,7 +208,7 @@ def _ipc(host: Host) -> Judged:
     )
 
 
-IPC = Check(
+IPC = HostCheck(
     "container-ipc",
     "shared memory between containers",
     _ipc,

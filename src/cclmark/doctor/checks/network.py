@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cclmark.doctor.check import Check, Judged, NotApplicableError, reset, service, setting
+from cclmark.doctor.check import HostCheck, Judged, NotApplicableError, reset, service, setting
 from cclmark.doctor.host import NET, Host
 
 _VARIABLES = (
@@ -51,7 +51,7 @@ def _rendezvous(host: Host) -> Judged:
     return found
 
 
-RENDEZVOUS = Check(
+RENDEZVOUS = HostCheck(
     "rendezvous-interface",
     "interface where ranks meet",
     _rendezvous,
@@ -72,7 +72,7 @@ def _duplex(host: Host) -> Judged:
     return found
 
 
-DUPLEX = Check(
+DUPLEX = HostCheck(
     "net-duplex",
     "duplex of network interfaces",
     _duplex,
@@ -97,7 +97,7 @@ def _bonds(host: Host) -> Judged:
     return found
 
 
-BONDS = Check(
+BONDS = HostCheck(
     "net-bonds",
     "members of bonds",
     _bonds,
@@ -128,7 +128,7 @@ def _history(host: Host) -> Judged:
     return found
 
 
-HISTORY = Check(
+HISTORY = HostCheck(
     "link-history",
     "interfaces that went down again and again",
     _history,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cclmark.doctor.check import Check, Judged, NotApplicableError, reboot, service, setting
+from cclmark.doctor.check import HostCheck, Judged, NotApplicableError, reboot, service, setting
 from cclmark.doctor.host import AMD, Host, PciDevice
 
 _TOPOLOGY_FILE = "/var/run/nvidia-topologyd/virtualTopology.xml"
@@ -21,7 +21,7 @@ def _nodes(host: Host) -> Judged:
     return found
 
 
-NODES = Check(
+NODES = HostCheck(
     "numa-devices",
     "NUMA nodes of devices",
     _nodes,
@@ -59,7 +59,7 @@ def _near(host: Host) -> Judged:
     return found
 
 
-NEAR = Check(
+NEAR = HostCheck(
     "gpu-network",
     "a network device near each accelerator",
     _near,
@@ -90,7 +90,7 @@ def _topology_file(host: Host) -> Judged:
     return found
 
 
-TOPOLOGY_FILE = Check(
+TOPOLOGY_FILE = HostCheck(
     "topology-file",
     "NCCL's topology file in virtual machines",
     _topology_file,
@@ -127,7 +127,7 @@ def _memory(host: Host) -> Judged:
     return found
 
 
-MEMORY = Check(
+MEMORY = HostCheck(
     "numa-memory",
     "equal memory of NUMA nodes",
     _memory,
@@ -148,7 +148,7 @@ def _balancing(host: Host) -> Judged:
     return found
 
 
-BALANCING = Check(
+BALANCING = HostCheck(
     "numa-balancing",
     "NUMA balancing of the kernel",
     _balancing,
@@ -183,7 +183,7 @@ def _affinity(host: Host) -> Judged:
     return found
 
 
-AFFINITY = Check(
+AFFINITY = HostCheck(
     "processors",
     "processors of this process",
     _affinity,

@@ -6,7 +6,7 @@ import re
 
 from cclmark.doctor.check import (
     CannotTellError,
-    Check,
+    HostCheck,
     Judged,
     NotApplicableError,
     reboot,
@@ -15,7 +15,7 @@ from cclmark.doctor.check import (
     setting,
 )
 from cclmark.doctor.host import NVIDIA, Host
-from cclmark.doctor.probe import MISSING
+from cclmark.doctor.host_probe import MISSING
 from cclmark.doctor.tool_texts import NvLink, parse_nvlinks, sxids_of
 
 _LADDER = (
@@ -57,7 +57,7 @@ def _down(host: Host) -> Judged:
     return found
 
 
-DOWN = Check(
+DOWN = HostCheck(
     "nvlink-down",
     "NVLinks that are down",
     _down,
@@ -85,7 +85,7 @@ def _rate(host: Host) -> Judged:
     return found
 
 
-RATE = Check(
+RATE = HostCheck(
     "nvlink-rate",
     "rate of NVLinks",
     _rate,
@@ -117,7 +117,7 @@ def _fabric(host: Host) -> Judged:
     return found
 
 
-FABRIC = Check(
+FABRIC = HostCheck(
     "nvlink-fabric",
     "registration of GPUs in the NVLink fabric",
     _fabric,
@@ -158,7 +158,7 @@ def _manager(host: Host) -> Judged:
     return found
 
 
-MANAGER = Check(
+MANAGER = HostCheck(
     "fabric-manager",
     "fabric manager of NVSwitches",
     _manager,
@@ -188,7 +188,7 @@ def _switches(host: Host) -> Judged:
     return found
 
 
-SWITCHES = Check(
+SWITCHES = HostCheck(
     "nvswitch-errors",
     "fatal errors of NVSwitches (SXid)",
     _switches,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cclmark.doctor.check import (
     CannotTellError,
-    Check,
+    HostCheck,
     Judged,
     NotApplicableError,
     reboot,
@@ -59,7 +59,7 @@ def _width(host: Host) -> Judged:
     return found
 
 
-WIDTH = Check(
+WIDTH = HostCheck(
     "pcie-width",
     "PCIe width of accelerators and RDMA devices",
     _width,
@@ -70,32 +70,30 @@ WIDTH = Check(
 
 
 def _slot(host: Host) -> Judged:
-    found = Judged()
-    widest: dict[tuple[str, str], int] = {}
     ports = {port.pci for port in host.ports if port.is_active}
-    used = [one for one in host.communicating if one in host.gpus or one.address in ports]
-    for one in used:
-        key = one.vendor, one.device
-        widest[key] = max(widest.get(key, 0), one.width or 0)
-    for one in used:
-        most = widest[one.vendor, one.device]
-        if one.width is not None:
-            found.see(
-                one.address,
-                f"x{one.width}",
-                f"≥ x{most}, as others of its kind",
-                ok=one.width >= most,
-            )
+    possible: dict[tuple[str, str], dict[str, float]] = {}
+    for one in host.communicating:
+        above = _above(host, one)
+        width = _possible(one.max_width, above.max_width if above else None)
+        if width is not None and (one in host.gpus or one.address in ports):
+            possible.setdefault((one.vendor, one.device), {})[one.address] = width
+    found = Judged()
+    for own in possible.values():
+        most = max(own.values())
+        for address, width in own.items():
+            found.see(address, f"x{width:g}", f"≥ x{most:g}, as others", ok=width >= most)
+    if not found.signals:
+        raise NotApplicableError("sysfs reports no width of a slot")
     return found
 
 
-SLOT = Check(
+SLOT = HostCheck(
     "pcie-slot",
-    "equal PCIe width of equal devices",
+    "equal slots of equal devices",
     _slot,
     "a collective is as slow as its slowest device",
     _SEAT,
-    "the widest device of the same kind on the host",
+    "what both ends of the link support, beside the widest slot of a device of its kind",
     certainty="likely",
 )
 
@@ -125,7 +123,7 @@ def _is_used(host: Host, address: str) -> bool:
     return bool(percent and int(percent[1]) > 50)
 
 
-SPEED = Check(
+SPEED = HostCheck(
     "pcie-speed",
     "PCIe generation of RDMA devices, and of accelerators under load",
     _speed,
@@ -151,7 +149,7 @@ def _bridges(host: Host) -> Judged:
     return found
 
 
-BRIDGES = Check(
+BRIDGES = HostCheck(
     "pcie-bridges",
     "PCIe width of every bridge on the way",
     _bridges,
@@ -177,7 +175,7 @@ def _limited(host: Host) -> Judged:
     return found
 
 
-LIMITED = Check(
+LIMITED = HostCheck(
     "pcie-limited",
     "PCIe bandwidth as the kernel reported it at start",
     _limited,
@@ -220,7 +218,7 @@ def _bandwidth(host: Host) -> Judged:
     return found
 
 
-BANDWIDTH = Check(
+BANDWIDTH = HostCheck(
     "pcie-bandwidth",
     "PCIe bandwidth of RDMA devices beside that of their ports",
     _bandwidth,
@@ -246,7 +244,7 @@ def _power_saving(host: Host) -> Judged:
     return found
 
 
-POWER_SAVING = Check(
+POWER_SAVING = HostCheck(
     "pcie-power-saving",
     "power saving of PCIe links",
     _power_saving,
@@ -282,7 +280,7 @@ def _payload(host: Host) -> Judged:
     return found
 
 
-PAYLOAD = Check(
+PAYLOAD = HostCheck(
     "pcie-payload",
     "payload of PCIe packets",
     _payload,
@@ -303,7 +301,7 @@ def _ordering(host: Host) -> Judged:
     return found
 
 
-ORDERING = Check(
+ORDERING = HostCheck(
     "pcie-relaxed-ordering",
     "relaxed ordering of RDMA devices",
     _ordering,

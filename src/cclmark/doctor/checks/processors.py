@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import re
 
-from cclmark.doctor.check import CannotTellError, Check, Judged, NotApplicableError, reboot, setting
+from cclmark.doctor.check import (
+    CannotTellError,
+    HostCheck,
+    Judged,
+    NotApplicableError,
+    reboot,
+    setting,
+)
 from cclmark.doctor.host import Host
 
 _CPU = "/sys/devices/system/cpu"
@@ -42,7 +49,7 @@ def _governor(host: Host) -> Judged:
     return found
 
 
-GOVERNOR = Check(
+GOVERNOR = HostCheck(
     "cpu-governor",
     "governor of processors",
     _governor,
@@ -73,7 +80,7 @@ def _clock(host: Host) -> Judged:
     return found
 
 
-CLOCK = Check(
+CLOCK = HostCheck(
     "cpu-clock",
     "limit of the processors' clock",
     _clock,
@@ -95,7 +102,7 @@ def _pressure(host: Host) -> Judged:
     return found
 
 
-PRESSURE = Check(
+PRESSURE = HostCheck(
     "cpu-pressure",
     "waits for processors",
     _pressure,
@@ -121,7 +128,7 @@ def _source(host: Host) -> Judged:
     return found
 
 
-SOURCE = Check(
+SOURCE = HostCheck(
     "clock-source",
     "clock source of the kernel",
     _source,
@@ -149,7 +156,7 @@ def _synchronised(host: Host) -> Judged:
     return found
 
 
-SYNCHRONISED = Check(
+SYNCHRONISED = HostCheck(
     "clock-synchronised",
     "synchronisation of the clock",
     _synchronised,
@@ -179,7 +186,7 @@ def _hangs(host: Host) -> Judged:
     return found
 
 
-HANGS = Check(
+HANGS = HostCheck(
     "kernel-hangs",
     "tasks that hang in the kernel",
     _hangs,

@@ -6,7 +6,7 @@ import re
 
 from cclmark.doctor.check import (
     CannotTellError,
-    Check,
+    HostCheck,
     Judged,
     NotApplicableError,
     reboot,
@@ -15,7 +15,7 @@ from cclmark.doctor.check import (
     setting,
 )
 from cclmark.doctor.host import AMD, NET, NVIDIA, RDMA, Host, RdmaPort
-from cclmark.doctor.probe import whole
+from cclmark.doctor.host_probe import whole
 
 _CABLE = (
     reset("take the port down and up; reseat the cable"),
@@ -43,7 +43,7 @@ def _state(host: Host) -> Judged:
     return found
 
 
-STATE = Check(
+STATE = HostCheck(
     "rdma-state",
     "state of RDMA ports",
     _state,
@@ -64,7 +64,7 @@ def _width(host: Host) -> Judged:
     return found
 
 
-WIDTH = Check(
+WIDTH = HostCheck(
     "rdma-width",
     "width of InfiniBand links",
     _width,
@@ -91,7 +91,7 @@ def _rate(host: Host) -> Judged:
     return found
 
 
-RATE = Check(
+RATE = HostCheck(
     "rdma-rate",
     "equal rates of RDMA ports of one type",
     _rate,
@@ -121,7 +121,7 @@ def _mtu(host: Host) -> Judged:
     return found
 
 
-MTU = Check(
+MTU = HostCheck(
     "rdma-mtu",
     "MTU of RDMA ports",
     _mtu,
@@ -167,7 +167,7 @@ def _gids(host: Host) -> Judged:
     return found
 
 
-GIDS = Check(
+GIDS = HostCheck(
     "roce-gid",
     "GIDs of RoCE v2",
     _gids,
@@ -215,7 +215,7 @@ def _lossless(host: Host, port: RdmaPort) -> set[int]:
     return found
 
 
-CLASSES = Check(
+CLASSES = HostCheck(
     "roce-traffic-class",
     "class of RoCE traffic beside PFC",
     _classes,
@@ -247,7 +247,7 @@ def _ecn(host: Host) -> Judged:
     return found
 
 
-ECN = Check(
+ECN = HostCheck(
     "roce-ecn",
     "ECN of priorities with PFC",
     _ecn,
@@ -267,7 +267,7 @@ def _routing(host: Host) -> Judged:
     )
 
 
-ROUTING = Check(
+ROUTING = HostCheck(
     "adaptive-routing",
     "adaptive routing",
     _routing,
@@ -305,7 +305,7 @@ def _direct(host: Host) -> Judged:
     return found
 
 
-DIRECT = Check(
+DIRECT = HostCheck(
     "gpudirect-rdma",
     "GPUDirect RDMA",
     _direct,
@@ -330,7 +330,7 @@ def _copy(host: Host) -> Judged:
     return found
 
 
-COPY = Check(
+COPY = HostCheck(
     "gdrcopy",
     "GDRCopy",
     _copy,
@@ -355,7 +355,7 @@ def _peermem(host: Host) -> Judged:
     return found
 
 
-PEERMEM = Check(
+PEERMEM = HostCheck(
     "peermem-errors",
     "errors of the peer-memory module",
     _peermem,
@@ -405,7 +405,7 @@ def _library(host: Host, name: str) -> str:
     return ""
 
 
-DEVICES = Check(
+DEVICES = HostCheck(
     "rdma-devices",
     "access to RDMA in this environment",
     _devices,
@@ -446,7 +446,7 @@ def _hcas(host: Host) -> Judged:
     return found
 
 
-HCAS = Check(
+HCAS = HostCheck(
     "rdma-selection",
     "devices of NCCL_IB_HCA",
     _hcas,
@@ -475,7 +475,7 @@ def _locked(host: Host) -> Judged:
     return found
 
 
-LOCKED = Check(
+LOCKED = HostCheck(
     "memlock",
     "limit of locked memory",
     _locked,
@@ -525,7 +525,7 @@ def _absolute(host: Host, name: str) -> str:
     return name if name.startswith("/") and host.probe.exists(name) else ""
 
 
-PLUGIN = Check(
+PLUGIN = HostCheck(
     "network-plugin",
     "NCCL's plug-in for the network",
     _efa,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cclmark.doctor.check import Check, Judged, NotApplicableError, reboot, setting
+from cclmark.doctor.check import HostCheck, Judged, NotApplicableError, reboot, setting
 from cclmark.doctor.checks.rdma import LIBRARY_PLACES
 from cclmark.doctor.host import NVIDIA, Host
 from cclmark.doctor.shipped_data import table
@@ -57,7 +57,7 @@ def _known(host: Host) -> Judged:
     return found
 
 
-KNOWN = Check(
+KNOWN = HostCheck(
     "nccl-version",
     "versions of NCCL with a known fault",
     _known,
@@ -83,7 +83,7 @@ def _one(host: Host) -> Judged:
     return found
 
 
-ONE = Check(
+ONE = HostCheck(
     "nccl-versions",
     "versions of NCCL beside each other",
     _one,
@@ -118,7 +118,7 @@ def _driver(host: Host) -> Judged:
 
 
 _LEAST_DRIVER = {11: 450, 12: 525, 13: 580}
-DRIVER = Check(
+DRIVER = HostCheck(
     "cuda-driver",
     "driver for the CUDA version of NCCL",
     _driver,

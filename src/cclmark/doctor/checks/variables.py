@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from cclmark.doctor.check import Check, Grade, Judged, NotApplicableError, Remedy, setting
+from cclmark.doctor.check import Grade, HostCheck, Judged, NotApplicableError, Remedy, setting
 from cclmark.doctor.checks.rdma import LIBRARY_PLACES
 from cclmark.doctor.host import AMD, ASCEND, NVIDIA, Host
-from cclmark.doctor.probe import whole
+from cclmark.doctor.host_probe import whole
 from cclmark.doctor.shipped_data import VariableRule, table
 
 _FILES = ("/etc/nccl.conf", "/etc/rccl.conf")
@@ -68,11 +68,11 @@ def _family(family: str) -> Callable[[Host], Judged]:
     return judge
 
 
-def _check(family: str, title: str, *fix: Remedy) -> Check:
+def _check(family: str, title: str, *fix: Remedy) -> HostCheck:
     steps: Sequence[Remedy] = fix or (
         setting("unset it in the job, the image and /etc/nccl.conf, unless it is intended"),
     )
-    return Check(
+    return HostCheck(
         *(family, title, _family(family), "see the variable", steps),
         "rules of values: cclmark/doctor/data/variables.toml",
         grade="look",
@@ -126,7 +126,7 @@ def _together(host: Host) -> Judged:
     return found
 
 
-TOGETHER = Check(
+TOGETHER = HostCheck(
     "variable-combinations",
     "variables that contradict each other",
     _together,
@@ -174,7 +174,7 @@ def _file_of(host: Host, value: str, stem: str) -> str:
     return next((path for path in places if path.startswith("/") and host.probe.exists(path)), "")
 
 
-PLUGINS = Check(
+PLUGINS = HostCheck(
     "plugins",
     "plug-ins that variables name",
     _plugins,

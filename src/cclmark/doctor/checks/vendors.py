@@ -7,7 +7,7 @@ import re
 from cclmark.doctor.check import (
     ROOT,
     CannotTellError,
-    Check,
+    HostCheck,
     Judged,
     NotApplicableError,
     reboot,
@@ -16,7 +16,7 @@ from cclmark.doctor.check import (
     setting,
 )
 from cclmark.doctor.host import AMD, ASCEND, PCI, Host
-from cclmark.doctor.probe import MISSING
+from cclmark.doctor.host_probe import MISSING
 
 _RESET_AMD = reset("stop all programs: amd-smi reset --gpureset")
 _REBOOT = reboot("drain and reboot the host")
@@ -42,7 +42,7 @@ def _ras(host: Host) -> Judged:
     return found
 
 
-AMD_RAS = Check(
+AMD_RAS = HostCheck(
     "amd-ras",
     "uncorrectable errors of AMD GPUs (RAS)",
     _ras,
@@ -76,7 +76,7 @@ def _xgmi(host: Host) -> Judged:
     return found
 
 
-AMD_XGMI = Check(
+AMD_XGMI = HostCheck(
     "amd-xgmi",
     "xGMI links of AMD GPUs",
     _xgmi,
@@ -99,7 +99,7 @@ def _level(host: Host) -> Judged:
     return found
 
 
-AMD_LEVEL = Check(
+AMD_LEVEL = HostCheck(
     "amd-performance",
     "performance level of AMD GPUs",
     _level,
@@ -131,7 +131,7 @@ def _npus(host: Host) -> Judged:
     return found
 
 
-NPU_HEALTH = Check(
+NPU_HEALTH = HostCheck(
     "npu-health",
     "health of Ascend NPUs",
     _npus,
@@ -159,7 +159,7 @@ def _npu_links(host: Host) -> Judged:
     return found
 
 
-NPU_LINKS = Check(
+NPU_LINKS = HostCheck(
     "npu-links",
     "RoCE links of Ascend NPUs",
     _npu_links,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from cclmark.doctor.check import Check, Judged, Remedy, Step, reboot, reset, service
+from cclmark.doctor.check import HostCheck, Judged, Remedy, Step, reboot, reset, service
 from cclmark.doctor.host import NVIDIA, Host
 from cclmark.doctor.shipped_data import XidRule, table
 from cclmark.doctor.tool_texts import XidEvent, xids_of
@@ -102,7 +102,7 @@ def _age(host: Host, event: XidEvent) -> str:
     return f" {hours:.0f} h ago" if hours >= 1 else f" {hours * 60:.0f} min ago"
 
 
-XID = Check(
+XID = HostCheck(
     "gpu-xid",
     "errors of GPUs since boot (Xid)",
     _judge,

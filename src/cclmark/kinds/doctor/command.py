@@ -62,7 +62,7 @@ class DoctorFlags:
     )
     files: ClassVar[tuple[str, ...]] = ("record",)
 
-    more: tuple[Path, ...] = argument("[FILE...]", nargs=-1, type=PATH)
+    more: tuple[Path, ...] = argument("FILE...", nargs=-1, type=PATH)
     only: list[str] = option(
         "--only",
         default=[],

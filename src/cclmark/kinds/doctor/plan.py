@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from cclmark.work.counts import NotNegative
+
 DOCTOR = "doctor"
 
 
@@ -15,7 +17,7 @@ class Examination(msgspec.Struct, frozen=True, omit_defaults=True):
 
     host: str
     checks: tuple[str, ...]
-    interval_s: float = 0.0
+    interval_s: NotNegative = 0.0
     origin: str = ""
 
     @property

@@ -13,12 +13,12 @@ import msgspec
 from cclmark import __version__
 from cclmark.base.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.base.printable import plain, printable
-from cclmark.doctor.check import Check
+from cclmark.doctor.check import HostCheck
 from cclmark.doctor.checks import CHECKS, IDS
 from cclmark.doctor.examination import Examined, examine
 from cclmark.doctor.host import COMMANDS, Host
-from cclmark.doctor.probe import LiveProbe
-from cclmark.doctor.recorded_host import RecordedProbe, Recorder, read_recorded, write_recorded
+from cclmark.doctor.host_probe import LiveProbe
+from cclmark.doctor.recorded_host import ProbeRecorder, RecordedProbe, read_recorded, write_recorded
 from cclmark.document.insight_words import amount
 from cclmark.journal.schema import Header, HostDescription, settings_without_sweep
 from cclmark.kinds.doctor.command import DoctorFlags
@@ -77,7 +77,7 @@ def examine_hosts(flags: DoctorFlags) -> Recorded:
     return run_with_reports(report, flags.timeout_s, run)
 
 
-def _chosen(flags: DoctorFlags) -> list[Check]:
+def _chosen(flags: DoctorFlags) -> list[HostCheck]:
     """The checks of --only without those of --skip. Raises UsageError for unknown names."""
 
     def selected(names: Sequence[str], option: str) -> set[str]:
@@ -100,7 +100,7 @@ def _chosen(flags: DoctorFlags) -> list[Check]:
     return [one for one in CHECKS if one.id in only - skip]
 
 
-def _judged(place: int, path: Path, checks: Sequence[Check]) -> ExaminationResult:
+def _judged(place: int, path: Path, checks: Sequence[HostCheck]) -> ExaminationResult:
     """What the checks find on a recorded host. Raises UsageError."""
     began_s, started_at_s = time.monotonic(), time.time()
     recorded = read_recorded(path)
@@ -121,7 +121,7 @@ def _result(place: int, item: Examination, report: _HostReport) -> ExaminationRe
 
 
 def _examined_here(
-    flags: DoctorFlags, checks: Sequence[Check], interval_s: float, began_s: float
+    flags: DoctorFlags, checks: Sequence[HostCheck], interval_s: float, began_s: float
 ) -> _HostReport:
     """Examines this host, and records it if that is asked for."""
     started_at_s = time.time()
@@ -131,7 +131,7 @@ def _examined_here(
         probe.begin(*COMMANDS)
         if flags.watch_s > 2 * _USUAL_S and not flags.quiet:
             notice(f"counters are read twice, {flags.watch_s:g} s apart")
-        recorder = Recorder(probe)
+        recorder = ProbeRecorder(probe)
         examined = examine(Host(recorder), CHECKS if flags.record else checks, interval_s)
     finally:
         probe.close()
