@@ -35,7 +35,6 @@ class DoctorFlags:
     examples: ClassVar = [
         ("cclmark doctor", "This host."),
         ("cclmark doctor --watch 60s --only rdma,pcie", "Counters of a minute, of some checks."),
-        ("srun -N 16 --ntasks-per-node 1 cclmark doctor", "16 hosts, differences first."),
         ("cclmark doctor --record host.json.gz", "Also write what was read, without names."),
         ("cclmark doctor --from host-a.json.gz host-b.json.gz", "Recorded hosts, anywhere."),
     ]

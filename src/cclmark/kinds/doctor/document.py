@@ -23,6 +23,7 @@ from cclmark.document.blocks import (
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
+from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import time_words
 from cclmark.journal.journal_file import Journal
@@ -141,6 +142,12 @@ FIELDS = Fields(
     rows=rows_of,
     page_row=lambda result: rows_of(None, result)[0],
 )
+
+
+def set_gauges(series: Series, result: ExaminationResult, run: RunLabels) -> None:
+    """Sets the gauges of all checks of a host."""
+    for row in rows_of(None, result):
+        FIELDS.measure(series, row, RunLabels((), (), ()))
 
 
 def document_of_hosts(run: RunContent) -> Document:
@@ -363,9 +370,10 @@ REPORT = ReportKind(
     headline=_headline,
     titled=_titled,
     method=method_of_doctor,
+    measure=set_gauges,
     formats={
         "junit": lambda view: JunitExporter(),
-        "prometheus": lambda view: PrometheusExporter(FIELDS),
+        "prometheus": lambda view: PrometheusExporter(FIELDS.metrics, set_gauges),
     },
     by_session=False,
     has_samples=False,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from cclmark.document.exporter import Exporter
-from cclmark.document.openmetrics import RunLabels, Series, lines_of
+from cclmark.document.openmetrics import Metric, RunLabels, Series, lines_of
 from cclmark.kinds.doctor.result import ExaminationResult
 
 if TYPE_CHECKING:
     from cclmark.doctor.check import CheckOutcome
-    from cclmark.document.fields import Fields
     from cclmark.journal.schema import Footer, Header
 
 
@@ -74,11 +74,18 @@ def _add_case(suite: ElementTree.Element, host: str, one: CheckOutcome) -> None:
 
 
 class PrometheusExporter(Exporter[ExaminationResult]):
-    """Gauges of each host and check, for node_exporter's textfile collector."""
+    """Gauges of each host and check, for node_exporter's textfile collector.
 
-    def __init__(self, fields: Fields) -> None:
-        self._fields = fields
-        self._series = Series(fields.metrics)
+    ``set_gauges`` sets those of ``metrics`` for a host.
+    """
+
+    def __init__(
+        self,
+        metrics: Sequence[Metric],
+        set_gauges: Callable[[Series, ExaminationResult, RunLabels], None],
+    ) -> None:
+        self._set_gauges = set_gauges
+        self._series = Series(metrics)
 
     def begin(self, header: Header) -> str:
         """Empty: the text is written at the end."""
@@ -86,8 +93,7 @@ class PrometheusExporter(Exporter[ExaminationResult]):
 
     def add(self, result: ExaminationResult) -> str:
         """Sets the gauges of a host."""
-        for row in self._fields.rows(None, result):
-            self._fields.measure(self._series, row, RunLabels((), (), ()))
+        self._set_gauges(self._series, result, RunLabels((), (), ()))
         return ""
 
     def end(self, footer: Footer | None) -> str:
