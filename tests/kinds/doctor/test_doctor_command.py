@@ -155,6 +155,14 @@ def test_counters_are_read_twice(cclmark):
     assert result.interval_s == 0 or 0.9 < result.interval_s < 30
 
 
+def test_the_cost_of_a_variable_is_measured(cclmark):
+    env = {"NCCL_MAX_NCHANNELS": "2"}
+    run = cclmark("doctor", "--only", "variable-choice", "--measure", env=env, code=1)
+    ((outcome,),) = [one.outcomes for one in run.journal.results]
+    assert "GB/s without NCCL_MAX_NCHANNELS" in outcome.measured
+    assert "measured: all_reduce 64 MiB" in run.out
+
+
 def test_a_tool_that_hangs_ends_in_a_state_within_a_prolog(cclmark, tmp_path):
     tools = tmp_path / "tools"
     tools.mkdir()

@@ -191,7 +191,8 @@ def _blocks(
         yield _failure_table(failures, len(examined))
     if unknown := with_state(examined, "unknown"):
         yield _unknown_table(unknown, len(examined))
-    yield Listing("other checks", [*_others(examined)])
+    if others := [*_others(examined)]:
+        yield Listing("other checks", others)
 
 
 def _facts(examined: Sequence[ExaminationResult]) -> Iterator[tuple[str, str]]:
