@@ -38,7 +38,7 @@ from cclmark.work.binding import parse_processors
 #: Why an answer is missing.
 MISSING, DENIED, HANGS, LATE = "missing", "permission denied", "no answer", "no time left"
 _READ_LIMIT_S = 2.0
-COMMAND_LIMIT_S = 20.0
+COMMAND_LIMIT_S, _REST_S = 20.0, 1.0
 _MOST_BYTES = 1 << 20
 _FIRST_BYTES = {"/proc/cpuinfo": 4096}  # the first processor of many
 _TEST_S = 120.0
@@ -195,6 +195,7 @@ class LiveProbe(Probe):
         self._measures = measures
         self._worker = _Worker()
         self._commands: dict[tuple[int, str], subprocess.Popen[bytes] | Reading] = {}
+        self._started_s: dict[tuple[int, str], float] = {}
 
     def begin(self, *commands: str) -> None:
         """Starts commands whose outputs will be asked for."""
@@ -208,8 +209,8 @@ class LiveProbe(Probe):
             return Reading(error=LATE)
         if verb == "measure":
             return _measured(subject) if self._measures else Reading(error=MISSING)
-        if verb == "run":
-            return self._output(subject, min(COMMAND_LIMIT_S, left_s))
+        if verb == "run":  # files and a second reading of counters need the rest
+            return self._output(subject, max(left_s - _REST_S, 0.0))
         try:
             found = self._worker.result(lambda: _DIRECT[verb](subject), min(_READ_LIMIT_S, left_s))
         except queue.Empty:
@@ -233,17 +234,18 @@ class LiveProbe(Probe):
         """Sleeps until ``interval_s`` after ``began_s``."""
         until_s = began_s + interval_s
         if self._deadline_s is not None:
-            until_s = min(until_s, self._deadline_s - 1.0)
+            until_s = min(until_s, self._deadline_s - _REST_S / 2)
         time.sleep(max(0.0, until_s - time.monotonic()))
         self.interval_s = time.monotonic() - began_s
         self.moment = 1
 
     def close(self) -> None:
         """Ends commands that still run."""
-        for one in self._commands.values():
-            if isinstance(one, subprocess.Popen):
-                one.kill()
-                _released(one)
+        running = [one for one in self._commands.values() if isinstance(one, subprocess.Popen)]
+        for one in running:
+            one.kill()
+        for one in running:
+            _released(one)
 
     def _left_s(self) -> float:
         return 1e9 if self._deadline_s is None else self._deadline_s - time.monotonic()
@@ -252,12 +254,15 @@ class LiveProbe(Probe):
         key = self.moment, command
         if key not in self._commands:
             self._commands[key] = _started(command)
+            self._started_s[key] = time.monotonic()
         return self._commands[key]
 
-    def _output(self, command: str, limit_s: float) -> Reading:
+    def _output(self, command: str, left_s: float) -> Reading:
         process = self._start(command)
         if isinstance(process, Reading):
             return process
+        ran_s = time.monotonic() - self._started_s[self.moment, command]
+        limit_s = min(max(COMMAND_LIMIT_S - ran_s, 0.0), left_s)
         try:
             output, _ = process.communicate(timeout=limit_s)
             text = output[: 8 * _MOST_BYTES].decode(errors="replace")
@@ -267,7 +272,7 @@ class LiveProbe(Probe):
         except subprocess.TimeoutExpired:
             process.kill()
             _released(process)
-            found = Reading(error=f"{HANGS} within {limit_s:.0f} s")
+            found = Reading(error=f"{HANGS} within {ran_s + limit_s:.0f} s")
         self._commands[self.moment, command] = found
         return found
 
@@ -275,7 +280,7 @@ class LiveProbe(Probe):
 def _released(process: subprocess.Popen[bytes]) -> None:
     """Waits shortly for a killed command: one in an uninterruptible call does not end."""
     with suppress(subprocess.TimeoutExpired):
-        process.wait(0.2)
+        process.wait(0.05)
     if process.stdout is not None:
         process.stdout.close()
 

@@ -1,12 +1,14 @@
 """Every check on recorded hosts: it fails with a fault, passes without, and never raises."""
 
 import json
+import re
 
 import pytest
 
 from cclmark.doctor.check import CheckOutcome
 from cclmark.doctor.checks import CHECKS, IDS
 from cclmark.doctor.examination import examine
+from cclmark.doctor.shipped_data import table
 from recorded_hosts import (
     HEALTHY,
     IB,
@@ -674,3 +676,51 @@ def test_outcomes_are_the_same_text_every_time():
         json.dumps([str(it) for it in examine(h100().host(), CHECKS, 0.0).outcomes]) for _ in "ab"
     )
     assert one == other
+
+
+def test_a_gpu_of_a_virtual_machine_is_not_missing():
+    host = FAULTS["gpu-count"][0]()
+    others = [one for one in host.host().gpus if one.address != GPU]
+    for one in others:
+        host.resolve[f"{PCI}/{one.address}/driver"] = "/sys/bus/pci/drivers/vfio-pci"
+    assert outcome(host, "gpu-count").state == "pass"
+
+
+def test_plug_ins_of_an_image_are_listed():
+    found = outcome(listed("/usr/local/lib/libnccl-net.so"), "plugins")
+    assert [one.seen for one in found.signals] == ["NCCL loads it unasked"]
+
+
+@pytest.mark.parametrize("rule", table("xids"), ids=lambda rule: rule.code)
+def test_every_xid_of_the_catalogue(rule):
+    """A code that asks for a reset or more fails, others are of programs or for information."""
+    found = outcome(dmesg(f"{XID}{rule.code}, pid=1, name=x, {rule.text}"), "gpu-xid")
+    asks = rule.action.startswith(("RESET_GPU", "RESTART_BM", "RESTART_VM", "WORKFLOW_NV"))
+    asks = asks or rule.action in ("WORKFLOW_XID_48", "CHECK_MECHANICALS", "UPDATE_SWFW")
+    asks = asks or rule.code in (167, 168, 169, 171, 172)
+    assert (found.state == "fail") == asks, rule
+    if asks:
+        assert f"Xid {rule.code}" in found.signals[0].seen
+        assert rule.text[:40] in found.signals[0].seen
+
+
+def test_the_catalogue_has_no_code_twice():
+    codes = [rule.code for rule in table("xids")]
+    assert len(codes) == len({*codes}) >= 60
+
+
+def test_every_row_of_a_table_belongs_to_a_check_and_has_a_source():
+    for name in ("counters", "variables"):
+        assert {row.family for row in table(name)} <= {*IDS}
+    for name in ("counters", "variables", "machines", "versions"):
+        assert all(row.source for row in table(name))
+
+
+@pytest.mark.parametrize("rule", table("variables"), ids=lambda rule: f"{rule.name}={rule.value}")
+def test_no_variable_is_flagged_by_its_default(rule):
+    """Empty values and 0 of switches are never flagged, but where 0 is what turns off."""
+    assert not re.fullmatch(rule.value, "")
+    for name in rule.name.split("|"):
+        host = with_variables(h100, **{name: "usual-value"})
+        if rule.value != ".+":
+            assert outcome(host, rule.family).state == "pass"

@@ -16,7 +16,7 @@ from cclmark.doctor.check import (
     service,
     setting,
 )
-from cclmark.doctor.host import NVIDIA, Host
+from cclmark.doctor.host import NVIDIA, Host, PciDevice
 from cclmark.doctor.host_probe import MISSING
 from cclmark.doctor.tool_texts import SmiSection, parse_topology
 
@@ -67,6 +67,12 @@ DRIVER = HostCheck(
 )
 
 
+def _is_passed_on(host: Host, one: PciDevice) -> bool:
+    """Whether a virtual machine on this host has the GPU."""
+    driver = host.probe.resolved(f"/sys/bus/pci/devices/{one.address}/driver")
+    return driver.endswith("/vfio-pci")
+
+
 def _count(host: Host) -> Judged:
     gpus = host.gpus_of(NVIDIA, "NVIDIA GPU")
     listed = host.smi
@@ -74,7 +80,7 @@ def _count(host: Host) -> Judged:
     for one in gpus:
         if host.probe.text(f"/sys/bus/pci/devices/{one.address}/revision") == "0xff":
             found.see(one.address, "does not answer on the bus", "answers", ok=False)
-        elif one.address not in listed and not host.container:
+        elif one.address not in listed and not host.container and not _is_passed_on(host, one):
             found.see(one.address, "not listed by nvidia-smi", "listed", ok=False)
     boards = host.machine.gpus if host.machine else ()
     if boards and not host.container and not host.is_virtual:

@@ -138,7 +138,10 @@ TOGETHER = HostCheck(
 
 
 def _plugins(host: Host) -> Judged:
-    """Plug-ins that variables name, which have to exist: NCCL falls back without an error."""
+    """Plug-ins that variables name have to exist: NCCL falls back without an error.
+
+    Those that an image has where NCCL looks for them are listed: NCCL loads them unasked.
+    """
     own = settings_of(host)
     found = Judged()
     for variable, stem in (
@@ -152,6 +155,8 @@ def _plugins(host: Host) -> Judged:
                 found.see(
                     variable, f"{value[:60]}: {place or 'not found'}", "a file", ok=bool(place)
                 )
+        if variable not in own and (place := _file_of(host, f"libnccl-{stem}.so", stem)):
+            found.see(place, "NCCL loads it unasked")
     if "NCCL_TUNER_CONFIG_FILE" in own and own["NCCL_TUNER_CONFIG_FILE"][0]:
         path = own["NCCL_TUNER_CONFIG_FILE"][0]
         is_there = host.probe.exists(path)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from cclmark.base.printable import plain
-from cclmark.doctor.check import CheckOutcome, Signal
+from cclmark.doctor.check import CheckOutcome, Signal, State
 from cclmark.document.blocks import (
     Block,
     Document,
@@ -140,7 +140,22 @@ FIELDS = Fields(
     gauges="cclmark_doctor",
     labels=("host", "check"),
     rows=rows_of,
-    page_row=lambda result: rows_of(None, result)[0],
+)
+
+
+def _count(state: State) -> Callable[[ExaminationResult], int]:
+    return lambda result: len(result.of(state))
+
+
+#: Of pages: a row for each host.
+HOST_FIELDS = Fields(
+    [
+        Field("host", "Host.", "examination.host", "text"),
+        Field("failed", "Checks that failed.", _count("fail"), "int"),
+        Field("passed", "Checks that passed.", _count("pass"), "int"),
+        Field("cannot_tell", "Checks that cannot tell.", _count("unknown"), "int"),
+        Field("not_applicable", "Checks without an object.", _count("absent"), "int"),
+    ],
 )
 
 
@@ -366,6 +381,7 @@ REPORT = ReportKind(
     title="examined hosts",
     has_times=False,
     fields=FIELDS,
+    of_page=HOST_FIELDS,
     document=document_of_hosts,
     counted=_counted,
     headline=_headline,
@@ -378,4 +394,5 @@ REPORT = ReportKind(
     },
     by_session=False,
     has_samples=False,
+    verb="Examined",
 )

@@ -30,7 +30,7 @@ from cclmark.kinds.doctor.plan import Examination
 from cclmark.kinds.doctor.result import ExaminationResult
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Outcome
-from cclmark.recording.caller import notice
+from cclmark.recording.caller import caller, notice
 from cclmark.recording.joining import run_with_reports
 from cclmark.recording.recorder import Recorded
 from cclmark.recording.standard_output import say
@@ -38,7 +38,7 @@ from cclmark.recording.whole_run import record_whole
 from cclmark.work.thresholds import meant
 
 _USUAL_S = 1.0  # between readings of counters
-_ANSWER_S = 4.2  # of a prolog; starting the program and writing take the rest
+_ANSWER_S = 3.8  # of a prolog; starting the program and writing take the rest
 
 
 class _HostReport(msgspec.Struct):
@@ -159,7 +159,8 @@ def _recorded(
 ) -> Recorded:
     code = EXIT_WRONG if any(one.of("fail") for one in results) else EXIT_OK
     if flags.prolog:
-        say(_line(results))
+        if not caller().is_silent:
+            say(_line(results))
         if flags.journal is None:
             return Recorded(code, Outcome(code, ""), results)
 
