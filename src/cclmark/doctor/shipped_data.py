@@ -44,7 +44,8 @@ class CounterLimit(msgspec.Struct, frozen=True):
 class VariableRule(msgspec.Struct, frozen=True):
     """A value of a variable that costs communication. ``value``: a pattern.
 
-    ``family``: of the check. ``where``: what the host must have for the rule to apply.
+    ``family``: of the check. ``where``, ``least_devices``: what the host must have for the rule to
+    apply.
     """
 
     name: str
@@ -54,6 +55,7 @@ class VariableRule(msgspec.Struct, frozen=True):
     source: str
     grade: Grade = "look"
     where: Literal["", "nvidia", "amd", "ascend", "rdma"] = ""
+    least_devices: int = 0
 
 
 class XidRule(msgspec.Struct, frozen=True):

@@ -29,6 +29,8 @@ def settings_of(host: Host) -> dict[str, tuple[str, str]]:
 
 
 def _applies(host: Host, rule: VariableRule) -> bool:
+    if len(host.gpus) < rule.least_devices:
+        return False
     if rule.where in _VENDORS:
         return any(one.vendor == _VENDORS[rule.where] for one in host.gpus)
     if rule.where == "rdma":
@@ -84,7 +86,10 @@ TRANSPORT = _check("variable-transport", "variables that turn transports off")
 CHOICE = _check(
     "variable-choice",
     "variables that restrict what a library chooses",
-    setting("unset it, and compare: cclmark experiment all_reduce --vary NAME=VALUE"),
+    setting(
+        "unset it unless it is intended, and compare: cclmark experiment all_reduce --vary "
+        "NAME=VALUE"
+    ),
 )
 DEBUG = _check("variable-debug", "variables of logs and checks")
 BLOCKING = _check("variable-blocking", "variables that make calls wait")
