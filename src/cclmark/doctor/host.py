@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from cclmark.doctor.check import ROOT, CannotTellError, NotApplicableError
-from cclmark.doctor.host_probe import MISSING, Probe, Reading, whole
+from cclmark.doctor.host_probe import JOB_VARIABLES, MISSING, Probe, Reading, whole
 from cclmark.doctor.shipped_data import MachineClass, machine_class
 from cclmark.doctor.tool_texts import (
     KernelEvent,
@@ -30,7 +30,8 @@ RDMA = "/sys/class/infiniband"
 NET = "/sys/class/net"
 NVIDIA, AMD, ASCEND = "10de", "1002", "19e5"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_CAP_SYS_ADMIN, _CAP_IPC_LOCK = 21, 14
+_CAP_IPC_LOCK = 14
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
 _VIRTUAL = re.compile(
     r"QEMU|KVM|VMware|VirtualBox|Virtual Machine|OpenStack|Google Compute|HVM domU|Xen|Bochs|"
     r"Cloud Hypervisor|Firecracker|Parallels|bhyve"
@@ -101,6 +102,11 @@ class RdmaPort:
         return self.layer.lower() == "ethernet"
 
     @property
+    def is_efa(self) -> bool:
+        """Whether it is Amazon's Elastic Fabric Adapter."""
+        return self.device.startswith(("efa", "rdmap"))
+
+    @property
     def gbit(self) -> float:
         """The rate in Gb/s, 0 if unknown."""
         found = re.match(r"([\d.]{1,8})", self.rate)
@@ -157,6 +163,19 @@ class Host:
                 return name
         found = _CONTAINERS.search(self.probe.text("/proc/1/cgroup"))
         return found[0] if found else self.probe.environment.get("container", "")
+
+    @property
+    def is_in_job(self) -> bool:
+        """Whether a scheduler started this process, which may hide devices of other jobs."""
+        return any(name in self.probe.environment for name in JOB_VARIABLES)
+
+    @property
+    def visible_devices(self) -> int:
+        """The number of accelerators that this process may use."""
+        for name in _VISIBLE:
+            if words := [word for word in self.probe.environment.get(name, "").split(",") if word]:
+                return len(words)
+        return len(self._smi) - 1 if self.has_smi else len(self.gpus)
 
     def has_capability(self, number: int) -> bool:
         """Whether this process has a capability of the kernel."""

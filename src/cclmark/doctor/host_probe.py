@@ -50,6 +50,8 @@ TESTS = {
     ),
 }
 _UNSYNCHRONISED = 0x40  # STA_UNSYNC of adjtimex(2)
+#: Variables of jobs of schedulers.
+JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
 # Variables that influence communication, besides those of libraries.
 _VARIABLES = (
     *("CUDA_", "TORCH_", "PYTORCH_", "UCX_", "FI_", "GLOO_", "TP_SOCKET", "HSA_", "HIP_", "ROCR_"),
@@ -63,7 +65,7 @@ _VARIABLES = (
         "MPICH_",
         "container",
     ),
-    *("KUBERNETES_SERVICE_HOST", "CXI_", "OMP_", "NVSHMEM_"),
+    *("KUBERNETES_SERVICE_HOST", "CXI_", "OMP_", "NVSHMEM_", *JOB_VARIABLES),
 )
 _PACKAGES = re.compile(r"(nvidia_nccl|rccl|torch|aws_ofi|mpi4py)[\w.-]*\.dist-info$")
 # The lines of large outputs that checks use, by the program.

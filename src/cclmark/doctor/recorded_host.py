@@ -153,7 +153,7 @@ _SHAPES = (
 _IPV6 = re.compile(_SHAPES[-1])
 _IDENTIFYING = re.compile("|".join(f"(?:{one})" for one in _SHAPES[:-1]))
 _IPV4 = re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w.-])")
-_SERIAL = re.compile(r"((?:Serial Number|Board Part Number|S/N|serial)\s*[:=]\s*)([\w-]+)")
+_SERIAL = re.compile(r"((?:Serial Number|S/N|serial)\s*[:=]\s*)([\w/-]+)")
 _HOME = re.compile(r"(/(?:home|Users|scratch|data)/)[^/\s:\"']+")
 _NO_HOSTS = ("0.0.0.0", "127.", "255.")
 _ZERO = re.compile(r"[0:.x-]+|fe80:[0:]*", re.ASCII)

@@ -724,3 +724,24 @@ def test_no_variable_is_flagged_by_its_default(rule):
         host = with_variables(h100, **{name: "usual-value"})
         if rule.value != ".+":
             assert outcome(host, rule.family).state == "pass"
+
+
+def test_a_job_of_a_scheduler_has_a_part_of_the_host():
+    """Its devices alone are listed, and it needs processors for these."""
+    host = FAULTS["gpu-count"][0]()
+    host.environment |= {"SLURM_JOB_ID": "17", "CUDA_VISIBLE_DEVICES": "0"}
+    host.set("/proc/self/status", "CapEff:\t0000000000000000\nCpus_allowed_list:\t0-3\n")
+    for check in ("gpu-count", "processors"):
+        assert outcome(host, check).state == "pass"
+
+
+@pytest.mark.parametrize("value", ["eno,ib,eth", "=eno1", "^docker,lo", "eno1"])
+def test_interfaces_for_several_kinds_of_hosts(value):
+    assert (
+        outcome(with_variables(base, NCCL_SOCKET_IFNAME=value), "rendezvous-interface").state
+        == "pass"
+    )
+
+
+def test_devices_for_several_kinds_of_hosts():
+    assert outcome(with_variables(NCCL_IB_HCA="mlx5,bnxt"), "rdma-selection").state == "pass"

@@ -100,6 +100,12 @@ def test_many_hosts_are_few_lines(cclmark, tmp_path):
     assert len(run.out.splitlines()) < 120
 
 
+def test_hosts_of_one_name_are_told_apart(cclmark, tmp_path):
+    words = written(tmp_path, host=h100())
+    out = cclmark(*words, words[-1], "--format", "csv").out
+    assert {row["host"] for row in csv.DictReader(io.StringIO(out))} == {"host#1", "host#2"}
+
+
 def test_other_formats(cclmark, tmp_path):
     words = written(tmp_path, gpu17=faulty(), cpu=container())
     rows = [*csv.DictReader(io.StringIO(cclmark(*words, "--format", "csv", code=1).out))]

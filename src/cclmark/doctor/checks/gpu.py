@@ -77,10 +77,11 @@ def _count(host: Host) -> Judged:
     gpus = host.gpus_of(NVIDIA, "NVIDIA GPU")
     listed = host.smi
     found = Judged()
+    hides = bool(host.container) or host.is_in_job  # they show the devices of the job alone
     for one in gpus:
         if host.probe.text(f"/sys/bus/pci/devices/{one.address}/revision") == "0xff":
             found.see(one.address, "does not answer on the bus", "answers", ok=False)
-        elif one.address not in listed and not host.container and not _is_passed_on(host, one):
+        elif one.address not in listed and not hides and not _is_passed_on(host, one):
             found.see(one.address, "not listed by nvidia-smi", "listed", ok=False)
     boards = host.machine.gpus if host.machine else ()
     if boards and not host.container and not host.is_virtual:

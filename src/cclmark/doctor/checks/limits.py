@@ -115,7 +115,7 @@ def _quota(host: Host) -> Judged:
     quota, period = whole(words[0]), whole(words[1])
     if not quota or not period:
         raise CannotTellError("cpu.max has an unknown form")
-    limit = len(host.gpus) + 1
+    limit = host.visible_devices + 1
     found.see(
         "cgroup",
         f"{quota / period:g} processors",
@@ -182,7 +182,7 @@ def _disk(host: Host) -> Judged:
 
 DISK = HostCheck(
     "disk-space",
-    "free space of disks",
+    "free space of /tmp",
     _disk,
     "logs, caches of kernels and checkpoints fail: programs end",
     (setting("remove old files"),),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from cclmark.doctor.check import HostCheck, Judged, NotApplicableError, reset, service, setting
 from cclmark.doctor.host import NET, Host
@@ -17,6 +18,10 @@ _VARIABLES = (
 _PREFIXES = ("NCCL", "RCCL", "HCCL")  # these match beginnings of names
 
 
+def _is_named(one: str, names: Sequence[str], *, is_exact: bool) -> bool:
+    return any(one == name or (not is_exact and one.startswith(name)) for name in names)
+
+
 def _rendezvous(host: Host) -> Judged:
     environment = host.probe.environment
     present = host.probe.entries(NET)
@@ -26,21 +31,18 @@ def _rendezvous(host: Host) -> Judged:
         value = environment.get(variable, "").strip()
         if not value or value.startswith("^"):
             continue
-        for name in value.lstrip("=").split(","):
-            is_exact = value.startswith("=") or not variable.startswith(_PREFIXES)
-            own = [one for one in up if one == name or (one.startswith(name) and not is_exact)]
-            is_there = any(
-                one == name or (one.startswith(name) and not is_exact) for one in present
-            )
-            state = "up" if own else "down" if is_there else "does not exist"
-            if own == ["lo"]:
-                state = "loopback, which reaches no other host"
-            found.see(
-                variable,
-                f"{name[:40]}: {state}",
-                "an interface that is up",
-                ok=bool(own) and own != ["lo"],
-            )
+        is_exact = value.startswith("=") or not variable.startswith(_PREFIXES)
+        wanted = [name for name in value.lstrip("=").split(",") if name]
+        own, there = (
+            [one for one in names if _is_named(one, wanted, is_exact=is_exact)]
+            for names in (up, present)
+        )
+        # Lists for several kinds of hosts are usual: one of them is enough.
+        reaches = [one for one in own if one != "lo"]
+        state = ", ".join(reaches[:4]) or (
+            "loopback" if own else "down" if there else "no interface"
+        )
+        found.see(variable, f"{value[:40]}: {state}", "an interface that is up", ok=bool(reaches))
     if not found.signals:
         names = [
             one for one in up if one != "lo" and not re.match(r"docker|veth|virbr|br-|cni", one)

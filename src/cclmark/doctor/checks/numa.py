@@ -80,6 +80,8 @@ def _topology_file(host: Host) -> Judged:
         raise NotApplicableError("no virtual machine")
     if len(host.gpus) < 4 or len(host.rdma_pci) < 2:
         raise NotApplicableError("fewer than 4 accelerators or 2 RDMA devices")
+    if any(port.is_efa for port in host.ports):
+        raise NotApplicableError("the plug-in for EFA has its own file")
     gpu_switches = {host.switch_of(one) for one in host.gpus} - {""}
     if gpu_switches & {host.switch_of(one) for one in host.rdma_pci}:
         raise NotApplicableError("the PCI bus shows the switches")
@@ -164,7 +166,7 @@ def _affinity(host: Host) -> Judged:
     if not host.gpus or not own:
         raise NotApplicableError("no accelerator")
     found = Judged()
-    limit = max(2, len(host.gpus))
+    limit = max(2, host.visible_devices)
     found.see(
         "this process",
         f"{len(own)} processors",

@@ -288,6 +288,7 @@ def _direct(host: Host) -> Judged:
             "/sys/kernel/mm/memory_peers/amdkfd/version",
         ),
         "/sys/kernel/mm/memory_peers/nv_mem_nc/version",
+        "/sys/module/efa_nv_peermem/version",
     )
     found = Judged()
     loaded = [path for path in modules if host.probe.exists(path)]
@@ -441,7 +442,7 @@ def _hcas(host: Host) -> Judged:
         ok=bool(used),
     )
     for one in names:
-        if not is_out and not any(d == one if is_exact else d.startswith(one) for d in devices):
+        if is_exact and not is_out and one not in devices:
             found.see("NCCL_IB_HCA", f"{one[:40]} is no active device", "active", ok=False)
     return found
 
@@ -491,7 +492,7 @@ LOCKED = HostCheck(
 
 
 def _efa(host: Host) -> Judged:
-    fabrics = [one for one in host.ports if one.device.startswith(("efa", "rdmap"))]
+    fabrics = [one for one in host.ports if one.is_efa]
     has_slingshot = bool(host.probe.entries("/sys/class/cxi"))
     if not fabrics and not has_slingshot:
         raise NotApplicableError("no network that NCCL requires a plug-in for (EFA, Slingshot)")

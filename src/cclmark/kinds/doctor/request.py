@@ -57,7 +57,10 @@ def examine_hosts(flags: DoctorFlags) -> Recorded:
     interval_s = flags.watch_s or _USUAL_S
     if flags.recorded:
         files = [*flags.recorded, *flags.more]
-        results = [_judged(place, path, checks) for place, path in enumerate(files)]
+        names = [path.name.partition(".")[0] or path.name for path in files]
+        results = [
+            _judged(place, path, _apart(names, place), checks) for place, path in enumerate(files)
+        ]
         return _recorded(flags, results, began_s)
 
     def report() -> bytes:
@@ -100,13 +103,18 @@ def _chosen(flags: DoctorFlags) -> list[HostCheck]:
     return [one for one in CHECKS if one.id in only - skip]
 
 
-def _judged(place: int, path: Path, checks: Sequence[HostCheck]) -> ExaminationResult:
+def _apart(names: Sequence[str], place: int) -> str:
+    """The name of a host, numbered where several files have it."""
+    own = names[place]
+    return own if names.count(own) == 1 else f"{own}#{names[: place + 1].count(own)}"
+
+
+def _judged(place: int, path: Path, name: str, checks: Sequence[HostCheck]) -> ExaminationResult:
     """What the checks find on a recorded host. Raises UsageError."""
     began_s, started_at_s = time.monotonic(), time.time()
     recorded = read_recorded(path)
     host = Host(RecordedProbe(recorded), recorded.checks)
     examined = examine(host, checks, 0.0)
-    name = path.name.partition(".")[0] or recorded.name
     item = Examination(name, tuple(one.id for one in checks), 0.0, path.name)
     duration_s = time.monotonic() - began_s
     report = _HostReport(examined, recorded.interval_s, started_at_s, duration_s)
