@@ -129,11 +129,12 @@ WITHOUT = {
     "predict": {"run": "nothing is measured"},
     "scaling": {"run": "nothing is measured", "command": "predict, with --model"},
     "simulate": {"run": "nothing is measured"},
+    "doctor": {"run": "no rank takes part"},
 }
 
 
 #: Kinds without an output that could be wrong.
-NOT_CHECKED = ("check", "profile", "need", "predict", "scaling", "simulate")
+NOT_CHECKED = ("check", "profile", "need", "predict", "scaling", "simulate", "doctor")
 
 
 @by_kind

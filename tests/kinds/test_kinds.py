@@ -11,6 +11,7 @@ import cclmark
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
+from cclmark.kinds.doctor.plan import DOCTOR
 from cclmark.kinds.memory.plan import MEMORY, RankMemory
 from cclmark.kinds.need.plan import NEED
 from cclmark.kinds.predict.plan import PREDICT
@@ -88,7 +89,7 @@ def test_what_is_given_up_with_a_message_between_hosts():
     [
         kind
         for kind in KINDS.values()
-        if kind.name not in (PROFILE, NEED, PREDICT, SCALING, SIMULATE)
+        if kind.name not in (PROFILE, NEED, PREDICT, SCALING, SIMULATE, DOCTOR)
     ],
 )
 def test_every_kind_that_ranks_measure_has_a_runner(kind):

@@ -179,6 +179,12 @@ GROUPS = {
             "Show the devices and libraries of this machine.",
             "run.print_info",
         ),
+        "doctor": _of_room(
+            "doctor",
+            "DoctorFlags",
+            "Find what costs communication on hosts.",
+            "examine_hosts",
+        ),
         "suite": _of_cli(
             "suite",
             "SuiteFlags",

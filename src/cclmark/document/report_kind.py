@@ -122,6 +122,7 @@ class ReportKind:
     whether times are sampled until a precision is reached. ``step_runs``: the
     steps of a training or a program, None for other kinds. ``traced``: what has the stages of a
     trace. ``needs_devices``: a report requires that the header contains a device and a library.
+    ``verb``: of runs in which no device takes part, in place of Measured.
     ``computed``: where results follow from formulas, so that no device takes part, by what two runs
     are compared; None for what is measured.
     """
@@ -153,6 +154,7 @@ class ReportKind:
     has_samples: bool = True
     traced: str = "rank"
     needs_devices: bool = False
+    verb: str = ""
     computed: ComputedFigures | None = None
     step_runs: Callable[[Journal], list[StepRun]] | None = None
 
@@ -160,6 +162,11 @@ class ReportKind:
     def is_computed(self) -> bool:
         """Whether results follow from formulas."""
         return self.computed is not None
+
+    @property
+    def done(self) -> str:
+        """What has been done, as a word that begins a sentence."""
+        return self.verb or ("Computed" if self.is_computed else "Measured")
 
     @property
     def csv(self) -> Layout:

@@ -55,6 +55,8 @@ _ANSWERING: Mapping[str, str] = {
     "predicted-time": "result",
     "nothing-said": "cannot say",
     "simulated-collective": "result",
+    "failed-host-check": "to fix",
+    "no-fault-found": "no fault found",
 }
 _OF_RESULT: Mapping[Severity, str] = {"unknown": "inconclusive"}
 _OF_DRIFT: Mapping[Severity, str] = {"good": "steady", "unknown": "not certain"}
@@ -64,6 +66,7 @@ _FAILED = {
     "failed-checks": "failed checks",
     "failed-cases": "failed",
     "failing-settings": "failed",
+    "failed-host-check": "not healthy",
 }
 # The finding of a rule that is the answer has one of these figures.
 _FIGURES = {
@@ -75,6 +78,10 @@ _PLANNING = {
     **dict.fromkeys(("needed-network", "network-not-used"), "measures what is assumed"),
     **dict.fromkeys(("nothing-said", "prediction-error"), "measures what is missing"),
 }
+# The answers after which a report is the next step.
+_REPORTED = (
+    *("normal", "gain", "result", "passed", "steady", "enough", "not enough", "no fault found"),
+)
 _CORRECT = ("data-checked", "nothing-found")
 #: Commands that advice names without their arguments.
 INCOMPLETE = ("cclmark compare", "cclmark rerun", "cclmark report", "cclmark export")
@@ -206,7 +213,7 @@ def _next(findings: Sequence[Finding], word: str) -> tuple[str, str]:
     for one in findings:
         if one.id in _PLANNING and one.commands:
             return one.commands[0], _PLANNING[one.id]
-    if word in ("normal", "gain", "result", "passed", "steady", "enough", "not enough"):
+    if word in _REPORTED:
         return _REPORT
     return _RERUN
 

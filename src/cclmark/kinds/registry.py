@@ -11,6 +11,7 @@ from cclmark.journal.journal_file import Journal, JournalReader, Line
 from cclmark.journal.kind import Kind
 from cclmark.journal.schema import Header
 from cclmark.kinds.collective import kind as collective
+from cclmark.kinds.doctor import kind as doctor
 from cclmark.kinds.experiment import kind as experiment
 from cclmark.kinds.memory import kind as memory
 from cclmark.kinds.need import kind as need
@@ -49,6 +50,7 @@ _KINDS = (
     predict.KIND,
     scaling.KIND,
     simulate.KIND,
+    doctor.KIND,
 )
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _KINDS}
 

@@ -265,16 +265,18 @@ def follow_first(
     devices: DeviceChoice | CclmarkError,
     timeout_s: float,
     arguments: Sequence[str],
+    report: bytes = b"",
 ) -> int:
     """Runs a process other than the first one and returns its exit code.
 
-    ``arguments``: must be the same in all processes.
+    ``arguments``: must be the same in all processes. ``report``: see Join.
 
     ``devices``: the devices of this process, or the error that prevents their use, which the first
     process reports.
     """
     agent = LocalAgent()
     join = _own_join(placement.process, agent, devices, arguments, placement.notices)
+    join.report = report
     try:
         return follow(placement, os.environ, join, agent, timeout_s)
     except CclmarkError as error:
@@ -291,10 +293,11 @@ def gather_processes(
     own_devices: DeviceChoice | CclmarkError,
     timeout_s: float,
     arguments: Sequence[str],
+    report: bytes = b"",
 ) -> Coordinator:
     """Waits for all processes to connect and returns the coordinator.
 
-    ``arguments``: must be the same in all processes.
+    ``arguments``: must be the same in all processes. ``report``: see Join.
 
     Raises the error of any process that cannot take part, and RankError for processes that do not
     connect within ``timeout_s``.
@@ -307,6 +310,7 @@ def gather_processes(
         own.close()
         raise
     joins = {0: _own_join(0, own, own_devices, arguments, placement.notices)}
+    joins[0].report = report
     try:
         with deferred():
             _wait_for_all(placement, meeting, joins, timeout_s)

@@ -6,12 +6,14 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cclmark.base.errors import EXIT_OK, CclmarkError, Followed, UsageError
+from cclmark.journal.machine import describe_host
+from cclmark.journal.schema import HostDescription
 from cclmark.launch.coordinator import (
     Coordinator,
     coordinator_of_one,
@@ -111,6 +113,33 @@ def run_joined(wanted: WantedDevices, run: Callable[[Coordinator], Recorded]) ->
     """Calls ``run`` with the processes of this run, and returns how it ended. See joined."""
     with joined(wanted) as coordinator:
         recorded = run(coordinator)
+        coordinator.exit_code = recorded.exit_code
+        return recorded
+
+
+def run_with_reports(
+    report: Callable[[], bytes],
+    timeout_s: float,
+    run: Callable[[Sequence[tuple[HostDescription, bytes]]], Recorded],
+) -> Recorded:
+    """Calls ``run`` with what ``report`` returned on each host, and returns how it ended.
+
+    Without a launcher this host is the only one. Otherwise the first process of each host reports;
+    no rank takes part. Raises as ``joined`` does.
+    """
+    placement = find_placement(os.environ)
+    if placement is None:
+        return run([(describe_host(os.environ), report())])
+    own = report() if placement.local in (0, None) else b""
+    shared = (placement, DeviceChoice("host", ()), timeout_s, caller().command[1:], own)
+    if placement.process > 0:
+        raise Followed(follow_first(*shared))
+    with gather_processes(*shared) as coordinator:
+        by_host: dict[int, tuple[HostDescription, bytes]] = {}
+        for join, host in zip(coordinator.joins, coordinator.host_of, strict=True):
+            if join.report:
+                by_host.setdefault(host, (join.host, join.report))
+        recorded = run([*by_host.values()])
         coordinator.exit_code = recorded.exit_code
         return recorded
 

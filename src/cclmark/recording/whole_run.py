@@ -1,4 +1,4 @@
-"""Records a run whose results are known at once: plans, which no rank measures."""
+"""Records a run whose results are known at once: plans, and others that no rank measures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -52,56 +52,68 @@ def record_whole(
     stem: str,
     began_s: float,
     notices: Sequence[str] = (),
+    *,
+    code: int = EXIT_OK,
+    keeps_journal: bool = True,
+    header_of: Callable[[Header], Header] = lambda header: header,
 ) -> Recorded:
     """Writes the journal, prints the output, and returns how the run ended.
 
     ``stem``: in the name of a new journal. ``began_s``: by time.monotonic. ``notices``: what
-    readers have to know. Raises UsageError if a file cannot be written or a field is unknown,
-    before anything is.
+    readers have to know. ``code``: the exit code of a run with figures. ``keeps_journal``: false if
+    only a journal that the user named is written. ``header_of``: completes the header. Raises
+    UsageError if a file cannot be written or a field is unknown, before anything is.
     """
-    path = flags.journal or new_journal(stem)
+    path = flags.journal or (new_journal(stem) if keeps_journal else None)
     output = Output(flags.output, is_wide=flags.wide)
-    code = EXIT_OK if any(one.is_measured for one in results) else EXIT_MISSING
-    header = Header(
-        schema_version=SCHEMA_VERSION,
-        cclmark_version=VERSION,
-        started_at=time_text(),
-        command=[*map(readable, caller().command)],
-        machine=describe_machine(),
-        devices=[],
-        links=[],
-        libraries=[],
-        environment=kept_environment(os.environ),
-        settings=settings_without_sweep(FORMULAS, 0.0, check=0),
-        notices=[*notices],
-        run_id=uuid.uuid4().hex,
-        planned_cases=len(results),
-        directory=readable(str(Path.cwd())),
+    code = code if any(one.is_measured for one in results) else EXIT_MISSING
+    header = header_of(
+        Header(
+            schema_version=SCHEMA_VERSION,
+            cclmark_version=VERSION,
+            started_at=time_text(),
+            command=[*map(readable, caller().command)],
+            machine=describe_machine(),
+            devices=[],
+            links=[],
+            libraries=[],
+            environment=kept_environment(os.environ),
+            settings=settings_without_sweep(FORMULAS, 0.0, check=0),
+            notices=[*notices],
+            run_id=uuid.uuid4().hex,
+            planned_cases=len(results),
+            directory=readable(str(Path.cwd())),
+        )
     )
     footer = Footer(ended_at=time_text(), exit_code=code, duration_s=time.monotonic() - began_s)
     try:
         journal = Journal(header, [*results], footer=footer)
         view = replace(output.view, journal=journal, fields=flags.columns)
         exporter = exporter_of(kind, flags.format, view)
-        exporter.journal_path = shlex.quote(str(path))
-        writer = JournalWriter(path)
-        is_begun = False
-        try:
-            lines: list[Line] = [header, *results, footer]
-            for line in lines:
-                writer.write(line)
-                is_begun = True
-        finally:
-            writer.close(keep=is_begun)
+        if path is not None:
+            exporter.journal_path = shlex.quote(str(path))
+            _write(path, [header, *results, footer])
         if not caller().is_silent:
             output.write(exporter.whole(header, results, footer))
     finally:
         output.close()
     failure = output.failure
-    for text in (*(one.reason for one in results if code != EXIT_OK), failure):
+    for text in (*(one.reason for one in results if code == EXIT_MISSING), failure):
         if text:
             notice(plain_lines(text))
-    if not flags.quiet:
+    if not flags.quiet and path is not None:
         notice(f"journal {path}")
     code = code or (EXIT_MISSING if failure else EXIT_OK)
     return Recorded(code, Outcome(code, ""), results)
+
+
+def _write(path: Path, lines: Sequence[Line]) -> None:
+    """Writes a journal; an empty one is removed."""
+    writer = JournalWriter(path)
+    is_begun = False
+    try:
+        for line in lines:
+            writer.write(line)
+            is_begun = True
+    finally:
+        writer.close(keep=is_begun)

@@ -303,7 +303,8 @@ class Join(msgspec.Struct, tag="join"):
     ``contradiction``: a notice on launchers that disagree on the process, empty if none do.
     ``processors``: the processors it may use, in the order in which ranks get them. The descriptors
     refer to memory files that processes of the same host can open below /proc. ``imex_channel``:
-    whether it has one, which NVIDIA's fabric handles require.
+    whether it has one, which NVIDIA's fabric handles require. ``report``: what the process reports
+    of its host besides, in the encoding of the command.
     """
 
     rank: int
@@ -322,6 +323,7 @@ class Join(msgspec.Struct, tag="join"):
     exit_code: int = 0
     contradiction: str = ""
     imex_channel: bool = False
+    report: bytes = b""
 
 
 class Ready(msgspec.Struct, tag="ready"):

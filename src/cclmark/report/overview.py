@@ -240,6 +240,8 @@ def measured_words(journal: Journal) -> str:
     done = kind.counted(journal) if journal.results else "Nothing yet"
     if kind.is_computed and journal.results:
         return f"{done}, from formulas."
+    if kind.verb and journal.results:
+        return f"{done}."
     libraries = listed([f"{one.name} {one.version}".strip() for one in header.libraries])
     by = f" with {libraries}" if libraries else ""
     if header.imported is not None:

@@ -725,7 +725,7 @@ def _lead(runs: Sequence[NamedRun]) -> list[str]:
         # Figures contain that of collectives. Where nothing judges it, the verdict does.
         answer = verdict(run).answer
         is_said = (run.findings and _head_figures(runs)) or figure.rstrip(".") in answer
-        done = "Computed" if report_kind(run.journal.kind).is_computed else "Measured"
+        done = report_kind(run.journal.kind).done
         return [f"{done}: {measured_words(run.journal)} {'' if is_said else figure}".rstrip()]
     if len(runs) <= _MOST_LED:
         return [f"{run.name}: {measured_words(run.journal)} {headline(run)}" for run in runs]
@@ -756,7 +756,7 @@ def _sections_of(name: str, runs: Sequence[NamedRun]) -> list[Section]:
 
 def _title(runs: Sequence[NamedRun]) -> str:
     what = _work(runs)
-    measured = [run for run in runs if not report_kind(run.journal.kind).is_computed]
+    measured = [run for run in runs if report_kind(run.journal.kind).done == "Measured"]
     places = {_place(run.journal.header) for run in measured}
     return f"{what} on {places.pop()}" if len(places) == 1 else what
 

@@ -1,0 +1,144 @@
+"""Network interfaces: the one where ranks meet, duplex, bonds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cclmark.doctor.check import HostCheck, Judged, NotApplicableError, reset, service, setting
+from cclmark.doctor.host import NET, Host
+
+_VARIABLES = (
+    "NCCL_SOCKET_IFNAME",
+    "GLOO_SOCKET_IFNAME",
+    "TP_SOCKET_IFNAME",
+    "RCCL_SOCKET_IFNAME",
+    "HCCL_SOCKET_IFNAME",
+)
+_PREFIXES = ("NCCL", "RCCL", "HCCL")  # these match beginnings of names
+
+
+def _is_named(one: str, names: Sequence[str], *, is_exact: bool) -> bool:
+    return any(one == name or (not is_exact and one.startswith(name)) for name in names)
+
+
+def _rendezvous(host: Host) -> Judged:
+    environment = host.probe.environment
+    present = host.probe.entries(NET)
+    up = [one for one in present if host.probe.text(f"{NET}/{one}/operstate") in ("up", "unknown")]
+    found = Judged()
+    for variable in _VARIABLES:
+        value = environment.get(variable, "").strip()
+        if not value or value.startswith("^"):
+            continue
+        is_exact = value.startswith("=") or not variable.startswith(_PREFIXES)
+        wanted = [name for name in value.lstrip("=").split(",") if name]
+        own, there = (
+            [one for one in names if _is_named(one, wanted, is_exact=is_exact)]
+            for names in (up, present)
+        )
+        # Lists for several kinds of hosts are usual: one of them is enough.
+        reaches = [one for one in own if one != "lo"]
+        state = ", ".join(reaches[:4]) or (
+            "loopback" if own else "down" if there else "no interface"
+        )
+        found.see(variable, f"{value[:40]}: {state}", "an interface that is up", ok=bool(reaches))
+    if not found.signals:
+        names = [
+            one for one in up if one != "lo" and not re.match(r"docker|veth|virbr|br-|cni", one)
+        ]
+        if not names:
+            raise NotApplicableError("no network interface besides loopback")
+        found.see("interfaces", ", ".join(names[:6]), "one that is up")
+    return found
+
+
+RENDEZVOUS = HostCheck(
+    "rendezvous-interface",
+    "interface where ranks meet",
+    _rendezvous,
+    "communicators between hosts do not form, or wait until a timeout",
+    (setting("unset the variable, or name an interface that is up on all hosts: ip -br addr"),),
+    "variables of interfaces beside /sys/class/net",
+)
+
+
+def _duplex(host: Host) -> Judged:
+    found = Judged()
+    for name in host.netdevs_up:
+        duplex = host.probe.text(f"{NET}/{name}/duplex")
+        if duplex in ("half", "full"):
+            found.see(name, f"{duplex} duplex", "full", ok=duplex == "full")
+    if not found.signals:
+        raise NotApplicableError("no interface reports its duplex")
+    return found
+
+
+DUPLEX = HostCheck(
+    "net-duplex",
+    "duplex of network interfaces",
+    _duplex,
+    "both directions share the link, and frames collide",
+    (setting("turn on autonegotiation on both ends: ethtool -s INTERFACE autoneg on"),),
+    "duplex in sysfs",
+)
+
+
+def _bonds(host: Host) -> Judged:
+    bonds = host.probe.entries("/proc/net/bonding")
+    found = Judged()
+    for bond in bonds:
+        text = host.probe.text(f"/proc/net/bonding/{bond}")
+        for part in re.split(r"\n(?=Slave Interface: )", text)[1:]:
+            name = re.match(r"Slave Interface: (\S{1,64})", part)
+            status = re.search(r"^MII Status: (\S{1,16})", part, re.MULTILINE)
+            if name and status:
+                found.see(f"{bond}: {name[1]}", status[1], "up", ok=status[1] == "up")
+    if not found.signals:
+        raise NotApplicableError("no bond")
+    return found
+
+
+BONDS = HostCheck(
+    "net-bonds",
+    "members of bonds",
+    _bonds,
+    "the bond has half of its rate, without an error of programs",
+    (reset("reseat the cable of the member"), service("replace the cable or transceiver")),
+    "/proc/net/bonding",
+)
+
+
+def _history(host: Host) -> Judged:
+    """Interfaces that the kernel's log shows as going down again and again."""
+    names = set(host.netdevs) | {port.device for port in host.ports}
+    if not names:
+        raise NotApplicableError("no network device")
+    downs: dict[str, int] = {}
+    for event in host.kernel_log:
+        is_recent = (
+            event.at_s is None or not host.uptime_s or (host.uptime_s - event.at_s < 12 * 3600)
+        )
+        line = re.search(r"(\S{1,32}): (?:Link (?:is )?[Dd]own|[Ll]ost carrier)", event.text)
+        if is_recent and line and line[1] in names:
+            downs[line[1]] = downs.get(line[1], 0) + 1
+    found = Judged()
+    for name, count in downs.items():
+        found.see(name, f"{count} times down", "< 3 within 12 h", ok=count < 3)
+    if not found.signals:
+        found.see("kernel log", "no interface went down within 12 h")
+    return found
+
+
+HISTORY = HostCheck(
+    "link-history",
+    "interfaces that went down again and again",
+    _history,
+    "each flap interrupts connections: collectives time out",
+    (
+        reset("clean and reseat the cable or the transceiver"),
+        service("replace the cable, then the transceiver, then the port"),
+    ),
+    "gpud: 3 returns within 12 hours are flapping; kernel log",
+    certainty="likely",
+)

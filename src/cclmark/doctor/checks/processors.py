@@ -1,0 +1,197 @@
+"""Processors and the kernel: governors, clocks, load, stalls, the clock of the host."""
+
+from __future__ import annotations
+
+import re
+
+from cclmark.doctor.check import (
+    CannotTellError,
+    HostCheck,
+    Judged,
+    NotApplicableError,
+    reboot,
+    setting,
+)
+from cclmark.doctor.host import Host
+
+_CPU = "/sys/devices/system/cpu"
+_GOVERNOR = (
+    setting(
+        "cpupower frequency-set -g performance, as root, or tuned-adm profile "
+        "throughput-performance",
+    ),
+)
+
+
+def _governor(host: Host) -> Judged:
+    found = Judged()
+    seen: dict[tuple[str, str, str], int] = {}
+    for name in host.probe.entries(_CPU):
+        if re.fullmatch(r"cpu\d{1,5}", name):
+            root = f"{_CPU}/{name}/cpufreq"
+            governor = host.probe.text(f"{root}/scaling_governor")
+            if not governor:
+                break  # all processors have one, or none
+            driver = host.probe.text(f"{root}/scaling_driver")
+            preference = host.probe.text(f"{root}/energy_performance_preference")
+            key = governor, driver, preference
+            seen[key] = seen.get(key, 0) + 1
+    if not seen:
+        raise NotApplicableError("the host does not control the clock (as in virtual machines)")
+    for (governor, driver, preference), count in seen.items():
+        # The governor powersave of these drivers is dynamic: the preference decides.
+        is_dynamic = driver in ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
+        is_slow = governor in ("conservative", "ondemand") or (
+            governor == "powersave" and (not is_dynamic or preference in ("power", "balance_power"))
+        )
+        text = " ".join(filter(None, (governor, driver, preference)))
+        found.see(f"{count} processors", text, "performance", ok=not is_slow)
+    return found
+
+
+GOVERNOR = HostCheck(
+    "cpu-governor",
+    "governor of processors",
+    _governor,
+    "launches, proxies and TCP run at a low clock: small messages take longer, times vary",
+    _GOVERNOR,
+    "NVIDIA's guides for network devices; powersave of intel_pstate and amd-pstate is dynamic and "
+    "judged by its energy preference",
+    grade="look",
+)
+
+
+def _clock(host: Host) -> Judged:
+    found = Judged()
+    root = f"{_CPU}/cpu0/cpufreq"
+    most = host.probe.number(f"{root}/cpuinfo_max_freq")
+    limit = host.probe.number(f"{root}/scaling_max_freq")
+    base = host.probe.number(f"{root}/base_frequency") or most
+    if not most or not limit:
+        raise NotApplicableError("the host does not control the clock (as in virtual machines)")
+    # A limit at the base clock turns boost off, which many sites intend.
+    least = min(most, base or most)
+    found.see(
+        "cpu0",
+        f"limited to {limit / 1e6:g} GHz",
+        f"≥ {0.9 * least / 1e6:.3g} GHz",
+        ok=limit >= 0.9 * least,
+    )
+    return found
+
+
+CLOCK = HostCheck(
+    "cpu-clock",
+    "limit of the processors' clock",
+    _clock,
+    "launches, proxies and TCP slow down with the clock",
+    (setting("cpupower frequency-set -u the largest clock, as root"),),
+    "scaling_max_freq beside the base clock; own margin: 10 %",
+    grade="look",
+)
+
+
+def _pressure(host: Host) -> Judged:
+    text = host.probe.text("/proc/pressure/cpu")
+    some = re.search(r"^some avg10=([\d.]{1,8})", text, re.MULTILINE)
+    if some is None:
+        raise CannotTellError("the kernel has no /proc/pressure", "a kernel with PSI (psi=1)")
+    found = Judged()
+    share = float(some[1]) if some[1].count(".") < 2 else 0.0
+    found.see("/proc/pressure/cpu", f"{share:.0f} % of 10 s", "≤ 25 %", ok=share <= 25)
+    return found
+
+
+PRESSURE = HostCheck(
+    "cpu-pressure",
+    "waits for processors",
+    _pressure,
+    "a rank that waits for a processor delays all ranks of a collective",
+    (setting("end what else runs (top), or give ranks processors of their own"),),
+    "share of 10 s in which a runnable thread waited; own limit: 25 %",
+    grade="look",
+    certainty="likely",
+)
+
+
+def _source(host: Host) -> Judged:
+    source = host.probe.text("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    if not source:
+        raise CannotTellError("the clock source is not readable")
+    found = Judged()
+    found.see(
+        "clock source",
+        source,
+        "tsc, kvm-clock or the like",
+        ok=source not in ("hpet", "acpi_pm", "jiffies", "refined-jiffies"),
+    )
+    return found
+
+
+SOURCE = HostCheck(
+    "clock-source",
+    "clock source of the kernel",
+    _source,
+    "each reading of the time takes a microsecond and more, in every poll of a library",
+    (
+        setting("boot with tsc=reliable, if the processor's TSC is (constant_tsc nonstop_tsc)"),
+        reboot("update the BIOS: the kernel found the TSC to be unstable"),
+    ),
+    "documentation of the Linux kernel: hpet and acpi_pm are read over a bus",
+    grade="look",
+)
+
+
+def _synchronised(host: Host) -> Judged:
+    reading = host.probe.ask("clock", "")
+    if reading.error:
+        raise CannotTellError(f"adjtimex: {reading.error}", "chronyc tracking, timedatectl")
+    found = Judged()
+    is_on = "synchronised=1" in reading.text
+    if (
+        not is_on and host.is_virtual
+    ):  # a hypervisor may set the clock, which adjtimex does not show
+        raise CannotTellError("no program synchronises the clock", "chronyc tracking, or the host")
+    found.see("clock", "synchronised" if is_on else "not synchronised", "synchronised", ok=is_on)
+    return found
+
+
+SYNCHRONISED = HostCheck(
+    "clock-synchronised",
+    "synchronisation of the clock",
+    _synchronised,
+    "logs and timelines of hosts cannot be compared; certificates and leases fail",
+    (setting("systemctl enable --now chronyd (or systemd-timesyncd)"),),
+    "STA_UNSYNC of adjtimex(2)",
+    grade="look",
+    certainty="likely",
+)
+
+_HANGS = re.compile(
+    r"task \S+ blocked for more than \d+ seconds|BUG: soft lockup|detected stalls"
+    r"|self-detected stall"
+)
+
+
+def _hangs(host: Host) -> Judged:
+    found = Judged()
+    uptime_s = host.uptime_s
+    for event in host.kernel_log:
+        is_recent = event.at_s is None or not uptime_s or uptime_s - event.at_s < 24 * 3600
+        if is_recent and _HANGS.search(event.text):
+            found.see("kernel log", event.text[:140], "none within 24 h", ok=False)
+    found.signals = found.signals[:3]
+    if not found.signals:
+        found.see("kernel log", "no hang within 24 h")
+    return found
+
+
+HANGS = HostCheck(
+    "kernel-hangs",
+    "tasks that hang in the kernel",
+    _hangs,
+    "drivers or file systems do not answer: programs cannot be ended",
+    (reboot("drain and reboot the host"),),
+    "kernel log of the last 24 hours",
+    certainty="likely",
+)

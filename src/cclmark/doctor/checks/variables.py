@@ -1,0 +1,212 @@
+"""Variables that cost communication: left over from tests, harmful alone or together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from cclmark.doctor.check import Grade, HostCheck, Judged, NotApplicableError, Remedy, setting
+from cclmark.doctor.checks.rdma import LIBRARY_PLACES
+from cclmark.doctor.host import AMD, ASCEND, NVIDIA, Host
+from cclmark.doctor.host_probe import whole
+from cclmark.doctor.shipped_data import VariableRule, table
+
+_FILES = ("/etc/nccl.conf", "/etc/rccl.conf")
+_VENDORS = {"nvidia": NVIDIA, "amd": AMD, "ascend": ASCEND}
+
+
+def settings_of(host: Host) -> dict[str, tuple[str, str]]:
+    """The value of each variable and where it is set; the environment overrides files."""
+    found: dict[str, tuple[str, str]] = {}
+    for path in _FILES:
+        for line in host.probe.text(path).splitlines():
+            name, separator, value = line.partition("=")
+            if separator and re.fullmatch(r"[A-Z][A-Z0-9_]{1,60}", name.strip()):
+                found[name.strip()] = value.strip(), path
+    for name, value in host.probe.environment.items():
+        found[name] = value.strip(), "environment"
+    return found
+
+
+def _applies(host: Host, rule: VariableRule) -> bool:
+    if len(host.gpus) < rule.least_devices:
+        return False
+    if rule.where in _VENDORS:
+        return any(one.vendor == _VENDORS[rule.where] for one in host.gpus)
+    if rule.where == "rdma":
+        return any(port.is_active for port in host.ports)
+    return True
+
+
+def _matching(host: Host, family: str) -> Iterator[tuple[VariableRule, str, str, str]]:
+    """The rules of a family that values match: the rule, the variable, its value and its place."""
+    for name, (value, place) in settings_of(host).items():
+        for rule in table("variables"):
+            if (
+                rule.family == family
+                and re.fullmatch(rule.name, name)
+                and re.fullmatch(rule.value, value)
+                and _applies(host, rule)
+            ):
+                yield rule, name, value, place
+
+
+def _family(family: str) -> Callable[[Host], Judged]:
+    def judge(host: Host) -> Judged:
+        found = Judged()
+        grades: set[Grade] = set()
+        costs: dict[str, None] = {}
+        for rule, name, value, place in _matching(host, family):
+            found.see(place, f"{name}={value[:60]}", "not set", ok=False)
+            grades.add(rule.grade)
+            costs[rule.cost] = None
+            found.source = rule.source
+        if not costs:
+            found.see("environment", "none is set")
+        found.cost = "; ".join(costs)
+        found.grade = "bad" if "bad" in grades else "look"
+        return found
+
+    return judge
+
+
+def _check(family: str, title: str, *fix: Remedy) -> HostCheck:
+    steps: Sequence[Remedy] = fix or (
+        setting("unset it in the job, the image and /etc/nccl.conf, unless it is intended"),
+    )
+    return HostCheck(
+        *(family, title, _family(family), "see the variable", steps),
+        "rules of values: cclmark/doctor/data/variables.toml",
+        grade="look",
+        certainty="likely",
+    )
+
+
+TRANSPORT = _check("variable-transport", "variables that turn transports off")
+CHOICE = _check(
+    "variable-choice",
+    "variables that restrict what a library chooses",
+    setting(
+        "unset it unless it is intended, and compare: cclmark experiment all_reduce --vary "
+        "NAME=VALUE"
+    ),
+)
+DEBUG = _check("variable-debug", "variables of logs and checks")
+BLOCKING = _check("variable-blocking", "variables that make calls wait")
+ORDERING = _check("relaxed-ordering", "variables of relaxed ordering")
+
+
+def _together(host: Host) -> Judged:
+    """Variables that contradict each other or the network."""
+    own = {name: value for name, (value, _) in settings_of(host).items()}
+    found = Judged()
+
+    def number(name: str) -> int | None:
+        return whole(own.get(name, ""))
+
+    def clash(text: str, why: str) -> None:
+        found.see("environment", text, why, ok=False)
+
+    for low, high in (
+        ("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"),
+        ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS"),
+    ):
+        least, most = number(low), number(high)
+        if least is not None and most is not None and least > most:
+            clash(f"{low}={least} above {high}={most}", "at most the other")
+    if own.get("NCCL_NVLS_ENABLE") == "0" and "NVLS" in own.get("NCCL_ALGO", "").upper().split(","):
+        clash("NCCL_ALGO=NVLS with NCCL_NVLS_ENABLE=0", "only one of them")
+    if own.get("NCCL_IB_DISABLE") == "1" and own.get("NCCL_IB_HCA"):
+        clash("NCCL_IB_HCA with NCCL_IB_DISABLE=1", "only one of them")
+    if own.get("NCCL_NET", "").lower() == "socket" and own.get("NCCL_NET_PLUGIN", "none") != "none":
+        clash("NCCL_NET_PLUGIN with NCCL_NET=Socket", "only one of them")
+    active = [port for port in host.ports if port.is_active]
+    if own.get("NCCL_IB_GID_INDEX") and active and not any(port.is_ethernet for port in active):
+        clash("NCCL_IB_GID_INDEX with InfiniBand", "only for RoCE")
+    visible = [one for one in own.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
+    if len(visible) > len({*visible}):
+        clash(f"CUDA_VISIBLE_DEVICES={own['CUDA_VISIBLE_DEVICES'][:40]}", "each device once")
+    if not found.signals:
+        found.see("environment", "no contradiction")
+    return found
+
+
+TOGETHER = HostCheck(
+    "variable-combinations",
+    "variables that contradict each other",
+    _together,
+    "a library ignores one of them, fails, or runs what nobody intended",
+    (setting("unset one of them"),),
+    "documentation of NCCL's variables",
+    grade="look",
+)
+
+
+def _plugins(host: Host) -> Judged:
+    """Plug-ins that variables name have to exist: NCCL falls back without an error.
+
+    Those that an image has where NCCL looks for them are listed: NCCL loads them unasked.
+    """
+    own = settings_of(host)
+    found = Judged()
+    for variable, stem in (
+        ("NCCL_NET_PLUGIN", "net"),
+        ("NCCL_TUNER_PLUGIN", "tuner"),
+        ("NCCL_PROFILER_PLUGIN", "profiler"),
+    ):
+        for value in own.get(variable, ("", ""))[0].split(","):
+            if value and value.lower() not in ("none", "static_plugin"):
+                place = _file_of(host, value, stem)
+                found.see(
+                    variable, f"{value[:60]}: {place or 'not found'}", "a file", ok=bool(place)
+                )
+        if variable not in own and (place := _file_of(host, f"libnccl-{stem}.so", stem)):
+            found.see(place, "NCCL loads it unasked")
+    if "NCCL_TUNER_CONFIG_FILE" in own and own["NCCL_TUNER_CONFIG_FILE"][0]:
+        path = own["NCCL_TUNER_CONFIG_FILE"][0]
+        is_there = host.probe.exists(path)
+        found.see(
+            "NCCL_TUNER_CONFIG_FILE",
+            f"{path[:60]}: {'exists' if is_there else 'missing'}",
+            "a file",
+            ok=is_there,
+        )
+    if not found.signals:
+        raise NotApplicableError("no variable names a plug-in of NCCL")
+    return found
+
+
+def _file_of(host: Host, value: str, stem: str) -> str:
+    names = [value] if ".so" in value else [f"libnccl-{stem}-{value}.so", value]
+    own = host.probe.environment.get("LD_LIBRARY_PATH", "").split(":")
+    places = [f"{folder}/{name}" for folder in (*own, *LIBRARY_PLACES) for name in names]
+    places = [value] if value.startswith("/") else places
+    return next((path for path in places if path.startswith("/") and host.probe.exists(path)), "")
+
+
+PLUGINS = HostCheck(
+    "plugins",
+    "plug-ins that variables name",
+    _plugins,
+    "NCCL goes on without them: TCP in place of the network, defaults in place of tuned choices",
+    (
+        setting(
+            "correct the path or add its folder to LD_LIBRARY_PATH; unset it if it is left over",
+        ),
+    ),
+    "files beside the variables",
+)
+
+#: The variables of leftover transports, whose cost a short test measures.
+MEASURABLE = (
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_SHM_DISABLE",
+    "NCCL_ALGO",
+    "NCCL_PROTO",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MAX_CTAS",
+    "NCCL_NTHREADS",
+    "NCCL_BUFFSIZE",
+    "CUDA_LAUNCH_BLOCKING",
+)

@@ -1,0 +1,173 @@
+"""AMD's GPUs and Huawei's NPUs, by sysfs and by their tools."""
+
+from __future__ import annotations
+
+import re
+
+from cclmark.doctor.check import (
+    ROOT,
+    CannotTellError,
+    HostCheck,
+    Judged,
+    NotApplicableError,
+    reboot,
+    reset,
+    service,
+    setting,
+)
+from cclmark.doctor.host import AMD, ASCEND, PCI, Host
+from cclmark.doctor.host_probe import MISSING
+
+_RESET_AMD = reset("stop all programs: amd-smi reset --gpureset")
+_REBOOT = reboot("drain and reboot the host")
+_KFD = "/sys/class/kfd/kfd/topology/nodes"
+_XGMI = "type 11"
+
+
+def _ras(host: Host) -> Judged:
+    found = Judged()
+    for one in host.gpus_of(AMD, "AMD GPU"):
+        root = f"{PCI}/{one.address}/ras"
+        for name in host.probe.entries(root):
+            text = host.probe.text(f"{root}/{name}") if name.endswith("_err_count") else ""
+            if (errors := re.search(r"ue: (\d{1,18})", text)) is not None:
+                found.see(
+                    one.address,
+                    f"{name.removesuffix('_err_count')} ue {errors[1]}",
+                    "0",
+                    ok=int(errors[1]) == 0,
+                )
+    if not found.signals:
+        raise CannotTellError("ras/*_err_count is not readable", f"{ROOT}, or amd-smi metric --ecc")
+    return found
+
+
+AMD_RAS = HostCheck(
+    "amd-ras",
+    "uncorrectable errors of AMD GPUs (RAS)",
+    _ras,
+    "programs end, and more errors follow until the GPU is reset",
+    (_RESET_AMD, _REBOOT, service("replace the GPU")),
+    "amdgpu's documentation: counts since the driver was loaded",
+)
+
+
+def _xgmi(host: Host) -> Judged:
+    host.gpus_of(AMD, "AMD GPU")
+    counts: dict[str, int] = {}
+    for node in host.probe.entries(_KFD):
+        links = host.probe.entries(f"{_KFD}/{node}/io_links")
+        kinds = [
+            " ".join(host.probe.text(f"{_KFD}/{node}/io_links/{link}/properties").split()[:2])
+            for link in links
+        ]
+        if "simd_count 0" not in host.probe.text(f"{_KFD}/{node}/properties"):
+            counts[node] = sum(kind == _XGMI for kind in kinds)
+    if not any(counts.values()):
+        raise NotApplicableError("no xGMI between the GPUs")
+    found = Judged()
+    for node, count in counts.items():
+        found.see(
+            f"node {node}",
+            f"{count} xGMI links",
+            f"{max(counts.values())}, as others",
+            ok=count == max(counts.values()),
+        )
+    return found
+
+
+AMD_XGMI = HostCheck(
+    "amd-xgmi",
+    "xGMI links of AMD GPUs",
+    _xgmi,
+    "copies to the GPU use PCIe: collectives wait for it",
+    (_RESET_AMD, _REBOOT, service("replace the GPU or the board")),
+    "the other GPUs of the host, in the topology of KFD",
+)
+
+
+def _level(host: Host) -> Judged:
+    found = Judged()
+    for one in host.gpus_of(AMD, "AMD GPU"):
+        level = host.probe.text(f"{PCI}/{one.address}/power_dpm_force_performance_level")
+        if level:
+            found.see(
+                one.address, level, "auto or high", ok=level not in ("low", "profile_min_sclk")
+            )
+    if not found.signals:
+        raise CannotTellError("power_dpm_force_performance_level is not readable")
+    return found
+
+
+AMD_LEVEL = HostCheck(
+    "amd-performance",
+    "performance level of AMD GPUs",
+    _level,
+    "kernels of collectives and of compute run at the lowest clock",
+    (setting("rocm-smi --setperflevel auto, as root"),),
+    "amdgpu's documentation of power_dpm_force_performance_level",
+)
+
+
+def _npus(host: Host) -> Judged:
+    npus = host.gpus_of(ASCEND, "Ascend NPU")
+    reading = host.probe.run("npu-smi", "info")
+    if reading.error == MISSING:
+        raise CannotTellError("npu-smi is not installed", "npu-smi")
+    rows = re.findall(
+        r"^\|\s*(\d{1,3})\s+(\S{2,20})\s*\|\s*(OK|Warning|Alarm|Critical|UNKNOWN)\b",
+        reading.text,
+        re.MULTILINE,
+    )
+    if not rows:
+        raise CannotTellError(f"npu-smi info: {reading.error or 'no devices listed'}", ROOT)
+    found = Judged()
+    for number, name, health in rows:
+        found.see(f"NPU {number} ({name})", health, "OK", ok=health == "OK")
+    if not host.container:
+        found.see(
+            "npu-smi", f"{len(rows)} NPUs", f"{len(npus)} on the PCI bus", ok=len(rows) >= len(npus)
+        )
+    return found
+
+
+NPU_HEALTH = HostCheck(
+    "npu-health",
+    "health of Ascend NPUs",
+    _npus,
+    "jobs fail, or wait for the NPU",
+    (
+        reset("npu-smi set -t reset -i NUMBER -c 0, as root"),
+        _REBOOT,
+        service("npu-smi info -t health -i NUMBER lists the fault codes"),
+    ),
+    "Health in npu-smi info",
+)
+
+
+def _npu_links(host: Host) -> Judged:
+    npus = host.gpus_of(ASCEND, "Ascend NPU")
+    found = Judged()
+    for number in range(min(len(npus), 16)):
+        reading = host.probe.run("hccn_tool", "-i", str(number), "-link", "-g")
+        status = re.search(r"link status:\s*(UP|DOWN)", reading.text, re.IGNORECASE)
+        if status:
+            found.see(f"NPU {number}", f"RoCE link {status[1]}", "UP", ok=status[1].upper() == "UP")
+        else:
+            reason = reading.error or "no link status"
+            found.cannot_tell(f"hccn_tool -i {number} -link -g: {reason}", ROOT)
+    return found
+
+
+NPU_LINKS = HostCheck(
+    "npu-links",
+    "RoCE links of Ascend NPUs",
+    _npu_links,
+    "HCCL between servers fails or waits for the rail",
+    (
+        setting("hccn_tool -i NUMBER -link -s up, as root"),
+        reset("reseat the cable"),
+        service("replace the transceiver"),
+    ),
+    "hccn_tool -link -g",
+)

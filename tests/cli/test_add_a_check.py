@@ -1,0 +1,80 @@
+"""docs/extend/add-a-check.md, applied to a copy of the package: the new check judges hosts."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from commands import completed
+from extending import blocks_of, copy_of_package, run_copy
+from places import REPOSITORY
+from recorded_hosts import base
+
+PAGE = REPOSITORY / "docs" / "extend" / "add-a-check.md"
+LIST = "src/cclmark/doctor/checks/__init__.py"
+_OURS = ("--config", 'lint.isort.known-first-party=["cclmark"]')
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """A directory with a copy of the package to which the page was applied."""
+    root = copy_of_package(tmp_path_factory.mktemp("extended"))
+    (check, (text,)), (listed, (imported, line)) = blocks_of(PAGE)
+    assert listed == LIST
+    assert not (REPOSITORY / check).exists()
+    (root / check.removeprefix("src/")).write_text(text)
+    file = root / LIST.removeprefix("src/")
+    old = file.read_text()
+    for place, addition in (("\n#: In the order of lists", f"{imported}"), (")\nIDS:", line)):
+        assert old.count(place) == 1
+        old = old.replace(
+            place, f"{addition}{place}" if place[0] == ")" else f"\n{addition}{place}"
+        )
+    file.write_text(old)
+    return root
+
+
+def judged(package, folder, host, code):
+    """The outcome of the check on a host, as JSON has it."""
+    path = folder / "host.json"
+    document = host.document()
+    path.write_text(json.dumps(document | {"checks": [*document["checks"], "swap"]}))
+    (folder / "run.jsonl").unlink(missing_ok=True)
+    words = ("doctor", "--from", "host.json", "--only", "swap", "--format", "json", "--quiet")
+    text = run_copy(package, folder, *words, "--journal", "run.jsonl", code=code)
+    ((outcome,),) = [one["outcomes"] for one in json.loads(text)["hosts"]]
+    return outcome
+
+
+def test_the_new_check_fails_passes_and_cannot_tell(package, tmp_path):
+    head = "Filename  Type  Size  Used  Priority\n"
+    full = base().set("/proc/swaps", f"{head}/swapfile file 8388604 4194304 -2\n")
+    failed = judged(package, tmp_path, full, code=1)
+    assert (failed["state"], failed["signals"][0]["seen"]) == ("fail", "4096 MiB used")
+    assert failed["remedies"][0]["step"] == "setting"
+    empty = base().set("/proc/swaps", head)
+    assert judged(package, tmp_path, empty, code=0)["state"] == "pass"
+    unknown = judged(package, tmp_path, base(), code=0)
+    assert (unknown["state"], unknown["needs"]) == ("unknown", "swapon --show")
+
+
+def test_the_page_follows_the_rules_of_the_code(package):
+    path, _ = blocks_of(PAGE)[0]
+    text = (package / path.removeprefix("src/")).read_text()
+    for check in (["check", *_OURS], ["format", "--diff"]):
+        done = completed(
+            [sys.executable, "-m", "ruff", *check, "--stdin-filename", path, "-"],
+            input=text,
+            cwd=REPOSITORY,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    done = completed(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            "tests/repository/test_names.py",
+        ],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(package)},
+    )
+    assert done.returncode == 0, done.stdout

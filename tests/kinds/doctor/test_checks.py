@@ -1,0 +1,747 @@
+"""Every check on recorded hosts: it fails with a fault, passes without, and never raises."""
+
+import json
+import re
+
+import pytest
+
+from cclmark.doctor.check import CheckOutcome
+from cclmark.doctor.checks import CHECKS, IDS
+from cclmark.doctor.examination import examine
+from cclmark.doctor.shipped_data import table
+from recorded_hosts import (
+    HEALTHY,
+    IB,
+    NET,
+    PCI,
+    a10,
+    amd,
+    ascend,
+    base,
+    container,
+    h100,
+    lspci_as_root,
+    machine,
+    roce,
+    smi_text,
+)
+
+GPU, NIC = "0000:03:00.0", "0000:04:00.0"  # of the first switch
+
+
+def files(factory, *pairs):
+    """A host with other files: path, content, path, content."""
+    host = factory()
+    for path, value in zip(pairs[::2], pairs[1::2], strict=True):
+        host.set(path, value)
+    return host
+
+
+def smi(old, new, factory=h100, count=1):
+    return factory().edit("nvidia-smi -q", old, new, count)
+
+
+def dmesg(line, factory=h100):
+    host = factory()
+    host.run["dmesg"] += f"{line}\n"
+    return host
+
+
+def grown(factory, *pairs):
+    """A host on which files have other values at the second moment."""
+    host = factory()
+    for path, value in zip(pairs[::2], pairs[1::2], strict=True):
+        host.grow(path, value)
+    return host
+
+
+def later(factory, command, old, new):
+    """A host on which a command prints something else at the second moment."""
+    host = factory()
+    assert old in host.run[command]
+    host.later.setdefault("run", {})[command] = host.run[command].replace(old, new)
+    return host
+
+
+def with_variables(factory=h100, **variables):
+    host = factory()
+    host.environment |= variables
+    return host
+
+
+def moved(host):
+    """A host of which one network device is below another processor."""
+    for path in (f"{PCI}/0000:04:00.0", f"{IB}/mlx5_0/device"):
+        host.resolve[path] = "/sys/devices/pci0000:00/0000:f0:01.0/0000:04:00.0"
+    return host.set(f"{PCI}/0000:04:00.0/numa_node", "1")
+
+
+def listed(*names):
+    host = h100()
+    for name in names:
+        host.read[name] = ""
+    return host
+
+
+def run(host, command, output, code=0):
+    host.run[command] = output if not code else {"text": output, "code": code}
+    return host
+
+
+def space(path, total, free, factory=h100):
+    host = factory()
+    host.space[path] = f"{total} {free}"
+    return host
+
+
+def switch_port(host):
+    """A switch whose link to the root port has lost half of its lanes."""
+    return host.set(f"{PCI}/0000:01:00.0/current_link_width", "8")
+
+
+COUNTERS = f"{IB}/mlx5_0/ports/1/counters"
+MIB = 1 << 20
+XID = "[863000.100000] NVRM: Xid (PCI:0000:03:00): "
+LIMITED = (
+    "[    9.000000] mlx5_core 0000:04:00.0: 252.056 Gb/s available PCIe bandwidth, limited by "
+    "32.0 GT/s PCIe x8 link at 0000:02:02.0 (capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)"
+)
+BOND = "/proc/net/bonding/bond0"
+
+#: For each check, hosts on which it fails.
+FAULTS = {
+    "gpu-driver": [
+        lambda: run(
+            h100(),
+            "nvidia-smi -q",
+            "Failed to initialize NVML: Driver/library version "
+            "mismatch\nNVML library version: 550.144\n",
+            18,
+        ),
+        lambda: h100().remove("/proc/driver/nvidia"),
+    ],
+    "gpu-count": [
+        lambda: run(h100(), "nvidia-smi -q", smi_text([GPU])),
+        lambda: files(h100, f"{PCI}/{GPU}/revision", "0xff\n"),
+    ],
+    "gpu-recovery": [
+        lambda: smi("Recovery Action                   : None", "Recovery Action : Reboot"),
+        lambda: smi("Reset Recommended       : No", "Reset Recommended       : Yes"),
+    ],
+    "gpu-xid": [
+        lambda: dmesg(f"{XID}79, pid='<unknown>', GPU has fallen off the bus."),
+        lambda: dmesg(
+            f"{XID}154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
+        ),
+        lambda: dmesg(f"{XID}48, pid=1, DBE", machine),
+    ],
+    "gpu-ecc-errors": [
+        lambda: smi("DRAM Uncorrectable            : 0", "DRAM Uncorrectable            : 2"),
+        lambda: smi("SRAM Threshold Exceeded       : No", "SRAM Threshold Exceeded : Yes"),
+    ],
+    "gpu-remapped-rows": [
+        lambda: smi("Pending                           : No", "Pending : Yes"),
+        lambda: smi("Failure Occurred        : No", "Failure Occurred        : Yes"),
+        lambda: smi("Uncorrectable Error               : 1", "Uncorrectable Error : 513"),
+    ],
+    "gpu-ecc-mode": [
+        lambda: smi(
+            "Current                           : Enabled\n        Pending                  "
+            "         : Enabled",
+            "Current : Disabled\n        Pending : Disabled",
+        ),
+    ],
+    "gpu-clocks": [
+        lambda: smi("HW Thermal Slowdown           : Not Active", "HW Thermal Slowdown : Active"),
+        lambda: smi(
+            "SW Thermal Slowdown               : Not Active", "SW Thermal Slowdown : Active"
+        ),
+        lambda: smi("Clocks Event Reasons", "Clocks Throttle Reasons").edit(
+            "nvidia-smi -q", "HW Slowdown                       : Not", "HW Slowdown : ", 1
+        ),
+    ],
+    "gpu-temperature": [
+        lambda: smi("GPU T.Limit Temp                  : 51 C", "GPU T.Limit Temp : 1 C"),
+    ],
+    "gpu-power": [
+        lambda: smi(
+            "Current Power Limit               : 700.00 W", "Current Power Limit : 500.00 W"
+        ),
+    ],
+    "gpu-application-clocks": [
+        lambda: smi("Graphics                          : 1980", "Graphics : 1200"),
+    ],
+    "gpu-persistence": [
+        lambda: smi(
+            "Persistence Mode                      : Enabled", "Persistence Mode : Disabled"
+        ),
+    ],
+    "gpu-compute-mode": [lambda: smi(": Default\n", ": Prohibited\n")],
+    "gpu-mig": [lambda: smi("Current                           : Disabled", "Current : Enabled")],
+    "gpu-driver-parameters": [
+        lambda: files(h100, "/proc/driver/nvidia/params", "NvLinkDisable: 1\n"),
+    ],
+    "gpu-peer-access": [
+        lambda: h100().edit("nvidia-smi topo -p2p r", "OK", "CNS", 1),
+        lambda: a10().edit("nvidia-smi topo -p2p r", "OK", "DR", 1),
+    ],
+    "nvlink-down": [
+        lambda: h100().edit("nvidia-smi nvlink -s", "Link 3: 26.562 GB/s", "Link 3: <inactive>", 1),
+        lambda: run(
+            h100(),
+            "nvidia-smi nvlink -s",
+            "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n"
+            "NVML: Unable to retrieve NVLink information as all links are inactive\n",
+        ),
+    ],
+    "nvlink-rate": [
+        lambda: h100().edit("nvidia-smi nvlink -s", "Link 3: 26.562", "Link 3: 13.281", 1),
+    ],
+    "nvlink-errors": [
+        lambda: later(
+            h100, "nvidia-smi nvlink -e", "Link 3: Replay Errors: 0", "Link 3: Replay Errors: 400"
+        ),
+        lambda: later(
+            h100, "nvidia-smi nvlink -e", "Link 3: Recovery Errors: 0", "Link 3: Recovery Errors: 1"
+        ),
+    ],
+    "nvlink-fabric": [
+        lambda: smi("State                             : Completed", "State : In Progress"),
+        lambda: smi("Bandwidth                     : Full", "Bandwidth : Degraded"),
+    ],
+    "fabric-manager": [
+        lambda: run(h100(), "systemctl is-active nvidia-fabricmanager", "inactive\n", 3),
+        lambda: run(h100(), "nv-fabricmanager --version", "Fabric Manager version is : 535.1.05\n"),
+    ],
+    "nvswitch-errors": [
+        lambda: dmesg(
+            "[    9.1] nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 "
+            "LTSSM Fault Up"
+        ),
+    ],
+    "amd-ras": [
+        lambda: files(amd, f"{PCI}/0000:05:00.0/ras/umc_err_count", "ue: 1\nce: 4\n"),
+    ],
+    "amd-xgmi": [
+        lambda: amd().remove("/sys/class/kfd/kfd/topology/nodes/4/io_links/2"),
+    ],
+    "amd-performance": [
+        lambda: files(amd, f"{PCI}/0000:05:00.0/power_dpm_force_performance_level", "low\n"),
+    ],
+    "npu-health": [
+        lambda: ascend().edit("npu-smi info", "| OK            |", "| Alarm         |", 1),
+    ],
+    "npu-links": [lambda: run(ascend(), "hccn_tool -i 3 -link -g", "link status: DOWN\n")],
+    "pcie-width": [
+        lambda: files(h100, f"{PCI}/{GPU}/current_link_width", "8\n"),
+        lambda: files(machine, f"{PCI}/0100:00:00.0/current_link_width", "8\n"),
+    ],
+    "pcie-slot": [
+        lambda: files(
+            h100, f"{PCI}/{NIC}/current_link_width", "8", f"{PCI}/{NIC}/max_link_width", "8"
+        ),
+    ],
+    "pcie-speed": [
+        lambda: files(h100, f"{PCI}/{NIC}/current_link_speed", "16.0 GT/s PCIe\n"),
+        lambda: files(h100, f"{PCI}/{GPU}/current_link_speed", "16.0 GT/s PCIe\n"),
+    ],
+    "pcie-bridges": [lambda: switch_port(h100())],
+    "pcie-bandwidth": [
+        lambda: files(h100, f"{PCI}/{NIC}/current_link_width", "8\n"),
+        lambda: switch_port(h100()),
+    ],
+    "pcie-limited": [lambda: dmesg(LIMITED)],
+    "pcie-payload": [lambda: lspci_as_root(h100(), payload=128)],
+    "pcie-relaxed-ordering": [lambda: lspci_as_root(h100(), ordering="-")],
+    "pcie-power-saving": [
+        lambda: files(
+            h100,
+            "/sys/module/pcie_aspm/parameters/policy",
+            "default performance [powersave] powersupersave\n",
+        ),
+    ],
+    "pcie-errors": [
+        lambda: grown(h100, f"{PCI}/{GPU}/aer_dev_fatal", "TOTAL_ERR_FATAL 1"),
+        lambda: grown(h100, f"{PCI}/{NIC}/aer_dev_correctable", "TOTAL_ERR_COR 900"),
+    ],
+    "pcie-stalls": [
+        lambda: later(roce, "ethtool -S rocep0", "stalled_wr_events: 0", "stalled_wr_events: 6"),
+    ],
+    "acs": [
+        lambda: lspci_as_root(h100(), "ReqRedir+ CmpltRedir+ UpstreamFwd+"),
+        lambda: _apart(h100()),
+    ],
+    "ats": [
+        lambda: machine().edit("lspci -D -vvv", "ATSCtl:\tEnable+", "ATSCtl:\tEnable-"),
+    ],
+    "iommu": [lambda: files(h100, "/sys/kernel/iommu_groups/10/type", "DMA-FQ\n")],
+    "numa-devices": [lambda: files(h100, f"{PCI}/{GPU}/numa_node", "-1\n")],
+    "gpu-network": [lambda: moved(h100())],
+    "topology-file": [lambda: machine().set("/opt/microsoft/ndv5-topo.xml", None)],
+    "numa-memory": [
+        lambda: files(
+            base, "/sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 5000000 kB"
+        ),
+    ],
+    "numa-balancing": [lambda: files(amd, "/proc/sys/kernel/numa_balancing", "1\n")],
+    "processors": [
+        lambda: files(
+            h100, "/proc/self/status", "CapEff:\t0000000000000000\nCpus_allowed_list:\t0-1\n"
+        ),
+    ],
+    "rdma-state": [
+        lambda: files(
+            h100,
+            f"{IB}/mlx5_3/ports/1/state",
+            "1: DOWN\n",
+            f"{IB}/mlx5_3/ports/1/phys_state",
+            "2: Polling\n",
+        ),
+        lambda: files(h100, f"{IB}/mlx5_3/ports/1/state", "2: INIT\n"),
+    ],
+    "rdma-rate": [lambda: files(h100, f"{IB}/mlx5_3/ports/1/rate", "200 Gb/sec (4X HDR)\n")],
+    "rdma-width": [lambda: files(h100, f"{IB}/mlx5_3/ports/1/rate", "100 Gb/sec (1X NDR)\n")],
+    "rdma-mtu": [
+        lambda: roce().edit("ibv_devinfo", "active_mtu:\t\t4096 (5)", "active_mtu:\t\t1024 (3)", 1),
+        lambda: run(files(roce, f"{NET}/rocep0/mtu", "1500\n"), "ibv_devinfo", ""),
+    ],
+    "roce-gid": [
+        lambda: with_variables(roce, NCCL_IB_GID_INDEX="0"),
+        lambda: files(
+            roce, f"{IB}/mlx5_0/ports/1/gids/3", "0000:0000:0000:0000:0000:0000:0000:0000"
+        ),
+    ],
+    "roce-traffic-class": [
+        lambda: files(roce, f"{IB}/mlx5_0/tc/1/traffic_class", "Global tclass=0\n"),
+    ],
+    "roce-ecn": [lambda: files(roce, f"{NET}/rocep0/ecn/roce_rp/enable/3", "0\n")],
+    "rdma-errors": [
+        lambda: grown(h100, f"{COUNTERS}/link_downed", "2\n"),
+        lambda: grown(h100, f"{COUNTERS}/symbol_error", "4000\n"),
+    ],
+    "rdma-retransmissions": [
+        lambda: grown(roce, f"{IB}/mlx5_0/ports/1/hw_counters/out_of_sequence", "99120\n"),
+    ],
+    "congestion": [
+        lambda: grown(roce, f"{IB}/mlx5_0/ports/1/hw_counters/np_cnp_sent", "9098765\n"),
+    ],
+    "pause-frames": [
+        lambda: later(
+            roce,
+            "ethtool -S rocep0",
+            "prio3_pause_duration: 98765432",
+            "prio3_pause_duration: 101765432",
+        ),
+    ],
+    "global-pause": [
+        lambda: later(
+            roce,
+            "ethtool -S rocep0",
+            "rx_global_pause_duration: 0",
+            "rx_global_pause_duration: 2170000",
+        ),
+    ],
+    "port-flaps": [lambda: grown(base, f"{NET}/eno1/carrier_changes", "4\n")],
+    "link-history": [
+        lambda: dmesg(
+            "\n".join(f"[86300{one}.0] mlx5_core 0000:04:00.0 eno1: Link down" for one in range(3))
+        ),
+        lambda: dmesg("\n".join(["systemd-networkd[5398]: eno1: lost carrier"] * 3)),
+    ],
+    "net-errors": [lambda: grown(base, f"{NET}/eno1/statistics/rx_crc_errors", "30\n")],
+    "net-duplex": [lambda: files(base, f"{NET}/eno1/duplex", "half\n")],
+    "net-bonds": [
+        lambda: files(
+            base,
+            BOND,
+            "Bonding Mode: 802.3ad\nMII Status: up\n\nSlave Interface: eno1\n"
+            "MII Status: up\n\nSlave Interface: eno2\nMII Status: down\n",
+        ),
+    ],
+    "rendezvous-interface": [
+        lambda: with_variables(base, NCCL_SOCKET_IFNAME="eth9"),
+        lambda: with_variables(base, GLOO_SOCKET_IFNAME="lo"),
+    ],
+    "gpudirect-rdma": [lambda: h100().remove("/sys/module/nvidia_peermem")],
+    "peermem-errors": [
+        lambda: dmesg(
+            "[    9.0] nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -22)"
+        ),
+    ],
+    "gdrcopy": [lambda: listed("/sys/module/gdrdrv/version")],
+    "rdma-devices": [
+        lambda: h100().remove("/dev/infiniband"),
+        lambda: h100().remove("/usr/lib/x86_64-linux-gnu/libibverbs"),
+    ],
+    "network-plugin": [
+        lambda: listed("/sys/class/cxi/cxi0/device/properties/nic_addr"),
+    ],
+    "rdma-selection": [
+        lambda: with_variables(NCCL_IB_HCA="mlx4_0"),
+        lambda: with_variables(NCCL_IB_HCA="=mlx5_0,mlx5_9"),
+    ],
+    "memlock": [
+        lambda: files(
+            h100,
+            "/proc/self/limits",
+            "Max locked memory         8388608              8388608              bytes\n",
+        ),
+    ],
+    "open-files": [
+        lambda: files(
+            base,
+            "/proc/self/limits",
+            "Max open files            1024                 4096                 files\n",
+        ),
+    ],
+    "shm-size": [
+        lambda: space("/dev/shm", 64 * MIB, 64 * MIB, container),
+        lambda: space("/dev/shm", 512 * MIB, 512 * MIB),
+    ],
+    "shm-free": [lambda: space("/dev/shm", 8192 * MIB, 100 * MIB)],
+    "cpu-quota": [lambda: files(h100, "/sys/fs/cgroup/user.slice/cpu.max", "400000 100000\n")],
+    "cpu-throttling": [
+        lambda: grown(
+            base,
+            "/sys/fs/cgroup/user.slice/cpu.stat",
+            "usage_usec 9\nnr_throttled 90\nthrottled_usec 4000000\n",
+        ),
+    ],
+    "huge-pages": [
+        lambda: files(base, "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "800000\n"),
+    ],
+    "disk-space": [lambda: space("/tmp", 100 * MIB, 1 * MIB)],
+    "memory-errors": [
+        lambda: grown(base, "/sys/devices/system/edac/mc/mc0/ue_count", "1\n"),
+        lambda: grown(base, "/sys/devices/system/edac/mc/mc0/ce_count", "500\n"),
+    ],
+    "memory-pressure": [
+        lambda: grown(base, "/sys/fs/cgroup/user.slice/memory.events", "low 0\nmax 90\noom 0\n"),
+    ],
+    "cpu-governor": [
+        lambda: files(base, "/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "ondemand\n"),
+        lambda: files(
+            base,
+            "/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
+            "powersave\n",
+            "/sys/devices/system/cpu/cpu1/cpufreq/scaling_driver",
+            "acpi-cpufreq\n",
+        ),
+    ],
+    "cpu-clock": [
+        lambda: files(base, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", "1200000\n"),
+    ],
+    "cpu-pressure": [
+        lambda: files(
+            base, "/proc/pressure/cpu", "some avg10=64.10 avg60=1.00 avg300=0.1 total=1\n"
+        ),
+    ],
+    "cpu-heat": [
+        lambda: grown(
+            base, "/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "90\n"
+        ),
+    ],
+    "clock-source": [
+        lambda: files(
+            base, "/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"
+        ),
+    ],
+    "clock-synchronised": [lambda: _unsynchronised(base())],
+    "kernel-hangs": [
+        lambda: dmesg("[863999.0] INFO: task nvidia-smi:4242 blocked for more than 120 seconds."),
+    ],
+    "variable-transport": [
+        lambda: with_variables(NCCL_P2P_DISABLE="1"),
+        lambda: files(h100, "/etc/nccl.conf", "NCCL_IB_DISABLE=1\n"),
+        lambda: with_variables(amd, RCCL_ENABLE_INTRANET="1"),
+    ],
+    "variable-choice": [lambda: with_variables(NCCL_MAX_NCHANNELS="2")],
+    "variable-blocking": [lambda: with_variables(CUDA_LAUNCH_BLOCKING="1")],
+    "variable-debug": [lambda: with_variables(NCCL_DEBUG="TRACE")],
+    "relaxed-ordering": [lambda: with_variables(NCCL_IB_PCI_RELAXED_ORDERING="0")],
+    "variable-combinations": [
+        lambda: with_variables(NCCL_MIN_NCHANNELS="16", NCCL_MAX_NCHANNELS="8"),
+        lambda: with_variables(NCCL_IB_GID_INDEX="3"),
+        lambda: with_variables(CUDA_VISIBLE_DEVICES="0,0"),
+    ],
+    "plugins": [lambda: with_variables(NCCL_NET_PLUGIN="aws-ofi")],
+    "nccl-version": [lambda: listed("/usr/lib64/libnccl.so.2.16.2")],
+    "nccl-versions": [lambda: listed("/usr/lib64/libnccl.so.2.12.12")],
+    "both-directions": [lambda: _measured(h100(), 64.0)],
+    "cuda-driver": [lambda: _with_packages(h100(), "nvidia_nccl_cu13-2.28.9.dist-info")],
+}
+#: Hosts on which checks pass that no healthy one has an object for.
+PASSING = {
+    "gdrcopy": lambda: listed("/sys/module/gdrdrv/version", "/dev/gdrdrv"),
+    "network-plugin": lambda: listed(
+        "/sys/class/cxi/cxi0/device/properties/nic_addr", "/usr/local/lib/libnccl-net.so"
+    ),
+    "rdma-selection": lambda: with_variables(NCCL_IB_HCA="mlx5_0,mlx5_1"),
+    "plugins": lambda: with_variables(_with_plugin, NCCL_NET_PLUGIN="ofi"),
+    "pcie-payload": lambda: lspci_as_root(h100()),
+    "both-directions": lambda: _measured(h100(), 96.0),
+    "container-ipc": lambda: files(h100, "/.dockerenv", ""),
+}
+#: Checks that judge nothing on a host alone, and why.
+NEVER_FAILS = {
+    "adaptive-routing": "the host does not show it",
+    "container-ipc": "whether another container shares its memory is not visible",
+}
+
+
+def _measured(host, total):
+    """``total``: GB/s of both directions; one alone has 48."""
+    host.measured = (
+        "measure,scope,from,to,total_gbps\nunidirectional,pairs,DEV0,DEV1,48.0\n"
+        f"bidirectional,pairs,DEV0,DEV1,{total}\nbidirectional,pairs,DEV1,DEV0,{total}\n"
+    )
+    return host
+
+
+def _with_plugin():
+    return listed("/usr/local/lib/libnccl-net-ofi.so")
+
+
+def _apart(host):
+    host.resolve[f"{PCI}/{GPU}/iommu_group"] = "/sys/kernel/iommu_groups/77"
+    return host
+
+
+def _unsynchronised(host):
+    host.clock = "synchronised=0 maximum_error_us=16000000"
+    return host
+
+
+def _with_packages(host, names):
+    host.packages = names
+    return host
+
+
+def outcome(host, check):
+    """What one check finds on a host."""
+    (found,) = examine(host.host(), [one for one in CHECKS if one.id == check], 0.0).outcomes
+    assert isinstance(found, CheckOutcome)
+    return found
+
+
+CASES = [(check, number) for check, own in FAULTS.items() for number in range(len(own))]
+
+
+def test_every_check_has_a_failing_and_a_passing_host():
+    assert {*FAULTS} | {*NEVER_FAILS} == {*IDS}
+    passed = {check for factory in HEALTHY.values() for check in _passed(factory())}
+    passed |= {
+        check for check, factory in PASSING.items() if outcome(factory(), check).state == "pass"
+    }
+    assert {*IDS} - passed == {"adaptive-routing"}
+
+
+def _passed(host):
+    found = examine(host.host(), CHECKS, 0.0).outcomes
+    return [one.check for one in found if one.state == "pass"]
+
+
+@pytest.mark.parametrize(("check", "number"), CASES)
+def test_a_fault_is_found(check, number):
+    found = outcome(FAULTS[check][number](), check)
+    assert found.state == "fail", (found.state, found.reason, found.signals)
+    assert found.signals and all(not one.is_ok for one in found.signals)
+    assert found.cost and found.source and found.remedies
+    assert not found.cost.startswith("see ")
+    steps = [one.step for one in found.remedies]
+    ladder = ["setting", "reset", "reboot", "service"]
+    assert steps == sorted(steps, key=ladder.index), steps
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_nothing_fails_on_a_healthy_host(name):
+    found = examine(HEALTHY[name]().host(), CHECKS, 0.0).outcomes
+    assert [one.check for one in found] == [*IDS]
+    assert {one.check: one.signals for one in found if one.state == "fail"} == {}
+    for one in found:
+        if one.state in ("unknown", "absent"):
+            assert one.reason
+        else:
+            assert one.signals
+
+
+@pytest.mark.parametrize("check", FAULTS)
+def test_a_fault_fails_little_else(check):
+    """What a fault may also fail follows from it."""
+    host = FAULTS[check][0]()
+    failed = {
+        one.check for one in examine(host.host(), CHECKS, 0.0).outcomes if one.state == "fail"
+    }
+    assert failed - {check} <= RELATED.get(check, set())
+
+
+RELATED = {
+    "gpu-count": {"nvlink-down", "pcie-bandwidth"},
+    "pcie-width": {"pcie-bandwidth"},
+    "pcie-slot": {"pcie-bandwidth"},
+    "pcie-bridges": {"pcie-bandwidth"},
+    "pcie-bandwidth": {"pcie-width"},
+    "pcie-speed": {"pcie-bandwidth"},
+    "rdma-state": {"gpu-network"},
+    "rdma-width": {"rdma-rate"},
+    "acs": set(),
+    "nccl-versions": {"nccl-version"},
+    "nccl-version": {"nccl-versions"},
+    "cuda-driver": set(),
+}
+
+
+def test_innocent_values_are_not_flagged():
+    """Lifetime counters, defaults of drivers and caps that load explains."""
+    host = smi("SW Power Cap                      : Not Active", "SW Power Cap : Active")
+    host.edit("nvidia-smi -q", "DRAM Uncorrectable            : 9", "DRAM Uncorrectable : 99999")
+    host.set(f"{COUNTERS}/link_downed", "4000000\n").set(f"{COUNTERS}/symbol_error", "4294967295\n")
+    host.run["dmesg"] += f"{XID}31, pid=1, Ch 8, MMU Fault\n{XID}13, pid=1, Graphics Exception\n"
+    failed = [
+        one.check for one in examine(host.host(), CHECKS, 0.0).outcomes if one.state == "fail"
+    ]
+    assert failed == []
+
+
+def test_a_counter_that_was_reset_is_not_judged():
+    host = grown(h100, f"{COUNTERS}/link_downed", "0\n", f"{COUNTERS}/symbol_error", "")
+    assert outcome(host, "rdma-errors").state == "pass"
+
+
+def test_one_event_is_no_rate():
+    """One symbol error in a second is 3,600 an hour, and yet may be chance."""
+    host = grown(h100, f"{COUNTERS}/symbol_error", "1\n")
+    host.interval_s = 1.0
+    assert outcome(host, "rdma-errors").state == "pass"
+
+
+def test_idle_gpus_lower_their_speed_and_never_their_width():
+    host = files(a10, f"{PCI}/0000:17:00.0/current_link_speed", "2.5 GT/s PCIe\n")
+    host.edit("nvidia-smi -q", ": P0", ": P8").edit("nvidia-smi -q", ": 97 %", ": 0 %")
+    found = outcome(host, "pcie-speed")
+    assert (found.state, found.needs) == ("unknown", "cclmark doctor during a job")
+    assert outcome(host, "pcie-width").state == "pass"
+
+
+def test_acs_stays_in_a_virtual_machine():
+    assert outcome(machine(), "acs").state == "absent"
+    assert outcome(h100(), "ats").state == "absent"
+
+
+def test_ports_without_a_cable_are_not_faults():
+    host = h100()
+    for number in range(3):
+        host.set(f"{IB}/mlx5_{number}/ports/1/state", "1: DOWN\n")
+        host.set(f"{IB}/mlx5_{number}/ports/1/phys_state", "3: Disabled\n")
+    assert outcome(host, "rdma-state").state == "pass"
+
+
+def test_xids_are_over_when_the_driver_reports_so():
+    line = f"{XID}48, pid=1, DBE"
+    ended = f"{XID}154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+    assert outcome(dmesg(f"{line}\n{ended}"), "gpu-xid").state == "pass"
+    old = "[  100.0] NVRM: Xid (PCI:0000:03:00): 48, pid=1, DBE"
+    assert outcome(dmesg(old), "gpu-xid").state == "pass"
+
+
+def test_the_text_of_xid_154_is_printed():
+    found = outcome(FAULTS["gpu-xid"][1](), "gpu-xid")
+    assert "(Node Reboot Required)" in found.signals[0].seen
+    assert [one.step for one in found.remedies] == ["reboot", "service"]
+
+
+def test_a_tool_that_hangs_or_is_missing_is_no_fault():
+    for error in ("no answer within 20 s", "permission denied", "missing"):
+        host = h100()
+        host.run = {command: {"error": error} for command in host.run}
+        found = examine(host.host(), CHECKS, 0.0).outcomes
+        failed = {one.check for one in found if one.state == "fail"}
+        assert failed == set(), (error, failed)
+        assert next(one for one in found if one.check == "nvlink-down").state == "unknown"
+
+
+def test_files_without_permission_and_a_partial_sysfs_fail_nothing():
+    for keep in ("class", "vendor"):
+        host = h100()
+        host.read = {
+            path: (value if path.endswith(keep) else {"error": "permission denied"})
+            for path, value in host.read.items()
+        }
+        found = examine(host.host(), CHECKS, 0.0).outcomes
+        assert {one.check for one in found if one.state == "fail"} <= {"gpu-driver"}
+
+
+def test_outcomes_are_the_same_text_every_time():
+    one, other = (
+        json.dumps([str(it) for it in examine(h100().host(), CHECKS, 0.0).outcomes]) for _ in "ab"
+    )
+    assert one == other
+
+
+def test_a_gpu_of_a_virtual_machine_is_not_missing():
+    host = FAULTS["gpu-count"][0]()
+    others = [one for one in host.host().gpus if one.address != GPU]
+    for one in others:
+        host.resolve[f"{PCI}/{one.address}/driver"] = "/sys/bus/pci/drivers/vfio-pci"
+    assert outcome(host, "gpu-count").state == "pass"
+
+
+def test_plug_ins_of_an_image_are_listed():
+    found = outcome(listed("/usr/local/lib/libnccl-net.so"), "plugins")
+    assert [one.seen for one in found.signals] == ["NCCL loads it unasked"]
+
+
+@pytest.mark.parametrize("rule", table("xids"), ids=lambda rule: rule.code)
+def test_every_xid_of_the_catalogue(rule):
+    """A code that asks for a reset or more fails, others are of programs or for information."""
+    found = outcome(dmesg(f"{XID}{rule.code}, pid=1, name=x, {rule.text}"), "gpu-xid")
+    asks = rule.action.startswith(("RESET_GPU", "RESTART_BM", "RESTART_VM", "WORKFLOW_NV"))
+    asks = asks or rule.action in ("WORKFLOW_XID_48", "CHECK_MECHANICALS", "UPDATE_SWFW")
+    asks = asks or rule.code in (167, 168, 169, 171, 172)
+    assert (found.state == "fail") == asks, rule
+    if asks:
+        assert f"Xid {rule.code}" in found.signals[0].seen
+        assert rule.text[:40] in found.signals[0].seen
+
+
+def test_the_catalogue_has_no_code_twice():
+    codes = [rule.code for rule in table("xids")]
+    assert len(codes) == len({*codes}) >= 60
+
+
+def test_every_row_of_a_table_belongs_to_a_check_and_has_a_source():
+    for name in ("counters", "variables"):
+        assert {row.family for row in table(name)} <= {*IDS}
+    for name in ("counters", "variables", "machines", "versions"):
+        assert all(row.source for row in table(name))
+
+
+@pytest.mark.parametrize("rule", table("variables"), ids=lambda rule: f"{rule.name}={rule.value}")
+def test_no_variable_is_flagged_by_its_default(rule):
+    """Empty values and 0 of switches are never flagged, but where 0 is what turns off."""
+    assert not re.fullmatch(rule.value, "")
+    for name in rule.name.split("|"):
+        host = with_variables(h100, **{name: "usual-value"})
+        if rule.value != ".+":
+            assert outcome(host, rule.family).state == "pass"
+
+
+def test_a_job_of_a_scheduler_has_a_part_of_the_host():
+    """Its devices alone are listed, and it needs processors for these."""
+    host = FAULTS["gpu-count"][0]()
+    host.environment |= {"SLURM_JOB_ID": "17", "CUDA_VISIBLE_DEVICES": "0"}
+    host.set("/proc/self/status", "CapEff:\t0000000000000000\nCpus_allowed_list:\t0-3\n")
+    for check in ("gpu-count", "processors"):
+        assert outcome(host, check).state == "pass"
+
+
+@pytest.mark.parametrize("value", ["eno,ib,eth", "=eno1", "^docker,lo", "eno1"])
+def test_interfaces_for_several_kinds_of_hosts(value):
+    assert (
+        outcome(with_variables(base, NCCL_SOCKET_IFNAME=value), "rendezvous-interface").state
+        == "pass"
+    )
+
+
+def test_devices_for_several_kinds_of_hosts():
+    assert outcome(with_variables(NCCL_IB_HCA="mlx5,bnxt"), "rdma-selection").state == "pass"
