@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark import __version__
 from cclmark.base.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.base.printable import plain, printable
+from cclmark.base.version import VERSION
 from cclmark.doctor.check import HostCheck
 from cclmark.doctor.checks import CHECKS, IDS
 from cclmark.doctor.examination import Examined, examine
@@ -148,7 +148,7 @@ def _examined_here(
         path = flags.record
         if placement is not None:  # a file for each host
             path = path.with_name(f"{placement.process}-{path.name}")
-        write_recorded(path, recorder.recorded(platform.node(), IDS, __version__))
+        write_recorded(path, recorder.recorded(platform.node(), IDS, VERSION))
         if not flags.quiet:
             notice(f"recorded host {plain(str(path))}")
         kept = {one.id for one in checks}
