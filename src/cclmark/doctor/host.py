@@ -21,6 +21,7 @@ from cclmark.doctor.tool_texts import (
     parse_link_errors,
     parse_lspci,
     parse_ports,
+    parse_rdma_links,
     parse_smi,
 )
 from cclmark.work.binding import parse_processors
@@ -356,9 +357,12 @@ class Host:
 
     @cached_property
     def ports(self) -> list[RdmaPort]:
-        """The ports of RDMA devices."""
+        """The ports of RDMA devices: of sysfs, else as far as tools list them."""
         found = []
-        for device in self.probe.entries(RDMA):
+        devices = self.probe.entries(RDMA)
+        if not devices:
+            return self._ports_of_tools
+        for device in devices:
             root = f"{RDMA}/{device}"
             pci = self.probe.resolved(f"{root}/device").rpartition("/")[2]
             kind = self.probe.text(f"{root}/hca_type")
@@ -376,6 +380,27 @@ class Host:
                     )
                 )
         return found
+
+    @property
+    def _ports_of_tools(self) -> list[RdmaPort]:
+        """The ports that ibstat or rdma lists, without PCI addresses."""
+        for words, parse in ((("ibstat",), parse_ports), (("rdma", "link"), parse_rdma_links)):
+            if found := parse(self.probe.run(*words).text):
+                return [
+                    RdmaPort(
+                        one.device,
+                        one.port,
+                        one.state,
+                        one.physical.replace("LINK_UP", "LinkUp"),
+                        rate=f"{one.rate} Gb/sec" if one.rate else "",
+                        layer=one.layer,
+                        pci="",
+                        board="",
+                        netdevs=(),
+                    )
+                    for one in found
+                ]
+        return []
 
     @property
     def rdma_ports(self) -> list[RdmaPort]:

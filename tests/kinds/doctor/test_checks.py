@@ -745,3 +745,16 @@ def test_interfaces_for_several_kinds_of_hosts(value):
 
 def test_devices_for_several_kinds_of_hosts():
     assert outcome(with_variables(NCCL_IB_HCA="mlx5,bnxt"), "rdma-selection").state == "pass"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("rdma link", "link mlx5_0/1 state {} physical_state LINK_UP netdev ens7f0np0\n"),
+        ("ibstat", "CA 'mlx5_0'\n\tPort 1:\n\t\tState: {}\n\t\tPhysical state: LinkUp\n"),
+    ],
+)
+def test_ports_without_sysfs(command, text):
+    for state, expected in (("ACTIVE", "pass"), ("INIT", "fail")):
+        host = run(h100().remove(IB), command, text.format(state))
+        assert outcome(host, "rdma-state").state == expected

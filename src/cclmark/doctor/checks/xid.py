@@ -75,7 +75,9 @@ def _judge(host: Host) -> Judged:
         times = f" × {count}" if count > 1 else ""
         age = _age(host, event)
         text = event.text if code == 154 else (rule.text if rule else event.text)
-        action = f"; NVIDIA: {rule.action}" if rule and rule.action and code != 154 else ""
+        action = ""
+        if rule and rule.action and code != 154:
+            action = f"; NVIDIA: {rule.action}" + (f", then {rule.then}" if rule.then else "")
         found.see(address, f"Xid {code}{times}{age}: {text[:120]}{action}", "none", ok=False)
     if not steps:
         others = sorted({code for _, code in seen})

@@ -270,13 +270,14 @@ def _failure_table(failures: Sequence[HostFailure], hosts: int) -> Table:
 
 
 def _details(one: HostFailure) -> Iterator[str]:
-    """What else was seen, what it costs, and the ladder."""
+    """What else was seen, what is checked and costs, and the ladder."""
     outcome = one.first
     more = outcome.signals[1:_MOST_SIGNALS]
     if more:
         left = len(outcome.signals) - _MOST_SIGNALS
         rest = f"; {left} more" if left > 0 else ""
         yield f"also   {'; '.join(f'{it.where} {it.seen}' for it in more)}{rest}"
+    yield f"what   {outcome.title}"
     yield f"cost   {outcome.measured or outcome.cost}"
     for number, remedy in enumerate(outcome.remedies, 1):
         yield f"fix {number}  {remedy.step}: {remedy.action}"
