@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from simulated_fleet import Planted, SimulatedFleet, shape_of, topology_of
+from simulated_fleet import Planted, SimulatedFleet, shape_of
 
 from cclmark.fleet.fleet_rounds import planned_rounds
 from cclmark.fleet.fleet_verdict import (
@@ -27,7 +27,6 @@ from cclmark.fleet.fleet_verdict import (
     LINK,
     NIC,
     NODE,
-    RAIL,
     SWITCH,
     THERMAL,
     HostState,
@@ -120,7 +119,10 @@ def two(text: str, draw: np.random.Generator) -> Case:
     while True:
         one = link(text, draw)
         other = (link if draw.random() < 0.5 else thermal)(text, draw)
-        nodes = [{name.partition(":")[0] for _, names in case.targets for name in names} for case in (one, other)]
+        nodes = [
+            {name.partition(":")[0] for _, names in case.targets for name in names}
+            for case in (one, other)
+        ]
         if not any(name.startswith("node") for name in nodes[0] & nodes[1]):
             break
     return Case(text, one.planted.beside(other.planted), [*one.targets, *other.targets])
@@ -173,7 +175,9 @@ def outcome_of(made: tuple[Callable[[str, np.random.Generator], Case], str, int,
         section = {one.level: float(one.bps.min()) for one in fleet.fabric.sections}
         nic = section.get("leaf", min(section.values()))
         names = fleet.shape.level_names
-        floors = {name: section["node"] if name == "node" and "node" in section else nic for name in names}
+        floors = {
+            name: section["node"] if name == "node" and "node" in section else nic for name in names
+        }
     found, tests, rounds = fleet.scan(floors)
     began_s = time.perf_counter()
     judge(fleet.shape, tests)
@@ -182,7 +186,9 @@ def outcome_of(made: tuple[Callable[[str, np.random.Generator], Case], str, int,
 
     def fits(target: Target) -> list[int]:
         kinds, names = target
-        return [at for at, one in enumerate(blames) if one.kind in kinds and names <= set(one.where)]
+        return [
+            at for at, one in enumerate(blames) if one.kind in kinds and names <= set(one.where)
+        ]
 
     matched = [fits(target) for target in case.targets]
     right = {at for one in matched for at in one}
@@ -192,7 +198,9 @@ def outcome_of(made: tuple[Callable[[str, np.random.Generator], Case], str, int,
     return Outcome(whole, named, len(case.targets), len(right), len(blames), rounds, judge_s, sure)
 
 
-def row_of(name: str, devices: int, seeds: int, noise: float, pool: ProcessPoolExecutor) -> list[Outcome]:
+def row_of(
+    name: str, devices: int, seeds: int, noise: float, pool: ProcessPoolExecutor
+) -> list[Outcome]:
     """The outcomes of a fault in fleets of a size."""
     make, _ = FAULTS[name]
     text = SMALL.get(name, FLEETS[16]) if devices == 16 else FLEETS[devices]
@@ -253,7 +261,10 @@ def main() -> None:
         print("fault                     devices  all named  prec. recall     F1 rounds   time")
         for name in options.faults.split(";"):
             for devices in sizes[:1] if name == "two faults, two nodes" else sizes:
-                print(words(name, devices, row_of(name, devices, options.seeds, options.noise, pool)), flush=True)
+                print(
+                    words(name, devices, row_of(name, devices, options.seeds, options.noise, pool)),
+                    flush=True,
+                )
         for name, claim in PUBLISHED:
             print(f"{name:25} {claim}, on its own faults")
         if options.curves:
@@ -270,8 +281,13 @@ def curves(sizes: Sequence[int], seeds: int, pool: ProcessPoolExecutor, svg: Pat
         for noise in noises:
             shares = []
             for percent in percents:
-                work = [(partial(link, percent=percent), FLEETS[devices], s, noise) for s in range(seeds)]
-                shares.append(np.mean([one.whole for one in pool.map(outcome_of, work, chunksize=10)]))
+                work = [
+                    (partial(link, percent=percent), FLEETS[devices], s, noise)
+                    for s in range(seeds)
+                ]
+                shares.append(
+                    np.mean([one.whole for one in pool.map(outcome_of, work, chunksize=10)])
+                )
             work = [(healthy, FLEETS[devices], seed, noise) for seed in range(seeds)]
             alarms = 1 - np.mean([one.whole for one in pool.map(outcome_of, work, chunksize=10)])
             lines[devices, noise] = shares

@@ -177,6 +177,12 @@ GROUPS = {
             "Show the devices and libraries of this machine.",
             "run.print_info",
         ),
+        "scan": _of_room(
+            "scan",
+            "ScanFlags",
+            "Name the slow node, link, rail or switch of a fleet.",
+            "measure_scan",
+        ),
         "suite": _of_cli(
             "suite",
             "SuiteFlags",

@@ -54,6 +54,7 @@ _ANSWERING: Mapping[str, str] = {
     "predicted-time": "result",
     "nothing-said": "cannot say",
     "simulated-collective": "result",
+    "fleet-verdict": "fleet",
 }
 _OF_RESULT: Mapping[Severity, str] = {"unknown": "inconclusive"}
 _OF_DRIFT: Mapping[Severity, str] = {"good": "steady", "unknown": "not certain"}

@@ -97,9 +97,7 @@ def planned_rounds(shape: FleetShape, seed: int, *, shifted: bool = True) -> lis
     rounds += list(random_rounds(shape, seed, RANDOM_ROUNDS))
     for shift in (count // 2, count // 4) if shifted else ():
         if shift:
-            meeting = [
-                (one, one + shift) for one in range(count - shift) if one // shift % 2 == 0
-            ]
+            meeting = [(one, one + shift) for one in range(count - shift) if one // shift % 2 == 0]
             rounds.append(PairRound(SHIFTED, _of_nodes(shape, meeting)))
     return rounds
 
@@ -127,7 +125,9 @@ def confirming_rounds(
     node_of, count = shape.node_of, len(shape.members)
     between = [link for link in links if node_of[link[0]] != node_of[link[1]]]
     inside = [link for link in links if node_of[link[0]] == node_of[link[1]]]
-    doubted = sorted({node_of[device] for device in (*suspects, *(end for link in links for end in link))})
+    doubted = sorted(
+        {node_of[device] for device in (*suspects, *(end for link in links for end in link))}
+    )
     rounds = []
     for turn in range(2):
         if count > 1:

@@ -111,15 +111,15 @@ def shape_of_topology(topology: Topology, names: Sequence[str] = ()) -> FleetSha
             continue
         block = [device // level.devices for device in range(topology.devices)]
         if topology.family == RAIL:  # each rail has its own switches
-            keys: Sequence[Hashable] = [
-                (one, device % size) for device, one in enumerate(block)
-            ]
+            keys: Sequence[Hashable] = [(one, device % size) for device, one in enumerate(block)]
         else:
             keys = block
         grouping = _grouping(level.name, keys)
         if len(grouping.names) > 1:
             groupings.append(grouping)
-    return FleetShape(nodes, tuple(names) or tuple(f"node{n}" for n in range(count)), tuple(groupings))
+    return FleetShape(
+        nodes, tuple(names) or tuple(f"node{n}" for n in range(count)), tuple(groupings)
+    )
 
 
 def _grouping(name: str, keys: Sequence[Hashable]) -> Grouping:

@@ -133,9 +133,7 @@ class _Part:
         self.first, self.second = tests.first[rows], tests.second[rows]
         self.again = tests.is_confirming[rows]
         values = np.log(tests.rate_bps[rows])
-        self.expected = expectations(
-            values, self.level, tests.round_of[rows], quantiles_of(shape)
-        )
+        self.expected = expectations(values, self.level, tests.round_of[rows], quantiles_of(shape))
         self.residual = values - self.expected
         self.fit: Effects = fit_effects(self.first, self.second, self.residual, shape.devices)
         self.active = np.ones(len(rows), bool)
@@ -509,9 +507,7 @@ def _changing(shape: FleetShape, parts: Sequence[_Part]) -> Iterator[Fault]:
             yield _unsteady(shape, parts, node, _LEAST_P, "")
 
 
-def _unsteady(
-    shape: FleetShape, parts: Sequence[_Part], node: int, p: float, text: str
-) -> Fault:
+def _unsteady(shape: FleetShape, parts: Sequence[_Part], node: int, p: float, text: str) -> Fault:
     """The fault of a node; its tests are explained."""
     devices = shape.members[node]
     slow, tested, effect = 0, 0, 0.0
@@ -570,11 +566,13 @@ def _of_all(
         floor_bps = evidence.floors_bps.get(level, 0.0)
         if rate_bps >= floor_bps * (1 - LEAST_OF_ALL):
             continue
-        measured = np.concatenate([
-            part.expected[mine] + part.residual[mine]
-            for part in parts
-            if (mine := part.level == part.shape.level_names.index(level)).any()
-        ])
+        measured = np.concatenate(
+            [
+                part.expected[mine] + part.residual[mine]
+                for part in parts
+                if (mine := part.level == part.shape.level_names.index(level)).any()
+            ]
+        )
         slow = int((np.exp(measured) < floor_bps * (1 - LEAST_OF_ALL / 2)).sum())
         text = (
             f"{slow} of {len(measured)} tests at the level {level} are below the floor: the usual "
@@ -601,9 +599,7 @@ def _of_all(
     yield Fault(FABRIC_WIDE, ("fabric",), text, effect, share, slow, len(rates_bps))
 
 
-def _marginal(
-    shape: FleetShape, parts: Sequence[_Part], blamed: set[str]
-) -> dict[str, float]:
+def _marginal(shape: FleetShape, parts: Sequence[_Part], blamed: set[str]) -> dict[str, float]:
     """Nodes below the others by more than their spread, that are not slow."""
     found: dict[str, float] = {}
     for part in parts:
