@@ -54,7 +54,7 @@ _ANSWERING: Mapping[str, str] = {
     "predicted-time": "result",
     "nothing-said": "cannot say",
     "simulated-collective": "result",
-    "fleet-verdict": "fleet",
+    "fleet-verdict": "scan",
 }
 _OF_RESULT: Mapping[Severity, str] = {"unknown": "inconclusive"}
 _OF_DRIFT: Mapping[Severity, str] = {"good": "steady", "unknown": "not certain"}
@@ -64,6 +64,7 @@ _FAILED = {
     "failed-checks": "failed checks",
     "failed-cases": "failed",
     "failing-settings": "failed",
+    "fleet-verdict": "slow",
 }
 # The finding of a rule that is the answer has one of these figures.
 _FIGURES = {

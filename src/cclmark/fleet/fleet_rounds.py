@@ -74,10 +74,11 @@ def _of_nodes(shape: FleetShape, nodes: Sequence[Pair], turn: int = 0) -> tuple[
     return tuple(found)
 
 
-def planned_rounds(shape: FleetShape, seed: int, *, shifted: bool = True) -> list[PairRound]:
+def planned_rounds(shape: FleetShape, seed: int) -> list[PairRound]:
     """The rounds that are known in advance: of levels, random ones, and shifted ones.
 
-    ``shifted``: node i meets i + s for s = nodes/2 and nodes/4, which loads the highest level.
+    Shifted: node i meets i + s for s = nodes/2 and nodes/4, all at once, which loads the highest
+    level.
     """
     members = shape.members
     rounds = []
@@ -94,8 +95,10 @@ def planned_rounds(shape: FleetShape, seed: int, *, shifted: bool = True) -> lis
     if count < 2:
         return rounds
     rounds += [PairRound(LEVEL, _of_nodes(shape, one)) for one in _meetings(count, _ALL_NODES)]
-    rounds += list(random_rounds(shape, seed, RANDOM_ROUNDS))
-    for shift in (count // 2, count // 4) if shifted else ():
+    # Where all nodes have met, devices of few nodes still meet others, and single ones once more.
+    is_complete = count <= _ALL_NODES and (widest == 1 or count > _FEW_NODES)
+    rounds += random_rounds(shape, seed, 1 if is_complete else RANDOM_ROUNDS)
+    for shift in (count // 2, 0 if is_complete else count // 4):
         if shift:
             meeting = [(one, one + shift) for one in range(count - shift) if one // shift % 2 == 0]
             rounds.append(PairRound(SHIFTED, _of_nodes(shape, meeting)))

@@ -30,8 +30,8 @@ class Kind:
     attachment of the request, the numbers of the remaining devices, the reasons by the numbers of
     those left out, and the results so far; None where a failure of a device ends the run.
     ``report`` imports and returns what reports have to know, a document.report_kind.ReportKind.
-    ``runner`` imports and returns what a rank does, a function of its rank.context.RankContext; None
-    if no ranks of cclmark measure the items, because they come from programs of the user.
+    ``runner`` imports and returns what a rank does, a function of its rank.context.RankContext;
+    None if no ranks of cclmark measure the items, because they come from programs of the user.
     """
 
     name: str

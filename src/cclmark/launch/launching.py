@@ -154,6 +154,7 @@ class _Tally(Listener):
         super().__init__(listener)
         self.done: set[int] = set()
         self._attempts = 0
+        self._has_started = False
         self._repeats = False
         self._reported: set[str] = set()
 
@@ -163,7 +164,8 @@ class _Tally(Listener):
         self._repeats = self._attempts > 1
 
     def started(self, surroundings: Surroundings) -> None:
-        if self._attempts == 1:
+        if not self._has_started:  # the first attempt may end before
+            self._has_started = True
             super().started(surroundings)
         self._repeats = False
 

@@ -274,7 +274,7 @@ def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Fin
     if not found.of_any:
         return
     for fault in found.faults:
-        severity = _SEVERITIES.get(fault.kind, "bad" if fault.blames else "look")
+        severity = _SEVERITIES.get(fault.kind, "bad")
         evidence = (
             Evidence.of("effect", fault.effect, " – ".join(fault.where), 0.0)
             if fault.effect
@@ -331,19 +331,25 @@ def _advice(fault: Fault, found: ScanFigures) -> str:
         return ""
     if fault.kind == TRANSIENT:
         return "Scan again, at another time: `cclmark rerun JOURNAL`."
+    item = found.results[0].scanned
+    size = format_size(item.size_bytes).replace(" ", "").removesuffix("iB").removesuffix("B")
+    command = f"cclmark scan --ccl {item.ccl} -e {size}"
     if fault.kind == FABRIC_WIDE:
         return (
             "No node is the cause: look at routes, congestion control and other jobs, and narrow "
-            "it with `cclmark scan --bisect`."
+            f"it with `{command} --bisect`."
         )
-    hosts = dict.fromkeys(
-        found.shape.node_names[found.shape.node_of[one]] for one in fault.devices
-    ) or dict.fromkeys(fault.where[:1])
-    if len(hosts) <= 2 and fault.effect > -1:
-        good = next((name for name in found.shape.node_names if name not in hosts), "")
-        words = ",".join([*hosts, *([good] if len(hosts) < 2 and good else [])])
-        return f"Test it again beside a good host ({words}): `cclmark pairs --only sendrecv`."
-    return "Leave it out: `cclmark export --format slurm JOURNAL` lists the nodes."
+    if fault.effect <= -1:
+        return "`cclmark export --format slurm JOURNAL` lists the nodes to leave out."
+    names = found.shape.node_names
+    hosts = dict.fromkeys(names[found.shape.node_of[one]] for one in fault.devices)
+    good = [name for name in names if name not in hosts]
+    if len(hosts) > 2 or not good:
+        return f"Test it again: `{command}`."
+    return (
+        f"Test {' and '.join(hosts)} again beside good hosts, such as {' and '.join(good[:2])}: "
+        f"`{command}`."
+    )
 
 
 FIELDS = Fields(

@@ -18,7 +18,7 @@ from cclmark import _engine as engine
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.summaries import chosen_times, combine
 from cclmark.kinds.scan.host_state import LEAST_THROTTLED, THERMAL_REASONS, StateWatch
-from cclmark.kinds.scan.plan import SCAN, VERDICT, ScanRound
+from cclmark.kinds.scan.plan import HOSTS, PARTS, QUIET, SCAN, VERDICT, WHOLE, ScanRound
 from cclmark.kinds.scan.result import DeviceState, GroupTest, KnownFleet, ScanResult
 from cclmark.rank.context import RankContext
 from cclmark.rank.item_loop import measure_each, measure_items
@@ -28,6 +28,7 @@ from cclmark.rank.reserved_buffers import buffer_kind, free_on_all, reserve_for
 from cclmark.work.cases import Case
 from cclmark.work.inject import Injection, RankFaults
 from cclmark.work.items import items_of
+from cclmark.work.libraries import torch_backend_of
 from cclmark.work.operations import DTYPE_BYTES, OPERATIONS
 
 _LATENCY_BYTES = 8
@@ -54,15 +55,20 @@ class _Bench:
 
 
 def cases_of(item: ScanRound, ranks: int) -> list[Case]:
-    """What a group measures: a pair both ways at each size, one way alone, and its latency.
+    """What a group measures: a pair both ways at each size, its latency, and one way alone.
 
-    A larger group measures all_reduce at each size.
+    A larger group measures all_reduce at each size. torch.distributed sends in both directions
+    only, also for the latency.
     """
-    operation = "sendrecv" if ranks == 2 else "all_reduce"
+    is_pair = ranks == 2 and item.purpose not in (HOSTS, QUIET, WHOLE, PARTS)
+    operation = "sendrecv" if is_pair else "all_reduce"
     cases = [_case(item, operation, size, ranks) for size in item.sizes]
-    if ranks == 2 and item.is_of_pairs:
-        cases += [_case(item, "send", item.sizes[-1], 2, root) for root in (0, 1)]
-        cases.append(_case(item, "ping_pong", _LATENCY_BYTES, 2, 0))
+    if item.is_of_pairs:
+        by_torch = torch_backend_of(item.ccl) is not None
+        latency = "sendrecv" if by_torch else "ping_pong"
+        cases.append(_case(item, latency, _LATENCY_BYTES, 2, 0))
+        if not by_torch:
+            cases += [_case(item, "send", item.sizes[-1], 2, root) for root in (0, 1)]
     return cases
 
 
@@ -261,9 +267,9 @@ def _figures(item: ScanRound, results: Sequence[CaseResult | None]) -> list[floa
     ]
     ways = [
         math.nan if one is None or one.summary is None else one.summary.algbw_bytes_per_s
-        for one in measured[sizes : sizes + 2]
+        for one in measured[sizes + 1 : sizes + 3]
     ]
-    latency = measured[sizes + 2] if len(measured) > sizes + 2 else None
+    latency = measured[sizes] if len(measured) > sizes else None
     largest = measured[sizes - 1]
     spread = [math.nan] * 4
     if largest is not None and largest.summary is not None and largest.samples is not None:
