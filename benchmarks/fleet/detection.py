@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 from simulated_fleet import Planted, SimulatedFleet, shape_of
 
 from cclmark.fleet.fleet_rounds import planned_rounds
@@ -221,10 +222,9 @@ def words(name: str, devices: int, found: Sequence[Outcome]) -> str:
     seconds = rounds * ROUND_S + np.mean([one.judge_s for one in found])
     target = FAULTS[name][1]
     verdict = "" if not target else "met" if whole / total >= target else f"missed ({target:.0%})"
-    return (
-        f"{name:25} {devices:>7,} {whole:>4} of {total} {precision:>6.3f} {recall:>6.3f} {both:>6.3f} "
-        f"{rounds:>5.0f} {seconds:>6.1f} s  {verdict}"
-    )
+    rates = f"{precision:>6.3f} {recall:>6.3f} {both:>6.3f}"
+    cost = f"{rounds:>5.0f} {seconds:>6.1f} s"
+    return f"{name:25} {devices:>7,} {whole:>4} of {total} {rates} {cost}  {verdict}"
 
 
 def cost(devices: int) -> str:
@@ -239,7 +239,8 @@ def cost(devices: int) -> str:
     judge(shape, tests)
     judged_s = time.perf_counter() - began_s
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return f"{devices:>7,} {len(rounds):>6} {scheduled_s:>8.2f} s {judged_s:>7.2f} s {memory:>7.0f} MiB"
+    times = f"{scheduled_s:>8.2f} s {judged_s:>7.2f} s"
+    return f"{devices:>7,} {len(rounds):>6} {times} {memory:>7.0f} MiB"
 
 
 def main() -> None:
@@ -294,8 +295,6 @@ def curves(sizes: Sequence[int], seeds: int, pool: ProcessPoolExecutor, svg: Pat
             cells = "".join(f"{share:>8.2f}" for share in shares)
             print(f"{devices:>8,}  × {noise:<4g}{cells}  {alarms:.3f}", flush=True)
     if svg is not None:
-        from matplotlib.figure import Figure
-
         figure = Figure(figsize=(7, 4))
         axes = figure.subplots()
         for (devices, noise), shares in lines.items():

@@ -19,7 +19,7 @@ from cclmark.fabric.graph import Efficiency, Fabric, Impairments, fabric_of
 from cclmark.fleet.fleet_model import PairTests
 from cclmark.fleet.fleet_rounds import CONFIRM, PairRound, confirming_rounds, planned_rounds
 from cclmark.fleet.fleet_shape import FleetShape, shape_of_topology
-from cclmark.fleet.fleet_verdict import Evidence, HostState, Judgement, judge, suspects
+from cclmark.fleet.fleet_verdict import FleetEvidence, HostState, Judgement, judge, suspects
 from cclmark.journal.item_results import CaseResult
 from cclmark.kinds.registry import read_journal
 
@@ -147,7 +147,7 @@ class SimulatedFleet:
             rows += [self.test(count + number, one) for number, one in enumerate(again)]
             count += len(again)
         tests = _table(rows)
-        evidence = Evidence(floors or {}, "healthy simulation", self.planted.states)
+        evidence = FleetEvidence(floors or {}, "healthy simulation", self.planted.states)
         return judge(self.shape, tests, evidence), tests, count
 
 

@@ -139,6 +139,8 @@ _SPEED_UP = ("speed_up", "least_speed_up", "most_speed_up")
 #: The figures that are the evidence of each rule, by its id; other rules state none. A number of
 #: cases or checks is no evidence.
 FIGURES: Mapping[str, Sequence[str]] = {
+    "fleet-under-load": ("rate_gbps",),
+    "fleet-verdict": ("ratio",),
     "above-link-limit": ["of_link_limit_percent"],
     "above-reference": ["of_reference_percent"],
     "below-link-limit": ["of_link_limit_percent"],
@@ -175,13 +177,6 @@ FIGURES: Mapping[str, Sequence[str]] = {
     "cost-on-the-network": ["time_us"],
     "network-enough": ["slow_down_percent"],
     "network-not-enough": ["slow_down_percent"],
-    "fleet-budget": "scans: rounds that the budget did not permit",
-    "fleet-dip": "scans: a size at which most pairs are slower than at a smaller one",
-    "fleet-marginal": "scans: nodes a little below the others",
-    "fleet-once": "scans: pairs that were slow in a single test",
-    "fleet-under-load": "scans: a collective beside other traffic, and without",
-    "fleet-verdict": "scans: what is slow, or that nothing is",
-    "fleet-without-floors": "scans: nothing says how fast healthy devices are",
     "exposed-within-nodes": ["exposed_percent"],
     "no-rate-enough": ["slow_down_percent"],
     "no-gain": [*_SPEED_UP],

@@ -18,6 +18,8 @@ from cclmark.fleet.fleet_shape import FleetShape
 
 _OF_ROUND = 32  # pairs of a level from which a round has its own expectation
 _POLISHES = 8
+_FEW = 6  # devices whose spread is as uncertain as large
+_CLEAR = 10  # tests from which their noise is known
 _TO_SIGMA = 1.4826  # of a median absolute deviation, for a normal distribution
 LEAST_SIGMA = 0.002
 
@@ -146,6 +148,11 @@ def fit_effects(first: Any, second: Any, residual: Any, devices: int) -> Effects
     own = np.where(np.isnan(found), np.nan, own)
     known = own[np.isfinite(own)]
     center = np.median(known) if len(known) else 0.0
-    # By the better half: the others may be slow.
-    spread = _TO_SIGMA * float(np.median(known[known >= center] - center)) if len(known) else 0.0
-    return Effects(own, left, max(LEAST_SIGMA, sigma_of(left)), spread)
+    # By the better half: the others may be slow. Few devices know little of their spread.
+    better = known[known >= center] - center
+    spread = (1 + _FEW / len(known)) * _TO_SIGMA * float(np.median(better)) if len(known) else 0.0
+    # Of tests without slow ends, whose explanation is not chosen.
+    usual = np.nan_to_num(own, nan=-np.inf) > center - max(3 * spread, LEAST_SIGMA)
+    clear = usual[first] & usual[second]
+    sigma = sigma_of(summed[clear]) if clear.sum() >= _CLEAR else sigma_of(left)
+    return Effects(own, left, max(LEAST_SIGMA, sigma), spread)

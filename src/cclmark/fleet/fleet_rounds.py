@@ -66,7 +66,7 @@ def _of_nodes(shape: FleetShape, nodes: Sequence[Pair], turn: int = 0) -> tuple[
     """
     members = shape.members
     turn = turn if len(members) <= _FEW_NODES else 0
-    found = []
+    found: list[Pair] = []
     for one, other in nodes:
         places = turn % len(members[other])
         turned = members[other][places:] + members[other][:places]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from cclmark.base.errors import UsageError
 from cclmark.fabric.fabric_topology import RAIL, Topology
@@ -14,8 +15,7 @@ NODE, BEYOND = "node", "fabric"
 _NUMBER = re.compile(r"\d+", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Grouping:
+class Grouping(msgspec.Struct, frozen=True):
     """Groups of devices above the node, such as racks. ``of``: the group of each device."""
 
     name: str
@@ -23,8 +23,7 @@ class Grouping:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class FleetShape:
+class FleetShape(msgspec.Struct, frozen=True, dict=True):
     """Devices by number. ``node_of``: the node of each; ``groupings``: from small to large."""
 
     node_of: tuple[int, ...]

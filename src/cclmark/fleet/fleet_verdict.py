@@ -35,7 +35,7 @@ HOST_STATE, THERMAL = "HOST STATE", "THERMAL"
 LEAST_EFFECT = 0.06  # of a rate, below which nothing is blamed
 LEAST_OF_ALL = 0.1  # of the rate of all, below the floor
 LEAST_CONFIDENCE = 0.9  # below which nothing is blamed
-_SIGMAS = 5.0  # of the median of a device's tests
+_SIGMAS = 6.0  # of the median of a device's tests
 _LINK_SIGMAS = 6.0  # of a single pair: there are as many as tests
 _MARGINAL_Z = 3.5  # modified z, after Iglewicz and Hoaglin, 1993
 _MOST_OF_GROUP = 0.6  # the share of slow members from which a group is slow
@@ -43,7 +43,7 @@ _LEAST_SPREAD = 0.01  # below which spreads are alike
 _UNSTEADY = 1.0  # log of a spread over that of others: e times
 _SLOW_SHARE = 0.25  # of the tests of a device that is slow now and then
 _LEAST_P = 1e-4
-_MOST_FAULTS, _MOST_LINKS = 24, 64
+_MOST_FAULTS, _MOST_LINKS = 24, 512
 _MOST_SAME_STATE = 0.2  # of nodes: a state that more have is no cause of slow ones
 
 
@@ -68,7 +68,7 @@ class CollectiveTest:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class FleetEvidence:
     """What is known besides tests of pairs.
 
     ``floors_bps``: the least rate of a healthy pair by the name of its level, with their
@@ -142,7 +142,7 @@ class _Part:
         self.rate_of_slow = (self.slow_tests + 1) / (len(rows) + 2)
 
     def _limit_of_one(self) -> float:
-        return max(self.least, _LINK_SIGMAS * self.fit.sigma)
+        return float(max(self.least, _LINK_SIGMAS * self.fit.sigma))
 
     def medians(self, mask: Any) -> tuple[Any, Any, Any]:
         """By device: the median over its partners, how many there are, and its limit."""
@@ -247,10 +247,10 @@ class _Part:
             return None
         device = int(np.where(slow, medians, np.inf).argmin())
         node = shape.node_of[device]
-        devices = [one for one in shape.members[node] if slow[one]]
-        where = (shape.node_names[node], *(str(shape.place_of[one]) for one in devices))
+        own = [one for one in shape.members[node] if slow[one]]
+        where = (shape.node_names[node], *(str(shape.place_of[one]) for one in own))
         kind = NODE if self.within else NIC
-        return self.fault(kind, where, devices, every), devices
+        return self.fault(kind, where, own, every), own
 
     def _groupings(self) -> Iterator[tuple[Grouping, Any, str]]:
         """From large to small, each with the tests that concern it."""
@@ -404,7 +404,9 @@ class _Variation:
         return (of[first] == node) | (of[second] == node)
 
 
-def judge(shape: FleetShape, tests: PairTests, evidence: Evidence = Evidence()) -> Judgement:
+def judge(
+    shape: FleetShape, tests: PairTests, evidence: FleetEvidence = FleetEvidence()
+) -> Judgement:
     """What the tests say. Nothing is blamed on less than two tests."""
     faults: list[Fault] = [
         Fault(NODE, (name,), f"stopped answering: {reason}", -1.0, 1.0)
@@ -542,7 +544,7 @@ def _merged(found: Sequence[Fault]) -> list[Fault]:
     return [*merged.values()]
 
 
-def _states(found: Sequence[Fault], evidence: Evidence, shape: FleetShape) -> Iterator[Fault]:
+def _states(found: Sequence[Fault], evidence: FleetEvidence, shape: FleetShape) -> Iterator[Fault]:
     """Faults of nodes with a cause that their hosts reported, and that few others have."""
     by_node: dict[str, list[HostState]] = {}
     for state in evidence.states:
@@ -559,7 +561,10 @@ def _states(found: Sequence[Fault], evidence: Evidence, shape: FleetShape) -> It
 
 
 def _of_all(
-    parts: Sequence[_Part], rates: Mapping[str, float], evidence: Evidence, faults: Sequence[Fault]
+    parts: Sequence[_Part],
+    rates: Mapping[str, float],
+    evidence: FleetEvidence,
+    faults: Sequence[Fault],
 ) -> Iterator[Fault]:
     """Whether all are slow: pairs below the floors, or a collective that no half explains."""
     for level, rate_bps in rates.items():

@@ -1,6 +1,6 @@
 """Rooms of kinds of work: everything about one kind is in one package.
 
-Imports: analysis, base, document, explain, fabric, journal, launch, options, profile, rank,
+Imports: analysis, base, document, explain, fabric, fleet, journal, launch, options, profile, rank,
 recording, references, rendezvous, scale, trace, work.
 
 A room has these files, as far as its kind needs them:

@@ -13,18 +13,8 @@ from cclmark.options.command import JOURNALS, OUTPUT, argument, changed, option
 from cclmark.options.groups import ColumnOptions, FormatOptions, NumberOptions, OutputFileOptions
 
 _FORMATS = (
-    *(
-        "json",
-        "csv",
-        "parquet",
-        "prometheus",
-        "table",
-        "pccl",
-        "markdown",
-        "chakra",
-        "slurm",
-        "kubernetes",
-    ),
+    *("json", "csv", "parquet", "prometheus", "table", "pccl", "markdown", "chakra"),
+    *("slurm", "kubernetes"),
     *CASE_FORMATS,
 )
 

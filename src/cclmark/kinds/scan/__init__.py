@@ -8,5 +8,5 @@ first. A host that stops answering is left out of the next attempt, and named.
 ``host_state.py``: what a host says of itself; ``figures.py``: results as tests of the fleet;
 ``floors.py``: what a healthy pair has, published or accepted; ``lists.py``: lists for schedulers.
 
-Rooms imported: collective (the choice of libraries). Start with ``plan.py``.
+Rooms imported: none. Start with ``plan.py``.
 """

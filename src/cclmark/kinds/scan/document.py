@@ -20,7 +20,7 @@ from cclmark.document.case_fields import status_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.head import method_of
-from cclmark.document.insight_words import amount
+from cclmark.document.insight_words import amount, first_line
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.report_kind import ReportKind
@@ -242,7 +242,11 @@ def _over_rounds(found: ScanFigures) -> Iterator[Lines]:
     if len(rounds) < 3:
         return
     curves = []
-    for at, (name, of) in enumerate((("median", median), ("slowest pair", min))):
+    statistics: list[tuple[str, Callable[[list[float]], float]]] = [
+        ("median", median),
+        ("slowest pair", min),
+    ]
+    for at, (name, of) in enumerate(statistics):
         points = [
             (number, of([test.rate_bps for test in one.tests if test.rate_bps] or [0.0]))
             for number, one in enumerate(rounds, 1)
@@ -271,26 +275,36 @@ _SEVERITIES: dict[str, Severity] = {NONE: "good", TRANSIENT: "look"}
 
 
 def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Finding]:
+    lost = [one for one in results if one.status in ("died", "timeout")]
+    if lost:
+        reason = first_line(lost[0].reason)
+        text = f"{amount(len(lost), 'round')} without figures: {reason}"
+        yield Finding("failed-cases", "bad", text)
     if not found.of_any:
         return
     for fault in found.faults:
         severity = _SEVERITIES.get(fault.kind, "bad")
-        evidence = (
-            Evidence.of("effect", fault.effect, " – ".join(fault.where), 0.0)
-            if fault.effect
-            else Evidence.of("sigma", found.judgement.sigma)
-        )
+        at = " – ".join(fault.where)
+        evidence = (Evidence.of("ratio", 1 + fault.effect, at, 1.0),) if fault.effect else ()
         yield Finding(
             "fleet-verdict",
             severity,
             fault_words(fault),
             advice=_advice(fault, found),
-            evidence=(evidence,),
+            evidence=evidence,
         )
-    wrong = [test for one in results for test in one.tests if test.is_wrong]
-    for test in wrong[:_MOST_ROWS]:
-        names = " – ".join(map(found.shape.device_name, test.devices[:2]))
-        yield Finding("wrong-data", "bad", f"{names}: data of a test were wrong")
+    wrong = [one for one in results if one.status == "wrong"]
+    names = [
+        " – ".join(map(found.shape.device_name, test.devices[:2]))
+        for one in wrong
+        for test in one.tests
+        if test.is_wrong
+    ]
+    if wrong:
+        where = f": {', '.join(names[:_MOST_ROWS])}" if names else ""
+        yield Finding(
+            "wrong-data", "bad", f"data were wrong in {amount(len(wrong), 'round')}{where}"
+        )
     if found.judgement.marginal:
         count = amount(len(found.judgement.marginal), "node")
         text = f"{count} a little below the others: {', '.join([*found.judgement.marginal][:9])}"
@@ -303,8 +317,8 @@ def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Fin
             f"the all_reduce of every other host has {_gbps(load[1])} GB/s beside the pairs of the "
             f"others, and {_gbps(load[0])} GB/s while they rest"
         )
-        evidence = (Evidence.of("bus_gbps", load[1], "beside pairs", load[0]),)
-        yield Finding("fleet-under-load", "note", text, evidence=evidence)
+        beside = Evidence.of("rate_gbps", load[1], "beside pairs", load[0])
+        yield Finding("fleet-under-load", "note", text, evidence=(beside,))
     for size, low, of in found.dips:
         text = f"{low} of {of} pairs are slower at {format_size(size)} than at the smaller size"
         yield Finding("fleet-dip", "look", text)
@@ -314,12 +328,10 @@ def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Fin
             "give them with --floor, or accept a good scan with --accept"
         )
         yield Finding("fleet-without-floors", "unknown", text)
-    skipped = {
-        one.reason for one in results if one.status == "skipped" and "--budget" in one.reason
-    }
-    for reason in skipped:
-        count = sum(one.reason == reason for one in results)
-        yield Finding("fleet-budget", "unknown", f"{amount(count, 'round')} not measured: {reason}")
+    late = [one.reason for one in results if one.status == "skipped" and "--budget" in one.reason]
+    if late:
+        text = f"{amount(len(late), 'round')} not measured: {late[0]}"
+        yield Finding("fleet-budget", "unknown", text)
 
 
 _LOADED = 0.25  # of a collective's rate beside others' pairs
@@ -355,7 +367,7 @@ def _advice(fault: Fault, found: ScanFigures) -> str:
 FIELDS = Fields(
     [
         Field("purpose", "What the round is for.", "result.scanned.purpose", "text"),
-        Field("round", "Its number among those.", "result.scanned.number", "int"),
+        Field("round", "Number of the round among those.", "result.scanned.number", "int"),
         Field("library", "Library.", "result.scanned.ccl", "text"),
         Field("size_bytes", "Largest message.", "result.scanned.size_bytes", "int"),
         Field(
@@ -396,20 +408,20 @@ FIELDS = Fields(
         ),
         Field(
             "latency_p99_us",
-            "Its 99th percentile.",
+            "99th percentile of that latency.",
             _of("latency_p99_s"),
             direction="lower",
         ),
         Field(
             "spread",
-            "The 95th percentile of times over their median, less 1.",
+            "95th percentile of times over their median, less 1.",
             "test.spread",
             direction="lower",
         ),
         Field(
-            "tail",
-            "The 99th percentile of times over their median, less 1.",
-            "test.tail",
+            "p99_ratio",
+            "99th percentile of times over their median.",
+            lambda row: None if row.test is None or row.test.tail is None else 1 + row.test.tail,
             direction="lower",
         ),
     ],
@@ -422,7 +434,7 @@ FIELDS = Fields(
 
 def _headline(run: NamedRun) -> str:
     found = figures_of(run.journal.header, cast("Sequence[ScanResult]", run.journal.results))
-    return found.sentence
+    return found.sentence if found.of_any else ""
 
 
 REPORT = ReportKind(

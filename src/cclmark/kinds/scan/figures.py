@@ -13,8 +13,8 @@ from cclmark.fleet.fleet_shape import FleetShape, shape_of_hosts
 from cclmark.fleet.fleet_verdict import (
     NONE,
     CollectiveTest,
-    Evidence,
     Fault,
+    FleetEvidence,
     HostState,
     Judgement,
     judge,
@@ -116,7 +116,7 @@ class ScanFigures:
                 found |= {self.shape.device_name(one): reasons[one] for one in gone}
         return found
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FleetEvidence:
         states: dict[HostState, None] = {}
         for result in self.results:
             for one in result.states:
@@ -138,7 +138,9 @@ class ScanFigures:
             samples = [whole[0].low_bps, whole[0].rate_bps, whole[0].high_bps]
             expected = floors.get("all_reduce", 0.0)
             collective = CollectiveTest([one for one in samples if one], halves, expected)
-        return Evidence(floors, self.fleet.floor_source, [*states], self.nodes_left_out, collective)
+        return FleetEvidence(
+            floors, self.fleet.floor_source, [*states], self.nodes_left_out, collective
+        )
 
     @cached_property
     def load(self) -> tuple[float, float] | None:

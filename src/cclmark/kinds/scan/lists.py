@@ -87,5 +87,5 @@ class NodeList(Exporter[ScanResult]):
                     f"kubectl cordon {node}",
                     f"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data",
                 ]
-            return "".join(f"{line}\n" for line in lines)
-        return f"{host_list([*nodes])}\n" if nodes else ""
+            return "\n".join([*lines, ""]) or "\n"
+        return f"{host_list([*nodes])}\n"

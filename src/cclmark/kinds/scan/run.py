@@ -82,7 +82,7 @@ def _case(item: ScanRound, operation: str, size: int, ranks: int, root: int | No
         item.dtype,
         count * DTYPE_BYTES[item.dtype],
         count,
-        in_place=operation == "all_reduce",
+        in_place=info.reduces,
         reduction="sum" if info.reduces else None,
         root=root if info.rooted else None,
     )
@@ -306,13 +306,16 @@ def _test_of(item: ScanRound, devices: Sequence[int], values: Sequence[float]) -
     def known(value: float) -> float:
         return 0.0 if math.isnan(value) else value
 
+    forward_bps, back_bps, latency_s, latency_p99_s, spread, tail, low_bps, high_bps, wrong = rest
     return GroupTest(
         list(devices),
         [known(one) for one in rates],
-        *(known(one) for one in rest[:4]),
-        *(None if math.isnan(one) else one for one in rest[4:6]),
-        *(known(one) for one in rest[6:8]),
-        rest[8] == 1.0,
+        *(known(forward_bps), known(back_bps), known(latency_s), known(latency_p99_s)),
+        spread=None if math.isnan(spread) else spread,
+        tail=None if math.isnan(tail) else tail,
+        low_bps=known(low_bps),
+        high_bps=known(high_bps),
+        is_wrong=wrong == 1.0,
     )
 
 
