@@ -18,7 +18,7 @@ from cclmark.fleet.fleet_shape import FleetShape
 
 _OF_ROUND = 32  # pairs of a level from which a round has its own expectation
 _POLISHES = 8
-_FEW = 6  # devices whose spread is as uncertain as large
+_FEW = 3  # devices whose spread is as uncertain as large
 _CLEAR = 10  # tests from which their noise is known
 _TO_SIGMA = 1.4826  # of a median absolute deviation, for a normal distribution
 LEAST_SIGMA = 0.002
@@ -122,7 +122,7 @@ def by_pair(first: Any, second: Any, values: Any, size: int) -> tuple[Any, Any, 
 class Effects:
     """Of one quantity. ``own``: [devices] u, NaN where a device has no test; ``left``: [tests] w.
 
-    ``sigma``: of w; ``spread``: of u among devices.
+    ``sigma``: of w; ``spread``: of the medians of devices.
     """
 
     own: Any
@@ -137,7 +137,7 @@ def fit_effects(first: Any, second: Any, residual: Any, devices: int) -> Effects
     ends, others = np.concatenate((one, other)), np.concatenate((other, one))
     both = np.concatenate((middle, middle))
     own = np.zeros(devices)
-    found = np.full(devices, np.nan)
+    found = medians = grouped_median(ends, both, devices)
     for _ in range(_POLISHES if len(first) else 0):
         found = grouped_median(ends, both - own[others], devices)
         own += 0.5 * (np.nan_to_num(found) - own)
@@ -148,9 +148,12 @@ def fit_effects(first: Any, second: Any, residual: Any, devices: int) -> Effects
     own = np.where(np.isnan(found), np.nan, own)
     known = own[np.isfinite(own)]
     center = np.median(known) if len(known) else 0.0
-    # By the better half: the others may be slow. Few devices know little of their spread.
-    better = known[known >= center] - center
-    spread = (1 + _FEW / len(known)) * _TO_SIGMA * float(np.median(better)) if len(known) else 0.0
+    # Of medians, since u of two nodes may shift against each other; by the better half, since the
+    # others may be slow. Few devices know little of their spread.
+    better = medians[np.isfinite(medians)]
+    better = better[better >= np.median(better)] - np.median(better) if len(better) else better
+    root = float(np.sqrt(np.mean(better**2))) if len(better) else 0.0
+    spread = (1 + _FEW / max(1, len(known))) * root
     # Of tests without slow ends, whose explanation is not chosen.
     usual = np.nan_to_num(own, nan=-np.inf) > center - max(3 * spread, LEAST_SIGMA)
     clear = usual[first] & usual[second]

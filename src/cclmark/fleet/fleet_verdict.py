@@ -153,7 +153,7 @@ class _Part:
         ends = np.concatenate((one, other))
         counts = np.bincount(ends, minlength=size)
         noise = 1.2533 * self.fit.sigma / np.sqrt(np.maximum(counts, 1))
-        limits = np.maximum(self.least, _SIGMAS * np.hypot(noise, self.fit.spread))
+        limits = np.maximum(self.least, _SIGMAS * np.maximum(noise, self.fit.spread))
         return grouped_median(ends, np.concatenate((middle, middle)), size), counts, limits
 
     def slow(self, mask: Any, eagerness: float = 1.0, least: int = 2) -> tuple[Any, Any]:
