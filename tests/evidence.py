@@ -26,7 +26,7 @@ SOMETIMES = {
     "prediction-error",
     *("launch-bound", "limited-figures", "memory-of-library", "nothing-faster", "pairs-at-once"),
     *("not-converged", "replay-beside-program", "wrong-data", "drift", "default-kept", "no-gain"),
-    *("sm-cost", "smallest-value"),
+    *("sm-cost", "smallest-value", "fleet-verdict"),
 }
 #: Rules whose sentences state no figure of a run, only numbers of cases, reasons and names.
 WITHOUT_FIGURES = {
@@ -41,6 +41,7 @@ WITHOUT_FIGURES = {
     *("variant-without-effect", "artifact-withheld", "failing-settings", "nothing-to-choose"),
     *("search-ended", "no-proof", "uncertain-value", "network-not-used", "nothing-said"),
     *("two-nodes-alone", "faster-algorithm", "algorithm-not-seen", "does-not-fit"),
+    *("fleet-budget", "fleet-dip", "fleet-marginal", "fleet-once", "fleet-without-floors"),
 }
 _COMPARED = {"<": operator.lt, "=": operator.eq, ">": operator.gt}
 

@@ -185,6 +185,12 @@ GROUPS = {
             "Find what costs communication on hosts.",
             "examine_hosts",
         ),
+        "scan": _of_room(
+            "scan",
+            "ScanFlags",
+            "Name the slow node, link, rail or switch of a fleet.",
+            "measure_scan",
+        ),
         "suite": _of_cli(
             "suite",
             "SuiteFlags",

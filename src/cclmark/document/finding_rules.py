@@ -33,6 +33,13 @@ FINDINGS: Mapping[str, str] = {
     "differences": "pairs of runs: what differs between them",
     "drift": "soaks: cases that became slower or faster, or that cannot be judged",
     "ended-early": "the run, its journal or its program ended early",
+    "fleet-budget": "scans: rounds that the budget did not permit",
+    "fleet-dip": "scans: a size at which most pairs are slower than at a smaller one",
+    "fleet-marginal": "scans: nodes a little below the others",
+    "fleet-once": "scans: pairs that were slow in a single test",
+    "fleet-under-load": "scans: a collective beside other traffic, and without",
+    "fleet-verdict": "scans: what is slow, or that nothing is",
+    "fleet-without-floors": "scans: nothing says how fast healthy devices are",
     "exposed-within-nodes": "plans: communication within nodes alone takes too much of a step",
     "no-rate-enough": "plans: latencies between nodes lengthen a step too much at any line rate",
     "expected-of-links": "the peak beside what is expected of this kind of link",
@@ -135,6 +142,8 @@ _SPEED_UP = ("speed_up", "least_speed_up", "most_speed_up")
 #: The figures that are the evidence of each rule, by its id; other rules state none. A number of
 #: cases or checks is no evidence.
 FIGURES: Mapping[str, Sequence[str]] = {
+    "fleet-under-load": ("rate_gbps",),
+    "fleet-verdict": ("ratio",),
     "above-link-limit": ["of_link_limit_percent"],
     "above-reference": ["of_reference_percent"],
     "below-link-limit": ["of_link_limit_percent"],

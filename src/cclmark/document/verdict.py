@@ -57,6 +57,7 @@ _ANSWERING: Mapping[str, str] = {
     "simulated-collective": "result",
     "failed-host-check": "to fix",
     "no-fault-found": "no fault found",
+    "fleet-verdict": "scan",
 }
 _OF_RESULT: Mapping[Severity, str] = {"unknown": "inconclusive"}
 _OF_DRIFT: Mapping[Severity, str] = {"good": "steady", "unknown": "not certain"}
@@ -67,6 +68,7 @@ _FAILED = {
     "failed-cases": "failed",
     "failing-settings": "failed",
     "failed-host-check": "not healthy",
+    "fleet-verdict": "slow",
 }
 # The finding of a rule that is the answer has one of these figures.
 _FIGURES = {

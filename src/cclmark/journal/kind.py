@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +25,13 @@ class Kind:
     failed, even if the default was measured. ``has_device_times``: --timing auto measures the time
     of the devices. ``numbers_of_findings``: what the numbers of findings count. ``items``: returns
     all items to measure, from the planned items and the number of processes. ``falls_with``:
-    whether an item is skipped together with the item that failed in a phase. ``report`` imports and
-    returns what reports have to know, a document.report_kind.ReportKind. ``runner`` imports and
-    returns what a rank does, a function of its rank.context.RankContext; None if no ranks of
-    cclmark measure the items, because they come from programs of the user.
+    whether an item is skipped together with the item that failed in a phase. ``carry``: where
+    devices that fail are left out and the others continue, what rank 0 has to know: from the
+    attachment of the request, the numbers of the remaining devices, the reasons by the numbers of
+    those left out, and the results so far; None where a failure of a device ends the run.
+    ``report`` imports and returns what reports have to know, a document.report_kind.ReportKind.
+    ``runner`` imports and returns what a rank does, a function of its rank.context.RankContext;
+    None if no ranks of cclmark measure the items, because they come from programs of the user.
     """
 
     name: str
@@ -47,6 +50,9 @@ class Kind:
     items: Callable[[Sequence[Item], int], Sequence[Item]] = lambda planned, processes: planned
     falls_with: Callable[[Item, Item, str], bool] = lambda item, culprit, phase: False
     runner: Callable[[], Callable[[Any], None]] | None = None
+    carry: Callable[[bytes, Sequence[int], Mapping[int, str], Sequence[Result]], bytes] | None = (
+        None
+    )
 
     def failed(self, index: int, item: Item, status: str, reason: str, report: str = "") -> Result:
         """The result of an item without figures. ``report``: the state of every rank."""

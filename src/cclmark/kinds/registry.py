@@ -23,6 +23,7 @@ from cclmark.kinds.predict import kind as predict
 from cclmark.kinds.profile import kind as profile
 from cclmark.kinds.replay import kind as replay
 from cclmark.kinds.scaling import kind as scaling
+from cclmark.kinds.scan import kind as scan
 from cclmark.kinds.simulate import kind as simulate
 from cclmark.kinds.tune import kind as tune
 from cclmark_training import kind as train
@@ -51,6 +52,7 @@ _KINDS = (
     scaling.KIND,
     simulate.KIND,
     doctor.KIND,
+    scan.KIND,
 )
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _KINDS}
 

@@ -427,7 +427,7 @@ class ProcessWatch:
         ``patience_s``: the allowed silence of a stopped process on this host.
         """
         coordinator = self._coordinator
-        for agent in coordinator.remote:
+        for agent in coordinator.present:
             silent = time.monotonic() > agent.heard_s + patience_s
             here = coordinator.host_of[agent.process] == coordinator.host_of[0]
             if silent and here and is_stopped(coordinator.joins[agent.process].pid):
@@ -450,7 +450,7 @@ class ProcessWatch:
         lost, empty if none is.
         """
         since_s = time.monotonic()
-        silent = self._coordinator.remote
+        silent = self._coordinator.present
         while silent and not self.lost(_STOPPED_S):
             silent = [
                 agent
@@ -475,13 +475,13 @@ class ProcessWatch:
         while True:
             rank_statuses = [
                 *own,
-                *(rank_status for agent in self._coordinator.remote for rank_status in agent.seen),
+                *(rank_status for agent in self._coordinator.present for rank_status in agent.seen),
             ]
             if self._messages.failures or any(
                 it.exit_status not in (None, 0) for it in rank_statuses
             ):
                 return True
-            left = [agent for agent in self._coordinator.remote if agent.interrupted_by is None]
+            left = [agent for agent in self._coordinator.present if agent.interrupted_by is None]
             if any(agent.lost(_DEAD_S) for agent in left):
                 self._cut_s = _DEAD_S
                 return True
@@ -491,7 +491,7 @@ class ProcessWatch:
             self._ranks.look(closely=False)
 
     def _lost_members(self) -> list[RemoteAgent]:
-        return [agent for agent in self._coordinator.remote if agent.lost(self._cut_s)]
+        return [agent for agent in self._coordinator.present if agent.lost(self._cut_s)]
 
 
 class HostMark:
@@ -658,7 +658,7 @@ class Attempt:
             return Outcome(code, message)
         failure, status = _failure(culprit), culprit.status
         index = status.case_index if culprit.failure is None else culprit.failure.case_index
-        return Outcome(code, message, failure=failure, case_index=index)
+        return Outcome(code, message, failure=failure, case_index=index, rank=culprit.rank)
 
     def _abort_and_gather(self, stopped: set[int], patience_s: float) -> None:
         """Ends the waits of all ranks and waits for the reports of those that can respond.

@@ -144,6 +144,7 @@ class Coordinator:
     def __post_init__(self) -> None:
         self._lost = ""
         self._lost_looked_s = 0.0
+        self._left_out: set[int] = set()
         owners: dict[int, Join] = {}
         for join, host in zip(self.joins, self.host_of, strict=True):
             owners.setdefault(host, join)
@@ -156,6 +157,37 @@ class Coordinator:
     def agents(self) -> list[Agent]:
         """The local and the remote agents by process number."""
         return [self.own, *self.remote]
+
+    @property
+    def present(self) -> list[RemoteAgent]:
+        """The remote agents without those that were left out."""
+        return [agent for agent in self.remote if agent.process not in self._left_out]
+
+    def leave_out(self, rank: int) -> list[int]:
+        """Leaves devices out of later attempts, and returns the numbers of their ranks.
+
+        If processes are lost, these are the devices of their hosts, of the first host only those of
+        lost processes; otherwise the device of ``rank``, none for -1.
+        """
+        process_of = self.process_of_rank
+        gone = {agent.process for agent in self.present if agent.lost()}
+        hosts = {self.host_of[process] for process in gone} - {self.host_of[0]}
+        gone |= {process for process, host in enumerate(self.host_of) if host in hosts}
+        ranks = [one for one, process in enumerate(process_of) if process in gone]
+        if not gone and 0 <= rank < len(process_of):
+            ranks = [rank]
+        for one in sorted(ranks, reverse=True):
+            join, place = self.joins[process_of[one]], one - process_of.index(process_of[one])
+            join.indices = [*join.indices[:place], *join.indices[place + 1 :]]
+            join.runtimes = [*join.runtimes[:place], *join.runtimes[place + 1 :]]
+        self._left_out |= gone
+        self._lost = ""
+        self._lost_looked_s = 0.0
+        for agent in self.remote:
+            if agent.process in gone:
+                agent.ranks, agent.seen = set(), []
+        self.devices = _all_devices(self.joins)
+        return ranks
 
     @property
     def process_of_rank(self) -> list[int]:
@@ -198,7 +230,7 @@ class Coordinator:
         now_s = time.monotonic()
         if now_s > self._lost_looked_s + _LOST_S or cut_s != CUT_S:
             self._lost_looked_s = now_s
-            by_cause = sorted(self.remote, key=lambda agent: agent.interrupted_by is not None)
+            by_cause = sorted(self.present, key=lambda agent: agent.interrupted_by is not None)
             self._lost = next(filter(None, (agent.lost(cut_s) for agent in by_cause)), "")
         return self._lost
 
@@ -219,10 +251,10 @@ class Coordinator:
             self.own.board_fd,
         )
         server.forget_ranks()
-        for agent in self.remote:
+        for agent in self.present:
             server.tell(agent.process, Clear(attempt))
         deadline_s = time.monotonic() + timeout_s
-        while any(agent.ready_for < attempt for agent in self.remote):
+        while any(agent.ready_for < attempt for agent in self.present):
             for message in server.receive(_POLL_S):
                 if isinstance(message, OF_PROCESSES):
                     self.hear(message)

@@ -35,6 +35,8 @@ Processes = tuple[tuple[Assignment, ...], bool]
 
 def launch_items(request: Request, listener: Listener) -> Outcome:
     """Measures the items of ``request`` with as many attempts as required."""
+    if request.kind.carry is not None:
+        return _run_without_failed(request, listener)
     if not request.kind.in_rounds:
         return _run(request, listener)
     experiment = ExperimentLaunch(request, listener)
@@ -100,6 +102,39 @@ def _run(request: Request, listener: Listener) -> Outcome:
         request = replace(request, pending=pending)
 
 
+def _run_without_failed(request: Request, listener: Listener) -> Outcome:
+    """Runs attempts, each without the devices that failed in an earlier one, until all is measured.
+
+    Results keep the numbers that devices have in the first attempt. Ends after two attempts in a
+    row without a result, and where only one device is left.
+    """
+    tally = _Kept(listener)
+    carry, coordinator, attachment = request.kind.carry, request.coordinator, request.attachment
+    assert carry is not None and coordinator is not None and isinstance(attachment, bytes)
+    devices, failed = list(range(len(request.processes))), dict[int, str]()
+    planned = [*(request.pending or range(len(request.items)))]
+    in_vain = 0
+    while True:
+        known = [*request.carried, *tally.results]
+        first = carry(attachment, devices, failed, known)
+        now = replace(request, attachment=[first, *[b""] * (len(devices) - 1)])
+        before = len(tally.done)
+        tally.begin_attempt()
+        outcome = run_attempt(now, tally)
+        in_vain = 0 if len(tally.done) > before else in_vain + 1
+        if outcome.exit_code != EXIT_DIED or request.starts_ranks_once:
+            return outcome
+        left = [index for index in planned if index not in tally.done]
+        ranks = coordinator.leave_out(outcome.rank)
+        if not left or not ranks or in_vain > 1 or len(devices) - len(ranks) < 2:
+            return outcome
+        reason = outcome.message.partition("\n")[0]
+        failed |= {devices[rank]: reason for rank in ranks}
+        listener.notice(f"{outcome.message}\nthe others continue without")
+        devices = [one for rank, one in enumerate(devices) if rank not in ranks]
+        request = replace(request, pending=left, devices=coordinator.devices)
+
+
 def _may_go_on(request: Request, outcome: Outcome, failure: Failed) -> bool:
     """Whether new ranks may continue with another case."""
     return (
@@ -119,6 +154,7 @@ class _Tally(Listener):
         super().__init__(listener)
         self.done: set[int] = set()
         self._attempts = 0
+        self._has_started = False
         self._repeats = False
         self._reported: set[str] = set()
 
@@ -128,7 +164,8 @@ class _Tally(Listener):
         self._repeats = self._attempts > 1
 
     def started(self, surroundings: Surroundings) -> None:
-        if self._attempts == 1:
+        if not self._has_started:  # the first attempt may end before
+            self._has_started = True
             super().started(surroundings)
         self._repeats = False
 
@@ -141,6 +178,18 @@ class _Tally(Listener):
         if not self._repeats and text not in self._reported:
             self._reported.add(text)
             super().notice(text)
+
+
+class _Kept(_Tally):
+    """Also keeps the results."""
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(listener)
+        self.results: list[Result] = []
+
+    def result(self, result: Result) -> None:
+        self.results.append(result)
+        super().result(result)
 
 
 def _explain(

@@ -45,7 +45,7 @@ class Request:
     their end, see ``explains_at_end``. ``traced_operations``: trace
     so many operations of the item instead of measuring, 0 for none; ``traces`` receives the trace
     of every rank. ``attachment``: what ranks need besides the items, encoded for the kind: the
-    same for all, or one for each rank.
+    same for all, or one for each rank. ``carried``: results of the run that this one resumes.
     ``coordinator``: the participating processes, None for this process alone.
     """
 
@@ -67,6 +67,7 @@ class Request:
     traced_operations: int = 0
     traces: Callable[[RankTrace], None] | None = None
     attachment: bytes | Sequence[bytes] = b""
+    carried: Sequence[Result] = ()
     coordinator: Coordinator | None = None
 
     @cached_property
@@ -174,6 +175,7 @@ class Outcome:
 
     ``phases_s``: the times of rank 0 by phase. ``failure``: the failure of the culprit, None if it
     died or was stopped. ``case_index``: the item that the culprit was working on, -1 if unknown.
+    ``rank``: of the culprit, -1 if a process is lost, or none is to blame.
     ``problems``: what a trace lacks. ``found``: see schema.Footer.
     """
 
@@ -182,6 +184,7 @@ class Outcome:
     phases_s: dict[str, float] = field(default_factory=dict)
     failure: Failed | None = None
     case_index: int = -1
+    rank: int = -1
     problems: Sequence[str] = ()
     found: Mapping[str, Any] = field(default_factory=dict)
 

@@ -58,6 +58,20 @@ class NativeLibrary:
         key = f"communicator id {self._joined} of {self.ccl.info.name}"
         return join_with_id(self.ccl, rank, device, rank.rank_group, key, options)
 
+    def start(self, rank: Rank, device: engine.Device) -> None:
+        """Prepares all ranks to join groups of some of them, a collective call."""
+        self.ccl.start(rank.rank_group, device)
+
+    def join_some(
+        self, rank: Rank, device: engine.Device, members: Sequence[int], name: str
+    ) -> engine.Communicator:
+        """Creates the communicator of ``members``, which have formed a subgroup, after ``start``.
+
+        ``name``: a new one for each group.
+        """
+        assert rank.subgroup is not None
+        return join_with_id(self.ccl, rank, device, rank.subgroup, name)
+
 
 class _Offer(msgspec.Struct):
     """The message with a communicator's ID from the rank that creates it."""

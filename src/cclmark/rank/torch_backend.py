@@ -207,12 +207,13 @@ def one_line(error: Exception) -> str:
 class ProcessGroup:
     """The default process group of a run, which can be recreated after a failed operation.
 
-    ``timeout_s``: the timeout of operations of torch.
+    ``timeout_s``: the timeout of operations of torch. ``rank``, ``size``: in the last group.
     """
 
     def __init__(self, rank: Rank, torch: Any, backend: str, device: Any, timeout_s: float) -> None:
         self.timeout_s = timeout_s
         self._rank = rank
+        self.rank, self.size = rank.job.rank, rank.job.ranks
         self._torch = torch
         self._dist = torch.distributed
         self._backend = backend
@@ -226,20 +227,29 @@ class ProcessGroup:
         # The NCCL backend warns of each send outside a batch. Its cost is known.
         os.environ.setdefault("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "false")
 
-    def make(self) -> None:
-        """Creates the process group of all ranks, a collective call. Raises torch's errors."""
-        job = self._rank.job
-        timeout = datetime.timedelta(seconds=self.timeout_s)
+    def connect(self) -> None:
+        """Connects all ranks with torch's store, a collective call."""
         if self._store is None:
-            self._store = self._meeting_place(timeout)
+            self._store = self._meeting_place(datetime.timedelta(seconds=self.timeout_s))
+
+    def make(self, members: Sequence[int] = (), name: str = "") -> None:
+        """Creates the process group of all ranks, a collective call. Raises torch's errors.
+
+        ``members``: some of the ranks, which alone call it, with a new ``name``, after ``connect``.
+        """
+        job = self._rank.job
+        self.rank = members.index(job.rank) if members else job.rank
+        self.size = len(members) or job.ranks
+        timeout = datetime.timedelta(seconds=self.timeout_s)
+        self.connect()
         self._made += 1
-        store = self._dist.PrefixStore(f"group{self._made}", self._store)
+        store = self._dist.PrefixStore(name or f"group{self._made}", self._store)
         bound = {"device_id": self._device} if self._device.type != "cpu" else {}
         self._dist.init_process_group(
             self._backend,
             store=store,
-            rank=job.rank,
-            world_size=job.ranks,
+            rank=self.rank,
+            world_size=self.size,
             timeout=timeout,
             **bound,
         )

@@ -54,6 +54,7 @@ class TorchLibrary:
     def __init__(self, backend: str, modules: Sequence[str], runtime: str) -> None:
         """Raises MissingError with a remedy if torch or the backend is missing."""
         self._backend = backend
+        self._of_some: ProcessGroup | None = None
         self._torch = load_torch(backend, modules, runtime)
         self.descriptions = [describe_backend(self._torch, backend, runtime)]
 
@@ -61,12 +62,36 @@ class TorchLibrary:
         self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
     ) -> engine.Communicator:
         """Creates the default process group over all ranks. Raises MissingError on any error."""
+        return self._joined(rank, device, self._group(rank, device))
+
+    def start(self, rank: Rank, device: engine.Device) -> None:
+        """Prepares all ranks to join groups of some of them. See NativeLibrary.start."""
+        self._of_some = self._group(rank, device)
+        self._of_some.connect()
+
+    def join_some(
+        self, rank: Rank, device: engine.Device, members: Sequence[int], name: str
+    ) -> engine.Communicator:
+        """Creates the communicator of some ranks. See NativeLibrary.join_some."""
+        assert self._of_some is not None
+        return self._joined(rank, device, self._of_some, members, name)
+
+    def _group(self, rank: Rank, device: engine.Device) -> ProcessGroup:
         place = tensor_device(self._torch, device.info.runtime, device.info.index)
         # Longer than the deadline, so that the launcher finds waiting ranks still in the operation.
         timeout_s = rank.job.settings.timeout_s + PATIENCE_S
-        group = ProcessGroup(rank, self._torch, self._backend, place, timeout_s)
+        return ProcessGroup(rank, self._torch, self._backend, place, timeout_s)
+
+    def _joined(
+        self,
+        rank: Rank,
+        device: engine.Device,
+        group: ProcessGroup,
+        members: Sequence[int] = (),
+        name: str = "",
+    ) -> engine.Communicator:
         try:
-            group.make()
+            group.make(members, name)
         except Exception as error:  # any exception means that the backend is unavailable
             raise engine.MissingError(
                 f"torch cannot create a process group with backend {self._backend}: "
@@ -79,8 +104,7 @@ class TorchCommunicator:
     """The engine's communicator interface: binds calls to an operation, then to addresses."""
 
     def __init__(self, rank: Rank, torch: Any, group: ProcessGroup, device: engine.Device) -> None:
-        self._rank = rank.job.rank
-        self._ranks = rank.job.ranks
+        self._rank, self._ranks = group.rank, group.size
         self._torch = torch
         self._dist = torch.distributed
         self._group = group

@@ -587,7 +587,9 @@ def record(
             if not resumed.remainder.pending:
                 code = _print_again(resumed, exporter_of_run(view), printed)
                 return Recorded(code, Outcome(code))
-            request = replace(request, pending=resumed.remainder.pending)
+            request = replace(
+                request, pending=resumed.remainder.pending, carried=resumed.remainder.carried
+            )
         place = journal or (flags and flags.journal) or new_journal(stem)
         with recording(
             *(place, printed, partial(exporter_of_run, view), request, began_s, resumed, explain),

@@ -31,6 +31,8 @@ PHASES = (
     "awaiting events",
     "tracing more batches",
     "waiting for other pairs",
+    "choosing groups",
+    "waiting for other groups",
     "waiting for other hosts",
     "releasing buffers",
     "shutdown",

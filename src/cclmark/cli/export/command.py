@@ -14,6 +14,7 @@ from cclmark.options.groups import ColumnOptions, FormatOptions, NumberOptions, 
 
 _FORMATS = (
     *("json", "csv", "parquet", "prometheus", "table", "pccl", "markdown", "chakra"),
+    *("slurm", "kubernetes"),
     *CASE_FORMATS,
 )
 

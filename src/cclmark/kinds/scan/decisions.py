@@ -1,0 +1,120 @@
+"""What rank 0 decides in a scan: who meets whom, when the budget is used up, and the verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+
+from cclmark.fleet.fleet_rounds import (
+    CONFIRM,
+    PairRound,
+    confirming_rounds,
+    planned_rounds,
+)
+from cclmark.fleet.fleet_verdict import suspects
+from cclmark.kinds.scan.figures import ScanFigures, tests_of
+from cclmark.kinds.scan.floors import with_published
+from cclmark.kinds.scan.plan import HOSTS, LOADED, PARTS, VERDICT, WHOLE, ScanRound
+from cclmark.kinds.scan.result import DeviceState, GroupTest, KnownFleet, ScanResult
+
+NOTHING_TO_CONFIRM = "nothing is suspected"
+
+
+class Decisions:
+    """Of rank 0 of an attempt."""
+
+    def __init__(self, known: KnownFleet, seed: int, device: str, size_bytes: int) -> None:
+        """``device``: the name of those of the fleet."""
+        self.known, self._seed = known, seed
+        known.fleet = with_published(known.fleet, device, known.network_gbit, size_bytes)
+        self._present = set(known.devices)
+        self._meetings = planned_rounds(known.fleet.shape, seed)
+        self._results = [*known.earlier]
+        used_s = sum(one.duration_s for one in known.earlier)
+        self._end_s = time.monotonic() - used_s + known.budget_s if known.budget_s else None
+        self._again: list[PairRound] | None = None
+
+    def groups(self, item: ScanRound) -> tuple[list[list[int]], str]:
+        """The devices that work together in a round, or why there are none."""
+        if self._end_s is not None and time.monotonic() > self._end_s:
+            return [], f"the budget of {self.known.budget_s:g} s (--budget) is used up"
+        found = [
+            own
+            for group in self._wanted(item)
+            if len(own := [one for one in group if one in self._present]) > 1
+        ]
+        if item.is_of_pairs:
+            found = [own for own in found if len(own) == 2]
+        if found:
+            return found, ""
+        reasons = {
+            HOSTS: "every host has one device",
+            CONFIRM: NOTHING_TO_CONFIRM,
+            PARTS: "a part has one device",
+        }
+        return [], reasons.get(item.purpose, "its devices are left out")
+
+    def _wanted(self, item: ScanRound) -> Sequence[Sequence[int]]:
+        members = self.known.fleet.shape.members
+        if item.purpose == CONFIRM:
+            rounds = self._confirmations()
+            return rounds[item.number].pairs if item.number < len(rounds) else ()
+        if item.is_of_pairs:
+            return self._meetings[item.meeting].pairs
+        if item.purpose in (WHOLE, HOSTS, PARTS):
+            count = {WHOLE: 1, HOSTS: len(members)}.get(item.purpose, 2 << item.number)
+            return parts(members, count)
+        every_other = [device for own in members[::2] for device in own]
+        others = members[1::2]
+        half = len(others) // 2
+        beside = [
+            pair
+            for one, other in zip(others[:half], others[half:], strict=False)
+            for pair in zip(one, other, strict=False)
+        ]
+        return [every_other, *(beside if item.purpose == LOADED else ())]
+
+    def _confirmations(self) -> list[PairRound]:
+        if self._again is None:
+            first = [one for one in self._results if one.scanned.purpose != CONFIRM]
+            shape = self.known.fleet.shape
+            devices, links = suspects(shape, tests_of(first))
+            if devices or links:
+                self._again = confirming_rounds(shape, devices, links, self._seed)
+            else:
+                self._again = []
+        return self._again
+
+    def result(
+        self,
+        index: int,
+        item: ScanRound,
+        reason: str,
+        tests: list[GroupTest],
+        states: Sequence[DeviceState],
+    ) -> ScanResult:
+        """The result of a round."""
+        known = self.known
+        status = "skipped" if reason else "ok"
+        if item.purpose == VERDICT:
+            figures = ScanFigures(known.fleet, self._results, known.failed)
+            status, reason = ("failed" if figures.blames else "ok"), figures.sentence
+        elif any(one.is_wrong for one in tests):
+            status, reason = "wrong", "data of a test were wrong"
+        result = ScanResult(
+            index, item, status, reason, tests=tests, states=[*states], failed=known.failed
+        )
+        if item.purpose == HOSTS:
+            result.fleet = known.fleet
+        self._results.append(result)
+        return result
+
+
+def parts(members: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+    """The devices of all nodes in ``count`` equal parts of neighbours."""
+    count = min(len(members), count)
+    ends = [len(members) * number // count for number in range(count + 1)]
+    return [
+        [device for own in members[begin:end] for device in own] for begin, end in pairwise(ends)
+    ]

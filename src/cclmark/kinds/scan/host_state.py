@@ -1,0 +1,91 @@
+"""What slows a host down while it is tested, from its own counters: plain numbers, no judgement."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from cclmark.base.errors import MissingError
+from cclmark.rank.condition_readers import HostReader, NvmlReader, reader_for
+
+_CGROUPS = Path("/sys/fs/cgroup")
+#: Reasons of NVML and of the kernel that mean heat or power. The place of each is its bit.
+THERMAL_REASONS = (
+    "thermal slowdown",
+    "hardware thermal slowdown",
+    "hardware slowdown",
+    "power brake",
+    "processor thermally throttled",
+)
+LEAST_THROTTLED = 0.05  # of the time of a round
+
+
+def throttled_s(own: Path = Path("/proc/self/cgroup"), root: Path = _CGROUPS) -> float | None:
+    """How long the control groups of this process had to wait for their quota; None if unknown.
+
+    Of version 2 (cpu.stat, throttled_usec), the longest of the group and those above it.
+    """
+    try:
+        lines = own.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    place = next((line[3:] for line in lines if line.startswith("0::/")), "/").strip("/")
+    folder = root / place
+    folders = [folder, *folder.parents] if ".." not in Path(place).parts else [root]
+    found = []
+    for one in folders:
+        if one != root and root not in one.parents:
+            continue
+        try:
+            text = (one / "cpu.stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        words = [line.split() for line in text.splitlines()]
+        found += [
+            int(pair[1]) * 1e-6
+            for pair in words
+            if len(pair) == 2 and pair[0] == "throttled_usec" and pair[1].isdecimal()
+        ]
+    return max(found, default=None)
+
+
+class StateWatch:
+    """The state of a rank's device and of its control group, round by round."""
+
+    def __init__(self, runtime: str, pci_bus_id: str) -> None:
+        self._reader: NvmlReader | HostReader | None
+        try:
+            self._reader = reader_for(runtime, pci_bus_id)
+        except MissingError:
+            self._reader = None
+        self._reasons: set[str] = set()
+        self._throttles: int | None = None
+        self._began_s = 0.0
+        self._throttled_s: float | None = None
+
+    def begin(self) -> None:
+        """Begins a round."""
+        self._reasons = set()
+        self.look()
+        self._began_s, self._throttled_s = time.monotonic(), throttled_s()
+
+    def look(self) -> None:
+        """Reads the reasons of the device, between timed regions."""
+        if self._reader is None:
+            return
+        condition = self._reader.read(0, 0, 0)
+        self._reasons.update(condition.reasons)
+        count = condition.throttle_count
+        if count is not None and self._throttles is not None and count > self._throttles:
+            self._reasons.add(THERMAL_REASONS[-1])
+        self._throttles = count
+
+    def end(self) -> tuple[float, float]:
+        """The reasons as bits, see THERMAL_REASONS, and the throttled share of the round."""
+        self.look()
+        bits = sum(1 << bit for bit, one in enumerate(THERMAL_REASONS) if one in self._reasons)
+        now_s = throttled_s()
+        took_s = time.monotonic() - self._began_s
+        if now_s is None or self._throttled_s is None or took_s <= 0:
+            return float(bits), 0.0
+        return float(bits), max(0.0, now_s - self._throttled_s) / took_s
