@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from cclmark.kinds.scan.result import ScanResult
 from commands import PROGRAM, environment, wait_until
 
 QUICK = ("scan", "--devices", "host", "-e", "64K", "--max-time", "0.02", "-T", "60")

@@ -44,15 +44,13 @@ def throttled_s(own: Path = Path("/proc/self/cgroup"), root: Path = _CGROUPS) ->
 
 def _throttled_in(path: Path) -> list[float]:
     try:
-        words = [
-            line.split() for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
-        ]
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
     units = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
     return [
         int(one[1]) * units[one[0]]
-        for one in words
+        for one in map(str.split, text.splitlines())
         if len(one) == 2 and one[0] in units and one[1].isascii() and one[1].isdecimal()
     ]
 
