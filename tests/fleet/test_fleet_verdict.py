@@ -31,13 +31,14 @@ sys.path.insert(0, str(REPOSITORY / "benchmarks" / "fleet"))
 import detection
 
 RATE = 40e9
+NOTHING = FleetEvidence()
 
 
 def names(count):
     return [f"n{chr(97 + one // 26)}{chr(97 + one % 26)}" for one in range(count)]
 
 
-def scan(shape, rate_of, seed=1, sigma=0.01, spread_of=None, evidence=FleetEvidence()):
+def scan(shape, rate_of, seed=1, sigma=0.01, spread_of=None, evidence=NOTHING):
     """A whole scan. ``rate_of``: the factor of a pair's rate, from its devices and its round."""
     draw = np.random.default_rng(seed)
     rows = []

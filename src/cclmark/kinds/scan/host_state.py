@@ -23,30 +23,36 @@ LEAST_THROTTLED = 0.05  # of the time of a round
 def throttled_s(own: Path = Path("/proc/self/cgroup"), root: Path = _CGROUPS) -> float | None:
     """How long the control groups of this process had to wait for their quota; None if unknown.
 
-    Of version 2 (cpu.stat, throttled_usec), the longest of the group and those above it.
+    From cpu.stat: throttled_usec of version 2, throttled_time in nanoseconds of version 1. The
+    longest of the group and those above it.
     """
     try:
         lines = own.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
-    place = next((line[3:] for line in lines if line.startswith("0::/")), "/").strip("/")
-    folder = root / place
-    folders = [folder, *folder.parents] if ".." not in Path(place).parts else [root]
     found = []
-    for one in folders:
-        if one != root and root not in one.parents:
+    for line in lines:
+        _, controllers, place = [*line.split(":", 2), "", ""][:3]
+        if controllers and "cpu" not in controllers.split(","):
             continue
-        try:
-            text = (one / "cpu.stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        words = [line.split() for line in text.splitlines()]
-        found += [
-            int(pair[1]) * 1e-6
-            for pair in words
-            if len(pair) == 2 and pair[0] == "throttled_usec" and pair[1].isdecimal()
-        ]
+        top = root / "cpu" if controllers else root
+        parts = Path(place.strip("/")).parts
+        for depth in range(len(parts) + 1) if ".." not in parts else ():
+            found += _throttled_in(top.joinpath(*parts[:depth]) / "cpu.stat")
     return max(found, default=None)
+
+
+def _throttled_in(path: Path) -> list[float]:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    units = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
+    return [
+        int(one[1]) * units[one[0]]
+        for one in map(str.split, text.splitlines())
+        if len(one) == 2 and one[0] in units and one[1].isascii() and one[1].isdecimal()
+    ]
 
 
 class StateWatch:

@@ -57,7 +57,7 @@ class FailedDevice(msgspec.Struct, frozen=True):
 
 
 class ScannedFleet(msgspec.Struct, omit_defaults=True):
-    """``floors_bps``: see FleetEvidence. ``accepted_at``: when they were accepted, else empty.
+    """``floors_bps``: see FleetEvidence. ``accepted_at``: when, empty if they were not accepted.
 
     ``rates_bps``: of the nodes at that time, by name.
     """

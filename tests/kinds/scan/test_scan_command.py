@@ -1,0 +1,183 @@
+"""``cclmark scan`` with ranks of this host, and what its journals say."""
+
+import json
+
+import msgspec
+import pytest
+
+from cclmark.document.exporters import exporter_of
+from cclmark.fleet.fleet_rounds import CONFIRM, LEVEL
+from cclmark.fleet.fleet_shape import shape_of_hosts
+from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.kinds.scan import figures
+from cclmark.kinds.scan.decisions import Decisions, parts
+from cclmark.kinds.scan.figures import figures_of
+from cclmark.kinds.scan.floors import HOST_ALL_REDUCE, published_floors, with_published
+from cclmark.kinds.scan.host_state import throttled_s
+from cclmark.kinds.scan.lists import excluded, host_list
+from cclmark.kinds.scan.plan import ScanRound
+from cclmark.kinds.scan.result import KnownFleet, ScannedFleet, ScanResult
+from places import TESTS
+
+QUICK = ("scan", "--devices", "host", "-e", "64K", "--max-time", "0.02", "-T", "60")
+#: Four hosts with a real network between them, one of which has a slow link.
+STORED = TESTS / "journals" / "scan.jsonl"
+
+REFUSED = {
+    "--devices host:1": "a scan requires two devices, but there is only 1",
+    "--devices host:4 --topology fat-tree:8x1": "has 8 devices, but there are 4",
+    "--devices host:4 --topology nothing:4": "unknown topology",
+    "--devices host:2 -e 16": "a scan requires at least 64 bytes",
+    "--devices host:2 --floor fabrik=3": "no such level: did you mean 'fabric'?",
+    "--devices host:2 --floor node": "write the level and GB/s",
+    "--devices host:2 --floor node=0": "write the level and GB/s",
+    "--devices host:2 --inject corrupt:rank=1,index=5": "cclmark scan injects delays",
+    "--devices host:2 --inject delay:rank=9,ms=5": "no rank 9",
+    "--devices host:2 --ccl bridge": "a scan measures one library",
+    "--devices host:2 --budget soon": "cannot read the duration",
+    "--devices host:2 --resume missing.jsonl": "missing.jsonl",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_wrong_options_are_refused_with_the_reason(refused, words):
+    refused("scan", *words.split(), because=REFUSED[words])
+
+
+def results_of(journal):
+    return [one for one in journal.results if isinstance(one, ScanResult)]
+
+
+def test_two_ranks_are_tested_and_nothing_is_blamed(cclmark):
+    ended = cclmark(*QUICK[:2], "host:2", *QUICK[3:])
+    assert ended.code == 0, ended.err
+    assert "NONE: no node, link or switch stands out" in " ".join(ended.out.split())
+    assert "a scan cannot tell which end is slow" in ended.out + ended.err
+    results = results_of(read_journal(ended.journal_path))
+    level = next(one for one in results if one.scanned.purpose == LEVEL)
+    (test,) = level.tests
+    assert test.devices == [0, 1]
+    assert all(rate > 0 for rate in (*test.rates_bps, test.forward_bps, test.back_bps))
+    assert 0 < test.latency_s <= test.latency_p99_s
+
+
+def test_a_budget_ends_the_rounds_and_the_verdict_says_so(cclmark):
+    ended = cclmark(*QUICK[:2], "host:2", *QUICK[3:], "--budget", "1s", "--max-time", "2")
+    assert "(--budget) is used up" in " ".join(ended.out.split())
+    results = results_of(read_journal(ended.journal_path))
+    assert {one.status for one in results} == {"ok", "skipped"}
+
+
+def test_the_stored_scan_names_the_host_with_the_slow_link():
+    journal = read_journal(STORED)
+    found = figures_of(journal.header, results_of(journal))
+    (fault,) = found.judgement.faults
+    assert (fault.kind, fault.where) == ("NODE", ("node3",))
+    assert fault.effect == pytest.approx(-0.6, abs=0.05)
+    rates = found.node_rates_bps
+    assert rates["node3"] == min(rates.values())
+
+
+def written(journal, format):
+    exporter = exporter_of(KINDS["scan"], format)
+    return exporter.whole(journal.header, journal.results, journal.footer)
+
+
+def test_lists_for_schedulers_have_the_node_alone():
+    journal = read_journal(STORED)
+    assert written(journal, "slurm") == "node3\n"
+    assert "kubectl drain node3 --ignore-daemonsets" in written(journal, "kubernetes")
+    assert json.loads(written(journal, "json"))
+
+
+def test_lists_have_no_name_that_a_shell_would_read():
+    journal = read_journal(STORED)
+    for device in journal.header.devices:
+        device.host = {"node3": "node3; rm -rf $HOME"}.get(device.host, device.host)
+    results = results_of(journal)
+    for one in results:
+        one.fleet = None
+    found = figures_of(journal.header, results)
+    nodes, rest = excluded(found)
+    assert nodes == {} and "node3; rm" in rest[0]
+    assert "rm -rf" not in "".join(
+        line for line in written(journal, "kubernetes").splitlines() if not line.startswith("#")
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([], ""),
+        (["node3"], "node3"),
+        (["node7", "node3", "node8", "node9"], "node[3,7-9]"),
+        (["n001", "n003"], "n[001,003]"),
+        (["a1", "b2", "login"], "a1,b2,login"),
+    ],
+)
+def test_host_lists_are_those_of_slurm(names, text):
+    assert host_list(names) == text
+
+
+def test_results_with_unlike_lists_are_left_out():
+    journal = read_journal(STORED)
+    one = next(one for one in results_of(journal) if one.tests)
+    assert one.is_consistent
+    double = msgspec.structs.replace(one.tests[0], devices=[1, 1])
+    assert not msgspec.structs.replace(one, tests=[double]).is_consistent
+    short = msgspec.structs.replace(one.tests[0], rates_bps=[1.0])
+    assert not msgspec.structs.replace(one, tests=[short]).is_consistent
+
+
+def test_devices_that_failed_meet_nobody_any_more():
+    fleet = ScannedFleet(shape_of_hosts(range(6), [f"n{one}" for one in "abcdef"]))
+    decisions = Decisions(KnownFleet(fleet, devices=[0, 1, 2, 4, 5]), 1, "", 1 << 20)
+    for meeting in range(5):
+        item = ScanRound(LEVEL, "shm", (1, 2, 4), "float32", meeting, meeting)
+        groups, reason = decisions.groups(item)
+        assert groups and not reason
+        assert all(3 not in own and len(own) == 2 for own in groups)
+    nothing, reason = decisions.groups(ScanRound(CONFIRM, "shm", (1, 2, 4), "float32"))
+    assert nothing == [] and reason == "nothing is suspected"
+
+
+def test_parts_divide_all_nodes():
+    members = [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+    for count in (1, 2, 4, 8):
+        found = parts(members, count)
+        assert len(found) == min(count, 5)
+        assert [device for own in found for device in own] == list(range(10))
+
+
+def test_published_floors_are_those_of_the_device_and_size():
+    assert all(one.source and one.date for one in published_floors())
+    fleet = ScannedFleet(shape_of_hosts([0] * 8 + [1] * 8, ["a", "b"]))
+    found = with_published(fleet, "NVIDIA H100 80GB HBM3", 400.0, 64 << 20)
+    assert found.floors_bps == {"node": 335e9, "fabric": 36e9, HOST_ALL_REDUCE: 361e9}
+    assert not with_published(fleet, "Xeon", 0.0, 64 << 20).floors_bps
+    own = msgspec.structs.replace(fleet, floors_bps={"node": 1.0})
+    assert with_published(own, "NVIDIA H100", 400.0, 64 << 20) is own
+
+
+def test_a_throttled_control_group_is_read_with_those_above_it(tmp_path):
+    own = tmp_path / "cgroup"
+    (tmp_path / "root" / "a" / "b").mkdir(parents=True)
+    (tmp_path / "root" / "a" / "cpu.stat").write_text("nr_throttled 3\nthrottled_usec 2500000\n")
+    (tmp_path / "root" / "a" / "b" / "cpu.stat").write_text("throttled_usec zwölf\n\x00\n")
+    own.write_text("1:name=x:/\n0::/a/b\n")
+    assert throttled_s(own, tmp_path / "root") == 2.5
+    own.write_text("0::/../../etc\n")
+    assert throttled_s(own, tmp_path / "root") is None
+    assert throttled_s(tmp_path / "missing") is None
+    (tmp_path / "root" / "cpu" / "job").mkdir(parents=True)
+    stat = tmp_path / "root" / "cpu" / "job" / "cpu.stat"
+    stat.write_text("nr_periods 9\nthrottled_time 1500000000\n")
+    own.write_text("4:cpuacct,cpu:/job\n3:memory:/x\n")
+    assert throttled_s(own, tmp_path / "root") == 1.5
+
+
+def test_a_round_without_figures_is_no_test():
+    journal = read_journal(STORED)
+    results = [msgspec.structs.replace(one, tests=[], status="died") for one in results_of(journal)]
+    assert len(figures.tests_of(results).first) == 0
+    assert not figures_of(journal.header, results).judgement.faults
