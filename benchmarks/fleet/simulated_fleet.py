@@ -19,7 +19,7 @@ from cclmark.fabric.graph import Efficiency, Fabric, Impairments, fabric_of
 from cclmark.fleet.fleet_model import PairTests
 from cclmark.fleet.fleet_rounds import CONFIRM, PairRound, confirming_rounds, planned_rounds
 from cclmark.fleet.fleet_shape import FleetShape, shape_of_topology
-from cclmark.fleet.fleet_verdict import FleetEvidence, HostState, Judgement, judge, suspects
+from cclmark.fleet.fleet_verdict import FleetEvidence, FleetJudgement, HostState, judge, suspects
 from cclmark.journal.item_results import CaseResult
 from cclmark.kinds.registry import read_journal
 
@@ -136,7 +136,7 @@ class SimulatedFleet:
         again = np.full(size, one.purpose == CONFIRM)
         return [first, second, np.full(size, number), rate / middle, spread, again]
 
-    def scan(self, floors: dict[str, float] | None = None) -> tuple[Judgement, PairTests, int]:
+    def scan(self, floors: dict[str, float] | None = None) -> tuple[FleetJudgement, PairTests, int]:
         """What a scan says, its tests, and the number of its rounds."""
         rounds = planned_rounds(self.shape, self.seed)
         rows = [self.test(number, one) for number, one in enumerate(rounds)]

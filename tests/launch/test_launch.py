@@ -239,7 +239,7 @@ def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
     """Nothing more is heard of them: the report must not come later for that."""
     request = Request(chosen("host:2", None, four), None, {}, KINDS[COLLECTIVE])
     agent = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
-    coordinator = SimpleNamespace(remote=[agent])
+    coordinator = SimpleNamespace(present=[agent])
     messages = SimpleNamespace(has_reported_end=lambda rank: False)
     ranks = RankWatch(request, coordinator, None, messages)
     ranks.rank_statuses = {1: RankStatus(1, 101, "timing", 0, 0, 0.1, False, None, False)}

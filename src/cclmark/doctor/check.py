@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
-
-if TYPE_CHECKING:
-    from cclmark.doctor.host import Host
 
 #: Of a check. ``unknown``: cannot tell; ``absent``: not applicable to the host.
 State = Literal["pass", "fail", "unknown", "absent"]
@@ -117,18 +114,26 @@ class Judged:
         self.unknown.append((reason, needs))
 
 
+class ExaminedHost(Protocol):
+    """What is required of a host besides what ``judge`` of a check reads."""
+
+    def knows(self, check: str) -> bool:
+        """Whether the host, which may be a recorded one, has what the check reads."""
+
+
 @dataclass(frozen=True)
 class HostCheck:
     """A check. ``id``: for --only and --skip. ``title``: what is checked, a noun.
 
-    ``judge`` returns what it sees on a host, and raises NotApplicableError or CannotTellError.
+    ``judge`` returns what it sees on a doctor.host.Host, and raises NotApplicableError or
+    CannotTellError.
     ``cost``: what a failure costs, with its source. ``fix``: the ladder. ``source``: of the limit.
     ``counters``: whether it judges counters, which takes an interval.
     """
 
     id: str
     title: str
-    judge: Callable[[Host], Judged]
+    judge: Callable[[Any], Judged]
     cost: str
     fix: Sequence[Remedy]
     source: str
@@ -136,7 +141,7 @@ class HostCheck:
     certainty: Certainty = "certain"
     counters: bool = False
 
-    def on(self, host: Host) -> CheckOutcome:
+    def on(self, host: ExaminedHost) -> CheckOutcome:
         """What the check finds on a host; never raises for what the host answers."""
         if not host.knows(self.id):
             reason = "this version's check is newer than the recording"

@@ -106,7 +106,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class FleetJudgement:
     """``marginal``: nodes a little below the others, with the change of their rate.
 
     ``rates_bps``: what is normal at each level; ``sigma``: the noise of one test, as a share.
@@ -406,7 +406,7 @@ class _Variation:
 
 def judge(
     shape: FleetShape, tests: PairTests, evidence: FleetEvidence = FleetEvidence()
-) -> Judgement:
+) -> FleetJudgement:
     """What the tests say. Nothing is blamed on less than two tests."""
     faults: list[Fault] = [
         Fault(NODE, (name,), f"stopped answering: {reason}", -1.0, 1.0)
@@ -433,7 +433,7 @@ def judge(
         effects = np.fmin(effects, np.expm1(part.fit.own))
     blamed = {name for fault in faults for name in fault.where}
     once = sum(len(part.links(1)) for part in parts)
-    return Judgement(
+    return FleetJudgement(
         tuple(sorted(faults, key=lambda one: (not one.blames, one.effect))),
         _marginal(shape, parts, blamed),
         rates,

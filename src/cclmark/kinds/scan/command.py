@@ -30,13 +30,13 @@ class ScanFlags(groups.OneOfEachOptions):
     """The options of ``cclmark scan``, which measures pairs of devices in rounds."""
 
     examples: ClassVar = [
-        ("srun --ntasks-per-node=8 cclmark scan --budget 10m", "All devices of a job."),
+        ("cclmark scan --budget 10m", "All devices of a job, under srun --ntasks-per-node=8."),
         (
             "cclmark scan --devices host:4 -e 1M --inject delay:rank=2,ms=2",
             "Four ranks of the host, one of which is slow.",
         ),
         (
-            "srun cclmark scan --topology rail:64x8 --bisect --format slurm -O exclude.txt",
+            "cclmark scan --topology rail:64x8 --bisect --format slurm -O exclude.txt",
             "With the switches of the fabric, as a list of nodes for sbatch --exclude.",
         ),
     ]

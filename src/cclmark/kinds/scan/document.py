@@ -437,6 +437,15 @@ def _headline(run: NamedRun) -> str:
     return found.sentence if found.of_any else ""
 
 
+def _overview(runs: Sequence[NamedRun]) -> list[Heat]:
+    """The map of the first run that has one."""
+    for run in runs:
+        results = cast("Sequence[ScanResult]", run.journal.results)
+        if maps := [*_heat(figures_of(run.journal.header, results))]:
+            return maps
+    return []
+
+
 REPORT = ReportKind(
     noun="scans",
     title="scans of a fleet",
@@ -448,6 +457,7 @@ REPORT = ReportKind(
     titled=lambda runs: "scan of a fleet",
     method=method_of,
     measure=_measure,
+    overview=_overview,
     formats={
         "slurm": lambda view: NodeList(drains=False),
         "kubernetes": lambda view: NodeList(drains=True),

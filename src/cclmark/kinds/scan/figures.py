@@ -15,8 +15,8 @@ from cclmark.fleet.fleet_verdict import (
     CollectiveTest,
     Fault,
     FleetEvidence,
+    FleetJudgement,
     HostState,
-    Judgement,
     judge,
 )
 from cclmark.journal.schema import Header
@@ -68,7 +68,7 @@ class ScanFigures:
         return self.fleet.shape
 
     @cached_property
-    def judgement(self) -> Judgement:
+    def judgement(self) -> FleetJudgement:
         """The verdict."""
         return judge(self.shape, tests_of(self.results), self._evidence())
 
