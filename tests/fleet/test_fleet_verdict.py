@@ -141,6 +141,8 @@ def test_floors_name_the_fabric_and_nobody():
     (fault,) = scan(shape, lambda *_: 0.6, evidence=floors).faults
     assert (fault.kind, fault.blames) == (FABRIC_WIDE, False)
     assert not scan(shape, lambda *_: 0.95, evidence=floors).faults
+    once = PairTests.of([(0, 1, 0, RATE / 2, 0.1, False)])
+    assert not judge(shape, once, floors).faults
 
 
 def test_the_public_case_of_64_nodes():

@@ -584,8 +584,11 @@ def _of_all(
             f"pair has {_gb(rate_bps)} < {_gb(floor_bps)} ({evidence.source})"
         )
         effect = rate_bps / floor_bps - 1
-        share = slow / (len(measured) + 1)
-        yield Fault(FABRIC_WIDE, (level,), text, effect, share, slow, len(measured))
+        # By chance, half of the tests would be below what is normal.
+        sure = 1 - _tail(len(measured), slow, 0.5)
+        if sure >= LEAST_CONFIDENCE:
+            sure = min(0.999, sure)
+            yield Fault(FABRIC_WIDE, (level,), text, effect, sure, slow, len(measured))
     test = evidence.collective
     if test is None or not test.expected_bps or any(fault.blames for fault in faults):
         return
@@ -600,8 +603,9 @@ def _of_all(
     if test.halves_bps and min(test.halves_bps) >= test.expected_bps * (1 - LEAST_OF_ALL):
         text += f"; both halves alone have {_gb(min(test.halves_bps))} or more: load or routes"
     slow = sum(rate < test.expected_bps * (1 - LEAST_OF_ALL / 2) for rate in rates_bps)
-    share, effect = slow / (len(rates_bps) + 1), middle / test.expected_bps - 1
-    yield Fault(FABRIC_WIDE, ("fabric",), text, effect, share, slow, len(rates_bps))
+    sure, effect = 1 - _tail(len(rates_bps), slow, 0.5), middle / test.expected_bps - 1
+    if sure >= LEAST_CONFIDENCE:
+        yield Fault(FABRIC_WIDE, ("fabric",), text, effect, min(0.999, sure), slow, len(rates_bps))
 
 
 def _marginal(shape: FleetShape, parts: Sequence[_Part], blamed: set[str]) -> dict[str, float]:

@@ -135,9 +135,11 @@ class ScanFigures:
         floors = self.fleet.floors_bps
         collective = None
         if whole:
-            samples = [whole[0].low_bps, whole[0].rate_bps, whole[0].high_bps]
+            test = whole[0]
+            late = [test.rate_bps / (1 + by) for by in (test.tail, test.spread) if by is not None]
+            samples = [test.low_bps, *late, test.rate_bps, test.high_bps]
             expected = floors.get("all_reduce", 0.0)
-            collective = CollectiveTest([one for one in samples if one], halves, expected)
+            collective = CollectiveTest([rate for rate in samples if rate], halves, expected)
         return FleetEvidence(
             floors, self.fleet.floor_source, [*states], self.nodes_left_out, collective
         )
