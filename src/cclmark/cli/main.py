@@ -162,9 +162,11 @@ Variables of libraries (NCCL_*, HCCL_*, CUDA_VISIBLE_DEVICES, LD_LIBRARY_PATH,
 All variables of cclmark: docs/reference/environment.md.""",
     "exit-codes": """\
   0    measured, and no checked output is wrong; some cases may have been
-       skipped with a reason
+       skipped with a reason; or planned, also where a network does not
+       suffice or nothing can be said
   1    measured, but an output was wrong, or a threshold was missed (of a
-       suite, --fail-if-slower or --fail-below)
+       suite, --fail-if-slower or --fail-below); a check of doctor failed, or
+       scan found something slow
   2    usage: an unknown option, an impossible value, a journal that exists
        already, a file that cannot be read or opened for writing
   3    a device, runtime, library or disk space is missing on this machine, or
