@@ -93,7 +93,7 @@ def test_replicas_grow_and_neighbours_stay(cclmark, tmp_path):
     assert strong[2].step.compute_s == pytest.approx(weak[2].step.compute_s / 8)
     assert [one.scaled.tokens for one in strong] == [1000] * 3
     assert [one.scaled.tokens for one in weak] == [1000, 2000, 8000]
-    assert "groups of 2 ranks of every 2th" in " ".join(run.out.split())
+    assert "groups of 2 ranks, each 2 apart" in " ".join(run.out.split())
     assert "the error of predictions is unknown: one number of GPUs was profiled" in run.out
     verdict = next(line for line in run.out.splitlines() if "verdict" in line)
     assert "32 GPUs with a batch that grows" in verdict

@@ -157,8 +157,8 @@ def program_results(flags: JobOptions, paths: Sequence[Path]) -> list[ScaledResu
 def _replica_groups(measured: ProfiledStep) -> Assumption:
     """What is taken to grow with the number of replicas, and what compute hides."""
     groups = sorted({(one.ranks, one.stride) for one in measured.messages if one.grows})
-    words = ", ".join(
-        f"{size} ranks{f' of every {stride}th' if stride > 1 else ''}" for size, stride in groups
+    words = " and ".join(
+        f"{size} ranks{f', each {stride} apart' if stride > 1 else ''}" for size, stride in groups
     )
     hidden = (
         "compute hides between the same share and the same seconds of them"
