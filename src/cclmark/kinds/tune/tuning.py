@@ -561,7 +561,7 @@ class EnvironmentTuning(_Tuning[EnvironmentTarget, EnvironmentResult]):
 def _remark(setting: LibrarySetting) -> str:
     """The default of a setting, and what it costs."""
     costs = f"; costs {', '.join(setting.costs)}" if setting.costs else ""
-    return f"default {setting.default or 'of the library'}{costs}"
+    return f"default {setting.default or 'not known'}{costs}"
 
 
 # Of the slow-down of a matrix product beside the tuned collectives.
