@@ -188,7 +188,7 @@ GROUPS = {
         "scan": _of_room(
             "scan",
             "ScanFlags",
-            "Name the slow node, link, rail or switch of a fleet.",
+            "Name the slow node, link, rail or switch.",
             "measure_scan",
         ),
         "suite": _of_cli(

@@ -227,7 +227,6 @@ class _TableOfContents(SaysHelp, click.Group):
                     summary = f"Measure one operation; also {', '.join(others)}."
                 rows.append((f"{'' if place else title:12}{name}", summary))
         formatter.write_dl(rows)
-        formatter.write_paragraph()
         formatter.write_dl(self.examples)
 
     def resolve_command(

@@ -41,7 +41,7 @@ class ScanFlags(groups.OneOfEachOptions):
         ),
     ]
     about: ClassVar = (
-        "Names the slow node, link, rail, switch or host of a fleet.\n\n"
+        "Names the slow node, link, rail or switch of a fleet.\n\n"
         "Rounds of disjoint pairs are measured at once: every level of the address structure, "
         "random partners, and shifted ones at full load; suspects meet others in a second pass. "
         "A host that stops answering is named, and the others continue. The verdict is one of "
