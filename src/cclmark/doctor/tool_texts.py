@@ -90,6 +90,25 @@ def parse_nvlinks(text: str) -> list[NvLink]:
     return found
 
 
+_NONE_ACTIVE = re.compile(r"all links are inactive", re.IGNORECASE)
+
+
+def is_without_links(text: str) -> bool:
+    """Whether ``nvidia-smi nvlink -s`` says that all links are inactive, of a GPU or of all."""
+    return _NONE_ACTIVE.search(text) is not None
+
+
+def inactive_gpus(text: str) -> list[int]:
+    """The numbers of the GPUs of which it says so."""
+    found, gpu = [], -1
+    for line in text.splitlines():
+        if (head := _OF_GPU.match(line)) is not None:
+            gpu = int(head[1])
+        if gpu >= 0 and is_without_links(line):
+            found.append(gpu)
+    return found
+
+
 _LINK_ERROR = re.compile(r"\s*Link (\d{1,3}): ([A-Z][\w ]{1,40}): (\d{1,18})")
 
 

@@ -244,6 +244,9 @@ FAULTS = {
     "pcie-speed": [
         lambda: files(h100, f"{PCI}/{NIC}/current_link_speed", "16.0 GT/s PCIe\n"),
         lambda: files(h100, f"{PCI}/{GPU}/current_link_speed", "16.0 GT/s PCIe\n"),
+        lambda: files(h100, f"{PCI}/{GPU}/current_link_speed", "16.0 GT/s PCIe\n").edit(
+            "nvidia-smi -q", "Gpu  ", "GPU  "
+        ),
     ],
     "pcie-bridges": [lambda: switch_port(h100())],
     "pcie-bandwidth": [
@@ -626,6 +629,26 @@ def test_idle_gpus_lower_their_speed_and_never_their_width():
 def test_acs_stays_in_a_virtual_machine():
     assert outcome(machine(), "acs").state == "absent"
     assert outcome(h100(), "ats").state == "absent"
+
+
+def test_a_usb_interface_and_two_lanes_by_design_are_not_faults():
+    usb = files(h100, f"{NET}/eno1/duplex", "half\n")
+    usb.resolve[f"{NET}/eno1"] = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/net/eno1"
+    assert outcome(usb, "net-duplex").state != "fail"
+    split = h100()
+    for path in [one for one in split.read if one.endswith("/ports/1/rate")]:
+        split.set(path, "200 Gb/sec (2X NDR)\n")
+    assert outcome(split, "rdma-width").state == "pass"
+
+
+def test_whether_ports_are_lost_or_without_a_cable_needs_another_host():
+    host = h100()
+    for path in [*host.read]:
+        if path.endswith("/ports/1/phys_state"):
+            host.set(path, "2: Polling\n")
+        elif path.endswith("/ports/1/state"):
+            host.set(path, "1: DOWN\n")
+    assert outcome(host, "rdma-state").state == "unknown"
 
 
 def test_ports_without_a_cable_are_not_faults():

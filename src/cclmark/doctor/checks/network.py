@@ -66,6 +66,8 @@ RENDEZVOUS = HostCheck(
 def _duplex(host: Host) -> Judged:
     found = Judged()
     for name in host.netdevs_up:
+        if "/usb" in host.probe.resolved(f"{NET}/{name}"):
+            continue  # of the board's controller
         duplex = host.probe.text(f"{NET}/{name}/duplex")
         if duplex in ("half", "full"):
             found.see(name, f"{duplex} duplex", "full", ok=duplex == "full")

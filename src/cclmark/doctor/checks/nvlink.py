@@ -16,7 +16,13 @@ from cclmark.doctor.check import (
 )
 from cclmark.doctor.host import NVIDIA, Host
 from cclmark.doctor.host_probe import MISSING
-from cclmark.doctor.tool_texts import NvLink, parse_nvlinks, sxids_of
+from cclmark.doctor.tool_texts import (
+    NvLink,
+    inactive_gpus,
+    is_without_links,
+    parse_nvlinks,
+    sxids_of,
+)
 
 _LADDER = (
     reset("stop all programs, restart nvidia-fabricmanager, and reset all GPUs together"),
@@ -32,12 +38,14 @@ def _links(host: Host) -> dict[int, list[NvLink]]:
         raise NotApplicableError("one GPU")
     reading = host.probe.run("nvidia-smi", "nvlink", "-s")
     found: dict[int, list[NvLink]] = {}
+    for number in inactive_gpus(reading.text):
+        found[number] = []
     for one in parse_nvlinks(reading.text):
         found.setdefault(one.gpu, []).append(one)
     machine = host.machine
     if not found and not (machine and machine.nvlinks):
         raise NotApplicableError("the GPUs have no NVLink")
-    if not found and "all links are inactive" not in reading.text:
+    if not found and not is_without_links(reading.text):
         raise CannotTellError(f"nvidia-smi nvlink -s: {reading.error or 'no links'}")
     return found or {number: [] for number in range(len(host.smi))}
 

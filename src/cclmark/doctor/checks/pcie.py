@@ -118,7 +118,12 @@ def _speed(host: Host) -> Judged:
 
 
 def _is_used(host: Host, address: str) -> bool:
-    used = host.smi[address].at("Utilization", "Gpu") if address in host.smi else ""
+    if address not in host.smi:
+        return False
+    smi = host.smi[address]
+    used = smi.at("Utilization", "GPU") or smi.at(
+        "Utilization", "Gpu"
+    )  # from driver 580 on, before
     percent = re.match(r"(\d{1,3}) %", used)
     return bool(percent and int(percent[1]) > 50)
 

@@ -31,6 +31,10 @@ def _state(host: Host) -> Judged:
     by_board: dict[str, list[RdmaPort]] = {}
     for port in host.rdma_ports:
         by_board.setdefault(port.board, []).append(port)
+    ports = host.rdma_ports
+    if ports and not any(port.is_active or "LinkUp" in port.physical for port in ports):
+        reason = "no RDMA port is active: all may be without a cable, or lost"
+        raise CannotTellError(reason, "a host of the same kind: cclmark doctor --from A B")
     for ports in by_board.values():
         active = sum(port.is_active for port in ports)
         # Hosts have ports without a cable: one that is down is a fault where most others are up.
@@ -56,9 +60,10 @@ STATE = HostCheck(
 def _width(host: Host) -> Judged:
     found = Judged()
     for port in host.active_ports:
-        lanes = re.search(r"\((\d{1,2})X", port.rate)
+        lanes = re.search(r"\((\d{1,2})X( NDR| XDR)?", port.rate)
         if lanes and not port.is_ethernet:
-            found.see(port.name, f"{lanes[1]}X", "≥ 4X", ok=int(lanes[1]) >= 4)
+            least = 2 if lanes[2] else 4  # two ports share a connector of NDR and XDR
+            found.see(port.name, f"{lanes[1]}X", f"≥ {least}X", ok=int(lanes[1]) >= least)
     if not found.signals:
         raise NotApplicableError("no active InfiniBand port")
     return found
@@ -70,7 +75,7 @@ WIDTH = HostCheck(
     _width,
     "a quarter or half of the port's rate",
     _CABLE,
-    "4X is the width of all HCAs",
+    "4X is the width of all HCAs; of NDR and XDR also 2X, where two ports share a connector",
 )
 
 
