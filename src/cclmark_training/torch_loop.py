@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.item_results import Result
 from cclmark.rank.context import RankContext
 from cclmark.rank.item_loop import measure_items

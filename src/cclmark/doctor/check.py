@@ -17,6 +17,7 @@ Certainty = Literal["certain", "likely", "possible"]
 Step = Literal["setting", "reset", "reboot", "service"]
 
 _MOST_PASSED, _MOST_FAILED = 3, 64  # signals that are kept
+_KERNEL_LOG, _MOST_LINES, _LINE_LENGTH = "kernel log", 3, 140
 ROOT = "root: sudo cclmark doctor"
 
 
@@ -108,6 +109,13 @@ class Judged:
     def see(self, where: str, seen: object, limit: object = "", *, ok: bool = True) -> None:
         """Adds a value. ``ok``: whether it is within ``limit``."""
         self.signals.append(Signal(where, str(seen), str(limit), ok))
+
+    def see_lines(self, lines: Sequence[str], limit: str, none: str) -> None:
+        """Adds lines of the kernel's log that should not be there; without any, ``none``."""
+        for line in lines[:_MOST_LINES]:
+            self.see(_KERNEL_LOG, line[:_LINE_LENGTH], limit, ok=False)
+        if not lines:
+            self.see(_KERNEL_LOG, none)
 
     def cannot_tell(self, reason: str, needs: str = "") -> None:
         """Adds a part that cannot be read."""

@@ -32,9 +32,9 @@ from cclmark.fleet.fleet_shape import FleetShape, Grouping
 NODE, LINK, NIC, RAIL, SWITCH = "NODE", "LINK", "NIC", "RAIL", "SWITCH"
 FABRIC_WIDE, TRANSIENT, NONE = "FABRIC-WIDE", "TRANSIENT", "NONE"
 HOST_STATE, THERMAL = "HOST STATE", "THERMAL"
-LEAST_EFFECT = 0.06  # of a rate, below which nothing is blamed
+LEAST_EFFECT = 0.06  # of a rate, below which nothing is named
 LEAST_OF_ALL = 0.1  # of the rate of all, below the floor
-LEAST_CONFIDENCE = 0.9  # below which nothing is blamed
+LEAST_CONFIDENCE = 0.9  # below which nothing is named
 _SIGMAS = 6.0  # of the median of a device's tests
 _LINK_SIGMAS = 6.0  # of a single pair: there are as many as tests
 _MARGINAL_Z = 3.5  # modified z, after Iglewicz and Hoaglin, 1993
@@ -44,7 +44,7 @@ _UNSTEADY = 1.0  # log of a spread over that of others: e times
 _SLOW_SHARE = 0.25  # of the tests of a device that is slow now and then
 _LEAST_P = 1e-4
 _MOST_FAULTS, _MOST_LINKS = 24, 512
-_MOST_SAME_STATE = 0.2  # of nodes: a state that more have is no cause of slow ones
+_MOST_SAME_STATE = 0.2  # of nodes: a state that more have does not explain why some are slow
 
 
 @dataclass(frozen=True)
@@ -407,7 +407,7 @@ class _Variation:
 def judge(
     shape: FleetShape, tests: PairTests, evidence: FleetEvidence = FleetEvidence()
 ) -> FleetJudgement:
-    """What the tests say. Nothing is blamed on less than two tests."""
+    """What the tests say. Nothing is named on less than two tests."""
     faults: list[Fault] = [
         Fault(NODE, (name,), f"stopped answering: {reason}", -1.0, 1.0)
         for name, reason in evidence.absent.items()

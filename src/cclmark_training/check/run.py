@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.rank.context import RankContext
 from cclmark.rank.torch_backend import ProcessGroup, cannot, one_line
 from cclmark.work.inject import RankFaults

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.analysis.stopping import operations_per_batch, precision_of_rounds
 from cclmark.rank.all_or_none import GRACE_S, in_step
 from cclmark.rank.context import RankContext

@@ -200,7 +200,7 @@ REFUSED = {
     "--job on-4.jsonl --gpus 8 --parallel tp=3": "tp x cp x pp = 3 does not divide 4 GPUs",
     "--job on-4.jsonl --gpus 12 --gpus-per-node 8 --network 8x400": "are not alike on nodes of 8",
     "on-4.jsonl --job on-4.jsonl --gpus 8": "runs of collectives and --job are two predictions",
-    "--job train.jsonl --gpus 8": "the file is no journal of cclmark profile",
+    "--job train.jsonl --gpus 8": "the file is not a journal of cclmark profile",
     "--job plugin.jsonl --gpus 8": "steps are unknown: no sequence of calls repeats",
     "--job missing.jsonl --gpus 8": "missing.jsonl",
 }

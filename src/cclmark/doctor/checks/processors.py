@@ -176,13 +176,13 @@ _HANGS = re.compile(
 def _hangs(host: Host) -> Judged:
     found = Judged()
     uptime_s = host.uptime_s
-    for event in host.kernel_log:
-        is_recent = event.at_s is None or not uptime_s or uptime_s - event.at_s < 24 * 3600
-        if is_recent and _HANGS.search(event.text):
-            found.see("kernel log", event.text[:140], "none within 24 h", ok=False)
-    found.signals = found.signals[:3]
-    if not found.signals:
-        found.see("kernel log", "no hang within 24 h")
+    recent = [
+        one.text
+        for one in host.kernel_log
+        if one.at_s is None or not uptime_s or uptime_s - one.at_s < 24 * 3600
+    ]
+    hangs = [text for text in recent if _HANGS.search(text)]
+    found.see_lines(hangs, "none within 24 h", "no hang within 24 h")
     return found
 
 

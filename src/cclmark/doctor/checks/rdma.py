@@ -350,14 +350,9 @@ COPY = HostCheck(
 def _peermem(host: Host) -> Judged:
     _ = host.rdma_ports
     found = Judged()
-    for event in host.kernel_log:
-        if re.search(r"peermem|memory_peers", event.text) and re.search(
-            r"ERROR|Unknown symbol|Invalid|disagrees", event.text
-        ):
-            found.see("kernel log", event.text[:140], "none", ok=False)
-    found.signals = found.signals[:3]
-    if not found.signals:
-        found.see("kernel log", "no error of peer memory")
+    lines = [one.text for one in host.kernel_log if re.search("peermem|memory_peers", one.text)]
+    errors = [text for text in lines if re.search("ERROR|Unknown symbol|Invalid|disagrees", text)]
+    found.see_lines(errors, "none", "no error of peer memory")
     return found
 
 

@@ -135,7 +135,7 @@ TOGETHER = HostCheck(
     "variable-combinations",
     "variables that contradict each other",
     _together,
-    "a library ignores one of them, fails, or runs what nobody intended",
+    "a library ignores one of them, fails, or chooses an algorithm that was not intended",
     (setting("unset one of them"),),
     "documentation of NCCL's variables",
     grade="look",

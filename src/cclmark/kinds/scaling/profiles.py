@@ -30,7 +30,7 @@ def read_profiled_step(path: Path, tokens: int | None, layout: JobLayout | None)
     where = f"--job {plain(str(path))}"
     journal = read_journal(path)
     if journal.kind != PROFILE or journal.profile is None:
-        raise UsageError(f"{where}: the file is no journal of cclmark profile")
+        raise UsageError(f"{where}: the file is not a journal of cclmark profile")
     step_runs = report_kind(PROFILE).step_runs
     assert step_runs is not None
     (run,) = step_runs(journal)

@@ -181,7 +181,7 @@ class ScanRunner:
 
     def _bench(self, index: int, item: ScanRound, groups: _Groups, own: int) -> _Bench:
         job, rank, members = self._job, self._rank, groups.ranks[own]
-        # Slots of its own for each round: members of a group must have met equally often in theirs.
+        # Each round has separate slots: members of a group must have met in them equally often.
         place = 4 * job.ranks * index + sum(len(one) for one in groups.ranks[:own])
         subgroup = rank.form_subgroup(members, place)
         rank.enter("communicator creation")
