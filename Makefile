@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # What commands of the README require; with NVIDIA devices also the wheels of NCCL and of NVRTC.
 COMMA := ,
-EXTRAS := [history,timelines$(if $(wildcard /dev/nvidia0),$(COMMA)cuda)]
+EXTRAS := [history,scale,timelines$(if $(wildcard /dev/nvidia0),$(COMMA)cuda)]
 JOBS ?= $(shell nproc)
 WITH_TOOLS = PATH="$(CURDIR)/$(BIN):$$PATH"
 BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
