@@ -139,6 +139,31 @@ class TestKinds:
         assert all(result.peak_allocated_bytes)
         assert result.timeline_reason == "torch's profiler does not record musa devices"
 
+    @pytest.mark.parametrize("layout", ["fsdp=2,tp=2", "pp=2,dp=2"])
+    def test_layouts_of_parallelism_compute_what_the_host_computes(self, cclmark, layout):
+        """Groups of a mesh, sharded parameters, stages: all in the vendor's memory and backend."""
+        options = ("train", "--layout", layout, "--model", "tiny", "-n", "2", "--dtype", "float32")
+        losses = []
+        for devices, env in (("musa:0-3", MUSA.env()), ("host:0-3", {})):
+            run = cclmark(*options, "--devices", devices, env=env)
+            (result,) = run.journal.of(TrainingResult)
+            assert result.status == "ok"
+            losses.append(result.losses)
+            # Calls of a group that is written in Python, as the fake's, cannot be counted.
+            counted = {"fsdp", "tp"} if layout.startswith("fsdp") else {"pp", "dp", "embedding"}
+            assert {one.group for one in result.groups} == (set() if env else counted)
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+    def test_what_a_plug_in_lacks_is_said(self, cclmark):
+        run = cclmark(
+            *("train", *TWO, "--model", "tiny", "-n", "2", "--parallel", "fsdp"),
+            env=MUSA.env("lacks:is_initialized"),
+            code=3,
+        )
+        assert "--parallel fsdp requires what torch's plug-in for musa devices" in run.err
+        assert "module 'torch.musa' has no attribute 'is_initialized'" in run.err
+        assert "Traceback" not in run.err
+
 
 class TestOverlap:
     """Torch multiplies matrices beside a vendor's library, on a stream of the engine."""

@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import TypeVar
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 - as torch's users call it
 from torch import Tensor
 
@@ -28,7 +29,7 @@ from cclmark.base.errors import RefusedError
 from cclmark.base.statistics import median
 from cclmark.rank.rank import Rank
 from cclmark.rank.reserved_buffers import free_on_all
-from cclmark.rank.torch_backend import module_of
+from cclmark.rank.torch_backend import module_of, one_line
 from cclmark.work.inject import RankFaults
 from cclmark_training.choices import COMBINED, DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
 from cclmark_training.memory import memory_of, shortage
@@ -240,7 +241,7 @@ def _sequence(seed: int, batch: int, number: int, vocabulary: int, length: int) 
 
 
 _PROFILED_S = 0.3
-_PROFILED = ("cpu", "cuda")  # vendors' plug-ins bring separate profilers
+_IN_TORCH = ("cpu", "cuda")  # all other devices belong to plug-ins, which bring their profilers
 
 
 _UNKNOWN = -1.0
@@ -287,12 +288,22 @@ class TrainingRunner:
         if need.total > free_bytes:
             raise RefusedError(shortage(training, free_bytes, on_host=self._on_host))
         setup = Setup(training, job.rank, job.ranks, self._device, job.settings.seed)
-        result = within_memory(
-            training,
-            free_bytes,
-            lambda: self._measure(index, setup),
-            on_host=self._on_host,
-        )
+        try:
+            result = within_memory(
+                training,
+                free_bytes,
+                lambda: self._measure(index, setup),
+                on_host=self._on_host,
+            )
+        except Exception as error:
+            lacking = _lacking_of_plug_in(error, self._device, self._module)
+            if not lacking:
+                raise
+            raise MissingError(
+                f"train with --parallel {training.parallel} requires what torch's plug-in for "
+                f"{self._device.type} devices does not have: {lacking}; try another release of it, "
+                "or another --parallel"
+            ) from None
         result.estimated_bytes, result.free_bytes = need.total, free_bytes
         result.started_at_s, result.duration_s = started_at_s, time.monotonic() - begin_s
         return result
@@ -375,8 +386,9 @@ class TrainingRunner:
         return compare_replicas(trainer.replicated(), self._rank.rank_group, self._rank.job.ranks)
 
     def _calls(self, trainer: Trainer, stepper: Stepper, training: Training) -> list[GroupCalls]:
-        """What a step calls in each group; empty for one rank."""
-        if self._rank.job.ranks < 2:
+        """What a step calls in each group; empty for one rank, and if it cannot be seen."""
+        # The methods of a group in Python are called directly, without operators of torch.
+        if self._rank.job.ranks < 2 or type(dist.group.WORLD) is not dist.ProcessGroup:
             return []
         stepper.enter("tracing", 1)
         with CallRecorder() as recorder:
@@ -388,7 +400,7 @@ class TrainingRunner:
     ) -> tuple[StepTimeline | None, str]:
         if self._rank.job.ranks < 2:
             return None, "one rank does not communicate"
-        if self._device.type not in _PROFILED:
+        if self._device.type not in _IN_TORCH:
             return None, f"torch's profiler does not record {self._device.type} devices"
         steps = max(_LEAST_PROFILED, min(_MOST_PROFILED, int(_PROFILED_S / step_s)))
         self._profile(trainer.step, stepper, 2)  # initialises the profiler
@@ -479,6 +491,17 @@ def _exhausted(error: BaseException | None) -> str:
             if any(phrase in line.lower() for phrase in _OUT_OF_DEVICE_MEMORY):
                 return f"the device ran out of memory ({line.partition('. ')[0].strip()})"
         error = error.__cause__
+    return ""
+
+
+def _lacking_of_plug_in(error: Exception, device: torch.device, module: object) -> str:
+    """What a vendor's plug-in of torch does not have, empty if the error has another cause."""
+    cause: BaseException | None = None if device.type in _IN_TORCH else error
+    while cause is not None:
+        of_module = isinstance(cause, AttributeError) and cause.obj is module
+        if of_module or isinstance(cause, NotImplementedError):
+            return one_line(cause)
+        cause = cause.__cause__
     return ""
 
 

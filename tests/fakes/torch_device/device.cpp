@@ -120,12 +120,23 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 };
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
+void resize_storage(const c10::Storage& storage, size_t bytes) {
+  synchronize();
+  c10::DataPtr changed = memory.allocate(bytes);
+  std::memcpy(changed.get(), storage.data(), std::min(bytes, storage.nbytes()));
+  storage.set_data_ptr(std::move(changed));
+  storage.set_nbytes(bytes);
+}
+
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex index) const override { return index == current; }
   c10::DeviceIndex getCurrentDevice() const override { return current; }
   at::Generator getNewGenerator(c10::DeviceIndex) const override {
     return at::detail::createCPUGenerator();
+  }
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    resize_storage(storage, bytes);
   }
 };
 
@@ -166,12 +177,7 @@ const Tensor& resize(const Tensor& self, c10::SymIntArrayRef size,
   auto sizes = C10_AS_INTARRAYREF_SLOW(size);
   size_t bytes = c10::multiply_integers(sizes) * self.itemsize();
   c10::Storage storage = self.storage();
-  if (bytes > storage.nbytes()) {
-    c10::DataPtr larger = memory.allocate(bytes);
-    memory.copy_data(larger.get(), storage.data(), storage.nbytes());
-    storage.set_data_ptr(std::move(larger));
-    storage.set_nbytes(bytes);
-  }
+  if (bytes > storage.nbytes()) resize_storage(storage, bytes);
   changed->set_sizes_contiguous(sizes);
   return self;
 }

@@ -6,6 +6,7 @@ of torch wait for it. ``CCLMARK_FAKE_TORCH``: a fault of the plug-in,
 
 - ``corrupt``: rank 1's all_reduce returns a first element that is one too large,
 - ``without:OPERATION``: the process group does not support this method,
+- ``lacks:NAME``: the device's module has no such attribute,
 - ``other-torch``: built for another torch,
 - ``no-backend``: without its backend of torch.distributed,
 - ``no-event-times``: events measure no times,
@@ -13,6 +14,7 @@ of torch wait for it. ``CCLMARK_FAKE_TORCH``: a fault of the plug-in,
 - ``no-devices``, ``one-device``: so many devices.
 """
 
+import contextlib
 import ctypes
 import os
 import queue
@@ -35,6 +37,16 @@ class _Stream:
         self._queue = queue.SimpleQueue()
         self._error = None
         threading.Thread(target=self._run, daemon=True).start()
+
+    # Streams and events that torch makes are this stream, which has an order.
+    def wait_stream(self, stream):
+        pass
+
+    def wait_event(self, event):
+        pass
+
+    def record_event(self, event=None):
+        return event
 
     def enter(self, work, is_message=False):
         """``work`` returns what waits for its end, or None."""
@@ -95,6 +107,12 @@ def _event_of(stream):
         def record(self, stream_=None):
             stream.enter(self._note)
 
+        def wait(self, stream_=None):
+            pass
+
+        def synchronize(self):
+            stream.synchronize()
+
         def elapsed_time(self, end):
             if not self._times or _FAULT == "no-event-times":
                 raise RuntimeError("events of this device measure no time")
@@ -122,6 +140,14 @@ class _Group(dist.ProcessGroup):
 
     def getBackendName(self):  # noqa: N802 - torch calls it
         return self._name
+
+    # torch reads the name of a group from its backends, of which this one has none.
+    def _set_group_name(self, name):
+        self._group_name = name
+
+    @property
+    def group_name(self):
+        return self._group_name
 
     @property
     def _device_types(self):
@@ -211,13 +237,15 @@ def register(name, backend, runtime, prefix):
     module = types.ModuleType(f"torch.{name}")
     module.__dict__.update(
         is_available=lambda: _FAULT != "no-devices",
+        is_initialized=lambda: True,
         device_count=lambda: 1 if _FAULT == "one-device" else 4,
         current_device=library.fake_device,
         set_device=lambda device: library.fake_set_device(torch.device(device).index),
         synchronize=lambda device=None: stream.synchronize(),
         current_stream=lambda device=None: stream,
         Event=_event_of(stream),
-        Stream=_Stream,
+        Stream=lambda device=None, priority=0: stream,
+        stream=lambda stream_: contextlib.nullcontext(),
         **_external_streams(name),
         empty_cache=lambda: None,
         OutOfMemoryError=torch.OutOfMemoryError,
@@ -225,9 +253,14 @@ def register(name, backend, runtime, prefix):
         max_memory_reserved=lambda device=None: library.fake_most_allocated(),
         reset_peak_memory_stats=lambda device=None: None,
         manual_seed_all=lambda seed: None,
+        # Numbers are drawn by the host's generator.
+        get_rng_state=lambda device=None: torch.get_rng_state(),
+        set_rng_state=lambda state, device=None: torch.set_rng_state(state),
         _is_in_bad_fork=lambda: False,
         get_amp_supported_dtype=lambda: [torch.bfloat16, torch.float16],
     )
+    if _FAULT == "lacks":
+        delattr(module, _OPERATION)
     torch.utils.rename_privateuse1_backend(name)
     torch._register_device_module(name, module)
     torch.utils.generate_methods_for_privateuse1_backend()
