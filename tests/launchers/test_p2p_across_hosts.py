@@ -175,6 +175,10 @@ def test_other_formats_name_the_library(every_matrix, cclmark, tmp_path):
     assert "HOST1:DEV1" in page
     assert "between hosts: mpi send/recv" in page
     cclmark("export", run.journal_path, "--format", "pccl", "-O", tmp_path / "pccl.txt")
+    # PCCL's tool counts each process as a host.
+    text = (tmp_path / "pccl.txt").read_text()
+    assert f"# HOST3:DEV0 is device 1 of {run.journal.header.devices[3].host}\n" in text
+    assert "\n            HOST0:DEV0  HOST1:DEV0  HOST2:DEV0  HOST3:DEV0  \n" in text
     read = cclmark("import", tmp_path / "pccl.txt").journal
     assert {one.transfer.flows[0] for one in read.transfers} == EVERY
 

@@ -9,15 +9,14 @@ from cclmark.journal.schema import DeviceDescription
 from cclmark.work.cases import Case
 
 
-def device_labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list[str]:
+def device_labels(devices: Sequence[DeviceDescription]) -> list[str]:
     """Returns the name of each device, which no other one has: ``DEV2``, or ``HOST0:DEV2``.
 
     Where numbers alone do not distinguish devices, as those of adapters and GPUs of one host, names
     are those of the devices, ``HOST0:adapter1``, with the rank if several have the same.
-    ``hosts``: also name the host if there is only one.
     """
     names = list(dict.fromkeys(device.host for device in devices))
-    places = [f"HOST{names.index(one.host)}:" * (hosts or len(names) > 1) for one in devices]
+    places = [f"HOST{names.index(one.host)}:" * (len(names) > 1) for one in devices]
     if not of_several_kinds(devices):
         return [f"{place}DEV{one.index}" for place, one in zip(places, devices, strict=True)]
     found = [

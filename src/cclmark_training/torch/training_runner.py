@@ -496,12 +496,12 @@ def _exhausted(error: BaseException | None) -> str:
 
 def _lacking_of_plug_in(error: Exception, device: torch.device, module: object) -> str:
     """What a vendor's plug-in of torch does not have, empty if the error has another cause."""
-    cause: BaseException | None = None if device.type in _IN_TORCH else error
+    cause: Exception | None = None if device.type in _IN_TORCH else error
     while cause is not None:
         of_module = isinstance(cause, AttributeError) and cause.obj is module
         if of_module or isinstance(cause, NotImplementedError):
             return one_line(cause)
-        cause = cause.__cause__
+        cause = cause.__cause__  # type: ignore[assignment]
     return ""
 
 

@@ -271,11 +271,10 @@ def device(rank, host, index, name):
         ),
         max_size=12,
     ),
-    st.booleans(),
 )
-def test_no_two_devices_have_one_name(described, hosts):
+def test_no_two_devices_have_one_name(described):
     devices = [device(rank, *one) for rank, one in enumerate(described)]
-    found = device_labels(devices, hosts=hosts)
+    found = device_labels(devices)
     assert len(set(found)) == len(devices)
     assert not any(" " in name for name in found)  # a name is a word of a printed matrix
 

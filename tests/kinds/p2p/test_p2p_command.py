@@ -379,7 +379,7 @@ def test_a_reader_of_everything_that_leaves_is_no_wrong_data(tmp_path):
 @pytest.mark.parametrize(
     ("rank", "flags", "says"),
     [
-        (0, ("--is_multi_proc=1", "--format=pccl"), "HOST0:DEV2"),
+        (0, ("--is_multi_proc=1", "--format=pccl"), "HOST2:DEV0"),
         (1, ("--is_multi_proc=1",), ""),
     ],
 )

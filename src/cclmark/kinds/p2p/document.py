@@ -1058,7 +1058,7 @@ def _page_cells(run: NamedRun) -> Callable[[TransferResult], dict[str, Cell]]:
 def _pccl(view: View) -> Exporter[TransferResult]:
     from cclmark.kinds.p2p.formats import TransferPccl
 
-    return TransferPccl(shares=view.details, hosts=view.hosts, most_devices=view.most_devices)
+    return TransferPccl(shares=view.details, by_process=view.hosts, most_devices=view.most_devices)
 
 
 def _counted(journal: Journal) -> str:

@@ -386,9 +386,9 @@ class MatrixCollector:
     at the same time, and messages between hosts belong to the matrices of the copies within them.
     """
 
-    def __init__(self, header: Header, *, shares: bool, hosts: bool = False) -> None:
+    def __init__(self, header: Header, *, shares: bool) -> None:
         """``shares``: also create a matrix of shares of the link limit."""
-        self._names = device_labels(header.devices, hosts=hosts)
+        self._names = device_labels(header.devices)
         self._numbers = {name: number for number, name in enumerate(self._names)}
         self._is_triangle = header.settings.triangle
         self._is_mixed = of_several_kinds(header.devices)

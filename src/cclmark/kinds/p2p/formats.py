@@ -28,31 +28,43 @@ _WIDTH = 10
 class TransferPccl(Exporter[TransferResult]):
     """Matrix by matrix, for programs that parse it."""
 
-    def __init__(self, *, shares: bool, hosts: bool = False, most_devices: int = 32) -> None:
-        """``shares`` adds the share of the link limit; ``hosts`` names the host of a device also if
-        there is only one. Matrices show at most ``most_devices`` devices.
+    def __init__(self, *, shares: bool, by_process: bool = False, most_devices: int = 32) -> None:
+        """``shares`` adds the share of the link limit. ``by_process``: names and paths as those of
+        PCCL's tool with several processes. Matrices show at most ``most_devices`` devices.
         """
         self._shares = shares
-        self._hosts = hosts
+        self._by_process = by_process
         self._most = most_devices
         self._kernel = (DEFAULT_KERNEL, 0)
         self._results: list[TransferResult] = []
         self._percents: list[float] = []
 
     def begin(self, header: Header) -> str:
-        """Returns the notices as comments, and the matrix of shortest paths."""
+        """Returns the notices as comments, and the matrix of shortest paths.
+
+        With several processes PCCL's tool counts each process as a host, whose only device is 0,
+        and its matrix says only whether there is a path (1) or not (0): comments name the devices.
+        """
         self._header = header
-        self._names = device_labels(header.devices, hosts=self._hosts)
-        self._collector = MatrixCollector(header, shares=self._shares, hosts=self._hosts)
+        labels = device_labels(header.devices)
+        self._names = {label: label for label in labels}
+        comments = list(header.notices)
+        if self._by_process:
+            self._names = {label: f"HOST{rank}:DEV0" for rank, label in enumerate(labels)}
+            comments += [
+                f"{self._names[label]} is device {device.index} of {device.host}"
+                for label, device in zip(labels, header.devices, strict=True)
+            ]
+        self._collector = MatrixCollector(header, shares=self._shares)
         steps = {(one.first, one.second): one.hops for one in self._header.relations}
-        numbers = range(len(self._names))
+        numbers = range(len(labels))
         rows = [
-            ["0" if row == column else _steps(steps.get((row, column))) for column in numbers]
+            ["0" if row == column else self._path(steps.get((row, column))) for column in numbers]
             for row in numbers
         ]
         return (
-            comment_lines(self._header.notices)
-            + f"P2P Connectivity & minPath Matrix\n{self._lines(rows, self._names)}\n"
+            comment_lines(comments)
+            + f"P2P Connectivity & minPath Matrix\n{self._lines(rows, labels)}\n"
         )
 
     def add(self, result: TransferResult) -> str:
@@ -113,6 +125,9 @@ class TransferPccl(Exporter[TransferResult]):
         blocks = f", {counted(series.blocks, 'block')}" if series.blocks else ""
         return f"kernel {series.kernel}{blocks}\n"
 
+    def _path(self, hops: int | None) -> str:
+        return "?" if hops is None else str(min(hops, 1) if self._by_process else hops)
+
     @staticmethod
     def _method_line(matrix: Matrix) -> str:
         """Returns a line with the method of latencies that differ from copies, as PCCL's."""
@@ -132,7 +147,7 @@ class TransferPccl(Exporter[TransferResult]):
         return found
 
     def _lines(self, rows: list[list[str]], names: list[str]) -> str:
-        names = names[: self._most]
+        names = [self._names[name] for name in names[: self._most]]
         width = max(_WIDTH, *(len(name) + 2 for name in names))
         lines = [" " * width + "".join(f"{name:<{width}}" for name in names)]
         lines += [
@@ -149,7 +164,3 @@ def _text(matrix: Matrix, place: tuple[str, str]) -> str:
     if cell.value is None:
         return cell.note or "?"
     return figure(cell.value)
-
-
-def _steps(hops: int | None) -> str:
-    return "?" if hops is None else str(hops)

@@ -91,9 +91,12 @@ def _measure(
     devices: DeviceChoice,
     began_s: float,
     coordinator: Coordinator | None,
-    shows_hosts: bool = True,
+    by_process: bool = True,
 ) -> Recorded:
-    """``coordinator``: of processes on several hosts, each with its devices."""
+    """``coordinator``: of processes on several hosts, each with its devices.
+
+    ``by_process``: whether a launcher has started a process for each device.
+    """
     _say_what_is_ignored(flags, devices.runtime)
     settings = settings_of(flags, devices.runtime)
     several_hosts = coordinator is not None and len(coordinator.hosts) > 1
@@ -171,7 +174,7 @@ def _measure(
             most_devices=flags.most_shown,
             details=bool(flags.shares),
         ),
-        exporter_for=(lambda view: _pccl(view, hosts=shows_hosts))
+        exporter_for=(lambda view: _pccl(view, by_process=by_process))
         if flags.format == "pccl"
         else None,
         began_s=began_s,
@@ -408,5 +411,5 @@ def settings_of(flags: TransferOptions, runtime: str) -> Settings:
     )
 
 
-def _pccl(view: View, *, hosts: bool) -> Exporter[TransferResult]:
-    return TransferPccl(shares=view.details, hosts=hosts, most_devices=view.most_devices)
+def _pccl(view: View, *, by_process: bool) -> Exporter[TransferResult]:
+    return TransferPccl(shares=view.details, by_process=by_process, most_devices=view.most_devices)
