@@ -1,10 +1,7 @@
 """Copies between devices of vendors whose streams are held in other ways, or not at all."""
 
-import os
-from pathlib import Path
-
 import pytest
-from vendors import CNCL, ECCL, HCCL, MACA, MUSA, PCCL, SHIM, SUNRISE, by_name
+from vendors import CNCL, ECCL, HCCL, MACA, MUSA, SHIM, SUNRISE, by_name
 
 COPIES = ("p2p", "-b", "64K", "-t", "CE", "--max-time", "0.02")
 COPY_US = 2000
@@ -98,47 +95,3 @@ def test_the_host_needs_no_gate(cclmark) -> None:
     run = cclmark(*COPIES, "--devices", "host:2", "--gate", "events", "-p", "uniBw")
     assert "--gate is ignored" in run.err
     assert {one.gate for one in run.journal.transfers} == {""}
-
-
-ICN = [[0, 1, 1, 1, 0, 0, 0, 1], [1, 0, 1, 1, 0, 0, 1, 0], [1, 1, 0, 1, 0, 1, 0, 0]]
-ICN += [[1, 1, 1, 0, 1, 0, 0, 0], [0, 0, 0, 1, 0, 1, 1, 1], [0, 0, 1, 0, 1, 0, 1, 1]]
-ICN += [[0, 1, 0, 0, 1, 1, 0, 1], [1, 0, 0, 0, 1, 1, 1, 0]]  # of the guide's eight PPUs
-
-
-@pytest.fixture
-def ppu_smi(tmp_path) -> Path:
-    """A directory with T-Head's program, which prints the guide's topology."""
-    names = [f"PPU{number}" for number in range(8)]
-    signs = [
-        [f"ICN{links}" if links else "X" if one == other else "SYS" for other, links in own]
-        for one, own in enumerate([*enumerate(row)] for row in ICN)
-    ]
-    rows = [" ".join([name, *row, "0-47"]) for name, row in zip(names, signs, strict=True)]
-    (tmp_path / "topo").write_text("\n".join([f" {' '.join(names)} CPU Affinity", *rows]))
-    (tmp_path / "icn").write_text("PPU 0: PPU (UUID: x)\n    Link 0: 50 GB/s\n")
-    program = tmp_path / "bin" / "ppu-smi"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\ncat {tmp_path}/"$1"\n')
-    program.chmod(0o755)
-    return program.parent
-
-
-def test_the_guides_command_on_eight_ppus(cclmark, ppu_smi) -> None:
-    """Bandwidths, shares of the link limit, and paths over other devices, which are measured."""
-    path = f"{ppu_smi}:{os.environ['PATH']}"
-    run = cclmark(
-        *("p2pBandwidthLatencyTest", "--num_gpus=8", "--num_elems=16384", "--p2p_type=CE"),
-        *("--perf=uniBw", "--p2p_direction=write", "--display_ur=1", "--max-time", "0.002"),
-        env=PCCL.env(CCLMARK_FAKE_DEVICES="8", PATH=path),
-    )
-    blocks = run.out.split("\n(EnabledP2P")
-    assert "P2P Connectivity & minPath Matrix" in blocks[0]
-    first = next(line for line in blocks[0].splitlines() if line.startswith("DEV0"))
-    assert first.split() == ["DEV0", "0", "1", "1", "1", "2", "2", "2", "1"]
-    rates, shares = (block.splitlines() for block in blocks[1:3])
-    assert "Bandwidth Matrix" in rates[1] and "Utilization Ratio Matrix" in shares[1]
-    of_first = [line.split() for line in (rates[3], shares[3])]
-    assert "n/a" not in of_first[0]  # routed pairs too
-    assert [cell == "?" for cell in of_first[1]] == [False] * 5 + [True] * 3 + [False]
-    relations = {(one.first, one.second): one for one in run.journal.header.relations}
-    assert (relations[0, 1].kind, relations[0, 1].limit_bytes_per_s) == ("ICN1", 50e9)

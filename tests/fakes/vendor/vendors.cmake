@@ -115,6 +115,12 @@ fake_shaped_ccl(fake_cncl_old cnrt/old cncl.so cncl.cpp CCLMARK_CNRT_LIBRARY lib
 
 fake_shaped_ccl(fake_bkcl cudart bkcl.so bkcl.cpp CCLMARK_CUDART_LIBRARY libcudart.so)
 
+# FlagCX over other vendors' runtimes than NVIDIA's; the last one's interface is that of several.
+fake_shaped_ccl(fake_flagcx_maca maca flagcx.so ../flagcx/api.cpp CCLMARK_MACA_LIBRARY
+  libmcruntime.so CCLMARK_FAKE_RECENT CCLMARK_FAKE_DEFAULT_VERSION=21805)
+fake_shaped_ccl(fake_flagcx_cudart cudart flagcx.so ../flagcx/api.cpp CCLMARK_CUDART_LIBRARY
+  libcudart.so CCLMARK_FAKE_RECENT CCLMARK_FAKE_DEFAULT_VERSION=21805)
+
 set(oneccl_sources vendor/host_runtime.cpp vendor/oneccl.cpp $<TARGET_OBJECTS:fake_ccl_core>)
 fake_library(fake_oneccl ${FAKES_DIR}/host ccl.so.2 ${oneccl_sources})
 target_compile_definitions(fake_oneccl PRIVATE CCLMARK_FAKE_RECENT)

@@ -1,0 +1,186 @@
+"""Command lines of the guides in docs/from, as they stand, on fakes of the guides' own hardware.
+
+A word is appended to a line only where its messages would take too long here: the last value of an
+option counts.
+"""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from vendors import HCCL, PCCL
+
+from fake_libraries import fake_library
+from places import REPOSITORY
+
+PCCL_LINE = "p2pBandwidthLatencyTest --num_gpus=8 "
+ELEMENTS = "--num_elems=536870912 "
+WAYS = ("write", "read")
+BANDWIDTHS = [f"--perf={perf} --p2p_direction={way}" for perf in ("uniBw", "biBw") for way in WAYS]
+LATENCIES = [f"--perf=latency --p2p_direction={way}" for way in WAYS]
+KERNELS = ("cacheCopy", "ncCopy", "bulkCopy")
+MEANS = ["--p2p_type=CE", *(f"--p2p_type=SM --kernel={kernel}" for kernel in KERNELS)]
+P2P_LINES = [
+    f"{PCCL_LINE}{ELEMENTS}--p2p_type=CE --perf=uniBw --p2p_direction=write --display_ur=1",
+    *(
+        f"{PCCL_LINE}{ELEMENTS if 'Bw' in what else ''}{means} {what}"
+        for means in MEANS
+        for what in (*BANDWIDTHS, *LATENCIES)
+    ),
+]
+
+
+ICN = [[0, 1, 1, 1, 0, 0, 0, 1], [1, 0, 1, 1, 0, 0, 1, 0], [1, 1, 0, 1, 0, 1, 0, 0]]
+ICN += [[1, 1, 1, 0, 1, 0, 0, 0], [0, 0, 0, 1, 0, 1, 1, 1], [0, 0, 1, 0, 1, 0, 1, 1]]
+ICN += [[0, 1, 0, 0, 1, 1, 0, 1], [1, 0, 0, 0, 1, 1, 1, 0]]  # of the guide's eight PPUs
+
+
+@pytest.fixture
+def ppu_smi(tmp_path) -> Path:
+    """A directory with T-Head's program, which prints the guide's topology."""
+    names = [f"PPU{number}" for number in range(8)]
+    signs = [
+        [f"ICN{links}" if links else "X" if one == other else "SYS" for other, links in own]
+        for one, own in enumerate([*enumerate(row)] for row in ICN)
+    ]
+    rows = [" ".join([name, *row, "0-47"]) for name, row in zip(names, signs, strict=True)]
+    (tmp_path / "topo").write_text("\n".join([f" {' '.join(names)} CPU Affinity", *rows]))
+    (tmp_path / "icn").write_text("PPU 0: PPU (UUID: x)\n    Link 0: 50 GB/s\n")
+    program = tmp_path / "bin" / "ppu-smi"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncat {tmp_path}/"$1"\n')
+    program.chmod(0o755)
+    return program.parent
+
+
+@pytest.fixture
+def ppus(fake_cuda, ppu_smi) -> dict[str, str]:
+    """The environment of the guide's machine: eight PPUs, their compiler and their tool."""
+    return PCCL.env(
+        CCLMARK_FAKE_DEVICES="8",
+        PATH=f"{ppu_smi}:{os.environ['PATH']}",
+        CCLMARK_NVRTC_LIBRARY=str(fake_library("rtc/libnvrtc.so")),
+        CCLMARK_CACHE_DIR=str(fake_cuda.cache),
+    )
+
+
+@pytest.mark.parametrize("line", P2P_LINES, ids=lambda it: it.removeprefix(PCCL_LINE))
+def test_lines_of_the_guide_of_copies(cclmark, ppus, line):
+    words = line.split()
+    short = ["--num_elems=4096"] if ELEMENTS in line else []
+    run = cclmark(*words, *short, env=ppus)
+    results = run.journal.transfers
+    assert {one.status for one in results} == {"ok"}
+    options = dict(word.lstrip("-").partition("=")[::2] for word in words[1:])
+    assert {one.transfer.direction for one in results} == {options["p2p_direction"]}
+    means = " ".join(filter(None, (options["p2p_type"], options.get("kernel"))))
+    assert {one.transfer.means for one in results} == {means}
+    unit = "(US)" if options["perf"] == "latency" else "(GB/s)"
+    matrices = [block for block in run.out.split("\n(EnabledP2P")[1:] if unit in block]
+    assert len(matrices) == (2 if options["perf"] == "latency" else 1)
+    for matrix in matrices:
+        rows = [row.split() for row in matrix.splitlines() if row.startswith("DEV")]
+        assert [len(row) for row in rows] == [9] * 8
+        assert not any("/" in cell for row in rows for cell in row)  # n/a
+
+
+def test_the_guides_command_on_eight_ppus(cclmark, ppu_smi) -> None:
+    """Bandwidths, shares of the link limit, and paths over other devices, which are measured."""
+    path = f"{ppu_smi}:{os.environ['PATH']}"
+    run = cclmark(
+        *("p2pBandwidthLatencyTest", "--num_gpus=8", "--num_elems=16384", "--p2p_type=CE"),
+        *("--perf=uniBw", "--p2p_direction=write", "--display_ur=1", "--max-time", "0.002"),
+        env=PCCL.env(CCLMARK_FAKE_DEVICES="8", PATH=path),
+    )
+    blocks = run.out.split("\n(EnabledP2P")
+    assert "P2P Connectivity & minPath Matrix" in blocks[0]
+    first = next(line for line in blocks[0].splitlines() if line.startswith("DEV0"))
+    assert first.split() == ["DEV0", "0", "1", "1", "1", "2", "2", "2", "1"]
+    rates, shares = (block.splitlines() for block in blocks[1:3])
+    assert "Bandwidth Matrix" in rates[1] and "Utilization Ratio Matrix" in shares[1]
+    of_first = [line.split() for line in (rates[3], shares[3])]
+    assert "n/a" not in of_first[0]  # routed pairs too
+    assert [cell == "?" for cell in of_first[1]] == [False] * 5 + [True] * 3 + [False]
+    relations = {(one.first, one.second): one for one in run.journal.header.relations}
+    assert (relations[0, 1].kind, relations[0, 1].limit_bytes_per_s) == ("ICN1", 50e9)
+
+
+def test_lines_of_the_page_are_these():
+    page = (REPOSITORY / "docs" / "from" / "p2p-matrices.md").read_text()
+    listed = re.findall(r"^\| `(--p2p_type=[^`]+)`(?:, `(read)`)? \|", page, re.MULTILINE)
+    found = [one for one, _ in listed]
+    found += [one.replace("=write", "=read") for one, read in listed if read]
+    lines = [one.removeprefix(PCCL_LINE).removeprefix(ELEMENTS) for one in P2P_LINES]
+    assert sorted(found) == sorted(lines)
+
+
+# The guide's machines: two A800, two C550 and two P800, whose runtime has CUDA's interface.
+FLAGCX_LINE = "all_reduce -b 128K -e 4G -f 2 -p 1"
+FLAGCX_MACHINES = {
+    "A800": ("cuda", "NVIDIA", "libflagcx.so", "CCLMARK_CUDA_LIBRARY", "libcuda.so.1"),
+    "C550": ("maca", "METAX", "maca/libflagcx.so", "CCLMARK_MACA_LIBRARY", "maca/libmcruntime.so"),
+    "P800": (
+        *("cudart", "KUNLUNXIN", "cudart/libflagcx.so"),
+        *("CCLMARK_CUDART_LIBRARY", "cudart/libcudart.so"),
+    ),
+}
+
+
+@pytest.mark.parametrize("machine", FLAGCX_MACHINES)
+def test_the_line_of_the_guide_of_flagcx(cclmark, fake_cuda, machine):
+    runtime, vendor, library, variable, file = FLAGCX_MACHINES[machine]
+    run = cclmark(
+        *FLAGCX_LINE.split(),
+        *("--devices", f"{runtime}:0-1", "--ccl", "flagcx", "--format", "flagcx", "-g", "2"),
+        *("-e", "512K", "-n", "2", "-w", "1"),
+        env=(fake_cuda.env() if runtime == "cuda" else {})
+        | {
+            "CCLMARK_FLAGCX_LIBRARY": str(fake_library(library)),
+            "CCLMARK_FAKE_FLAGCX_VENDOR": vendor,
+            variable: str(fake_library(file)),
+        },
+    )
+    line = re.compile(
+        r"Comm size: (\d+) bytes; Elapsed time: [\d.]+ sec; Algo bandwidth: [\d.]+ GB/s; "
+        r"Bus bandwidth: [\d.]+ GB/s"
+    )
+    sizes = [int(found[1]) for one in run.out.splitlines() if (found := line.fullmatch(one))]
+    assert sizes == [131072, 262144, 524288]
+    assert {one.verification.wrong for one in run.journal.results} == {0}
+    assert {device.runtime for device in run.journal.header.devices} == {runtime}
+
+
+# Lines of the page for the guide of hccl_test, and what makes their messages short.
+HCCL_LINES = {
+    "cclmark all_reduce -b 8 -e 2048M -f 2 -p 8": "-e 64 -n 2 -w 1",
+    "cclmark collectives --only all_gather,alltoall,alltoallv,broadcast,reduce,reduce_scatter "
+    "-b 8 -e 2048M -f 2 -p 8": "-e 64 -f 8 -n 2 -w 1",
+    "cclmark pairs -b 8 -e 2048M -f 2": "-e 16 --devices acl:0-2 -n 2 -w 1",
+    "cclmark trace broadcast -b 2G --placement in-place --steps": "-b 64K",
+    "cclmark experiment broadcast -b 2G -e 2G --placement in-place --vary HCCL_BUFFSIZE=10,2048": (
+        "-b 64K -e 64K -w 1 --rounds 2 -n 2"
+    ),
+}
+
+
+@pytest.mark.parametrize("line", HCCL_LINES, ids=lambda it: " ".join(it.split()[1:3]))
+def test_lines_of_the_guide_of_hccl(cclmark, line):
+    _, *words = shlex.split(line)
+    run = cclmark(*words, *HCCL_LINES[line].split(), env=HCCL.env(CCLMARK_FAKE_DEVICES="8"))
+    assert {device.runtime for device in run.journal.header.devices} == {"acl"}
+    assert {one.name for one in run.journal.header.libraries} == {"hccl"}
+    assert {one.status for one in run.journal.results} == {"ok"}
+    page = (REPOSITORY / "docs" / "from" / "hccl-test.md").read_text()
+    assert f"`{line}`" in page
+
+
+def test_the_line_of_hccl_in_its_own_format(cclmark):
+    (line, short), *_ = HCCL_LINES.items()
+    words = (*line.split()[1:], *short.split(), "--format", "hccl", "-n", "2", "-w", "1")
+    run = cclmark(*words, env=HCCL.env(CCLMARK_FAKE_DEVICES="8", HCCL_BUFFSIZE="2048"))
+    rows = [row.split("|") for row in run.out.splitlines() if row.endswith("success")]
+    assert [int(row[0]) for row in rows] == [8, 16, 32, 64]
+    assert run.journal.header.environment["HCCL_BUFFSIZE"] == "2048"
+    assert len(run.journal.header.devices) == 8
