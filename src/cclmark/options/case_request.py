@@ -64,6 +64,7 @@ _OTHER_LIBRARY = "use --ccl torch:gloo, or the library of the devices"
 _DEFAULT_END_BYTES = {"host": 16 << 20}
 _DEFAULT_END_BYTES_OF_ACCELERATORS = 128 << 20
 _REGISTRATIONS = ("none", "local", "symmetric")
+_WITHOUT_GRAPHS = ("host", "acl")  # runtimes whose operations are never replayed from graphs
 # Libraries besides the CCLs that ranks may open: for kernels and for matrix products.
 _BESIDE_CCLS = ("nvrtc", "cublaslt")
 _UNKNOWN_VERSION = ""
@@ -420,7 +421,7 @@ def _registration(communicator: groups.CommunicatorOptions, runtime: str) -> str
 
 
 def _timing(method: groups.TimingOptions, runtime: str) -> str:
-    """The timing of ``--timing``, ``-z`` and ``-G``; the host has no graphs. Raises UsageError."""
+    """The timing of ``--timing``, ``-z`` and ``-G``. Raises UsageError."""
     asked = {
         method.timing,
         "blocking" if method.blocking else None,
@@ -432,7 +433,7 @@ def _timing(method: groups.TimingOptions, runtime: str) -> str:
     timing = next(iter(asked), None) or "auto"
     if method.group > 1 and timing in ("blocking", "per-op"):
         raise UsageError(f"-m groups operations, but --timing {timing} times each operation alone")
-    return "throughput" if timing == "auto" and runtime == "host" else timing
+    return "throughput" if timing == "auto" and runtime in _WITHOUT_GRAPHS else timing
 
 
 def check_config(options: Mapping[str, str], ccls: Sequence[str]) -> None:
