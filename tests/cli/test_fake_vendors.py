@@ -11,6 +11,7 @@ from vendors import (
     BKCL,
     CNCL,
     ECCL,
+    HCCL,
     MACA,
     MUSA,
     ONECCL,
@@ -423,3 +424,38 @@ class TestTheWrongLibrary:
         run = measure(cclmark, RCCL, *SMALL, env=env | {"LD_PRELOAD": str(copy)}, code=3)
         assert "two files of one runtime are loaded" in run.err
         assert f"Set CCLMARK_HIP_LIBRARY={copy}" in run.err
+
+
+SMALLEST = ("-b", "64", "-e", "64", "-n", "1", "-w", "0")
+
+
+class TestBrokenMachine:
+    """A runtime that is installed, but does not work, or not for every device."""
+
+    VENDORS = pytest.mark.parametrize("vendor", [MUSA, MACA, HCCL, SHIM, CNCL], ids=by_name)
+
+    @VENDORS
+    def test_a_driver_of_another_version_is_the_reason_and_no_host_is_measured(
+        self, cclmark, vendor
+    ):
+        env = vendor.env(CCLMARK_FAKE_OTHER_DRIVER="1")
+        for named in ((), ("--devices", vendor.devices(2))):
+            run = cclmark("all_reduce", *named, *SMALLEST, env=env, code=3)
+            assert "failed:" in run.err
+            assert run.written() == []
+        listed = cclmark("info", env=env)
+        assert "Not usable" in listed.out
+
+    @VENDORS
+    def test_a_lost_device_is_named_and_the_others_are_measured(self, cclmark, vendor):
+        env = vendor.env(CCLMARK_FAKE_LOST_DEVICE="1")
+        small = ("all_reduce", "--ccl", vendor.ccl, *SMALLEST)
+        run = cclmark(*small, "--devices", vendor.devices(3), env=env, code=4)
+        lost = f"{vendor.runtime}:1"
+        assert f"{lost} cannot be used; cclmark info lists the devices that can" in run.err
+        listed = json.loads(cclmark("info", "--json", env=env).out)
+        assert f"device {lost}" in listed["unavailable"]
+        found = [one["index"] for one in listed["devices"] if one["runtime"] == vendor.runtime]
+        assert found == [0, 2, 3]
+        run = cclmark(*small, "--devices", f"{vendor.runtime}:0,2", *vendor.flags, env=env)
+        assert {one.status for one in run.journal.results} == {"ok"}

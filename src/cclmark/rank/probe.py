@@ -107,11 +107,17 @@ def take_inventory(ccl_path: str) -> Inventory:
             if other := _runtime_of_same_devices(runtime):
                 inventory.unavailable[f"runtime {runtime}"] = f"its devices belong to {other}"
                 continue
-            for index in range(engine.device_count(runtime) if runtime != "host" else 1):
-                device = engine.open_device(runtime, index)
-                inventory.devices.append(describe_device(device, len(inventory.devices)))
+            count = engine.device_count(runtime) if runtime != "host" else 1
         except engine.EngineError as error:
             inventory.unavailable[f"runtime {runtime}"] = str(error)
+            continue
+        for index in range(count):
+            try:
+                device = engine.open_device(runtime, index)
+            except engine.EngineError as error:
+                inventory.unavailable[f"device {runtime}:{index}"] = str(error)
+                continue
+            inventory.devices.append(describe_device(device, len(inventory.devices)))
     for name in [library.name for library in engine_libraries()]:
         try:
             info = open_found(name, ccl_path).info

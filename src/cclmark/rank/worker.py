@@ -39,6 +39,19 @@ _TRACE_LINGER_MS = 120_000  # a trace may have 100 MB
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")  # set by mpiruns
 
 
+def _opened(runtime: str, index: int) -> engine.Device:
+    """Opens a device. Raises EngineError, which says how to measure without it."""
+    try:
+        return engine.open_device(runtime, index)
+    except (engine.UnsupportedError, engine.MissingError):
+        raise
+    except engine.EngineError as error:
+        raise engine.EngineError(
+            f"{error}: {runtime}:{index} cannot be used; cclmark info lists the devices that can, "
+            "which --devices selects"
+        ) from None
+
+
 def _instruments(rank: Rank) -> Instruments:
     """The instruments of a rank that does not measure; the others do not import them."""
     from cclmark.rank.instruments import Instruments
@@ -88,7 +101,7 @@ class Worker:
         for library in ("nvrtc", "cublaslt"):
             wheels = ":".join(job.ccl_wheels.get(library, []))
             os.environ.setdefault(f"CCLMARK_{library.upper()}_WHEELS", wheels)
-        devices = [engine.open_device(job.runtime, index) for index in job.device_indices]
+        devices = [_opened(job.runtime, index) for index in job.device_indices]
         if job.settings.check_on == "host":
             for device in devices:
                 device.check_on_host("--check-on host")

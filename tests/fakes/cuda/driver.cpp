@@ -1,5 +1,7 @@
 #include "cuda/driver.hpp"
 
+#include <limits>
+
 #include "common/environment.hpp"
 
 namespace fake_cuda {
@@ -9,6 +11,7 @@ using fake_common::environment_number;
 using fake_common::environment_pairs;
 
 constexpr unsigned long long kDevices = 4;
+constexpr unsigned long long kNoDeviceLost = std::numeric_limits<int>::max();
 constexpr unsigned long long kMemoryBytes = 1ull << 30;
 /// Compute capability 9.9 exists nowhere, so that kernels of the fake and of a real GPU never meet
 /// in one cache of compiled kernels.
@@ -24,7 +27,9 @@ Faults Faults::from_environment() {
           environment_pairs("CCLMARK_FAKE_COPY_FAIL"),
           environment_number("CCLMARK_FAKE_NO_IPC", 0, 0) != 0,
           environment_number("CCLMARK_FAKE_NO_EXPORT", 0, 0) != 0,
-          environment_number("CCLMARK_FAKE_NO_NATIVE_ATOMICS", 0, 0) != 0};
+          environment_number("CCLMARK_FAKE_NO_NATIVE_ATOMICS", 0, 0) != 0,
+          environment_number("CCLMARK_FAKE_OTHER_DRIVER", 0, 0) != 0,
+          static_cast<int>(environment_number("CCLMARK_FAKE_LOST_DEVICE", kNoDeviceLost, 0))};
 }
 
 Driver& Driver::instance() {
@@ -41,6 +46,7 @@ Driver::Driver()
       primaries_(static_cast<size_t>(device_count_)) {}
 
 void Driver::initialize() {
+  require(!faults_.other_driver, kDriverMismatch);
   require(device_count_ > 0, kNoDevice);
   initialized_ = true;
 }
@@ -57,6 +63,7 @@ bool Driver::can_access_peer(int device, int peer) const {
 
 void* Driver::retain(int device) {
   require_device(device);
+  require(device != faults_.lost_device, kDeviceUnavailable);
   std::lock_guard lock(mutex_);
   Primary& primary = primaries_[static_cast<size_t>(device)];
   if (primary.users == 0) {

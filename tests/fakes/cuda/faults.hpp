@@ -16,6 +16,8 @@ struct Faults {
   bool no_ipc;
   bool no_export;
   bool no_native_atomics;  ///< between devices, as by PCIe
+  bool other_driver;       ///< of another version than this library
+  int lost_device;         ///< which nothing can use
 
   static Faults from_environment();
 };

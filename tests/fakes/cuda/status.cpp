@@ -12,6 +12,8 @@ const char* describe(int status) {
       return "out of memory";
     case kNotInitialized:
       return "initialization error";
+    case kDeviceUnavailable:
+      return "CUDA-capable device(s) is/are busy or unavailable";
     case kNoDevice:
       return "no CUDA-capable device is detected";
     case kInvalidDevice:
@@ -48,6 +50,8 @@ const char* describe(int status) {
       return "operation not permitted";
     case kNotSupported:
       return "operation not supported";
+    case kDriverMismatch:
+      return "system has unsupported display driver / cuda driver combination";
     case kCaptureUnsupported:
       return "operation not permitted when stream is capturing";
     case kCaptureInvalidated:

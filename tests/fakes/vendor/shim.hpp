@@ -75,9 +75,9 @@ inline void* context_of(int device) {
   Driver::instance().initialize();
   Driver::instance().require_device(device);
   std::lock_guard lock(contexts->mutex);
-  auto [entry, fresh] = contexts->handles.try_emplace(device, nullptr);
-  if (fresh) entry->second = Driver::instance().retain(device);
-  return entry->second;
+  void*& handle = contexts->handles[device];
+  if (handle == nullptr) handle = Driver::instance().retain(device);
+  return handle;
 }
 
 inline bool on_device(const void* memory, size_t bytes) {
