@@ -1,5 +1,7 @@
 """Copies between devices of vendors whose streams are held in other ways, or not at all."""
 
+import re
+
 import pytest
 from vendors import CNCL, ECCL, HCCL, MACA, MUSA, SHIM, SUNRISE, by_name
 
@@ -74,6 +76,11 @@ def test_launches_bound_the_time_of_copies_that_are_not_held(cclmark, copy_us) -
     assert summary.time_s >= copy_us * 1e-6
     assert least_s <= summary.time_s
     assert run.journal.header.settings.gate == "events"
+    if not copy_us:
+        assert "launches are at most" in run.out
+        assert "≥: a bound" in run.out
+        table = run.out.partition("all matrices in a line each")[2]
+        assert re.search(r"\n  Unidirectional .+ ≥\S+ GB/s +≥\S+ \(DEV0, DEV1\)", table)
 
 
 @pytest.mark.parametrize("gate", ["host-function", "events"])

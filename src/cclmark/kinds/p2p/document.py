@@ -527,7 +527,6 @@ def _heat(
     found = [[_far(matrix, cell, far) for cell in line] for line in cells]
     marks = ["" if one is None else _DOWN if one.worse else _UP for line in found for one in line]
     width = 2 if any(marks) else 0
-    bound = _BOUNDS.get(matrix.figure, "")
     title = f"{matrix.title[0].upper()}{matrix.title[1:]} [{matrix.unit}]"
     return Heat(
         key=key,
@@ -540,7 +539,7 @@ def _heat(
         values=values,
         texts=[
             [
-                _text(cells[row][column], values[row][column], found[row][column], width, bound)
+                _text(matrix, cells[row][column], values[row][column], found[row][column], width)
                 for column in range(len(columns))
             ]
             for row in range(len(rows))
@@ -607,20 +606,26 @@ def _far(
 
 
 def _text(
-    cell: MatrixCell | None, value: float | None, found: Deviation | None, width: int, bound: str
+    matrix: Matrix,
+    cell: MatrixCell | None,
+    value: float | None,
+    found: Deviation | None,
+    width: int,
 ) -> str:
-    """A figure with a mark of ``width`` characters if it stands out, or why there is none.
-
-    ``bound``: the sign of a figure in which launches count.
-    """
+    """A figure with a mark of ``width`` characters if it stands out, or why there is none."""
     if cell is None:
         return "x"
     if value is None:
         return cell.note or "?"
     mark = "" if found is None else f" {_DOWN}" if found.worse else f" {_UP}"
-    if _launch_share(cell.result) <= _LAUNCH_COUNTS:
-        bound = ""
-    return f"{'' if _is_settled(cell) else UNSETTLED}{bound}{figure(value)}{mark:<{width}}"
+    shown = f"{_bound_sign(matrix, cell)}{figure(value)}"
+    return f"{'' if _is_settled(cell) else UNSETTLED}{shown}{mark:<{width}}"
+
+
+def _bound_sign(matrix: Matrix, cell: MatrixCell) -> str:
+    """The sign of a figure in which launches count, empty for the others."""
+    is_bound = _launch_share(cell.result) > _LAUNCH_COUNTS
+    return _BOUNDS.get(matrix.figure, "") if is_bound else ""
 
 
 def _is_settled(cell: MatrixCell) -> bool:
@@ -714,14 +719,20 @@ def _range(
     matrix: Matrix, title: str, cells: Sequence[tuple[tuple[str, str], MatrixCell]], share: str
 ) -> list[list[str]]:
     """A row of the table for some cells of a matrix, none without values."""
-    values = sorted((value, place) for place, one in cells if (value := _value(one)) is not None)
+    values = sorted(
+        (value, place, _bound_sign(matrix, one))
+        for place, one in cells
+        if (value := _value(one)) is not None
+    )
     if not values:
         return []
-    middle = median([value for value, _ in values])
+    middle = median([value for value, _, _ in values])
+    sign = next((sign for _, _, sign in values if sign), "")
     ends = [
-        f"{figure(value)} ({row}, {column})" for value, (row, column) in (values[0], values[-1])
+        f"{own}{figure(value)} ({row}, {column})"
+        for value, (row, column), own in (values[0], values[-1])
     ]
-    return [[title, f"{figure(middle)} {matrix.unit}", *ends, share]]
+    return [[title, f"{sign}{figure(middle)} {matrix.unit}", *ends, share]]
 
 
 def _course(
