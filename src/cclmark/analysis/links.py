@@ -41,6 +41,31 @@ def link_kind(links: Sequence[Link], hosts: Sequence[HostDescription] = ()) -> s
     return f"{own[0].kind} {min(versions)}"
 
 
+def network_kind(header: Header) -> str:
+    """The kind of network between the hosts of a run, as ``RDMA 400 Gbit/s``; its slowest host's.
+
+    ``8 × RDMA 400 Gbit/s`` if every one of eight devices of a host can have its own port. Empty for
+    one host, and where hosts report several kinds of ports: it is unknown which of them work.
+    """
+    found: set[tuple[float, str, int]] = set()
+    for host in header.hosts:
+        working = [one for one in host.machine.interfaces if one.state.lower() in _WORKING]
+        ports = [one for one in working if one.kind in ("InfiniBand", "RoCE")]
+        kind = "RDMA" if ports else "Ethernet"
+        ports = ports or [one for one in working if one.kind == "Ethernet"]
+        rates = {one.rate_bits_per_s for one in ports if one.rate_bits_per_s > 0}
+        devices = len(header.devices) // len(header.hosts)
+        count = min(len(ports), devices)
+        if len(rates) != 1 or 1 < count < devices or (count > 1 and kind == "Ethernet"):
+            return ""
+        found.add((rates.pop(), kind, count))
+    if len(header.hosts) < 2 or len({(kind, count) for _, kind, count in found}) != 1:
+        return ""
+    rate, kind, count = min(found)
+    return f"{f'{count} × ' if count > 1 else ''}{kind} {rate / 1e9:.0f} Gbit/s"
+
+
+_WORKING = ("active", "up")
 _MOST_PAIRS = 4  # named in a warning
 _NVLINKS = re.compile(r"NV([0-9]{1,3})")
 # The values of NCCL_P2P_LEVEL from the nearest, by name and number: a device beyond is not

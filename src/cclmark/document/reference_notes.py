@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from cclmark.analysis.links import link_kind
+from cclmark.analysis.links import link_kind, network_kind
 from cclmark.analysis.summary import judged_summary
 from cclmark.document.text import format_time_us
 from cclmark.journal.item_results import CaseResult, TransferResult, device_summary
@@ -14,6 +14,7 @@ from cclmark.references.match import LEAST_JUDGED_BYTES, LatencyVerdict, Match, 
 from cclmark.references.matching import References, kinds_of, multicast_of
 from cclmark.references.reference import Reference
 from cclmark.work.cases import Case
+from cclmark.work.device_names import is_known
 from cclmark.work.sizes import format_size
 
 # A figure is normal within these shares of its reference.
@@ -85,19 +86,21 @@ class ReferenceNotes:
         return self._copies.nearest(result.transfer, result.summary)
 
     def expected(self, operation: str, header: Header) -> list[Reference]:
-        """Returns what is expected of an operation over the kind of link within a host.
+        """Returns what is expected of an operation over the kind of link or network.
 
         Of figures with and without NVLink's multicast both, if it is unknown whether it is used.
-        Empty for several hosts, and for unknown links.
+        Empty for unknown links and networks, and for other devices than those of a figure.
         """
-        link = link_kind(header.links, header.hosts)
+        link = link_kind(header.links, header.hosts) or network_kind(header)
         if not link:
             return []
         multicast = multicast_of(header.environment, operation)
+        kinds = set(kinds_of(header))
         return [
             one
             for one in self._load({link})
             if (one.link, one.operation) == (link, operation)
+            and kinds.issuperset(kind for kind, _ in one.devices if is_known(kind))
             and (multicast is None or one.multicast in (None, multicast))
         ]
 

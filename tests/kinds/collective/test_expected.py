@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.journal.schema import HostDescription, Link
+from cclmark.journal.schema import HostDescription, Link, NetworkInterface
 from cclmark.references.reference_store import shipped_references
 from reports import COLLECTIVES, insights_on
 
@@ -78,3 +78,66 @@ def test_the_oldest_link_counts(links, rate) -> None:
 )
 def test_nothing_is_expected_without_the_conditions(case) -> None:
     assert said(**case) == []
+
+
+def ports(kind: str, count: int, gbits: float, state: str = "ACTIVE") -> list[NetworkInterface]:
+    return [
+        NetworkInterface(f"{kind}{number}", kind, rate_bits_per_s=gbits * 1e9, state=state)
+        for number in range(count)
+    ]
+
+
+def between(*hosts: list[NetworkInterface], device: str = "NVIDIA H100 80GB HBM3", per_host=1):
+    """What is said of a run on ``hosts`` with these ports and ``per_host`` devices each."""
+    header = COLLECTIVES.header
+    machines = [
+        HostDescription(replace(header.machine, hostname=str(number), interfaces=own), "", {})
+        for number, own in enumerate(hosts)
+    ]
+    devices = [
+        replace(header.devices[0], rank=rank, name=device, host=str(rank // per_host))
+        for rank in range(per_host * len(hosts))
+    ]
+    header = replace(header, hosts=machines, devices=devices, links=[], environment={})
+    journal = dataclasses.replace(COLLECTIVES, header=header)
+    found = insights_on(journal, ReferenceNotes(shipped_references))
+    return [one.sentence for one in found if one.id == "expected-of-links"]
+
+
+@pytest.mark.parametrize(
+    ("network", "per_host", "device", "says"),
+    [
+        (ports("Ethernet", 1, 100, "up"), 2, "x", "10 GB/s expected between hosts, 100 Gbit/s"),
+        (ports("InfiniBand", 1, 400), 2, "x", "48 GB/s expected between hosts, 400 Gbit/s RDMA"),
+        (ports("RoCE", 1, 200), 1, "x", "24 GB/s expected between hosts, 200 Gbit/s RDMA"),
+        (
+            [*ports("InfiniBand", 8, 400), *ports("Ethernet", 2, 100, "up")],
+            *(8, "NVIDIA H100 80GB HBM3", "380 GB/s expected between hosts, DGX H100"),
+        ),
+        (ports("InfiniBand", 10, 200), 8, "NVIDIA A100-SXM4-80GB", "192 GB/s expected"),
+    ],
+)
+def test_between_hosts_the_network_counts(network, per_host, device, says) -> None:
+    [sentence] = between(network, network, device=device, per_host=per_host)
+    assert says in sentence
+
+
+def test_the_slowest_host_counts() -> None:
+    [sentence] = between(ports("RoCE", 1, 400), ports("RoCE", 1, 200))
+    assert "24 GB/s expected" in sentence
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "device"),
+    [
+        (ports("InfiniBand", 8, 400), ports("InfiniBand", 8, 400), "AMD Instinct MI300X"),
+        (ports("InfiniBand", 4, 400), ports("InfiniBand", 4, 400), "NVIDIA H100 80GB HBM3"),
+        (ports("InfiniBand", 8, 400), ports("InfiniBand", 1, 400), "NVIDIA H100 80GB HBM3"),
+        (ports("Ethernet", 2, 100, "up"), ports("Ethernet", 2, 100, "up"), "x"),
+        (ports("RoCE", 1, 400, "DOWN"), ports("RoCE", 1, 400, "DOWN"), "x"),
+        ([*ports("RoCE", 4, 400), *ports("RoCE", 4, 100)], ports("RoCE", 8, 400), "x"),
+    ],
+    ids=["other devices", "few ports", "unequal hosts", "two ports", "down", "two rates"],
+)
+def test_nothing_is_expected_of_an_unknown_network(first, second, device) -> None:
+    assert between(first, second, device=device, per_host=8) == []
