@@ -10,8 +10,7 @@ import msgspec
 
 from cclmark.doctor.check import CheckOutcome, HostCheck
 from cclmark.doctor.checks.software import nccl_versions
-from cclmark.doctor.checks.variables import settings_of
-from cclmark.doctor.host import NET, Host
+from cclmark.doctor.host import NET, Host, settings_of
 
 _MOST_VALUE = 60
 

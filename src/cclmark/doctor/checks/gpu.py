@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from cclmark.doctor.check import (
@@ -150,6 +151,40 @@ def _all(section: SmiSection) -> list[str]:
     found = [name for name, value in section.items() if value == "Active"]
     return found + [name for part in section.parts.values() for name in _all(part)]
 
+
+def _limited(host: Host) -> Judged:
+    """Clocks under load beside the largest ones, where neither power nor heat explains them."""
+    found = Judged()
+    for address, own in host.smi.items():
+        now = _number(own.at("Clocks", "SM") or own.at("Clocks", "Graphics"))
+        most = _number(own.at("Max Clocks", "SM") or own.at("Max Clocks", "Graphics"))
+        reasons = own.part("Clocks Event Reasons", "Clocks Throttle Reasons")
+        is_explained = bool({*_all(reasons)} & {*_SLOW, "SW Power Cap", "Idle", "GPU Idle"})
+        is_busy = is_used(own) and own.at("Performance State") in ("P0", "P1", "P2")
+        if now and most and is_busy and not is_explained:
+            text = f"{now:g} MHz under load, no reason given"
+            found.see(address, text, f"≥ {0.7 * most:.0f} of {most:g} MHz", ok=now >= 0.7 * most)
+    if not found.signals:
+        raise NotApplicableError("no GPU is under load")
+    return found
+
+
+def is_used(own: SmiSection) -> bool:
+    """Whether a GPU of ``nvidia-smi -q`` is busy for more than half of the time."""
+    used = _number(own.at("Utilization", "GPU") or own.at("Utilization", "Gpu"))  # 580 on, before
+    return used is not None and used > 50
+
+
+LIMITED = HostCheck(
+    "gpu-locked-clocks",
+    "clocks of GPUs under load",
+    _limited,
+    "kernels of collectives and of compute run at a lower clock: the slowest GPU delays all",
+    (setting("nvidia-smi -rgc, as root: it ends a limit that nvidia-smi -lgc set"), _REBOOT),
+    "own limit: 70 % of the largest clock, if no power cap and no slowdown is active",
+    grade="look",
+    certainty="likely",
+)
 
 CLOCKS = HostCheck(
     "gpu-clocks",
@@ -305,6 +340,10 @@ def _rows(host: Host) -> Judged:
         for name in ("Pending", "Remapping Failure Occurred"):
             if text := rows.at(name):
                 found.see(address, f"remapped rows: {name} {text}", "No", ok=text != "Yes")
+        for section in (own.part("ECC Errors"), rows):  # by the driver's version
+            for name in ("Channel Repair Pending", "TPC Repair Pending", "Unrepairable Memory"):
+                if text := section.at(name):
+                    found.see(address, f"{name} {text}", "No", ok=text != "Yes")
         pages = own.part("Retired Pages")
         if text := pages.at("Pending Page Blacklist") or pages.at("Pending"):
             found.see(address, f"retired pages pending {text}", "No", ok=text != "Yes")
@@ -362,7 +401,7 @@ def _heat(host: Host) -> Judged:
         now, most = _number(heat.at("GPU Current Temp")), _number(heat.at("GPU Slowdown Temp"))
         if margin is not None:
             found.see(address, f"{margin:g} °C below the limit", "≥ 3 °C", ok=margin >= 3)
-        elif now is not None and most:
+        if now is not None and most:
             found.see(address, f"{now:g} °C", f"≤ {most - 3:g} °C", ok=now <= most - 3)
         memory, limit = (
             _number(heat.at("Memory Current Temp")),
@@ -473,6 +512,38 @@ def _directions(host: Host) -> Judged:
         raise CannotTellError(f"cclmark p2p: {reading.error or 'no figures'}")
     return found
 
+
+def _firmware(host: Host) -> Judged:
+    found = Judged()
+    names = ("VBIOS Version", "GSP Firmware Version")
+    for name in names:
+        seen: dict[str, dict[str, str]] = {}
+        for address, own in host.smi.items():
+            part = own.at("GPU Part Number") or own.at("Board Part Number")
+            if value := own.at(name):
+                seen.setdefault(f"{own.at('Product Name')} {part}", {})[address] = value
+        for versions in seen.values():
+            usual = Counter(versions.values()).most_common(1)[0][0]
+            for address, value in versions.items():
+                found.see(address, f"{name} {value}", f"{usual}, as others", ok=value == usual)
+    if not found.signals:
+        raise NotApplicableError("nvidia-smi reports no firmware")
+    return found
+
+
+FIRMWARE = HostCheck(
+    "gpu-firmware",
+    "equal firmware of equal GPUs",
+    _firmware,
+    "clocks, power and errors differ between the GPUs of a host: the slowest one delays all",
+    (
+        setting("install the same firmware on all GPUs, as the vendor of the machine delivers it"),
+        _REBOOT,
+    ),
+    "VBIOS and GSP of GPUs with the same part number",
+    grade="look",
+    certainty="possible",
+)
 
 DIRECTIONS = HostCheck(
     "both-directions",

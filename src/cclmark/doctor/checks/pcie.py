@@ -14,6 +14,7 @@ from cclmark.doctor.check import (
     service,
     setting,
 )
+from cclmark.doctor.checks.gpu import is_used
 from cclmark.doctor.host import Host, PciDevice
 from cclmark.doctor.tool_texts import limited_of
 
@@ -71,17 +72,22 @@ WIDTH = HostCheck(
 
 def _slot(host: Host) -> Judged:
     ports = {port.pci for port in host.ports if port.is_active}
-    possible: dict[tuple[str, str], dict[str, float]] = {}
+    possible: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
     for one in host.communicating:
         above = _above(host, one)
         width = _possible(one.max_width, above.max_width if above else None)
+        speed = _possible(one.max_speed, above.max_speed if above else None)
         if width is not None and (one in host.gpus or one.address in ports):
-            possible.setdefault((one.vendor, one.device), {})[one.address] = width
+            own = possible.setdefault((one.vendor, one.device), {})
+            own[one.address] = width, speed or 0.0
     found = Judged()
     for own in possible.values():
-        most = max(own.values())
-        for address, width in own.items():
-            found.see(address, f"x{width:g}", f"≥ x{most:g}, as others", ok=width >= most)
+        wide, fast = (max(values) for values in zip(*own.values(), strict=True))
+        for address, (width, speed) in own.items():
+            at = f" at {speed:g} GT/s" if speed else ""
+            best = f"≥ x{wide:g}{f' at {fast:g} GT/s' if fast else ''}, as others"
+            is_ok = width >= wide and (speed >= fast or not speed)
+            found.see(address, f"x{width:g}{at}", best, ok=is_ok)
     if not found.signals:
         raise NotApplicableError("sysfs reports no width of a slot")
     return found
@@ -93,7 +99,7 @@ SLOT = HostCheck(
     _slot,
     "a collective is as slow as its slowest device",
     _SEAT,
-    "what both ends of the link support, beside the widest slot of a device of its kind",
+    "what both ends of the link support, beside the best slot of a device of its kind",
     certainty="likely",
 )
 
@@ -107,25 +113,18 @@ def _speed(host: Host) -> Judged:
     gpus = {one.address for one in host.gpus}
     for one in host.communicating:
         top = one.max_speed is not None and one.speed == one.max_speed
-        is_busy = states.get(one.address, "") in ("P0", "P1") and _is_used(host, one.address)
+        is_busy = states.get(one.address, "") in ("P0", "P1") and _is_busy(host, one.address)
         if one.address in gpus and not top and not is_busy:
-            found.cannot_tell(
-                f"{one.address} is idle and has lowered its speed", "cclmark doctor during a job"
-            )
+            now = "an unknown speed" if one.speed is None else f"{one.speed:g} GT/s"
+            reason = f"{one.address} has {now}, and GPUs without load lower it"
+            found.cannot_tell(reason, "cclmark doctor during a job")
         else:
             _judge_link(host, one, found, by_speed=True)
     return found
 
 
-def _is_used(host: Host, address: str) -> bool:
-    if address not in host.smi:
-        return False
-    smi = host.smi[address]
-    used = smi.at("Utilization", "GPU") or smi.at(
-        "Utilization", "Gpu"
-    )  # from driver 580 on, before
-    percent = re.match(r"(\d{1,3}) %", used)
-    return bool(percent and int(percent[1]) > 50)
+def _is_busy(host: Host, address: str) -> bool:
+    return host.has_smi and address in host.smi and is_used(host.smi[address])
 
 
 SPEED = HostCheck(
@@ -144,11 +143,18 @@ def _bridges(host: Host) -> Judged:
     bridges = dict.fromkeys(
         name for one in host.communicating for name in one.path if name in host.pci
     )
+    ends = {one.path[-1]: one for one in host.communicating if one.path}
     found = Judged()
     for name in bridges:
         one = host.pci[name]
-        if one.path and one.width is not None:
-            _judge_link(host, one, found)
+        below = ends.get(name)
+        if one.width is None or not one.path:
+            continue
+        if below is not None and (below.width, below.speed) == (one.width, one.speed):
+            continue  # the other end of the device's link, which is judged with it
+        _judge_link(host, one, found)
+        if below is None and one.speed is not None:  # idle devices lower that of their own link
+            _judge_link(host, one, found, by_speed=True)
     if not found.signals and not found.unknown:
         raise NotApplicableError("no PCIe switch on the way")
     return found
@@ -156,11 +162,11 @@ def _bridges(host: Host) -> Judged:
 
 BRIDGES = HostCheck(
     "pcie-bridges",
-    "PCIe width of every bridge on the way",
+    "PCIe width and speed of every bridge on the way",
     _bridges,
     "all devices below the bridge share what is left",
     (_SEAT[1], service("check the riser and the cables of the switch board, then replace it")),
-    "max_link_width of both ends of the link in sysfs",
+    "max_link_width and max_link_speed of both ends of the link in sysfs",
 )
 
 

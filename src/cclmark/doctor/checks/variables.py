@@ -6,33 +6,21 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from cclmark.doctor.check import Grade, HostCheck, Judged, NotApplicableError, Remedy, setting
-from cclmark.doctor.checks.rdma import LIBRARY_PLACES
-from cclmark.doctor.host import AMD, ASCEND, NVIDIA, Host
+from cclmark.doctor.checks.rdma_use import LIBRARY_PLACES
+from cclmark.doctor.host import AMD, ASCEND, NVIDIA, Host, settings_of
 from cclmark.doctor.host_probe import whole
 from cclmark.doctor.shipped_data import VariableRule, table
 
-_FILES = ("/etc/nccl.conf", "/etc/rccl.conf")
-_VENDORS = {"nvidia": NVIDIA, "amd": AMD, "ascend": ASCEND}
-
-
-def settings_of(host: Host) -> dict[str, tuple[str, str]]:
-    """The value of each variable and where it is set; the environment overrides files."""
-    found: dict[str, tuple[str, str]] = {}
-    for path in _FILES:
-        for line in host.probe.text(path).splitlines():
-            name, separator, value = line.partition("=")
-            if separator and re.fullmatch(r"[A-Z][A-Z0-9_]{1,60}", name.strip()):
-                found[name.strip()] = value.strip(), path
-    for name, value in host.probe.environment.items():
-        found[name] = value.strip(), "environment"
-    return found
+_VENDORS = {"nvidia": (NVIDIA,), "amd": (AMD,), "ascend": (ASCEND,), "gpu": (NVIDIA, AMD)}
 
 
 def _applies(host: Host, rule: VariableRule) -> bool:
     if len(host.gpus) < rule.least_devices:
         return False
     if rule.where in _VENDORS:
-        return any(one.vendor == _VENDORS[rule.where] for one in host.gpus)
+        return any(one.vendor in _VENDORS[rule.where] for one in host.gpus)
+    if rule.where == "mnnvl":
+        return any(re.search(r"\bGB[23]00", name) for name in host.gpu_names)
     if rule.where == "rdma":
         return any(port.is_active for port in host.ports)
     return True
@@ -62,7 +50,7 @@ def _family(family: str) -> Callable[[Host], Judged]:
             costs[rule.cost] = None
             found.source = rule.source
         if not costs:
-            found.see("environment", "none is set")
+            found.see("environment", "no variable with such a value")
         found.cost = "; ".join(costs)
         found.grade = "bad" if "bad" in grades else "look"
         return found
@@ -116,6 +104,10 @@ def _together(host: Host) -> Judged:
             clash(f"{low}={least} above {high}={most}", "at most the other")
     if own.get("NCCL_NVLS_ENABLE") == "0" and "NVLS" in own.get("NCCL_ALGO", "").upper().split(","):
         clash("NCCL_ALGO=NVLS with NCCL_NVLS_ENABLE=0", "only one of them")
+    if own.get("NCCL_COLLNET_ENABLE") == "1" and not _collnet_plugin(host):
+        clash("NCCL_COLLNET_ENABLE=1 without a plug-in of SHARP", "a plug-in, or unset")
+    if own.get("NCCL_CUMEM_ENABLE") == "0" and own.get("NCCL_NVLS_ENABLE", "") in ("1", "2"):
+        clash("NCCL_NVLS_ENABLE with NCCL_CUMEM_ENABLE=0", "cuMem, which NVLS requires")
     if own.get("NCCL_IB_DISABLE") == "1" and own.get("NCCL_IB_HCA"):
         clash("NCCL_IB_HCA with NCCL_IB_DISABLE=1", "only one of them")
     if own.get("NCCL_NET", "").lower() == "socket" and own.get("NCCL_NET_PLUGIN", "none") != "none":
@@ -174,6 +166,11 @@ def _plugins(host: Host) -> Judged:
     if not found.signals:
         raise NotApplicableError("no variable names a plug-in of NCCL")
     return found
+
+
+def _collnet_plugin(host: Host) -> str:
+    value = settings_of(host).get("NCCL_NET_PLUGIN", ("", ""))[0]
+    return _file_of(host, value or "libnccl-net.so", "net")
 
 
 def _file_of(host: Host, value: str, stem: str) -> str:
