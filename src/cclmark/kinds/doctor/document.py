@@ -34,6 +34,7 @@ from cclmark.kinds.doctor.figures import (
     counts_of,
     differences_of,
     failures_of,
+    harmful_of,
     with_state,
 )
 from cclmark.kinds.doctor.line_formats import JunitExporter, PrometheusExporter
@@ -322,12 +323,17 @@ def _findings(
     if not examined:
         return
     differences = differences_of(examined)
-    apart = [one for one in differences if one.subject in examined[0].facts]
+    harmful = harmful_of(differences)
+    yield from map(_of_difference, harmful[:_MOST_SIGNALS])
+    facts = {name for result in examined for name in result.facts}
+    apart = [one.subject for one in differences if one.subject in facts and one not in harmful]
     if apart:
-        subjects = listed([one.subject for one in apart[:_MOST_SIGNALS]])
+        subjects = listed(apart[:_MOST_SIGNALS])
         yield Finding("hosts-differ", "look", f"hosts differ in {subjects}", is_outcome=True)
     counts = counts_of(examined)
-    if not failures and counts["pass"]:
+    if failures or harmful:
+        return
+    if counts["pass"]:
         words = f"{amount(counts['pass'], 'check')} passed"
         if counts["unknown"]:
             words += f", {counts['unknown']} cannot tell"
@@ -337,8 +343,20 @@ def _findings(
             words,
             is_outcome=True,
         )
-    elif not failures:
+    else:
         yield Finding("no-fault-found", "unknown", "no check could tell", is_outcome=True)
+
+
+def _of_difference(one: HostDifference) -> Finding:
+    others = "; ".join(f"{text} on {_names(hosts)}" for text, hosts in one.others)
+    where = amount(one.number, "host")
+    return Finding(
+        "harmful-difference",
+        "look",
+        f"hosts differ in {one.subject}: {one.usual} on {where}, {others}; {one.cost}",
+        advice="Make the hosts equal, or use those that are.",
+        is_outcome=True,
+    )
 
 
 def _of_failure(failure: HostFailure, hosts: int) -> Finding:
