@@ -512,6 +512,11 @@ class Host:
         for name in self._watched_netdevs:
             counters = parse_counters(self.probe.run("ethtool", "-S", name).text)
             found |= {(name, key): value for key, value in counters.items()}
+        for number in range(min(sum(one.vendor == ASCEND for one in self.gpus), 16)):
+            text = self.probe.run("hccn_tool", "-i", str(number), "-stat", "-g").text
+            found |= {
+                (f"NPU {number}", name): value for name, value in parse_counters(text).items()
+            }
         if self.has_smi:
             found |= parse_link_errors(self.probe.run("nvidia-smi", "nvlink", "-e").text)
             gpus = parse_smi(self.probe.run("nvidia-smi", "-q").text)

@@ -239,10 +239,10 @@ def parse_rdma_links(text: str) -> list[PortText]:
 
 
 def parse_counters(text: str) -> dict[str, int]:
-    """The counters of ``ethtool -S``; names may have colons and brackets."""
+    """The counters of ``ethtool -S`` or ``hccn_tool``; names may have colons and brackets."""
     found = {}
     for line in text.splitlines():
-        name, separator, value = line.strip().rpartition(": ")
+        name, separator, value = (part.strip() for part in line.rpartition(":"))
         if separator and value.isascii() and value.isdecimal() and len(value) < 24:
             found[name] = int(value)
     return found

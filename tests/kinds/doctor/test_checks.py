@@ -100,6 +100,7 @@ def switch_port(host):
     return host.set(f"{PCI}/0000:01:00.0/current_link_width", "8")
 
 
+AMD_GPU = f"{PCI}/0000:05:00.0"
 AT = "[863000.100000] "  # 17 minutes ago
 COUNTERS = f"{IB}/mlx5_0/ports/1/counters"
 HARDWARE = f"{IB}/mlx5_0/ports/1/hw_counters"
@@ -168,6 +169,11 @@ FAULTS = {
         lambda: smi("Pending                           : No", "Pending : Yes"),
         lambda: smi("Failure Occurred        : No", "Failure Occurred        : Yes"),
         lambda: smi("Uncorrectable Error               : 1", "Uncorrectable Error : 513"),
+        lambda: smi(
+            "    Temperature\n",
+            "        Bank Remap Availability Histogram\n            None : 2 bank(s)\n"
+            "    Temperature\n",
+        ),
     ],
     "gpu-ecc-mode": [
         lambda: smi(
@@ -243,6 +249,7 @@ FAULTS = {
         ),
     ],
     "nvlink-fabric": [
+        lambda: smi("Route Unhealthy               : False", "Incorrect Configuration : SysGUID"),
         lambda: smi("State                             : Completed", "State : In Progress"),
         lambda: smi("Bandwidth                     : Full", "Bandwidth : Degraded"),
     ],
@@ -251,24 +258,35 @@ FAULTS = {
         lambda: run(h100(), "nv-fabricmanager --version", "Fabric Manager version is : 535.1.05\n"),
     ],
     "nvswitch-errors": [
+        lambda: files(h100, f"{PCI}/0000:b3:00.0/revision", "0xff\n"),
         lambda: dmesg(
             "[    9.1] nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 "
             "LTSSM Fault Up"
         ),
     ],
     "amd-ras": [
+        lambda: files(amd, f"{AMD_GPU}/ras/gpu_vram_bad_pages", "0x1 : 0x1000 : P\n"),
         lambda: files(amd, f"{PCI}/0000:05:00.0/ras/umc_err_count", "ue: 1\nce: 4\n"),
     ],
     "amd-xgmi": [
+        lambda: files(amd, f"{AMD_GPU}/xgmi_error", "1\n"),
         lambda: amd().remove("/sys/class/kfd/kfd/topology/nodes/4/io_links/2"),
     ],
     "amd-performance": [
         lambda: files(amd, f"{PCI}/0000:05:00.0/power_dpm_force_performance_level", "low\n"),
     ],
+    "amd-sensors": [
+        lambda: files(amd, f"{AMD_GPU}/hwmon/hwmon4/power1_cap", "500000000\n"),
+        lambda: files(amd, f"{AMD_GPU}/hwmon/hwmon4/temp2_input", "99000\n"),
+        lambda: files(amd, f"{AMD_GPU}/current_compute_partition", "CPX\n"),
+    ],
     "npu-health": [
         lambda: ascend().edit("npu-smi info", "| OK            |", "| Alarm         |", 1),
     ],
-    "npu-links": [lambda: run(ascend(), "hccn_tool -i 3 -link -g", "link status: DOWN\n")],
+    "npu-links": [
+        lambda: run(ascend(), "hccn_tool -i 3 -link -g", "link status: DOWN\n"),
+        lambda: run(ascend(), "hccn_tool -i 3 -net_health -g", "net health status: Unreachable\n"),
+    ],
     "pcie-width": [
         lambda: files(h100, f"{PCI}/{GPU}/current_link_width", "8\n"),
         lambda: files(machine, f"{PCI}/0100:00:00.0/current_link_width", "8\n"),
@@ -454,6 +472,12 @@ FAULTS = {
     ],
     "net-duplex": [lambda: files(base, f"{NET}/eno1/duplex", "half\n")],
     "net-bonds": [
+        lambda: files(
+            base,
+            BOND,
+            "Slave Interface: none\n\nSlave Interface: eno1\nMII Status: up\nSpeed: 25000 Mbps\n"
+            "\nSlave Interface: eno2\nMII Status: up\nSpeed: 10000 Mbps\n",
+        ),
         lambda: files(
             base,
             BOND,

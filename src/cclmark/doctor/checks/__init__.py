@@ -60,6 +60,7 @@ CHECKS: tuple[HostCheck, ...] = (
     vendors.AMD_RAS,
     vendors.AMD_XGMI,
     vendors.AMD_LEVEL,
+    vendors.AMD_SENSORS,
     vendors.NPU_HEALTH,
     vendors.NPU_LINKS,
     pcie.WIDTH,

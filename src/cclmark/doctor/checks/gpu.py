@@ -344,6 +344,9 @@ def _rows(host: Host) -> Judged:
             for name in ("Channel Repair Pending", "TPC Repair Pending", "Unrepairable Memory"):
                 if text := section.at(name):
                     found.see(address, f"{name} {text}", "No", ok=text != "Yes")
+        spare = _number(rows.part("Bank Remap Availability Histogram").at("None"))
+        if spare is not None:
+            found.see(address, f"{spare:g} banks without spare rows", "0", ok=spare == 0)
         pages = own.part("Retired Pages")
         if text := pages.at("Pending Page Blacklist") or pages.at("Pending"):
             found.see(address, f"retired pages pending {text}", "No", ok=text != "Yes")

@@ -92,11 +92,18 @@ def _bonds(host: Host) -> Judged:
     found = Judged()
     for bond in bonds:
         text = host.probe.text(f"/proc/net/bonding/{bond}")
+        speeds: dict[str, int] = {}
         for part in re.split(r"\n(?=Slave Interface: )", text)[1:]:
             name = re.match(r"Slave Interface: (\S{1,64})", part)
             status = re.search(r"^MII Status: (\S{1,16})", part, re.MULTILINE)
             if name and status:
                 found.see(f"{bond}: {name[1]}", status[1], "up", ok=status[1] == "up")
+            if name and (speed := re.search(r"^Speed: (\d{1,7}) Mbps", part, re.MULTILINE)):
+                speeds[name[1]] = int(speed[1])
+        for member, mbps in speeds.items():
+            limit = f"≥ {max(speeds.values())} Mb/s, as other members"
+            is_ok = mbps >= max(speeds.values())
+            found.see(f"{bond}: {member}", f"{mbps} Mb/s", limit, ok=is_ok)
     if not found.signals:
         raise NotApplicableError("no bond")
     return found

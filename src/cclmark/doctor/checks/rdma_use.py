@@ -85,7 +85,9 @@ def _driver(host: Host) -> Judged:
         if driver == "vfio-pci" or host.probe.exists(f"{PCI}/{one.address}/physfn"):
             continue  # of a virtual machine, or a function that is not in use
         text = "an RDMA device" if one.address in known else f"no RDMA device{_by(driver)}"
-        found.see(one.address, text, "an RDMA device", ok=one.address in known)
+        is_there = host.probe.text(f"{PCI}/{one.address}/revision") != "0xff"
+        text = text if is_there else "does not answer on the bus"
+        found.see(one.address, text, "an RDMA device", ok=is_there and one.address in known)
     if not found.signals:
         raise NotApplicableError("no RDMA device on the PCI bus")
     return found
@@ -238,7 +240,8 @@ LOCKED = HostCheck(
 
 _PLUGIN_PLACES = (
     *("/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu", "/opt/amazon/ofi-nccl/lib/aarch64-linux-gnu"),
-    *("/opt/amazon/ofi-nccl/lib", "/opt/aws-ofi-nccl/lib"),
+    *("/opt/amazon/ofi-nccl/lib", "/opt/aws-ofi-nccl/lib", "/usr/local/nvidia/lib64"),
+    *("/usr/local/tcpx/lib64", "/usr/local/fastrak/lib64", "/usr/local/gib/lib64"),
 )
 _FABRIC_PLACES = ("/opt/amazon/efa/lib", "/opt/amazon/efa/lib64", "/usr/lib64", "/opt/cray/lib64")
 
@@ -246,10 +249,13 @@ _FABRIC_PLACES = ("/opt/amazon/efa/lib", "/opt/amazon/efa/lib64", "/usr/lib64", 
 def _efa(host: Host) -> Judged:
     fabrics = [one for one in host.ports if one.is_efa]
     has_slingshot = bool(host.probe.entries("/sys/class/cxi"))
-    if not fabrics and not has_slingshot:
-        raise NotApplicableError("no network that NCCL requires a plug-in for (EFA, Slingshot)")
+    is_tcpx = _has_tcpx(host)
+    if not fabrics and not has_slingshot and not is_tcpx:
+        raise NotApplicableError(
+            "no network that NCCL requires a plug-in for (EFA, Slingshot, GPUDirect-TCPX)"
+        )
     found = Judged()
-    name = "EFA" if fabrics else "Slingshot"
+    name = "EFA" if fabrics else "Slingshot" if has_slingshot else "gVNIC"
     named = settings_of(host).get("NCCL_NET_PLUGIN", ("", ""))[0]
     if named.lower() == "none":
         found.see("NCCL_NET_PLUGIN", "none: NCCL loads no plug-in", "not set", ok=False)
@@ -260,12 +266,18 @@ def _efa(host: Host) -> Judged:
     places = [place for file in files if (place := _library(host, file) or _absolute(host, file))]
     folders = [f"{folder}/libnccl-net.so" for folder in _PLUGIN_PLACES]
     places += [path for path in folders if host.probe.exists(path)]
-    text = places[0] if places else "no plug-in of libfabric found"
-    found.see(name, text, "aws-ofi-nccl", ok=bool(places))
+    text = places[0] if places else "no plug-in of NCCL found"
+    found.see(name, text, "GPUDirect-TCPX" if is_tcpx else "aws-ofi-nccl", ok=bool(places))
     if fabrics and places:
         library = _library(host, "libfabric.so.1", _FABRIC_PLACES)
         found.see("libfabric.so.1", library or "not found", "installed", ok=bool(library))
     return found
+
+
+def _has_tcpx(host: Host) -> bool:
+    """Whether it is a machine of Google with a network interface for each of many GPUs."""
+    cards = [one for one in host.pci.values() if one.vendor == "1ae0" and one.kind[:2] == "02"]
+    return len(host.gpus) >= 4 and len(cards) >= 5 and not host.ports
 
 
 def _absolute(host: Host, name: str) -> str:
@@ -279,10 +291,11 @@ PLUGIN = HostCheck(
     "NCCL uses TCP without an error: 22 times slower between two nodes of 4 (CSCS, Alps)",
     (
         setting(
-            "install aws-ofi-nccl and add its folder to LD_LIBRARY_PATH; NCCL_DEBUG=INFO shows "
+            "install aws-ofi-nccl (EFA, Slingshot) or the provider's plug-in, and add its "
+            "folder to LD_LIBRARY_PATH; NCCL_DEBUG=INFO shows "
             "the plug-in that NCCL loads",
         ),
     ),
-    "EFA and Slingshot have no verbs that NCCL itself uses",
+    "EFA, Slingshot and GPUDirect-TCPX have no verbs that NCCL itself uses",
     certainty="likely",
 )
