@@ -34,7 +34,7 @@ NVIDIA, AMD, ASCEND = "10de", "1002", "19e5"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _CAP_IPC_LOCK = 14
 #: Variables that name the accelerators of a process.
-VISIBLE = ("CUDAVISIBLE_DEVICES", "ROCRVISIBLE_DEVICES", "ASCEND_RTVISIBLE_DEVICES")
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
 _VIRTUAL = re.compile(
     r"QEMU|KVM|VMware|VirtualBox|Virtual Machine|OpenStack|Google Compute|HVM domU|Xen|Bochs|"
     r"Cloud Hypervisor|Firecracker|Parallels|bhyve"

@@ -303,6 +303,11 @@ FAULTS = {
         ),
     ],
     "pcie-speed": [
+        lambda: files(
+            amd,
+            *(f"{AMD_GPU}/gpu_busy_percent", "99\n"),
+            *(f"{AMD_GPU}/current_link_speed", "2.5 GT/s PCIe\n"),
+        ),
         lambda: files(h100, f"{PCI}/{NIC}/current_link_speed", "16.0 GT/s PCIe\n"),
         lambda: files(h100, f"{PCI}/{GPU}/current_link_speed", "16.0 GT/s PCIe\n"),
         lambda: files(h100, f"{PCI}/{GPU}/current_link_speed", "16.0 GT/s PCIe\n").edit(
@@ -415,6 +420,7 @@ FAULTS = {
     ],
     "roce-ecn": [lambda: files(roce, f"{NET}/rocep0/ecn/roce_rp/enable/3", "0\n")],
     "rdma-errors": [
+        lambda: _more(roce(), "rx_out_of_buffer", 10, 900_010),
         lambda: grown(
             lambda: files(roce, f"{HARDWARE}/rx_icrc_encapsulated", "0\n"),
             f"{HARDWARE}/rx_icrc_encapsulated",
@@ -1070,6 +1076,17 @@ def test_interfaces_for_several_kinds_of_hosts(value):
         outcome(with_variables(base, NCCL_SOCKET_IFNAME=value), "rendezvous-interface").state
         == "pass"
     )
+
+
+def test_a_rank_needs_what_its_own_devices_need():
+    """CUDA_VISIBLE_DEVICES names them."""
+    near = "CapEff:\t0\nCpus_allowed_list:\t32-63\n"
+    for device, state in (("1", "pass"), ("0", "fail"), ("0,1", "fail"), ("GPU-9", "pass")):
+        host = files(a10, "/proc/self/status", near)
+        host.environment["CUDA_VISIBLE_DEVICES"] = device
+        assert outcome(host, "processors").state == state, device
+    one = with_variables(CUDA_VISIBLE_DEVICES="0", NCCL_IB_HCA="mlx5_0")
+    assert outcome(one, "rdma-selection").state == "pass"
 
 
 def test_devices_for_several_kinds_of_hosts():

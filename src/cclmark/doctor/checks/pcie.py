@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cclmark.doctor.check import (
     CannotTellError,
@@ -15,7 +15,7 @@ from cclmark.doctor.check import (
     setting,
 )
 from cclmark.doctor.checks.gpu import is_used
-from cclmark.doctor.host import Host, PciDevice
+from cclmark.doctor.host import PCI, Host, PciDevice
 from cclmark.doctor.tool_texts import limited_of
 
 _SEAT = (
@@ -113,8 +113,7 @@ def _speed(host: Host) -> Judged:
     gpus = {one.address for one in host.gpus}
     for one in host.communicating:
         top = one.max_speed is not None and one.speed == one.max_speed
-        is_busy = states.get(one.address, "") in ("P0", "P1") and _is_busy(host, one.address)
-        if one.address in gpus and not top and not is_busy:
+        if one.address in gpus and not top and not _is_busy(host, one.address, states):
             now = "an unknown speed" if one.speed is None else f"{one.speed:g} GT/s"
             reason = f"{one.address} has {now}, and GPUs without load lower it"
             found.cannot_tell(reason, "cclmark doctor during a job")
@@ -123,8 +122,11 @@ def _speed(host: Host) -> Judged:
     return found
 
 
-def _is_busy(host: Host, address: str) -> bool:
-    return host.has_smi and address in host.smi and is_used(host.smi[address])
+def _is_busy(host: Host, address: str, states: Mapping[str, str]) -> bool:
+    """Whether a GPU is under load, by nvidia-smi or by amdgpu."""
+    if address in states:
+        return states[address] in ("P0", "P1") and is_used(host.smi[address])
+    return (host.probe.number(f"{PCI}/{address}/gpu_busy_percent") or 0) > 50
 
 
 SPEED = HostCheck(

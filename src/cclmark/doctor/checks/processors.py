@@ -41,7 +41,7 @@ def _governor(host: Host) -> Judged:
     for (governor, driver, preference), count in seen.items():
         # The governor powersave of these drivers is dynamic: the preference decides.
         is_dynamic = driver in ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
-        is_slow = governor in ("conservative", "ondemand") or (
+        is_slow = governor in ("conservative", "ondemand", "schedutil") or (
             governor == "powersave" and (not is_dynamic or preference in ("power", "balance_power"))
         )
         text = " ".join(filter(None, (governor, driver, preference)))
