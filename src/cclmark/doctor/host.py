@@ -46,7 +46,7 @@ _CGROUPS = "/sys/fs/cgroup"
 #: The commands that checks ask for, of which a live probe starts those of installed programs.
 COMMANDS = (
     *("nvidia-smi -q", "nvidia-smi nvlink -s", "nvidia-smi topo -p2p r", "ibv_devinfo"),
-    *("dmesg", "lspci -D -vvv"),
+    *("dmesg", "lspci -D -vvv", "amd-smi metric"),
 )
 
 
@@ -201,9 +201,12 @@ class Host:
         """The processors that this process may use; empty if unknown."""
         found = re.search(r"^Cpus_allowed_list:\s*(\S+)", self._status, re.MULTILINE)
         try:
-            return parse_processors(found[1]) if found else set()
+            own = parse_processors(found[1]) if found else set()
         except ValueError:
             return set()
+        for path in self.cgroups[:1]:
+            own = own & (self.probe.processors(f"{path}/cpuset.cpus.effective") or own)
+        return own
 
     @cached_property
     def numa_nodes(self) -> list[int]:
@@ -547,7 +550,7 @@ class Host:
                 path = f"{RDMA}/{port.device}/ports/{port.port}/{folder}"
                 found.append((port.name, path, self.probe.entries(path)))
         for name in self.netdevs:
-            found.append((name, f"{NET}/{name}", ("carrier_changes",)))
+            found.append((name, f"{NET}/{name}", ("carrier_changes", "carrier_down_count")))
             found.append((name, f"{NET}/{name}/statistics", _STATISTICS))
         for name in self.probe.entries("/sys/devices/system/edac/mc"):
             if name.startswith("mc"):

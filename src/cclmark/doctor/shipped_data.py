@@ -47,7 +47,8 @@ class VariableRule(msgspec.Struct, frozen=True):
     """A value of a variable that costs communication. ``value``: a pattern.
 
     ``family``: of the check. ``where``, ``least_devices``: what the host must have for the rule to
-    apply; ``gpu`` is NVIDIA or AMD, ``mnnvl`` NVLink between hosts.
+    apply; ``gpu`` is NVIDIA or AMD, ``mnnvl`` NVLink between hosts. ``beside``: another
+    variable with the value that makes it cost something.
     """
 
     name: str
@@ -58,6 +59,7 @@ class VariableRule(msgspec.Struct, frozen=True):
     grade: Grade = "look"
     where: Literal["", "nvidia", "amd", "gpu", "mnnvl", "ascend", "rdma"] = ""
     least_devices: int = 0
+    beside: str = ""
 
 
 class XidRule(msgspec.Struct, frozen=True):

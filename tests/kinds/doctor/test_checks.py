@@ -101,6 +101,7 @@ def switch_port(host):
 
 
 AMD_GPU = f"{PCI}/0000:05:00.0"
+HOT = "THERMAL_VIOLATION_STATUS"
 AT = "[863000.100000] "  # 17 minutes ago
 COUNTERS = f"{IB}/mlx5_0/ports/1/counters"
 HARDWARE = f"{IB}/mlx5_0/ports/1/hw_counters"
@@ -208,6 +209,11 @@ FAULTS = {
     "gpu-firmware": [lambda: smi("96.00.99.00.01", "96.00.61.00.01")],
     "gpu-power": [
         lambda: smi(
+            "    Clocks\n",
+            "    Module Power Readings\n        Current Power Limit : 900.00 W\n"
+            "        Default Power Limit : 1200.00 W\n    Clocks\n",
+        ),
+        lambda: smi(
             "Current Power Limit               : 700.00 W", "Current Power Limit : 500.00 W"
         ),
     ],
@@ -280,6 +286,10 @@ FAULTS = {
         lambda: files(amd, f"{AMD_GPU}/hwmon/hwmon4/temp2_input", "99000\n"),
         lambda: files(amd, f"{AMD_GPU}/current_compute_partition", "CPX\n"),
     ],
+    "amd-throttling": [
+        lambda: amd().edit("amd-smi metric", "THERMAL_VIOLATION_STATUS: NOT ", f"{HOT}: ", 1),
+        lambda: amd().edit("amd-smi metric", "UNCORRECTABLE_COUNT: 0", "UNCORRECTABLE_COUNT: 2", 1),
+    ],
     "npu-health": [
         lambda: ascend().edit("npu-smi info", "| OK            |", "| Alarm         |", 1),
     ],
@@ -288,6 +298,7 @@ FAULTS = {
         lambda: run(ascend(), "hccn_tool -i 3 -net_health -g", "net health status: Unreachable\n"),
     ],
     "pcie-width": [
+        lambda: smi("Current                   : 16x", "Current : 8x", machine),
         lambda: files(h100, f"{PCI}/{GPU}/current_link_width", "8\n"),
         lambda: files(machine, f"{PCI}/0100:00:00.0/current_link_width", "8\n"),
     ],
@@ -368,7 +379,12 @@ FAULTS = {
     "ats": [
         lambda: machine().edit("lspci -D -vvv", "ATSCtl:\tEnable+", "ATSCtl:\tEnable-"),
     ],
-    "iommu": [lambda: files(h100, "/sys/kernel/iommu_groups/10/type", "DMA-FQ\n")],
+    "iommu": [
+        lambda: files(h100, "/sys/kernel/iommu_groups/10/type", "DMA-FQ\n"),
+        lambda: files(
+            lambda: h100().remove("/sys/kernel/iommu_groups"), "/proc/cmdline", "intel_iommu=on\n"
+        ),
+    ],
     "numa-devices": [
         lambda: files(h100, f"{PCI}/{GPU}/numa_node", "-1\n"),
         lambda: files(h100, f"{PCI}/{GPU}/numa_node", "1\n"),
@@ -385,6 +401,7 @@ FAULTS = {
     ],
     "numa-balancing": [lambda: files(amd, "/proc/sys/kernel/numa_balancing", "1\n")],
     "processors": [
+        lambda: files(h100, "/sys/fs/cgroup/user.slice/cpuset.cpus.effective", "0-1\n"),
         lambda: files(a10, "/proc/self/status", "CapEff:\t0\nCpus_allowed_list:\t32-35\n"),
         lambda: files(
             h100, "/proc/self/status", "CapEff:\t0000000000000000\nCpus_allowed_list:\t0-1\n"
@@ -492,6 +509,9 @@ FAULTS = {
         ),
     ],
     "rendezvous-interface": [
+        lambda: with_variables(
+            lambda: files(base, f"{NET}/docker0/operstate", "up\n"), NCCL_SOCKET_IFNAME="docker0"
+        ),
         lambda: with_variables(base, NCCL_SOCKET_IFNAME="eth9"),
         lambda: with_variables(base, GLOO_SOCKET_IFNAME="lo"),
     ],
@@ -577,6 +597,11 @@ FAULTS = {
         ),
     ],
     "huge-pages": [
+        lambda: files(
+            lambda: base().remove("/sys/kernel/mm/hugepages"),
+            "/proc/meminfo",
+            "MemTotal: 2113463172 kB\nHugePages_Free: 900000\nHugepagesize: 2048 kB\n",
+        ),
         lambda: files(base, "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "800000\n"),
     ],
     "disk-space": [lambda: space("/tmp", 100 * MIB, 1 * MIB)],
@@ -603,6 +628,8 @@ FAULTS = {
         ),
     ],
     "cpu-clock": [
+        lambda: files(base, "/sys/devices/system/cpu/intel_pstate/max_perf_pct", "40\n"),
+        lambda: files(base, "/sys/devices/system/cpu/cpu1/cpufreq/scaling_max_freq", "1200000\n"),
         lambda: files(base, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", "1200000\n"),
     ],
     "cpu-pressure": [
@@ -643,6 +670,9 @@ FAULTS = {
     "variable-debug": [lambda: with_variables(NCCL_DEBUG="TRACE")],
     "relaxed-ordering": [lambda: with_variables(NCCL_IB_PCI_RELAXED_ORDERING="0")],
     "variable-combinations": [
+        lambda: with_variables(a10, NCCL_NET="IB"),
+        lambda: with_variables(NCCL_NSOCKS_PERTHREAD="16", NCCL_SOCKET_NTHREADS="8"),
+        lambda: with_variables(CUDA_VISIBLE_DEVICES="0,8"),
         lambda: with_variables(NCCL_COLLNET_ENABLE="1"),
         lambda: with_variables(NCCL_MIN_NCHANNELS="16", NCCL_MAX_NCHANNELS="8"),
         lambda: with_variables(NCCL_IB_GID_INDEX="3"),

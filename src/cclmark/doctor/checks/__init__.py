@@ -61,6 +61,7 @@ CHECKS: tuple[HostCheck, ...] = (
     vendors.AMD_XGMI,
     vendors.AMD_LEVEL,
     vendors.AMD_SENSORS,
+    vendors.AMD_THROTTLING,
     vendors.NPU_HEALTH,
     vendors.NPU_LINKS,
     pcie.WIDTH,

@@ -204,11 +204,13 @@ CLOCKS = HostCheck(
 def _power(host: Host) -> Judged:
     found = Judged()
     for address, own in host.smi.items():
-        power = own.part("GPU Power Readings", "Power Readings")
-        now = _number(power.at("Current Power Limit") or power.at("Power Limit"))
-        usual = _number(power.at("Default Power Limit"))
-        if now and usual:
-            found.see(address, f"{now:g} W", f"≥ {usual:g} W, the default", ok=now >= 0.98 * usual)
+        gpu = own.part("GPU Power Readings", "Power Readings")
+        for name, power in (("", gpu), ("module ", own.part("Module Power Readings"))):
+            now = _number(power.at("Current Power Limit") or power.at("Power Limit"))
+            usual = _number(power.at("Default Power Limit"))
+            if now and usual:
+                limit = f"≥ {usual:g} W, the default"
+                found.see(address, f"{name}{now:g} W", limit, ok=now >= 0.98 * usual)
     if not found.signals:
         raise NotApplicableError("nvidia-smi reports no power limits")
     return found
@@ -465,8 +467,8 @@ def _peers(host: Host) -> Judged:
         raise CannotTellError(f"nvidia-smi topo -p2p r: {reading.error or 'no matrix'}")
     found = Judged()
     for (one, other), cell in cells.items():
-        if cell == "U":
-            found.cannot_tell(f"{one}-{other}: the driver reports an unknown state")
+        if cell not in ("OK", "CNS", "GNS", "TNS", "NS", "DR"):
+            found.cannot_tell(f"{one}-{other}: the driver reports an unknown state ({cell[:8]})")
         else:
             found.see(f"{one}-{other}", cell, "OK", ok=cell == "OK")
     return found

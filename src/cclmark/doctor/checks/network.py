@@ -18,6 +18,9 @@ _VARIABLES = (
 _PREFIXES = ("NCCL", "RCCL", "HCCL")  # these match beginnings of names
 
 
+_INNER = re.compile(r"docker|veth|virbr|br-[0-9a-f]{6}|cni\d|lxc|flannel|cali")
+
+
 def _is_named(one: str, names: Sequence[str], *, is_exact: bool) -> bool:
     return any(one == name or (not is_exact and one.startswith(name)) for name in names)
 
@@ -39,14 +42,14 @@ def _rendezvous(host: Host) -> Judged:
         )
         # Lists for several kinds of hosts are usual: one of them is enough.
         reaches = [one for one in own if one != "lo"]
+        # Bridges of this host's containers reach no other host.
+        reaches = [one for one in reaches if not _INNER.match(one)]
         state = ", ".join(reaches[:4]) or (
-            "loopback" if own else "down" if there else "no interface"
+            "loopback or a bridge of containers" if own else "down" if there else "no interface"
         )
         found.see(variable, f"{value[:40]}: {state}", "an interface that is up", ok=bool(reaches))
     if not found.signals:
-        names = [
-            one for one in up if one != "lo" and not re.match(r"docker|veth|virbr|br-|cni", one)
-        ]
+        names = [one for one in up if one != "lo" and not _INNER.match(one)]
         if not names:
             raise NotApplicableError("no network interface besides loopback")
         found.see("interfaces", ", ".join(names[:6]), "one that is up")

@@ -57,7 +57,19 @@ def _width(host: Host) -> Judged:
     found = Judged()
     for one in host.communicating:
         _judge_link(host, one, found)
+    for address, now, most in _links_of_smi(host, "Link Width"):
+        found.see(address, f"x{now:g} in nvidia-smi", f"≥ x{most:g}", ok=now >= most)
     return found
+
+
+def _links_of_smi(host: Host, name: str) -> Iterator[tuple[str, float, float]]:
+    """The current and the possible value of each GPU's link, as nvidia-smi reports it."""
+    for address, own in host.smi.items() if host.has_smi else ():
+        info = own.part("PCI").part("GPU Link Info").part(name)
+        values = [re.match(r"\d{1,2}", info.at(key)) for key in ("Current", "Max")]
+        now, most = (float(one[0]) if one else 0.0 for one in values)
+        if now and most:
+            yield address, now, most
 
 
 WIDTH = HostCheck(
@@ -119,6 +131,10 @@ def _speed(host: Host) -> Judged:
             found.cannot_tell(reason, "cclmark doctor during a job")
         else:
             _judge_link(host, one, found, by_speed=True)
+    for address, generation, possible in _links_of_smi(host, "PCIe Generation"):
+        if _is_busy(host, address, states):
+            text = f"generation {generation:g} in nvidia-smi"
+            found.see(address, text, f"≥ {possible:g}, under load", ok=generation >= possible)
     return found
 
 

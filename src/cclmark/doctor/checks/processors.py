@@ -62,21 +62,27 @@ GOVERNOR = HostCheck(
 
 
 def _clock(host: Host) -> Judged:
-    found = Judged()
-    root = f"{_CPU}/cpu0/cpufreq"
-    most = host.probe.number(f"{root}/cpuinfo_max_freq")
-    limit = host.probe.number(f"{root}/scaling_max_freq")
-    base = host.probe.number(f"{root}/base_frequency") or most
-    if not most or not limit:
+    seen: dict[tuple[int, int], list[str]] = {}  # processors by limit and least limit
+    percent = host.probe.number(f"{_CPU}/intel_pstate/max_perf_pct") or 100
+    for name in host.probe.entries(_CPU):
+        if not re.fullmatch(r"cpu\d{1,5}", name):
+            continue
+        root = f"{_CPU}/{name}/cpufreq"
+        most = host.probe.number(f"{root}/cpuinfo_max_freq")
+        limit = host.probe.number(f"{root}/scaling_max_freq")
+        if not most or not limit:
+            break  # all processors have one, or none
+        base = host.probe.number(f"{root}/base_frequency") or most
+        # A limit at the base clock turns boost off, which many sites intend.
+        limit = min(limit, most * percent // 100)
+        seen.setdefault((limit, min(most, base)), []).append(name)
+    if not seen:
         raise NotApplicableError("the host does not control the clock (as in virtual machines)")
-    # A limit at the base clock turns boost off, which many sites intend.
-    least = min(most, base or most)
-    found.see(
-        "cpu0",
-        f"limited to {limit / 1e6:g} GHz",
-        f"≥ {0.9 * least / 1e6:.3g} GHz",
-        ok=limit >= 0.9 * least,
-    )
+    found = Judged()
+    for (limit, least), names in seen.items():
+        where = names[0] if len(names) == 1 else f"{len(names)} processors"
+        text = f"limited to {limit / 1e6:g} GHz"
+        found.see(where, text, f"≥ {0.9 * least / 1e6:.3g} GHz", ok=limit >= 0.9 * least)
     return found
 
 
@@ -86,7 +92,7 @@ CLOCK = HostCheck(
     _clock,
     "launches, proxies and TCP slow down with the clock",
     (setting("cpupower frequency-set -u the largest clock, as root"),),
-    "scaling_max_freq beside the base clock; own margin: 10 %",
+    "scaling_max_freq and max_perf_pct beside the base clock; own margin: 10 %",
     grade="look",
 )
 

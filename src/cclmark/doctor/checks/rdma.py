@@ -211,7 +211,7 @@ def _pfc(host: Host) -> Judged:
     for port in host.roce_ports:
         for name in port.netdevs:
             text = host.probe.run("dcb", "pfc", "show", "dev", name).text
-            if "prio-pfc" not in text or _has_global_pause(host, name):
+            if not re.search(r"prio-pfc(\s+\d:(on|off)){8}", text) or _has_global_pause(host, name):
                 continue
             own = sorted(_lossless(host, port))
             words = (

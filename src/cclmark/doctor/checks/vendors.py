@@ -171,6 +171,46 @@ AMD_SENSORS = HostCheck(
 )
 
 
+_VIOLATION = re.compile(r"^\s*((?:PROCHOT|SOCKET_THERMAL|VR_THERMAL|HBM_THERMAL)\w*_STATUS): *(.+)")
+
+
+def _throttling(host: Host) -> Judged:
+    host.gpus_of(AMD, "AMD GPU")
+    reading = host.probe.run("amd-smi", "metric")
+    if reading.error:
+        raise CannotTellError(f"amd-smi: {reading.error}", "amd-smi")
+    found = Judged()
+    gpu = ""
+    for line in reading.text.splitlines():
+        if head := re.match(r"\s*GPU: (\d{1,3})\b", line):
+            gpu = f"GPU {head[1]}"
+        elif gpu and (one := _VIOLATION.match(line)):
+            name = one[1].removesuffix("_STATUS").removesuffix("_VIOLATION")
+            if one[2].strip() in ("ACTIVE", "NOT ACTIVE"):
+                text = f"{name} {one[2].strip().lower()}"
+                found.see(gpu, text, "not active", ok=one[2].strip() == "NOT ACTIVE")
+        elif gpu and (count := re.match(r"\s*TOTAL_UNCORRECTABLE_COUNT: (\d{1,18})", line)):
+            found.see(gpu, f"{count[1]} uncorrectable errors", "0", ok=int(count[1]) == 0)
+    if not found.signals:
+        raise CannotTellError("amd-smi metric reports no throttling", "a newer ROCm, or root")
+    return found
+
+
+AMD_THROTTLING = HostCheck(
+    "amd-throttling",
+    "throttling and errors of AMD GPUs, as amd-smi reports them",
+    _throttling,
+    "the GPU and with it every collective slows down",
+    (
+        setting("check fans, inlet temperature and power supplies"),
+        _RESET_AMD,
+        _REBOOT,
+        service("replace the GPU"),
+    ),
+    "amd-smi metric: violation status of PROCHOT and of temperatures; the power cap is normal",
+)
+
+
 def _npus(host: Host) -> Judged:
     npus = host.gpus_of(ASCEND, "Ascend NPU")
     reading = host.probe.run("npu-smi", "info")
