@@ -284,7 +284,7 @@ class KernelEvent(NamedTuple):
     text: str
 
 
-_MOST_LINE = 2000
+_MOST_LINE = 512
 _STAMP = re.compile(r"\[\s*(\d{1,12}\.\d{1,9})\]\s*(.*)")
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,16})\): (\d{1,4}),?\s*(.*)")
 _SXID = re.compile(r"SXid \((?:PCI:)?([0-9a-fA-F:.]{4,16})\): (\d{1,6}),?\s*(.*)")

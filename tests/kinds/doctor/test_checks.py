@@ -2,13 +2,16 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from cclmark.doctor.check import CheckOutcome
 from cclmark.doctor.checks import CHECKS, IDS
 from cclmark.doctor.examination import examine
+from cclmark.doctor.host import Host
 from cclmark.doctor.host_probe import _lines_of
+from cclmark.doctor.recorded_host import RecordedProbe, read_recorded
 from cclmark.doctor.shipped_data import table
 from recorded_hosts import (
     HEALTHY,
@@ -985,6 +988,14 @@ def test_a_gauge_is_judged_at_both_moments(first, second, state):
     text = host.run["ethtool -S rocep0"].replace(f"{STALLED}: {first}", f"{STALLED}: {second}")
     host.later.setdefault("run", {})["ethtool -S rocep0"] = text
     assert outcome(host, "pcie-stalls").state == state
+
+
+@pytest.mark.parametrize("name", ["h200-machine", "h200x2-machine"])
+def test_no_check_that_is_newer_fails_on_a_real_host(name):
+    recorded = read_recorded(Path(__file__).with_name("hosts") / f"{name}.json.gz")
+    host = Host(RecordedProbe(recorded))
+    found = examine(host, CHECKS, 0.0).outcomes
+    assert [one.check for one in found if one.state == "fail"] == []
 
 
 def test_counters_that_were_read_once_tell_nothing():

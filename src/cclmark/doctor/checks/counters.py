@@ -47,7 +47,7 @@ def _limit_text(limit: CounterLimit) -> str:
     if limit.most == 0:
         return "no growth"
     unit = {1.0: "s", 60.0: "min", 3600.0: "h"}.get(limit.per_s, f"{limit.per_s:g} s")
-    return f"≤ {limit.most:g}/{unit}"
+    return f"≤ {limit.most:,.10g}/{unit}"
 
 
 def _family(family: str, absent: str) -> Callable[[Host], Judged]:
@@ -65,7 +65,8 @@ def _family(family: str, absent: str) -> Callable[[Host], Judged]:
         grades: set[Grade] = set()
         for limit, where, text in _exceeding(counters, limits):
             grades.add(limit.grade)
-            found.see(where, text, _limit_text(limit), ok=False)
+            least = "not active" if text.endswith("active") else _limit_text(limit)
+            found.see(where, text, least, ok=False)
             found.source = limit.source
         if not grades:
             found.see(f"{len(known)} counters", f"within limits over {counters.interval_s:.3g} s")

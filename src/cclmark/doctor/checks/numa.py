@@ -197,6 +197,8 @@ def _affinity(host: Host) -> Judged:
             text = f"{amount(len(own & near), 'processor')} of NUMA node {node}"
             least = f"≥ 1: it has {amount(number, 'accelerator')}"
             found.see("this process", text, least, ok=bool(own & near) or not near)
+        if len(own) >= limit:
+            found.grade, found.certainty = "look", "likely"
     return found
 
 

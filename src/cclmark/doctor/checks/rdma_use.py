@@ -109,6 +109,7 @@ DRIVER = HostCheck(
         service("replace the network device"),
     ),
     "the PCI bus beside /sys/class/infiniband",
+    certainty="likely",
 )
 
 

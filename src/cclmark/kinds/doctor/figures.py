@@ -26,7 +26,7 @@ _OF_VARIABLES = "ranks that disagree hang, fail, or choose different algorithms 
 _VARIABLE = re.compile(r"(?:NCCL|RCCL|HCCL|UCX|FI|TORCH_NCCL)_\w+")
 # Variables that name what is of the host itself, or write logs.
 _OF_HOST = re.compile(
-    r"NCCL_(?:HOSTID|COMM_ID|(?:OOB_NET|SOCKET)_IFNAME|IB_HCA|\w*(?:DEBUG|DUMP|TOPO|TRACE)\w*)|"
+    r"NCCL_(?:HOSTID|VERSION|COMM_ID|(?:OOB_NET|SOCKET)_IFNAME|IB_HCA|\w*(?:DEBUG|DUMP|TOPO|TRACE)\w*)|"
     r"HCCL_(?:IF_IP|SOCKET_IFNAME)|UCX_(?:NET_DEVICES|LOG\w*)|FI_LOG\w*|\w+_FILE"
 )
 _STATES: dict[State, str] = {
