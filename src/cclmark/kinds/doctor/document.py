@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.doctor.check import CheckOutcome, Signal, State
 from cclmark.document.blocks import (
@@ -286,14 +287,17 @@ def _details(one: HostFailure) -> Iterator[str]:
 
 
 def _unknown_table(unknown: dict[str, list[tuple[str, CheckOutcome]]], hosts: int) -> Table:
-    rows = [*unknown.values()]
+    """A row for each reason, with the checks that have it."""
+    by_reason = by_key(
+        ((own[0][1].reason, own[0][1].needs, len(own)), check) for check, own in unknown.items()
+    )
     columns = [
-        TableColumn("check", lambda own: own[0][1].check),
-        TableColumn("hosts", lambda own: "" if hosts == 1 else str(len(own)), ">"),
-        TableColumn("reason", lambda own: own[0][1].reason),
-        TableColumn("what would tell", lambda own: own[0][1].needs),
+        TableColumn("check", lambda row: ", ".join(row[1])),
+        TableColumn("hosts", lambda row: "" if hosts == 1 else str(row[0][2]), ">"),
+        TableColumn("reason", lambda row: row[0][0]),
+        TableColumn("what would tell", lambda row: row[0][1]),
     ]
-    return table_of("cannot tell", columns, rows)
+    return table_of("cannot tell", columns, [*by_reason.items()])
 
 
 def _others(examined: Sequence[ExaminationResult]) -> Iterator[str]:
