@@ -487,11 +487,36 @@ def amd():
         _pci(host, [f"0000:{number}0:01.0", gpu], "0x1002", "0x120000", node=number // 4)
         host.read[f"{PCI}/{gpu}/ras/umc_err_count"] = "ue: 0\nce: 4\n"
         host.read[f"{PCI}/{gpu}/power_dpm_force_performance_level"] = "auto\n"
+        host.read[f"{PCI}/{gpu}/xgmi_error"] = "0\n"
+        host.run.setdefault("amd-smi metric", "")
+        host.run["amd-smi metric"] += AMD_METRIC.format(number=number)
+        host.read[f"{PCI}/{gpu}/current_compute_partition"] = "SPX\n"
+        host.read[f"{PCI}/{gpu}/ras/gpu_vram_bad_pages"] = "0x00000001 : 0x00001000 : R\n"
+        sensors = f"{PCI}/{gpu}/hwmon/hwmon4"
+        host.read[f"{sensors}/power1_cap"] = host.read[f"{sensors}/power1_cap_default"] = (
+            "750000000"
+        )
+        host.read |= {f"{sensors}/temp2_input": "61000\n", f"{sensors}/temp2_crit": "100000\n"}
+        host.read[f"{sensors}/temp2_label"] = "junction\n"
         node = f"/sys/class/kfd/kfd/topology/nodes/{number + 2}"
         host.read[f"{node}/properties"] = "cpu_cores_count 0\nsimd_count 1216\n"
         for link in range(7):
             host.read[f"{node}/io_links/{link}/properties"] = "type 11\nversion_major 0\n"
     return host
+
+
+AMD_METRIC = """GPU: {number}
+    USAGE:
+        GFX_ACTIVITY: 99 %
+    ECC:
+        TOTAL_CORRECTABLE_COUNT: 4
+        TOTAL_UNCORRECTABLE_COUNT: 0
+    THROTTLE:
+        PROCHOT_VIOLATION_STATUS: NOT ACTIVE
+        PPT_VIOLATION_STATUS: ACTIVE
+        SOCKET_THERMAL_VIOLATION_STATUS: NOT ACTIVE
+        HBM_THERMAL_VIOLATION_STATUS: NOT ACTIVE
+"""
 
 
 def ascend():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -10,8 +11,7 @@ import msgspec
 
 from cclmark.doctor.check import CheckOutcome, HostCheck
 from cclmark.doctor.checks.software import nccl_versions
-from cclmark.doctor.checks.variables import settings_of
-from cclmark.doctor.host import NET, Host
+from cclmark.doctor.host import NET, Host, settings_of
 
 _MOST_VALUE = 60
 
@@ -72,11 +72,27 @@ def _facts(host: Host) -> Iterator[tuple[str, str]]:
         for device, board in firmware.items()
     ]
     yield "RDMA firmware", _counted(texts)
+    shown = [probe.run("dcb", "pfc", "show", "dev", name).text for name in _roce_netdevs(host)]
+    pfc = {" ".join(re.findall(r"\d:on", text)) or "off" for text in shown if "prio-pfc" in text}
+    yield "PFC", ", ".join(sorted(pfc))
+    yield "memory", _gib(probe.text("/proc/meminfo"))
+    yield "online processors", str(len(probe.processors("/sys/devices/system/cpu/online")) or "")
     mtus = [probe.text(f"{NET}/{name}/mtu") for name in host.netdevs]
     yield "MTU", ", ".join(sorted({*mtus} - {""}))
     for name, (value, _) in settings_of(host).items():
         if name.startswith(("NCCL_", "RCCL_", "HCCL_", "UCX_", "FI_", "TORCH_NCCL_")):
             yield name, value if len(value) <= _MOST_VALUE else _shortened(value)
+
+
+def _roce_netdevs(host: Host) -> list[str]:
+    ports = [port for port in host.ports if port.is_active and port.is_ethernet]
+    return sorted({name for port in ports for name in port.netdevs})
+
+
+def _gib(text: str) -> str:
+    """The host's memory in steps of 16 GiB: equal hosts differ by what the firmware takes."""
+    found = re.search(r"^MemTotal:\s+(\d{1,15}) kB", text, re.MULTILINE)
+    return f"{round(int(found[1]) / 2**24) * 16} GiB" if found else ""
 
 
 def _shortened(value: str) -> str:

@@ -23,6 +23,7 @@ from cclmark.doctor.tool_texts import (
     parse_ports,
     parse_rdma_links,
     parse_smi,
+    parse_smi_counters,
 )
 from cclmark.work.binding import parse_processors
 
@@ -32,17 +33,20 @@ NET = "/sys/class/net"
 NVIDIA, AMD, ASCEND = "10de", "1002", "19e5"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _CAP_IPC_LOCK = 14
-_VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
+#: Variables that name the accelerators of a process.
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
 _VIRTUAL = re.compile(
     r"QEMU|KVM|VMware|VirtualBox|Virtual Machine|OpenStack|Google Compute|HVM domU|Xen|Bochs|"
     r"Cloud Hypervisor|Firecracker|Parallels|bhyve"
 )
 _CONTAINERS = re.compile(r"docker|kubepods|containerd|libpod|lxc|crio")
 _AMAZON = "Amazon EC2"
+_DAY_S = 24 * 3600
+_CGROUPS = "/sys/fs/cgroup"
 #: The commands that checks ask for, of which a live probe starts those of installed programs.
 COMMANDS = (
     *("nvidia-smi -q", "nvidia-smi nvlink -s", "nvidia-smi topo -p2p r", "ibv_devinfo"),
-    *("dmesg", "lspci -D -vvv"),
+    *("dmesg", "lspci -D -vvv", "amd-smi metric"),
 )
 
 
@@ -173,7 +177,7 @@ class Host:
     @property
     def visible_devices(self) -> int:
         """The number of accelerators that this process may use."""
-        for name in _VISIBLE:
+        for name in VISIBLE:
             if words := [word for word in self.probe.environment.get(name, "").split(",") if word]:
                 return len(words)
         return len(self._smi) - 1 if self.has_smi else len(self.gpus)
@@ -197,9 +201,12 @@ class Host:
         """The processors that this process may use; empty if unknown."""
         found = re.search(r"^Cpus_allowed_list:\s*(\S+)", self._status, re.MULTILINE)
         try:
-            return parse_processors(found[1]) if found else set()
+            own = parse_processors(found[1]) if found else set()
         except ValueError:
             return set()
+        for path in self.cgroups[:1]:
+            own = own & (self.probe.processors(f"{path}/cpuset.cpus.effective") or own)
+        return own
 
     @cached_property
     def numa_nodes(self) -> list[int]:
@@ -216,13 +223,27 @@ class Host:
         return self.probe.processors(f"/sys/devices/system/node/node{node}/cpulist")
 
     @cached_property
-    def cgroup(self) -> str:
-        """The directory of this process's cgroup (version 2); empty if there is none."""
+    def cgroups(self) -> list[str]:
+        """The directories of this process's cgroup (version 2) and of those above it.
+
+        A container sees its own as the root. Empty without any.
+        """
         found = re.search(r"^0::(/\S*)", self.probe.text("/proc/self/cgroup"), re.MULTILINE)
-        for path in (f"/sys/fs/cgroup{found[1]}".rstrip("/") if found else "", "/sys/fs/cgroup"):
-            if path and self.probe.exists(f"{path}/cpu.stat"):
-                return path
-        return ""
+        own = _upwards(_CGROUPS, found[1] if found else "/")
+        return [path for path in own if self.probe.exists(f"{path}/cpu.stat")]
+
+    def cgroups_v1(self, controller: str) -> list[str]:
+        """The same of a controller of version 1: ``cpu`` or ``memory``."""
+        for line in self.probe.text("/proc/self/cgroup").splitlines():
+            _, _, rest = line.partition(":")
+            names, _, path = rest.partition(":")
+            if controller in names.split(","):
+                for mount in dict.fromkeys((names, controller, "cpu,cpuacct", "cpuacct,cpu")):
+                    if controller in mount.split(","):
+                        own = _upwards(f"{_CGROUPS}/{mount}", path)
+                        if found := [one for one in own if self.probe.entries(one)]:
+                            return found
+        return []
 
     # ── PCI ──────────────────────────────────────────────────────────────────────────────────
 
@@ -458,6 +479,16 @@ class Host:
             "the kernel's log is not readable", f"{ROOT}, or the group systemd-journal"
         )
 
+    @cached_property
+    def recent_kernel_log(self) -> list[KernelEvent]:
+        """The lines of the last day, and those without a time. Raises CannotTellError."""
+        now_s = self.uptime_s
+        return [
+            one
+            for one in self.kernel_log
+            if one.at_s is None or not now_s or now_s - one.at_s < _DAY_S
+        ]
+
     @property
     def uptime_s(self) -> float:
         """The seconds since boot, 0 if unknown."""
@@ -484,8 +515,15 @@ class Host:
         for name in self._watched_netdevs:
             counters = parse_counters(self.probe.run("ethtool", "-S", name).text)
             found |= {(name, key): value for key, value in counters.items()}
+        for number in range(min(sum(one.vendor == ASCEND for one in self.gpus), 16)):
+            text = self.probe.run("hccn_tool", "-i", str(number), "-stat", "-g").text
+            found |= {
+                (f"NPU {number}", name): value for name, value in parse_counters(text).items()
+            }
         if self.has_smi:
             found |= parse_link_errors(self.probe.run("nvidia-smi", "nvlink", "-e").text)
+            gpus = parse_smi(self.probe.run("nvidia-smi", "-q").text)
+            found |= parse_smi_counters({name: own for name, own in gpus.items() if name})
         return found
 
     def take_counters(self, interval_s: float) -> Callable[[], None]:
@@ -512,22 +550,35 @@ class Host:
                 path = f"{RDMA}/{port.device}/ports/{port.port}/{folder}"
                 found.append((port.name, path, self.probe.entries(path)))
         for name in self.netdevs:
-            found.append((name, f"{NET}/{name}", ("carrier_changes",)))
-            path = f"{NET}/{name}/statistics"
-            found.append((name, path, ("rx_crc_errors", "rx_frame_errors", "tx_carrier_errors")))
+            found.append((name, f"{NET}/{name}", ("carrier_changes", "carrier_down_count")))
+            found.append((name, f"{NET}/{name}/statistics", _STATISTICS))
         for name in self.probe.entries("/sys/devices/system/edac/mc"):
             if name.startswith("mc"):
                 path = f"/sys/devices/system/edac/mc/{name}"
                 found.append((name, path, ("ce_count", "ue_count")))
-        path = "/sys/devices/system/cpu/cpu0/thermal_throttle"
-        found.append(("processor", path, ("package_throttle_count", "core_throttle_count")))
+        first = {0, *(min(self.node_processors(node)) for node in self.numa_nodes)}
+        for number in sorted(first):
+            path = f"/sys/devices/system/cpu/cpu{number}/thermal_throttle"
+            names = ("package_throttle_count", "core_throttle_count")
+            found.append((f"processor {number}", path, names))
+        for one in self.gpus:
+            if one.vendor == AMD:
+                found.append((one.address, f"{PCI}/{one.address}", ("pcie_replay_count",)))
+        for path in self.cgroups_v1("memory"):
+            where = f"cgroup {path.removeprefix(_CGROUPS)}"
+            found.append((where, path, ("memory.failcnt",)))
         return found
 
     @cached_property
     def _keyed_files(self) -> list[tuple[str, str]]:
         """Place and path of files with a name and a number in each line."""
-        found = [("cgroup", f"{self.cgroup}/{name}") for name in ("cpu.stat", "memory.events")]
-        found = found if self.cgroup else []
+        names = ("cpu.stat", "memory.events")
+        places = [(path, name) for path in self.cgroups for name in names]
+        places += [(path, "cpu.stat") for path in self.cgroups_v1("cpu")]
+        found = [
+            (f"cgroup {path.removeprefix(_CGROUPS) or '/'}", f"{path}/{name}")
+            for path, name in places
+        ]
         for one in [*self.gpus, *self.rdma_pci]:
             for address in (one.address, *one.path):
                 for name in ("aer_dev_fatal", "aer_dev_nonfatal", "aer_dev_correctable"):
@@ -540,7 +591,40 @@ _OF_PCI = (
     *("vendor", "device", "numa_node", "current_link_width", "max_link_width"),
     *("current_link_speed", "max_link_speed"),
 )
+_STATISTICS = (
+    *("rx_crc_errors", "rx_frame_errors", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors"),
+    *("rx_length_errors", "rx_dropped", "tx_carrier_errors", "tx_fifo_errors", "tx_dropped"),
+    *("tx_aborted_errors", "collisions"),
+)
 _JOURNAL = ("journalctl", "-k", "-b", "-o", "short-monotonic", "--no-hostname", "-q")
+
+
+_SETTINGS = ("/etc/nccl.conf", "/etc/rccl.conf")
+
+
+def settings_of(host: Host) -> dict[str, tuple[str, str]]:
+    """The value of each variable and where it is set; the environment overrides files."""
+    found: dict[str, tuple[str, str]] = {}
+    own = host.probe.environment.get("NCCL_CONF_FILE", "")
+    for path in (*_SETTINGS, *([own] if own.startswith("/") else [])):
+        for line in host.probe.text(path).splitlines():
+            name, separator, value = line.partition("=")
+            if separator and re.fullmatch(r"[A-Z][A-Z0-9_]{1,60}", name.strip()):
+                found[name.strip()] = value.strip(), path
+    for name, value in host.probe.environment.items():
+        found[name] = value.strip(), "environment"
+    return found
+
+
+def amount(count: int, noun: str) -> str:
+    """``1 GPU``, ``8 GPUs``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _upwards(root: str, path: str) -> list[str]:
+    """The directory ``path`` below ``root``, and each above it up to ``root``."""
+    parts = [part for part in path.split("/") if part not in ("", ".", "..")]
+    return ["/".join((root, *parts[:depth])) for depth in range(len(parts), -1, -1)]
 
 
 def _width(text: str) -> int | None:

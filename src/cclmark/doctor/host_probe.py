@@ -24,13 +24,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from cclmark.base.errors import UsageError
+from cclmark.doctor.shipped_data import table
 from cclmark.journal.machine import kept_prefixes, readable
 from cclmark.journal.secrets import names_secret, without_secrets
 from cclmark.work.binding import parse_processors
@@ -68,19 +69,26 @@ _VARIABLES = (
     *("KUBERNETES_SERVICE_HOST", "CXI_", "OMP_", "NVSHMEM_", *JOB_VARIABLES),
 )
 _PACKAGES = re.compile(r"(nvidia_nccl|rccl|torch|aws_ofi|mpi4py)[\w.-]*\.dist-info$")
-# The lines of large outputs that checks use, by the program.
-_KERNEL_LINES = re.compile(
-    r"Xid|available PCIe bandwidth|[Ll]ost carrier|Link (is )?[Dd]own|link (is )?(down|not ready)"
-    r"|peermem|memory_peers|blocked for more than|BUG: soft lockup|detected stall"
-    r"|fallen off the bus|AER:.*(Uncorrect|Fatal)|Hardware Error"
+# The lines of large outputs that checks use, by the program: of the kernel's log besides those of
+# kernel_lines.toml.
+_KERNEL_LINES = (
+    r"Xid|available PCIe bandwidth|(?i:link.{0,30}(down|lost|disconnected|not ready))"
+    r"|(?i:lost carrier|carrier lost)|peermem|memory_peers"
 )
-_LINES = {
-    "dmesg": _KERNEL_LINES,
-    "journalctl": _KERNEL_LINES,
-    "lspci": re.compile(
-        r"^[0-9a-f]|LnkCap:|LnkSta:|ACSC|ATSC|DevC|MaxPayload|RlxdOrd|access denied|^$"
-    ),
-}
+_DEVICE_LINES = r"^[0-9a-f]|LnkCap:|LnkSta:|ACSC|ATSC|DevC|MaxPayload|RlxdOrd|access denied|^$"
+
+
+@cache
+def _lines_of(program: str) -> re.Pattern[str] | None:
+    """What the lines match that are kept of a program's output; None: all are."""
+    if program == "lspci":
+        return re.compile(_DEVICE_LINES)
+    if program not in ("dmesg", "journalctl"):
+        return None
+    texts = [text for one in table("kernel_lines") for text in (one.text, one.ended) if text]
+    # A flag for the whole pattern becomes one for its part.
+    parts = [f"(?i:{one[4:]})" if one.startswith("(?i)") else f"(?:{one})" for one in texts]
+    return re.compile("|".join([_KERNEL_LINES, *parts]))
 
 
 class Reading(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -268,7 +276,7 @@ class LiveProbe(Probe):
         try:
             output, _ = process.communicate(timeout=limit_s)
             text = output[: 8 * _MOST_BYTES].decode(errors="replace")
-            if (lines := _LINES.get(command.partition(" ")[0])) is not None:
+            if (lines := _lines_of(command.partition(" ")[0])) is not None:
                 text = "\n".join(one for one in text.split("\n") if lines.search(one))
             found = Reading(text[-_MOST_BYTES:], "", process.returncode)
         except subprocess.TimeoutExpired:

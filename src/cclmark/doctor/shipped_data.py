@@ -30,7 +30,8 @@ class MachineClass(msgspec.Struct, frozen=True):
 class CounterLimit(msgspec.Struct, frozen=True):
     """How fast counters may grow. ``name``: a pattern; ``family``: of the check that judges them.
 
-    ``most`` events in ``per_s`` seconds; 0: none at all.
+    ``most`` events in ``per_s`` seconds; 0: none at all. ``is_gauge``: not a counter but a value,
+    which may not exceed ``most`` at both moments.
     """
 
     name: str
@@ -39,13 +40,15 @@ class CounterLimit(msgspec.Struct, frozen=True):
     source: str
     per_s: float = 1.0
     grade: Grade = "bad"
+    is_gauge: bool = False
 
 
 class VariableRule(msgspec.Struct, frozen=True):
     """A value of a variable that costs communication. ``value``: a pattern.
 
     ``family``: of the check. ``where``, ``least_devices``: what the host must have for the rule to
-    apply.
+    apply; ``gpu`` is NVIDIA or AMD, ``mnnvl`` NVLink between hosts. ``beside``: another
+    variable with the value that makes it cost something.
     """
 
     name: str
@@ -54,8 +57,9 @@ class VariableRule(msgspec.Struct, frozen=True):
     cost: str
     source: str
     grade: Grade = "look"
-    where: Literal["", "nvidia", "amd", "ascend", "rdma"] = ""
+    where: Literal["", "nvidia", "amd", "gpu", "mnnvl", "ascend", "rdma"] = ""
     least_devices: int = 0
+    beside: str = ""
 
 
 class XidRule(msgspec.Struct, frozen=True):
@@ -66,6 +70,23 @@ class XidRule(msgspec.Struct, frozen=True):
     text: str
     action: str
     then: str = ""
+
+
+class KernelLine(msgspec.Struct, frozen=True):
+    """A line of the kernel's log that tells of a fault, by the pattern ``text``.
+
+    ``family``: of the check. More than ``most`` lines in a day fail. ``ended``: a pattern of a
+    later line that ends the fault, of the same subject if both have a group. ``of_devices``: lines
+    that name addresses count for accelerators, RDMA devices and bridges above them alone.
+    """
+
+    text: str
+    family: str
+    source: str
+    most: int = 0
+    ended: str = ""
+    of_devices: bool = False
+    grade: Grade = "bad"
 
 
 class BadVersion(msgspec.Struct, frozen=True):
@@ -85,6 +106,7 @@ _TABLES: dict[str, type[Any]] = {
     "variables": VariableRule,
     "xids": XidRule,
     "versions": BadVersion,
+    "kernel_lines": KernelLine,
 }
 
 

@@ -124,6 +124,34 @@ def parse_link_errors(text: str) -> dict[tuple[str, str], int]:
     return found
 
 
+def parse_smi_counters(gpus: Mapping[str, SmiSection]) -> dict[tuple[str, str], int]:
+    """What grows in ``nvidia-smi -q``, by the GPU's address: replays, and µs of slowdowns.
+
+    A reason of the clocks is 1 while it is active, as ``active/HW Thermal Slowdown``.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for address, own in gpus.items():
+        pci = own.part("PCI")
+        counts = {name: pci.at(name) for name in ("Replays Since Reset", "Replay Number Rollovers")}
+        times = own.part("Clocks Event Reasons Counters", "Clocks Throttle Reasons Counters")
+        counts |= {f"time/{name}": value for name, value in times.items()}
+        for name, text in counts.items():
+            if (number := re.match(r"(\d{1,18})(?: us)?$", text)) is not None:
+                found[address, name] = int(number[1])
+        reasons = own.part("Clocks Event Reasons", "Clocks Throttle Reasons")
+        for name, value in _flat(reasons):
+            if value in ("Active", "Not Active"):
+                found[address, f"active/{name}"] = int(value == "Active")
+    return found
+
+
+def _flat(section: SmiSection) -> Iterator[tuple[str, str]]:
+    """Keys and values of a section and of those below it."""
+    yield from section.items()
+    for part in section.parts.values():
+        yield from _flat(part)
+
+
 _DEVICE = re.compile(r"(?:GPU|NIC)\d{1,4}|(?:mlx|bnxt|irdma|rocep|ibp)\w{1,16}")
 _TITLES = ("CPU", "NUMA", "GPU")  # of the columns of affinity
 
@@ -211,10 +239,10 @@ def parse_rdma_links(text: str) -> list[PortText]:
 
 
 def parse_counters(text: str) -> dict[str, int]:
-    """The counters of ``ethtool -S``; names may have colons and brackets."""
+    """The counters of ``ethtool -S`` or ``hccn_tool``; names may have colons and brackets."""
     found = {}
     for line in text.splitlines():
-        name, separator, value = line.strip().rpartition(": ")
+        name, separator, value = (part.strip() for part in line.rpartition(":"))
         if separator and value.isascii() and value.isdecimal() and len(value) < 24:
             found[name] = int(value)
     return found
@@ -256,6 +284,7 @@ class KernelEvent(NamedTuple):
     text: str
 
 
+_MOST_LINE = 512
 _STAMP = re.compile(r"\[\s*(\d{1,12}\.\d{1,9})\]\s*(.*)")
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,16})\): (\d{1,4}),?\s*(.*)")
 _SXID = re.compile(r"SXid \((?:PCI:)?([0-9a-fA-F:.]{4,16})\): (\d{1,6}),?\s*(.*)")
@@ -269,7 +298,7 @@ _LIMITED = re.compile(
 def parse_kernel_log(text: str) -> list[KernelEvent]:
     """The lines of ``dmesg`` or ``journalctl -k``, with the time since boot where they have it."""
     found = []
-    for line in text.splitlines():
+    for line in (one[:_MOST_LINE] for one in text.splitlines()):
         if (stamp := _STAMP.match(line.strip())) is not None:
             found.append(KernelEvent(float(stamp[1]), re.sub(r"^kernel: ", "", stamp[2])))
         elif line.strip():

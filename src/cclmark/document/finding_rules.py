@@ -46,6 +46,7 @@ FINDINGS: Mapping[str, str] = {
     "failed-cases": "cases failed, with the most frequent reason",
     "failed-host-check": "hosts: a check failed, with what was seen and how to fix it",
     "hosts-differ": "hosts: facts that are not the same on all of them",
+    "harmful-difference": "hosts: facts that are not the same and cost communication",
     "no-fault-found": "hosts: no check failed, or none could tell",
     "failed-checks": "checks of a backend of torch.distributed failed",
     "failing-settings": "tuning: settings failed where the default did not",

@@ -56,6 +56,7 @@ _ANSWERING: Mapping[str, str] = {
     "nothing-said": "cannot say",
     "simulated-collective": "result",
     "failed-host-check": "to fix",
+    "harmful-difference": "to fix",
     "no-fault-found": "no fault found",
     "fleet-verdict": "scan",
 }

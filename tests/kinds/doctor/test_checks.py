@@ -2,12 +2,16 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from cclmark.doctor.check import CheckOutcome
 from cclmark.doctor.checks import CHECKS, IDS
 from cclmark.doctor.examination import examine
+from cclmark.doctor.host import Host
+from cclmark.doctor.host_probe import _lines_of
+from cclmark.doctor.recorded_host import RecordedProbe, read_recorded
 from cclmark.doctor.shipped_data import table
 from recorded_hosts import (
     HEALTHY,
@@ -99,7 +103,11 @@ def switch_port(host):
     return host.set(f"{PCI}/0000:01:00.0/current_link_width", "8")
 
 
+AMD_GPU = f"{PCI}/0000:05:00.0"
+HOT = "THERMAL_VIOLATION_STATUS"
+AT = "[863000.100000] "  # 17 minutes ago
 COUNTERS = f"{IB}/mlx5_0/ports/1/counters"
+HARDWARE = f"{IB}/mlx5_0/ports/1/hw_counters"
 MIB = 1 << 20
 XID = "[863000.100000] NVRM: Xid (PCI:0000:03:00): "
 LIMITED = (
@@ -107,6 +115,21 @@ LIMITED = (
     "32.0 GT/s PCIe x8 link at 0000:02:02.0 (capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)"
 )
 BOND = "/proc/net/bonding/bond0"
+
+STALLED = "outbound_pci_stalled_wr"
+NETWORK_LINES = (
+    "mlx5_core 0000:04:00.0: poll_health:800:(pid 0): Fatal error 3 detected",
+    "mlx5_core 0000:04:00.0: poll_health:800: device's health compromised - reached miss count",
+    "mlx5_core 0000:04:00.0: mlx5_pcie_event:301:(pid 9): Detected insufficient power on the "
+    "PCIe slot (27W).",
+    "mlx5_core 0000:04:00.0: Port module event[error]: module 0, Cable error, High Temperature",
+    "mlx5_core 0000:04:00.0: cmd_exec_timeout:1: CREATE_MKEY(0x200) timeout. Will cause a leak of "
+    "a command resource",
+    "NETDEV WATCHDOG: eno1 (i40e): transmit queue 3 timed out",
+    "bnxt_en 0000:04:00.0 eno1: Error (timeout: 5000015) msg {0x23 0x7a} len:0",
+    "ice 0000:04:00.0: A parity error was detected in the device",
+    "ena 0000:00:05.0 eth0: Keep alive watchdog timeout.",
+)
 
 #: For each check, hosts on which it fails.
 FAULTS = {
@@ -135,14 +158,26 @@ FAULTS = {
         ),
         lambda: dmesg(f"{XID}48, pid=1, DBE", machine),
     ],
+    "gpu-log": [
+        lambda: dmesg(f"{AT}NVRM: GPU 0000:03:00.0: RmInitAdapter failed! (0x62:0x65:1860)"),
+        lambda: dmesg(f"{AT}amdgpu 0000:05:00.0: amdgpu: ring sdma0 timeout, signaled seq=3", amd),
+    ],
     "gpu-ecc-errors": [
         lambda: smi("DRAM Uncorrectable            : 0", "DRAM Uncorrectable            : 2"),
         lambda: smi("SRAM Threshold Exceeded       : No", "SRAM Threshold Exceeded : Yes"),
     ],
     "gpu-remapped-rows": [
+        lambda: smi(
+            "    Retired Pages\n", "        Channel Repair Pending : Yes\n    Retired Pages\n"
+        ),
         lambda: smi("Pending                           : No", "Pending : Yes"),
         lambda: smi("Failure Occurred        : No", "Failure Occurred        : Yes"),
         lambda: smi("Uncorrectable Error               : 1", "Uncorrectable Error : 513"),
+        lambda: smi(
+            "    Temperature\n",
+            "        Bank Remap Availability Histogram\n            None : 2 bank(s)\n"
+            "    Temperature\n",
+        ),
     ],
     "gpu-ecc-mode": [
         lambda: smi(
@@ -161,9 +196,26 @@ FAULTS = {
         ),
     ],
     "gpu-temperature": [
+        lambda: smi("GPU Current Temp                  : 34 C", "GPU Current Temp : 91 C"),
         lambda: smi("GPU T.Limit Temp                  : 51 C", "GPU T.Limit Temp : 1 C"),
     ],
+    "gpu-slowdown": [
+        lambda: _slowed(h100(), "HW Thermal Slowdown", 8_100_000),
+        lambda: later(
+            h100,
+            "nvidia-smi -q",
+            "HW Power Brake Slowdown       : Not Active",
+            "HW Power Brake Slowdown       : Active",
+        ),
+    ],
+    "gpu-locked-clocks": [lambda: _clocked(h100(), 1200)],
+    "gpu-firmware": [lambda: smi("96.00.99.00.01", "96.00.61.00.01")],
     "gpu-power": [
+        lambda: smi(
+            "    Clocks\n",
+            "    Module Power Readings\n        Current Power Limit : 900.00 W\n"
+            "        Default Power Limit : 1200.00 W\n    Clocks\n",
+        ),
         lambda: smi(
             "Current Power Limit               : 700.00 W", "Current Power Limit : 500.00 W"
         ),
@@ -206,6 +258,7 @@ FAULTS = {
         ),
     ],
     "nvlink-fabric": [
+        lambda: smi("Route Unhealthy               : False", "Incorrect Configuration : SysGUID"),
         lambda: smi("State                             : Completed", "State : In Progress"),
         lambda: smi("Bandwidth                     : Full", "Bandwidth : Degraded"),
     ],
@@ -214,41 +267,71 @@ FAULTS = {
         lambda: run(h100(), "nv-fabricmanager --version", "Fabric Manager version is : 535.1.05\n"),
     ],
     "nvswitch-errors": [
+        lambda: files(h100, f"{PCI}/0000:b3:00.0/revision", "0xff\n"),
         lambda: dmesg(
             "[    9.1] nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 "
             "LTSSM Fault Up"
         ),
     ],
     "amd-ras": [
+        lambda: files(amd, f"{AMD_GPU}/ras/gpu_vram_bad_pages", "0x1 : 0x1000 : P\n"),
         lambda: files(amd, f"{PCI}/0000:05:00.0/ras/umc_err_count", "ue: 1\nce: 4\n"),
     ],
     "amd-xgmi": [
+        lambda: files(amd, f"{AMD_GPU}/xgmi_error", "1\n"),
         lambda: amd().remove("/sys/class/kfd/kfd/topology/nodes/4/io_links/2"),
     ],
     "amd-performance": [
         lambda: files(amd, f"{PCI}/0000:05:00.0/power_dpm_force_performance_level", "low\n"),
     ],
+    "amd-sensors": [
+        lambda: files(amd, f"{AMD_GPU}/hwmon/hwmon4/power1_cap", "500000000\n"),
+        lambda: files(amd, f"{AMD_GPU}/hwmon/hwmon4/temp2_input", "99000\n"),
+        lambda: files(amd, f"{AMD_GPU}/current_compute_partition", "CPX\n"),
+    ],
+    "amd-throttling": [
+        lambda: amd().edit("amd-smi metric", "THERMAL_VIOLATION_STATUS: NOT ", f"{HOT}: ", 1),
+        lambda: amd().edit("amd-smi metric", "UNCORRECTABLE_COUNT: 0", "UNCORRECTABLE_COUNT: 2", 1),
+    ],
     "npu-health": [
         lambda: ascend().edit("npu-smi info", "| OK            |", "| Alarm         |", 1),
     ],
-    "npu-links": [lambda: run(ascend(), "hccn_tool -i 3 -link -g", "link status: DOWN\n")],
+    "npu-links": [
+        lambda: run(ascend(), "hccn_tool -i 3 -link -g", "link status: DOWN\n"),
+        lambda: run(ascend(), "hccn_tool -i 3 -net_health -g", "net health status: Unreachable\n"),
+    ],
     "pcie-width": [
+        lambda: smi("Current                   : 16x", "Current : 8x", machine),
         lambda: files(h100, f"{PCI}/{GPU}/current_link_width", "8\n"),
         lambda: files(machine, f"{PCI}/0100:00:00.0/current_link_width", "8\n"),
     ],
     "pcie-slot": [
         lambda: files(
+            h100,
+            *(f"{PCI}/0000:02:00.0/max_link_speed", "16.0 GT/s PCIe\n"),
+            *(f"{PCI}/0000:02:00.0/current_link_speed", "16.0 GT/s PCIe\n"),
+            *(f"{PCI}/{GPU}/current_link_speed", "16.0 GT/s PCIe\n"),
+        ),
+        lambda: files(
             h100, f"{PCI}/{NIC}/current_link_width", "8", f"{PCI}/{NIC}/max_link_width", "8"
         ),
     ],
     "pcie-speed": [
+        lambda: files(
+            amd,
+            *(f"{AMD_GPU}/gpu_busy_percent", "99\n"),
+            *(f"{AMD_GPU}/current_link_speed", "2.5 GT/s PCIe\n"),
+        ),
         lambda: files(h100, f"{PCI}/{NIC}/current_link_speed", "16.0 GT/s PCIe\n"),
         lambda: files(h100, f"{PCI}/{GPU}/current_link_speed", "16.0 GT/s PCIe\n"),
         lambda: files(h100, f"{PCI}/{GPU}/current_link_speed", "16.0 GT/s PCIe\n").edit(
             "nvidia-smi -q", "Gpu  ", "GPU  "
         ),
     ],
-    "pcie-bridges": [lambda: switch_port(h100())],
+    "pcie-bridges": [
+        lambda: files(h100, f"{PCI}/0000:01:00.0/current_link_speed", "8.0 GT/s PCIe\n"),
+        lambda: switch_port(h100()),
+    ],
     "pcie-bandwidth": [
         lambda: files(h100, f"{PCI}/{NIC}/current_link_width", "8\n"),
         lambda: switch_port(h100()),
@@ -264,10 +347,32 @@ FAULTS = {
         ),
     ],
     "pcie-errors": [
+        lambda: later(_with_replays, "nvidia-smi -q", "Since Reset : 1\n", "Since Reset : 5210\n"),
+        lambda: grown(
+            lambda: files(amd, f"{PCI}/0000:05:00.0/pcie_replay_count", "3\n"),
+            f"{PCI}/0000:05:00.0/pcie_replay_count",
+            "9000\n",
+        ),
         lambda: grown(h100, f"{PCI}/{GPU}/aer_dev_fatal", "TOTAL_ERR_FATAL 1"),
         lambda: grown(h100, f"{PCI}/{NIC}/aer_dev_correctable", "TOTAL_ERR_COR 900"),
     ],
+    "pcie-log": [
+        lambda: dmesg(
+            f"{AT}pcieport 0000:02:00.0: AER: Uncorrected (Fatal) error received: 0000:03:00.0"
+        ),
+        lambda: dmesg(
+            "\n".join([f"{AT}pcieport 0000:02:00.0: AER: Corrected error received: {GPU}"] * 40)
+        ),
+        lambda: dmesg(
+            f"{AT}DMAR: [DMA Read NO_PASID] Request device [03:00.0] fault addr 0x7f000000 "
+            "[fault reason 0x06] PTE Read access is not set"
+        ),
+        lambda: dmesg(
+            f"{AT}nvidia {GPU}: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0021 address=0x8]"
+        ),
+    ],
     "pcie-stalls": [
+        lambda: _with_gauge(roce(), 64),
         lambda: later(roce, "ethtool -S rocep0", "stalled_wr_events: 0", "stalled_wr_events: 6"),
     ],
     "acs": [
@@ -277,10 +382,21 @@ FAULTS = {
     "ats": [
         lambda: machine().edit("lspci -D -vvv", "ATSCtl:\tEnable+", "ATSCtl:\tEnable-"),
     ],
-    "iommu": [lambda: files(h100, "/sys/kernel/iommu_groups/10/type", "DMA-FQ\n")],
-    "numa-devices": [lambda: files(h100, f"{PCI}/{GPU}/numa_node", "-1\n")],
+    "iommu": [
+        lambda: files(h100, "/sys/kernel/iommu_groups/10/type", "DMA-FQ\n"),
+        lambda: files(
+            lambda: h100().remove("/sys/kernel/iommu_groups"), "/proc/cmdline", "intel_iommu=on\n"
+        ),
+    ],
+    "numa-devices": [
+        lambda: files(h100, f"{PCI}/{GPU}/numa_node", "-1\n"),
+        lambda: files(h100, f"{PCI}/{GPU}/numa_node", "1\n"),
+    ],
     "gpu-network": [lambda: moved(h100())],
-    "topology-file": [lambda: machine().set("/opt/microsoft/ndv5-topo.xml", None)],
+    "topology-file": [
+        lambda: machine().set("/opt/microsoft/ndv5-topo.xml", None),
+        lambda: with_variables(NCCL_TOPO_FILE="/etc/nccl/none.xml"),
+    ],
     "numa-memory": [
         lambda: files(
             base, "/sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 5000000 kB"
@@ -288,11 +404,14 @@ FAULTS = {
     ],
     "numa-balancing": [lambda: files(amd, "/proc/sys/kernel/numa_balancing", "1\n")],
     "processors": [
+        lambda: files(h100, "/sys/fs/cgroup/user.slice/cpuset.cpus.effective", "0-1\n"),
+        lambda: files(a10, "/proc/self/status", "CapEff:\t0\nCpus_allowed_list:\t32-35\n"),
         lambda: files(
             h100, "/proc/self/status", "CapEff:\t0000000000000000\nCpus_allowed_list:\t0-1\n"
         ),
     ],
     "rdma-state": [
+        lambda: _all_down(h100()),
         lambda: files(
             h100,
             f"{IB}/mlx5_3/ports/1/state",
@@ -314,11 +433,20 @@ FAULTS = {
             roce, f"{IB}/mlx5_0/ports/1/gids/3", "0000:0000:0000:0000:0000:0000:0000:0000"
         ),
     ],
+    "roce-pfc": [lambda: _without_pfc(roce())],
     "roce-traffic-class": [
+        lambda: with_variables(roce, NCCL_IB_TC="64"),
         lambda: files(roce, f"{IB}/mlx5_0/tc/1/traffic_class", "Global tclass=0\n"),
     ],
     "roce-ecn": [lambda: files(roce, f"{NET}/rocep0/ecn/roce_rp/enable/3", "0\n")],
     "rdma-errors": [
+        lambda: _more(roce(), "rx_out_of_buffer", 10, 900_010),
+        lambda: grown(
+            lambda: files(roce, f"{HARDWARE}/rx_icrc_encapsulated", "0\n"),
+            f"{HARDWARE}/rx_icrc_encapsulated",
+            "500\n",
+        ),
+        lambda: _more(roce(), "rx_prio3_discards", 10, 90010),
         lambda: grown(h100, f"{COUNTERS}/link_downed", "2\n"),
         lambda: grown(h100, f"{COUNTERS}/symbol_error", "4000\n"),
     ],
@@ -326,9 +454,11 @@ FAULTS = {
         lambda: grown(roce, f"{IB}/mlx5_0/ports/1/hw_counters/out_of_sequence", "99120\n"),
     ],
     "congestion": [
+        lambda: grown(h100, f"{COUNTERS}/port_xmit_wait", "14489603687\n"),
         lambda: grown(roce, f"{IB}/mlx5_0/ports/1/hw_counters/np_cnp_sent", "9098765\n"),
     ],
     "pause-frames": [
+        lambda: _more(roce(), "rx_pfc_ena_frames_pri3", 5, 400_005),
         lambda: later(
             roce,
             "ethtool -S rocep0",
@@ -337,6 +467,7 @@ FAULTS = {
         ),
     ],
     "global-pause": [
+        lambda: _more(roce(), "rx_pause_frames", 5, 900_005),
         lambda: later(
             roce,
             "ethtool -S rocep0",
@@ -346,14 +477,33 @@ FAULTS = {
     ],
     "port-flaps": [lambda: grown(base, f"{NET}/eno1/carrier_changes", "4\n")],
     "link-history": [
+        lambda: dmesg(_flaps("i40e 0000:04:00.0 eno1: NIC Link is Down")),
+        lambda: dmesg(_flaps("bnxt_en 0000:04:00.0 eno1: NIC Link is Down")),
+        lambda: dmesg(_flaps("bond0: (slave eno1): link status definitely down, disabling slave")),
+        lambda: dmesg(_flaps("mlx5_core 0000:04:00.0 ib9: Link down")),
+        lambda: dmesg(_flaps("NetworkManager[9]: device (eno1): carrier: link disconnected")),
         lambda: dmesg(
             "\n".join(f"[86300{one}.0] mlx5_core 0000:04:00.0 eno1: Link down" for one in range(3))
         ),
         lambda: dmesg("\n".join(["systemd-networkd[5398]: eno1: lost carrier"] * 3)),
     ],
-    "net-errors": [lambda: grown(base, f"{NET}/eno1/statistics/rx_crc_errors", "30\n")],
+    "network-log": [lambda line=line: dmesg(f"{AT}{line}") for line in NETWORK_LINES],
+    "net-errors": [
+        lambda: grown(
+            lambda: files(base, f"{NET}/eno1/statistics/rx_missed_errors", "4\n"),
+            f"{NET}/eno1/statistics/rx_missed_errors",
+            "90004\n",
+        ),
+        lambda: grown(base, f"{NET}/eno1/statistics/rx_crc_errors", "30\n"),
+    ],
     "net-duplex": [lambda: files(base, f"{NET}/eno1/duplex", "half\n")],
     "net-bonds": [
+        lambda: files(
+            base,
+            BOND,
+            "Slave Interface: none\n\nSlave Interface: eno1\nMII Status: up\nSpeed: 25000 Mbps\n"
+            "\nSlave Interface: eno2\nMII Status: up\nSpeed: 10000 Mbps\n",
+        ),
         lambda: files(
             base,
             BOND,
@@ -362,10 +512,16 @@ FAULTS = {
         ),
     ],
     "rendezvous-interface": [
+        lambda: with_variables(
+            lambda: files(base, f"{NET}/docker0/operstate", "up\n"), NCCL_SOCKET_IFNAME="docker0"
+        ),
         lambda: with_variables(base, NCCL_SOCKET_IFNAME="eth9"),
         lambda: with_variables(base, GLOO_SOCKET_IFNAME="lo"),
     ],
-    "gpudirect-rdma": [lambda: h100().remove("/sys/module/nvidia_peermem")],
+    "gpudirect-rdma": [
+        lambda: h100().remove("/sys/module/nvidia_peermem"),
+        lambda: _open_driver(with_variables(NCCL_DMABUF_ENABLE="0")),
+    ],
     "peermem-errors": [
         lambda: dmesg(
             "[    9.0] nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -22)"
@@ -376,10 +532,18 @@ FAULTS = {
         lambda: h100().remove("/dev/infiniband"),
         lambda: h100().remove("/usr/lib/x86_64-linux-gnu/libibverbs"),
     ],
+    "rdma-driver": [lambda: h100().remove(f"{IB}/mlx5_3")],
+    "rdma-firmware": [lambda: files(h100, f"{IB}/mlx5_3/fw_ver", "28.36.1010\n")],
     "network-plugin": [
+        lambda: with_variables(
+            lambda: listed("/sys/class/cxi/cxi0/device", "/usr/lib64/libnccl-net.so"),
+            NCCL_NET_PLUGIN="none",
+        ),
         lambda: listed("/sys/class/cxi/cxi0/device/properties/nic_addr"),
     ],
     "rdma-selection": [
+        lambda: with_variables(NCCL_IB_HCA="mlx5_0"),
+        lambda: with_variables(UCX_NET_DEVICES="mlx5_9:1"),
         lambda: with_variables(NCCL_IB_HCA="mlx4_0"),
         lambda: with_variables(NCCL_IB_HCA="=mlx5_0,mlx5_9"),
     ],
@@ -402,8 +566,33 @@ FAULTS = {
         lambda: space("/dev/shm", 512 * MIB, 512 * MIB),
     ],
     "shm-free": [lambda: space("/dev/shm", 8192 * MIB, 100 * MIB)],
-    "cpu-quota": [lambda: files(h100, "/sys/fs/cgroup/user.slice/cpu.max", "400000 100000\n")],
+    "cpu-quota": [
+        lambda: files(h100, "/sys/fs/cgroup/user.slice/cpu.max", "400000 100000\n"),
+        lambda: files(
+            h100,
+            *("/proc/self/cgroup", "0::/kubepods.slice/pod1/c1\n"),
+            *("/sys/fs/cgroup/kubepods.slice/pod1/c1/cpu.max", "max 100000\n"),
+            *("/sys/fs/cgroup/kubepods.slice/pod1/c1/cpu.stat", "nr_throttled 0\n"),
+            *("/sys/fs/cgroup/kubepods.slice/pod1/cpu.max", "400000 100000\n"),
+            *("/sys/fs/cgroup/kubepods.slice/pod1/cpu.stat", "nr_throttled 0\n"),
+        ),
+        lambda: files(
+            h100,
+            *("/proc/self/cgroup", "12:cpu,cpuacct:/docker/abc\n"),
+            *("/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "400000\n"),
+            *("/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000\n"),
+        ),
+    ],
     "cpu-throttling": [
+        lambda: grown(
+            lambda: files(
+                base,
+                *("/proc/self/cgroup", "4:cpu,cpuacct:/\n"),
+                *("/sys/fs/cgroup/cpu,cpuacct/cpu.stat", "nr_throttled 4\nthrottled_time 9\n"),
+            ),
+            "/sys/fs/cgroup/cpu,cpuacct/cpu.stat",
+            "nr_throttled 90\nthrottled_time 4000000000\n",
+        ),
         lambda: grown(
             base,
             "/sys/fs/cgroup/user.slice/cpu.stat",
@@ -411,6 +600,11 @@ FAULTS = {
         ),
     ],
     "huge-pages": [
+        lambda: files(
+            lambda: base().remove("/sys/kernel/mm/hugepages"),
+            "/proc/meminfo",
+            "MemTotal: 2113463172 kB\nHugePages_Free: 900000\nHugepagesize: 2048 kB\n",
+        ),
         lambda: files(base, "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "800000\n"),
     ],
     "disk-space": [lambda: space("/tmp", 100 * MIB, 1 * MIB)],
@@ -420,6 +614,11 @@ FAULTS = {
     ],
     "memory-pressure": [
         lambda: grown(base, "/sys/fs/cgroup/user.slice/memory.events", "low 0\nmax 90\noom 0\n"),
+    ],
+    "memory-log": [
+        lambda: dmesg(f"{AT}Out of memory: Killed process 12345 (python) total-vm:900000kB", base),
+        lambda: dmesg(f"{AT}EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#1", base),
+        lambda: dmesg(f"{AT}CPU12: Package temperature above threshold, cpu clock throttled", base),
     ],
     "cpu-governor": [
         lambda: files(base, "/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "ondemand\n"),
@@ -432,6 +631,8 @@ FAULTS = {
         ),
     ],
     "cpu-clock": [
+        lambda: files(base, "/sys/devices/system/cpu/intel_pstate/max_perf_pct", "40\n"),
+        lambda: files(base, "/sys/devices/system/cpu/cpu1/cpufreq/scaling_max_freq", "1200000\n"),
         lambda: files(base, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", "1200000\n"),
     ],
     "cpu-pressure": [
@@ -449,11 +650,20 @@ FAULTS = {
             base, "/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"
         ),
     ],
-    "clock-synchronised": [lambda: _unsynchronised(base())],
+    "clock-synchronised": [
+        lambda: _unsynchronised(base(), "synchronised=1 maximum_error_us=4000000"),
+        lambda: _unsynchronised(base()),
+    ],
     "kernel-hangs": [
+        lambda: dmesg(f"{AT}watchdog: Watchdog detected hard LOCKUP on cpu 7"),
+        lambda: dmesg(f"{AT}watchdog: BUG: soft lockup - CPU#12 stuck for 22s! [python:12345]"),
+        lambda: dmesg(f"{AT}rcu: INFO: rcu_sched self-detected stall on CPU"),
+        lambda: dmesg(f"{AT}nfs: server fs1 not responding, still trying"),
         lambda: dmesg("[863999.0] INFO: task nvidia-smi:4242 blocked for more than 120 seconds."),
     ],
     "variable-transport": [
+        lambda: with_variables(amd, NCCL_P2P_DISABLE="1"),
+        lambda: with_variables(NCCL_PXN_DISABLE="1"),
         lambda: with_variables(NCCL_P2P_DISABLE="1"),
         lambda: files(h100, "/etc/nccl.conf", "NCCL_IB_DISABLE=1\n"),
         lambda: with_variables(amd, RCCL_ENABLE_INTRANET="1"),
@@ -463,23 +673,35 @@ FAULTS = {
     "variable-debug": [lambda: with_variables(NCCL_DEBUG="TRACE")],
     "relaxed-ordering": [lambda: with_variables(NCCL_IB_PCI_RELAXED_ORDERING="0")],
     "variable-combinations": [
+        lambda: with_variables(a10, NCCL_NET="IB"),
+        lambda: with_variables(NCCL_NSOCKS_PERTHREAD="16", NCCL_SOCKET_NTHREADS="8"),
+        lambda: with_variables(CUDA_VISIBLE_DEVICES="0,8"),
+        lambda: with_variables(NCCL_COLLNET_ENABLE="1"),
         lambda: with_variables(NCCL_MIN_NCHANNELS="16", NCCL_MAX_NCHANNELS="8"),
         lambda: with_variables(NCCL_IB_GID_INDEX="3"),
         lambda: with_variables(CUDA_VISIBLE_DEVICES="0,0"),
     ],
     "plugins": [lambda: with_variables(NCCL_NET_PLUGIN="aws-ofi")],
-    "nccl-version": [lambda: listed("/usr/lib64/libnccl.so.2.16.2")],
-    "nccl-versions": [lambda: listed("/usr/lib64/libnccl.so.2.12.12")],
+    "nccl-version": [
+        lambda version=version: listed(f"/usr/lib64/libnccl.so.{version}")
+        for version in ("2.16.2", "2.11.4", "2.14.3", "2.18.1", "2.29.1")
+    ],
+    "nccl-versions": [
+        lambda: listed("/usr/lib64/libnccl.so.2.12.12"),
+        lambda: listed("/usr/lib64/libnccl.so.2.18.3"),
+    ],
     "both-directions": [lambda: _measured(h100(), 64.0)],
     "cuda-driver": [lambda: _with_packages(h100(), "nvidia_nccl_cu13-2.28.9.dist-info")],
 }
 #: Hosts on which checks pass that no healthy one has an object for.
 PASSING = {
+    "gpu-slowdown": lambda: _slowed(h100(), "HW Thermal Slowdown", 90),
+    "gpu-locked-clocks": lambda: _clocked(h100(), 1900),
     "gdrcopy": lambda: listed("/sys/module/gdrdrv/version", "/dev/gdrdrv"),
     "network-plugin": lambda: listed(
         "/sys/class/cxi/cxi0/device/properties/nic_addr", "/usr/local/lib/libnccl-net.so"
     ),
-    "rdma-selection": lambda: with_variables(NCCL_IB_HCA="mlx5_0,mlx5_1"),
+    "rdma-selection": lambda: with_variables(NCCL_IB_HCA="mlx5_"),
     "plugins": lambda: with_variables(_with_plugin, NCCL_NET_PLUGIN="ofi"),
     "pcie-payload": lambda: lspci_as_root(h100()),
     "both-directions": lambda: _measured(h100(), 96.0),
@@ -510,9 +732,68 @@ def _apart(host):
     return host
 
 
-def _unsynchronised(host):
-    host.clock = "synchronised=0 maximum_error_us=16000000"
+def _unsynchronised(host, clock="synchronised=0 maximum_error_us=16000000"):
+    host.clock = clock
     return host
+
+
+def _slowed(host, name, microseconds):
+    """A GPU that is slowed down between the two moments."""
+    counters = "    Clocks Event Reasons Counters\n        {} : {} us\n    Compute Mode "
+    host.edit("nvidia-smi -q", "    Compute Mode ", counters.format(name, 7), 1)
+    return later(lambda: host, "nvidia-smi -q", " : 7 us", f" : {7 + microseconds} us")
+
+
+def _clocked(host, megahertz):
+    """A busy GPU with a clock of 1,980 MHz at most."""
+    host.edit("nvidia-smi -q", "Idle                              : Active", "Idle : Not Active")
+    clocks = f"    Max Clocks\n        SM : 1980 MHz\n    Clocks\n        SM : {megahertz} MHz\n"
+    return host.edit("nvidia-smi -q", "    Clocks\n", clocks, 1)
+
+
+def _with_replays():
+    """A GPU that reports replays of its link."""
+    return smi(
+        "        GPU Link Info\n", "        Replays Since Reset : 1\n        GPU Link Info\n"
+    )
+
+
+def _with_gauge(host, percent):
+    return host.edit(
+        "ethtool -S rocep0", "     rx_packets", f"     {STALLED}: {percent}\n     rx_packets"
+    )
+
+
+def _more(host, name, first, second):
+    """A counter of ethtool that grows."""
+    host.edit("ethtool -S rocep0", "     rx_packets", f"     {name}: {first}\n     rx_packets")
+    return later(lambda: host, "ethtool -S rocep0", f"{name}: {first}\n", f"{name}: {second}\n")
+
+
+def _all_down(host, was_up=True):
+    for path in [*host.read]:
+        if path.endswith("/ports/1/phys_state"):
+            host.set(path, "2: Polling\n")
+        elif path.endswith("/ports/1/state"):
+            host.set(path, "1: DOWN\n")
+        elif path.endswith("/link_downed") and not was_up:
+            host.set(path, "0\n")
+    return host
+
+
+def _without_pfc(host):
+    for number in range(8):
+        host.edit(f"dcb pfc show dev rocep{number}", "3:on", "3:off")
+    return host
+
+
+def _open_driver(host):
+    text = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.127.05  Release Build\n"
+    return host.remove("/sys/module/nvidia_peermem").set("/proc/driver/nvidia/version", text)
+
+
+def _flaps(line, count=3, at=863000):
+    return "\n".join(f"[{at + 5 * number}.5] {line}" for number in range(count))
 
 
 def _with_packages(host, names):
@@ -590,7 +871,7 @@ RELATED = {
     "acs": set(),
     "nccl-versions": {"nccl-version"},
     "nccl-version": {"nccl-versions"},
-    "cuda-driver": set(),
+    "cuda-driver": {"nccl-versions"},
 }
 
 
@@ -642,13 +923,85 @@ def test_a_usb_interface_and_two_lanes_by_design_are_not_faults():
 
 
 def test_whether_ports_are_lost_or_without_a_cable_needs_another_host():
+    """Ports that never had a link: a counter since the driver was loaded tells of it."""
+    found = outcome(_all_down(h100(), was_up=False), "rdma-state")
+    assert found.state == "unknown"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        _flaps("mlx5_core 0000:04:00.0 eno1: Link down", 4, at=20),  # at the start of the host
+        _flaps("veth12: Lost carrier", 9),
+        _flaps("docker0: link is not ready", 9),
+        _flaps("mlx5_core 0000:04:00.0 eno1: Link down", 2),
+        "[   9.1] pcieport 0000:02:00.0: AER: Corrected error received: 0000:03:00.0",
+        "\n".join(
+            ["[863000.5] pcieport 0000:f0:01.0: AER: Corrected error received: 0000:f1:00.0"] * 40
+        ),
+        "[863000.5] nfs: server fs1 not responding, still trying\n[863009.5] nfs: server fs1 OK",
+        "[  9000.5] Out of memory: Killed process 12345 (python)",
+        "[863000.5] mlx5_core 0000:04:00.0: Port module event: module 0, Cable plugged",
+        "[863000.5] mce: [Hardware Error]: Machine check events logged",
+        "[863000.5] perf: interrupt took too long (2504 > 2500), lowering the rate",
+        "[863000.5] traps: python[99] general protection fault ip:7f sp:7f error:0 in libc.so.6",
+        "[863000.5] NVRM: Xid (PCI:0000:03:00): 31, pid=1, name=x, MMU Fault: GSP task timeout",
+        "[863000.5] mlx5_core 0000:04:00.0: PCIe slot advertised sufficient power (75W).",
+        "[863000.5] DMAR: Intel(R) Virtualization Technology for Directed I/O",
+        "[863000.5] amdgpu 0000:05:00.0: amdgpu: 4 correctable hardware errors detected in umc",
+        "[863000.5] EDAC MC0: 1 CE memory read error on CPU_SrcID#0",
+    ],
+)
+def test_lines_of_the_kernel_that_are_harmless(lines):
+    for factory in (h100, amd):
+        host = dmesg(lines, factory)
+        failed = [
+            one.check for one in examine(host.host(), CHECKS, 0.0).outcomes if one.state == "fail"
+        ]
+        assert failed == []
+
+
+def test_a_file_system_that_answers_again_ends_its_own_line_alone():
+    lines = (
+        "[863000.5] nfs: server fs1 not responding, still trying\n"
+        "[863001.5] nfs: server fs2 not responding, still trying\n[863009.5] nfs: server fs1 OK"
+    )
+    found = outcome(dmesg(lines), "kernel-hangs")
+    assert [one.seen for one in found.signals] == ["nfs: server fs2 not responding, still trying"]
+
+
+def test_a_live_probe_keeps_every_line_that_a_check_judges():
+    keeps = _lines_of("dmesg")
+    for check in ("kernel-hangs", "network-log", "pcie-log", "gpu-log", "memory-log", "gpu-xid"):
+        for factory in FAULTS[check]:
+            last = factory().run["dmesg"].splitlines()[-1]
+            assert keeps.search(last), last
+    for line in ("eno1: NIC Link is Down", "nfs: server fs1 OK", "eno1: Lost carrier"):
+        assert keeps.search(line)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "state"), [(64, 64, "fail"), (64, 2, "pass"), (2, 64, "pass")]
+)
+def test_a_gauge_is_judged_at_both_moments(first, second, state):
+    host = _with_gauge(roce(), first)
+    text = host.run["ethtool -S rocep0"].replace(f"{STALLED}: {first}", f"{STALLED}: {second}")
+    host.later.setdefault("run", {})["ethtool -S rocep0"] = text
+    assert outcome(host, "pcie-stalls").state == state
+
+
+@pytest.mark.parametrize("name", ["h200-machine", "h200x2-machine"])
+def test_no_check_that_is_newer_fails_on_a_real_host(name):
+    recorded = read_recorded(Path(__file__).with_name("hosts") / f"{name}.json.gz")
+    host = Host(RecordedProbe(recorded))
+    found = examine(host, CHECKS, 0.0).outcomes
+    assert [one.check for one in found if one.state == "fail"] == []
+
+
+def test_counters_that_were_read_once_tell_nothing():
     host = h100()
-    for path in [*host.read]:
-        if path.endswith("/ports/1/phys_state"):
-            host.set(path, "2: Polling\n")
-        elif path.endswith("/ports/1/state"):
-            host.set(path, "1: DOWN\n")
-    assert outcome(host, "rdma-state").state == "unknown"
+    host.interval_s = 0.0
+    assert outcome(host, "rdma-errors").state == "unknown"
 
 
 def test_ports_without_a_cable_are_not_faults():
@@ -733,9 +1086,9 @@ def test_the_catalogue_has_no_code_twice():
 
 
 def test_every_row_of_a_table_belongs_to_a_check_and_has_a_source():
-    for name in ("counters", "variables"):
+    for name in ("counters", "variables", "kernel_lines"):
         assert {row.family for row in table(name)} <= {*IDS}
-    for name in ("counters", "variables", "machines", "versions"):
+    for name in ("counters", "variables", "machines", "versions", "kernel_lines"):
         assert all(row.source for row in table(name))
 
 
@@ -764,6 +1117,17 @@ def test_interfaces_for_several_kinds_of_hosts(value):
         outcome(with_variables(base, NCCL_SOCKET_IFNAME=value), "rendezvous-interface").state
         == "pass"
     )
+
+
+def test_a_rank_needs_what_its_own_devices_need():
+    """CUDA_VISIBLE_DEVICES names them."""
+    near = "CapEff:\t0\nCpus_allowed_list:\t32-63\n"
+    for device, state in (("1", "pass"), ("0", "fail"), ("0,1", "fail"), ("GPU-9", "pass")):
+        host = files(a10, "/proc/self/status", near)
+        host.environment["CUDA_VISIBLE_DEVICES"] = device
+        assert outcome(host, "processors").state == state, device
+    one = with_variables(CUDA_VISIBLE_DEVICES="0", NCCL_IB_HCA="mlx5_0")
+    assert outcome(one, "rdma-selection").state == "pass"
 
 
 def test_devices_for_several_kinds_of_hosts():

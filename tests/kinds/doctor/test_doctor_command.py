@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cclmark.doctor.checks import IDS
-from recorded_hosts import IB, PCI, base, container, h100
+from recorded_hosts import IB, PCI, base, container, h100, roce
 
 REFUSED = {
     "a.json": "FILE... requires --from: they are recorded hosts",
@@ -90,6 +90,62 @@ def test_differences_between_hosts_come_first(cclmark, tmp_path):
     assert ["driver", "550.127.05", "(3)", "node4:", "535.1.05"] in rows
     assert ["NCCL_P2P_DISABLE", "not", "set", "(3)", "node3:", "1"] in rows
     assert "critical  pcie-width" in run.out and "node3" in run.out
+
+
+def older(host):
+    return host.set("/usr/lib/x86_64-linux-gnu/libnccl.so.2.23.4", None).set(
+        "/usr/lib/x86_64-linux-gnu/libnccl.so.2.22.3", ""
+    )
+
+
+def without_dcb(host):
+    host.run = {name: text for name, text in host.run.items() if not name.startswith("dcb")}
+    return host
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (older, "hosts differ in NCCL: 2.23.4 on 2 hosts, 2.22.3"),
+        (
+            lambda host: host.environment.update(NCCL_CROSS_NIC="1"),
+            "hosts differ in NCCL_CROSS_NIC: not set on 2 hosts, 1 on last",
+        ),
+        (
+            lambda host: [
+                host.set(f"{IB}/mlx5_{number}/ports/1/rate", "200 Gb/sec (4X HDR)\n")
+                for number in range(8)
+            ],
+            "hosts differ in RDMA: 8 × ",
+        ),
+    ],
+)
+def test_a_difference_that_costs_communication_is_the_verdict(cclmark, tmp_path, changed, words):
+    """No check fails on any of the hosts alone."""
+    kind = base if words.startswith("hosts differ in NCCL:") else h100
+    hosts, last = {"one": kind(), "two": kind()}, kind()
+    changed(last)
+    run = cclmark(*written(tmp_path, **hosts, last=last), env={"COLUMNS": "200"}, code=1)
+    (verdict,) = [line for line in run.out.splitlines() if line.startswith("  verdict")]
+    assert verdict.startswith(f"  verdict    to fix: {words}")
+    assert "no fault found" not in run.out
+    line = cclmark(*written(tmp_path, **hosts, last=last), "--prolog", code=1).out
+    assert line.startswith("cclmark doctor: FAILED hosts differ in ")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda host: host.set("/proc/sys/kernel/osrelease", "5.15.0-91-generic\n"),
+        lambda host: host.environment.update(NCCL_HOSTID="7", NCCL_DEBUG_FILE="/tmp/a"),
+        without_dcb,
+    ],
+)
+def test_a_difference_that_costs_nothing_is_only_noted(cclmark, tmp_path, changed):
+    last = roce()
+    changed(last)
+    run = cclmark(*written(tmp_path, one=roce(), two=roce(), last=last))
+    assert "verdict    no fault found: " in run.out
 
 
 def test_many_hosts_are_few_lines(cclmark, tmp_path):

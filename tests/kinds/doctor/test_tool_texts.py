@@ -16,6 +16,7 @@ from cclmark.doctor.tool_texts import (
     parse_ports,
     parse_rdma_links,
     parse_smi,
+    parse_smi_counters,
     parse_topology,
     pci_address,
     sxids_of,
@@ -185,6 +186,30 @@ def test_levels_of_nvidia_smi():
     assert gpu.at("GPU Recovery Action") == "None"
 
 
+COUNTED = """
+GPU 00000000:0F:00.0
+    PCI
+        Replays Since Reset               : 5210
+        Replay Number Rollovers           : N/A
+    Clocks Event Reasons
+        HW Slowdown                       : Active
+            HW Thermal Slowdown           : Not Active
+    Clocks Event Reasons Counters
+        HW Thermal Slowdown               : 8100000 us
+        Sync Boost                        : N/A
+"""
+
+
+def test_what_grows_in_nvidia_smi():
+    found = parse_smi_counters({name: own for name, own in parse_smi(COUNTED).items() if name})
+    assert found == {
+        ("0000:0f:00.0", "Replays Since Reset"): 5210,
+        ("0000:0f:00.0", "time/HW Thermal Slowdown"): 8_100_000,
+        ("0000:0f:00.0", "active/HW Slowdown"): 1,
+        ("0000:0f:00.0", "active/HW Thermal Slowdown"): 0,
+    }
+
+
 def test_links():
     found = parse_nvlinks(NVLINK)
     assert [(one.gpu, one.link, one.rate_gbps) for one in found] == [(0, 0, 25.0), (0, 1, 0.0)]
@@ -217,6 +242,11 @@ def test_counters_of_ethtool():
     assert parse_counters(ETHTOOL)["tx_pci_signal_integrity"] == 1471
 
 
+def test_counters_of_hccn_tool():
+    text = "packet statistics:\nmac_tx_mac_pause_num:0\nroce_new_pkt_rty_num:5\n"
+    assert parse_counters(text) == {"mac_tx_mac_pause_num": 0, "roce_new_pkt_rty_num": 5}
+
+
 def test_addresses():
     texts = ("00000000:1B:00.0", "0000:1b:00.0", "1b:00.0")
     assert {pci_address(text) for text in texts} == {"0000:1b:00.0"}
@@ -226,6 +256,7 @@ PARSERS = {
     parse_lspci: LSPCI,
     parse_topology: TOPOLOGIES["newer"],
     parse_smi: SMI,
+    lambda text: parse_smi_counters(parse_smi(text)): SMI + COUNTED,
     parse_nvlinks: NVLINK,
     parse_link_errors: ERRORS,
     parse_ports: IBSTAT + DEVINFO,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from cclmark.doctor.check import (
     CannotTellError,
@@ -18,7 +18,7 @@ from cclmark.doctor.check import (
     service,
     setting,
 )
-from cclmark.doctor.host import Host
+from cclmark.doctor.host import Counters, Host
 from cclmark.doctor.shipped_data import CounterLimit, table
 
 _Z_99 = 2.326
@@ -34,16 +34,20 @@ def least_rate(count: int, interval_s: float) -> float:
 
 def _excess(growth: int, limit: CounterLimit, interval_s: float) -> bool:
     """Whether a counter certainly grows faster than its limit; one event may be chance."""
+    if limit.is_gauge:
+        return False
     if limit.most == 0:
         return growth > 0
     return least_rate(growth, interval_s) > limit.most / limit.per_s
 
 
 def _limit_text(limit: CounterLimit) -> str:
+    if limit.is_gauge:
+        return f"≤ {limit.most:g}"
     if limit.most == 0:
         return "no growth"
     unit = {1.0: "s", 60.0: "min", 3600.0: "h"}.get(limit.per_s, f"{limit.per_s:g} s")
-    return f"≤ {limit.most:g}/{unit}"
+    return f"≤ {limit.most:,.10g}/{unit}"
 
 
 def _family(family: str, absent: str) -> Callable[[Host], Judged]:
@@ -55,25 +59,45 @@ def _family(family: str, absent: str) -> Callable[[Host], Judged]:
         known = [key for key in counters.first if _limit_of(key[1], limits)]
         if not known:
             raise NotApplicableError(absent)
+        if not counters.interval_s or not any(key in counters.later for key in known):
+            raise CannotTellError("counters were read once", "cclmark doctor --watch 10s")
         found = Judged()
         grades: set[Grade] = set()
-        for where, name, growth in counters.grown():
-            limit = _limit_of(name, limits)
-            if limit is None or not _excess(growth, limit, counters.interval_s):
-                continue
+        for limit, where, text in _exceeding(counters, limits):
             grades.add(limit.grade)
-            seconds = counters.interval_s
-            text = f"{name.rpartition('/')[2]} +{growth} in {seconds:.3g} s"
-            found.see(where, text, _limit_text(limit), ok=False)
+            least = "not active" if text.endswith("active") else _limit_text(limit)
+            found.see(where, text, least, ok=False)
             found.source = limit.source
         if not grades:
-            if not counters.later:
-                raise CannotTellError("counters were read once", "--watch 10s")
-            found.see(f"{len(known)} counters", f"quiet for {counters.interval_s:.3g} s")
+            found.see(f"{len(known)} counters", f"within limits over {counters.interval_s:.3g} s")
         found.grade = "bad" if "bad" in grades else "look"
         return found
 
     return judge
+
+
+def _exceeding(
+    counters: Counters, limits: Sequence[CounterLimit]
+) -> Iterator[tuple[CounterLimit, str, str]]:
+    """The limit, the place and the text of each counter that grows too fast."""
+    seconds = counters.interval_s
+    for where, name, growth in counters.grown():
+        limit = _limit_of(name, limits)
+        if limit is not None and _excess(growth, limit, seconds):
+            kind, _, own = name.rpartition("/")
+            if kind == "active":
+                text = f"{own} became active"
+            elif kind == "time":
+                text = f"{own}: {min(growth / 1e6 / seconds, 1):.0%} of {seconds:.3g} s"
+            else:
+                text = f"{own} +{growth} in {seconds:.3g} s"
+            yield limit, where, text
+    for (where, name), first in counters.first.items():
+        limit = _limit_of(name, limits)
+        if limit is not None and limit.is_gauge:
+            least = min(first, counters.later.get((where, name), 0))
+            if least > limit.most:
+                yield limit, where, f"{name} {least} at both moments"
 
 
 def _limit_of(name: str, limits: Sequence[CounterLimit]) -> CounterLimit | None:
@@ -177,9 +201,18 @@ NVLINK_ERRORS = _check(
 THROTTLING = _check(
     "cpu-throttling",
     "throttling by the cgroup's quota",
-    "no cgroup (version 2)",
+    "no cgroup with counters",
     "ranks and proxies stand still for up to 100 ms: the slowest rank delays all",
-    setting("raise cpu.max of the cgroup (the container's CPU limit), or remove it"),
+    setting("raise the quota of the cgroup (the container's CPU limit), or remove it"),
+)
+GPU_SLOWDOWN = _check(
+    "gpu-slowdown",
+    "time that GPUs are slowed down",
+    "nvidia-smi reports no times of slowdowns",
+    "the GPU and with it every collective slows down, for moments that a snapshot misses",
+    setting("check fans, inlet temperature, power supplies and the power cap of the rack"),
+    reboot("drain and reboot the host"),
+    service("replace the heat sink's paste, the power supply or the GPU"),
 )
 CPU_HEAT = _check(
     "cpu-heat",
@@ -200,7 +233,7 @@ MEMORY_ERRORS = _check(
 MEMORY_PRESSURE = _check(
     "memory-pressure",
     "limit of the cgroup's memory",
-    "no cgroup (version 2)",
+    "no cgroup with counters",
     "allocations wait for pages to be freed, or processes are killed",
     setting("raise memory.max of the cgroup; /dev/shm counts, too"),
 )

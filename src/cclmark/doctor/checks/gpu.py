@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from cclmark.doctor.check import (
@@ -151,6 +152,40 @@ def _all(section: SmiSection) -> list[str]:
     return found + [name for part in section.parts.values() for name in _all(part)]
 
 
+def _limited(host: Host) -> Judged:
+    """Clocks under load beside the largest ones, where neither power nor heat explains them."""
+    found = Judged()
+    for address, own in host.smi.items():
+        now = _number(own.at("Clocks", "SM") or own.at("Clocks", "Graphics"))
+        most = _number(own.at("Max Clocks", "SM") or own.at("Max Clocks", "Graphics"))
+        reasons = own.part("Clocks Event Reasons", "Clocks Throttle Reasons")
+        is_explained = bool({*_all(reasons)} & {*_SLOW, "SW Power Cap", "Idle", "GPU Idle"})
+        is_busy = is_used(own) and own.at("Performance State") in ("P0", "P1", "P2")
+        if now and most and is_busy and not is_explained:
+            text = f"{now:g} MHz under load, no reason given"
+            found.see(address, text, f"≥ {0.7 * most:.0f} of {most:g} MHz", ok=now >= 0.7 * most)
+    if not found.signals:
+        raise NotApplicableError("no GPU is under load")
+    return found
+
+
+def is_used(own: SmiSection) -> bool:
+    """Whether a GPU of ``nvidia-smi -q`` is busy for more than half of the time."""
+    used = _number(own.at("Utilization", "GPU") or own.at("Utilization", "Gpu"))  # 580 on, before
+    return used is not None and used > 50
+
+
+LIMITED = HostCheck(
+    "gpu-locked-clocks",
+    "clocks of GPUs under load",
+    _limited,
+    "kernels of collectives and of compute run at a lower clock: the slowest GPU delays all",
+    (setting("nvidia-smi -rgc, as root: it ends a limit that nvidia-smi -lgc set"), _REBOOT),
+    "own limit: 70 % of the largest clock, if no power cap and no slowdown is active",
+    grade="look",
+    certainty="likely",
+)
+
 CLOCKS = HostCheck(
     "gpu-clocks",
     "slowdown of GPU clocks",
@@ -169,11 +204,13 @@ CLOCKS = HostCheck(
 def _power(host: Host) -> Judged:
     found = Judged()
     for address, own in host.smi.items():
-        power = own.part("GPU Power Readings", "Power Readings")
-        now = _number(power.at("Current Power Limit") or power.at("Power Limit"))
-        usual = _number(power.at("Default Power Limit"))
-        if now and usual:
-            found.see(address, f"{now:g} W", f"≥ {usual:g} W, the default", ok=now >= 0.98 * usual)
+        gpu = own.part("GPU Power Readings", "Power Readings")
+        for name, power in (("", gpu), ("module ", own.part("Module Power Readings"))):
+            now = _number(power.at("Current Power Limit") or power.at("Power Limit"))
+            usual = _number(power.at("Default Power Limit"))
+            if now and usual:
+                limit = f"≥ {usual:g} W, the default"
+                found.see(address, f"{name}{now:g} W", limit, ok=now >= 0.98 * usual)
     if not found.signals:
         raise NotApplicableError("nvidia-smi reports no power limits")
     return found
@@ -305,6 +342,13 @@ def _rows(host: Host) -> Judged:
         for name in ("Pending", "Remapping Failure Occurred"):
             if text := rows.at(name):
                 found.see(address, f"remapped rows: {name} {text}", "No", ok=text != "Yes")
+        for section in (own.part("ECC Errors"), rows):  # by the driver's version
+            for name in ("Channel Repair Pending", "TPC Repair Pending", "Unrepairable Memory"):
+                if text := section.at(name):
+                    found.see(address, f"{name} {text}", "No", ok=text != "Yes")
+        spare = _number(rows.part("Bank Remap Availability Histogram").at("None"))
+        if spare is not None:
+            found.see(address, f"{spare:g} banks without spare rows", "0", ok=spare == 0)
         pages = own.part("Retired Pages")
         if text := pages.at("Pending Page Blacklist") or pages.at("Pending"):
             found.see(address, f"retired pages pending {text}", "No", ok=text != "Yes")
@@ -362,7 +406,7 @@ def _heat(host: Host) -> Judged:
         now, most = _number(heat.at("GPU Current Temp")), _number(heat.at("GPU Slowdown Temp"))
         if margin is not None:
             found.see(address, f"{margin:g} °C below the limit", "≥ 3 °C", ok=margin >= 3)
-        elif now is not None and most:
+        if now is not None and most:
             found.see(address, f"{now:g} °C", f"≤ {most - 3:g} °C", ok=now <= most - 3)
         memory, limit = (
             _number(heat.at("Memory Current Temp")),
@@ -423,8 +467,8 @@ def _peers(host: Host) -> Judged:
         raise CannotTellError(f"nvidia-smi topo -p2p r: {reading.error or 'no matrix'}")
     found = Judged()
     for (one, other), cell in cells.items():
-        if cell == "U":
-            found.cannot_tell(f"{one}-{other}: the driver reports an unknown state")
+        if cell not in ("OK", "CNS", "GNS", "TNS", "NS", "DR"):
+            found.cannot_tell(f"{one}-{other}: the driver reports an unknown state ({cell[:8]})")
         else:
             found.see(f"{one}-{other}", cell, "OK", ok=cell == "OK")
     return found
@@ -473,6 +517,38 @@ def _directions(host: Host) -> Judged:
         raise CannotTellError(f"cclmark p2p: {reading.error or 'no figures'}")
     return found
 
+
+def _firmware(host: Host) -> Judged:
+    found = Judged()
+    names = ("VBIOS Version", "GSP Firmware Version")
+    for name in names:
+        seen: dict[str, dict[str, str]] = {}
+        for address, own in host.smi.items():
+            part = own.at("GPU Part Number") or own.at("Board Part Number")
+            if value := own.at(name):
+                seen.setdefault(f"{own.at('Product Name')} {part}", {})[address] = value
+        for versions in seen.values():
+            usual = Counter(versions.values()).most_common(1)[0][0]
+            for address, value in versions.items():
+                found.see(address, f"{name} {value}", f"{usual}, as others", ok=value == usual)
+    if not found.signals:
+        raise NotApplicableError("nvidia-smi reports no firmware")
+    return found
+
+
+FIRMWARE = HostCheck(
+    "gpu-firmware",
+    "equal firmware of equal GPUs",
+    _firmware,
+    "clocks, power and errors differ between the GPUs of a host: the slowest one delays all",
+    (
+        setting("install the same firmware on all GPUs, as the vendor of the machine delivers it"),
+        _REBOOT,
+    ),
+    "VBIOS and GSP of GPUs with the same part number",
+    grade="look",
+    certainty="possible",
+)
 
 DIRECTIONS = HostCheck(
     "both-directions",

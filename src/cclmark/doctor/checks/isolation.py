@@ -119,8 +119,14 @@ def _iommu(host: Host) -> Judged:
     found = Judged()
     for address, group in _groups(host).items():
         kind = host.probe.text(f"{_GROUPS}/{group}/type")
-        if kind:
+        if kind == "identity" or kind.startswith("DMA"):
             found.see(address, f"IOMMU {kind}", "identity", ok=kind == "identity")
+    command = host.probe.text("/proc/cmdline")
+    if not found.signals and _groups(host) and command:  # kernels before 5.11 show no type
+        is_on = re.search(r"\b(intel_iommu|amd_iommu)=(on|force)\b", command)
+        passes = re.search(r"\biommu=(pt|soft|off)\b|iommu\.passthrough=1", command)
+        words = f"{is_on[0] if is_on else 'no IOMMU'}{' iommu=pt' if passes else ''}"
+        found.see("/proc/cmdline", words, "with iommu=pt", ok=bool(passes) or not is_on)
     if not found.signals:
         if host.probe.ask("list", _GROUPS).error:
             raise CannotTellError(f"{_GROUPS} is not readable")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from cclmark.doctor.check import (
     CannotTellError,
@@ -26,7 +27,10 @@ def _shm(host: Host) -> tuple[int, int]:
 
 
 def _gib(size: int) -> str:
-    return f"{size / _GIB:.2g} GiB" if size >= _GIB else f"{size >> 20} MiB"
+    if size < _GIB:
+        return f"{size >> 20} MiB"
+    value, unit = (size / _GIB, "GiB") if size < 1 << 40 else (size / (1 << 40), "TiB")
+    return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
 
 
 def _shm_size(host: Host) -> Judged:
@@ -104,24 +108,33 @@ FILES = HostCheck(
 )
 
 
+def _quotas(host: Host) -> Iterator[tuple[str, float | None]]:
+    """The processors that each cgroup above this process may use; None without a quota."""
+    for path in host.cgroups:
+        words = host.probe.text(f"{path}/cpu.max").split()
+        if words:
+            number, period = whole(words[0]), whole(words[-1])
+            yield path, number / period if number and period and len(words) == 2 else None
+    for path in host.cgroups_v1("cpu"):
+        number = host.probe.number(f"{path}/cpu.cfs_quota_us")
+        period = host.probe.number(f"{path}/cpu.cfs_period_us")
+        if number is not None and period:
+            yield path, number / period if number > 0 else None
+
+
 def _quota(host: Host) -> Judged:
-    if not host.cgroup:
-        raise NotApplicableError("no cgroup (version 2)")
-    words = host.probe.text(f"{host.cgroup}/cpu.max").split()
+    quotas = [*_quotas(host)]
+    if not quotas:
+        raise NotApplicableError("no cgroup with a quota of processors")
+    devices = host.visible_devices
     found = Judged()
-    if len(words) != 2 or words[0] == "max":
+    for path, processors in quotas:
+        if processors is not None:
+            limit = f"≥ {devices + 1}: one for each of {devices} accelerators, and one more"
+            where = f"cgroup {path.removeprefix('/sys/fs/cgroup') or '/'}"
+            found.see(where, f"{processors:g} processors", limit, ok=processors >= devices + 1)
+    if not found.signals:
         found.see("cgroup", "no quota of processors")
-        return found
-    quota, period = whole(words[0]), whole(words[1])
-    if not quota or not period:
-        raise CannotTellError("cpu.max has an unknown form")
-    limit = host.visible_devices + 1
-    found.see(
-        "cgroup",
-        f"{quota / period:g} processors",
-        f"≥ {limit}: one for each accelerator",
-        ok=quota / period >= limit,
-    )
     return found
 
 
@@ -149,6 +162,12 @@ def _huge(host: Host) -> Judged:
             found.see(
                 name, f"{share:.0%} of the memory reserved and unused", "≤ 50%", ok=share <= 0.5
             )
+    memory = host.probe.text("/proc/meminfo")
+    free_kib = _row(memory, "HugePages_Free") * _row(memory, "Hugepagesize")
+    if not found.signals and free_kib:
+        share = free_kib / total_kib
+        words = f"{share:.0%} of the memory reserved and unused"
+        found.see("/proc/meminfo", words, "≤ 50%", ok=share <= 0.5)
     if not found.signals:
         raise NotApplicableError("no reserved huge pages")
     return found

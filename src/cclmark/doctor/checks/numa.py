@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from cclmark.doctor.check import HostCheck, Judged, NotApplicableError, reboot, service, setting
-from cclmark.doctor.host import AMD, Host, PciDevice
+from cclmark.doctor.host import AMD, VISIBLE, Host, PciDevice, amount
+from cclmark.doctor.host_probe import whole
 
 _TOPOLOGY_FILE = "/var/run/nvidia-topologyd/virtualTopology.xml"
 
@@ -17,7 +19,12 @@ def _nodes(host: Host) -> Judged:
         raise NotApplicableError("one NUMA node")
     found = Judged()
     for one in host.communicating:
-        found.see(one.address, f"NUMA node {one.numa_node}", "≥ 0", ok=one.numa_node >= 0)
+        above = [host.pci[name].numa_node for name in one.path if name in host.pci]
+        known = [node for node in above if node >= 0]
+        is_apart = bool(known) and one.numa_node not in known
+        limit = f"{known[-1]}, as the bridge above it" if is_apart else "≥ 0"
+        is_ok = one.numa_node >= 0 and not is_apart
+        found.see(one.address, f"NUMA node {one.numa_node}", limit, ok=is_ok)
     return found
 
 
@@ -38,9 +45,11 @@ NODES = HostCheck(
 def _near(host: Host) -> Judged:
     if host.is_virtual:
         raise NotApplicableError("a virtual machine: see topology-file")
-    ports = {port.pci for port in host.active_ports}
-    networks = [one for one in host.rdma_pci if one.address in ports]
-    if not host.gpus or not networks:
+    active = [host.pci[port.pci] for port in host.active_ports if port.pci in host.pci]
+    kinds = {(one.vendor, one.device) for one in active}
+    # Those without a link, too: where they are does not depend on it.
+    networks = [one for one in host.pci.values() if (one.vendor, one.device) in kinds]
+    if not host.gpus or not active:
         raise NotApplicableError("no accelerator beside an RDMA device")
 
     def place(one: PciDevice) -> str:
@@ -53,7 +62,7 @@ def _near(host: Host) -> Judged:
     is_usual = 4 * full >= 3 * len(gpus)
     found = Judged()
     for switch, number in gpus.items():
-        text = f"{near[switch]} active network devices for {number} accelerators"
+        text = f"{amount(near[switch], 'network device')} for {amount(number, 'accelerator')}"
         limit = f"≥ {number}, as most switches"
         found.see(switch, text, limit, ok=near[switch] >= number or not is_usual)
     return found
@@ -76,6 +85,11 @@ NEAR = HostCheck(
 
 
 def _topology_file(host: Host) -> Judged:
+    path = host.probe.environment.get("NCCL_TOPO_FILE", "")
+    if path and not host.probe.exists(path):
+        found = Judged()
+        found.see(f"NCCL_TOPO_FILE={path[:80]}", "missing", "exists", ok=False)
+        return found
     if not host.is_virtual:
         raise NotApplicableError("no virtual machine")
     if len(host.gpus) < 4 or len(host.rdma_pci) < 2:
@@ -86,7 +100,7 @@ def _topology_file(host: Host) -> Judged:
     if gpu_switches & {host.switch_of(one) for one in host.rdma_pci}:
         raise NotApplicableError("the PCI bus shows the switches")
     found = Judged()
-    path = host.probe.environment.get("NCCL_TOPO_FILE", _TOPOLOGY_FILE)
+    path = path or _TOPOLOGY_FILE
     exists = host.probe.exists(path)
     found.see(path, "exists" if exists else "missing", "exists", ok=exists)
     return found
@@ -94,7 +108,7 @@ def _topology_file(host: Host) -> Judged:
 
 TOPOLOGY_FILE = HostCheck(
     "topology-file",
-    "NCCL's topology file in virtual machines",
+    "NCCL's topology file",
     _topology_file,
     "NCCL does not know which network device is near which GPU: all GPUs may use one",
     (
@@ -122,8 +136,8 @@ def _memory(host: Host) -> Judged:
     for node, size in sizes.items():
         found.see(
             f"node {node}",
-            f"{size >> 20} GiB",
-            f"≥ {max(sizes.values()) >> 21} GiB",
+            f"{size / 2**20:.3g} GiB",
+            f"≥ {max(sizes.values()) / 2**21:.3g} GiB",
             ok=2 * size >= max(sizes.values()),
         )
     return found
@@ -142,11 +156,15 @@ MEMORY = HostCheck(
 
 
 def _balancing(host: Host) -> Judged:
-    host.gpus_of(AMD, "AMD GPU")
+    is_grace = any(re.search(r"\bG[HB]\d00", name) for name in host.gpu_names)
+    if not is_grace:
+        host.gpus_of(AMD, "AMD GPU")
     found = Judged()
     value = host.probe.text("/proc/sys/kernel/numa_balancing")
     if value:
         found.see("kernel.numa_balancing", value, "0", ok=value == "0")
+    if is_grace:
+        found.source = "NVIDIA's Grace performance tuning guide"
     return found
 
 
@@ -154,7 +172,7 @@ BALANCING = HostCheck(
     "numa-balancing",
     "NUMA balancing of the kernel",
     _balancing,
-    "pages that move make times vary: RCCL itself warns of it",
+    "pages that move make times vary: RCCL itself warns of it, NVIDIA's guide for Grace, too",
     (setting("sysctl kernel.numa_balancing=0"),),
     "RCCL's warning at start; AMD's tuning guides",
     grade="look",
@@ -170,19 +188,31 @@ def _affinity(host: Host) -> Judged:
     found.see(
         "this process",
         f"{len(own)} processors",
-        f"≥ {limit}, one for each accelerator",
+        f"≥ {limit}: one for each accelerator, at least 2",
         ok=len(own) >= limit,
     )
-    nodes = {one.numa_node for one in host.gpus}
-    if len(host.numa_nodes) > 1 and len(nodes) == 1 and min(nodes) >= 0:
-        near = host.node_processors(min(nodes))
-        found.see(
-            "this process",
-            f"{len(own & near)} processors of NUMA node {min(nodes)}",
-            "≥ 1",
-            ok=bool(own & near) or not near,
-        )
+    if len(host.numa_nodes) > 1 and not host.is_in_job:
+        for node, number in sorted(Counter(_nodes_of_visible(host)).items()):
+            near = host.node_processors(node)
+            text = f"{amount(len(own & near), 'processor')} of NUMA node {node}"
+            least = f"≥ 1: it has {amount(number, 'accelerator')}"
+            found.see("this process", text, least, ok=bool(own & near) or not near)
+        if len(own) >= limit:
+            found.grade, found.certainty = "look", "likely"
     return found
+
+
+def _nodes_of_visible(host: Host) -> list[int]:
+    """The known NUMA nodes of the accelerators that this process may use."""
+    nodes = [one.numa_node for one in host.gpus]
+    for name in VISIBLE:
+        words = host.probe.environment.get(name, "").split(",")
+        numbers = [whole(word) for word in words if word]
+        if numbers:
+            if any(one is None or not 0 <= one < len(nodes) for one in numbers):
+                return []
+            nodes = [nodes[one] for one in numbers if one is not None]
+    return [node for node in nodes if node >= 0]
 
 
 AFFINITY = HostCheck(

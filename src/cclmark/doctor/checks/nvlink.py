@@ -14,7 +14,7 @@ from cclmark.doctor.check import (
     service,
     setting,
 )
-from cclmark.doctor.host import NVIDIA, Host
+from cclmark.doctor.host import NVIDIA, PCI, Host
 from cclmark.doctor.host_probe import MISSING
 from cclmark.doctor.tool_texts import (
     NvLink,
@@ -103,6 +103,10 @@ RATE = HostCheck(
 )
 
 
+# Of fields of health whose names differ between drivers: Route Unhealthy, Incorrect Configuration …
+_HEALTHY = ("", "False", "None", "No", "Healthy", "Full", "Success", "Not Available", "Unknown")
+
+
 def _fabric(host: Host) -> Judged:
     found = Judged()
     for address, own in host.smi.items():
@@ -114,9 +118,9 @@ def _fabric(host: Host) -> Judged:
         bandwidth = health.at("Bandwidth") or "Full"
         is_ok = state == "Completed" and status in ("", "Success") and bandwidth != "Degraded"
         others = [
-            name
-            for name in ("Route Unhealthy", "Access Timeout Recovery")
-            if health.at(name) == "True"
+            name if text == "True" else f"{name} {text}"
+            for name in health
+            if name != "Bandwidth" and (text := health.at(name)) not in _HEALTHY
         ]
         text = ", ".join(filter(None, (state, status, f"bandwidth {bandwidth}", *others)))
         found.see(address, text, "Completed, Success, Full", ok=is_ok and not others)
@@ -192,6 +196,11 @@ def _switches(host: Host) -> Judged:
             found.see(
                 one.address, f"SXid {one.code}: {one.text[:100]}", "none that is fatal", ok=False
             )
+    for device in host.pci.values():
+        if device.vendor == NVIDIA and device.kind[:4] == "0680":
+            revision = host.probe.text(f"{PCI}/{device.address}/revision")
+            if revision == "0xff":
+                found.see(device.address, "does not answer on the bus", "answers", ok=False)
     found.see("kernel log", "no fatal SXid")
     return found
 

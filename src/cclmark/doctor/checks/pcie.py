@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cclmark.doctor.check import (
     CannotTellError,
@@ -14,7 +14,8 @@ from cclmark.doctor.check import (
     service,
     setting,
 )
-from cclmark.doctor.host import Host, PciDevice
+from cclmark.doctor.checks.gpu import is_used
+from cclmark.doctor.host import PCI, Host, PciDevice
 from cclmark.doctor.tool_texts import limited_of
 
 _SEAT = (
@@ -56,7 +57,19 @@ def _width(host: Host) -> Judged:
     found = Judged()
     for one in host.communicating:
         _judge_link(host, one, found)
+    for address, now, most in _links_of_smi(host, "Link Width"):
+        found.see(address, f"x{now:g} in nvidia-smi", f"≥ x{most:g}", ok=now >= most)
     return found
+
+
+def _links_of_smi(host: Host, name: str) -> Iterator[tuple[str, float, float]]:
+    """The current and the possible value of each GPU's link, as nvidia-smi reports it."""
+    for address, own in host.smi.items() if host.has_smi else ():
+        info = own.part("PCI").part("GPU Link Info").part(name)
+        values = [re.match(r"\d{1,2}", info.at(key)) for key in ("Current", "Max")]
+        now, most = (float(one[0]) if one else 0.0 for one in values)
+        if now and most:
+            yield address, now, most
 
 
 WIDTH = HostCheck(
@@ -71,17 +84,22 @@ WIDTH = HostCheck(
 
 def _slot(host: Host) -> Judged:
     ports = {port.pci for port in host.ports if port.is_active}
-    possible: dict[tuple[str, str], dict[str, float]] = {}
+    possible: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
     for one in host.communicating:
         above = _above(host, one)
         width = _possible(one.max_width, above.max_width if above else None)
+        speed = _possible(one.max_speed, above.max_speed if above else None)
         if width is not None and (one in host.gpus or one.address in ports):
-            possible.setdefault((one.vendor, one.device), {})[one.address] = width
+            own = possible.setdefault((one.vendor, one.device), {})
+            own[one.address] = width, speed or 0.0
     found = Judged()
     for own in possible.values():
-        most = max(own.values())
-        for address, width in own.items():
-            found.see(address, f"x{width:g}", f"≥ x{most:g}, as others", ok=width >= most)
+        wide, fast = (max(values) for values in zip(*own.values(), strict=True))
+        for address, (width, speed) in own.items():
+            at = f" at {speed:g} GT/s" if speed else ""
+            best = f"≥ x{wide:g}{f' at {fast:g} GT/s' if fast else ''}, as others"
+            is_ok = width >= wide and (speed >= fast or not speed)
+            found.see(address, f"x{width:g}{at}", best, ok=is_ok)
     if not found.signals:
         raise NotApplicableError("sysfs reports no width of a slot")
     return found
@@ -93,7 +111,7 @@ SLOT = HostCheck(
     _slot,
     "a collective is as slow as its slowest device",
     _SEAT,
-    "what both ends of the link support, beside the widest slot of a device of its kind",
+    "what both ends of the link support, beside the best slot of a device of its kind",
     certainty="likely",
 )
 
@@ -107,25 +125,24 @@ def _speed(host: Host) -> Judged:
     gpus = {one.address for one in host.gpus}
     for one in host.communicating:
         top = one.max_speed is not None and one.speed == one.max_speed
-        is_busy = states.get(one.address, "") in ("P0", "P1") and _is_used(host, one.address)
-        if one.address in gpus and not top and not is_busy:
-            found.cannot_tell(
-                f"{one.address} is idle and has lowered its speed", "cclmark doctor during a job"
-            )
+        if one.address in gpus and not top and not _is_busy(host, one.address, states):
+            now = "an unknown speed" if one.speed is None else f"{one.speed:g} GT/s"
+            reason = f"{one.address} has {now}, and GPUs without load lower it"
+            found.cannot_tell(reason, "cclmark doctor during a job")
         else:
             _judge_link(host, one, found, by_speed=True)
+    for address, generation, possible in _links_of_smi(host, "PCIe Generation"):
+        if _is_busy(host, address, states):
+            text = f"generation {generation:g} in nvidia-smi"
+            found.see(address, text, f"≥ {possible:g}, under load", ok=generation >= possible)
     return found
 
 
-def _is_used(host: Host, address: str) -> bool:
-    if address not in host.smi:
-        return False
-    smi = host.smi[address]
-    used = smi.at("Utilization", "GPU") or smi.at(
-        "Utilization", "Gpu"
-    )  # from driver 580 on, before
-    percent = re.match(r"(\d{1,3}) %", used)
-    return bool(percent and int(percent[1]) > 50)
+def _is_busy(host: Host, address: str, states: Mapping[str, str]) -> bool:
+    """Whether a GPU is under load, by nvidia-smi or by amdgpu."""
+    if address in states:
+        return states[address] in ("P0", "P1") and is_used(host.smi[address])
+    return (host.probe.number(f"{PCI}/{address}/gpu_busy_percent") or 0) > 50
 
 
 SPEED = HostCheck(
@@ -144,11 +161,18 @@ def _bridges(host: Host) -> Judged:
     bridges = dict.fromkeys(
         name for one in host.communicating for name in one.path if name in host.pci
     )
+    ends = {one.path[-1]: one for one in host.communicating if one.path}
     found = Judged()
     for name in bridges:
         one = host.pci[name]
-        if one.path and one.width is not None:
-            _judge_link(host, one, found)
+        below = ends.get(name)
+        if one.width is None or not one.path:
+            continue
+        if below is not None and (below.width, below.speed) == (one.width, one.speed):
+            continue  # the other end of the device's link, which is judged with it
+        _judge_link(host, one, found)
+        if below is None and one.speed is not None:  # idle devices lower that of their own link
+            _judge_link(host, one, found, by_speed=True)
     if not found.signals and not found.unknown:
         raise NotApplicableError("no PCIe switch on the way")
     return found
@@ -156,11 +180,11 @@ def _bridges(host: Host) -> Judged:
 
 BRIDGES = HostCheck(
     "pcie-bridges",
-    "PCIe width of every bridge on the way",
+    "PCIe width and speed of every bridge on the way",
     _bridges,
     "all devices below the bridge share what is left",
     (_SEAT[1], service("check the riser and the cables of the switch board, then replace it")),
-    "max_link_width of both ends of the link in sysfs",
+    "max_link_width and max_link_speed of both ends of the link in sysfs",
 )
 
 

@@ -41,7 +41,7 @@ def _governor(host: Host) -> Judged:
     for (governor, driver, preference), count in seen.items():
         # The governor powersave of these drivers is dynamic: the preference decides.
         is_dynamic = driver in ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
-        is_slow = governor in ("conservative", "ondemand") or (
+        is_slow = governor in ("conservative", "ondemand", "schedutil") or (
             governor == "powersave" and (not is_dynamic or preference in ("power", "balance_power"))
         )
         text = " ".join(filter(None, (governor, driver, preference)))
@@ -62,21 +62,27 @@ GOVERNOR = HostCheck(
 
 
 def _clock(host: Host) -> Judged:
-    found = Judged()
-    root = f"{_CPU}/cpu0/cpufreq"
-    most = host.probe.number(f"{root}/cpuinfo_max_freq")
-    limit = host.probe.number(f"{root}/scaling_max_freq")
-    base = host.probe.number(f"{root}/base_frequency") or most
-    if not most or not limit:
+    seen: dict[tuple[int, int], list[str]] = {}  # processors by limit and least limit
+    percent = host.probe.number(f"{_CPU}/intel_pstate/max_perf_pct") or 100
+    for name in host.probe.entries(_CPU):
+        if not re.fullmatch(r"cpu\d{1,5}", name):
+            continue
+        root = f"{_CPU}/{name}/cpufreq"
+        most = host.probe.number(f"{root}/cpuinfo_max_freq")
+        limit = host.probe.number(f"{root}/scaling_max_freq")
+        if not most or not limit:
+            break  # all processors have one, or none
+        base = host.probe.number(f"{root}/base_frequency") or most
+        # A limit at the base clock turns boost off, which many sites intend.
+        limit = min(limit, most * percent // 100)
+        seen.setdefault((limit, min(most, base)), []).append(name)
+    if not seen:
         raise NotApplicableError("the host does not control the clock (as in virtual machines)")
-    # A limit at the base clock turns boost off, which many sites intend.
-    least = min(most, base or most)
-    found.see(
-        "cpu0",
-        f"limited to {limit / 1e6:g} GHz",
-        f"≥ {0.9 * least / 1e6:.3g} GHz",
-        ok=limit >= 0.9 * least,
-    )
+    found = Judged()
+    for (limit, least), names in seen.items():
+        where = names[0] if len(names) == 1 else f"{len(names)} processors"
+        text = f"limited to {limit / 1e6:g} GHz"
+        found.see(where, text, f"≥ {0.9 * least / 1e6:.3g} GHz", ok=limit >= 0.9 * least)
     return found
 
 
@@ -86,7 +92,7 @@ CLOCK = HostCheck(
     _clock,
     "launches, proxies and TCP slow down with the clock",
     (setting("cpupower frequency-set -u the largest clock, as root"),),
-    "scaling_max_freq beside the base clock; own margin: 10 %",
+    "scaling_max_freq and max_perf_pct beside the base clock; own margin: 10 %",
     grade="look",
 )
 
@@ -148,11 +154,14 @@ def _synchronised(host: Host) -> Judged:
         raise CannotTellError(f"adjtimex: {reading.error}", "chronyc tracking, timedatectl")
     found = Judged()
     is_on = "synchronised=1" in reading.text
-    if (
-        not is_on and host.is_virtual
-    ):  # a hypervisor may set the clock, which adjtimex does not show
+    if not is_on and (host.is_virtual or host.container):
+        # A hypervisor or the host may set the clock, which adjtimex does not show.
         raise CannotTellError("no program synchronises the clock", "chronyc tracking, or the host")
     found.see("clock", "synchronised" if is_on else "not synchronised", "synchronised", ok=is_on)
+    error = re.search(r"maximum_error_us=(\d{1,15})", reading.text)
+    if is_on and error:
+        error_s = int(error[1]) / 1e6
+        found.see("clock", f"error of at most {error_s:.3g} s", "≤ 1 s", ok=error_s <= 1)
     return found
 
 
@@ -162,36 +171,7 @@ SYNCHRONISED = HostCheck(
     _synchronised,
     "logs and timelines of hosts cannot be compared; certificates and leases fail",
     (setting("systemctl enable --now chronyd (or systemd-timesyncd)"),),
-    "STA_UNSYNC of adjtimex(2)",
+    "STA_UNSYNC and maxerror of adjtimex(2); own limit of the error: 1 s",
     grade="look",
-    certainty="likely",
-)
-
-_HANGS = re.compile(
-    r"task \S+ blocked for more than \d+ seconds|BUG: soft lockup|detected stalls"
-    r"|self-detected stall"
-)
-
-
-def _hangs(host: Host) -> Judged:
-    found = Judged()
-    uptime_s = host.uptime_s
-    recent = [
-        one.text
-        for one in host.kernel_log
-        if one.at_s is None or not uptime_s or uptime_s - one.at_s < 24 * 3600
-    ]
-    hangs = [text for text in recent if _HANGS.search(text)]
-    found.see_lines(hangs, "none within 24 h", "no hang within 24 h")
-    return found
-
-
-HANGS = HostCheck(
-    "kernel-hangs",
-    "tasks that hang in the kernel",
-    _hangs,
-    "drivers or file systems do not answer: programs cannot be ended",
-    (reboot("drain and reboot the host"),),
-    "kernel log of the last 24 hours",
     certainty="likely",
 )

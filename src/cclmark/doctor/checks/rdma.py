@@ -1,4 +1,4 @@
-"""InfiniBand and RoCE: ports, rates, MTU, GIDs, classes of traffic, GPUDirect."""
+"""InfiniBand and RoCE: ports, rates, MTU, GIDs, PFC and classes of traffic, GPUDirect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cclmark.doctor.check import (
     service,
     setting,
 )
-from cclmark.doctor.host import AMD, NET, NVIDIA, RDMA, Host, RdmaPort
+from cclmark.doctor.host import AMD, NET, NVIDIA, RDMA, Host, RdmaPort, amount, settings_of
 from cclmark.doctor.host_probe import whole
 
 _CABLE = (
@@ -33,8 +33,15 @@ def _state(host: Host) -> Judged:
         by_board.setdefault(port.board, []).append(port)
     ports = host.rdma_ports
     if ports and not any(port.is_active or "LinkUp" in port.physical for port in ports):
-        reason = "no RDMA port is active: all may be without a cable, or lost"
-        raise CannotTellError(reason, "a host of the same kind: cclmark doctor --from A B")
+        was_up = [port for port in ports if _times_down(host, port)]
+        if 2 * len(was_up) < len(ports):
+            reason = "no RDMA port is active: all may be without a cable, or lost"
+            raise CannotTellError(reason, "a host of the same kind: cclmark doctor --from A B")
+        for port in was_up:
+            times = _times_down(host, port)
+            found.see(port.name, f"DOWN, and was up before ({times} ×)", "ACTIVE", ok=False)
+        found.certainty = "likely"
+        return found
     for ports in by_board.values():
         active = sum(port.is_active for port in ports)
         # Hosts have ports without a cable: one that is down is a fault where most others are up.
@@ -47,13 +54,20 @@ def _state(host: Host) -> Judged:
     return found
 
 
+def _times_down(host: Host, port: RdmaPort) -> int:
+    """How often a port has lost its link since the driver was loaded."""
+    path = f"{RDMA}/{port.device}/ports/{port.port}/counters/link_downed"
+    return host.probe.number(path) or 0
+
+
 STATE = HostCheck(
     "rdma-state",
     "state of RDMA ports",
     _state,
     _LOST,
     (setting("INIT: start the subnet manager; Disabled: ip link set INTERFACE up"), *_CABLE),
-    "state in sysfs; three of four ports of one type are active, so the others should be",
+    "state in sysfs; three of four ports of one type are active, so the others should be; if "
+    "none is, link_downed tells whether they had a link",
 )
 
 
@@ -165,7 +179,7 @@ def _gids(host: Host) -> Judged:
         else:
             found.see(
                 port.name,
-                f"{len(types)} GIDs",
+                amount(len(types), "GID"),
                 "one of RoCE v2",
                 ok=any("v2" in kind for kind in types.values()) or not any(types.values()),
             )
@@ -187,6 +201,51 @@ GIDS = HostCheck(
 )
 
 
+def _pfc(host: Host) -> Judged:
+    """Whether any priority of the RoCE ports that NCCL uses is lossless."""
+    if any(port.is_active and not port.is_ethernet for port in host.ports):
+        raise NotApplicableError("InfiniBand carries the traffic")
+    if not host.gpus:
+        raise NotApplicableError("no accelerator")
+    found = Judged()
+    for port in host.roce_ports:
+        for name in port.netdevs:
+            text = host.probe.run("dcb", "pfc", "show", "dev", name).text
+            if not re.search(r"prio-pfc(\s+\d:(on|off)){8}", text) or _has_global_pause(host, name):
+                continue
+            own = sorted(_lossless(host, port))
+            words = (
+                f"PFC on for {', '.join(map(str, own))}" if own else "PFC off for all priorities"
+            )
+            found.see(name, words, "on for the priority of RDMA", ok=bool(own))
+    if not found.signals:
+        raise NotApplicableError("dcb shows no PFC")
+    return found
+
+
+def _has_global_pause(host: Host, name: str) -> bool:
+    """Whether 802.3x makes the port lossless in place of PFC."""
+    text = host.probe.run("ethtool", "-a", name).text
+    return re.search(r"^[RT]X:\s+on\b", text, re.MULTILINE) is not None
+
+
+PFC = HostCheck(
+    "roce-pfc",
+    "PFC of RoCE ports",
+    _pfc,
+    "the fabric loses packets under load, and each loss costs a timeout or a window",
+    (
+        setting(
+            "dcb pfc set dev INTERFACE prio-pfc 3:on (or mlnx_qos --pfc), and on the switches, "
+            "unless the fabric is meant to lose packets",
+        ),
+    ),
+    "dcb pfc show; NVIDIA's and Broadcom's guides for RoCE: PFC with ECN",
+    grade="look",
+    certainty="likely",
+)
+
+
 def _classes(host: Host) -> Judged:
     """Whether the traffic of RDMA has the class that does not lose packets."""
     found = Judged()
@@ -199,15 +258,27 @@ def _classes(host: Host) -> Judged:
         kernel = re.search(r"(\d{1,3})\s*$", text)
         value = environment.get("NCCL_IB_TC", "") or (kernel[1] if kernel else "0")
         number = whole(value) or 0
+        priority = _priority(host, port, number)
         found.see(
             port.name,
-            f"traffic class {number}",
+            f"traffic class {number}, priority {priority}",
             f"one of priority {min(lossless)}",
-            ok=number != 0 or 0 in lossless,
+            ok=priority in lossless,
         )
     if not found.signals:
         raise NotApplicableError("no port with PFC that dcb shows")
     return found
+
+
+def _priority(host: Host, port: RdmaPort, traffic_class: int) -> int:
+    """The priority of a traffic class: by the port's map of DSCPs, else by the usual one."""
+    dscp = traffic_class >> 2 & 63
+    for name in port.netdevs:
+        text = host.probe.run("dcb", "app", "show", "dev", name).text
+        row = re.search(r"dscp-prio((?:\s+\S{1,8}:\d)+)", text)
+        if row and (own := re.search(rf"\b{dscp}:(\d)", row[1])):
+            return int(own[1])
+    return dscp >> 3
 
 
 def _lossless(host: Host, port: RdmaPort) -> set[int]:
@@ -230,7 +301,8 @@ CLASSES = HostCheck(
             "NCCL_IB_TC=106 (DSCP 26, priority 3 by the usual map), or the class of your switches",
         ),
     ),
-    "dcb pfc show beside NCCL_IB_TC and the device's traffic_class; class 0 is priority 0",
+    "dcb pfc show beside NCCL_IB_TC and the device's traffic_class; priority of a class: dcb app, "
+    "else its DSCP divided by 8",
     grade="look",
     certainty="likely",
 )
@@ -304,10 +376,14 @@ def _direct(host: Host) -> Judged:
     release = re.match(r"(\d{1,3})\.(\d{1,4})", host.probe.text("/proc/sys/kernel/osrelease"))
     is_new = bool(release and (int(release[1]), int(release[2])) >= (5, 12))
     is_open = "Open Kernel Module" in driver or not driver
+    is_off = settings_of(host).get("NCCL_DMABUF_ENABLE", ("", ""))[0] == "0"
     text = f"no peer-memory module, {'open' if is_open else 'proprietary'} kernel module"
     kernel = f"kernel {release[0]}" if release else "unknown kernel"
+    off = ", NCCL_DMABUF_ENABLE=0" if is_off else ""
     limit = "a module, or DMA-BUF (open kernel module, kernel ≥ 5.12)"
-    found.see("host", f"{text}, {kernel}", limit, ok=is_open and is_new)
+    found.see("host", f"{text}, {kernel}{off}", limit, ok=is_open and is_new and not is_off)
+    if is_off:
+        found.remedies = [setting("unset NCCL_DMABUF_ENABLE"), *DIRECT.fix]
     return found
 
 
@@ -369,174 +445,4 @@ PEERMEM = HostCheck(
     ),
     "kernel log since boot (gpud watches the same lines)",
     grade="look",
-)
-
-
-def _devices(host: Host) -> Judged:
-    _ = host.active_ports
-    found = Judged()
-    names = host.probe.entries("/dev/infiniband")
-    has_verbs = any(name.startswith("uverbs") for name in names)
-    found.see(
-        "/dev/infiniband", "uverbs present" if has_verbs else "no uverbs", "uverbs", ok=has_verbs
-    )
-    if has_verbs:
-        library = _library(host, "libibverbs.so.1")
-        found.see("libibverbs.so.1", library or "not found", "installed", ok=bool(library))
-    return found
-
-
-LIBRARY_PLACES = (
-    *(
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-        "/usr/lib64",
-        "/lib64",
-        "/usr/lib",
-    ),
-    *("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/local/lib", "/opt/amazon/efa/lib"),
-)
-
-
-def _library(host: Host, name: str) -> str:
-    own = [part for part in host.probe.environment.get("LD_LIBRARY_PATH", "").split(":") if part]
-    for place in (*own, *LIBRARY_PLACES):
-        if place.startswith("/") and host.probe.exists(f"{place}/{name}"):
-            return f"{place}/{name}"
-    return ""
-
-
-DEVICES = HostCheck(
-    "rdma-devices",
-    "access to RDMA in this environment",
-    _devices,
-    "NCCL uses TCP without an error: 22 times slower between two nodes of 4 (CSCS, Alps)",
-    (
-        setting(
-            "container: --device /dev/infiniband --ulimit memlock=-1, and libibverbs1 with "
-            "ibverbs-providers in the image",
-        ),
-    ),
-    "the host has active RDMA ports, so /dev/infiniband/uverbs* and libibverbs should be here",
-)
-
-
-def _hcas(host: Host) -> Judged:
-    wanted = host.probe.environment.get("NCCL_IB_HCA", "").strip()
-    _ = host.active_ports
-    if not wanted:
-        raise NotApplicableError("NCCL_IB_HCA is not set: NCCL uses all devices")
-    is_out, is_exact = wanted.startswith("^"), wanted.lstrip("^").startswith("=")
-    names = [one.partition(":")[0] for one in wanted.lstrip("^=").split(",") if one]
-    devices = sorted({port.device for port in host.active_ports})
-
-    def matches(device: str) -> bool:
-        return any(device == one if is_exact else device.startswith(one) for one in names)
-
-    used = [one for one in devices if matches(one) != is_out]
-    found = Judged()
-    found.see(
-        "NCCL_IB_HCA",
-        f"{wanted[:60]}: {len(used)} of {len(devices)} active devices",
-        "≥ 1",
-        ok=bool(used),
-    )
-    for one in names:
-        if is_exact and not is_out and one not in devices:
-            found.see("NCCL_IB_HCA", f"{one[:40]} is no active device", "active", ok=False)
-    return found
-
-
-HCAS = HostCheck(
-    "rdma-selection",
-    "devices of NCCL_IB_HCA",
-    _hcas,
-    "rails are not used, or NCCL uses TCP: 22 times slower (CSCS, Alps)",
-    (setting("unset NCCL_IB_HCA, or name devices that cclmark info lists as active"),),
-    "documentation of NCCL_IB_HCA; active ports in sysfs",
-)
-
-
-def _locked(host: Host) -> Judged:
-    _ = host.rdma_ports
-    row = re.search(
-        r"^Max locked memory\s+(\S+)", host.probe.text("/proc/self/limits"), re.MULTILINE
-    )
-    if row is None:
-        raise CannotTellError("/proc/self/limits is not readable")
-    found = Judged()
-    if host.may_lock_memory:
-        found.see("this process", f"{row[1]}, with CAP_IPC_LOCK")
-    else:
-        size = whole(row[1])
-        text = "unlimited" if size is None else f"{size >> 10} KiB"
-        found.see(
-            "this process", text, "unlimited", ok=row[1] == "unlimited" or (size or 0) >= 1 << 36
-        )
-    return found
-
-
-LOCKED = HostCheck(
-    "memlock",
-    "limit of locked memory",
-    _locked,
-    "memory cannot be registered: NCCL fails or uses TCP",
-    (
-        setting(
-            "ulimit -l unlimited: * soft/hard memlock unlimited in limits.conf, LimitMEMLOCK="
-            "infinity of slurmd, --ulimit memlock=-1 of docker",
-        ),
-    ),
-    "documentation of NCCL, troubleshooting; own limit: 64 GiB where it is not unlimited",
-)
-
-
-def _efa(host: Host) -> Judged:
-    fabrics = [one for one in host.ports if one.is_efa]
-    has_slingshot = bool(host.probe.entries("/sys/class/cxi"))
-    if not fabrics and not has_slingshot:
-        raise NotApplicableError("no network that NCCL requires a plug-in for (EFA, Slingshot)")
-    found = Judged()
-    named = host.probe.environment.get("NCCL_NET_PLUGIN", "")
-    files = ["libnccl-net.so", "libnccl-net-ofi.so", "libnccl-net-aws-ofi.so"]
-    if named:
-        files = [named if named.endswith(".so") else f"libnccl-net-{named}.so", *files]
-    places = [place for name in files if (place := _library(host, name) or _absolute(host, name))]
-    places += [
-        path
-        for path in (
-            "/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu/libnccl-net.so",
-            "/opt/amazon/ofi-nccl/lib/aarch64-linux-gnu/libnccl-net.so",
-            "/opt/amazon/ofi-nccl/lib/libnccl-net.so",
-            "/opt/aws-ofi-nccl/lib/libnccl-net.so",
-        )
-        if host.probe.exists(path)
-    ]
-    name = "EFA" if fabrics else "Slingshot"
-    found.see(
-        name,
-        places[0] if places else "no plug-in of libfabric found",
-        "aws-ofi-nccl",
-        ok=bool(places),
-    )
-    return found
-
-
-def _absolute(host: Host, name: str) -> str:
-    return name if name.startswith("/") and host.probe.exists(name) else ""
-
-
-PLUGIN = HostCheck(
-    "network-plugin",
-    "NCCL's plug-in for the network",
-    _efa,
-    "NCCL uses TCP without an error: 22 times slower between two nodes of 4 (CSCS, Alps)",
-    (
-        setting(
-            "install aws-ofi-nccl and add its folder to LD_LIBRARY_PATH; NCCL_DEBUG=INFO shows "
-            "the plug-in that NCCL loads",
-        ),
-    ),
-    "EFA and Slingshot have no verbs that NCCL itself uses",
-    certainty="likely",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cclmark.doctor.check import HostCheck, Judged, NotApplicableError, reboot, setting
-from cclmark.doctor.checks.rdma import LIBRARY_PLACES
+from cclmark.doctor.checks.rdma_use import LIBRARY_PLACES
 from cclmark.doctor.host import NVIDIA, Host
 from cclmark.doctor.shipped_data import table
 
@@ -74,11 +74,11 @@ def _one(host: Host) -> Judged:
     if not versions:
         raise NotApplicableError("no NCCL where programs load it from")
     found = Judged()
-    majors = {version.split(".")[0] + "." + version.split(".")[1] for version in versions.values()}
+    numbers = sorted(_parts(version)[:2] for version in versions.values())
+    (major, minor), (_, last) = numbers[0], numbers[-1]
     listed = ", ".join(f"{version} in {place[-40:]}" for place, version in versions.items())
     # Two near versions are usual: the system's, and that of torch's wheel.
-    old = [one for one in versions.values() if _parts(one) < (2, 18)]
-    is_mixed = len(majors) > 1 and bool(old)
+    is_mixed = numbers[0] != numbers[-1] and ((major, minor) < (2, 18) or last - minor > 4)
     found.see("host", listed[:160], "none that is years older", ok=not is_mixed)
     return found
 
@@ -93,7 +93,7 @@ ONE = HostCheck(
             "remove the old one, or order LD_LIBRARY_PATH; cclmark info shows what is loaded",
         ),
     ),
-    "own limit: 2.18 (2023) beside a later one",
+    "own limit: five releases apart, or one before 2.18 (2023) beside a later one",
     grade="look",
     certainty="possible",
 )

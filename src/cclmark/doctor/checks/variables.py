@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from cclmark.doctor.check import Grade, HostCheck, Judged, NotApplicableError, Remedy, setting
-from cclmark.doctor.checks.rdma import LIBRARY_PLACES
-from cclmark.doctor.host import AMD, ASCEND, NVIDIA, Host
+from cclmark.doctor.checks.rdma_use import LIBRARY_PLACES
+from cclmark.doctor.host import AMD, ASCEND, NVIDIA, Host, settings_of
 from cclmark.doctor.host_probe import whole
 from cclmark.doctor.shipped_data import VariableRule, table
 
-_FILES = ("/etc/nccl.conf", "/etc/rccl.conf")
-_VENDORS = {"nvidia": NVIDIA, "amd": AMD, "ascend": ASCEND}
-
-
-def settings_of(host: Host) -> dict[str, tuple[str, str]]:
-    """The value of each variable and where it is set; the environment overrides files."""
-    found: dict[str, tuple[str, str]] = {}
-    for path in _FILES:
-        for line in host.probe.text(path).splitlines():
-            name, separator, value = line.partition("=")
-            if separator and re.fullmatch(r"[A-Z][A-Z0-9_]{1,60}", name.strip()):
-                found[name.strip()] = value.strip(), path
-    for name, value in host.probe.environment.items():
-        found[name] = value.strip(), "environment"
-    return found
+_VENDORS = {"nvidia": (NVIDIA,), "amd": (AMD,), "ascend": (ASCEND,), "gpu": (NVIDIA, AMD)}
 
 
 def _applies(host: Host, rule: VariableRule) -> bool:
     if len(host.gpus) < rule.least_devices:
         return False
     if rule.where in _VENDORS:
-        return any(one.vendor == _VENDORS[rule.where] for one in host.gpus)
+        return any(one.vendor in _VENDORS[rule.where] for one in host.gpus)
+    if rule.where == "mnnvl":
+        return any(re.search(r"\bGB[23]00", name) for name in host.gpu_names)
     if rule.where == "rdma":
         return any(port.is_active for port in host.ports)
     return True
 
 
+def _is_beside(own: Mapping[str, tuple[str, str]], rule: VariableRule) -> bool:
+    """Whether the other variable has the value that the rule requires."""
+    name, _, value = rule.beside.partition("=")
+    return not name or own.get(name, ("", ""))[0].upper() == value
+
+
 def _matching(host: Host, family: str) -> Iterator[tuple[VariableRule, str, str, str]]:
     """The rules of a family that values match: the rule, the variable, its value and its place."""
-    for name, (value, place) in settings_of(host).items():
+    own = settings_of(host)
+    for name, (value, place) in own.items():
         for rule in table("variables"):
             if (
                 rule.family == family
                 and re.fullmatch(rule.name, name)
                 and re.fullmatch(rule.value, value)
+                and _is_beside(own, rule)
                 and _applies(host, rule)
             ):
                 yield rule, name, value, place
@@ -62,7 +58,7 @@ def _family(family: str) -> Callable[[Host], Judged]:
             costs[rule.cost] = None
             found.source = rule.source
         if not costs:
-            found.see("environment", "none is set")
+            found.see("environment", "no variable with such a value")
         found.cost = "; ".join(costs)
         found.grade = "bad" if "bad" in grades else "look"
         return found
@@ -116,6 +112,16 @@ def _together(host: Host) -> Judged:
             clash(f"{low}={least} above {high}={most}", "at most the other")
     if own.get("NCCL_NVLS_ENABLE") == "0" and "NVLS" in own.get("NCCL_ALGO", "").upper().split(","):
         clash("NCCL_ALGO=NVLS with NCCL_NVLS_ENABLE=0", "only one of them")
+    if own.get("NCCL_NET", "").upper() == "IB" and not host.ports:
+        clash("NCCL_NET=IB without an RDMA device", "a device, or unset")
+    sockets = (number("NCCL_NSOCKS_PERTHREAD") or 1) * (number("NCCL_SOCKET_NTHREADS") or 1)
+    if sockets > 64:
+        text = f"NCCL_NSOCKS_PERTHREAD × NCCL_SOCKET_NTHREADS = {sockets}"
+        clash(text, "at most 64")
+    if own.get("NCCL_COLLNET_ENABLE") == "1" and not _collnet_plugin(host):
+        clash("NCCL_COLLNET_ENABLE=1 without a plug-in of SHARP", "a plug-in, or unset")
+    if own.get("NCCL_CUMEM_ENABLE") == "0" and own.get("NCCL_NVLS_ENABLE", "") in ("1", "2"):
+        clash("NCCL_NVLS_ENABLE with NCCL_CUMEM_ENABLE=0", "cuMem, which NVLS requires")
     if own.get("NCCL_IB_DISABLE") == "1" and own.get("NCCL_IB_HCA"):
         clash("NCCL_IB_HCA with NCCL_IB_DISABLE=1", "only one of them")
     if own.get("NCCL_NET", "").lower() == "socket" and own.get("NCCL_NET_PLUGIN", "none") != "none":
@@ -123,12 +129,22 @@ def _together(host: Host) -> Judged:
     active = [port for port in host.ports if port.is_active]
     if own.get("NCCL_IB_GID_INDEX") and active and not any(port.is_ethernet for port in active):
         clash("NCCL_IB_GID_INDEX with InfiniBand", "only for RoCE")
-    visible = [one for one in own.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
-    if len(visible) > len({*visible}):
-        clash(f"CUDA_VISIBLE_DEVICES={own['CUDA_VISIBLE_DEVICES'][:40]}", "each device once")
+    for text, why in _of_visible(host, own.get("CUDA_VISIBLE_DEVICES", "")):
+        clash(text, why)
     if not found.signals:
         found.see("environment", "no contradiction")
     return found
+
+
+def _of_visible(host: Host, value: str) -> Iterator[tuple[str, str]]:
+    """What is wrong with a value of CUDA_VISIBLE_DEVICES, and what is required."""
+    words = [word for word in value.split(",") if word]
+    text = f"CUDA_VISIBLE_DEVICES={value[:40]}"
+    if len(words) > len({*words}):
+        yield text, "each device once"
+    count = len(host.smi) if host.has_smi and not host.is_in_job else 0
+    if count and any((whole(word) or 0) >= count for word in words):
+        yield text, f"numbers below {count}"
 
 
 TOGETHER = HostCheck(
@@ -174,6 +190,11 @@ def _plugins(host: Host) -> Judged:
     if not found.signals:
         raise NotApplicableError("no variable names a plug-in of NCCL")
     return found
+
+
+def _collnet_plugin(host: Host) -> str:
+    value = settings_of(host).get("NCCL_NET_PLUGIN", ("", ""))[0]
+    return _file_of(host, value or "libnccl-net.so", "net")
 
 
 def _file_of(host: Host, value: str, stem: str) -> str:

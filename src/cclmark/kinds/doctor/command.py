@@ -43,7 +43,8 @@ class DoctorFlags:
         "Checks read settings, links, limits, counters and logs, without root as far as possible. "
         "Each passes, fails, cannot tell (with what would tell), or is not applicable; a failed "
         "one has what was seen, the limit with its source, what it costs, and how to fix it. The "
-        "exit code is 1 if a check failed. FILE: recorded hosts, after --from."
+        "exit code is 1 if a check failed, or if hosts differ in what costs communication: GPUs, "
+        "drivers, NCCL, RDMA, MTU, PFC, variables of libraries. FILE: recorded hosts, after --from."
     )
     usual: ClassVar = (
         *("only", "skip", "watch_s", "prolog", "measure", "record", "recorded", "format", "output"),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.doctor.check import CheckOutcome, Signal, State
 from cclmark.document.blocks import (
@@ -34,6 +35,7 @@ from cclmark.kinds.doctor.figures import (
     counts_of,
     differences_of,
     failures_of,
+    harmful_of,
     with_state,
 )
 from cclmark.kinds.doctor.line_formats import JunitExporter, PrometheusExporter
@@ -285,14 +287,17 @@ def _details(one: HostFailure) -> Iterator[str]:
 
 
 def _unknown_table(unknown: dict[str, list[tuple[str, CheckOutcome]]], hosts: int) -> Table:
-    rows = [*unknown.values()]
+    """A row for each reason, with the checks that have it."""
+    by_reason = by_key(
+        ((own[0][1].reason, own[0][1].needs, len(own)), check) for check, own in unknown.items()
+    )
     columns = [
-        TableColumn("check", lambda own: own[0][1].check),
-        TableColumn("hosts", lambda own: "" if hosts == 1 else str(len(own)), ">"),
-        TableColumn("reason", lambda own: own[0][1].reason),
-        TableColumn("what would tell", lambda own: own[0][1].needs),
+        TableColumn("check", lambda row: ", ".join(row[1])),
+        TableColumn("hosts", lambda row: "" if hosts == 1 else str(row[0][2]), ">"),
+        TableColumn("reason", lambda row: row[0][0]),
+        TableColumn("what would tell", lambda row: row[0][1]),
     ]
-    return table_of("cannot tell", columns, rows)
+    return table_of("cannot tell", columns, [*by_reason.items()])
 
 
 def _others(examined: Sequence[ExaminationResult]) -> Iterator[str]:
@@ -322,12 +327,17 @@ def _findings(
     if not examined:
         return
     differences = differences_of(examined)
-    apart = [one for one in differences if one.subject in examined[0].facts]
+    harmful = harmful_of(differences)
+    yield from map(_of_difference, harmful[:_MOST_SIGNALS])
+    facts = {name for result in examined for name in result.facts}
+    apart = [one.subject for one in differences if one.subject in facts and one not in harmful]
     if apart:
-        subjects = listed([one.subject for one in apart[:_MOST_SIGNALS]])
+        subjects = listed(apart[:_MOST_SIGNALS])
         yield Finding("hosts-differ", "look", f"hosts differ in {subjects}", is_outcome=True)
     counts = counts_of(examined)
-    if not failures and counts["pass"]:
+    if failures or harmful:
+        return
+    if counts["pass"]:
         words = f"{amount(counts['pass'], 'check')} passed"
         if counts["unknown"]:
             words += f", {counts['unknown']} cannot tell"
@@ -337,8 +347,20 @@ def _findings(
             words,
             is_outcome=True,
         )
-    elif not failures:
+    else:
         yield Finding("no-fault-found", "unknown", "no check could tell", is_outcome=True)
+
+
+def _of_difference(one: HostDifference) -> Finding:
+    others = "; ".join(f"{text} on {_names(hosts)}" for text, hosts in one.others)
+    where = amount(one.number, "host")
+    return Finding(
+        "harmful-difference",
+        "look",
+        f"hosts differ in {one.subject}: {one.usual} on {where}, {others}; {one.cost}",
+        advice="Make the hosts equal, or use those that are.",
+        is_outcome=True,
+    )
 
 
 def _of_failure(failure: HostFailure, hosts: int) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,6 +11,24 @@ from cclmark.doctor.check import CheckOutcome, State
 from cclmark.kinds.doctor.result import ExaminationResult
 
 _GRADES = ("bad", "look")
+# What costs communication if hosts differ in it, by the name of the fact.
+_COSTS = {
+    "GPUs": "the job waits for the host with fewer or slower ones",
+    "driver": "NVLink between hosts and peer memory require one version",
+    "NCCL": "ranks with different versions do not connect, or choose different algorithms",
+    "RDMA": "collectives wait for the host with fewer or slower rails",
+    "MTU": "large packets of one host do not reach the other",
+    "PFC": "one host loses packets that the other one pauses for",
+}
+_COUNTED = ("GPUs", "RDMA")
+_NOT_SET = "not set"
+_OF_VARIABLES = "ranks that disagree hang, fail, or choose different algorithms and transports"
+_VARIABLE = re.compile(r"(?:NCCL|RCCL|HCCL|UCX|FI|TORCH_NCCL)_\w+")
+# Variables that name what is of the host itself, or write logs.
+_OF_HOST = re.compile(
+    r"NCCL_(?:HOSTID|VERSION|COMM_ID|(?:OOB_NET|SOCKET)_IFNAME|IB_HCA|\w*(?:DEBUG|DUMP|TOPO|TRACE)\w*)|"
+    r"HCCL_(?:IF_IP|SOCKET_IFNAME)|UCX_(?:NET_DEVICES|LOG\w*)|FI_LOG\w*|\w+_FILE"
+)
 _STATES: dict[State, str] = {
     "fail": "failed",
     "pass": "passed",
@@ -41,6 +60,16 @@ class HostDifference(NamedTuple):
     usual: str
     number: int
     others: Sequence[tuple[str, Sequence[str]]]
+
+    @property
+    def cost(self) -> str:
+        """What the difference of a fact costs communication; empty if nothing."""
+        if _VARIABLE.fullmatch(self.subject) and not _OF_HOST.fullmatch(self.subject):
+            return _OF_VARIABLES
+        known = {self.usual, *(text for text, _ in self.others)} - {_NOT_SET}
+        if len(known) < 2 and self.subject not in _COUNTED:
+            return ""  # what is not there may be not readable
+        return _COSTS.get(self.subject, "")
 
 
 def failures_of(results: Sequence[ExaminationResult]) -> list[HostFailure]:
@@ -80,7 +109,7 @@ def differences_of(results: Sequence[ExaminationResult]) -> list[HostDifference]
             text = _STATES[one.state]
             values.setdefault(one.check, {}).setdefault(text, []).append(host)
         for name in names:
-            text = result.facts.get(name) or "not set"
+            text = result.facts.get(name) or _NOT_SET
             values.setdefault(name, {}).setdefault(text, []).append(host)
     found = []
     for subject, own in values.items():
@@ -88,6 +117,11 @@ def differences_of(results: Sequence[ExaminationResult]) -> list[HostDifference]
             usual, *others = sorted(own.items(), key=lambda one: -len(one[1]))
             found.append(HostDifference(subject, usual[0], len(usual[1]), others))
     return sorted(found, key=_order)
+
+
+def harmful_of(differences: Sequence[HostDifference]) -> list[HostDifference]:
+    """The differences that cost communication."""
+    return [one for one in differences if one.cost]
 
 
 def _order(one: HostDifference) -> tuple[int, int]:

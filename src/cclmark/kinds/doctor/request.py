@@ -19,11 +19,11 @@ from cclmark.doctor.examination import Examined, examine
 from cclmark.doctor.host import COMMANDS, Host
 from cclmark.doctor.host_probe import LiveProbe
 from cclmark.doctor.recorded_host import ProbeRecorder, RecordedProbe, read_recorded, write_recorded
-from cclmark.document.insight_words import amount
+from cclmark.document.insight_words import amount, listed
 from cclmark.journal.schema import Header, HostDescription, settings_without_sweep
 from cclmark.kinds.doctor.command import DoctorFlags
 from cclmark.kinds.doctor.document import signal_text
-from cclmark.kinds.doctor.figures import counts_of, failures_of
+from cclmark.kinds.doctor.figures import counts_of, differences_of, failures_of, harmful_of
 from cclmark.kinds.doctor.kind import KIND
 from cclmark.kinds.doctor.measuring import with_costs
 from cclmark.kinds.doctor.plan import Examination
@@ -165,7 +165,8 @@ def _recorded(
     began_s: float,
     hosts: Sequence[HostDescription] = (),
 ) -> Recorded:
-    code = EXIT_WRONG if any(one.of("fail") for one in results) else EXIT_OK
+    is_wrong = any(one.of("fail") for one in results) or harmful_of(differences_of(results))
+    code = EXIT_WRONG if is_wrong else EXIT_OK
     if flags.prolog:
         if not caller().is_silent:
             say(_line(results))
@@ -185,9 +186,10 @@ def _line(results: Sequence[ExaminationResult]) -> str:
     failures = failures_of(results)
     counts = counts_of(results)
     words = f"{counts['pass']} passed, {counts['unknown']} cannot tell"
-    if not failures:
+    harmful = harmful_of(differences_of(results))
+    if not failures and not harmful:
         return f"cclmark doctor: OK, {words}"
-    texts = []
+    texts = [f"hosts differ in {listed([one.subject for one in harmful])}"] if harmful else []
     for one in failures[:3]:
         on = f" ({amount(len(one.by_host), 'host')})" if len(results) > 1 else ""
         texts.append(f"{one.check}{on}: {signal_text(one.first.signals[0])}")
