@@ -9,7 +9,7 @@ less the effects of its partners (median polish, damped, after Tukey, Explorator
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,10 @@ class PairTests:
         columns = [*zip(*rows, strict=True)] if rows else [()] * 6
         kinds: tuple[Any, ...] = (np.int64, np.int64, np.int64, float, float, bool)
         return cls(*(np.array(one, kind) for one, kind in zip(columns, kinds, strict=True)))
+
+    def where(self, mask: Any) -> PairTests:
+        """The rows of a mask."""
+        return PairTests(*(getattr(self, one.name)[mask] for one in fields(self)))
 
 
 def levels_of(shape: FleetShape, first: Any, second: Any) -> Any:

@@ -26,7 +26,7 @@ from cclmark.fleet.fleet_model import (
     quantiles_of,
     sigma_of,
 )
-from cclmark.fleet.fleet_rounds import Pair
+from cclmark.fleet.fleet_rounds import Pair, PairRound, confirming_rounds
 from cclmark.fleet.fleet_shape import FleetShape, Grouping
 
 NODE, LINK, NIC, RAIL, SWITCH = "NODE", "LINK", "NIC", "RAIL", "SWITCH"
@@ -35,6 +35,7 @@ HOST_STATE, THERMAL = "HOST STATE", "THERMAL"
 LEAST_EFFECT = 0.06  # of a rate, below which nothing is named
 LEAST_OF_ALL = 0.1  # of the rate of all, below the floor
 LEAST_CONFIDENCE = 0.9  # below which nothing is named
+_SURE = 0.95  # above which a scan may end early; without a second pass there is no more
 _SIGMAS = 6.0  # of the median of a device's tests
 _LINK_SIGMAS = 6.0  # of a single pair: there are as many as tests
 _MARGINAL_Z = 3.5  # modified z, after Iglewicz and Hoaglin, 1993
@@ -315,6 +316,37 @@ def suspects(shape: FleetShape, tests: PairTests) -> tuple[list[int], list[Pair]
     varied, _ = _Variation(shape, tests).by_device()
     devices.update(dict.fromkeys(map(int, np.flatnonzero(varied))))
     return [*devices], [pair for _, pair in sorted(links)[:_MOST_LINKS]]
+
+
+def second_pass(
+    shape: FleetShape, tests: PairTests, seed: int, before: PairTests | None = None
+) -> list[PairRound]:
+    """The rounds that test suspects again, none if there are no suspects.
+
+    ``before``: the tests of an earlier first pass, whose suspects have been tested again.
+    """
+    devices, links = suspects(shape, tests)
+    if before is not None:
+        known_devices, known_links = suspects(shape, before)
+        if {*known_devices}.issuperset(devices) and {*known_links}.issuperset(links):
+            return []
+    return confirming_rounds(shape, devices, links, seed) if devices or links else []
+
+
+def is_decided(shape: FleetShape, tests: PairTests, found: FleetJudgement) -> bool:
+    """Whether more rounds would say no more: all that is named was slow in both passes.
+
+    And the tests of the others have no suspects.
+    """
+    if not found.faults or any(
+        not one.blames or one.confidence <= _SURE or not one.devices for one in found.faults
+    ):
+        return False
+    left = np.ones(len(tests.first), bool)
+    for one in found.faults:
+        mine = np.isin(tests.first, one.devices), np.isin(tests.second, one.devices)
+        left &= ~(mine[0] & mine[1] if one.kind == LINK else mine[0] | mine[1])
+    return suspects(shape, tests.where(left)) == ([], [])
 
 
 def _now_and_then(part: _Part) -> Any:

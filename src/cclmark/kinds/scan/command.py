@@ -90,6 +90,12 @@ class ScanFlags(groups.OneOfEachOptions):
         title=METHOD,
         help="Also all_reduce of halves, quarters and so on, to narrow a slow collective.",
     )
+    complete: bool = flag(
+        "--complete",
+        title=METHOD,
+        help="Measure all rounds, also once the verdict is certain [a scan ends early then; "
+        "--bisect and --accept imply it].",
+    )
     floor: list[tuple[str, float]] = option(
         "--floor",
         multiple=True,
@@ -107,7 +113,8 @@ class ScanFlags(groups.OneOfEachOptions):
     end: int | None = changed(
         groups.SizeOptions,
         "end",
-        help="Largest message; a quarter and a 16th of it are measured, too [64M].",
+        help="Largest message; a quarter and a 16th of it are measured, too [64M; of hosts 4M, "
+        "between hosts 256K].",
     )
     max_time_s: float = changed(groups.SamplingOptions, "max_time_s", 0.1, shown="0.1")
     inject: list[str] = changed(

@@ -29,7 +29,7 @@ from cclmark.fleet.fleet_rounds import CONFIRM, SHIFTED
 from cclmark.fleet.fleet_verdict import FABRIC_WIDE, NONE, TRANSIENT, Fault
 from cclmark.kinds.scan.figures import ScanFigures, fault_words, figures_of
 from cclmark.kinds.scan.lists import NodeList
-from cclmark.kinds.scan.plan import HOSTS, WHOLE
+from cclmark.kinds.scan.plan import CERTAIN, HOSTS, WHOLE
 from cclmark.kinds.scan.result import GroupTest, ScanResult
 from cclmark.work.sizes import format_size
 
@@ -328,6 +328,13 @@ def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Fin
             "give them with --floor, or accept a good scan with --accept"
         )
         yield Finding("fleet-without-floors", "unknown", text)
+    early = sum(one.reason.startswith(CERTAIN) for one in results)
+    if early:
+        text = (
+            f"{amount(early, 'round')} not measured, because the verdict was certain before; "
+            "--complete measures all"
+        )
+        yield Finding("fleet-early", "note", text)
     late = [one.reason for one in results if one.status == "skipped" and "--budget" in one.reason]
     if late:
         text = f"{amount(len(late), 'round')} not measured: {late[0]}"

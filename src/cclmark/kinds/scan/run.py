@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from cclmark import _engine as engine
+from cclmark.analysis.stopping import WarmUp
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.summaries import chosen_times, combine
 from cclmark.kinds.scan.host_state import LEAST_THROTTLED, THERMAL_REASONS, StateWatch
@@ -58,12 +59,12 @@ def cases_of(item: ScanRound, ranks: int) -> list[Case]:
     """What a group measures: a pair both ways at each size, its latency, and one way alone.
 
     A larger group measures all_reduce at each size. torch.distributed sends in both directions
-    only, also for the latency.
+    only, also for the latency. Rounds of pairs with one size measure its rate alone.
     """
     is_pair = ranks == 2 and item.purpose not in (HOSTS, QUIET, WHOLE, PARTS)
     operation = "sendrecv" if is_pair else "all_reduce"
     cases = [_case(item, operation, size, ranks) for size in item.sizes]
-    if item.is_of_pairs:
+    if item.is_of_pairs and len(item.sizes) > 1:
         by_torch = torch_backend_of(item.ccl) is not None
         latency = "sendrecv" if by_torch else "ping_pong"
         cases.append(_case(item, latency, _LATENCY_BYTES, 2, 0))
@@ -200,7 +201,11 @@ class ScanRunner:
             job.settings,
             RankFaults.among(self._injected(groups.devices[own], members)),
             rank.enter,
-            batches=Batches(least_batch_s(job, members)),
+            batches=Batches(
+                least_batch_s(job, members),
+                # Slow messages are not repeated: the first one has connected.
+                warm_up=WarmUp(least_batches=0, most_time_s=job.settings.max_time_s),
+            ),
         )
         return _Bench(runner, session, communicator, left_out, job.rank == members[0])
 
