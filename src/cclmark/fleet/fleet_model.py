@@ -103,13 +103,15 @@ def quantiles_of(shape: FleetShape) -> list[float]:
     """By level, the quantile that is the median of the pairs without the slowest of its parties.
 
     Of k parties that meet in pairs, one slow party has 2/k of them: that is the rest's median. The
-    parties are devices, nodes, and the groups below a level.
+    parties are devices, nodes, and the groups below a level. Of two, no test tells which one is
+    slow, so their members are the parties.
     """
     counts = [shape.devices, len(shape.node_names), *(len(one.names) for one in shape.groupings)]
-    return [
-        min(0.9, 0.5 + 1 / (count if count > 2 else counts[1] if level else counts[0]))
-        for level, count in enumerate(counts)
-    ]
+    found = []
+    for level in range(len(counts)):
+        several = [one for one in counts[level::-1] if one > 2]
+        found.append(min(0.9, 0.5 + 1 / several[0]) if several else 0.9)
+    return found
 
 
 def by_pair(first: Any, second: Any, values: Any, size: int) -> tuple[Any, Any, Any, Any, Any]:

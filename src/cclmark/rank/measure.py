@@ -40,6 +40,7 @@ _TIMINGS = {
     "graph": engine.Timing.graph,
     "per-op": engine.Timing.per_op,
 }
+_WARM_UP = WarmUp()
 _SINGLY = ("blocking", "per-op")  # each operation of a batch is a separate sample
 _MOST_SINGLE_OPERATIONS = 50
 # Timed launches of a graph for device times. One launch before them keeps the devices busy while
@@ -66,7 +67,7 @@ class Batches:
 
     least_s: float = LEAST_BATCH_S
     repeated: bool = False
-    warm_up: WarmUp = WarmUp()
+    warm_up: WarmUp = _WARM_UP
 
 
 def batches_of(job: Job) -> Batches:
@@ -369,7 +370,7 @@ def warm_up(
     time_s: float,
     length: Callable[[float], int],
     batch: Callable[[int], tuple[float, float]],
-    rule: WarmUp = WarmUp(),
+    rule: WarmUp = _WARM_UP,
 ) -> tuple[float, int]:
     """Repeats batches until the times of two agree, or until ``rule`` ends them.
 

@@ -27,7 +27,7 @@ from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.fleet.fleet_rounds import CONFIRM, SHIFTED
 from cclmark.fleet.fleet_verdict import FABRIC_WIDE, NONE, TRANSIENT, Fault
-from cclmark.kinds.scan.figures import ScanFigures, fault_words, figures_of
+from cclmark.kinds.scan.figures import ScanFigures, figures_of, plain_words
 from cclmark.kinds.scan.lists import NodeList
 from cclmark.kinds.scan.plan import CERTAIN, HOSTS, WHOLE
 from cclmark.kinds.scan.result import GroupTest, ScanResult
@@ -289,7 +289,7 @@ def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Fin
         yield Finding(
             "fleet-verdict",
             severity,
-            fault_words(fault),
+            plain_words(fault),
             advice=_advice(fault, found),
             evidence=evidence,
         )
@@ -441,7 +441,7 @@ FIELDS = Fields(
 
 def _headline(run: NamedRun) -> str:
     found = figures_of(run.journal.header, cast("Sequence[ScanResult]", run.journal.results))
-    return found.sentence if found.of_any else ""
+    return "; ".join(map(plain_words, found.faults)) if found.of_any else ""
 
 
 def _overview(runs: Sequence[NamedRun]) -> list[Heat]:

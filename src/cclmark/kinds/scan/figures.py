@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from statistics import median
 
 from cclmark.fleet.fleet_model import PairTests
@@ -80,8 +81,17 @@ class ScanFigures:
     @property
     def faults(self) -> Sequence[Fault]:
         """What was found, or that nothing was."""
-        return self.judgement.faults or (
-            Fault(NONE, (), "no node, link or switch stands out from the others"),
+        return self.judgement.faults or (Fault(NONE, (), self._nothing),)
+
+    @property
+    def _nothing(self) -> str:
+        """What a scan without faults says: what would have been found."""
+        least = self.judgement.least_of_device, self.judgement.least_of_link
+        if len(self.shape.node_of) <= 2 or not all(map(isfinite, least)):
+            return "no slow host, link or switch found"
+        return (
+            "no slow host, link or switch found; noise hides a host that is less than "
+            f"{least[0]:.0%} slower, and a single link below {least[1]:.0%}"
         )
 
     @property
@@ -213,11 +223,16 @@ def figures_of(header: Header, results: Sequence[ScanResult]) -> ScanFigures:
 
 
 def fault_words(fault: Fault) -> str:
-    """``NODE node7 (-18 %, sure to 99.9 %): 9 of 9 tests are slow …``"""
+    """``NODE node7 (-18 %, confidence 99.9 %): 9 of 9 tests are slow …``"""
     where = " – ".join(fault.where) if fault.kind == "LINK" else _place(fault)
     sure = f", confidence {fault.confidence:.1%}" if fault.confidence else ""
     amount = f" ({fault.effect:+.0%}{sure})" if fault.effect > -1 and fault.effect else ""
     return f"{fault.kind}{' ' * bool(where)}{where}{amount}: {fault.evidence}"
+
+
+def plain_words(fault: Fault) -> str:
+    """The same for readers, to whom NONE says nothing."""
+    return fault.evidence if fault.kind == NONE else fault_words(fault)
 
 
 def _place(fault: Fault) -> str:

@@ -40,8 +40,8 @@ class ScanRound(msgspec.Struct, frozen=True, omit_defaults=True):
     """Disjoint groups of devices that work at once. ``number``: among the rounds of its purpose.
 
     ``sizes``: of messages, ascending; ``dtype``: their elements. Rounds of pairs with one size
-    measure neither latency nor single directions. ``meeting``: for rounds that are known in advance, their place in
-    fleet_rounds.planned_rounds.
+    measure neither latency nor single directions. ``meeting``: for rounds that are known in
+    advance, their place in fleet_rounds.planned_rounds.
     """
 
     purpose: str
