@@ -45,6 +45,7 @@ _UNSTEADY = 1.0  # log of a spread over that of others: e times
 _SLOW_SHARE = 0.25  # of the tests of a device that is slow now and then
 _LEAST_P = 1e-4
 _MOST_FAULTS, _MOST_LINKS = 24, 512
+_WITH_STATE = 0.5  # of the limits of nodes that report no cause
 _MOST_SAME_STATE = 0.2  # of nodes: a state that more have does not explain why some are slow
 
 
@@ -525,6 +526,7 @@ def judge(
         found += [fault for part in parts for fault in part.find()]
         if unsteady:
             found += [fault for part in parts for fault in part.find_beside(unsteady)]
+        found += _of_states(shape, parts, evidence, {one.where[0] for one in found})
         found += _changing(shape, parts)
         found += _links(shape, parts)
     faults += _states(_merged(found), evidence, shape)
@@ -617,7 +619,7 @@ def _changing(shape: FleetShape, parts: Sequence[_Part]) -> Iterator[Fault]:
 
 
 def _unsteady(shape: FleetShape, parts: Sequence[_Part], node: int, p: float, text: str) -> Fault:
-    """The fault of a node; its tests are explained."""
+    """The fault of a node; its tests are explained if it is named."""
     devices = shape.members[node]
     slow, tested, effect = 0, 0, 0.0
     for part in parts:
@@ -625,9 +627,10 @@ def _unsteady(shape: FleetShape, parts: Sequence[_Part], node: int, p: float, te
         low = values < -part.least
         slow, tested = slow + int(low.sum()), tested + len(values)
         effect = min(effect, float(np.expm1(values[low].mean())) if low.any() else 0.0)
-        part.explain(devices)
     text += f"{slow} of {tested} tests are slow"
     confidence = max(0.0, min(0.999, 1 - p))
+    for part in parts if confidence >= LEAST_CONFIDENCE else ():
+        part.explain(devices)
     name = (shape.node_names[node],)
     return Fault(NODE, name, text, effect, confidence, slow, tested, tuple(devices))
 
@@ -651,14 +654,37 @@ def _merged(found: Sequence[Fault]) -> list[Fault]:
     return [*merged.values()]
 
 
-def _states(found: Sequence[Fault], evidence: FleetEvidence, shape: FleetShape) -> Iterator[Fault]:
-    """Faults of nodes with a cause that their hosts reported, and that few others have."""
+def _rare_states(shape: FleetShape, evidence: FleetEvidence) -> dict[str, list[HostState]]:
+    """The states of nodes by name; none if so many have one that it explains nothing."""
     by_node: dict[str, list[HostState]] = {}
     for state in evidence.states:
         by_node.setdefault(shape.node_names[state.node], []).append(state)
     is_rare = len(by_node) <= max(1, _MOST_SAME_STATE * len(shape.node_names))
+    return by_node if is_rare else {}
+
+
+def _of_states(
+    shape: FleetShape, parts: Sequence[_Part], evidence: FleetEvidence, named: set[str]
+) -> Iterator[Fault]:
+    """Nodes that report what slows them down, and are slow: less of it suffices than of others."""
+    for name in _rare_states(shape, evidence):
+        devices = shape.members[shape.node_names.index(name)]
+        for part in parts if name not in named else ():
+            medians, _, limits = part.medians(part.active)
+            low = [one for one in devices if medians[one] < -limits[one] * _WITH_STATE]
+            if len(low) < _MOST_OF_GROUP * len(devices):
+                continue
+            fault = part.fault(NODE, (name,), devices, part.active)
+            if fault.kind == NODE and fault.confidence >= LEAST_CONFIDENCE:
+                part.explain(devices)
+                yield fault
+
+
+def _states(found: Sequence[Fault], evidence: FleetEvidence, shape: FleetShape) -> Iterator[Fault]:
+    """Faults of nodes with a cause that their hosts reported, and that few others have."""
+    by_node = _rare_states(shape, evidence)
     for fault in found:
-        own = by_node.get(fault.where[0], []) if fault.kind in (NODE, NIC) and is_rare else []
+        own = by_node.get(fault.where[0], []) if fault.kind in (NODE, NIC) else []
         if not own:
             yield fault
             continue

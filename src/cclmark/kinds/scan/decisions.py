@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from cclmark.base.printable import plain
 from cclmark.fleet.fleet_rounds import CONFIRM, LEVEL, PairRound, planned_rounds
-from cclmark.fleet.fleet_verdict import is_decided, second_pass
+from cclmark.fleet.fleet_verdict import NIC, NODE, is_decided, second_pass
 from cclmark.kinds.scan.figures import ScanFigures, tests_of
 from cclmark.kinds.scan.floors import with_published
+from cclmark.kinds.scan.host_state import THERMAL_CHECKS
 from cclmark.kinds.scan.plan import (
     CERTAIN,
     CONFIRMATIONS,
@@ -22,6 +24,7 @@ from cclmark.kinds.scan.plan import (
 )
 from cclmark.kinds.scan.result import DeviceState, GroupTest, KnownFleet, ScanResult
 
+_MOST_EXAMINED, _GOOD_EXAMINED = 8, 3  # hosts
 NOTHING_TO_CONFIRM = "nothing is suspected"
 
 
@@ -39,6 +42,8 @@ class Decisions:
         self._end_s = time.monotonic() - used_s + known.budget_s if known.budget_s else None
         self._again: dict[bool, list[PairRound]] = {}
         self._certain: str | None = None
+        self._states: list[DeviceState] = []
+        self._good: set[int] = set()
 
     def groups(self, item: ScanRound) -> tuple[list[list[int]], str]:
         """The devices that work together in a round, or why there are none."""
@@ -95,6 +100,41 @@ class Decisions:
                 self._again[late] = second_pass(shape, levels, self._seed)
         return self._again[late]
 
+    def to_examine(self) -> list[int]:
+        """A device of each host that is slow, and of a few good ones: their hosts are checked."""
+        figures = ScanFigures(self.known.fleet, self._results, self.known.failed)
+        shape = self.known.fleet.shape
+        slow = {
+            shape.node_of[device]
+            for one in figures.judgement.faults
+            if one.kind in (NODE, NIC)
+            for device in one.devices
+        }
+        good = [node for node in range(len(shape.members)) if node not in slow]
+        if not slow or not good:
+            return []
+        chosen = [*sorted(slow)[:_MOST_EXAMINED], *good[:_GOOD_EXAMINED]]
+        found = []
+        for node in chosen:
+            present = [one for one in shape.members[node] if one in self._present]
+            found += present[:1]
+        self._good = {shape.node_of[one] for one in found} - slow
+        return found
+
+    def examined(self, failed: Mapping[int, Mapping[str, str]]) -> None:
+        """Takes the failed checks of hosts, by device: those that no good host has are states."""
+        node_of = self.known.fleet.shape.node_of
+        usual = {name for one, own in failed.items() if node_of[one] in self._good for name in own}
+        for device, own in failed.items():
+            if node_of[device] in self._good:
+                continue
+            for name, seen in own.items():
+                if name not in usual:
+                    text = f"cclmark doctor: {name}: {seen}; hosts that are not slow pass"
+                    self._states.append(
+                        DeviceState(device, plain(text), is_thermal=name in THERMAL_CHECKS)
+                    )
+
     def _may_leave_out(self, item: ScanRound) -> bool:
         """Whether a round is left out once the verdict is certain."""
         is_early = item.purpose in (HOSTS, LEVEL, VERDICT) or (
@@ -122,7 +162,8 @@ class Decisions:
         known = self.known
         status = "skipped" if reason else "ok"
         if item.purpose == VERDICT:
-            figures = ScanFigures(known.fleet, self._results, known.failed)
+            states = self._states
+            figures = ScanFigures(known.fleet, self._results, known.failed, self._states)
             status, reason = ("failed" if figures.blames else "ok"), figures.sentence
         elif any(one.is_wrong for one in tests):
             status, reason = "wrong", "data of a test were wrong"

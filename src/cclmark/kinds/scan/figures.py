@@ -22,7 +22,7 @@ from cclmark.fleet.fleet_verdict import (
 )
 from cclmark.journal.schema import Header
 from cclmark.kinds.scan.plan import LOADED, PARTS, QUIET, VERDICT, WHOLE
-from cclmark.kinds.scan.result import FailedDevice, GroupTest, ScannedFleet, ScanResult
+from cclmark.kinds.scan.result import DeviceState, FailedDevice, GroupTest, ScannedFleet, ScanResult
 
 CHANGED = 0.06  # of a rate since it was accepted
 DIP = 0.2  # a rate below that of the next smaller size by more than this share
@@ -57,11 +57,15 @@ def tests_of(results: Sequence[ScanResult]) -> PairTests:
 
 @dataclass(frozen=True)
 class ScanFigures:
-    """What a scan says. ``failed``: devices that were left out at its end."""
+    """What a scan says. ``failed``: devices that were left out at its end.
+
+    ``examined``: what checks of hosts found after the rounds.
+    """
 
     fleet: ScannedFleet
     results: Sequence[ScanResult]
     failed: Sequence[FailedDevice] = ()
+    examined: Sequence[DeviceState] = ()
 
     @property
     def shape(self) -> FleetShape:
@@ -128,13 +132,14 @@ class ScanFigures:
 
     def _evidence(self) -> FleetEvidence:
         states: dict[HostState, None] = {}
-        for result in self.results:
-            for one in result.states:
-                node = self.shape.node_of[one.device] if one.device < self.shape.devices else -1
-                if node >= 0 and not any(
-                    known.node == node and known.is_thermal == one.is_thermal for known in states
-                ):
-                    states[HostState(node, one.text, one.is_thermal)] = None
+        of_rounds = [one for result in self.results for one in result.states]
+        for place, one in enumerate([*of_rounds, *self.examined]):
+            node = self.shape.node_of[one.device] if one.device < self.shape.devices else -1
+            is_new = place >= len(of_rounds) or not any(  # a later round says no more
+                known.node == node and known.is_thermal == one.is_thermal for known in states
+            )
+            if node >= 0 and is_new:
+                states[HostState(node, one.text, one.is_thermal)] = None
         whole = [test for one in self.of_purpose(WHOLE) for test in one.tests if test.rate_bps]
         halves = [
             test.rate_bps
@@ -219,7 +224,8 @@ def figures_of(header: Header, results: Sequence[ScanResult]) -> ScanFigures:
     ordered = sorted(results, key=lambda one: one.index)
     failed = ordered[-1].failed if ordered else []
     rounds = [one for one in ordered if one.scanned.purpose != VERDICT]
-    return ScanFigures(fleet_of(header, ordered), rounds, failed)
+    examined = [state for one in ordered if one.scanned.purpose == VERDICT for state in one.states]
+    return ScanFigures(fleet_of(header, ordered), rounds, failed, examined)
 
 
 def fault_words(fault: Fault) -> str:
