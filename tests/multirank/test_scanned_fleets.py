@@ -107,7 +107,8 @@ class Networks:
 
     def journal_path(self):
         """The journal, or None before the ranks have introduced themselves."""
-        return next(iter(self.directory.glob("cclmark-runs/*.jsonl")), None)
+        found = self.directory.glob("cclmark-runs/*.jsonl")
+        return next((one for one in found if one.stat().st_size), None)
 
     def journal(self):
         """The journal, read."""
@@ -220,7 +221,38 @@ def test_a_bisection_narrows_a_slow_collective(networks):
     code, out, _ = ends[0]
     assert code == 1, ends
     assert "all_reduce of parts of the fleet at once" in out
-    assert "node2 to node3" in out
+    assert "all_reduce of parts narrows it to node2 to node3" in out
     assert "NODE node3 (-" in out
     divisions = [one for one in networks.journal().results if one.scanned.purpose == PARTS]
     assert len(divisions) == 2  # ceil(log2 of 4 hosts)
+
+
+@pytest.mark.started
+def test_a_lost_worker_of_the_first_host_is_left_out_and_named(networks):
+    """Its process goes on, and another host has the first rank."""
+    networks.make(slow={2})
+    networks.start("scan")
+    wait_until(networks.journal_path, "all ranks are there", timeout_s=90)
+    first = networks.started[0].pid
+    for pid in Path(f"/proc/{first}/task/{first}/children").read_text().split():
+        os.kill(int(pid), signal.SIGKILL)
+    ends = networks.ends()
+    code, out, _ = ends[0]
+    assert code == 1, ends
+    assert "NODE node0: stopped answering: rank 0 (host:0 of node0" in out
+    assert "NODE node2 (-" in out
+
+
+@pytest.mark.started
+def test_without_the_first_host_the_others_end_and_name_it(networks):
+    networks.make(slow=())
+    networks.start("scan", "--complete")
+    wait_until(networks.journal_path, "all ranks are there", timeout_s=90)
+    run("ip", "link", "set", networks.names[0], "down")
+    networks.started[0].kill()
+    ends = networks.ends()
+    for code, _, err in ends[1:]:
+        assert code == 4, ends
+        assert "the connection to the first process is lost: that of host node0 has not" in err
+    # Its journal is complete up to the loss: every reader accepts it.
+    assert networks.journal().footer is None

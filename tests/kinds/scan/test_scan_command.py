@@ -1,12 +1,14 @@
 """``cclmark scan`` with ranks of this host, and what its journals say."""
 
 import json
+import math
+import random
 
 import msgspec
 import pytest
 
 from cclmark.document.exporters import exporter_of
-from cclmark.fleet.fleet_rounds import CONFIRM, LEVEL
+from cclmark.fleet.fleet_rounds import CONFIRM, LEVEL, planned_rounds
 from cclmark.fleet.fleet_shape import shape_of_hosts
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.kinds.scan import figures
@@ -15,8 +17,8 @@ from cclmark.kinds.scan.figures import figures_of
 from cclmark.kinds.scan.floors import HOST_ALL_REDUCE, published_floors, with_published
 from cclmark.kinds.scan.host_state import throttled_s
 from cclmark.kinds.scan.lists import excluded, host_list
-from cclmark.kinds.scan.plan import ScanRound
-from cclmark.kinds.scan.result import KnownFleet, ScannedFleet, ScanResult
+from cclmark.kinds.scan.plan import PARTS, ScanRound, rounds_of_scan
+from cclmark.kinds.scan.result import GroupTest, KnownFleet, ScannedFleet, ScanResult
 from places import TESTS
 
 QUICK = ("scan", "--devices", "host", "-e", "64K", "--max-time", "0.02", "-T", "60")
@@ -147,6 +149,78 @@ def test_parts_divide_all_nodes():
         found = parts(members, count)
         assert len(found) == min(count, 5)
         assert [device for own in found for device in own] == list(range(10))
+
+
+@pytest.mark.parametrize("count", [4, 6, 33, 1000])
+def test_a_bisection_narrows_a_planted_slow_host_in_few_rounds(count):
+    """Simulated: a part is as slow as its slowest member, and all vary by 1 %."""
+    fleet = ScannedFleet(shape_of_hosts(range(count), [f"n{one:04}" for one in range(count)]))
+    meetings = planned_rounds(fleet.shape, 1)
+    divisions = (count - 1).bit_length()
+    rounds = rounds_of_scan(fleet.shape, meetings, "nccl", (1, 2, 4), "float32", divisions)
+    bisection = [one for one in rounds if one.purpose == PARTS]
+    assert len(bisection) == divisions == math.ceil(math.log2(count))
+    draw = random.Random(count)
+    slow = draw.randrange(count)
+    decisions = Decisions(KnownFleet(fleet, devices=[*range(count)], is_complete=True), 1, "", 4)
+    results = []
+    for index, item in enumerate(bisection):
+        groups, _ = decisions.groups(item)
+        tests = [
+            GroupTest(own, [40e9 * (0.6 if slow in own else 1) * draw.gauss(1, 0.01)])
+            for own in groups
+        ]
+        results.append(ScanResult(index, item, "ok", tests=tests))
+    narrowed = figures.ScanFigures(fleet, results).narrowed
+    assert narrowed is not None
+    part, ratio = narrowed
+    assert slow in part.devices and len(part.devices) <= 3
+    assert ratio == pytest.approx(0.6, abs=0.05)
+
+
+def test_rounds_are_left_out_only_once_the_verdict_is_certain():
+    names = [f"n{one}" for one in "abcd"]
+    fleet = ScannedFleet(shape_of_hosts(range(4), names))
+    rounds = rounds_of_scan(fleet.shape, planned_rounds(fleet.shape, 1), "shm", (1, 2, 4), "u8", 0)
+
+    def measured(slow, known):
+        decisions, purposes = Decisions(known, 1, "", 4), []
+        for index, item in enumerate(rounds[:-1]):
+            groups, reason = decisions.groups(item)
+            tests = [
+                GroupTest(own, [1e9 * (0.5 if slow & {*own} else 1)] * len(item.sizes))
+                for own in groups
+            ]
+            decisions.result(index, item, reason, tests, [])
+            purposes += [item.purpose] if tests else []
+        return purposes
+
+    everyone = [0, 1, 2, 3]
+    found = measured({2}, KnownFleet(fleet, devices=everyone))
+    assert {*found} == {LEVEL, CONFIRM} and len(found) <= 6
+    for own in (
+        measured({2}, KnownFleet(fleet, devices=everyone, is_complete=True)),
+        measured(set(), KnownFleet(fleet, devices=everyone)),
+    ):
+        assert {"random", "shifted", "whole"} <= {*own}
+
+
+def test_a_check_of_the_doctor_counts_on_slow_hosts_alone():
+    fleet = ScannedFleet(shape_of_hosts(range(6), [f"n{one}" for one in "abcdef"]))
+    decisions = Decisions(KnownFleet(fleet, devices=[*range(6)]), 1, "", 4)
+    rounds = rounds_of_scan(fleet.shape, planned_rounds(fleet.shape, 1), "shm", (4,), "u8", 0)
+    for index, item in enumerate(rounds[:-1]):
+        groups, reason = decisions.groups(item)
+        tests = [GroupTest(own, [1e9 * (0.5 if 4 in own else 1)]) for own in groups]
+        decisions.result(index, item, reason, tests, [])
+    examined = decisions.to_examine()
+    assert 4 in examined and len(examined) == 4
+    everywhere = {one: {"shm-size": "small"} for one in examined}
+    decisions.examined({**everywhere, 4: {"shm-size": "small", "pcie-width": "g0: x8, limit x16"}})
+    last = decisions.result(len(rounds) - 1, rounds[-1], "", [], [])
+    assert last.reason.startswith("HOST STATE ne (-50%")
+    assert "cclmark doctor: pcie-width: g0: x8, limit x16" in last.reason
+    assert "shm-size" not in last.reason
 
 
 def test_published_floors_are_those_of_the_device_and_size():

@@ -312,6 +312,14 @@ def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Fin
     if found.judgement.once:
         pairs = amount(found.judgement.once, "pair")
         yield Finding("fleet-once", "note", f"{pairs} slow in a single test, and not again")
+    if (part := found.narrowed) is not None:
+        ends = dict.fromkeys(found.shape.device_name(part[0].devices[end]) for end in (0, -1))
+        text = (
+            f"all_reduce of parts narrows it to {' to '.join(ends)}: {part[1] - 1:+.0%} beside the "
+            "other parts"
+        )
+        part_ratio = Evidence.of("ratio", part[1], "beside other parts", 1.0)
+        yield Finding("fleet-narrowed", "look", text, evidence=(part_ratio,))
     if (load := found.load) is not None and load[1] < load[0] * (1 - _LOADED):
         text = (
             f"the all_reduce of every other host has {_gbps(load[1])} GB/s beside the pairs of the "

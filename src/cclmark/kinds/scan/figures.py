@@ -12,6 +12,7 @@ from cclmark.fleet.fleet_model import PairTests
 from cclmark.fleet.fleet_rounds import CONFIRM
 from cclmark.fleet.fleet_shape import FleetShape, shape_of_hosts
 from cclmark.fleet.fleet_verdict import (
+    LEAST_OF_ALL,
     NONE,
     CollectiveTest,
     Fault,
@@ -202,6 +203,21 @@ class ScanFigures:
                 worst = min(rated, key=lambda one: one.rate_bps)
                 others = median(one.rate_bps for one in rated if one is not worst)
                 found.append((len(result.tests), worst, worst.rate_bps / others))
+        return found
+
+    @property
+    def narrowed(self) -> tuple[GroupTest, float] | None:
+        """The smallest part that is slower than the others, within all larger ones that are.
+
+        With its rate over the median of the others; None if the halves do not differ.
+        """
+        found: tuple[GroupTest, float] | None = None
+        for _, test, ratio in sorted(self.slowest_parts, key=lambda one: one[0]):
+            if ratio > 1 - LEAST_OF_ALL:
+                break
+            if found is not None and not set(test.devices) <= set(found[0].devices):
+                break
+            found = test, ratio
         return found
 
     @cached_property
