@@ -227,7 +227,18 @@ def test_published_floors_are_those_of_the_device_and_size():
     assert all(one.source and one.date for one in published_floors())
     fleet = ScannedFleet(shape_of_hosts([0] * 8 + [1] * 8, ["a", "b"]))
     found = with_published(fleet, "NVIDIA H100 80GB HBM3", 400.0, 64 << 20)
-    assert found.floors_bps == {"node": 335e9, "fabric": 36e9, HOST_ALL_REDUCE: 361e9}
+    assert found.floors_bps == {"node": 245e9, "fabric": 36e9, HOST_ALL_REDUCE: 361e9}
+    eight = ScannedFleet(shape_of_hosts([0] * 8, ["a"]))
+    for device, size, gbps in (
+        ("NVIDIA A100-SXM4-80GB", 1 << 30, 185),
+        ("NVIDIA A100-SXM4-80GB", 16 << 30, 228),
+        ("NVIDIA B200", 64 << 20, 400),
+        ("NVIDIA H200", 16 << 30, 431),
+        ("AMD Instinct MI300X", 4 << 30, 312),
+    ):
+        own = with_published(eight, device, 0.0, size).floors_bps
+        assert own[HOST_ALL_REDUCE] == gbps * 1e9
+    assert HOST_ALL_REDUCE not in with_published(eight, "NVIDIA GB200", 0.0, 1 << 30).floors_bps
     assert not with_published(fleet, "Xeon", 0.0, 64 << 20).floors_bps
     own = msgspec.structs.replace(fleet, floors_bps={"node": 1.0})
     assert with_published(own, "NVIDIA H100", 400.0, 64 << 20) is own
