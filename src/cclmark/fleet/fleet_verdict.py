@@ -31,6 +31,7 @@ from cclmark.fleet.fleet_shape import FleetShape, Grouping
 
 NODE, LINK, NIC, RAIL, SWITCH = "NODE", "LINK", "NIC", "RAIL", "SWITCH"
 FABRIC_WIDE, TRANSIENT, NONE = "FABRIC-WIDE", "TRANSIENT", "NONE"
+UNKNOWN = "UNKNOWN"  # nothing was found in too few tests
 HOST_STATE, THERMAL = "HOST STATE", "THERMAL"
 LEAST_EFFECT = 0.06  # of a rate, below which nothing is named
 LEAST_OF_ALL = 0.1  # of the rate of all, below the floor
@@ -104,7 +105,7 @@ class Fault:
     @property
     def blames(self) -> bool:
         """Whether it names something that should be left out or repaired."""
-        return self.kind not in (NONE, TRANSIENT, FABRIC_WIDE)
+        return self.kind not in (NONE, UNKNOWN, TRANSIENT, FABRIC_WIDE)
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,17 @@ def test_host_lists_are_those_of_slurm(names, text):
     assert host_list(names) == text
 
 
+def test_a_scan_with_too_few_tests_has_no_verdict():
+    journal = read_journal(STORED)
+    results = results_of(journal)
+    first = next(one for one in results if one.scanned.purpose == LEVEL and one.tests)
+    found = figures_of(journal.header, [results[0], first])
+    (only,) = found.faults
+    assert only.kind == "UNKNOWN" and "0 of 4 devices have two or more" in only.evidence
+    assert not found.blames
+    assert not any(written(journal, name).count("UNKNOWN") for name in ("slurm", "kubernetes"))
+
+
 def test_results_with_unlike_lists_are_left_out():
     journal = read_journal(STORED)
     one = next(one for one in results_of(journal) if one.tests)

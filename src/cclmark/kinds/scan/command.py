@@ -45,8 +45,8 @@ class ScanFlags(groups.OneOfEachOptions):
         "Rounds of disjoint pairs are measured at once: every level of the address structure, "
         "random partners, and shifted ones at full load; suspects meet others in a second pass. "
         "A host that stops answering is named, and the others continue. The verdict is one of "
-        "NODE, LINK, NIC, RAIL, SWITCH, FABRIC-WIDE, TRANSIENT, HOST STATE, THERMAL or NONE, with "
-        "evidence and confidence. The exit code is 1 if something is slow."
+        "NODE, LINK, NIC, RAIL, SWITCH, FABRIC-WIDE, TRANSIENT, HOST STATE, THERMAL, NONE or "
+        "UNKNOWN, with evidence and confidence. The exit code is 1 if something is slow."
     )
     usual: ClassVar = (
         *("topology", "budget", "bisect", "floor", "accept", "end", "count", "devices", "ccl"),

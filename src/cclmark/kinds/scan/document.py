@@ -26,7 +26,7 @@ from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.fleet.fleet_rounds import CONFIRM, SHIFTED
-from cclmark.fleet.fleet_verdict import FABRIC_WIDE, NONE, TRANSIENT, Fault
+from cclmark.fleet.fleet_verdict import FABRIC_WIDE, NONE, TRANSIENT, UNKNOWN, Fault
 from cclmark.kinds.scan.figures import ScanFigures, figures_of, plain_words
 from cclmark.kinds.scan.lists import NodeList
 from cclmark.kinds.scan.plan import CERTAIN, HOSTS, WHOLE
@@ -271,7 +271,7 @@ def _over_rounds(found: ScanFigures) -> Iterator[Lines]:
     )
 
 
-_SEVERITIES: dict[str, Severity] = {NONE: "good", TRANSIENT: "look"}
+_SEVERITIES: dict[str, Severity] = {NONE: "good", UNKNOWN: "unknown", TRANSIENT: "look"}
 
 
 def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Finding]:
@@ -354,7 +354,7 @@ _LOADED = 0.25  # of a collective's rate beside others' pairs
 
 def _advice(fault: Fault, found: ScanFigures) -> str:
     """What to do, with the command that tests it again."""
-    if fault.kind == NONE:
+    if fault.kind in (NONE, UNKNOWN):
         return ""
     if fault.kind == TRANSIENT:
         return "Scan again, at another time: `cclmark rerun JOURNAL`."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from cclmark.fleet.fleet_shape import FleetShape, shape_of_hosts
 from cclmark.fleet.fleet_verdict import (
     LEAST_OF_ALL,
     NONE,
+    UNKNOWN,
     CollectiveTest,
     Fault,
     FleetEvidence,
@@ -86,18 +88,28 @@ class ScanFigures:
     @property
     def faults(self) -> Sequence[Fault]:
         """What was found, or that nothing was."""
-        return self.judgement.faults or (Fault(NONE, (), self._nothing),)
+        return self.judgement.faults or (self._nothing,)
 
     @property
-    def _nothing(self) -> str:
+    def _nothing(self) -> Fault:
         """What a scan without faults says: what would have been found."""
         least = self.judgement.least_of_device, self.judgement.least_of_link
-        if len(self.shape.node_of) <= 2 or not all(map(isfinite, least)):
-            return "no slow host, link or switch found"
-        return (
+        if self.shape.devices <= 2:
+            return Fault(NONE, (), "no slow host, link or switch found")
+        tests = Counter(one for test in self.pairs if test.rate_bps for one in test.devices)
+        left = self.shape.devices - len(self.failed)
+        judged = sum(count > 1 for count in tests.values())
+        if judged < left or not all(map(isfinite, least)):
+            text = (
+                f"too few tests for a verdict: {judged} of {left} devices have two or more; "
+                "measure the missing rounds with --resume"
+            )
+            return Fault(UNKNOWN, (), text)
+        text = (
             "no slow host, link or switch found; noise hides a host that is less than "
             f"{least[0]:.0%} slower, and a single link below {least[1]:.0%}"
         )
+        return Fault(NONE, (), text)
 
     @property
     def blames(self) -> bool:
@@ -254,7 +266,7 @@ def fault_words(fault: Fault) -> str:
 
 def plain_words(fault: Fault) -> str:
     """The same for readers, to whom NONE says nothing."""
-    return fault.evidence if fault.kind == NONE else fault_words(fault)
+    return fault.evidence if fault.kind in (NONE, UNKNOWN) else fault_words(fault)
 
 
 def _place(fault: Fault) -> str:
