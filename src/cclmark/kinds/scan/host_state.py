@@ -61,7 +61,7 @@ def _throttled_in(path: Path) -> list[float]:
 def failed_checks() -> dict[str, str]:
     """The checks of ``cclmark doctor`` that fail on this host, without those of counters.
 
-    By the check's name: what it saw.
+    By the check's name: what it saw; nothing if the checks cannot be run.
     """
     # Only ranks of hosts that are slow, and of a few others, import and run the checks.
     from cclmark.doctor.checks import CHECKS
@@ -74,6 +74,8 @@ def failed_checks() -> dict[str, str]:
         probe.begin(*COMMANDS)
         chosen = [one for one in CHECKS if not one.counters]
         outcomes = examine(Host(probe), chosen, 0.0).outcomes
+    except Exception:  # a host must not count as lost because of what a check meets there
+        return {}
     finally:
         probe.close()
     found = {}
