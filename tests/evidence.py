@@ -41,7 +41,14 @@ WITHOUT_FIGURES = {
     *("variant-without-effect", "artifact-withheld", "failing-settings", "nothing-to-choose"),
     *("search-ended", "no-proof", "uncertain-value", "network-not-used", "nothing-said"),
     *("two-nodes-alone", "faster-algorithm", "algorithm-not-seen", "does-not-fit"),
-    *("fleet-budget", "fleet-dip", "fleet-marginal", "fleet-once", "fleet-without-floors"),
+    *(
+        "fleet-budget",
+        "fleet-dip",
+        "fleet-early",
+        "fleet-marginal",
+        "fleet-once",
+        "fleet-without-floors",
+    ),
 }
 _COMPARED = {"<": operator.lt, "=": operator.eq, ">": operator.gt}
 

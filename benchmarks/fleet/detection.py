@@ -146,7 +146,7 @@ FAULTS: dict[str, tuple[Callable[[str, np.random.Generator], Case], float]] = {
     "thermal node": (thermal, 0.95),
     "thermal, without clocks": (partial(thermal, known=False), 0.0),
     "two faults": (two, 0.95),
-    "two faults, two nodes": (two, 0.0),
+    "two faults, two nodes": (two, 0.95),
     "switch": (switch, 0.95),
     "fabric -40 %": (everything, 0.99),
     "healthy": (healthy, 0.99),

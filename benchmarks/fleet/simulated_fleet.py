@@ -7,6 +7,7 @@ case): most are within a few percent, some take several times as long. Besides: 
 devices and paths for good, a drift of all, and the noise between runs.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -17,9 +18,16 @@ from cclmark.fabric.fabric_topology import RAIL, Topology, parse_topology
 from cclmark.fabric.fair_rates import fair_rates
 from cclmark.fabric.graph import Efficiency, Fabric, Impairments, fabric_of
 from cclmark.fleet.fleet_model import PairTests
-from cclmark.fleet.fleet_rounds import CONFIRM, PairRound, confirming_rounds, planned_rounds
+from cclmark.fleet.fleet_rounds import CONFIRM, LEVEL, PairRound, planned_rounds
 from cclmark.fleet.fleet_shape import FleetShape, shape_of_topology
-from cclmark.fleet.fleet_verdict import FleetEvidence, FleetJudgement, HostState, judge, suspects
+from cclmark.fleet.fleet_verdict import (
+    FleetEvidence,
+    FleetJudgement,
+    HostState,
+    is_decided,
+    judge,
+    second_pass,
+)
 from cclmark.journal.item_results import CaseResult
 from cclmark.kinds.registry import read_journal
 
@@ -137,18 +145,25 @@ class SimulatedFleet:
         return [first, second, np.full(size, number), rate / middle, spread, again]
 
     def scan(self, floors: dict[str, float] | None = None) -> tuple[FleetJudgement, PairTests, int]:
-        """What a scan says, its tests, and the number of its rounds."""
-        rounds = planned_rounds(self.shape, self.seed)
-        rows = [self.test(number, one) for number, one in enumerate(rounds)]
-        count = len(rounds)
-        devices, links = suspects(self.shape, _table(rows))
-        if devices or links:
-            again = confirming_rounds(self.shape, devices, links, self.seed)
-            rows += [self.test(count + number, one) for number, one in enumerate(again)]
-            count += len(again)
-        tests = _table(rows)
+        """What a scan says, its tests, and the number of its rounds, as in kinds/scan/decisions."""
         evidence = FleetEvidence(floors or {}, "healthy simulation", self.planted.states)
-        return judge(self.shape, tests, evidence), tests, count
+        rows: list[list[np.ndarray]] = []
+
+        def measure(rounds: Iterable[PairRound]) -> PairTests:
+            for one in rounds:
+                rows.append(self.test(len(rows), one))
+            return _table(rows)
+
+        shape, rounds = self.shape, planned_rounds(self.shape, self.seed)
+        levels = measure(one for one in rounds if one.purpose == LEVEL)
+        tests = measure(second_pass(shape, levels, self.seed))
+        found = judge(shape, tests, evidence)
+        if not is_decided(shape, tests, found):
+            tests = measure(one for one in rounds if one.purpose != LEVEL)
+            first = tests.where(~tests.is_confirming)
+            tests = measure(second_pass(shape, first, self.seed + 1, levels))
+            found = judge(shape, tests, evidence)
+        return found, tests, len(rows)
 
 
 def _table(rows: list[list[np.ndarray]]) -> PairTests:

@@ -268,7 +268,12 @@ LATE = {
         *("cclmark/rank_process", "cclmark/rank/context", "cclmark/rank/item_loop"),
         *("cclmark/rank/opening", "cclmark/rank/probe", "cclmark/rank/reserved_buffers"),
         *("cclmark/rank/worker", "cclmark/kinds/collective/run", "cclmark/kinds/p2p/run"),
-        *("cclmark/kinds/pairs/run", "cclmark/kinds/scan/run", "cclmark_training/run"),
+        *(
+            "cclmark/kinds/pairs/run",
+            "cclmark/kinds/scan/host_state",
+            "cclmark/kinds/scan/run",
+            "cclmark_training/run",
+        ),
     ),
     "commands without the packages of an extra": (
         *("cclmark_serve/run", "cclmark/kinds/predict/request"),

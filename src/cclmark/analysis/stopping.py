@@ -55,6 +55,8 @@ class WarmUp:
             return False
         if len(times_s) >= self.most_batches or elapsed_s >= self.most_time_s:
             return True
+        if len(times_s) < 2:
+            return False
         last, before = times_s[-1], times_s[-2]
         return abs(last - before) <= self.agreement * max(last, before)
 

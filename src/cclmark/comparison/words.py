@@ -130,7 +130,11 @@ def require_figures(run: Journal, name: str) -> None:
     if not run.results:
         raise EmptyError(message, name, "; ".join(lacks))
     if not kind.has_times:
-        hint = ": cclmark compare shows their differences" if kind.is_computed else ""
+        hint = (
+            ": cclmark compare shows their differences"
+            if kind.is_computed
+            else f": cclmark report {name} OTHER -O both.html has both on one page"
+        )
         raise UsageError(message + hint)
 
 

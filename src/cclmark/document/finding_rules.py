@@ -36,6 +36,8 @@ FINDINGS: Mapping[str, str] = {
     "fleet-budget": "scans: rounds that the budget did not permit",
     "fleet-dip": "scans: a size at which most pairs are slower than at a smaller one",
     "fleet-marginal": "scans: nodes a little below the others",
+    "fleet-early": "scans: rounds that were not measured, because the verdict was certain",
+    "fleet-narrowed": "scans: the slow part of the devices, from collectives of parts",
     "fleet-once": "scans: pairs that were slow in a single test",
     "fleet-under-load": "scans: a collective beside other traffic, and without",
     "fleet-verdict": "scans: what is slow, or that nothing is",

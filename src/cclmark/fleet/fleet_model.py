@@ -9,7 +9,7 @@ less the effects of its partners (median polish, damped, after Tukey, Explorator
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,10 @@ class PairTests:
         columns = [*zip(*rows, strict=True)] if rows else [()] * 6
         kinds: tuple[Any, ...] = (np.int64, np.int64, np.int64, float, float, bool)
         return cls(*(np.array(one, kind) for one, kind in zip(columns, kinds, strict=True)))
+
+    def where(self, mask: Any) -> PairTests:
+        """The rows of a mask."""
+        return PairTests(*(getattr(self, one.name)[mask] for one in fields(self)))
 
 
 def levels_of(shape: FleetShape, first: Any, second: Any) -> Any:
@@ -99,13 +103,15 @@ def quantiles_of(shape: FleetShape) -> list[float]:
     """By level, the quantile that is the median of the pairs without the slowest of its parties.
 
     Of k parties that meet in pairs, one slow party has 2/k of them: that is the rest's median. The
-    parties are devices, nodes, and the groups below a level.
+    parties are devices, nodes, and the groups below a level. Of two, no test tells which one is
+    slow, so their members are the parties.
     """
     counts = [shape.devices, len(shape.node_names), *(len(one.names) for one in shape.groupings)]
-    return [
-        min(0.9, 0.5 + 1 / (count if count > 2 else counts[1] if level else counts[0]))
-        for level, count in enumerate(counts)
-    ]
+    found = []
+    for level in range(len(counts)):
+        several = [one for one in counts[level::-1] if one > 2]
+        found.append(min(0.9, 0.5 + 1 / several[0]) if several else 0.9)
+    return found
 
 
 def by_pair(first: Any, second: Any, values: Any, size: int) -> tuple[Any, Any, Any, Any, Any]:

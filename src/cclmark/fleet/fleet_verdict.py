@@ -8,7 +8,7 @@ its effect exceeds the noise of the tests, and if it was there again in the seco
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Any
@@ -26,15 +26,17 @@ from cclmark.fleet.fleet_model import (
     quantiles_of,
     sigma_of,
 )
-from cclmark.fleet.fleet_rounds import Pair
+from cclmark.fleet.fleet_rounds import Pair, PairRound, confirming_rounds
 from cclmark.fleet.fleet_shape import FleetShape, Grouping
 
 NODE, LINK, NIC, RAIL, SWITCH = "NODE", "LINK", "NIC", "RAIL", "SWITCH"
 FABRIC_WIDE, TRANSIENT, NONE = "FABRIC-WIDE", "TRANSIENT", "NONE"
+UNKNOWN = "UNKNOWN"  # nothing was found in too few tests
 HOST_STATE, THERMAL = "HOST STATE", "THERMAL"
 LEAST_EFFECT = 0.06  # of a rate, below which nothing is named
 LEAST_OF_ALL = 0.1  # of the rate of all, below the floor
 LEAST_CONFIDENCE = 0.9  # below which nothing is named
+_SURE = 0.95  # above which a scan may end early; without a second pass there is no more
 _SIGMAS = 6.0  # of the median of a device's tests
 _LINK_SIGMAS = 6.0  # of a single pair: there are as many as tests
 _MARGINAL_Z = 3.5  # modified z, after Iglewicz and Hoaglin, 1993
@@ -44,6 +46,7 @@ _UNSTEADY = 1.0  # log of a spread over that of others: e times
 _SLOW_SHARE = 0.25  # of the tests of a device that is slow now and then
 _LEAST_P = 1e-4
 _MOST_FAULTS, _MOST_LINKS = 24, 512
+_WITH_STATE = 0.5  # of the limits of nodes that report no cause
 _MOST_SAME_STATE = 0.2  # of nodes: a state that more have does not explain why some are slow
 
 
@@ -102,7 +105,7 @@ class Fault:
     @property
     def blames(self) -> bool:
         """Whether it names something that should be left out or repaired."""
-        return self.kind not in (NONE, TRANSIENT, FABRIC_WIDE)
+        return self.kind not in (NONE, UNKNOWN, TRANSIENT, FABRIC_WIDE)
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,8 @@ class FleetJudgement:
 
     ``rates_bps``: what is normal at each level; ``sigma``: the noise of one test, as a share.
     ``effects``: of each device, as a share; NaN without tests. ``once``: pairs that were slow once.
+    ``least_of_device``, ``least_of_link``: the smallest change that noise permits to name, as a
+    share; NaN without tests.
     """
 
     faults: tuple[Fault, ...]
@@ -119,6 +124,8 @@ class FleetJudgement:
     sigma: float
     effects: Any
     once: int = 0
+    least_of_device: float = float("nan")
+    least_of_link: float = float("nan")
 
 
 class _Part:
@@ -156,6 +163,12 @@ class _Part:
         limits = np.maximum(self.least, _SIGMAS * np.maximum(noise, self.fit.spread))
         return grouped_median(ends, np.concatenate((middle, middle)), size), counts, limits
 
+    def least_named(self) -> tuple[float, float]:
+        """The smallest slowdown of a device and of a link that is told from noise, as shares."""
+        _, counts, limits = self.medians(self.active)
+        usual = float(np.median(limits[counts > 0]))
+        return float(-np.expm1(-usual)), float(-np.expm1(-self._limit_of_one()))
+
     def slow(self, mask: Any, eagerness: float = 1.0, least: int = 2) -> tuple[Any, Any]:
         """Whether each device is slow, and the medians. ``eagerness``: a factor of limits."""
         found, counts, limits = self.medians(mask)
@@ -168,20 +181,31 @@ class _Part:
         bad[devices] = True
         self.active &= ~(bad[self.first] | bad[self.second])
 
-    def touching(self, devices: Any) -> Any:
+    def touching(self, devices: Iterable[int]) -> Any:
         """The tests with one of the devices, as a mask."""
         bad = np.zeros(self.shape.devices, bool)
-        bad[devices] = True
+        bad[[*devices]] = True
         return bad[self.first] | bad[self.second]
 
-    def fault(self, kind: str, where: tuple[str, ...], devices: Sequence[int], mask: Any) -> Fault:
-        """The fault of devices, from the tests of a mask. TRANSIENT if a second pass acquits it."""
-        own = np.flatnonzero(mask & self.active & self.touching(devices))
+    def fault(
+        self,
+        kind: str,
+        where: tuple[str, ...],
+        devices: Sequence[int],
+        mask: Any,
+        rate_of_slow: float | None = None,
+    ) -> Fault:
+        """The fault of devices, from the tests of a mask. TRANSIENT if a second pass acquits it.
+
+        ``rate_of_slow``: of other tests, by default of all.
+        """
+        rate_of_slow = self.rate_of_slow if rate_of_slow is None else rate_of_slow
+        own = np.flatnonzero(mask & self.touching(devices))
         values, again = self.residual[own], self.again[own]
         limit = self.least
         effect = float(np.expm1(np.median(values)))
         slow = int((values < -limit / 2).sum())
-        p = _tail(len(own), slow, self.rate_of_slow) * (self.shape.devices / len(devices))
+        p = _tail(len(own), slow, rate_of_slow) * (self.shape.devices / len(devices))
         level = self.shape.level_names[int(np.bincount(self.level[own]).argmax())]
         expected = float(np.exp(np.median(self.expected[own])))
         text = (
@@ -204,16 +228,54 @@ class _Part:
 
     # The search, one fault after the other.
 
-    def find(self) -> Iterator[Fault]:
+    def find(self) -> list[Fault]:
         """The faults of groups, nodes and devices; their tests are explained."""
+        faults = []
         for _ in range(_MOST_FAULTS):
             found = self._next()
             if found is None:
-                return
+                break
             fault, devices = found
             if fault.confidence >= LEAST_CONFIDENCE or fault.kind == TRANSIENT:
-                yield fault
+                faults.append(fault)
             self.explain(devices)
+        return self._needed(faults)
+
+    def _needed(self, faults: list[Fault]) -> list[Fault]:
+        """The faults without those whose slow tests all have another faulty end.
+
+        The worst device was taken first: it may be one that met faulty ones alone.
+        """
+        slow = self.residual < -self.least / 2
+        kept = list(faults)
+        for one in faults:
+            mine = self.touching(one.devices)
+            others = [end for other in kept if other is not one for end in other.devices]
+            if others and not (slow & mine & ~self.touching(others)).any():
+                kept.remove(one)
+        return kept
+
+    def find_beside(self, unsteady: Sequence[int]) -> Iterator[Fault]:
+        """Devices all of whose partners are of unsteady nodes, and that are slow in every test."""
+        mask = self.touching(unsteady)
+        left = ~mask
+        alone = np.ones(self.shape.devices, bool)
+        for ends in (self.first[left], self.second[left]):
+            alone[ends] = False
+        alone[[*unsteady]] = False
+        fast = mask & (self.residual > -self.least / 2)
+        alone[self.first[fast]] = alone[self.second[fast]] = False
+        slow, _ = self.slow(mask, least=3)
+        for node, devices in enumerate(self.shape.members):
+            own = [one for one in devices if slow[one] and alone[one]]
+            if not own or len(own) >= _MOST_OF_GROUP * len(devices):
+                continue
+            rest = self.residual[mask & ~self.touching(own)]
+            rate = (float((rest < -self.least / 2).sum()) + 1) / (len(rest) + 2)
+            where = (self.shape.node_names[node], *(str(self.shape.place_of[one]) for one in own))
+            fault = self.fault(NODE if self.within else NIC, where, own, mask, rate)
+            if fault.confidence >= LEAST_CONFIDENCE:
+                yield fault
 
     def _next(self) -> tuple[Fault, Any] | None:
         shape = self.shape
@@ -276,7 +338,10 @@ class _Part:
         one, other, middle, counts, _ = by_pair(
             self.first[rows], self.second[rows], self.fit.left[rows], self.shape.devices
         )
-        low = np.flatnonzero((middle < -self._limit_of_one() * eagerness) & (counts >= least))
+        # A part of the noise is of the path for good: more tests of it do not average that out.
+        noise = _LINK_SIGMAS * self.fit.sigma * np.sqrt(0.7 + 0.3 / counts)
+        limits = np.maximum(self.least, noise) * eagerness
+        low = np.flatnonzero((middle < -limits) & (counts >= least))
         return [
             ((int(one[at]), int(other[at])), float(middle[at]), int(counts[at]))
             for at in low[np.argsort(middle[low])]
@@ -311,10 +376,49 @@ def suspects(shape: FleetShape, tests: PairTests) -> tuple[list[int], list[Pair]
         slow, _ = part.slow(part.active, 0.7, least=1)
         devices.update(dict.fromkeys(map(int, np.flatnonzero(slow))))
         devices.update(dict.fromkeys(map(int, np.flatnonzero(_now_and_then(part)))))
-        links += [(value, pair) for pair, value, _ in part.links(1, 0.8)]
+        links += [(value, pair) for pair, value, _ in part.links(1, 0.7)]
     varied, _ = _Variation(shape, tests).by_device()
     devices.update(dict.fromkeys(map(int, np.flatnonzero(varied))))
     return [*devices], [pair for _, pair in sorted(links)[:_MOST_LINKS]]
+
+
+def second_pass(
+    shape: FleetShape, tests: PairTests, seed: int, before: PairTests | None = None
+) -> list[PairRound]:
+    """The rounds that test suspects again, none if there are no suspects.
+
+    ``before``: the tests of an earlier first pass, whose suspects have been tested again.
+    """
+    devices, links = suspects(shape, tests)
+    if before is not None:
+        known_devices, known_links = suspects(shape, before)
+        if {*known_devices}.issuperset(devices) and {*known_links}.issuperset(links):
+            return []
+    return confirming_rounds(shape, devices, links, seed) if devices or links else []
+
+
+def is_decided(shape: FleetShape, tests: PairTests, found: FleetJudgement) -> bool:
+    """Whether more rounds would say no more: all that is named was slow in both passes.
+
+    And the others have tests without those, in which nobody is suspected.
+    """
+    if not found.faults or any(
+        not one.blames or one.confidence <= _SURE or not one.devices for one in found.faults
+    ):
+        return False
+    left = np.ones(len(tests.first), bool)
+    within = levels_of(shape, tests.first, tests.second) == 0
+    named = [device for one in found.faults if one.kind != LINK for device in one.devices]
+    for one in found.faults:
+        mine = np.isin(tests.first, one.devices), np.isin(tests.second, one.devices)
+        left &= ~(mine[0] & mine[1] if one.kind == LINK else mine[0] | mine[1])
+    for of in (within, ~within):
+        before, after = (
+            np.concatenate((tests.first[mask], tests.second[mask])) for mask in (of, of & left)
+        )
+        if not {*before.tolist()} <= {*after.tolist(), *named}:
+            return False
+    return suspects(shape, tests.where(left)) == ([], [])
 
 
 def _now_and_then(part: _Part) -> Any:
@@ -413,12 +517,17 @@ def judge(
         for name, reason in evidence.absent.items()
     ]
     parts = _parts(shape, tests)
+    least = [part.least_named() for part in parts]
     if len({*map(int, tests.first), *map(int, tests.second)}) <= 2:
         found: list[Fault] = []  # the tests of two devices are one link
     else:
         # Of a node whose times vary, some tests are slow and others are not: it comes first.
         found = [*_varying(shape, tests, parts)]
+        unsteady = [device for fault in found for device in fault.devices]
         found += [fault for part in parts for fault in part.find()]
+        if unsteady:
+            found += [fault for part in parts for fault in part.find_beside(unsteady)]
+        found += _of_states(shape, parts, evidence, {one.where[0] for one in found})
         found += _changing(shape, parts)
         found += _links(shape, parts)
     faults += _states(_merged(found), evidence, shape)
@@ -440,6 +549,7 @@ def judge(
         max((part.fit.sigma for part in parts), default=0.0),
         effects,
         max(0, once - sum(fault.kind == LINK for fault in faults)),
+        *(max(column) for column in zip(*least, strict=True)),
     )
 
 
@@ -510,7 +620,7 @@ def _changing(shape: FleetShape, parts: Sequence[_Part]) -> Iterator[Fault]:
 
 
 def _unsteady(shape: FleetShape, parts: Sequence[_Part], node: int, p: float, text: str) -> Fault:
-    """The fault of a node; its tests are explained."""
+    """The fault of a node; its tests are explained if it is named."""
     devices = shape.members[node]
     slow, tested, effect = 0, 0, 0.0
     for part in parts:
@@ -518,9 +628,10 @@ def _unsteady(shape: FleetShape, parts: Sequence[_Part], node: int, p: float, te
         low = values < -part.least
         slow, tested = slow + int(low.sum()), tested + len(values)
         effect = min(effect, float(np.expm1(values[low].mean())) if low.any() else 0.0)
-        part.explain(devices)
     text += f"{slow} of {tested} tests are slow"
     confidence = max(0.0, min(0.999, 1 - p))
+    for part in parts if confidence >= LEAST_CONFIDENCE else ():
+        part.explain(devices)
     name = (shape.node_names[node],)
     return Fault(NODE, name, text, effect, confidence, slow, tested, tuple(devices))
 
@@ -544,14 +655,37 @@ def _merged(found: Sequence[Fault]) -> list[Fault]:
     return [*merged.values()]
 
 
-def _states(found: Sequence[Fault], evidence: FleetEvidence, shape: FleetShape) -> Iterator[Fault]:
-    """Faults of nodes with a cause that their hosts reported, and that few others have."""
+def _rare_states(shape: FleetShape, evidence: FleetEvidence) -> dict[str, list[HostState]]:
+    """The states of nodes by name; none if so many have one that it explains nothing."""
     by_node: dict[str, list[HostState]] = {}
     for state in evidence.states:
         by_node.setdefault(shape.node_names[state.node], []).append(state)
     is_rare = len(by_node) <= max(1, _MOST_SAME_STATE * len(shape.node_names))
+    return by_node if is_rare else {}
+
+
+def _of_states(
+    shape: FleetShape, parts: Sequence[_Part], evidence: FleetEvidence, named: set[str]
+) -> Iterator[Fault]:
+    """Nodes that report what slows them down, and are slow: less of it suffices than of others."""
+    for name in _rare_states(shape, evidence):
+        devices = shape.members[shape.node_names.index(name)]
+        for part in parts if name not in named else ():
+            medians, _, limits = part.medians(part.active)
+            low = [one for one in devices if medians[one] < -limits[one] * _WITH_STATE]
+            if len(low) < _MOST_OF_GROUP * len(devices):
+                continue
+            fault = part.fault(NODE, (name,), devices, part.active)
+            if fault.kind == NODE and fault.confidence >= LEAST_CONFIDENCE:
+                part.explain(devices)
+                yield fault
+
+
+def _states(found: Sequence[Fault], evidence: FleetEvidence, shape: FleetShape) -> Iterator[Fault]:
+    """Faults of nodes with a cause that their hosts reported, and that few others have."""
+    by_node = _rare_states(shape, evidence)
     for fault in found:
-        own = by_node.get(fault.where[0], []) if fault.kind in (NODE, NIC) and is_rare else []
+        own = by_node.get(fault.where[0], []) if fault.kind in (NODE, NIC) else []
         if not own:
             yield fault
             continue

@@ -252,7 +252,7 @@ class Coordinator:
         )
         server.forget_ranks()
         for agent in self.present:
-            server.tell(agent.process, Clear(attempt))
+            server.tell(agent.process, Clear(attempt, self.joins[0].host.machine.hostname))
         deadline_s = time.monotonic() + timeout_s
         while any(agent.ready_for < attempt for agent in self.present):
             for message in server.receive(_POLL_S):
@@ -483,7 +483,7 @@ def _wait_for_all(
             if not isinstance(message, Join):
                 continue
             joins[message.rank] = message
-            server.tell(message.rank, Clear(0))
+            server.tell(message.rank, Clear(0, joins[0].host.machine.hostname))
         if server.doubles:
             double = server.doubles[0]
             first = joins.get(double.rank, joins[0])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 
 from cclmark.base.errors import EXIT_DIED, EXIT_INTERRUPTED, RankError
+from cclmark.base.printable import plain
 from cclmark.base.signals import deferred, raise_if_ended
 from cclmark.journal.schema import Machine
 from cclmark.launch.agent import LocalAgent, describe_devices
@@ -124,6 +125,7 @@ class _Obedience:
         self._aborted = False
         self._described: Described | None = None
         self._exit_code: int | None = None
+        self._first_host = "unknown"
 
     def run(self, orders: list[ToProcess]) -> int:
         """Runs until the first process ends the run or is lost, and returns the exit code."""
@@ -138,11 +140,7 @@ class _Obedience:
                     self._report()
                     if self._is_alone():
                         if not self._placement.local:
-                            print(
-                                f"cclmark: process {self._process}: the connection to the first "
-                                "process is lost",
-                                file=sys.stderr,
-                            )
+                            print(self._on_loss(), file=sys.stderr)
                         return EXIT_DIED
                     orders = self._follower.receive(_POLL_S)
                     raise_if_ended()
@@ -160,6 +158,7 @@ class _Obedience:
         if isinstance(order, Start):
             self._start(order)
         elif isinstance(order, Clear):
+            self._first_host = order.host or self._first_host
             left = agent.clear()
             self._aborted = False
             self._follower.send(
@@ -223,6 +222,15 @@ class _Obedience:
         if matters != self._said or now_s > self._said_s + _BEAT_S:
             self._said, self._said_s = [*matters], now_s
             self._follower.send(Seen(self._process, self._token, rank_statuses))
+
+    def _on_loss(self) -> str:
+        """The message of a process without its first one."""
+        why = f"has not answered for {_SILENCE_OF_FIRST_S:g} s" if self._cut_s is None else "exited"
+        return (
+            f"cclmark: process {self._process}: the connection to the first process is lost: that "
+            f"of host {plain(self._first_host)} {why}. Its journal, if another host can read it, "
+            "has the results so far: --resume continues with as many hosts"
+        )
 
     def _is_alone(self) -> bool:
         """Whether the first process has exited without a Leave message or cannot be reached."""

@@ -40,6 +40,7 @@ _TIMINGS = {
     "graph": engine.Timing.graph,
     "per-op": engine.Timing.per_op,
 }
+_WARM_UP = WarmUp()
 _SINGLY = ("blocking", "per-op")  # each operation of a batch is a separate sample
 _MOST_SINGLE_OPERATIONS = 50
 # Timed launches of a graph for device times. One launch before them keeps the devices busy while
@@ -61,10 +62,12 @@ class Batches:
 
     ``least_s``: the time of operations that are timed together. ``repeated``: a fixed number of
     iterations is the least of a batch, and batches are repeated until the median is known.
+    ``warm_up``: when batches before the samples end.
     """
 
     least_s: float = LEAST_BATCH_S
     repeated: bool = False
+    warm_up: WarmUp = _WARM_UP
 
 
 def batches_of(job: Job) -> Batches:
@@ -303,7 +306,8 @@ class CaseRunner:
             samples = self._batch(iterations)
             return _middle(self._times(samples)), _elapsed(samples)
 
-        time_s, batches = warm_up(self._enter, time_s, self._batch_size, batch)
+        rule = self._batches.warm_up
+        time_s, batches = warm_up(self._enter, time_s, self._batch_size, batch, rule)
         return self._iterations(time_s), batches + 2
 
     def _sample(
@@ -366,17 +370,17 @@ def warm_up(
     time_s: float,
     length: Callable[[float], int],
     batch: Callable[[int], tuple[float, float]],
+    rule: WarmUp = _WARM_UP,
 ) -> tuple[float, int]:
-    """Repeats batches until the times of two agree.
+    """Repeats batches until the times of two agree, or until ``rule`` ends them.
 
     Returns the time of an operation and the number of batches.
 
     ``time_s``: of an operation before. ``length``: the operations of a batch by the time of one.
     ``batch``: the time of an operation and of the batch, from the number of operations.
     """
-    rule = WarmUp()
     times_s: list[float] = []
-    elapsed_s = 0.0
+    elapsed_s = time_s
     while not rule.done(times_s, elapsed_s):
         operations = length(time_s)
         enter("warm-up", len(times_s) + 1)

@@ -17,7 +17,7 @@ from typing import Any
 from cclmark import _engine as engine
 from cclmark.journal.schema import LibraryDescription
 from cclmark.rank.rank import Rank
-from cclmark.rendezvous.interfaces import interface_towards
+from cclmark.rendezvous.interfaces import interface_towards, own_address_towards
 from cclmark.work.libraries import OWN_MEMORY
 from cclmark.work.torch_devices import TORCH_DEVICES, torch_runtimes
 
@@ -274,9 +274,10 @@ class ProcessGroup:
         Torch has no authentication: between hosts, any host that can reach the port can disturb the
         run.
         """
-        job, key = self._rank.job, f"port of torch's store for {self._backend}"
-        address = _host_of(job.access.endpoint)
+        job, key = self._rank.job, f"address of torch's store for {self._backend}"
         if job.rank == 0:
+            # The first rank may be of another host than the control plane, after a loss.
+            address = own_address_towards(_host_of(job.access.endpoint))
             # A socket created here, because torch would listen on every interface.
             listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
             listener.bind((address, 0))
@@ -291,7 +292,10 @@ class ProcessGroup:
                 wait_for_workers=False,
                 master_listen_fd=listener.detach(),
             )
-            self._rank.client.put(key, str(port).encode())
+            self._rank.client.put(key, f"{port} {address}".encode())
             return store
-        port = int(self._rank.client.get(key, job.settings.timeout_s))
-        return self._dist.TCPStore(address, port, job.ranks, is_master=False, timeout=timeout)
+        told = self._rank.client.get(key, job.settings.timeout_s).decode()
+        number, _, address = told.partition(" ")
+        return self._dist.TCPStore(
+            address, int(number), job.ranks, is_master=False, timeout=timeout
+        )

@@ -34,6 +34,7 @@ PHASES = (
     "choosing groups",
     "waiting for other groups",
     "waiting for other hosts",
+    "checking hosts",
     "releasing buffers",
     "shutdown",
     "finished",

@@ -28,6 +28,15 @@ def interface_towards(address: str) -> str | None:
     return None
 
 
+def own_address_towards(address: str) -> str:
+    """The address of this host from which packets to an address go; that itself if unknown."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, 9))  # sends nothing
+        return str(probe.getsockname()[0])
+    return address
+
+
 def is_own(address: str) -> bool:
     """Whether ``address`` is an address of this host."""
     try:

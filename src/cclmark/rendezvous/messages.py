@@ -418,9 +418,13 @@ class Clocked(msgspec.Struct, tag="clocked"):
 
 
 class Clear(msgspec.Struct, tag="clear"):
-    """Orders a process to end its ranks, if any, and to create new shared memory."""
+    """Orders a process to end its ranks, if any, and to create new shared memory.
+
+    ``host``: the name of the host of the first process.
+    """
 
     attempt: int
+    host: str = ""
 
 
 class Start(msgspec.Struct, tag="start"):

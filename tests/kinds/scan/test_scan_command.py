@@ -1,12 +1,14 @@
 """``cclmark scan`` with ranks of this host, and what its journals say."""
 
 import json
+import math
+import random
 
 import msgspec
 import pytest
 
 from cclmark.document.exporters import exporter_of
-from cclmark.fleet.fleet_rounds import CONFIRM, LEVEL
+from cclmark.fleet.fleet_rounds import CONFIRM, LEVEL, planned_rounds
 from cclmark.fleet.fleet_shape import shape_of_hosts
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.kinds.scan import figures
@@ -15,8 +17,8 @@ from cclmark.kinds.scan.figures import figures_of
 from cclmark.kinds.scan.floors import HOST_ALL_REDUCE, published_floors, with_published
 from cclmark.kinds.scan.host_state import throttled_s
 from cclmark.kinds.scan.lists import excluded, host_list
-from cclmark.kinds.scan.plan import ScanRound
-from cclmark.kinds.scan.result import KnownFleet, ScannedFleet, ScanResult
+from cclmark.kinds.scan.plan import PARTS, ScanRound, rounds_of_scan
+from cclmark.kinds.scan.result import GroupTest, KnownFleet, ScannedFleet, ScanResult
 from places import TESTS
 
 QUICK = ("scan", "--devices", "host", "-e", "64K", "--max-time", "0.02", "-T", "60")
@@ -51,7 +53,7 @@ def results_of(journal):
 def test_two_ranks_are_tested_and_nothing_is_blamed(cclmark):
     ended = cclmark(*QUICK[:2], "host:2", *QUICK[3:])
     assert ended.code == 0, ended.err
-    assert "NONE: no node, link or switch stands out" in " ".join(ended.out.split())
+    assert "scan: no slow host, link or switch found" in " ".join(ended.out.split())
     assert "a scan cannot tell which end is slow" in ended.out + ended.err
     results = results_of(read_journal(ended.journal_path))
     level = next(one for one in results if one.scanned.purpose == LEVEL)
@@ -119,6 +121,17 @@ def test_host_lists_are_those_of_slurm(names, text):
     assert host_list(names) == text
 
 
+def test_a_scan_with_too_few_tests_has_no_verdict():
+    journal = read_journal(STORED)
+    results = results_of(journal)
+    first = next(one for one in results if one.scanned.purpose == LEVEL and one.tests)
+    found = figures_of(journal.header, [results[0], first])
+    (only,) = found.faults
+    assert only.kind == "UNKNOWN" and "0 of 4 devices have two or more" in only.evidence
+    assert not found.blames
+    assert not any(written(journal, name).count("UNKNOWN") for name in ("slurm", "kubernetes"))
+
+
 def test_results_with_unlike_lists_are_left_out():
     journal = read_journal(STORED)
     one = next(one for one in results_of(journal) if one.tests)
@@ -149,11 +162,94 @@ def test_parts_divide_all_nodes():
         assert [device for own in found for device in own] == list(range(10))
 
 
+@pytest.mark.parametrize("count", [4, 6, 33, 1000])
+def test_a_bisection_narrows_a_planted_slow_host_in_few_rounds(count):
+    """Simulated: a part is as slow as its slowest member, and all vary by 1 %."""
+    fleet = ScannedFleet(shape_of_hosts(range(count), [f"n{one:04}" for one in range(count)]))
+    meetings = planned_rounds(fleet.shape, 1)
+    divisions = (count - 1).bit_length()
+    rounds = rounds_of_scan(fleet.shape, meetings, "nccl", (1, 2, 4), "float32", divisions)
+    bisection = [one for one in rounds if one.purpose == PARTS]
+    assert len(bisection) == divisions == math.ceil(math.log2(count))
+    draw = random.Random(count)
+    slow = draw.randrange(count)
+    decisions = Decisions(KnownFleet(fleet, devices=[*range(count)], is_complete=True), 1, "", 4)
+    results = []
+    for index, item in enumerate(bisection):
+        groups, _ = decisions.groups(item)
+        tests = [
+            GroupTest(own, [40e9 * (0.6 if slow in own else 1) * draw.gauss(1, 0.01)])
+            for own in groups
+        ]
+        results.append(ScanResult(index, item, "ok", tests=tests))
+    narrowed = figures.ScanFigures(fleet, results).narrowed
+    assert narrowed is not None
+    part, ratio = narrowed
+    assert slow in part.devices and len(part.devices) <= 3
+    assert ratio == pytest.approx(0.6, abs=0.05)
+
+
+def test_rounds_are_left_out_only_once_the_verdict_is_certain():
+    names = [f"n{one}" for one in "abcd"]
+    fleet = ScannedFleet(shape_of_hosts(range(4), names))
+    rounds = rounds_of_scan(fleet.shape, planned_rounds(fleet.shape, 1), "shm", (1, 2, 4), "u8", 0)
+
+    def measured(slow, known):
+        decisions, purposes = Decisions(known, 1, "", 4), []
+        for index, item in enumerate(rounds[:-1]):
+            groups, reason = decisions.groups(item)
+            tests = [
+                GroupTest(own, [1e9 * (0.5 if slow & {*own} else 1)] * len(item.sizes))
+                for own in groups
+            ]
+            decisions.result(index, item, reason, tests, [])
+            purposes += [item.purpose] if tests else []
+        return purposes
+
+    everyone = [0, 1, 2, 3]
+    found = measured({2}, KnownFleet(fleet, devices=everyone))
+    assert {*found} == {LEVEL, CONFIRM} and len(found) <= 6
+    for own in (
+        measured({2}, KnownFleet(fleet, devices=everyone, is_complete=True)),
+        measured(set(), KnownFleet(fleet, devices=everyone)),
+    ):
+        assert {"random", "shifted", "whole"} <= {*own}
+
+
+def test_a_check_of_the_doctor_counts_on_slow_hosts_alone():
+    fleet = ScannedFleet(shape_of_hosts(range(6), [f"n{one}" for one in "abcdef"]))
+    decisions = Decisions(KnownFleet(fleet, devices=[*range(6)]), 1, "", 4)
+    rounds = rounds_of_scan(fleet.shape, planned_rounds(fleet.shape, 1), "shm", (4,), "u8", 0)
+    for index, item in enumerate(rounds[:-1]):
+        groups, reason = decisions.groups(item)
+        tests = [GroupTest(own, [1e9 * (0.5 if 4 in own else 1)]) for own in groups]
+        decisions.result(index, item, reason, tests, [])
+    examined = decisions.to_examine()
+    assert 4 in examined and len(examined) == 4
+    everywhere = {one: {"shm-size": "small"} for one in examined}
+    decisions.examined({**everywhere, 4: {"shm-size": "small", "pcie-width": "g0: x8, limit x16"}})
+    last = decisions.result(len(rounds) - 1, rounds[-1], "", [], [])
+    assert last.reason.startswith("HOST STATE ne (-50%")
+    assert "cclmark doctor: pcie-width: g0: x8, limit x16" in last.reason
+    assert "shm-size" not in last.reason
+
+
 def test_published_floors_are_those_of_the_device_and_size():
     assert all(one.source and one.date for one in published_floors())
     fleet = ScannedFleet(shape_of_hosts([0] * 8 + [1] * 8, ["a", "b"]))
     found = with_published(fleet, "NVIDIA H100 80GB HBM3", 400.0, 64 << 20)
-    assert found.floors_bps == {"node": 335e9, "fabric": 36e9, HOST_ALL_REDUCE: 361e9}
+    assert found.floors_bps == {"node": 245e9, "fabric": 36e9, HOST_ALL_REDUCE: 361e9}
+    eight = ScannedFleet(shape_of_hosts([0] * 8, ["a"]))
+    for device, size, gbps in (
+        ("NVIDIA A100-SXM4-80GB", 1 << 30, 185),
+        ("NVIDIA A100-SXM4-80GB", 16 << 30, 228),
+        ("NVIDIA B200", 64 << 20, 400),
+        ("NVIDIA H200", 16 << 30, 431),
+        ("AMD Instinct MI300X", 4 << 30, 312),
+    ):
+        own = with_published(eight, device, 0.0, size).floors_bps
+        assert own[HOST_ALL_REDUCE] == gbps * 1e9
+    assert HOST_ALL_REDUCE not in with_published(eight, "NVIDIA GB200", 0.0, 1 << 30).floors_bps
     assert not with_published(fleet, "Xeon", 0.0, 64 << 20).floors_bps
     own = msgspec.structs.replace(fleet, floors_bps={"node": 1.0})
     assert with_published(own, "NVIDIA H100", 400.0, 64 << 20) is own

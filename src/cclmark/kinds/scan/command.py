@@ -45,8 +45,8 @@ class ScanFlags(groups.OneOfEachOptions):
         "Rounds of disjoint pairs are measured at once: every level of the address structure, "
         "random partners, and shifted ones at full load; suspects meet others in a second pass. "
         "A host that stops answering is named, and the others continue. The verdict is one of "
-        "NODE, LINK, NIC, RAIL, SWITCH, FABRIC-WIDE, TRANSIENT, HOST STATE, THERMAL or NONE, with "
-        "evidence and confidence. The exit code is 1 if something is slow."
+        "NODE, LINK, NIC, RAIL, SWITCH, FABRIC-WIDE, TRANSIENT, HOST STATE, THERMAL, NONE or "
+        "UNKNOWN, with evidence and confidence. The exit code is 1 if something is slow."
     )
     usual: ClassVar = (
         *("topology", "budget", "bisect", "floor", "accept", "end", "count", "devices", "ccl"),
@@ -90,6 +90,12 @@ class ScanFlags(groups.OneOfEachOptions):
         title=METHOD,
         help="Also all_reduce of halves, quarters and so on, to narrow a slow collective.",
     )
+    complete: bool = flag(
+        "--complete",
+        title=METHOD,
+        help="Measure all rounds, also once the verdict is certain [a scan ends early then; "
+        "--bisect and --accept imply it].",
+    )
     floor: list[tuple[str, float]] = option(
         "--floor",
         multiple=True,
@@ -107,7 +113,8 @@ class ScanFlags(groups.OneOfEachOptions):
     end: int | None = changed(
         groups.SizeOptions,
         "end",
-        help="Largest message; a quarter and a 16th of it are measured, too [64M].",
+        help="Largest message; a quarter and a 16th of it are measured, too [64M; of hosts 4M, "
+        "between hosts 256K].",
     )
     max_time_s: float = changed(groups.SamplingOptions, "max_time_s", 0.1, shown="0.1")
     inject: list[str] = changed(

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from cclmark.fleet.fleet_rounds import (
-    CONFIRM,
-    PairRound,
-    confirming_rounds,
-    planned_rounds,
-)
-from cclmark.fleet.fleet_verdict import suspects
+from cclmark.base.printable import plain
+from cclmark.fleet.fleet_rounds import CONFIRM, LEVEL, PairRound, planned_rounds
+from cclmark.fleet.fleet_verdict import NIC, NODE, is_decided, second_pass
 from cclmark.kinds.scan.figures import ScanFigures, tests_of
 from cclmark.kinds.scan.floors import with_published
-from cclmark.kinds.scan.plan import HOSTS, LOADED, PARTS, VERDICT, WHOLE, ScanRound
+from cclmark.kinds.scan.host_state import THERMAL_CHECKS
+from cclmark.kinds.scan.plan import (
+    CERTAIN,
+    CONFIRMATIONS,
+    HOSTS,
+    LOADED,
+    PARTS,
+    VERDICT,
+    WHOLE,
+    ScanRound,
+)
 from cclmark.kinds.scan.result import DeviceState, GroupTest, KnownFleet, ScanResult
 
+_MOST_EXAMINED, _GOOD_EXAMINED = 8, 3  # hosts
 NOTHING_TO_CONFIRM = "nothing is suspected"
 
 
@@ -33,12 +40,17 @@ class Decisions:
         self._results = [*known.earlier]
         used_s = sum(one.duration_s for one in known.earlier)
         self._end_s = time.monotonic() - used_s + known.budget_s if known.budget_s else None
-        self._again: list[PairRound] | None = None
+        self._again: dict[bool, list[PairRound]] = {}
+        self._certain: str | None = None
+        self._states: list[DeviceState] = []
+        self._good: set[int] = set()
 
     def groups(self, item: ScanRound) -> tuple[list[list[int]], str]:
         """The devices that work together in a round, or why there are none."""
         if self._end_s is not None and time.monotonic() > self._end_s:
             return [], f"the budget of {self.known.budget_s:g} s (--budget) is used up"
+        if self._may_leave_out(item) and (certain := self._sentence_if_certain()):
+            return [], f"{CERTAIN} {certain}"
         found = [
             own
             for group in self._wanted(item)
@@ -58,8 +70,9 @@ class Decisions:
     def _wanted(self, item: ScanRound) -> Sequence[Sequence[int]]:
         members = self.known.fleet.shape.members
         if item.purpose == CONFIRM:
-            rounds = self._confirmations()
-            return rounds[item.number].pairs if item.number < len(rounds) else ()
+            late, place = divmod(item.number, CONFIRMATIONS)
+            rounds = self._confirmations(late=late > 0)
+            return rounds[place].pairs if place < len(rounds) else ()
         if item.is_of_pairs:
             return self._meetings[item.meeting].pairs
         if item.purpose in (WHOLE, HOSTS, PARTS):
@@ -75,16 +88,67 @@ class Decisions:
         ]
         return [every_other, *(beside if item.purpose == LOADED else ())]
 
-    def _confirmations(self) -> list[PairRound]:
-        if self._again is None:
-            first = [one for one in self._results if one.scanned.purpose != CONFIRM]
+    def _confirmations(self, *, late: bool) -> list[PairRound]:
+        """The rounds of a second pass: after those of levels, or after all."""
+        if late not in self._again:
             shape = self.known.fleet.shape
-            devices, links = suspects(shape, tests_of(first))
-            if devices or links:
-                self._again = confirming_rounds(shape, devices, links, self._seed)
+            levels = tests_of([one for one in self._results if one.scanned.purpose == LEVEL])
+            if late:
+                first = [one for one in self._results if one.scanned.purpose != CONFIRM]
+                self._again[late] = second_pass(shape, tests_of(first), self._seed + 1, levels)
             else:
-                self._again = []
-        return self._again
+                self._again[late] = second_pass(shape, levels, self._seed)
+        return self._again[late]
+
+    def to_examine(self) -> list[int]:
+        """A device of each host that is slow, and of a few good ones: their hosts are checked."""
+        figures = ScanFigures(self.known.fleet, self._results, self.known.failed)
+        shape = self.known.fleet.shape
+        slow = {
+            shape.node_of[device]
+            for one in figures.judgement.faults
+            if one.kind in (NODE, NIC)
+            for device in one.devices
+        }
+        good = [node for node in range(len(shape.members)) if node not in slow]
+        if not slow or not good:
+            return []
+        chosen = [*sorted(slow)[:_MOST_EXAMINED], *good[:_GOOD_EXAMINED]]
+        found = []
+        for node in chosen:
+            present = [one for one in shape.members[node] if one in self._present]
+            found += present[:1]
+        self._good = {shape.node_of[one] for one in found} - slow
+        return found
+
+    def examined(self, failed: Mapping[int, Mapping[str, str]]) -> None:
+        """Takes the failed checks of hosts, by device: those that no good host has are states."""
+        node_of = self.known.fleet.shape.node_of
+        usual = {name for one, own in failed.items() if node_of[one] in self._good for name in own}
+        for device, own in failed.items():
+            if node_of[device] in self._good:
+                continue
+            for name, seen in own.items():
+                if name not in usual:
+                    text = f"cclmark doctor: {name}: {seen}; hosts that are not slow pass"
+                    self._states.append(
+                        DeviceState(device, plain(text), is_thermal=name in THERMAL_CHECKS)
+                    )
+
+    def _may_leave_out(self, item: ScanRound) -> bool:
+        """Whether a round is left out once the verdict is certain."""
+        is_early = item.purpose in (HOSTS, LEVEL, VERDICT) or (
+            item.purpose == CONFIRM and item.number < CONFIRMATIONS
+        )
+        return not (is_early or self.known.is_complete)
+
+    def _sentence_if_certain(self) -> str:
+        """The verdict after the rounds of levels and their second pass; empty if not certain."""
+        if self._certain is None:
+            found = ScanFigures(self.known.fleet, self._results, self.known.failed)
+            certain = is_decided(found.shape, tests_of(self._results), found.judgement)
+            self._certain = found.sentence if certain else ""
+        return self._certain
 
     def result(
         self,
@@ -98,7 +162,8 @@ class Decisions:
         known = self.known
         status = "skipped" if reason else "ok"
         if item.purpose == VERDICT:
-            figures = ScanFigures(known.fleet, self._results, known.failed)
+            states = self._states
+            figures = ScanFigures(known.fleet, self._results, known.failed, self._states)
             status, reason = ("failed" if figures.blames else "ok"), figures.sentence
         elif any(one.is_wrong for one in tests):
             status, reason = "wrong", "data of a test were wrong"

@@ -26,10 +26,10 @@ from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.fleet.fleet_rounds import CONFIRM, SHIFTED
-from cclmark.fleet.fleet_verdict import FABRIC_WIDE, NONE, TRANSIENT, Fault
-from cclmark.kinds.scan.figures import ScanFigures, fault_words, figures_of
+from cclmark.fleet.fleet_verdict import FABRIC_WIDE, NONE, TRANSIENT, UNKNOWN, Fault
+from cclmark.kinds.scan.figures import ScanFigures, figures_of, plain_words
 from cclmark.kinds.scan.lists import NodeList
-from cclmark.kinds.scan.plan import HOSTS, WHOLE
+from cclmark.kinds.scan.plan import CERTAIN, HOSTS, WHOLE
 from cclmark.kinds.scan.result import GroupTest, ScanResult
 from cclmark.work.sizes import format_size
 
@@ -271,7 +271,7 @@ def _over_rounds(found: ScanFigures) -> Iterator[Lines]:
     )
 
 
-_SEVERITIES: dict[str, Severity] = {NONE: "good", TRANSIENT: "look"}
+_SEVERITIES: dict[str, Severity] = {NONE: "good", UNKNOWN: "unknown", TRANSIENT: "look"}
 
 
 def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Finding]:
@@ -289,7 +289,7 @@ def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Fin
         yield Finding(
             "fleet-verdict",
             severity,
-            fault_words(fault),
+            plain_words(fault),
             advice=_advice(fault, found),
             evidence=evidence,
         )
@@ -312,6 +312,14 @@ def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Fin
     if found.judgement.once:
         pairs = amount(found.judgement.once, "pair")
         yield Finding("fleet-once", "note", f"{pairs} slow in a single test, and not again")
+    if (part := found.narrowed) is not None:
+        ends = dict.fromkeys(found.shape.device_name(part[0].devices[end]) for end in (0, -1))
+        text = (
+            f"all_reduce of parts narrows it to {' to '.join(ends)}: {part[1] - 1:+.0%} beside the "
+            "other parts"
+        )
+        part_ratio = Evidence.of("ratio", part[1], "beside other parts", 1.0)
+        yield Finding("fleet-narrowed", "look", text, evidence=(part_ratio,))
     if (load := found.load) is not None and load[1] < load[0] * (1 - _LOADED):
         text = (
             f"the all_reduce of every other host has {_gbps(load[1])} GB/s beside the pairs of the "
@@ -328,6 +336,13 @@ def _findings(found: ScanFigures, results: Sequence[ScanResult]) -> Iterator[Fin
             "give them with --floor, or accept a good scan with --accept"
         )
         yield Finding("fleet-without-floors", "unknown", text)
+    early = sum(one.reason.startswith(CERTAIN) for one in results)
+    if early:
+        text = (
+            f"{amount(early, 'round')} not measured, because the verdict was certain before; "
+            "--complete measures all"
+        )
+        yield Finding("fleet-early", "note", text)
     late = [one.reason for one in results if one.status == "skipped" and "--budget" in one.reason]
     if late:
         text = f"{amount(len(late), 'round')} not measured: {late[0]}"
@@ -339,7 +354,7 @@ _LOADED = 0.25  # of a collective's rate beside others' pairs
 
 def _advice(fault: Fault, found: ScanFigures) -> str:
     """What to do, with the command that tests it again."""
-    if fault.kind == NONE:
+    if fault.kind in (NONE, UNKNOWN):
         return ""
     if fault.kind == TRANSIENT:
         return "Scan again, at another time: `cclmark rerun JOURNAL`."
@@ -434,7 +449,7 @@ FIELDS = Fields(
 
 def _headline(run: NamedRun) -> str:
     found = figures_of(run.journal.header, cast("Sequence[ScanResult]", run.journal.results))
-    return found.sentence if found.of_any else ""
+    return "; ".join(map(plain_words, found.faults)) if found.of_any else ""
 
 
 def _overview(runs: Sequence[NamedRun]) -> list[Heat]:

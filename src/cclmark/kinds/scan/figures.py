@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from statistics import median
 
 from cclmark.fleet.fleet_model import PairTests
 from cclmark.fleet.fleet_rounds import CONFIRM
 from cclmark.fleet.fleet_shape import FleetShape, shape_of_hosts
 from cclmark.fleet.fleet_verdict import (
+    LEAST_OF_ALL,
     NONE,
+    UNKNOWN,
     CollectiveTest,
     Fault,
     FleetEvidence,
@@ -21,7 +25,7 @@ from cclmark.fleet.fleet_verdict import (
 )
 from cclmark.journal.schema import Header
 from cclmark.kinds.scan.plan import LOADED, PARTS, QUIET, VERDICT, WHOLE
-from cclmark.kinds.scan.result import FailedDevice, GroupTest, ScannedFleet, ScanResult
+from cclmark.kinds.scan.result import DeviceState, FailedDevice, GroupTest, ScannedFleet, ScanResult
 
 CHANGED = 0.06  # of a rate since it was accepted
 DIP = 0.2  # a rate below that of the next smaller size by more than this share
@@ -56,11 +60,15 @@ def tests_of(results: Sequence[ScanResult]) -> PairTests:
 
 @dataclass(frozen=True)
 class ScanFigures:
-    """What a scan says. ``failed``: devices that were left out at its end."""
+    """What a scan says. ``failed``: devices that were left out at its end.
+
+    ``examined``: what checks of hosts found after the rounds.
+    """
 
     fleet: ScannedFleet
     results: Sequence[ScanResult]
     failed: Sequence[FailedDevice] = ()
+    examined: Sequence[DeviceState] = ()
 
     @property
     def shape(self) -> FleetShape:
@@ -80,9 +88,28 @@ class ScanFigures:
     @property
     def faults(self) -> Sequence[Fault]:
         """What was found, or that nothing was."""
-        return self.judgement.faults or (
-            Fault(NONE, (), "no node, link or switch stands out from the others"),
+        return self.judgement.faults or (self._nothing,)
+
+    @property
+    def _nothing(self) -> Fault:
+        """What a scan without faults says: what would have been found."""
+        least = self.judgement.least_of_device, self.judgement.least_of_link
+        if self.shape.devices <= 2:
+            return Fault(NONE, (), "no slow host, link or switch found")
+        tests = Counter(one for test in self.pairs if test.rate_bps for one in test.devices)
+        left = self.shape.devices - len(self.failed)
+        judged = sum(count > 1 for count in tests.values())
+        if judged < left or not all(map(isfinite, least)):
+            text = (
+                f"too few tests for a verdict: {judged} of {left} devices have two or more; "
+                "measure the missing rounds with --resume"
+            )
+            return Fault(UNKNOWN, (), text)
+        text = (
+            "no slow host, link or switch found; noise hides a host that is less than "
+            f"{least[0]:.0%} slower, and a single link below {least[1]:.0%}"
         )
+        return Fault(NONE, (), text)
 
     @property
     def blames(self) -> bool:
@@ -118,13 +145,14 @@ class ScanFigures:
 
     def _evidence(self) -> FleetEvidence:
         states: dict[HostState, None] = {}
-        for result in self.results:
-            for one in result.states:
-                node = self.shape.node_of[one.device] if one.device < self.shape.devices else -1
-                if node >= 0 and not any(
-                    known.node == node and known.is_thermal == one.is_thermal for known in states
-                ):
-                    states[HostState(node, one.text, one.is_thermal)] = None
+        of_rounds = [one for result in self.results for one in result.states]
+        for place, one in enumerate([*of_rounds, *self.examined]):
+            node = self.shape.node_of[one.device] if one.device < self.shape.devices else -1
+            is_new = place >= len(of_rounds) or not any(  # a later round says no more
+                known.node == node and known.is_thermal == one.is_thermal for known in states
+            )
+            if node >= 0 and is_new:
+                states[HostState(node, one.text, one.is_thermal)] = None
         whole = [test for one in self.of_purpose(WHOLE) for test in one.tests if test.rate_bps]
         halves = [
             test.rate_bps
@@ -189,6 +217,21 @@ class ScanFigures:
                 found.append((len(result.tests), worst, worst.rate_bps / others))
         return found
 
+    @property
+    def narrowed(self) -> tuple[GroupTest, float] | None:
+        """The smallest part that is slower than the others, within all larger ones that are.
+
+        With its rate over the median of the others; None if the halves do not differ.
+        """
+        found: tuple[GroupTest, float] | None = None
+        for _, test, ratio in sorted(self.slowest_parts, key=lambda one: one[0]):
+            if ratio > 1 - LEAST_OF_ALL:
+                break
+            if found is not None and not set(test.devices) <= set(found[0].devices):
+                break
+            found = test, ratio
+        return found
+
     @cached_property
     def dips(self) -> list[tuple[int, int, int]]:
         """Sizes at which most pairs are slower than at the next smaller one, with how many."""
@@ -209,15 +252,21 @@ def figures_of(header: Header, results: Sequence[ScanResult]) -> ScanFigures:
     ordered = sorted(results, key=lambda one: one.index)
     failed = ordered[-1].failed if ordered else []
     rounds = [one for one in ordered if one.scanned.purpose != VERDICT]
-    return ScanFigures(fleet_of(header, ordered), rounds, failed)
+    examined = [state for one in ordered if one.scanned.purpose == VERDICT for state in one.states]
+    return ScanFigures(fleet_of(header, ordered), rounds, failed, examined)
 
 
 def fault_words(fault: Fault) -> str:
-    """``NODE node7 (-18 %, sure to 99.9 %): 9 of 9 tests are slow …``"""
+    """``NODE node7 (-18 %, confidence 99.9 %): 9 of 9 tests are slow …``"""
     where = " – ".join(fault.where) if fault.kind == "LINK" else _place(fault)
     sure = f", confidence {fault.confidence:.1%}" if fault.confidence else ""
     amount = f" ({fault.effect:+.0%}{sure})" if fault.effect > -1 and fault.effect else ""
     return f"{fault.kind}{' ' * bool(where)}{where}{amount}: {fault.evidence}"
+
+
+def plain_words(fault: Fault) -> str:
+    """The same for readers, to whom NONE says nothing."""
+    return fault.evidence if fault.kind in (NONE, UNKNOWN) else fault_words(fault)
 
 
 def _place(fault: Fault) -> str:

@@ -1,4 +1,4 @@
-"""What slows a host down while it is tested, from its own counters: plain numbers, no judgement."""
+"""What slows a host down: its counters while it is tested, and the checks of ``cclmark doctor``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ THERMAL_REASONS = (
     "processor thermally throttled",
 )
 LEAST_THROTTLED = 0.05  # of the time of a round
+EXAMINATION_S = 5.0
+#: Checks of the doctor that mean heat or power.
+THERMAL_CHECKS = ("gpu-heat", "gpu-power", "gpu-clocks")
 
 
 def throttled_s(own: Path = Path("/proc/self/cgroup"), root: Path = _CGROUPS) -> float | None:
@@ -53,6 +56,35 @@ def _throttled_in(path: Path) -> list[float]:
         for one in map(str.split, text.splitlines())
         if len(one) == 2 and one[0] in units and one[1].isascii() and one[1].isdecimal()
     ]
+
+
+def failed_checks() -> dict[str, str]:
+    """The checks of ``cclmark doctor`` that fail on this host, without those of counters.
+
+    By the check's name: what it saw; nothing if the checks cannot be run.
+    """
+    # Only ranks of hosts that are slow, and of a few others, import and run the checks.
+    from cclmark.doctor.checks import CHECKS
+    from cclmark.doctor.examination import examine
+    from cclmark.doctor.host import COMMANDS, Host
+    from cclmark.doctor.host_probe import LiveProbe
+
+    probe = LiveProbe(time.monotonic() + EXAMINATION_S)
+    try:
+        probe.begin(*COMMANDS)
+        chosen = [one for one in CHECKS if not one.counters]
+        outcomes = examine(Host(probe), chosen, 0.0).outcomes
+    except Exception:  # a host must not count as lost because of what a check meets there
+        return {}
+    finally:
+        probe.close()
+    found = {}
+    for one in outcomes:
+        if one.state == "fail" and one.certainty != "possible":
+            signal = one.signals[0]
+            limit = f", limit {signal.limit}" if signal.limit else ""
+            found[one.check] = f"{signal.where}: {signal.seen}{limit}"
+    return found
 
 
 class StateWatch:

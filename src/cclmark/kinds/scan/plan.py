@@ -29,15 +29,19 @@ _WORDS = {
     CONFIRM: "pairs, second pass, round",
     VERDICT: "verdict",
 }
-#: Rounds of the second pass, see fleet_rounds.confirming_rounds.
+#: Rounds of a second pass, see fleet_rounds.confirming_rounds. There are two: after the rounds of
+#: levels, and after all.
 CONFIRMATIONS = 6
+#: Begins the reason of rounds that are left out.
+CERTAIN = "the verdict is certain before:"
 
 
 class ScanRound(msgspec.Struct, frozen=True, omit_defaults=True):
     """Disjoint groups of devices that work at once. ``number``: among the rounds of its purpose.
 
-    ``sizes``: of messages, ascending; ``dtype``: their elements. ``meeting``: for rounds that are
-    known in advance, their place in fleet_rounds.planned_rounds.
+    ``sizes``: of messages, ascending; ``dtype``: their elements. Rounds of pairs with one size
+    measure neither latency nor single directions. ``meeting``: for rounds that are known in
+    advance, their place in fleet_rounds.planned_rounds.
     """
 
     purpose: str
@@ -99,21 +103,38 @@ def rounds_of_scan(
     dtype: str,
     divisions: int,
 ) -> list[ScanRound]:
-    """The rounds of a fleet. ``meetings``: of planned_rounds. ``divisions``: of ``--bisect``."""
-    base = ScanRound(HOSTS, ccl, sizes, dtype)
+    """The rounds of a fleet. ``meetings``: of planned_rounds. ``divisions``: of ``--bisect``.
 
-    def one(purpose: str, number: int = 0, meeting: int = 0) -> ScanRound:
-        return msgspec.structs.replace(base, purpose=purpose, number=number, meeting=meeting)
+    What names a slow part comes first, with the largest size alone: the rounds of levels, and a
+    second pass. All sizes, single directions and latency are measured in random and shifted
+    rounds, and within nodes in their last round.
+    """
+    base = ScanRound(HOSTS, ccl, sizes[-1:], dtype)
 
-    rounds = [one(HOSTS)]
+    def one(purpose: str, number: int = 0, meeting: int = 0, *, wide: bool = False) -> ScanRound:
+        own = sizes if wide else sizes[-1:]
+        return msgspec.structs.replace(
+            base, purpose=purpose, number=number, meeting=meeting, sizes=own
+        )
+
+    node_of = shape.node_of
+    within = sum(
+        pairs.purpose == LEVEL and all(node_of[i] == node_of[j] for i, j in pairs.pairs)
+        for pairs in meetings
+    )
     counts: dict[str, int] = {}
+    of_levels, others = [one(HOSTS)], []
     for meeting, pairs in enumerate(meetings):
         number = counts.setdefault(pairs.purpose, 0)
         counts[pairs.purpose] += 1
-        rounds.append(one(pairs.purpose, number, meeting))
+        if pairs.purpose == LEVEL:
+            of_levels.append(one(LEVEL, number, meeting, wide=number == within - 1))
+        else:
+            others.append(one(pairs.purpose, number, meeting, wide=True))
     if len(shape.node_names) > 3:
-        rounds += [one(QUIET), one(LOADED)]
-    rounds.append(one(WHOLE))
-    rounds += [one(PARTS, number) for number in range(divisions)]
-    rounds += [one(CONFIRM, number) for number in range(CONFIRMATIONS)]
-    return [*rounds, one(VERDICT)]
+        others += [one(QUIET), one(LOADED)]
+    others.append(one(WHOLE))
+    others += [one(PARTS, number) for number in range(divisions)]
+    again = [one(CONFIRM, number) for number in range(2 * CONFIRMATIONS)]
+    early, late = again[:CONFIRMATIONS], again[CONFIRMATIONS:]
+    return [*of_levels, *early, *others, *late, one(VERDICT)]

@@ -117,12 +117,14 @@ class ScanResult(UncheckedResult[ScanRound], tag="scan", omit_defaults=True):
 class KnownFleet(msgspec.Struct):
     """What rank 0 has to know. ``budget_s``: 0 for none. ``network_gbit``: 0 if unknown.
 
+    ``is_complete``: all rounds are measured, also once the verdict is certain.
     ``devices``: the number in the run of the device of each rank. ``earlier``: results so far.
     """
 
     fleet: ScannedFleet
     budget_s: float = 0.0
     network_gbit: float = 0.0
+    is_complete: bool = False
     devices: list[Count] = []
     failed: list[FailedDevice] = []
     earlier: list[ScanResult] = []

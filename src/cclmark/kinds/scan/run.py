@@ -15,9 +15,16 @@ from typing import Any
 import msgspec
 
 from cclmark import _engine as engine
+from cclmark.analysis.stopping import WarmUp
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.summaries import chosen_times, combine
-from cclmark.kinds.scan.host_state import LEAST_THROTTLED, THERMAL_REASONS, StateWatch
+from cclmark.kinds.scan.host_state import (
+    EXAMINATION_S,
+    LEAST_THROTTLED,
+    THERMAL_REASONS,
+    StateWatch,
+    failed_checks,
+)
 from cclmark.kinds.scan.plan import HOSTS, PARTS, QUIET, SCAN, VERDICT, WHOLE, ScanRound
 from cclmark.kinds.scan.result import DeviceState, GroupTest, KnownFleet, ScanResult
 from cclmark.rank.context import RankContext
@@ -36,11 +43,15 @@ _SLACK_S = 60.0
 
 
 class _Groups(msgspec.Struct):
-    """Ranks that work together, with their devices; ``reason``: why there are none."""
+    """Ranks that work together, with their devices; ``reason``: why there are none.
+
+    ``examined``: ranks that check their hosts instead.
+    """
 
     ranks: list[list[int]]
     devices: list[list[int]]
     reason: str = ""
+    examined: list[int] = []
 
 
 @dataclass
@@ -58,12 +69,12 @@ def cases_of(item: ScanRound, ranks: int) -> list[Case]:
     """What a group measures: a pair both ways at each size, its latency, and one way alone.
 
     A larger group measures all_reduce at each size. torch.distributed sends in both directions
-    only, also for the latency.
+    only, also for the latency. Rounds of pairs with one size measure its rate alone.
     """
     is_pair = ranks == 2 and item.purpose not in (HOSTS, QUIET, WHOLE, PARTS)
     operation = "sendrecv" if is_pair else "all_reduce"
     cases = [_case(item, operation, size, ranks) for size in item.sizes]
-    if item.is_of_pairs:
+    if item.is_of_pairs and len(item.sizes) > 1:
         by_torch = torch_backend_of(item.ccl) is not None
         latency = "sendrecv" if by_torch else "ping_pong"
         cases.append(_case(item, latency, _LATENCY_BYTES, 2, 0))
@@ -145,8 +156,11 @@ class ScanRunner:
                 [*self._watch.end(), *figures, *[math.nan] * (width - len(figures))]
             )
             values = [told[at : at + width + 2] for at in range(0, len(told), width + 2)]
+        failed = self._examined(index, groups.examined)
         if self._decisions is None:
             return ScanResult(index, item, "skipped")
+        if failed:
+            self._decisions.examined(failed)
         result: ScanResult = self._decisions.result(
             index,
             item,
@@ -172,12 +186,36 @@ class ScanRunner:
             return msgspec.msgpack.decode(told, type=_Groups)
         if item.purpose == VERDICT:
             chosen = _Groups([], [])
+            rank_of = {one: rank for rank, one in enumerate(self._decisions.known.devices)}
+            chosen.examined = [rank_of[one] for one in self._decisions.to_examine()]
         else:
             devices, reason = self._decisions.groups(item)
             rank_of = {one: rank for rank, one in enumerate(self._decisions.known.devices)}
             chosen = _Groups([[rank_of[one] for one in own] for own in devices], devices, reason)
         self._rank.client.put(key, msgspec.msgpack.encode(chosen))
         return chosen
+
+    def _examined(self, index: int, ranks: Sequence[int]) -> dict[int, dict[str, str]]:
+        """On rank 0, by device: the checks that fail on the hosts of these ranks."""
+
+        def key(rank: int) -> str:
+            return f"examination of {SCAN} {index} by {rank}"
+
+        if not ranks:
+            return {}
+        self._rank.enter("checking hosts", others_s=2 * EXAMINATION_S)
+        if self._job.rank in ranks:
+            own = msgspec.msgpack.encode(failed_checks())
+            self._rank.client.put(key(self._job.rank), own)
+        if self._decisions is None:
+            return {}
+        timeout_s = self._job.settings.timeout_s + 2 * EXAMINATION_S
+        return {
+            self._decisions.known.devices[rank]: msgspec.msgpack.decode(
+                self._rank.client.get(key(rank), timeout_s), type=dict[str, str]
+            )
+            for rank in ranks
+        }
 
     def _bench(self, index: int, item: ScanRound, groups: _Groups, own: int) -> _Bench:
         job, rank, members = self._job, self._rank, groups.ranks[own]
@@ -200,7 +238,11 @@ class ScanRunner:
             job.settings,
             RankFaults.among(self._injected(groups.devices[own], members)),
             rank.enter,
-            batches=Batches(least_batch_s(job, members)),
+            batches=Batches(
+                least_batch_s(job, members),
+                # Slow messages are not repeated: the first one has connected.
+                warm_up=WarmUp(least_batches=0, most_time_s=job.settings.max_time_s),
+            ),
         )
         return _Bench(runner, session, communicator, left_out, job.rank == members[0])
 
