@@ -203,7 +203,7 @@ clean:
 # Lines and files of each package and room.
 .PHONY: lines
 lines:
-	@for room in src/cclmark src/cclmark_importers src/cclmark_serve src/cclmark_training src/cclmark/*/ src/cclmark/kinds/*/ src/cclmark/cli/*/; do \
+	@for room in src/cclmark src/cclmark_* src/cclmark/*/ src/cclmark_fleet/*/ src/cclmark_planning/*/ src/cclmark_programs/*/ src/cclmark/kinds/*/ src/cclmark/cli/*/; do \
 	  case $$room in */kinds/ | */cli/) depth="-maxdepth 1";; *) depth="";; esac; \
 	  files=$$(find $$room $$depth -name '*.py'); \
 	  [ -z "$$files" ] || echo "$$(cat $$files | wc -l) $$(echo $$files | wc -w) $${room#src/}"; \

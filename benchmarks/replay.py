@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from cclmark.kinds.registry import read_journal
-from cclmark.kinds.replay.program_step import step_of
+from cclmark_programs.replay.program_step import step_of
 
 PROGRAMS = Path(__file__).resolve().parent / "torch"
 TRAINING, PRODUCTS = PROGRAMS / "profiled_training.py", PROGRAMS / "profiled_products.py"

@@ -24,8 +24,8 @@ from cclmark.journal.schema import (
     ProfileGroup,
     ProfileProcess,
 )
-from cclmark.kinds.replay import program_step
 from cclmark.work.profiled import PLUG_IN, ProfiledOperation
+from cclmark_programs.replay import program_step
 
 _OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
 _USUAL = ("1000:1000", "2000:1000", "10000:1000")

@@ -33,7 +33,7 @@ WITHOUT_FIGURES = {
     *("cases-not-compared", "cases-not-judged", "checks-passed", "checks-undecided"),
     *("choice-of-library", "data-checked", "data-not-checked", "definitions-differ", "differences"),
     *("ended-early", "failed-cases", "failed-checks", "figures-left-out", "inconclusive-cases"),
-    *("failed-host-check", "hosts-differ", "no-fault-found"),
+    *("failed-host-check", "harmful-difference", "hosts-differ", "no-fault-found"),
     *("library-message", "methods-differ", "missing-calls", "more-pairs", "no-case-judged"),
     *("no-device-times", "noise-between-runs", "not-measured", "nothing-found", "notice"),
     *("nothing-to-compare-with", "pairs-alike", "program-failed", "restricted-by-environment"),

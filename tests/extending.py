@@ -32,7 +32,7 @@ def copy_of_package(root: Path) -> Path:
     from cclmark import _engine
 
     source = Path(cclmark.__file__).parent.parent
-    for package in ("cclmark", "cclmark_importers", "cclmark_serve", "cclmark_training"):
+    for package in sorted(path.parent.name for path in source.glob("cclmark*/__init__.py")):
         # What was compiled serves the copy too: files keep their times.
         ignored = shutil.ignore_patterns("_engine*.so")
         shutil.copytree(source / package, root / package, ignore=ignored)

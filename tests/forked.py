@@ -193,8 +193,10 @@ class Sources:
 
 # They import numpy, scipy and networkx, which makes every fork copy more.
 _NUMERICAL = (
-    *("cclmark.fabric.", "cclmark.scale.collective_times", "cclmark.scale.extrapolation"),
-    *("cclmark.kinds.predict.predictions", "cclmark.kinds.simulate.request"),
+    *("cclmark_planning.scale.collective_times", "cclmark_planning.scale.extrapolation"),
+    *("cclmark_planning.predict.predictions", "cclmark_planning.simulate.request"),
+    *(f"cclmark_planning.simulate.{name}" for name in ("graph", "schedules", "simulation")),
+    "cclmark_planning.simulate.fair_rates",
 )
 
 

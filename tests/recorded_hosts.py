@@ -3,9 +3,9 @@
 import json
 from dataclasses import dataclass, field
 
-from cclmark.doctor.checks import IDS
-from cclmark.doctor.host import Host
-from cclmark.doctor.recorded_host import FORMAT, VERSION, RecordedProbe, parse_recorded
+from cclmark_fleet.hosts.checks import IDS
+from cclmark_fleet.hosts.host import Host
+from cclmark_fleet.hosts.recorded_host import FORMAT, VERSION, RecordedProbe, parse_recorded
 
 PCI = "/sys/bus/pci/devices"
 IB = "/sys/class/infiniband"

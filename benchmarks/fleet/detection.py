@@ -22,8 +22,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from simulated_fleet import Planted, SimulatedFleet, shape_of
 
-from cclmark.fleet.fleet_rounds import planned_rounds
-from cclmark.fleet.fleet_verdict import (
+from cclmark_fleet.scan.fleet_rounds import planned_rounds
+from cclmark_fleet.scan.fleet_verdict import (
     FABRIC_WIDE,
     LINK,
     NIC,

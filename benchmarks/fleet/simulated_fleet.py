@@ -1,10 +1,10 @@
 """A fleet whose pairs take what the links of a simulated fabric give them, with the noise of runs.
 
-The rates of a round are the max-min fair shares of ``cclmark.fabric``, both directions at once, so
-that pairs share uplinks. The times of a test are drawn from the samples of a run on four H200
-(``benchmarks/results/h200x4/report/pairs.jsonl``, sizes from 1 MiB on, over the median of their
-case): most are within a few percent, some take several times as long. Besides: what differs between
-devices and paths for good, a drift of all, and the noise between runs.
+The rates of a round are the max-min fair shares of ``cclmark_planning.simulate``, both directions
+at once, so that pairs share uplinks. The times of a test are drawn from the samples of a run on
+four H200 (``benchmarks/results/h200x4/report/pairs.jsonl``, sizes from 1 MiB on, over the median of
+their case): most are within a few percent, some take several times as long. Besides: what differs
+between devices and paths for good, a drift of all, and the noise between runs.
 """
 
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from cclmark.fabric.fabric_topology import RAIL, Topology, parse_topology
-from cclmark.fabric.fair_rates import fair_rates
-from cclmark.fabric.graph import Efficiency, Fabric, Impairments, fabric_of
-from cclmark.fleet.fleet_model import PairTests
-from cclmark.fleet.fleet_rounds import CONFIRM, LEVEL, PairRound, planned_rounds
-from cclmark.fleet.fleet_shape import FleetShape, shape_of_topology
-from cclmark.fleet.fleet_verdict import (
+from cclmark.journal.item_results import CaseResult
+from cclmark.kinds.registry import read_journal
+from cclmark.work.fabric_topology import RAIL, Topology, parse_topology
+from cclmark_fleet.scan.fleet_model import PairTests
+from cclmark_fleet.scan.fleet_rounds import CONFIRM, LEVEL, PairRound, planned_rounds
+from cclmark_fleet.scan.fleet_shape import FleetShape, shape_of_topology
+from cclmark_fleet.scan.fleet_verdict import (
     FleetEvidence,
     FleetJudgement,
     HostState,
@@ -28,8 +28,8 @@ from cclmark.fleet.fleet_verdict import (
     judge,
     second_pass,
 )
-from cclmark.journal.item_results import CaseResult
-from cclmark.kinds.registry import read_journal
+from cclmark_planning.simulate.fair_rates import fair_rates
+from cclmark_planning.simulate.graph import Efficiency, Fabric, Impairments, fabric_of
 
 PAIRS = Path(__file__).parents[1] / "results" / "h200x4" / "report" / "pairs.jsonl"
 SAMPLES = 20  # of a test

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
-from cclmark.scale.accelerators import (
+from cclmark.work.accelerators import (
     EFFICIENCY,
     LATENCY_S,
     LINK_SHARE,
@@ -22,10 +22,10 @@ from cclmark.scale.accelerators import (
     NODE_LATENCY_S,
     find_accelerator,
 )
-from cclmark.scale.layout import parse_job_layout
-from cclmark.scale.step import HiddenShares, Network, compute_seconds, step_time
-from cclmark.scale.traffic import busiest_stage, traffic_of
-from cclmark.scale.training_job import TrainingJob, check_job
+from cclmark_planning.scale.layout import parse_job_layout
+from cclmark_planning.scale.step import HiddenShares, Network, compute_seconds, step_time
+from cclmark_planning.scale.traffic import busiest_stage, traffic_of
+from cclmark_planning.scale.training_job import TrainingJob, check_job
 from cclmark_training.figures import summaries_of
 from cclmark_training.result import TrainingResult
 

@@ -17,11 +17,11 @@ from itertools import groupby
 from pathlib import Path
 
 import cclmark
-from cclmark.kinds.predict.command import PredictFlags
-from cclmark.kinds.predict.figures import SIZE_CLASSES, bus_bandwidth, size_class, skill_of
-from cclmark.kinds.predict.predictions import predictions_of
-from cclmark.kinds.predict.result import PredictResult
-from cclmark.scale.algorithms import ALGORITHMS
+from cclmark_planning.predict.command import PredictFlags
+from cclmark_planning.predict.figures import SIZE_CLASSES, bus_bandwidth, size_class, skill_of
+from cclmark_planning.predict.predictions import predictions_of
+from cclmark_planning.predict.result import PredictResult
+from cclmark_planning.scale.algorithms import ALGORITHMS
 
 TABLE = Path(__file__).with_name("tables.csv")
 _OTHER_COLUMNS = ("table", "source")

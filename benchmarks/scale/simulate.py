@@ -26,14 +26,14 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from cclmark.fabric.fabric_topology import parse_topology
-from cclmark.fabric.graph import fabric_of
-from cclmark.fabric.simulation import FabricJob, simulate
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Summary
 from cclmark.kinds.registry import read_journal
-from cclmark.scale.accelerators import LATENCY_S, NODE_LATENCY_S
+from cclmark.work.accelerators import LATENCY_S, NODE_LATENCY_S
+from cclmark.work.fabric_topology import parse_topology
 from cclmark.work.sizes import format_size
+from cclmark_planning.simulate.graph import fabric_of
+from cclmark_planning.simulate.simulation import FabricJob, simulate
 
 PAIRS = Path(__file__).parents[1] / "results" / "h200x4" / "report" / "pairs.jsonl"
 NODES = (128, 512, 2048)

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
-from cclmark.kinds.scaling.figures import rank_correlation
-from cclmark.scale.accelerators import (
+from cclmark.work.accelerators import (
     ACCELERATORS,
     EFFICIENCY,
     LATENCY_S,
@@ -25,11 +24,12 @@ from cclmark.scale.accelerators import (
     MEMORY_SHARE,
     NODE_LATENCY_S,
 )
-from cclmark.scale.layout import parse_job_layout
-from cclmark.scale.planned_models import planned_model
-from cclmark.scale.step import Network, compute_seconds, step_time, usual_shares
-from cclmark.scale.traffic import busiest_stage, traffic_of
-from cclmark.scale.training_job import TrainingJob, check_job
+from cclmark_planning.scale.layout import parse_job_layout
+from cclmark_planning.scale.planned_models import planned_model
+from cclmark_planning.scale.step import Network, compute_seconds, step_time, usual_shares
+from cclmark_planning.scale.traffic import busiest_stage, traffic_of
+from cclmark_planning.scale.training_job import TrainingJob, check_job
+from cclmark_planning.scaling.figures import rank_correlation
 
 Row = Mapping[str, str]
 TABLE = Path(__file__).with_name("steps.csv")

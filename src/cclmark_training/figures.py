@@ -11,7 +11,7 @@ from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
 from cclmark.base.grouping import by_key
 from cclmark.base.statistics import median
 from cclmark.journal.schema import DeviceDescription
-from cclmark.scale.accelerators import find_accelerator
+from cclmark.work.accelerators import find_accelerator
 from cclmark.work.operations import info_of
 from cclmark.work.variants import Variant
 from cclmark_training.choices import PRODUCT_BYTES

@@ -14,8 +14,6 @@ from cclmark.document.page.page import render
 from cclmark.document.step_words import PARTS, STEP, STEP_FIELDS
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import ProcessTimeline, Profile, ProfileProcess
-from cclmark.kinds.profile.document import FIELDS as PROFILE_FIELDS
-from cclmark.kinds.profile.document import program_of
 from cclmark.report.exports import export_content, replayed
 from cclmark.report.run_page import page_of
 from cclmark.work.models import MODELS
@@ -23,6 +21,8 @@ from cclmark.work.variants import DEFAULT
 from cclmark_importers.importers import TraceFile, import_traces
 from cclmark_importers.kineto import read_kineto
 from cclmark_importers.run import Origin
+from cclmark_programs.profile.document import FIELDS as PROFILE_FIELDS
+from cclmark_programs.profile.document import program_of
 from cclmark_training.document import FIELDS, head_of
 from cclmark_training.plan import Training
 from cclmark_training.result import StepTimeline, TrainingResult

@@ -12,7 +12,7 @@ from places import REPOSITORY
 from recorded_hosts import base
 
 PAGE = REPOSITORY / "docs" / "extend" / "add-a-check.md"
-LIST = "src/cclmark/doctor/checks/__init__.py"
+LIST = "src/cclmark_fleet/hosts/checks/__init__.py"
 _OURS = ("--config", 'lint.isort.known-first-party=["cclmark"]')
 
 

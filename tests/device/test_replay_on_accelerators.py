@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cclmark.kinds.replay.result import ReplayResult
+from cclmark_programs.replay.result import ReplayResult
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 

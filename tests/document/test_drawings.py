@@ -161,7 +161,6 @@ def device(rank, host, index, name=""):
 def test_devices_have_the_names_that_distinguish_them():
     one = [device(0, "a", 0), device(1, "a", 2)]
     assert device_labels(one) == ["DEV0", "DEV2"]
-    assert device_labels(one, hosts=True) == ["HOST0:DEV0", "HOST0:DEV2"]
     assert device_labels([*one, device(2, "b", 0)]) == ["HOST0:DEV0", "HOST0:DEV2", "HOST1:DEV0"]
     mixed = [device(0, "a", 0, "GPU 1"), device(1, "a", 0, "nic"), device(2, "a", 1)]
     assert device_labels(mixed) == ["GPU1", "nic", "DEV1"]

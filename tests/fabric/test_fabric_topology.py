@@ -5,8 +5,8 @@ import json
 import pytest
 
 from cclmark.base.errors import UsageError
-from cclmark.fabric.fabric_topology import EXAMPLES, parse_topology
-from cclmark.scale.accelerators import GBIT
+from cclmark.work.accelerators import GBIT
+from cclmark.work.fabric_topology import EXAMPLES, parse_topology
 
 NODE = {"name": "node", "devices": 8, "gbit": 3600, "latency_us": 3.4}
 LEAF = {"name": "leaf", "devices": 32, "gbit": 400, "latency_us": 14}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.fabric.fair_rates import end_times, fair_rates
+from cclmark_planning.simulate.fair_rates import end_times, fair_rates
 
 
 def columns(*rows):

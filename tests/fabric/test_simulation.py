@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cclmark.base.errors import UsageError
-from cclmark.fabric.fabric_topology import parse_topology
-from cclmark.fabric.graph import (
+from cclmark.work.fabric_topology import parse_topology
+from cclmark_planning.simulate.graph import (
     EVEN,
     HASH,
     Efficiency,
@@ -13,8 +13,8 @@ from cclmark.fabric.graph import (
     all_pairs,
     fabric_of,
 )
-from cclmark.fabric.schedules import ALGORITHMS, OPERATIONS, steps_of, usual_algorithms
-from cclmark.fabric.simulation import FabricJob, SimulationError, least_time, simulate
+from cclmark_planning.simulate.schedules import ALGORITHMS, OPERATIONS, steps_of, usual_algorithms
+from cclmark_planning.simulate.simulation import FabricJob, SimulationError, least_time, simulate
 
 SIZE = 1e9
 NVLINK_BPS, NIC_BPS, TORUS_BPS = 450e9, 50e9, 50e9

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from cclmark.fabric.fabric_topology import parse_topology
-from cclmark.fleet.fleet_rounds import (
+from cclmark.work.fabric_topology import parse_topology
+from cclmark_fleet.scan.fleet_rounds import (
     LEVEL,
     confirming_rounds,
     matching,
     planned_rounds,
 )
-from cclmark.fleet.fleet_shape import FleetShape, shape_of_hosts, shape_of_topology
+from cclmark_fleet.scan.fleet_shape import FleetShape, shape_of_hosts, shape_of_topology
 
 #: Numbers of devices of nodes, which may differ.
 SHAPES = some.lists(some.integers(1, 9), min_size=1, max_size=40).filter(lambda own: sum(own) > 1)

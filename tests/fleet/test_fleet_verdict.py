@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from cclmark.fleet.fleet_model import PairTests, expectations, fit_effects, grouped_median
-from cclmark.fleet.fleet_rounds import CONFIRM, confirming_rounds, planned_rounds
-from cclmark.fleet.fleet_shape import shape_of_hosts
-from cclmark.fleet.fleet_verdict import (
+from cclmark_fleet.scan.fleet_model import PairTests, expectations, fit_effects, grouped_median
+from cclmark_fleet.scan.fleet_rounds import CONFIRM, confirming_rounds, planned_rounds
+from cclmark_fleet.scan.fleet_shape import shape_of_hosts
+from cclmark_fleet.scan.fleet_verdict import (
     FABRIC_WIDE,
     HOST_STATE,
     LINK,

@@ -38,9 +38,8 @@ from samples import usual_job
 
 JOURNALS = TESTS / "journals"
 SOURCE = REPOSITORY / "src"
-ROOMS = {name: SOURCE / "cclmark" / "kinds" / name for name in KINDS} | {
-    "train": SOURCE / "cclmark_training",
-    **{name: SOURCE / "cclmark_training" / name for name in ("check", "objects")},
+ROOMS = {
+    name: SOURCE.joinpath(*kind.report.__module__.split(".")[:-1]) for name, kind in KINDS.items()
 }
 
 
@@ -282,7 +281,7 @@ NOT_IN_JOURNALS = {
     *("above-link-limit", "above-reference", "falling-bandwidth-as-reference", "late-rank"),
     *("slow-rank", "uncertain-medians", "cost-of-flags", "unreported-calls", "costlier-calls"),
     *("default-kept", "harmful-settings", "loss-not-excluded", "no-gain", "sizes-without-rule"),
-    *("sm-cost", "smallest-value", "drift", "idle-devices"),
+    *("sm-cost", "smallest-value", "drift", "idle-devices", "fleet-narrowed"),
 }
 
 

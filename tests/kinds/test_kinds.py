@@ -11,18 +11,18 @@ import cclmark
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
-from cclmark.kinds.doctor.plan import DOCTOR
 from cclmark.kinds.memory.plan import MEMORY, RankMemory
-from cclmark.kinds.need.plan import NEED
-from cclmark.kinds.predict.plan import PREDICT
 from cclmark.kinds.registry import KINDS, read_journal, report_kind
-from cclmark.kinds.scaling.plan import SCALING
-from cclmark.kinds.simulate.plan import SIMULATE
 from cclmark.rendezvous.messages import encoded_plan
 from cclmark.report.run_page import page_of
 from cclmark.work.cases import Case
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS, PROFILE, items_of
 from cclmark.work.transfers import Transfer
+from cclmark_fleet.doctor.plan import DOCTOR
+from cclmark_planning.need.plan import NEED
+from cclmark_planning.predict.plan import PREDICT
+from cclmark_planning.scaling.plan import SCALING
+from cclmark_planning.simulate.plan import SIMULATE
 from places import RESULTS, TESTS
 from samples import usual_job
 

@@ -14,8 +14,8 @@ from cclmark.base.errors import CclmarkError, UsageError
 from cclmark.cli.main import app
 from cclmark.document.exporters import formats_of
 from cclmark.kinds.registry import KINDS, read_journal
-from cclmark.kinds.replay.program_step import ranks_of, step_of
 from cclmark.recording.resuming import Repetition
+from cclmark_programs.replay.program_step import ranks_of, step_of
 from places import TESTS
 
 # Written by runs on two ranks of the host or with the fakes, or, for kinds that need torch, from

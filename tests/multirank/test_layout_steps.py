@@ -5,10 +5,10 @@ from importlib.util import find_spec
 import pytest
 from steps_program import found_by
 
-from cclmark.scale.layout import parse_job_layout
-from cclmark.scale.traffic import traffic_of
-from cclmark.scale.training_job import TrainingJob, check_job
 from cclmark.work.models import MODELS
+from cclmark_planning.scale.layout import parse_job_layout
+from cclmark_planning.scale.traffic import traffic_of
+from cclmark_planning.scale.training_job import TrainingJob, check_job
 from examples import exhaustive
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="there is no torch")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cclmark.kinds.registry import read_journal
-from cclmark.kinds.scan.plan import PARTS, VERDICT
-from cclmark.kinds.scan.result import ScanResult
+from cclmark_fleet.scan.plan import PARTS, VERDICT
+from cclmark_fleet.scan.result import ScanResult
 from commands import PROGRAM, environment, wait_until
 from patience import deadline_s, scaled
 

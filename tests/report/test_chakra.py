@@ -26,10 +26,10 @@ from cclmark.journal.schema import (
     Summary,
 )
 from cclmark.kinds.registry import read_journal
-from cclmark.report.chakra import TraceNode, encoded, network, traces_of
 from cclmark.work.cases import Case
 from cclmark.work.operations import DTYPE_BYTES
 from cclmark.work.profiled import ProfiledOperation
+from cclmark_programs.chakra import TraceNode, encoded, network, traces_of
 from places import H200X4, TESTS
 from samples import header_of, usual_settings
 

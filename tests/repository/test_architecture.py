@@ -135,22 +135,31 @@ def rooms_imported_by(folder: Path) -> set[str]:
             names = module.split(".")
             if names[:2] == ["cclmark", "kinds"] and len(names) > 2:
                 found.add(names[2])
-    return found - {folder.name, "registry"}
+            elif names[0] == folder.parent.name and names[0] in PARTS and len(names) > 1:
+                found.add(names[1])
+    return found - {folder.name, "registry", *SHARED}
 
 
-TORCH_ROOMS = [SOURCE.parent / "cclmark_training" / room for room in ("", "check", "objects")]
-
-
-@pytest.mark.parametrize("room", [*(f"kinds/{room}" for room in ROOMS), "../cclmark_training"])
-def test_the_docstring_of_a_room_lists_the_rooms_that_it_imports(room):
-    assert listed_in(room, "Rooms imported") == rooms_imported_by(SOURCE / room)
-
-
+#: What the rooms of a part share, which are no rooms.
+SHARED = ("hosts", "job_options", "scale")
 PARTS = {
+    "cclmark_fleet": {"cli/commands.py", "kinds/registry.py"},
     "cclmark_importers": {"cli/imports/run.py", "cli/trace/msprof.py"},
+    "cclmark_planning": {"cli/commands.py", "kinds/registry.py"},
+    "cclmark_programs": {"cli/commands.py", "cli/export/run.py", "kinds/registry.py"},
     "cclmark_serve": {"cli/commands.py"},
     "cclmark_training": {"cli/commands.py", "kinds/registry.py"},
 }
+ROOMS_OF_PARTS = sorted(path.parent for path in SOURCE.parent.glob("cclmark_*/**/kind.py"))
+PATHS_OF_ROOMS = [
+    *(f"kinds/{room}" for room in ROOMS),
+    *(f"../{path.relative_to(SOURCE.parent)}" for path in ROOMS_OF_PARTS),
+]
+
+
+@pytest.mark.parametrize("room", [one for one in PATHS_OF_ROOMS if "training/" not in one])
+def test_the_docstring_of_a_room_lists_the_rooms_that_it_imports(room):
+    assert listed_in(room, "Rooms imported") == rooms_imported_by(SOURCE / room)
 
 
 def loaded_by(path: Path):
@@ -207,7 +216,7 @@ MEASURING = ("cclmark._engine", "cclmark.rank", "cclmark.launch", "cclmark.rende
 PURE = ("kind", "plan", "result", "figures", "document")
 PURE_MODULES = sorted(
     ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
-    for folder in (*(SOURCE / "kinds" / room for room in ROOMS), *TORCH_ROOMS)
+    for folder in (*(SOURCE / "kinds" / room for room in ROOMS), *ROOMS_OF_PARTS)
     for path in folder.glob("*.py")
     if path.stem in PURE
 )
@@ -270,13 +279,13 @@ LATE = {
         *("cclmark/rank/worker", "cclmark/kinds/collective/run", "cclmark/kinds/p2p/run"),
         *(
             "cclmark/kinds/pairs/run",
-            "cclmark/kinds/scan/host_state",
-            "cclmark/kinds/scan/run",
+            "cclmark_fleet/scan/host_state",
+            "cclmark_fleet/scan/run",
             "cclmark_training/run",
         ),
     ),
     "commands without the packages of an extra": (
-        *("cclmark_serve/run", "cclmark/kinds/predict/request"),
+        *("cclmark_serve/run", "cclmark_planning/predict/request"),
     ),
 }
 

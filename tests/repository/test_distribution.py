@@ -6,8 +6,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+PARTS = ("fleet", "importers", "planning", "programs", "serve", "training")
 CCLMARK = metadata.distribution("cclmark")
-PACKAGES = {"cclmark", "cclmark_importers", "cclmark_serve", "cclmark_training"}
+PACKAGES = {"cclmark", *(f"cclmark_{part}" for part in PARTS)}
 SUFFIXES = {".css", ".j2", ".js", ".py", ".pyi", ".toml", ".typed"}
 MOST_MB = 60
 

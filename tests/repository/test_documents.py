@@ -96,7 +96,7 @@ CODE_FILES = [
 _FOREIGN = re.compile(
     r"^src/(?!cclmark)|^tests/elastic/"  # NCCL's, nccl-tests', MPICH's and DeepEP's
 )
-PARTS = ("cclmark_importers", "cclmark_serve", "cclmark_training")
+PARTS = tuple(sorted(path.name for path in SOURCE.parent.glob("cclmark_*")))
 _FIRST = "|".join([*PACKAGES, *_GONE, *PARTS, "engine", "tests", "benchmarks", "docs", "src"])
 PATH = re.compile(
     rf"(?<![\w./<*{{-])((?:{_FIRST})/(?:[\w.-]+/)*(?:\w[\w-]*(?:\.\w+(?:-\w+(?=\.))?)+|(?=[`\s,;.)])))"

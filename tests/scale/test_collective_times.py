@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from cclmark.scale.algorithms import ALGORITHMS, Shape, wire_bytes
+from cclmark_planning.scale.algorithms import ALGORITHMS, Shape, wire_bytes
 
 np = pytest.importorskip("numpy")
 
-from cclmark.scale.collective_times import AlgorithmModel, Parameters  # noqa: E402
+from cclmark_planning.scale.collective_times import AlgorithmModel, Parameters  # noqa: E402
 
 LARGE = np.array([8 * 2.0**30])
 SMALL = np.array([8.0])

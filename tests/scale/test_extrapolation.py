@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cclmark.scale.algorithms import Shape
+from cclmark_planning.scale.algorithms import Shape
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("scipy")
 
-from cclmark.scale.collective_times import (  # noqa: E402
+from cclmark_planning.scale.collective_times import (  # noqa: E402
     AlgorithmModel,
     CrossedLevel,
     Parameters,
 )
-from cclmark.scale.extrapolation import (  # noqa: E402
+from cclmark_planning.scale.extrapolation import (  # noqa: E402
     RunFacts,
     TimeCurve,
     algorithm_times,

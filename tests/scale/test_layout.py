@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
-from cclmark.scale.layout import Group, JobLayout, parse_job_layout
+from cclmark_planning.scale.layout import Group, JobLayout, parse_job_layout
 
 DEGREES = st.sampled_from([1, 2, 3, 4, 8])
 

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from cclmark.scale.layout import parse_job_layout
-from cclmark.scale.memory import memory_bytes, most_memory_bytes
-from cclmark.scale.planned_models import planned_model
-from cclmark.scale.training_job import TrainingJob
+from cclmark_planning.scale.layout import parse_job_layout
+from cclmark_planning.scale.memory import memory_bytes, most_memory_bytes
+from cclmark_planning.scale.planned_models import planned_model
+from cclmark_planning.scale.training_job import TrainingJob
 
 
 def job(layout="", devices=8, model="llama3-8b", **changed):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
-from cclmark.scale.planned_models import ALL_MODELS, model_of_config, planned_model
+from cclmark_planning.scale.planned_models import ALL_MODELS, model_of_config, planned_model
 
 # Parameters as the papers and model cards print them, in the digits that they have.
 PUBLISHED = {

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_traffic import job_of
 
-from cclmark.scale.frameworks import MEGATRON, TORCH
-from cclmark.scale.planned_models import ALL_MODELS
-from cclmark.scale.step import (
+from cclmark_planning.scale.frameworks import MEGATRON, TORCH
+from cclmark_planning.scale.planned_models import ALL_MODELS
+from cclmark_planning.scale.step import (
     AMPLE,
     HiddenShares,
     Network,
@@ -17,7 +17,7 @@ from cclmark.scale.step import (
     time_of,
     usual_shares,
 )
-from cclmark.scale.traffic import traffic_of
+from cclmark_planning.scale.traffic import traffic_of
 
 FLOPS, MEMORY = 400e12, 2.7e12
 NOTHING = HiddenShares(dp=0.0, cp=0.0)

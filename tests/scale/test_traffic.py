@@ -5,11 +5,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
-from cclmark.scale.frameworks import MEGATRON, TORCH
-from cclmark.scale.layout import parse_job_layout
-from cclmark.scale.planned_models import ALL_MODELS
-from cclmark.scale.traffic import traffic_of
-from cclmark.scale.training_job import TrainingJob, check_job, layers_of, stages_of
+from cclmark_planning.scale.frameworks import MEGATRON, TORCH
+from cclmark_planning.scale.layout import parse_job_layout
+from cclmark_planning.scale.planned_models import ALL_MODELS
+from cclmark_planning.scale.traffic import traffic_of
+from cclmark_planning.scale.training_job import TrainingJob, check_job, layers_of, stages_of
 
 LLAMA = ALL_MODELS["llama3-8b"]
 

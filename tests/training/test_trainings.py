@@ -13,7 +13,7 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceDescription, Header, Machine
 from cclmark.report.exports import replayed
 from cclmark.report.run_page import sections_of
-from cclmark.scale.accelerators import find_accelerator
+from cclmark.work.accelerators import find_accelerator
 from cclmark.work.intervals import length_of, union_of, without
 from cclmark.work.models import MODELS, find_model
 from cclmark.work.outline import outline_of

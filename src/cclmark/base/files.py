@@ -58,6 +58,6 @@ def missing_mounts() -> list[str]:
 _PACKAGE = Path(__file__).parent.parent
 
 
-def shipped_toml_files(folder: str) -> list[Path]:
-    """The TOML files in a folder of the package, sorted by name."""
+def shipped_toml_files(folder: str | Path) -> list[Path]:
+    """The TOML files in a folder, if relative one of the package, sorted by name."""
     return sorted((_PACKAGE / folder).glob("*.toml"))

@@ -133,17 +133,17 @@ GROUPS = {
         ),
     },
     "Programs": {
-        "profile": _of_room(
-            "profile",
+        "profile": Entry(
+            "cclmark_programs.profile",
             "ProfileFlags",
             "Report the NCCL calls of an unmodified program.",
-            "profile_program",
+            "request.profile_program",
         ),
-        "replay": _of_room(
-            "replay",
+        "replay": Entry(
+            "cclmark_programs.replay",
             "ReplayFlags",
             "Repeat the communication of a profiled program.",
-            "measure_replays",
+            "request.measure_replays",
         ),
         "train": Entry(
             "cclmark_training",
@@ -153,23 +153,23 @@ GROUPS = {
         ),
     },
     "Plan": {
-        "need": _of_room(
-            "need",
+        "need": Entry(
+            "cclmark_planning.need",
             "NeedFlags",
             "Compute how much network a training job needs.",
-            "plan_network",
+            "request.plan_network",
         ),
-        "predict": _of_room(
-            "predict",
+        "predict": Entry(
+            "cclmark_planning.predict",
             "PredictFlags",
             "Predict times on more nodes from runs on a few.",
-            "predict_times",
+            "request.predict_times",
         ),
-        "simulate": _of_room(
-            "simulate",
+        "simulate": Entry(
+            "cclmark_planning.simulate",
             "SimulateFlags",
             "Simulate collectives on any network, built or not.",
-            "simulate_collectives",
+            "request.simulate_collectives",
         ),
     },
     "Operate": {
@@ -179,17 +179,17 @@ GROUPS = {
             "Show the devices and libraries of this machine.",
             "run.print_info",
         ),
-        "doctor": _of_room(
-            "doctor",
+        "doctor": Entry(
+            "cclmark_fleet.doctor",
             "DoctorFlags",
             "Find what costs communication on hosts.",
-            "examine_hosts",
+            "request.examine_hosts",
         ),
-        "scan": _of_room(
-            "scan",
+        "scan": Entry(
+            "cclmark_fleet.scan",
             "ScanFlags",
             "Name the slow node, link, rail or switch.",
-            "measure_scan",
+            "request.measure_scan",
         ),
         "suite": _of_cli(
             "suite",

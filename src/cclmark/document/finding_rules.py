@@ -145,6 +145,7 @@ _SPEED_UP = ("speed_up", "least_speed_up", "most_speed_up")
 #: The figures that are the evidence of each rule, by its id; other rules state none. A number of
 #: cases or checks is no evidence.
 FIGURES: Mapping[str, Sequence[str]] = {
+    "fleet-narrowed": ("ratio",),
     "fleet-under-load": ("rate_gbps",),
     "fleet-verdict": ("ratio",),
     "above-link-limit": ["of_link_limit_percent"],

@@ -1,7 +1,7 @@
 """Rooms of kinds of work: everything about one kind is in one package.
 
-Imports: analysis, base, doctor, document, explain, fabric, fleet, journal, launch, options,
-profile, rank, recording, references, rendezvous, scale, trace, work.
+Imports: analysis, base, document, explain, journal, launch, options, rank, recording,
+references, rendezvous, trace, work.
 
 A room has these files, as far as its kind needs them:
 

@@ -11,21 +11,21 @@ from cclmark.journal.journal_file import Journal, JournalReader, Line
 from cclmark.journal.kind import Kind
 from cclmark.journal.schema import Header
 from cclmark.kinds.collective import kind as collective
-from cclmark.kinds.doctor import kind as doctor
 from cclmark.kinds.experiment import kind as experiment
 from cclmark.kinds.memory import kind as memory
-from cclmark.kinds.need import kind as need
 from cclmark.kinds.overlap import kind as overlap
 from cclmark.kinds.p2p import kind as p2p
 from cclmark.kinds.pairs import kind as pairs
 from cclmark.kinds.pieces import kind as pieces
-from cclmark.kinds.predict import kind as predict
-from cclmark.kinds.profile import kind as profile
-from cclmark.kinds.replay import kind as replay
-from cclmark.kinds.scaling import kind as scaling
-from cclmark.kinds.scan import kind as scan
-from cclmark.kinds.simulate import kind as simulate
 from cclmark.kinds.tune import kind as tune
+from cclmark_fleet.doctor import kind as doctor
+from cclmark_fleet.scan import kind as scan
+from cclmark_planning.need import kind as need
+from cclmark_planning.predict import kind as predict
+from cclmark_planning.scaling import kind as scaling
+from cclmark_planning.simulate import kind as simulate
+from cclmark_programs.profile import kind as profile
+from cclmark_programs.replay import kind as replay
 from cclmark_training import kind as train
 from cclmark_training.check import kind as check
 from cclmark_training.objects import kind as objects

@@ -1,9 +1,9 @@
 """Options that several commands have, and what becomes of them.
 
-Imports: base, journal, launch, rank, recording, scale, work.
+Imports: base, journal, launch, rank, recording, work.
 
 ``command.py`` declares options and their groups, ``click_command.py`` makes a click command of
-them; ``groups.py`` has the groups, ``job_options.py`` those of training jobs, and ``types.py`` the
+them; ``groups.py`` has the groups, and ``types.py`` the
 types, which parse and check a value where it enters; ``printed_help.py`` prints the help, also of
 the list of commands. These are imported for ``--help``, so they import nothing that computes.
 

@@ -11,6 +11,7 @@ traces of frameworks (``cclmark_importers/kineto.py``). Both become ``ObservedPr
 - ``repetitions.py``: steps and the most typical one.
 - ``profile_gaps.py``: what is missing, and differences between processes.
 
-``kinds/profile`` runs the program and reports; ``kinds/replay`` repeats the step. Start with
+``cclmark_programs/profile`` runs the program and reports, ``cclmark_programs/replay`` repeats
+the step. Start with
 ``observed.py`` and ``profile_assembly.py``.
 """

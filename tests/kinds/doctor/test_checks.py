@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.doctor.check import CheckOutcome
-from cclmark.doctor.checks import CHECKS, IDS
-from cclmark.doctor.examination import examine
-from cclmark.doctor.host import Host
-from cclmark.doctor.host_probe import _lines_of
-from cclmark.doctor.recorded_host import RecordedProbe, read_recorded
-from cclmark.doctor.shipped_data import table
+from cclmark_fleet.hosts.check import CheckOutcome
+from cclmark_fleet.hosts.checks import CHECKS, IDS
+from cclmark_fleet.hosts.examination import examine
+from cclmark_fleet.hosts.host import Host
+from cclmark_fleet.hosts.host_probe import _lines_of
+from cclmark_fleet.hosts.recorded_host import RecordedProbe, read_recorded
+from cclmark_fleet.hosts.shipped_data import table
 from recorded_hosts import (
     HEALTHY,
     IB,

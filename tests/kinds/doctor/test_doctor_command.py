@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cclmark.doctor.checks import IDS
+from cclmark_fleet.hosts.checks import IDS
 from recorded_hosts import IB, PCI, base, container, h100, roce
 
 REFUSED = {

@@ -8,11 +8,11 @@ import time
 import pytest
 
 from cclmark.base.errors import UsageError
-from cclmark.doctor.checks import CHECKS, IDS
-from cclmark.doctor.examination import examine
-from cclmark.doctor.host import Host
-from cclmark.doctor.host_probe import HANGS, MISSING, LiveProbe
-from cclmark.doctor.recorded_host import (
+from cclmark_fleet.hosts.checks import CHECKS, IDS
+from cclmark_fleet.hosts.examination import examine
+from cclmark_fleet.hosts.host import Host
+from cclmark_fleet.hosts.host_probe import HANGS, MISSING, LiveProbe
+from cclmark_fleet.hosts.recorded_host import (
     Anonymiser,
     ProbeRecorder,
     RecordedProbe,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cclmark.doctor.checks import CHECKS
-from cclmark.doctor.examination import examine
-from cclmark.doctor.tool_texts import (
+from cclmark_fleet.hosts.checks import CHECKS
+from cclmark_fleet.hosts.examination import examine
+from cclmark_fleet.hosts.tool_texts import (
     limited_of,
     parse_counters,
     parse_kernel_log,

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from cclmark.kinds.need.figures import needed_by, step_on
-from cclmark.kinds.need.result import NeedResult
+from cclmark_planning.need.figures import needed_by, step_on
+from cclmark_planning.need.result import NeedResult
 from places import TESTS
 
 FSDP = ("need", "--model", "llama3-8b", "--gpus", "8,64", "--parallel", "zero=3")

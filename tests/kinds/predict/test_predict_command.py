@@ -6,9 +6,9 @@ import json
 import pytest
 
 from cclmark.journal.journal_file import JournalWriter
-from cclmark.kinds.predict.figures import bus_bandwidth, skill_of, skills
-from cclmark.kinds.predict.result import PredictResult
 from cclmark.kinds.registry import read_journal
+from cclmark_planning.predict.figures import bus_bandwidth, skill_of, skills
+from cclmark_planning.predict.result import PredictResult
 from places import RUNS, TESTS
 
 pytest.importorskip("scipy")

@@ -326,7 +326,7 @@ def test_signals_reach_the_program_once(tmp_path, number):
 
 _RUN = """
 import os, signal, sys
-from cclmark.kinds.profile import request as program
+from cclmark_programs.profile import request as program
 from cclmark.base.signals import interrupt, on_ending_signals
 
 on_ending_signals(interrupt)

@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from cclmark.kinds.profile import request as profiling
-from cclmark.kinds.profile.request import ProgramEnd, SeenProcess
+from cclmark_programs.profile import request as profiling
+from cclmark_programs.profile.request import ProgramEnd, SeenProcess
 from commands import completed
 
 WRITES_A_LOG = 'touch "$CCLMARK_PLUGIN_LOG-1.cclmlog"'
 ENDS = """
-from cclmark.kinds.profile.request import run_program
+from cclmark_programs.profile.request import run_program
 end = run_program(["sh", "-c", "trap '' 0; exit 7"], {"PATH": "/usr/bin:/bin"}, lambda _: 1.0)
 print(end.code)
 """

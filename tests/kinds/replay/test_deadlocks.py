@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from cclmark.journal.schema import ProfiledCall
-from cclmark.kinds.replay import deadlocks
-from cclmark.kinds.replay.deadlocks import Launch, are_in_step, join_deadlocked
 from cclmark.work.profiled import ProfiledOperation
+from cclmark_programs.replay import deadlocks
+from cclmark_programs.replay.deadlocks import Launch, are_in_step, join_deadlocked
 from examples import examples
 
 KINDS = ("all_reduce", "send", "recv")

@@ -15,11 +15,11 @@ from cclmark.journal.schema import (
     ProfileGroup,
     ProfileProcess,
 )
-from cclmark.kinds.replay.deadlocks import Launch, join_deadlocked
-from cclmark.kinds.replay.document import change_text, ms, ratio_text
-from cclmark.kinds.replay.plan import EXCHANGE
-from cclmark.kinds.replay.program_step import step_of
 from cclmark.work.profiled import ProfiledOperation
+from cclmark_programs.replay.deadlocks import Launch, join_deadlocked
+from cclmark_programs.replay.document import change_text, ms, ratio_text
+from cclmark_programs.replay.plan import EXCHANGE
+from cclmark_programs.replay.program_step import step_of
 from goldens import require_golden
 
 US = 1e-6

@@ -10,11 +10,6 @@ from msgspec.structs import replace
 from cclmark.base.errors import UsageError
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Profile
-from cclmark.kinds.replay.document import errors_of, table_of_replays
-from cclmark.kinds.replay.figures import summaries_of_replays
-from cclmark.kinds.replay.plan import OriginalStep, Replay
-from cclmark.kinds.replay.program_step import step_of
-from cclmark.kinds.replay.result import ReplayResult
 from cclmark.profile.observed import (
     ObservedCall,
     ObservedGroup,
@@ -23,6 +18,11 @@ from cclmark.profile.observed import (
 )
 from cclmark.profile.profile_assembly import assembled_profile
 from cclmark.work.variants import DEFAULT
+from cclmark_programs.replay.document import errors_of, table_of_replays
+from cclmark_programs.replay.figures import summaries_of_replays
+from cclmark_programs.replay.plan import OriginalStep, Replay
+from cclmark_programs.replay.program_step import step_of
+from cclmark_programs.replay.result import ReplayResult
 
 US = 1000
 STEP_US = 1000

@@ -11,9 +11,9 @@ from statistics import median
 import pytest
 
 from cclmark.kinds.registry import read_journal
-from cclmark.kinds.replay.figures import summaries_of_replays
-from cclmark.kinds.replay.request import chosen_of
-from cclmark.kinds.replay.result import ReplayResult
+from cclmark_programs.replay.figures import summaries_of_replays
+from cclmark_programs.replay.request import chosen_of
+from cclmark_programs.replay.result import ReplayResult
 from commands import wait_until
 from patience import waits
 from places import TESTS

@@ -8,18 +8,18 @@ from msgspec.structs import replace
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
-from cclmark.kinds.replay.choices import TRAFFIC_ROUNDS
-from cclmark.kinds.replay.document import beside_references, fit_notice, gaps_line
-from cclmark.kinds.replay.figures import ReplaySummary
-from cclmark.kinds.replay.plan import OriginalStep, Replay
-from cclmark.kinds.replay.request import _announce, chosen_of, computes_for, fit_plan, others_of
-from cclmark.kinds.replay.result import ReplayedOperation, ReplayResult
-from cclmark.kinds.replay.run import TrafficFit
 from cclmark.references.reference import Reference, Source
 from cclmark.report.exports import replayed
 from cclmark.work.computations import Compute
 from cclmark.work.profiled import ProfiledOperation
 from cclmark.work.variants import DEFAULT
+from cclmark_programs.replay.choices import TRAFFIC_ROUNDS
+from cclmark_programs.replay.document import beside_references, fit_notice, gaps_line
+from cclmark_programs.replay.figures import ReplaySummary
+from cclmark_programs.replay.plan import OriginalStep, Replay
+from cclmark_programs.replay.request import _announce, chosen_of, computes_for, fit_plan, others_of
+from cclmark_programs.replay.result import ReplayedOperation, ReplayResult
+from cclmark_programs.replay.run import TrafficFit
 from places import RESULTS
 
 SMALL, LARGE = Compute("matmul", "bfloat16", 1024), Compute("matmul", "bfloat16", 4096)

@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark import _engine as engine
-from cclmark.kinds.replay import run as step_runner
-from cclmark.kinds.replay.choices import DROP, FIXED, KEEP, steps_of_round
-from cclmark.kinds.replay.plan import RankStep, Replay, ReplayedCall
-from cclmark.kinds.replay.run import StepRunner, corrected_s
 from cclmark.work.computations import Compute
 from cclmark.work.profiled import ProfiledOperation
 from cclmark.work.variants import DEFAULT
+from cclmark_programs.replay import run as step_runner
+from cclmark_programs.replay.choices import DROP, FIXED, KEEP, steps_of_round
+from cclmark_programs.replay.plan import RankStep, Replay, ReplayedCall
+from cclmark_programs.replay.run import StepRunner, corrected_s
 
 US = 1e-6
 OWN_S = 10 * US

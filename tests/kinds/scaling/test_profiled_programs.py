@@ -7,23 +7,23 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
-from cclmark.kinds.need.command import NeedFlags
-from cclmark.kinds.need.request import planned_needs
-from cclmark.kinds.scaling.figures import step_errors, step_of
-from cclmark.kinds.scaling.plan import MEASURED, STRONG, WEAK
-from cclmark.kinds.scaling.profiles import read_profiled_step
-from cclmark.kinds.scaling.result import ScaledResult
 from cclmark.options.types import LineRate
-from cclmark.scale.layout import parse_job_layout
-from cclmark.scale.profiled_step import (
+from cclmark_planning.need.command import NeedFlags
+from cclmark_planning.need.request import planned_needs
+from cclmark_planning.scale.layout import parse_job_layout
+from cclmark_planning.scale.profiled_step import (
     ProfiledMessages,
     ProfiledStep,
     Unknowns,
     check_growth,
     grown_step,
 )
-from cclmark.scale.step import Network, time_of
-from cclmark.scale.traffic import busiest_stage, traffic_of
+from cclmark_planning.scale.step import Network, time_of
+from cclmark_planning.scale.traffic import busiest_stage, traffic_of
+from cclmark_planning.scaling.figures import step_errors, step_of
+from cclmark_planning.scaling.plan import MEASURED, STRONG, WEAK
+from cclmark_planning.scaling.profiles import read_profiled_step
+from cclmark_planning.scaling.result import ScaledResult
 from kineto_events import collective, kernel, trace
 from places import TESTS
 

@@ -5,13 +5,13 @@ import json
 
 import pytest
 
-from cclmark.kinds.need.command import NeedFlags
-from cclmark.kinds.need.request import planned_needs
-from cclmark.kinds.scaling.calibration import calibrated, flops_of, read_steps
-from cclmark.kinds.scaling.figures import rank_correlation, result_of, step_errors, step_of
-from cclmark.kinds.scaling.plan import LAYOUT, MEASURED, STRONG, WEAK
-from cclmark.kinds.scaling.result import ScaledResult
 from cclmark.options.types import LineRate
+from cclmark_planning.need.command import NeedFlags
+from cclmark_planning.need.request import planned_needs
+from cclmark_planning.scaling.calibration import calibrated, flops_of, read_steps
+from cclmark_planning.scaling.figures import rank_correlation, result_of, step_errors, step_of
+from cclmark_planning.scaling.plan import LAYOUT, MEASURED, STRONG, WEAK
+from cclmark_planning.scaling.result import ScaledResult
 from places import REPOSITORY, TESTS
 
 JOB = ("predict", "--model", "llama3-8b", "--parallel", "zero=3", "--network", "8x400")
@@ -130,7 +130,7 @@ def test_a_calibrated_rate_gives_the_measured_step(tmp_path):
 def result_of_rate(need, rate):
     from msgspec.structs import replace
 
-    from cclmark.kinds.scaling.plan import ScaledJob
+    from cclmark_planning.scaling.plan import ScaledJob
 
     return result_of(ScaledJob(replace(need, flops=rate), WEAK, 0.1))
 
@@ -151,7 +151,7 @@ def test_no_noise_and_an_exact_rate_leave_no_interval_of_compute():
 
 
 def result_of_spread(need, spread):
-    from cclmark.kinds.scaling.plan import ScaledJob
+    from cclmark_planning.scaling.plan import ScaledJob
 
     return result_of(ScaledJob(need, WEAK, spread))
 

@@ -8,17 +8,17 @@ import msgspec
 import pytest
 
 from cclmark.document.exporters import exporter_of
-from cclmark.fleet.fleet_rounds import CONFIRM, LEVEL, planned_rounds
-from cclmark.fleet.fleet_shape import shape_of_hosts
 from cclmark.kinds.registry import KINDS, read_journal
-from cclmark.kinds.scan import figures
-from cclmark.kinds.scan.decisions import Decisions, parts
-from cclmark.kinds.scan.figures import figures_of
-from cclmark.kinds.scan.floors import HOST_ALL_REDUCE, published_floors, with_published
-from cclmark.kinds.scan.host_state import throttled_s
-from cclmark.kinds.scan.lists import excluded, host_list
-from cclmark.kinds.scan.plan import PARTS, ScanRound, rounds_of_scan
-from cclmark.kinds.scan.result import GroupTest, KnownFleet, ScannedFleet, ScanResult
+from cclmark_fleet.scan import figures
+from cclmark_fleet.scan.decisions import Decisions, parts
+from cclmark_fleet.scan.figures import figures_of
+from cclmark_fleet.scan.fleet_rounds import CONFIRM, LEVEL, planned_rounds
+from cclmark_fleet.scan.fleet_shape import shape_of_hosts
+from cclmark_fleet.scan.floors import HOST_ALL_REDUCE, published_floors, with_published
+from cclmark_fleet.scan.host_state import throttled_s
+from cclmark_fleet.scan.lists import excluded, host_list
+from cclmark_fleet.scan.plan import PARTS, ScanRound, rounds_of_scan
+from cclmark_fleet.scan.result import GroupTest, KnownFleet, ScannedFleet, ScanResult
 from places import TESTS
 
 QUICK = ("scan", "--devices", "host", "-e", "64K", "--max-time", "0.02", "-T", "60")

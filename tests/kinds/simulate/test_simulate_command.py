@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from cclmark.kinds.simulate.figures import busbw_bps
-from cclmark.kinds.simulate.result import SimulationResult
+from cclmark_planning.simulate.figures import busbw_bps
+from cclmark_planning.simulate.result import SimulationResult
 
 SMALL = ("simulate", "all_reduce", "--topology", "fat-tree:16x8,oversub=2", "-b", "64M")
 

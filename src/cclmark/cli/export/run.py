@@ -28,8 +28,8 @@ from cclmark.recording.output import (
     usual_references,
     write_whole,
 )
-from cclmark.report.chakra import GROUPS_FILE, NETWORK_FILE, Traces, traces_of
 from cclmark.report.exports import TABULAR, export_content, replaced_runs, unshown
+from cclmark_programs.chakra import GROUPS_FILE, NETWORK_FILE, Traces, traces_of
 
 
 def export_journals(flags: ExportFlags) -> int:

@@ -577,33 +577,24 @@ def of_clocks(journal: Journal, of_operations: Sequence[OperationFindings]) -> I
 
 def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Finding]:
     """Reports ranks that are slower than the others, or late, in most cases."""
-    host = on_host_alone(journal)
-    for found in of_operations:
-        name = found.name
-        if found.slowest is not None:
-            rank, share = found.slowest
-            where = f"rank {rank}{device_words(journal, rank)}"
-            yield Finding(
-                "slow-rank",
-                "look",
-                f"{name}: {where} is slower than the others in most cases",
-                evidence=(Evidence.of("of_cases_percent", share, f"{name}, rank {rank}", 0.5),),
-                advice="A collective is as fast as its slowest rank. "
-                + (
-                    "Look for other processes on its processor."
-                    if host
-                    else "Compare the clocks, temperature and links of that device (`cclmark "
-                    "p2p`; on NVIDIA: nvidia-smi -q -d PERFORMANCE,CLOCK)."
-                ),
-            )
-        if found.late is not None:
-            rank, share = found.late
-            where = f"rank {rank}{device_words(journal, rank)}"
-            yield Finding(
-                "late-rank",
-                "look",
-                f"{name}: {where} comes late, the others wait for it",
-                evidence=(Evidence.of("of_cases_percent", share, f"{name}, rank {rank}", 0.5),),
-                advice="Look for other processes on its processor cores, and at how ranks are "
-                "bound to cores and memory.",
-            )
+    causes = (
+        "Look for other processes on its processor."
+        if on_host_alone(journal)
+        else "Compare the clocks, temperature and links of that device (`cclmark p2p`; on NVIDIA: "
+        "nvidia-smi -q -d PERFORMANCE,CLOCK)."
+    )
+    slow = f"A collective is as fast as its slowest rank. {causes}"
+    late = (
+        "Look for other processes on its processor cores, and at how ranks are bound to cores and "
+        "memory."
+    )
+    for one in of_operations:
+        for rule, found, words, advice in (
+            ("slow-rank", one.slowest, "is slower than the others in most cases", slow),
+            ("late-rank", one.late, "comes late, the others wait for it", late),
+        ):
+            if found is not None:
+                rank, share = found
+                text = f"{one.name}: rank {rank}{device_words(journal, rank)} {words}"
+                evidence = Evidence.of("of_cases_percent", share, f"{one.name}, rank {rank}", 0.5)
+                yield Finding(rule, "look", text, advice=advice, evidence=(evidence,))

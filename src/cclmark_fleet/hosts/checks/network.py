@@ -1,0 +1,186 @@
+"""Network interfaces: the one where ranks meet, duplex, bonds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cclmark_fleet.hosts.check import HostCheck, Judged, NotApplicableError, reset, service, setting
+from cclmark_fleet.hosts.host import NET, Host
+
+_VARIABLES = (
+    "NCCL_SOCKET_IFNAME",
+    "GLOO_SOCKET_IFNAME",
+    "TP_SOCKET_IFNAME",
+    "RCCL_SOCKET_IFNAME",
+    "HCCL_SOCKET_IFNAME",
+)
+_PREFIXES = ("NCCL", "RCCL", "HCCL")  # these match beginnings of names
+
+
+_INNER = re.compile(r"docker|veth|virbr|br-[0-9a-f]{6}|cni\d|lxc|flannel|cali")
+
+
+def _is_named(one: str, names: Sequence[str], *, is_exact: bool) -> bool:
+    return any(one == name or (not is_exact and one.startswith(name)) for name in names)
+
+
+def _rendezvous(host: Host) -> Judged:
+    environment = host.probe.environment
+    present = host.probe.entries(NET)
+    up = [one for one in present if host.probe.text(f"{NET}/{one}/operstate") in ("up", "unknown")]
+    found = Judged()
+    for variable in _VARIABLES:
+        value = environment.get(variable, "").strip()
+        if not value or value.startswith("^"):
+            continue
+        is_exact = value.startswith("=") or not variable.startswith(_PREFIXES)
+        wanted = [name for name in value.lstrip("=").split(",") if name]
+        own, there = (
+            [one for one in names if _is_named(one, wanted, is_exact=is_exact)]
+            for names in (up, present)
+        )
+        # Lists for several kinds of hosts are usual: one of them is enough.
+        reaches = [one for one in own if one != "lo"]
+        # Bridges of this host's containers reach no other host.
+        reaches = [one for one in reaches if not _INNER.match(one)]
+        state = ", ".join(reaches[:4]) or (
+            "loopback or a bridge of containers" if own else "down" if there else "no interface"
+        )
+        found.see(variable, f"{value[:40]}: {state}", "an interface that is up", ok=bool(reaches))
+    if not found.signals:
+        names = [one for one in up if one != "lo" and not _INNER.match(one)]
+        if not names:
+            raise NotApplicableError("no network interface besides loopback")
+        found.see("interfaces", ", ".join(names[:6]), "one that is up")
+    return found
+
+
+RENDEZVOUS = HostCheck(
+    "rendezvous-interface",
+    "interface where ranks meet",
+    _rendezvous,
+    "communicators between hosts do not form, or wait until a timeout",
+    (setting("unset the variable, or name an interface that is up on all hosts: ip -br addr"),),
+    "variables of interfaces beside /sys/class/net",
+)
+
+
+def _duplex(host: Host) -> Judged:
+    found = Judged()
+    for name in host.netdevs_up:
+        places = [host.probe.resolved(f"{NET}/{name}{part}") for part in ("", "/device")]
+        if any("/usb" in place for place in places):
+            continue  # of the board's controller
+        duplex = host.probe.text(f"{NET}/{name}/duplex")
+        if duplex in ("half", "full"):
+            found.see(name, f"{duplex} duplex", "full", ok=duplex == "full")
+    if not found.signals:
+        raise NotApplicableError("no interface reports its duplex")
+    return found
+
+
+DUPLEX = HostCheck(
+    "net-duplex",
+    "duplex of network interfaces",
+    _duplex,
+    "both directions share the link, and frames collide",
+    (setting("turn on autonegotiation on both ends: ethtool -s INTERFACE autoneg on"),),
+    "duplex in sysfs",
+)
+
+
+def _bonds(host: Host) -> Judged:
+    bonds = host.probe.entries("/proc/net/bonding")
+    found = Judged()
+    for bond in bonds:
+        text = host.probe.text(f"/proc/net/bonding/{bond}")
+        speeds: dict[str, int] = {}
+        for part in re.split(r"\n(?=Slave Interface: )", text)[1:]:
+            name = re.match(r"Slave Interface: (\S{1,64})", part)
+            status = re.search(r"^MII Status: (\S{1,16})", part, re.MULTILINE)
+            if name and status:
+                found.see(f"{bond}: {name[1]}", status[1], "up", ok=status[1] == "up")
+            if name and (speed := re.search(r"^Speed: (\d{1,7}) Mbps", part, re.MULTILINE)):
+                speeds[name[1]] = int(speed[1])
+        for member, mbps in speeds.items():
+            limit = f"≥ {max(speeds.values())} Mb/s, as other members"
+            is_ok = mbps >= max(speeds.values())
+            found.see(f"{bond}: {member}", f"{mbps} Mb/s", limit, ok=is_ok)
+    if not found.signals:
+        raise NotApplicableError("no bond")
+    return found
+
+
+BONDS = HostCheck(
+    "net-bonds",
+    "members of bonds",
+    _bonds,
+    "the bond has half of its rate, without an error of programs",
+    (reset("reseat the cable of the member"), service("replace the cable or transceiver")),
+    "/proc/net/bonding",
+)
+
+
+_DOWN = re.compile(
+    r"(?i)link (?:is |status (?:is )?(?:definitely )?)?(?:down|lost)|lost carrier|carrier lost"
+    r"|link disconnected|carrier (?:is )?(?:off|down)"
+)
+_START_S, _RECENT_S, _SAME_S = 300, 12 * 3600, 0.5
+
+
+def _history(host: Host) -> Judged:
+    """Interfaces that the kernel's log shows as going down again and again."""
+    names = {*host.netdevs, *(port.device for port in host.ports)}
+    addresses = {port.pci for port in host.ports if port.pci}
+    if not names:
+        raise NotApplicableError("no network device")
+    downs: dict[str, int] = {}
+    last_s: dict[str, float] = {}
+    for event in host.recent_kernel_log:
+        if _DOWN.search(event.text) is None or _is_start(host, event.at_s):
+            continue
+        words = [word.strip("():,") for word in event.text.split()]
+        own = [word for word in words if word in names] or [
+            word for word in words if word in addresses
+        ]
+        if not own:
+            continue
+        # The driver, a bond and a daemon tell of the same event.
+        if event.at_s is not None:
+            if own[0] in last_s and event.at_s - last_s[own[0]] < _SAME_S:
+                continue
+            last_s[own[0]] = event.at_s
+        downs[own[0]] = downs.get(own[0], 0) + 1
+    found = Judged()
+    for name, count in downs.items():
+        found.see(name, f"went down {_times(count)}", "< 3 within 12 h", ok=count < 3)
+    if not found.signals:
+        found.see("kernel log", "no interface went down within 12 h")
+    return found
+
+
+def _times(count: int) -> str:
+    """``once``, ``5 times``."""
+    return "once" if count == 1 else f"{count} times"
+
+
+def _is_start(host: Host, at_s: float | None) -> bool:
+    """Whether a line is of the start of the host, or too old."""
+    if at_s is None:
+        return False
+    return at_s < _START_S or bool(host.uptime_s and host.uptime_s - at_s > _RECENT_S)
+
+
+HISTORY = HostCheck(
+    "link-history",
+    "interfaces that went down again and again",
+    _history,
+    "each flap interrupts connections: collectives time out",
+    (
+        reset("clean and reseat the cable or the transceiver"),
+        service("replace the cable, then the transceiver, then the port"),
+    ),
+    "gpud: 3 returns within 12 hours are flapping; kernel log",
+    certainty="likely",
+)

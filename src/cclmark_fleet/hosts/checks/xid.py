@@ -1,0 +1,119 @@
+"""Errors of NVIDIA's GPUs in the kernel's log (Xid), by NVIDIA's catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cclmark_fleet.hosts.check import HostCheck, Judged, Remedy, Step, reboot, reset, service
+from cclmark_fleet.hosts.host import NVIDIA, Host
+from cclmark_fleet.hosts.shipped_data import XidRule, table
+from cclmark_fleet.hosts.tool_texts import XidEvent, xids_of
+
+# What NVIDIA's actions ask of the host; others concern programs, or nothing.
+_STEPS: Mapping[str, Step] = {
+    **dict.fromkeys(("RESET_GPU", "WORKFLOW_XID_48", "WORKFLOW_NVLINK_ERR"), "reset"),
+    "WORKFLOW_NVLINK5_ERR": "reset",
+    **dict.fromkeys(("RESTART_BM", "RESTART_VM"), "reboot"),
+    **dict.fromkeys(("CHECK_MECHANICALS", "UPDATE_SWFW"), "service"),
+}
+_ACTIONS: Mapping[Step, str] = {
+    "reset": "stop all programs of the GPU: nvidia-smi --gpu-reset -i ADDRESS",
+    "reboot": "drain and reboot the host (power it off and on if the GPU stays away)",
+    "service": "replace the GPU, or check its power and its seat",
+    "setting": "restart the program",
+}
+# The same of Xid 154, by NVML's recovery actions.
+_RECOVERIES: Mapping[str, Step] = {
+    **{"0x1": "reset", "0x3": "reset", "0x4": "reset", "0x5": "reset", "0x6": "reset"},
+    **{"0x2": "reboot", "0x7": "reboot"},
+}
+_HOST_CODES_WITHOUT_ACTION = (167, 168, 169, 171, 172)  # by their descriptions
+_NO_ACTION = "0x0"
+_OLD_S = 24 * 3600
+
+
+def rule_of(code: int) -> XidRule | None:
+    """The row of the catalogue; None for codes that it lacks or that are unused."""
+    return next((one for one in table("xids") if one.code == code), None)
+
+
+def step_of(event: XidEvent) -> Step | None:
+    """What an error asks of the host; None if it concerns programs alone, or nothing."""
+    if event.recovery:
+        return _RECOVERIES.get(event.recovery)
+    rule = rule_of(event.code)
+    if event.code in _HOST_CODES_WITHOUT_ACTION:
+        return "reset"
+    return _STEPS.get(rule.action) if rule is not None else None
+
+
+def standing(events: Iterable[XidEvent]) -> list[XidEvent]:
+    """The events that no later Xid 154 of the GPU with the action None has ended."""
+    found: list[XidEvent] = []
+    for event in events:
+        if event.recovery == _NO_ACTION:
+            found = [one for one in found if one.address != event.address]
+        else:
+            found.append(event)
+    return found
+
+
+def _judge(host: Host) -> Judged:
+    host.gpus_of(NVIDIA, "NVIDIA GPU")
+    found = Judged()
+    steps: list[Step] = []
+    seen: dict[tuple[str, int], tuple[XidEvent, int]] = {}
+    for event in standing(xids_of(host.kernel_log)):
+        _, count = seen.get((event.address, event.code), (event, 0))
+        seen[event.address, event.code] = event, count + 1
+    for (address, code), (event, count) in seen.items():
+        step = step_of(event)
+        rule = rule_of(code)
+        if step is None or _is_over(host, event):
+            continue
+        steps.append(step)
+        times = f" × {count}" if count > 1 else ""
+        age = _age(host, event)
+        text = event.text if code == 154 else (rule.text if rule else event.text)
+        action = ""
+        if rule and rule.action and code != 154:
+            action = f"; NVIDIA: {rule.action}" + (f", then {rule.then}" if rule.then else "")
+        found.see(address, f"Xid {code}{times}{age}: {text[:120]}{action}", "none", ok=False)
+    if not steps:
+        others = sorted({code for _, code in seen})
+        listed = f"; of programs: {', '.join(map(str, others[:8]))}" if others else ""
+        found.see("kernel log", f"no Xid that asks for a reset or more{listed}")
+    order: tuple[Step, ...] = ("reset", "reboot", "service")
+    worst = max((order.index(one) for one in steps if one in order), default=0)
+    found.remedies = [Remedy(one, _ACTIONS[one]) for one in order[worst:]]
+    return found
+
+
+def _is_over(host: Host, event: XidEvent) -> bool:
+    """Whether an error is old and the driver asks for nothing any more: a reset leaves no line."""
+    own = host.smi.get(event.address) if host.has_smi else None
+    is_old = event.at_s is not None and host.uptime_s - event.at_s > _OLD_S
+    return is_old and own is not None and own.get("GPU Recovery Action") == "None"
+
+
+def _age(host: Host, event: XidEvent) -> str:
+    """`` 3 h ago``, empty if the time is unknown."""
+    if event.at_s is None or not host.uptime_s:
+        return ""
+    hours = max(0.0, host.uptime_s - event.at_s) / 3600
+    return f" {hours:.0f} h ago" if hours >= 1 else f" {hours * 60:.0f} min ago"
+
+
+XID = HostCheck(
+    "gpu-xid",
+    "errors of GPUs since boot (Xid)",
+    _judge,
+    "programs end, hang or are slow until the action is taken",
+    [
+        reset(_ACTIONS["reset"]),
+        reboot(_ACTIONS["reboot"]),
+        service(_ACTIONS["service"]),
+    ],
+    "NVIDIA's Xid catalogue (analyzing-xid-catalog): the immediate action; Xid 154 states it in "
+    "words. Errors of programs (13, 31, 43, 45, 94 …) are not judged",
+)
