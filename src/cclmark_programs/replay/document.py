@@ -557,6 +557,9 @@ def errors_of(summaries: Sequence[ReplaySummary]) -> Iterator[Finding]:
             )
         yield replace(_beside(text, *beside), severity="unknown")
         return
+    text = f"replay against program: communication {change_text(one.communication_error)}"
+    text += f", {step}" * bool(step) + _spread_text(one.replay.original)
+    yield _beside(text, *beside)
     if one.traffic:
         busy = [blocks for blocks in one.traffic if blocks]
         yield _beside(
@@ -566,9 +569,6 @@ def errors_of(summaries: Sequence[ReplaySummary]) -> Iterator[Finding]:
             if busy
             else "no call takes longer in the program than alone: nothing runs beside them"
         )
-    text = f"replay against program: communication {change_text(one.communication_error)}"
-    text += f", {step}" * bool(step) + _spread_text(one.replay.original)
-    yield _beside(text, *beside)
     if abs(one.communication_error) > LARGE_ERROR:
         why = (
             "compute beside communication, which it leaves out"
