@@ -129,11 +129,20 @@ def pytest_collection_modifyitems(
             item.add_marker(pytest.mark.program)
         if group := _shared_by(item):
             item.add_marker(pytest.mark.xdist_group(group))
-    # What waits for processes first, so that none of them runs alone at the end.
-    items.sort(key=lambda item: item.get_closest_marker("program") is None)
+    items.sort(key=_turn)
     yield
     if getattr(config.option, "loadgroup", False):
         _assert_groups(items)
+
+
+def _turn(item: pytest.Item) -> int:
+    """What waits for processes first, so that none of them runs alone at the end. Of these the
+    networks of hosts last: nothing is compiled any more, which makes hosts slow.
+    """
+    if item.get_closest_marker("program") is None:
+        return 2
+    group = item.get_closest_marker("xdist_group")
+    return int(group is not None and group.args == ("networks",))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -142,10 +142,10 @@ class TestKinds:
     @pytest.mark.parametrize("layout", ["fsdp=2,tp=2", "pp=2,dp=2"])
     def test_layouts_of_parallelism_compute_what_the_host_computes(self, cclmark, layout):
         """Groups of a mesh, sharded parameters, stages: all in the vendor's memory and backend."""
-        options = ("train", "--layout", layout, "--model", "tiny", "-n", "2", "--dtype", "float32")
+        options = ("train", "--layout", layout, "--model", "tiny", "-n", "2", "-w", "2")
         losses = []
         for devices, env in (("musa:0-3", MUSA.env()), ("host:0-3", {})):
-            run = cclmark(*options, "--devices", devices, env=env)
+            run = cclmark(*options, "--dtype", "float32", "--devices", devices, env=env)
             (result,) = run.journal.of(TrainingResult)
             assert result.status == "ok"
             losses.append(result.losses)
