@@ -12,6 +12,7 @@ from cclmark.options.command import (
     OptionRules,
     Requires,
     changed,
+    flag,
     option,
 )
 from cclmark.options.groups import ColumnOptions, FileOptions, FormatOptions
@@ -58,6 +59,7 @@ class NeedFlags(JobOptions):
         Excludes("measured", "peak_tflops", _MEASURED),
         Requires("measured_tokens", "measured", why="it is of the steps in that journal"),
         Requires("columns", "format", ("table", "csv", "markdown")),
+        Requires("fail_if_not_enough", "network"),
     )
     files: ClassVar[tuple[str, ...]] = ()
 
@@ -68,6 +70,12 @@ class NeedFlags(JobOptions):
         type=Percent("10%", above=True, most=99),
         metavar="PERCENT",
         help="How much longer than on an ideal network between nodes a step may take [10%].",
+    )
+    fail_if_not_enough: bool = flag(
+        "--fail-if-not-enough",
+        title=METHOD,
+        help="Exit with 1 if a step takes longer than --share permits on --network, for any of "
+        "--gpus.",
     )
     format: str = changed(FormatOptions, "format")
     wide: bool = changed(FormatOptions, "wide")

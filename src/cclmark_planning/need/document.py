@@ -39,6 +39,7 @@ from cclmark_planning.need.figures import (
     NetworkStep,
     asked,
     communication_share,
+    is_enough,
     message_seconds,
     network_bytes,
     node_bytes,
@@ -480,11 +481,11 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
 def _judgement(result: NeedResult, judged: StepTime) -> Finding:
     need, at = result.need, amount(result.need.job.devices, "GPU")
     slower = slow_down(result, judged)
-    is_enough = slower <= need.share
-    part = "" if is_enough else f", most of which is of {_largest_part(judged)}"
+    enough = is_enough(result)
+    part = "" if enough else f", most of which is of {_largest_part(judged)}"
     return Finding(
-        "network-enough" if is_enough else "network-not-enough",
-        "good" if is_enough else "look",
+        "network-enough" if enough else "network-not-enough",
+        "good" if enough else "look",
         f"{at} with {_rate_words(need.network.bps, need.job.per_node)} each: a step takes "
         f"{time_words(judged.step_s)}, {longer_words(slower)} on an ideal network between nodes, "
         f"and {percent_words(need.share)} longer is allowed; exposed communication takes "

@@ -77,6 +77,11 @@ def slow_down(result: NeedResult, step: StepTime) -> float:
     return 0.0 if result.needed is None else step.step_s / result.needed.without.step_s - 1
 
 
+def is_enough(result: NeedResult) -> bool:
+    """Whether a step on the network of the job takes no longer than allowed."""
+    return result.judged is not None and slow_down(result, result.judged) <= result.need.share
+
+
 def communication_share(step: StepTime) -> float:
     """The share of a step in which messages are sent, hidden or not."""
     return step.communication_s / step.step_s

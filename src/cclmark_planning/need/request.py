@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cclmark.analysis.steps import StepRun
-from cclmark.base.errors import UsageError
+from cclmark.base.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.base.printable import plain
 from cclmark.document.blocks import RunContent
 from cclmark.journal.journal_file import Journal
@@ -27,7 +27,7 @@ from cclmark.work.accelerators import (
 from cclmark.work.models import Model
 from cclmark_planning.job_options import USUAL_MFU, JobOptions
 from cclmark_planning.need.command import NeedFlags
-from cclmark_planning.need.figures import needed_by
+from cclmark_planning.need.figures import is_enough, needed_by
 from cclmark_planning.need.kind import KIND
 from cclmark_planning.need.plan import Assumption, Need
 from cclmark_planning.scale.frameworks import GRADIENTS, MEGATRON, PRECISIONS, TORCH
@@ -63,15 +63,12 @@ _OVERLAPPED = {
 def plan_network(flags: NeedFlags) -> Recorded:
     """Computes what the job of ``flags`` needs."""
     began_s = time.monotonic()
-    needs = needs_of(flags)
-    results = [needed_by(need, index) for index, need in enumerate(needs)]
-    return record_whole(KIND, results, flags, "need", began_s)
-
-
-def needs_of(flags: NeedFlags) -> list[Need]:
-    """The jobs that were asked for, and variants of the largest. Raises UsageError."""
     needs = planned_needs(flags, flags.share_percent / 100)
-    return [*needs, *_variants(needs[-1])]
+    every = [*needs, *_variants(needs[-1])]
+    results = [needed_by(need, index) for index, need in enumerate(every)]
+    fails = flags.fail_if_not_enough and not all(map(is_enough, results[: len(needs)]))
+    code = EXIT_WRONG if fails else EXIT_OK
+    return record_whole(KIND, results, flags, "need", began_s, code=code)
 
 
 def planned_needs(flags: JobOptions, share: float = USUAL_SHARE) -> list[Need]:

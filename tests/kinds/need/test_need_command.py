@@ -66,6 +66,16 @@ def test_more_nodes_need_as_much_of_each_gpu(cclmark):
     assert texts[0] == texts[1] != ""
 
 
+def test_a_network_that_is_not_enough_fails_on_request(cclmark):
+    fails = ("--fail-if-not-enough", "--network")
+    slow = cclmark(*FSDP, *fails, "1x100", code=1)
+    assert "verdict    not enough" in slow.out
+    assert slow.journal.footer.exit_code == 1
+    cclmark(*FSDP, *fails, "400", code=0)
+    without = cclmark(*FSDP, "--fail-if-not-enough", code=2)
+    assert "--fail-if-not-enough requires --network" in without.err
+
+
 def test_a_network_is_judged_by_the_time_that_it_adds(cclmark):
     slow = cclmark(*FSDP, "--network", "1x100", "--format", "json")
     assert json.loads(slow.out)["verdict"]["word"] == "not enough"
