@@ -73,11 +73,20 @@ def with_variables(factory=h100, **variables):
     return host
 
 
-def moved(host):
-    """A host of which one network device is below another processor."""
-    for path in (f"{PCI}/0000:04:00.0", f"{IB}/mlx5_0/device"):
-        host.resolve[path] = "/sys/devices/pci0000:00/0000:f0:01.0/0000:04:00.0"
-    return host.set(f"{PCI}/0000:04:00.0/numa_node", "1")
+def moved(host, *numbers, node=1):
+    """A host of which network devices are below root ports. ``node``: None keeps theirs."""
+    for number in numbers or (0,):
+        nic = _nic(number)
+        for path in (f"{PCI}/{nic}", f"{IB}/mlx5_{number}/device"):
+            host.resolve[path] = f"/sys/devices/pci0000:00/0000:f0:0{number}.0/{nic}"
+        if node is not None:
+            host.set(f"{PCI}/{nic}/numa_node", f"{node}")
+    return host
+
+
+def _nic(number):
+    """The address of a network device of h100()."""
+    return f"0000:{number // 2}{4 + 2 * (number % 2)}:00.0"
 
 
 def listed(*names):
@@ -392,7 +401,12 @@ FAULTS = {
         lambda: files(h100, f"{PCI}/{GPU}/numa_node", "-1\n"),
         lambda: files(h100, f"{PCI}/{GPU}/numa_node", "1\n"),
     ],
-    "gpu-network": [lambda: moved(h100())],
+    "gpu-network": [
+        lambda: moved(h100()),
+        lambda: moved(h100(), *range(8)),
+        lambda: moved(h100(), *range(4)),
+        lambda: moved(h100(), 0, 1, 4, 5, node=None),
+    ],
     "topology-file": [
         lambda: machine().set("/opt/microsoft/ndv5-topo.xml", None),
         lambda: with_variables(NCCL_TOPO_FILE="/etc/nccl/none.xml"),
@@ -905,6 +919,16 @@ def test_idle_gpus_lower_their_speed_and_never_their_width():
     found = outcome(host, "pcie-speed")
     assert (found.state, found.needs) == ("unknown", "cclmark doctor during a job")
     assert outcome(host, "pcie-width").state == "pass"
+
+
+def test_few_network_devices_by_design_are_not_faults():
+    """One card for all accelerators, fewer cards than switches, and slots at root ports."""
+    for kept in ((0,), (0, 4)):
+        host = h100()
+        for number in {*range(8)} - {*kept}:
+            host.remove(f"{IB}/mlx5_{number}").remove(f"{PCI}/{_nic(number)}")
+        assert outcome(host, "gpu-network").state == "pass"
+    assert outcome(moved(h100(), *range(8), node=None), "gpu-network").state == "pass"
 
 
 def test_acs_stays_in_a_virtual_machine():

@@ -67,11 +67,25 @@ def _near(host: Host) -> Judged:
     # Some hosts have fewer network devices by design; one that is missing among many is a fault.
     full = sum(near[switch] >= number for switch, number in gpus.items())
     is_usual = 4 * full >= 3 * len(gpus)
+    cards = {one.address.rpartition(".")[0] for one in networks}
+    # There are enough for all switches, and some have one: the others should have one, too.
+    is_shared = len(cards) >= len(gpus) and any(near[switch] for switch in gpus)
+    nodes = {one.numa_node for one in networks}
     found = Judged()
     for switch, number in gpus.items():
         text = f"{amount(near[switch], 'network device')} for {amount(number, 'accelerator')}"
-        limit = f"≥ {number}, as most switches"
-        found.see(switch, text, limit, ok=near[switch] >= number or not is_usual)
+        own = {one.numa_node for one in host.gpus if place(one) == switch}
+        # One card serves all by design; of several, one should be on the accelerator's node.
+        is_far = len(cards) > 1 and not near[switch] and -1 not in nodes | own and not own & nodes
+        if is_far:
+            where = ", ".join(map(str, sorted(own)))
+            text += f"; none on NUMA node {where} of the host's {len(networks)}"
+            found.see(switch, text, "a network device on the same NUMA node", ok=False)
+        elif is_shared and not near[switch]:
+            found.see(switch, text, "≥ 1, as other switches", ok=False)
+        else:
+            limit = f"≥ {number}, as most switches"
+            found.see(switch, text, limit, ok=near[switch] >= number or not is_usual)
     return found
 
 
@@ -86,7 +100,8 @@ NEAR = HostCheck(
         ),
         service("plug the network device into the slot of the accelerator's switch"),
     ),
-    "PCI paths in sysfs: three of four switches have a network device for each accelerator",
+    "PCI paths in sysfs: three of four switches have a network device for each accelerator; each "
+    "switch has one, if there are enough; several devices are not all on another NUMA node",
     grade="look",
 )
 
