@@ -558,7 +558,10 @@ FAULTS = {
     "rdma-selection": [
         lambda: with_variables(NCCL_IB_HCA="mlx5_0"),
         lambda: with_variables(UCX_NET_DEVICES="mlx5_9:1"),
+        lambda: with_variables(UCX_NET_DEVICES="mlx5_0:2"),
         lambda: with_variables(NCCL_IB_HCA="mlx4_0"),
+        lambda: with_variables(NCCL_IB_HCA=",".join(f"mlx5_{one}:2" for one in range(8))),
+        lambda: with_variables(NCCL_IB_HCA="=mlx5_0:1,mlx5_1:2"),
         lambda: with_variables(NCCL_IB_HCA="=mlx5_0,mlx5_9"),
     ],
     "memlock": [
@@ -1154,8 +1157,16 @@ def test_a_rank_needs_what_its_own_devices_need():
     assert outcome(one, "rdma-selection").state == "pass"
 
 
-def test_devices_for_several_kinds_of_hosts():
-    assert outcome(with_variables(NCCL_IB_HCA="mlx5,bnxt"), "rdma-selection").state == "pass"
+@pytest.mark.parametrize("value", ["mlx5,bnxt", "mlx5:1", "^mlx5_0:2", "^mlx5_9"])
+def test_devices_for_several_kinds_of_hosts(value):
+    assert outcome(with_variables(NCCL_IB_HCA=value), "rdma-selection").state == "pass"
+
+
+def test_a_port_may_be_named_by_its_number():
+    value = ",".join(f"mlx5_{one}:1" for one in range(8))
+    for text in (value, f"={value}"):
+        assert outcome(with_variables(NCCL_IB_HCA=text), "rdma-selection").state == "pass"
+    assert outcome(with_variables(UCX_NET_DEVICES="mlx5_0:1"), "rdma-selection").state == "pass"
 
 
 @pytest.mark.parametrize(

@@ -141,19 +141,26 @@ FIRMWARE = HostCheck(
 )
 
 
-def _selected(wanted: str, devices: list[str]) -> list[str]:
-    """The devices that a value of NCCL_IB_HCA selects."""
-    is_out, is_exact = wanted.startswith("^"), wanted.lstrip("^").startswith("=")
-    names = _names(wanted)
+def _selected(wanted: str, ports: list[RdmaPort]) -> list[str]:
+    """The devices of which a value of NCCL_IB_HCA selects a port."""
+    is_out = wanted.startswith("^")
+    chosen = [one.device for one in ports if _matches(wanted, one) != is_out]
+    return sorted({*chosen})
 
-    def matches(device: str) -> bool:
-        return any(device == one if is_exact else device.startswith(one) for one in names)
 
-    return [one for one in devices if matches(one) != is_out]
+def _matches(wanted: str, port: RdmaPort) -> bool:
+    """Whether a port is one of those that a value names, each with or without its number."""
+    is_exact = wanted.lstrip("^").startswith("=")
+    for word in _names(wanted):
+        name, _, number = word.partition(":")
+        is_named = port.device == name if is_exact else port.device.startswith(name)
+        if is_named and number in ("", port.port):
+            return True
+    return False
 
 
 def _names(wanted: str) -> list[str]:
-    return [one.strip().partition(":")[0] for one in wanted.lstrip("^=").split(",") if one.strip()]
+    return [one.strip() for one in wanted.lstrip("^=").split(",") if one.strip()]
 
 
 def _hcas(host: Host) -> Judged:
@@ -162,7 +169,7 @@ def _hcas(host: Host) -> Judged:
     own = settings_of(host)
     found = Judged()
     if wanted := own.get("NCCL_IB_HCA", ("", ""))[0].strip():
-        used = _selected(wanted, devices)
+        used = _selected(wanted, ports)
         text = f"{wanted[:60]}: {len(used)} of {amount(len(devices), 'active device')}"
         least = _least(host, ports)
         is_ok = len(used) >= least
@@ -173,13 +180,14 @@ def _hcas(host: Host) -> Judged:
             found.cost = "accelerators share the selected devices; the other rails are not used"
         if wanted.startswith("="):
             for one in _names(wanted):
-                is_there = one in devices
-                text = f"{one[:40]} is {'active' if is_there else 'no active device'}"
+                is_there = any(_matches(f"={one}", port) for port in ports)
+                text = f"{one[:40]} is {'active' if is_there else 'no active port'}"
                 found.see("NCCL_IB_HCA", text, "active", ok=is_there)
     present = {*devices, *(port.device for port in host.ports), *host.probe.entries(NET)}
+    present |= {f"{port.device}:{port.port}" for port in host.ports}
     for variable in ("UCX_NET_DEVICES", "NVSHMEM_HCA_LIST"):
         value = own.get(variable, ("", ""))[0].strip()
-        names = [one for one in _names(value) if re.fullmatch(r"[\w.-]+", one) and one != "all"]
+        names = [one for one in _names(value) if re.fullmatch(r"[\w.:-]+", one) and one != "all"]
         if names and not value.startswith("^"):
             is_there = any(one in present for one in names)
             text = f"{value[:60]}: {'exists' if is_there else 'no such device'}"
