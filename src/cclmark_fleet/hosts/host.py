@@ -605,13 +605,16 @@ _SETTINGS = ("/etc/nccl.conf", "/etc/rccl.conf")
 def settings_of(host: Host) -> dict[str, tuple[str, str]]:
     """The value of each variable and where it is set; the environment overrides files."""
     found: dict[str, tuple[str, str]] = {}
-    own = host.probe.environment.get("NCCL_CONF_FILE", "")
+    environment = host.probe.environment
+    # Either the file that is named, or the one of the user; its values come before /etc.
+    home = environment.get("HOME", "").rstrip("/")
+    own = environment.get("NCCL_CONF_FILE", "") or f"{home}/.nccl.conf"
     for path in (*_SETTINGS, *([own] if own.startswith("/") else [])):
         for line in host.probe.text(path).splitlines():
             name, separator, value = line.partition("=")
             if separator and re.fullmatch(r"[A-Z][A-Z0-9_]{1,60}", name.strip()):
                 found[name.strip()] = value.strip(), path
-    for name, value in host.probe.environment.items():
+    for name, value in environment.items():
         found[name] = value.strip(), "environment"
     return found
 

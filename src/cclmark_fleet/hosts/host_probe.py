@@ -232,12 +232,15 @@ class LiveProbe(Probe):
 
     @cached_property
     def environment(self) -> Mapping[str, str]:
-        """The variables that influence communication, without secrets."""
+        """The variables that influence communication, without secrets.
+
+        HOME is one of them: NCCL reads .nccl.conf there.
+        """
         names = (*kept_prefixes(), *_VARIABLES)
         return {
             readable(name): without_secrets(readable(value))
             for name, value in sorted(os.environ.items())
-            if name.startswith(names) and not names_secret(name)
+            if (name.startswith(names) or name == "HOME") and not names_secret(name)
         }
 
     def wait(self, interval_s: float, began_s: float) -> None:

@@ -115,7 +115,8 @@ class ProbeRecorder(Probe):
 
     def recorded(self, hostname: str, checks: Sequence[str], cclmark: str) -> RecordedHost:
         """What was answered so far, anonymised. ``hostname``: the name to replace."""
-        anonymous = Anonymiser(hostname, secrets.token_bytes(16))
+        home = self.environment.get("HOME", "")
+        anonymous = Anonymiser(hostname, secrets.token_bytes(16), home)
         answers, later = (_anonymous_answers(one, anonymous) for one in self._kept)
         return RecordedHost(
             *(FORMAT, VERSION, anonymous.name, [*checks], answers, later),
@@ -160,10 +161,14 @@ _ZERO = re.compile(r"[0:.x-]+|fe80:[0:]*", re.ASCII)
 
 
 class Anonymiser:
-    """Replaces what identifies a host, equal texts by equal ones. ``salt``: of this recording."""
+    """Replaces what identifies a host, equal texts by equal ones. ``salt``: of this recording.
 
-    def __init__(self, hostname: str, salt: bytes) -> None:
+    ``home``: the directory of the user, which may be outside the usual places.
+    """
+
+    def __init__(self, hostname: str, salt: bytes, home: str = "") -> None:
         self._salt = salt
+        self._home = home.rstrip("/") if home.startswith("/") and home != "/root" else ""
         self.name = f"host-{self._digits(hostname, 6)}"
         names = sorted({hostname, hostname.partition(".")[0]} - {"", "localhost"}, key=len)
         words = "|".join(re.escape(one) for one in reversed(names) if len(one) > 1)
@@ -171,6 +176,8 @@ class Anonymiser:
 
     def text(self, text: str) -> str:
         """``text`` without names, serial numbers and addresses."""
+        if self._home and self._home in text:
+            text = re.sub(rf"{re.escape(self._home)}(?![\w.-])", "/home/user", text)
         if self._names is not None:
             text = self._names.sub(self.name, text)
         text = _SERIAL.sub(lambda found: found[1] + self._replaced(found[2]), text)

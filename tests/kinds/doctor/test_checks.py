@@ -683,6 +683,13 @@ FAULTS = {
         lambda: with_variables(NCCL_PXN_DISABLE="1"),
         lambda: with_variables(NCCL_P2P_DISABLE="1"),
         lambda: files(h100, "/etc/nccl.conf", "NCCL_IB_DISABLE=1\n"),
+        lambda: files(
+            lambda: with_variables(HOME="/home/user"),
+            "/home/user/.nccl.conf",
+            "NCCL_P2P_DISABLE=1\n",
+        ),
+        lambda: with_variables(NCCL_P2P_DISABLE="0x1"),
+        lambda: with_variables(NCCL_P2P_DISABLE="01"),
         lambda: with_variables(amd, RCCL_ENABLE_INTRANET="1"),
     ],
     "variable-choice": [lambda: with_variables(NCCL_MAX_NCHANNELS="2")],
@@ -1127,6 +1134,17 @@ def test_no_variable_is_flagged_by_its_default(rule):
         host = with_variables(h100, **{name: "usual-value"})
         if rule.value != ".+":
             assert outcome(host, rule.family).state == "pass"
+
+
+def test_a_named_configuration_replaces_that_of_the_user():
+    host = with_variables(HOME="/root", NCCL_CONF_FILE="/opt/nccl.conf")
+    host.set("/root/.nccl.conf", "NCCL_P2P_DISABLE=1\n").set("/opt/nccl.conf", "NCCL_DEBUG=WARN\n")
+    assert outcome(host, "variable-transport").state == "pass"
+    host.environment.pop("NCCL_CONF_FILE")
+    (found,) = outcome(host, "variable-transport").signals
+    assert (found.where, found.seen) == ("/root/.nccl.conf", "NCCL_P2P_DISABLE=1")
+    zero = with_variables(NCCL_P2P_DISABLE="0x0")
+    assert outcome(zero, "variable-transport").state == "pass"
 
 
 def test_a_job_of_a_scheduler_has_a_part_of_the_host():

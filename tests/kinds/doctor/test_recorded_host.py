@@ -191,3 +191,11 @@ def test_tools_speak_one_language(tmp_path, monkeypatch):
     probe = LiveProbe()
     assert probe.run("tool").text == "C\n"
     probe.close()
+
+
+def test_the_home_of_the_user_is_replaced_wherever_it_is():
+    anonymous = Anonymiser("node7", b"salt", "/mnt/staff/alice")
+    text = anonymous.text("/mnt/staff/alice/.nccl.conf /mnt/staff/alice2/x")
+    assert text == "/home/user/.nccl.conf /mnt/staff/alice2/x"
+    assert Anonymiser("node7", b"salt", "/root").text("/root/.nccl.conf") == "/root/.nccl.conf"
+    assert Anonymiser("node7", b"salt", "/").text("/etc/x") == "/etc/x"

@@ -32,6 +32,14 @@ def _is_beside(own: Mapping[str, tuple[str, str]], rule: VariableRule) -> bool:
     return not name or own.get(name, ("", ""))[0].upper() == value
 
 
+def _decimal(name: str, value: str) -> str:
+    """A value as rules have it: NCCL reads ``0x1`` and ``01`` (strtoll with base 0) as 1."""
+    if name.startswith(("NCCL_", "RCCL_")) and re.fullmatch(r"\+?(0x[0-9a-fA-F]+|0[0-7]+)", value):
+        digits = value.lstrip("+").lower()
+        return str(int(digits, 16 if "x" in digits else 8))
+    return value
+
+
 def _matching(host: Host, family: str) -> Iterator[tuple[VariableRule, str, str, str]]:
     """The rules of a family that values match: the rule, the variable, its value and its place."""
     own = settings_of(host)
@@ -40,7 +48,7 @@ def _matching(host: Host, family: str) -> Iterator[tuple[VariableRule, str, str,
             if (
                 rule.family == family
                 and re.fullmatch(rule.name, name)
-                and re.fullmatch(rule.value, value)
+                and re.fullmatch(rule.value, _decimal(name, value))
                 and _is_beside(own, rule)
                 and _applies(host, rule)
             ):
