@@ -48,7 +48,8 @@ class VariableRule(msgspec.Struct, frozen=True):
     """A value of a variable that costs communication. ``value``: a pattern.
 
     ``family``: of the check. ``where``, ``least_devices``: what the host must have for the rule to
-    apply; ``gpu`` is NVIDIA or AMD, ``mnnvl`` NVLink between hosts. ``beside``: another
+    apply; ``gpu`` is NVIDIA or AMD, ``mnnvl`` NVLink between hosts, ``nvls`` GPUs of Hopper and
+    later, which have NVLink SHARP. ``beside``: another
     variable with the value that makes it cost something.
     """
 
@@ -58,7 +59,7 @@ class VariableRule(msgspec.Struct, frozen=True):
     cost: str
     source: str
     grade: Grade = "look"
-    where: Literal["", "nvidia", "amd", "gpu", "mnnvl", "ascend", "rdma"] = ""
+    where: Literal["", "nvidia", "amd", "gpu", "mnnvl", "nvls", "ascend", "rdma"] = ""
     least_devices: int = 0
     beside: str = ""
 

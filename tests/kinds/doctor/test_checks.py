@@ -425,6 +425,7 @@ FAULTS = {
         ),
     ],
     "rdma-state": [
+        lambda: files(h100, f"{IB}/mlx5_3/ports/1/phys_state", "6: LinkErrorRecovery\n"),
         lambda: _all_down(h100()),
         lambda: files(
             h100,
@@ -442,12 +443,16 @@ FAULTS = {
         lambda: run(files(roce, f"{NET}/rocep0/mtu", "1500\n"), "ibv_devinfo", ""),
     ],
     "roce-gid": [
+        lambda: _link_local(roce(), 6),
         lambda: with_variables(roce, NCCL_IB_GID_INDEX="0"),
         lambda: files(
             roce, f"{IB}/mlx5_0/ports/1/gids/3", "0000:0000:0000:0000:0000:0000:0000:0000"
         ),
     ],
-    "roce-pfc": [lambda: _without_pfc(roce())],
+    "roce-pfc": [
+        lambda: _without_pfc(roce()),
+        lambda: run(_without_pfc(roce()), "ethtool -a rocep0", "RX:\t\ton\nTX:\t\ton\n"),
+    ],
     "roce-traffic-class": [
         lambda: with_variables(roce, NCCL_IB_TC="64"),
         lambda: files(roce, f"{IB}/mlx5_0/tc/1/traffic_class", "Global tclass=0\n"),
@@ -543,6 +548,7 @@ FAULTS = {
     ],
     "gdrcopy": [lambda: listed("/sys/module/gdrdrv/version")],
     "rdma-devices": [
+        lambda: run(h100(), "ibv_devinfo", "Failed to open device\n", 255),
         lambda: h100().remove("/dev/infiniband"),
         lambda: h100().remove("/usr/lib/x86_64-linux-gnu/libibverbs"),
     ],
@@ -702,7 +708,6 @@ FAULTS = {
         lambda: with_variables(CUDA_VISIBLE_DEVICES="0,8"),
         lambda: with_variables(NCCL_COLLNET_ENABLE="1"),
         lambda: with_variables(NCCL_MIN_NCHANNELS="16", NCCL_MAX_NCHANNELS="8"),
-        lambda: with_variables(NCCL_IB_GID_INDEX="3"),
         lambda: with_variables(CUDA_VISIBLE_DEVICES="0,0"),
     ],
     "plugins": [lambda: with_variables(NCCL_NET_PLUGIN="aws-ofi")],
@@ -802,6 +807,14 @@ def _all_down(host, was_up=True):
             host.set(path, "1: DOWN\n")
         elif path.endswith("/link_downed") and not was_up:
             host.set(path, "0\n")
+    return host
+
+
+def _link_local(host, *numbers):
+    """RoCE ports whose interfaces have no IP address."""
+    for number in numbers:
+        root = f"{IB}/mlx5_{number}/ports/1"
+        host.set(f"{root}/gids/3", "fe80:0000:0000:0000:a288:c2ff:fe00:0001\n")
     return host
 
 
@@ -1145,6 +1158,16 @@ def test_a_named_configuration_replaces_that_of_the_user():
     assert (found.where, found.seen) == ("/root/.nccl.conf", "NCCL_P2P_DISABLE=1")
     zero = with_variables(NCCL_P2P_DISABLE="0x0")
     assert outcome(zero, "variable-transport").state == "pass"
+
+
+def test_settings_that_are_of_no_use_to_a_network_or_a_gpu_are_not_flagged():
+    """An index of GIDs on InfiniBand, NVLS of GPUs that have none, link-local addresses alone."""
+    assert outcome(with_variables(NCCL_IB_GID_INDEX="3"), "variable-combinations").state == "pass"
+    off = with_variables(NCCL_NVLS_ENABLE="0")
+    assert outcome(off, "variable-choice").state == "fail"
+    off.edit("nvidia-smi -q", "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB")
+    assert outcome(off, "variable-choice").state == "pass"
+    assert outcome(_link_local(roce(), *range(8)), "roce-gid").state == "pass"
 
 
 def test_a_job_of_a_scheduler_has_a_part_of_the_host():

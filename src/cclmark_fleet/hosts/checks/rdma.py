@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from cclmark_fleet.hosts.check import (
     CannotTellError,
@@ -24,6 +25,9 @@ _CABLE = (
 _LOST = (
     "a rail is lost: one of eight costs 12.5 % of a host, and ring all-reduce up to 57 % (OptCC)"
 )
+
+
+_UNLINKED = re.compile("recover|polling|training|disabled|sleep", re.IGNORECASE)
 
 
 def _state(host: Host) -> Judged:
@@ -49,8 +53,11 @@ def _state(host: Host) -> Judged:
             words = f"{port.state.partition(': ')[2] or port.state}"
             is_linked = "LinkUp" in port.physical
             is_lost = not port.is_active and (is_linked or active * 4 >= 3 * len(ports))
+            # The state of a port that trains its link again follows later.
+            is_lost = is_lost or (port.is_active and bool(_UNLINKED.search(port.physical)))
             text = f"{words}, {port.physical.partition(': ')[2] or port.physical}"
-            found.see(port.name, text, "ACTIVE, as others of its type", ok=not is_lost)
+            limit = "ACTIVE, LinkUp" if port.is_active else "ACTIVE, as others of its type"
+            found.see(port.name, text, limit, ok=not is_lost)
     return found
 
 
@@ -158,14 +165,12 @@ MTU = HostCheck(
 
 def _gids(host: Host) -> Judged:
     found = Judged()
-    wanted = host.probe.environment.get("NCCL_IB_GID_INDEX", "").strip()
+    wanted = settings_of(host).get("NCCL_IB_GID_INDEX", ("", ""))[0].strip()
+    tables = {port.name: _gid_table(host, port) for port in host.roce_ports}
+    # Networks may use link-local addresses alone, but not for some ports.
+    has_addresses = any(_has_address(gids) for gids in tables.values())
     for port in host.roce_ports:
-        root = f"{RDMA}/{port.device}/ports/{port.port}"
-        types = {
-            name: host.probe.text(f"{root}/gid_attrs/types/{name}")
-            for name in host.probe.entries(f"{root}/gids")
-            if host.probe.text(f"{root}/gids/{name}").strip("0:")
-        }
+        types = {name: kind for name, (_, kind) in tables[port.name].items()}
         if not types:
             found.see(port.name, "no GID", "a GID of RoCE v2", ok=False)
         elif wanted and wanted not in ("-1",):
@@ -176,6 +181,9 @@ def _gids(host: Host) -> Judged:
                 "RoCE v2 (NCCL_IB_GID_INDEX)",
                 ok="v2" in kind,
             )
+        elif has_addresses and not _has_address(tables[port.name]):
+            text = f"{amount(len(types), 'GID')}, link-local alone"
+            found.see(port.name, text, "one of an IP address, as other ports", ok=False)
         else:
             found.see(
                 port.name,
@@ -184,6 +192,24 @@ def _gids(host: Host) -> Judged:
                 ok=any("v2" in kind for kind in types.values()) or not any(types.values()),
             )
     return found
+
+
+def _gid_table(host: Host, port: RdmaPort) -> dict[str, tuple[str, str]]:
+    """The GIDs of a port and their types by index, without empty ones."""
+    root = f"{RDMA}/{port.device}/ports/{port.port}"
+    gids = {
+        name: host.probe.text(f"{root}/gids/{name}") for name in host.probe.entries(f"{root}/gids")
+    }
+    return {
+        name: (gid, host.probe.text(f"{root}/gid_attrs/types/{name}"))
+        for name, gid in gids.items()
+        if gid.strip("0:")
+    }
+
+
+def _has_address(gids: Mapping[str, tuple[str, str]]) -> bool:
+    """Whether a GID is that of an IP address beyond the link."""
+    return any(not gid.lower().startswith("fe80:") for gid, _ in gids.values())
 
 
 GIDS = HostCheck(
@@ -202,7 +228,7 @@ GIDS = HostCheck(
 
 
 def _pfc(host: Host) -> Judged:
-    """Whether any priority of the RoCE ports that NCCL uses is lossless."""
+    """Whether any priority of the RoCE ports that NCCL uses is lossless by PFC."""
     if any(port.is_active and not port.is_ethernet for port in host.ports):
         raise NotApplicableError("InfiniBand carries the traffic")
     if not host.gpus:
@@ -211,12 +237,15 @@ def _pfc(host: Host) -> Judged:
     for port in host.roce_ports:
         for name in port.netdevs:
             text = host.probe.run("dcb", "pfc", "show", "dev", name).text
-            if not re.search(r"prio-pfc(\s+\d:(on|off)){8}", text) or _has_global_pause(host, name):
+            if not re.search(r"prio-pfc(\s+\d:(on|off)){8}", text):
                 continue
             own = sorted(_lossless(host, port))
             words = (
                 f"PFC on for {', '.join(map(str, own))}" if own else "PFC off for all priorities"
             )
+            if not own and _has_global_pause(host, name):
+                words += ", global pause on"
+                found.cost = "a pause stops all traffic of the port, that of other jobs, too"
             found.see(name, words, "on for the priority of RDMA", ok=bool(own))
     if not found.signals:
         raise NotApplicableError("dcb shows no PFC")
@@ -224,7 +253,7 @@ def _pfc(host: Host) -> Judged:
 
 
 def _has_global_pause(host: Host, name: str) -> bool:
-    """Whether 802.3x makes the port lossless in place of PFC."""
+    """Whether 802.3x makes the port lossless in place of PFC, with all of its traffic."""
     text = host.probe.run("ethtool", "-a", name).text
     return re.search(r"^[RT]X:\s+on\b", text, re.MULTILINE) is not None
 
@@ -237,7 +266,8 @@ PFC = HostCheck(
     (
         setting(
             "dcb pfc set dev INTERFACE prio-pfc 3:on (or mlnx_qos --pfc), and on the switches, "
-            "unless the fabric is meant to lose packets",
+            "unless the fabric is meant to lose packets; with PFC: ethtool -A INTERFACE rx off tx "
+            "off",
         ),
     ),
     "dcb pfc show; NVIDIA's and Broadcom's guides for RoCE: PFC with ECN",

@@ -28,6 +28,10 @@ def _devices(host: Host) -> Judged:
         "/dev/infiniband", "uverbs present" if has_verbs else "no uverbs", "uverbs", ok=has_verbs
     )
     if has_verbs:
+        lines = host.probe.run("ibv_devinfo").text.splitlines()
+        denied = [line.strip() for line in lines if "Failed to open device" in line]
+        if denied:
+            found.see("ibv_devinfo", denied[0][:80], "devices open", ok=False)
         library = _library(host, "libibverbs.so.1")
         found.see("libibverbs.so.1", library or "not found", "installed", ok=bool(library))
     return found
@@ -61,7 +65,8 @@ DEVICES = HostCheck(
     (
         setting(
             "container: --device /dev/infiniband --ulimit memlock=-1, and libibverbs1 with "
-            "ibverbs-providers in the image",
+            "ibverbs-providers in the image; where devices do not open: the mode of "
+            "/dev/infiniband/uverbs*, and the cgroup's devices",
         ),
     ),
     "the host has active RDMA ports, so /dev/infiniband/uverbs* and libibverbs should be here",

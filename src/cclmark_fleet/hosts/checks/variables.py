@@ -19,6 +19,8 @@ def _applies(host: Host, rule: VariableRule) -> bool:
         return False
     if rule.where in _VENDORS:
         return any(one.vendor in _VENDORS[rule.where] for one in host.gpus)
+    if rule.where == "nvls":
+        return any(re.search(r"\bG?[HB]\d{2,3}\b", name) for name in host.gpu_names)
     if rule.where == "mnnvl":
         return any(re.search(r"\bGB[23]00", name) for name in host.gpu_names)
     if rule.where == "rdma":
@@ -134,9 +136,6 @@ def _together(host: Host) -> Judged:
         clash("NCCL_IB_HCA with NCCL_IB_DISABLE=1", "only one of them")
     if own.get("NCCL_NET", "").lower() == "socket" and own.get("NCCL_NET_PLUGIN", "none") != "none":
         clash("NCCL_NET_PLUGIN with NCCL_NET=Socket", "only one of them")
-    active = [port for port in host.ports if port.is_active]
-    if own.get("NCCL_IB_GID_INDEX") and active and not any(port.is_ethernet for port in active):
-        clash("NCCL_IB_GID_INDEX with InfiniBand", "only for RoCE")
     for text, why in _of_visible(host, own.get("CUDA_VISIBLE_DEVICES", "")):
         clash(text, why)
     if not found.signals:
