@@ -59,7 +59,7 @@ class VariableRule(msgspec.Struct, frozen=True):
     cost: str
     source: str
     grade: Grade = "look"
-    where: Literal["", "nvidia", "amd", "gpu", "mnnvl", "nvls", "ascend", "rdma"] = ""
+    where: Literal["", "nvidia", "amd", "gpu", "mnnvl", "nvls", "ascend", "rdma", "infiniband"] = ""
     least_devices: int = 0
     beside: str = ""
 

@@ -410,6 +410,7 @@ FAULTS = {
     "topology-file": [
         lambda: machine().set("/opt/microsoft/ndv5-topo.xml", None),
         lambda: with_variables(NCCL_TOPO_FILE="/etc/nccl/none.xml"),
+        lambda: files(h100, "/etc/nccl.conf", "NCCL_TOPO_FILE=/etc/nccl/none.xml\n"),
     ],
     "numa-memory": [
         lambda: files(
@@ -536,6 +537,8 @@ FAULTS = {
         ),
         lambda: with_variables(base, NCCL_SOCKET_IFNAME="eth9"),
         lambda: with_variables(base, GLOO_SOCKET_IFNAME="lo"),
+        lambda: with_variables(NCCL_SOCKET_IFNAME="^en,docker,ib"),
+        lambda: files(h100, "/etc/nccl.conf", "NCCL_SOCKET_IFNAME=^=eno1\n"),
     ],
     "gpudirect-rdma": [
         lambda: h100().remove("/sys/module/nvidia_peermem"),
@@ -698,7 +701,10 @@ FAULTS = {
         lambda: with_variables(NCCL_P2P_DISABLE="01"),
         lambda: with_variables(amd, RCCL_ENABLE_INTRANET="1"),
     ],
-    "variable-choice": [lambda: with_variables(NCCL_MAX_NCHANNELS="2")],
+    "variable-choice": [
+        lambda: with_variables(NCCL_MAX_NCHANNELS="2"),
+        lambda: with_variables(NCCL_IB_ADAPTIVE_ROUTING="0"),
+    ],
     "variable-blocking": [lambda: with_variables(CUDA_LAUNCH_BLOCKING="1")],
     "variable-debug": [lambda: with_variables(NCCL_DEBUG="TRACE")],
     "relaxed-ordering": [lambda: with_variables(NCCL_IB_PCI_RELAXED_ORDERING="0")],
@@ -710,7 +716,10 @@ FAULTS = {
         lambda: with_variables(NCCL_MIN_NCHANNELS="16", NCCL_MAX_NCHANNELS="8"),
         lambda: with_variables(CUDA_VISIBLE_DEVICES="0,0"),
     ],
-    "plugins": [lambda: with_variables(NCCL_NET_PLUGIN="aws-ofi")],
+    "plugins": [
+        lambda: with_variables(NCCL_NET_PLUGIN="aws-ofi"),
+        lambda: with_variables(NCCL_GRAPH_FILE="/tmp/graph.xml"),
+    ],
     "nccl-version": [
         lambda version=version: listed(f"/usr/lib64/libnccl.so.{version}")
         for version in ("2.16.2", "2.11.4", "2.14.3", "2.18.1", "2.29.1")
@@ -1168,6 +1177,8 @@ def test_settings_that_are_of_no_use_to_a_network_or_a_gpu_are_not_flagged():
     off.edit("nvidia-smi -q", "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB")
     assert outcome(off, "variable-choice").state == "pass"
     assert outcome(_link_local(roce(), *range(8)), "roce-gid").state == "pass"
+    ordered = with_variables(roce, NCCL_IB_ADAPTIVE_ROUTING="0")
+    assert outcome(ordered, "variable-choice").state == "pass"
 
 
 def test_a_job_of_a_scheduler_has_a_part_of_the_host():

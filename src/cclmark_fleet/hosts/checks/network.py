@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from cclmark_fleet.hosts.check import HostCheck, Judged, NotApplicableError, reset, service, setting
-from cclmark_fleet.hosts.host import NET, Host
+from cclmark_fleet.hosts.host import NET, Host, settings_of
 
 _VARIABLES = (
     "NCCL_SOCKET_IFNAME",
@@ -26,13 +26,16 @@ def _is_named(one: str, names: Sequence[str], *, is_exact: bool) -> bool:
 
 
 def _rendezvous(host: Host) -> Judged:
-    environment = host.probe.environment
+    own_settings = settings_of(host)
     present = host.probe.entries(NET)
     up = [one for one in present if host.probe.text(f"{NET}/{one}/operstate") in ("up", "unknown")]
     found = Judged()
     for variable in _VARIABLES:
-        value = environment.get(variable, "").strip()
-        if not value or value.startswith("^"):
+        value = own_settings.get(variable, ("", ""))[0].strip()
+        if not value:
+            continue
+        if value.startswith("^"):
+            _see_excluded(found, variable, value, up)
             continue
         is_exact = value.startswith("=") or not variable.startswith(_PREFIXES)
         wanted = [name for name in value.lstrip("=").split(",") if name]
@@ -54,6 +57,18 @@ def _rendezvous(host: Host) -> Judged:
             raise NotApplicableError("no network interface besides loopback")
         found.see("interfaces", ", ".join(names[:6]), "one that is up")
     return found
+
+
+def _see_excluded(found: Judged, variable: str, value: str, up: Sequence[str]) -> None:
+    """Adds what a value leaves that excludes interfaces: ``^docker,lo``."""
+    usable = [one for one in up if one != "lo" and not _INNER.match(one)]
+    if not variable.startswith(_PREFIXES) or not usable:
+        return
+    names = [name for name in value.lstrip("^=").split(",") if name]
+    is_exact = value.startswith("^=")
+    left = [one for one in usable if not _is_named(one, names, is_exact=is_exact)]
+    text = ", ".join(left[:4]) or "leaves no interface besides loopback and bridges"
+    found.see(variable, f"{value[:40]}: {text}", "an interface that is up", ok=bool(left))
 
 
 RENDEZVOUS = HostCheck(

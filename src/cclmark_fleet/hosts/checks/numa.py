@@ -13,7 +13,7 @@ from cclmark_fleet.hosts.check import (
     service,
     setting,
 )
-from cclmark_fleet.hosts.host import AMD, VISIBLE, Host, PciDevice, amount
+from cclmark_fleet.hosts.host import AMD, VISIBLE, Host, PciDevice, amount, settings_of
 from cclmark_fleet.hosts.host_probe import whole
 
 _TOPOLOGY_FILE = "/var/run/nvidia-topologyd/virtualTopology.xml"
@@ -107,7 +107,7 @@ NEAR = HostCheck(
 
 
 def _topology_file(host: Host) -> Judged:
-    path = host.probe.environment.get("NCCL_TOPO_FILE", "")
+    path = settings_of(host).get("NCCL_TOPO_FILE", ("", ""))[0]
     if path and not host.probe.exists(path):
         found = Judged()
         found.see(f"NCCL_TOPO_FILE={path[:80]}", "missing", "exists", ok=False)

@@ -13,18 +13,19 @@ from cclmark_fleet.hosts.shipped_data import VariableRule, table
 
 _VENDORS = {"nvidia": (NVIDIA,), "amd": (AMD,), "ascend": (ASCEND,), "gpu": (NVIDIA, AMD)}
 
+_PRODUCTS = {"mnnvl": r"\bGB[23]00", "nvls": r"\bG?[HB]\d{2,3}\b"}
+
 
 def _applies(host: Host, rule: VariableRule) -> bool:
     if len(host.gpus) < rule.least_devices:
         return False
     if rule.where in _VENDORS:
         return any(one.vendor in _VENDORS[rule.where] for one in host.gpus)
-    if rule.where == "nvls":
-        return any(re.search(r"\bG?[HB]\d{2,3}\b", name) for name in host.gpu_names)
-    if rule.where == "mnnvl":
-        return any(re.search(r"\bGB[23]00", name) for name in host.gpu_names)
-    if rule.where == "rdma":
-        return any(port.is_active for port in host.ports)
+    if rule.where in _PRODUCTS:
+        return any(re.search(_PRODUCTS[rule.where], name) for name in host.gpu_names)
+    if rule.where in ("rdma", "infiniband"):
+        own = [port for port in host.ports if port.is_active]
+        return any(rule.where == "rdma" or not port.is_ethernet for port in own)
     return True
 
 
@@ -185,17 +186,15 @@ def _plugins(host: Host) -> Judged:
                 )
         if variable not in own and (place := _file_of(host, f"libnccl-{stem}.so", stem)):
             found.see(place, "NCCL loads it unasked")
-    if "NCCL_TUNER_CONFIG_FILE" in own and own["NCCL_TUNER_CONFIG_FILE"][0]:
-        path = own["NCCL_TUNER_CONFIG_FILE"][0]
-        is_there = host.probe.exists(path)
-        found.see(
-            "NCCL_TUNER_CONFIG_FILE",
-            f"{path[:60]}: {'exists' if is_there else 'missing'}",
-            "a file",
-            ok=is_there,
-        )
+    for variable in ("NCCL_TUNER_CONFIG_FILE", "NCCL_GRAPH_FILE"):
+        if path := own.get(variable, ("", ""))[0]:
+            is_there = host.probe.exists(path)
+            text = f"{path[:60]}: {'exists' if is_there else 'missing'}"
+            found.see(variable, text, "a file", ok=is_there)
+            if not is_there and variable == "NCCL_GRAPH_FILE":
+                found.cost = "NCCL ends with an error at start: it requires the graphs of the file"
     if not found.signals:
-        raise NotApplicableError("no variable names a plug-in of NCCL")
+        raise NotApplicableError("no variable names a plug-in or a file of NCCL")
     return found
 
 
@@ -214,7 +213,7 @@ def _file_of(host: Host, value: str, stem: str) -> str:
 
 PLUGINS = HostCheck(
     "plugins",
-    "plug-ins that variables name",
+    "plug-ins and files that variables name",
     _plugins,
     "NCCL goes on without them: TCP in place of the network, defaults in place of tuned choices",
     (
