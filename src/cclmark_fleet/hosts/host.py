@@ -209,6 +209,18 @@ class Host:
         return own
 
     @cached_property
+    def own_memory_nodes(self) -> set[int]:
+        """The NUMA nodes whose memory this process may use; empty if unknown."""
+        found = re.search(r"^Mems_allowed_list:\s*(\S+)", self._status, re.MULTILINE)
+        try:
+            own = parse_processors(found[1]) if found else set()
+        except ValueError:
+            return set()
+        for path in self.cgroups[:1]:
+            own = own & (self.probe.processors(f"{path}/cpuset.mems.effective") or own)
+        return own
+
+    @cached_property
     def numa_nodes(self) -> list[int]:
         """The NUMA nodes that have processors."""
         found = []

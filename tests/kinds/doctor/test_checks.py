@@ -414,6 +414,11 @@ FAULTS = {
     ],
     "numa-memory": [
         lambda: files(
+            h100,
+            "/proc/self/status",
+            "CapEff:\t0\nCpus_allowed_list:\t0-63\nMems_allowed_list:\t0\n",
+        ),
+        lambda: files(
             base, "/sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 5000000 kB"
         ),
     ],
@@ -467,6 +472,8 @@ FAULTS = {
             "500\n",
         ),
         lambda: _more(roce(), "rx_prio3_discards", 10, 90010),
+        lambda: _more(roce(), "rx_roce_discards", 10, 90010),
+        lambda: _more(roce(), "tx_errors_phy", 10, 710),
         lambda: grown(h100, f"{COUNTERS}/link_downed", "2\n"),
         lambda: grown(h100, f"{COUNTERS}/symbol_error", "4000\n"),
     ],
@@ -479,6 +486,7 @@ FAULTS = {
     ],
     "pause-frames": [
         lambda: _more(roce(), "rx_pfc_ena_frames_pri3", 5, 400_005),
+        lambda: _more_of_npu(ascend(), "mac_rx_pfc_pkt_num", 9_000_000),
         lambda: later(
             roce,
             "ethtool -S rocep0",
@@ -518,6 +526,13 @@ FAULTS = {
     ],
     "net-duplex": [lambda: files(base, f"{NET}/eno1/duplex", "half\n")],
     "net-bonds": [
+        lambda: files(
+            base,
+            BOND,
+            "Bonding Mode: IEEE 802.3ad Dynamic link aggregation\nMII Status: up\n\n802.3ad info\n"
+            "Partner Mac Address: 00:00:00:00:00:00\n\nSlave Interface: eno1\nMII Status: up\n"
+            "Speed: 25000 Mbps\n",
+        ),
         lambda: files(
             base,
             BOND,
@@ -657,6 +672,8 @@ FAULTS = {
         ),
     ],
     "cpu-clock": [
+        lambda: files(base, "/sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
+        lambda: files(base, "/sys/devices/system/cpu/cpufreq/boost", "0\n"),
         lambda: files(base, "/sys/devices/system/cpu/intel_pstate/max_perf_pct", "40\n"),
         lambda: files(base, "/sys/devices/system/cpu/cpu1/cpufreq/scaling_max_freq", "1200000\n"),
         lambda: files(base, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", "1200000\n"),
@@ -690,6 +707,8 @@ FAULTS = {
     "variable-transport": [
         lambda: with_variables(amd, NCCL_P2P_DISABLE="1"),
         lambda: with_variables(NCCL_PXN_DISABLE="1"),
+        lambda: with_variables(UCX_TLS="rc,sm,self"),
+        lambda: with_variables(UCX_TLS="self,dc_x"),
         lambda: with_variables(NCCL_P2P_DISABLE="1"),
         lambda: files(h100, "/etc/nccl.conf", "NCCL_IB_DISABLE=1\n"),
         lambda: files(
@@ -706,7 +725,12 @@ FAULTS = {
         lambda: with_variables(NCCL_IB_ADAPTIVE_ROUTING="0"),
     ],
     "variable-blocking": [lambda: with_variables(CUDA_LAUNCH_BLOCKING="1")],
-    "variable-debug": [lambda: with_variables(NCCL_DEBUG="TRACE")],
+    "variable-debug": [
+        lambda: with_variables(NCCL_DEBUG="TRACE"),
+        lambda: with_variables(UCX_LOG_LEVEL="debug"),
+        lambda: with_variables(FI_LOG_LEVEL="Debug"),
+        lambda: with_variables(amd, AMD_LOG_LEVEL="4"),
+    ],
     "relaxed-ordering": [lambda: with_variables(NCCL_IB_PCI_RELAXED_ORDERING="0")],
     "variable-combinations": [
         lambda: with_variables(a10, NCCL_NET="IB"),
@@ -727,6 +751,10 @@ FAULTS = {
     "nccl-versions": [
         lambda: listed("/usr/lib64/libnccl.so.2.12.12"),
         lambda: listed("/usr/lib64/libnccl.so.2.18.3"),
+        lambda: with_variables(
+            lambda: listed("/opt/old/libnccl.so.2.10.3"),
+            LD_PRELOAD="/usr/lib/libx.so:/opt/old/libnccl.so.2.10.3",
+        ),
     ],
     "both-directions": [lambda: _measured(h100(), 64.0)],
     "cuda-driver": [lambda: _with_packages(h100(), "nvidia_nccl_cu13-2.28.9.dist-info")],
@@ -806,6 +834,12 @@ def _more(host, name, first, second):
     """A counter of ethtool that grows."""
     host.edit("ethtool -S rocep0", "     rx_packets", f"     {name}: {first}\n     rx_packets")
     return later(lambda: host, "ethtool -S rocep0", f"{name}: {first}\n", f"{name}: {second}\n")
+
+
+def _more_of_npu(host, name, count):
+    """A counter of an NPU's port that grows."""
+    host.run["hccn_tool -i 3 -stat -g"] = f"packet statistics:\n{name}:5\n"
+    return later(lambda: host, "hccn_tool -i 3 -stat -g", ":5\n", f":{count}\n")
 
 
 def _all_down(host, was_up=True):

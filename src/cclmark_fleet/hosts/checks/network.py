@@ -118,6 +118,10 @@ def _bonds(host: Host) -> Judged:
                 found.see(f"{bond}: {name[1]}", status[1], "up", ok=status[1] == "up")
             if name and (speed := re.search(r"^Speed: (\d{1,7}) Mbps", part, re.MULTILINE)):
                 speeds[name[1]] = int(speed[1])
+        partner = re.search(r"^\s*Partner Mac Address: ([0:]{17})$", text, re.MULTILINE)
+        if partner and "802.3ad" in text and speeds:
+            limit = "a switch that answers with LACP"
+            found.see(bond, f"802.3ad, partner {partner[1]}", limit, ok=False)
         for member, mbps in speeds.items():
             limit = f"≥ {max(speeds.values())} Mb/s, as other members"
             is_ok = mbps >= max(speeds.values())
@@ -132,7 +136,11 @@ BONDS = HostCheck(
     "members of bonds",
     _bonds,
     "the bond has half of its rate, without an error of programs",
-    (reset("reseat the cable of the member"), service("replace the cable or transceiver")),
+    (
+        setting("802.3ad: configure LACP on the ports of the switch"),
+        reset("reseat the cable of the member"),
+        service("replace the cable or transceiver"),
+    ),
     "/proc/net/bonding",
 )
 

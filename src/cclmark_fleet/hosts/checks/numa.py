@@ -162,16 +162,28 @@ def _memory(host: Host) -> Judged:
             f"≥ {max(sizes.values()) / 2**21:.3g} GiB",
             ok=2 * size >= max(sizes.values()),
         )
+    own = host.own_memory_nodes
+    if own and not host.is_in_job:
+        for node, number in sorted(Counter(_nodes_of_visible(host)).items()):
+            if node not in own:
+                listed = ", ".join(map(str, sorted(own)))
+                text = f"memory of node {listed} alone"
+                limit = f"that of node {node}, too: it has {amount(number, 'accelerator')}"
+                found.see("this process", text, limit, ok=False)
+                found.remedies = [
+                    setting("give it all nodes: numactl --membind, cpuset.mems of the container"),
+                    *MEMORY.fix,
+                ]
     return found
 
 
 MEMORY = HostCheck(
     "numa-memory",
-    "equal memory of NUMA nodes",
+    "memory of NUMA nodes",
     _memory,
     "buffers of a node without memory are on another one, behind the link between processors",
     (service("check the memory modules of the node; one that failed is disabled"),),
-    "own limit: half of the largest node",
+    "own limit: half of the largest node; Mems_allowed_list of this process",
     grade="look",
     certainty="likely",
 )

@@ -73,12 +73,20 @@ def _clock(host: Host) -> Judged:
         if not most or not limit:
             break  # all processors have one, or none
         base = host.probe.number(f"{root}/base_frequency") or most
-        # A limit at the base clock turns boost off, which many sites intend.
+        # A limit at the base clock is one way to turn boost off.
         limit = min(limit, most * percent // 100)
         seen.setdefault((limit, min(most, base)), []).append(name)
     if not seen:
         raise NotApplicableError("the host does not control the clock (as in virtual machines)")
     found = Judged()
+    for path, off in ((f"{_CPU}/intel_pstate/no_turbo", "1"), (f"{_CPU}/cpufreq/boost", "0")):
+        if host.probe.text(path) == off:
+            found.see(path, off, "boost on, unless the site turns it off", ok=False)
+            found.certainty = "possible"
+            found.remedies = [
+                setting(f"echo {1 - int(off)} > {path}, as root, unless it is intended"),
+                *CLOCK.fix,
+            ]
     for (limit, least), names in seen.items():
         where = names[0] if len(names) == 1 else f"{len(names)} processors"
         text = f"limited to {limit / 1e6:g} GHz"
@@ -92,7 +100,7 @@ CLOCK = HostCheck(
     _clock,
     "launches, proxies and TCP slow down with the clock",
     (setting("cpupower frequency-set -u the largest clock, as root"),),
-    "scaling_max_freq and max_perf_pct beside the base clock; own margin: 10 %",
+    "no_turbo, boost; scaling_max_freq and max_perf_pct beside the base clock; own margin: 10 %",
     grade="look",
 )
 

@@ -23,6 +23,11 @@ def nccl_versions(host: Host) -> dict[str, str]:
                 found[host.probe.resolved(place) or place] = file[1]
     for name, version, _ in _wheels(host):
         found[name] = version
+    for path in re.split(r"[:\s]+", host.probe.environment.get("LD_PRELOAD", "")):
+        place = host.probe.resolved(path) if path.startswith("/") else ""
+        file = _FILE.fullmatch(place.rpartition("/")[2] or path.rpartition("/")[2])
+        if file is not None:
+            found[f"LD_PRELOAD={path}"] = file[1]
     return found
 
 
