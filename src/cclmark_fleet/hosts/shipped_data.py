@@ -32,7 +32,7 @@ class CounterLimit(msgspec.Struct, frozen=True):
     """How fast counters may grow. ``name``: a pattern; ``family``: of the check that judges them.
 
     ``most`` events in ``per_s`` seconds; 0: none at all. ``is_gauge``: not a counter but a value,
-    which may not exceed ``most`` at both moments.
+    which may not exceed ``most`` at both moments. ``unit``: of counters that are times.
     """
 
     name: str
@@ -42,6 +42,7 @@ class CounterLimit(msgspec.Struct, frozen=True):
     per_s: float = 1.0
     grade: Grade = "bad"
     is_gauge: bool = False
+    unit: Literal["", "µs", "ns"] = ""
 
 
 class VariableRule(msgspec.Struct, frozen=True):

@@ -972,6 +972,18 @@ def test_a_counter_that_was_reset_is_not_judged():
     assert outcome(host, "rdma-errors").state == "pass"
 
 
+def test_limits_of_times_have_a_unit():
+    for check, limit in (
+        ("pause-frames", "≤ 50,000 µs/s"),
+        ("global-pause", "≤ 50,000 µs/s"),
+        ("gpu-slowdown", "≤ 1% of the time"),
+    ):
+        assert limit in [outcome(one(), check).signals[0].limit for one in FAULTS[check]]
+    found = outcome(FAULTS["cpu-throttling"][0](), "cpu-throttling").signals
+    (time,) = [one for one in found if "throttled_time" in one.seen]
+    assert "ns in 10 s" in time.seen and time.limit == "≤ 10,000,000 ns/s"
+
+
 def test_one_event_is_no_rate():
     """One symbol error in a second is 3,600 an hour, and yet may be chance."""
     host = grown(h100, f"{COUNTERS}/symbol_error", "1\n")

@@ -46,8 +46,15 @@ def _limit_text(limit: CounterLimit) -> str:
         return f"≤ {limit.most:g}"
     if limit.most == 0:
         return "no growth"
+    if limit.name.startswith("time/"):  # µs, which are printed as a share
+        return f"≤ {limit.most / 1e6 / limit.per_s:.0%} of the time"
     unit = {1.0: "s", 60.0: "min", 3600.0: "h"}.get(limit.per_s, f"{limit.per_s:g} s")
-    return f"≤ {limit.most:,.10g}/{unit}"
+    return f"≤ {limit.most:,.10g}{_of(limit)}/{unit}"
+
+
+def _of(limit: CounterLimit) -> str:
+    """The unit behind a number; empty for counts."""
+    return f" {limit.unit}" if limit.unit else ""
 
 
 def _family(family: str, absent: str) -> Callable[[Host], Judged]:
@@ -90,7 +97,7 @@ def _exceeding(
             elif kind == "time":
                 text = f"{own}: {min(growth / 1e6 / seconds, 1):.0%} of {seconds:.3g} s"
             else:
-                text = f"{own} +{growth} in {seconds:.3g} s"
+                text = f"{own} +{growth}{_of(limit)} in {seconds:.3g} s"
             yield limit, where, text
     for (where, name), first in counters.first.items():
         limit = _limit_of(name, limits)
