@@ -79,7 +79,7 @@ def _family(family: str) -> Callable[[Host], Judged]:
 
 def _check(family: str, title: str, *fix: Remedy) -> HostCheck:
     steps: Sequence[Remedy] = fix or (
-        setting("unset it in the job, the image and /etc/nccl.conf, unless it is intended"),
+        setting("unset it in the job, the image and nccl.conf, unless it is intended"),
     )
     return HostCheck(
         *(family, title, _family(family), "see the variable", steps),
