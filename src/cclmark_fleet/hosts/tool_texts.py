@@ -326,6 +326,14 @@ def xids_of(events: list[KernelEvent]) -> Iterator[XidEvent]:
             yield XidEvent(event.at_s, pci_address(address), int(found[2]), found[3], recovery)
 
 
+_FATAL = re.compile(r"(?<!non[ -])\bfatal\b", re.IGNORECASE)
+
+
+def is_fatal(text: str) -> bool:
+    """Whether an SXid, or an Xid of NVLink, says that it is fatal; ``Nonfatal`` is not."""
+    return _FATAL.search(text) is not None
+
+
 def sxids_of(events: list[KernelEvent]) -> Iterator[XidEvent]:
     """The errors of NVSwitches in the log."""
     for event in events:

@@ -269,8 +269,9 @@ FAULTS = {
     "nvswitch-errors": [
         lambda: files(h100, f"{PCI}/0000:b3:00.0/revision", "0xff\n"),
         lambda: dmesg(
-            "[    9.1] nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 "
-            "LTSSM Fault Up"
+            "[863000.1] nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 LTSSM "
+            "Fault Up\n[863000.2] nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Severity 1 "
+            "Engine instance 30 Sub-engine instance 00"
         ),
     ],
     "amd-ras": [
@@ -1010,6 +1011,32 @@ def test_ports_without_a_cable_are_not_faults():
         host.set(f"{IB}/mlx5_{number}/ports/1/state", "1: DOWN\n")
         host.set(f"{IB}/mlx5_{number}/ports/1/phys_state", "3: Disabled\n")
     assert outcome(host, "rdma-state").state == "pass"
+
+
+@pytest.mark.parametrize(
+    ("at_s", "kind", "severity", "state"),
+    [
+        (863000, "Non-fatal", 0, "pass"),
+        (863000, "Nonfatal", 0, "pass"),
+        (863000, "Fatal", 1, "fail"),
+        (60, "Fatal", 1, "pass"),
+    ],
+)
+def test_the_first_line_of_an_sxid_says_whether_it_is_fatal(at_s, kind, severity, state):
+    """Lines with the severity and the data follow; those of the last day are judged."""
+    head = "nvidia-nvswitch1: SXid (PCI:0000:b3:00.0): 22013,"
+    texts = (
+        f"{kind}, Link 36 Minion Link DLREQ interrupt",
+        f"Severity {severity} Engine instance 36 Sub-engine instance 00",
+        "Data {0x00000037, 0x00000037, 0x00000000}",
+    )
+    host = dmesg("\n".join(f"[{at_s}.{n}] {head} {text}" for n, text in enumerate(texts)))
+    found = outcome(host, "nvswitch-errors")
+    assert found.state == state
+    if state == "fail":
+        assert len(found.signals) == 1
+    else:
+        assert ("older: 22013" in found.signals[-1].seen) == (kind == "Fatal")
 
 
 def test_xids_are_over_when_the_driver_reports_so():

@@ -19,6 +19,7 @@ from cclmark_fleet.hosts.host_probe import MISSING
 from cclmark_fleet.hosts.tool_texts import (
     NvLink,
     inactive_gpus,
+    is_fatal,
     is_without_links,
     parse_nvlinks,
     sxids_of,
@@ -190,18 +191,20 @@ def _switches(host: Host) -> Judged:
         raise NotApplicableError("no NVSwitch on the PCI bus")
     host.gpus_of(NVIDIA, "NVIDIA GPU")
     found = Judged()
-    for one in sxids_of(host.kernel_log):
-        is_fatal = not re.search(r"non-?fatal", one.text, re.IGNORECASE)
-        if is_fatal:
-            found.see(
-                one.address, f"SXid {one.code}: {one.text[:100]}", "none that is fatal", ok=False
-            )
+    for one in sxids_of(host.recent_kernel_log):
+        if is_fatal(one.text):
+            limit = "none that is fatal within 24 h"
+            found.see(one.address, f"SXid {one.code}: {one.text[:100]}", limit, ok=False)
     for device in host.pci.values():
         if device.vendor == NVIDIA and device.kind[:4] == "0680":
             revision = host.probe.text(f"{PCI}/{device.address}/revision")
             if revision == "0xff":
                 found.see(device.address, "does not answer on the bus", "answers", ok=False)
-    found.see("kernel log", "no fatal SXid")
+    recent = {*host.recent_kernel_log}
+    old = [one for one in host.kernel_log if one not in recent]
+    codes = sorted({one.code for one in sxids_of(old) if is_fatal(one.text)})
+    listed = f"; older: {', '.join(map(str, codes[:8]))}" if codes else ""
+    found.see("kernel log", f"no fatal SXid within 24 h{listed}")
     return found
 
 
@@ -211,5 +214,6 @@ SWITCHES = HostCheck(
     _switches,
     "links of the switch are down or replay; jobs on it fail",
     _LADDER,
-    "kernel log since boot; non-fatal SXids are corrected and not judged",
+    "kernel log of the last 24 hours; the first line of an SXid says whether it is fatal, and lines "
+    "of its severity and data follow; non-fatal SXids are corrected and not judged",
 )
