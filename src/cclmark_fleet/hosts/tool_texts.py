@@ -286,7 +286,10 @@ class KernelEvent(NamedTuple):
 
 _MOST_LINE = 512
 _STAMP = re.compile(r"\[\s*(\d{1,12}\.\d{1,9})\]\s*(.*)")
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,16})\): (\d{1,4}),?\s*(.*)")
+# Of an instance of MIG: (PCI:0000:13:00 GPU-I:05 GPU-CI:00).
+_XID = re.compile(
+    r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,16})(?: [^)]{1,40})?\): (\d{1,4}),?\s*(.*)"
+)
 _SXID = re.compile(r"SXid \((?:PCI:)?([0-9a-fA-F:.]{4,16})\): (\d{1,6}),?\s*(.*)")
 _RECOVERY = re.compile(r"changed from 0x\w{1,4} \([^)]*\) to (0x\w{1,4}) \(([^)]*)\)")
 _LIMITED = re.compile(

@@ -157,6 +157,10 @@ FAULTS = {
             f"{XID}154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
         ),
         lambda: dmesg(f"{XID}48, pid=1, DBE", machine),
+        lambda: dmesg(
+            f"{XID.replace(')', ' GPU-I:05)')}95, pid=1, Uncontained: LTC TAG (0x2,0x0)."
+        ),
+        lambda: dmesg(f"{XID}145, RLW_RXPIPE Fatal XC0\n{XID}145, RLW_RXPIPE Nonfatal XC0"),
     ],
     "gpu-log": [
         lambda: dmesg(f"{AT}NVRM: GPU 0000:03:00.0: RmInitAdapter failed! (0x62:0x65:1860)"),
@@ -1045,6 +1049,29 @@ def test_xids_are_over_when_the_driver_reports_so():
     assert outcome(dmesg(f"{line}\n{ended}"), "gpu-xid").state == "pass"
     old = "[  100.0] NVRM: Xid (PCI:0000:03:00): 48, pid=1, DBE"
     assert outcome(dmesg(old), "gpu-xid").state == "pass"
+
+
+def test_xids_that_ask_for_nothing_are_named_by_their_reason():
+    old = ("79, GPU has fallen off the bus", "94, pid=1, Contained")
+    lines = [f"[  100.0] NVRM: Xid (PCI:0000:03:00): {one}" for one in old]
+    lines += [f"{XID}{one}" for one in ("31, pid=1", "63, Row Remapper", "144, SAW_MVB Nonfatal")]
+    found = outcome(dmesg("\n".join(lines)), "gpu-xid")
+    assert found.state == "pass"
+    assert found.signals[0].seen == (
+        "no Xid that asks for a reset or more; of programs: 31; without an action: 63, 144; older "
+        "than a day: 79, 94"
+    )
+
+
+def test_the_last_xid_154_of_a_gpu_counts():
+    lines = (
+        f"{XID}154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+        f"{XID}154, GPU recovery action changed from 0x2 (Node Reboot Required) to 0x1 (GPU Reset "
+        "Required)",
+    )
+    found = outcome(dmesg("\n".join(lines)), "gpu-xid")
+    assert "GPU Reset Required" in found.signals[0].seen.split(" to ")[1]
+    assert [one.step for one in found.remedies] == ["reset", "reboot", "service"]
 
 
 def test_the_text_of_xid_154_is_printed():

@@ -214,6 +214,6 @@ SWITCHES = HostCheck(
     _switches,
     "links of the switch are down or replay; jobs on it fail",
     _LADDER,
-    "kernel log of the last 24 hours; the first line of an SXid says whether it is fatal, and lines "
-    "of its severity and data follow; non-fatal SXids are corrected and not judged",
+    "kernel log of the last 24 hours; the first line of an SXid says whether it is fatal (lines of "
+    "its severity and data follow); non-fatal SXids are corrected and not judged",
 )
