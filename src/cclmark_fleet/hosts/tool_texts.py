@@ -9,6 +9,14 @@ from typing import NamedTuple
 _MOST_DEPTH = 8
 
 
+_NO_VALUE = ("N/A", "Not Supported")
+_FAULTS = ("Unknown Error", "ERR!", "GPU requires reset", "GPU is lost")
+
+
+def _is_fault(value: str) -> bool:
+    return value.strip("[]") in _FAULTS
+
+
 class SmiSection(dict[str, str]):
     """Keys and values of one level of an indented text; ``parts``: the levels below, by name."""
 
@@ -23,7 +31,22 @@ class SmiSection(dict[str, str]):
         for name in sections:
             own = None if own is None else own.parts.get(name)
         value = "" if own is None else own.get(key, "")
-        return "" if value.strip("[]") in ("N/A", "Unknown Error", "Not Supported") else value
+        return "" if value.strip("[]") in _NO_VALUE or _is_fault(value) else value
+
+    def fault(self, key: str) -> str:
+        """What the driver answers in place of a value that it failed to read, else empty."""
+        value = self.get(key, "")
+        return value.strip("[]") if _is_fault(value) else ""
+
+    def faults(self) -> list[str]:
+        """The names of this section and of those below it whose value could not be read."""
+        return [name for name, value in _flat(self) if _is_fault(value)]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether most values could not be read."""
+        known = [value for _, value in _flat(self) if value.strip("[]") not in _NO_VALUE]
+        return 2 * len(self.faults()) > len(known)
 
     def part(self, *names: str) -> SmiSection:
         """The first section of ``names`` that exists; an empty one without any."""

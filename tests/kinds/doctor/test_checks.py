@@ -92,6 +92,15 @@ def run(host, command, output, code=0):
     return host
 
 
+def _unread(value):
+    """A host of which the driver reads no value of the second GPU."""
+    host = h100()
+    first, second, *others = host.run["nvidia-smi -q"].split("\nGPU 0000")[1:]
+    head = host.run["nvidia-smi -q"].split("\nGPU 0000")[0]
+    second = re.sub(r" : (?!N/A).+", f" : {value}", second)
+    return run(host, "nvidia-smi -q", "\nGPU 0000".join([head, first, second, *others]))
+
+
 def space(path, total, free, factory=h100):
     host = factory()
     host.space[path] = f"{total} {free}"
@@ -142,6 +151,8 @@ FAULTS = {
             18,
         ),
         lambda: h100().remove("/proc/driver/nvidia"),
+        lambda: _unread("Unknown Error"),
+        lambda: _unread("[GPU requires reset]"),
     ],
     "gpu-count": [
         lambda: run(h100(), "nvidia-smi -q", smi_text([GPU])),
@@ -213,7 +224,10 @@ FAULTS = {
         ),
     ],
     "gpu-locked-clocks": [lambda: _clocked(h100(), 1200)],
-    "gpu-firmware": [lambda: smi("96.00.99.00.01", "96.00.61.00.01")],
+    "gpu-firmware": [
+        lambda: smi("96.00.99.00.01", "96.00.61.00.01"),
+        lambda: smi(": 131072 MiB", ": 256 MiB"),
+    ],
     "gpu-power": [
         lambda: smi(
             "    Clocks\n",
@@ -265,6 +279,7 @@ FAULTS = {
         lambda: smi("Route Unhealthy               : False", "Incorrect Configuration : SysGUID"),
         lambda: smi("State                             : Completed", "State : In Progress"),
         lambda: smi("Bandwidth                     : Full", "Bandwidth : Degraded"),
+        lambda: smi("Status                            : Success", "Status : Unknown Error"),
     ],
     "fabric-manager": [
         lambda: run(h100(), "systemctl is-active nvidia-fabricmanager", "inactive\n", 3),
@@ -1049,6 +1064,43 @@ def test_xids_are_over_when_the_driver_reports_so():
     assert outcome(dmesg(f"{line}\n{ended}"), "gpu-xid").state == "pass"
     old = "[  100.0] NVRM: Xid (PCI:0000:03:00): 48, pid=1, DBE"
     assert outcome(dmesg(old), "gpu-xid").state == "pass"
+
+
+@pytest.mark.parametrize("value", ["Unknown Error", "[Unknown Error]", "ERR!"])
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("DRAM Uncorrectable            : 0", "gpu-ecc-errors"),
+        ("GPU Current Temp                  : 34 C", "gpu-temperature"),
+        ("Current Power Limit               : 700.00 W", "gpu-power"),
+        ("Remapping Failure Occurred        : No", "gpu-remapped-rows"),
+        ("Persistence Mode                      : Enabled", "gpu-persistence"),
+        ("GPU Recovery Action                   : None", "gpu-recovery"),
+        ("State                             : Completed", "nvlink-fabric"),
+    ],
+)
+def test_a_value_that_the_driver_fails_to_read_makes_no_check_pass(value, name, check):
+    host = smi(name, f"{name.split(':')[0]}: {value}")
+    found = outcome(host, check)
+    assert found.state == "unknown"
+    assert GPU in found.reason
+    assert name.split(":")[0].strip() in found.reason
+    assert outcome(host, "gpu-driver").state == "pass"
+
+
+def test_a_gpu_of_which_no_value_is_read():
+    host = _unread("ERR!")
+    assert outcome(host, "gpu-driver").signals[0].where == "0000:05:00.0"
+    for check in ("gpu-ecc-errors", "gpu-temperature", "gpu-power", "gpu-clocks", "gpu-mig"):
+        found = outcome(host, check)
+        assert (found.state, found.reason[:12]) == ("unknown", "0000:05:00.0")
+
+
+def test_a_limit_of_links_is_the_one_that_is_applied():
+    found = outcome(h100(), "nvlink-rate")
+    assert found.signals[0].limit == "≥ 25.234 GB/s, 95 % of 26.562"
+    host = smi("Bandwidth                     : Full", "Bandwidth : N/A")
+    assert outcome(host, "nvlink-fabric").signals[0].seen == "Completed, Success"
 
 
 def test_xids_that_ask_for_nothing_are_named_by_their_reason():

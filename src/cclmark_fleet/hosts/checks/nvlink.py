@@ -14,6 +14,7 @@ from cclmark_fleet.hosts.check import (
     service,
     setting,
 )
+from cclmark_fleet.hosts.checks.gpu import judged_as_read
 from cclmark_fleet.hosts.host import NVIDIA, PCI, Host
 from cclmark_fleet.hosts.host_probe import MISSING
 from cclmark_fleet.hosts.tool_texts import (
@@ -87,7 +88,7 @@ def _rate(host: Host) -> Judged:
         found.see(
             f"GPU {one.gpu} link {one.link}",
             f"{one.rate_gbps:g} GB/s",
-            f"≥ {limit:g} GB/s",
+            f"≥ {0.95 * limit:.5g} GB/s, 95 % of {limit:g}",
             ok=one.rate_gbps >= 0.95 * limit,
         )
     found.source = machine.source if machine else "the other links of the host"
@@ -112,18 +113,19 @@ def _fabric(host: Host) -> Judged:
     found = Judged()
     for address, own in host.smi.items():
         fabric = own.part("Fabric")
-        state, status = fabric.at("State"), fabric.at("Status")
+        state, status = fabric.at("State"), fabric.at("Status") or fabric.fault("Status")
         if not state:
             continue
         health = fabric.part("Health")
-        bandwidth = health.at("Bandwidth") or "Full"
+        bandwidth = health.at("Bandwidth")
         is_ok = state == "Completed" and status in ("", "Success") and bandwidth != "Degraded"
         others = [
             name if text == "True" else f"{name} {text}"
             for name in health
             if name != "Bandwidth" and (text := health.at(name)) not in _HEALTHY
         ]
-        text = ", ".join(filter(None, (state, status, f"bandwidth {bandwidth}", *others)))
+        width = f"bandwidth {bandwidth}" if bandwidth else ""
+        text = ", ".join(filter(None, (state, status, width, *others)))
         found.see(address, text, "Completed, Success, Full", ok=is_ok and not others)
     if not found.signals:
         raise NotApplicableError("the GPUs are in no NVLink fabric")
@@ -133,7 +135,7 @@ def _fabric(host: Host) -> Judged:
 FABRIC = HostCheck(
     "nvlink-fabric",
     "registration of GPUs in the NVLink fabric",
-    _fabric,
+    judged_as_read(_fabric, "Fabric"),
     "CUDA does not start (error 802), or copies between GPUs are slow",
     (setting("systemctl restart nvidia-fabricmanager (nvidia-imex between hosts)"), *_LADDER),
     "Fabric in nvidia-smi -q: State Completed, Status Success, Health Full",
