@@ -10,7 +10,8 @@ _MOST_DEPTH = 8
 
 
 _NO_VALUE = ("N/A", "Not Supported")
-_FAULTS = ("Unknown Error", "ERR!", "GPU requires reset", "GPU is lost")
+_LOST = ("GPU requires reset", "GPU is lost")
+_FAULTS = ("Unknown Error", "ERR!", *_LOST)
 
 
 def _is_fault(value: str) -> bool:
@@ -44,9 +45,10 @@ class SmiSection(dict[str, str]):
 
     @property
     def is_lost(self) -> bool:
-        """Whether most values could not be read."""
-        known = [value for _, value in _flat(self) if value.strip("[]") not in _NO_VALUE]
-        return 2 * len(self.faults()) > len(known)
+        """Whether the driver says so, or failed to read values of three or more sections."""
+        if any(value.strip("[]") in _LOST for _, value in _flat(self)):
+            return True
+        return sum(bool(one.faults()) for one in self.parts.values()) >= 3
 
     def part(self, *names: str) -> SmiSection:
         """The first section of ``names`` that exists; an empty one without any."""

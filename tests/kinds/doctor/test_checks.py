@@ -1091,9 +1091,23 @@ def test_a_value_that_the_driver_fails_to_read_makes_no_check_pass(value, name, 
 def test_a_gpu_of_which_no_value_is_read():
     host = _unread("ERR!")
     assert outcome(host, "gpu-driver").signals[0].where == "0000:05:00.0"
-    for check in ("gpu-ecc-errors", "gpu-temperature", "gpu-power", "gpu-clocks", "gpu-mig"):
+    for check in ("gpu-ecc-errors", "gpu-temperature", "gpu-power", "gpu-ecc-mode", "gpu-mig"):
         found = outcome(host, check)
         assert (found.state, found.reason[:12]) == ("unknown", "0000:05:00.0")
+
+
+def test_a_gpu_of_which_a_part_is_read():
+    """Its name and its modes are, three sections are not: the driver lost it."""
+    parts = ("GPU Current Temp                  : 34 C", "DRAM Uncorrectable            : 0")
+    host = h100()
+    for name in (*parts, "Current Power Limit               : 700.00 W"):
+        host.edit("nvidia-smi -q", name, f"{name.split(':')[0]}: Unknown Error", 1)
+    assert outcome(host, "gpu-driver").signals[0].where == GPU
+    assert outcome(host, "gpu-driver").remedies[0].step == "reset"
+    assert outcome(host, "gpu-persistence").state == "pass"
+    pending = "Pending                           : Enabled"
+    host = smi(pending, "Pending : Unknown Error")
+    assert outcome(host, "gpu-ecc-mode").state == "unknown"
 
 
 def test_a_limit_of_links_is_the_one_that_is_applied():

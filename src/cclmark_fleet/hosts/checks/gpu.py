@@ -43,8 +43,9 @@ def judged_as_read(judge: _Judge, *sections: str) -> _Judge:
         unread: list[tuple[str, str]] = []
         for address, own in host.smi.items():
             names = [name for name in sections if own.fault(name)]
-            names += [name for part in sections for name in own.part(part).faults()]
-            if names or own.is_lost:
+            names += [f"{part}: {name}" for part in sections for name in own.part(part).faults()]
+            is_missing = own.is_lost and not any(one in own or one in own.parts for one in sections)
+            if names or is_missing:
                 text = f"{address}: nvidia-smi failed to read {', '.join(names[:3]) or 'the GPU'}"
                 unread.append((text, "a GPU that answers: see gpu-driver"))
         try:
@@ -82,8 +83,9 @@ def _driver(host: Host) -> Judged:
         found.see("driver", host.driver or "loaded")
         for address, own in host.smi.items() if host.has_smi else ():
             if own.is_lost:
-                names = ", ".join(own.faults()[:3])
-                found.see(address, f"nvidia-smi failed to read {names} …", "values", ok=False)
+                count = len(own.faults())
+                text = f"nvidia-smi failed to read {count} values ({', '.join(own.faults()[:3])} …)"
+                found.see(address, text, "values, but of two sections at most", ok=False)
                 found.remedies = _LADDER
     return found
 
@@ -318,7 +320,8 @@ MIG = HostCheck(
 def _ecc_mode(host: Host) -> Judged:
     found = Judged()
     for address, own in host.smi.items():
-        now, then = own.at("ECC Mode", "Current"), own.at("ECC Mode", "Pending")
+        now = own.at("ECC Mode", "Current")
+        then = own.at("ECC Mode", "Pending") or now
         if now:
             limit = "Enabled, nothing pending"
             is_data_center = host.machine is not None

@@ -31,6 +31,7 @@ _RECOVERIES: Mapping[str, Step] = {
 }
 _HOST_CODES_WITHOUT_ACTION = (167, 168, 169, 171, 172)  # by their descriptions
 _PROGRAMS = ("RESTART_APP", "CHECK_UVM", "WORKFLOW_XID_45")
+_PROGRAM_CODES = (43,)  # by its description: a fault of the application
 _NONFATAL = re.compile(r"non[ -]?fatal", re.IGNORECASE)
 _NO_ACTION = "0x0"
 _OLD, _OLD_S = "older than a day", 24 * 3600
@@ -111,7 +112,9 @@ def _listed(host: Host, events: Sequence[XidEvent]) -> list[str]:
     codes: dict[str, set[int]] = {"of programs": set(), "without an action": set(), _OLD: set()}
     for event in events:
         rule = rule_of(event.code)
-        is_of_program = rule is not None and rule.action in _PROGRAMS
+        is_of_program = event.code in _PROGRAM_CODES or (
+            rule is not None and rule.action in _PROGRAMS
+        )
         reason = "of programs" if is_of_program else "without an action"
         codes[_OLD if _is_old(host, event) else reason].add(event.code)
     return [
