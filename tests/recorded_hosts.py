@@ -214,6 +214,9 @@ SMI_GPU = """GPU {address}
             HW Thermal Slowdown           : Not Active
             HW Power Brake Slowdown       : Not Active
         SW Thermal Slowdown               : Not Active
+    BAR1 Memory Usage
+        Total                             : 131072 MiB
+        Used                              : 1 MiB
     Compute Mode                          : Default
     Utilization
         Gpu                               : 97 %

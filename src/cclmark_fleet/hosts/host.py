@@ -372,13 +372,13 @@ class Host:
     @property
     def machine(self) -> MachineClass | None:
         """The class of the machine by its GPU; None for others."""
-        names = [own.at("Product Name") for address, own in self._smi.items() if address]
-        return machine_class(names[0]) if names else None
+        return machine_class(self.gpu_names[0]) if self.gpu_names else None
 
     @property
     def gpu_names(self) -> list[str]:
         """The products of NVIDIA's GPUs that nvidia-smi lists."""
-        return [own.at("Product Name") for address, own in self._smi.items() if address]
+        names = (own.at("Product Name") for address, own in self._smi.items() if address)
+        return [name for name in names if name]
 
     def of_gpus(self, *names: str) -> Iterator[tuple[str, str]]:
         """The value at a path in nvidia-smi -q of each GPU that has it; see ``smi``."""

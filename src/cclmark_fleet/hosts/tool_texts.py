@@ -9,6 +9,15 @@ from typing import NamedTuple
 _MOST_DEPTH = 8
 
 
+_NO_VALUE = ("N/A", "Not Supported")
+_LOST = ("GPU requires reset", "GPU is lost")
+_FAULTS = ("Unknown Error", "ERR!", *_LOST)
+
+
+def _is_fault(value: str) -> bool:
+    return value.strip("[]") in _FAULTS
+
+
 class SmiSection(dict[str, str]):
     """Keys and values of one level of an indented text; ``parts``: the levels below, by name."""
 
@@ -23,7 +32,23 @@ class SmiSection(dict[str, str]):
         for name in sections:
             own = None if own is None else own.parts.get(name)
         value = "" if own is None else own.get(key, "")
-        return "" if value.strip("[]") in ("N/A", "Unknown Error", "Not Supported") else value
+        return "" if value.strip("[]") in _NO_VALUE or _is_fault(value) else value
+
+    def fault(self, key: str) -> str:
+        """What the driver answers in place of a value that it failed to read, else empty."""
+        value = self.get(key, "")
+        return value.strip("[]") if _is_fault(value) else ""
+
+    def faults(self) -> list[str]:
+        """The names of this section and of those below it whose value could not be read."""
+        return [name for name, value in _flat(self) if _is_fault(value)]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the driver says so, or failed to read values of three or more sections."""
+        if any(value.strip("[]") in _LOST for _, value in _flat(self)):
+            return True
+        return sum(bool(one.faults()) for one in self.parts.values()) >= 3
 
     def part(self, *names: str) -> SmiSection:
         """The first section of ``names`` that exists; an empty one without any."""
@@ -286,7 +311,10 @@ class KernelEvent(NamedTuple):
 
 _MOST_LINE = 512
 _STAMP = re.compile(r"\[\s*(\d{1,12}\.\d{1,9})\]\s*(.*)")
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,16})\): (\d{1,4}),?\s*(.*)")
+# Of an instance of MIG: (PCI:0000:13:00 GPU-I:05 GPU-CI:00).
+_XID = re.compile(
+    r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,16})(?: [^)]{1,40})?\): (\d{1,4}),?\s*(.*)"
+)
 _SXID = re.compile(r"SXid \((?:PCI:)?([0-9a-fA-F:.]{4,16})\): (\d{1,6}),?\s*(.*)")
 _RECOVERY = re.compile(r"changed from 0x\w{1,4} \([^)]*\) to (0x\w{1,4}) \(([^)]*)\)")
 _LIMITED = re.compile(
@@ -324,6 +352,14 @@ def xids_of(events: list[KernelEvent]) -> Iterator[XidEvent]:
             recovery = changed[1] if changed else ""
             address = found[1] if "." in found[1] else f"{found[1]}.0"
             yield XidEvent(event.at_s, pci_address(address), int(found[2]), found[3], recovery)
+
+
+_FATAL = re.compile(r"(?<!non[ -])\bfatal\b", re.IGNORECASE)
+
+
+def is_fatal(text: str) -> bool:
+    """Whether an SXid, or an Xid of NVLink, says that it is fatal; ``Nonfatal`` is not."""
+    return _FATAL.search(text) is not None
 
 
 def sxids_of(events: list[KernelEvent]) -> Iterator[XidEvent]:

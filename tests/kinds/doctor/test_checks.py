@@ -101,6 +101,15 @@ def run(host, command, output, code=0):
     return host
 
 
+def _unread(value):
+    """A host of which the driver reads no value of the second GPU."""
+    host = h100()
+    first, second, *others = host.run["nvidia-smi -q"].split("\nGPU 0000")[1:]
+    head = host.run["nvidia-smi -q"].split("\nGPU 0000")[0]
+    second = re.sub(r" : (?!N/A).+", f" : {value}", second)
+    return run(host, "nvidia-smi -q", "\nGPU 0000".join([head, first, second, *others]))
+
+
 def space(path, total, free, factory=h100):
     host = factory()
     host.space[path] = f"{total} {free}"
@@ -151,6 +160,8 @@ FAULTS = {
             18,
         ),
         lambda: h100().remove("/proc/driver/nvidia"),
+        lambda: _unread("Unknown Error"),
+        lambda: _unread("[GPU requires reset]"),
     ],
     "gpu-count": [
         lambda: run(h100(), "nvidia-smi -q", smi_text([GPU])),
@@ -166,6 +177,10 @@ FAULTS = {
             f"{XID}154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
         ),
         lambda: dmesg(f"{XID}48, pid=1, DBE", machine),
+        lambda: dmesg(
+            f"{XID.replace(')', ' GPU-I:05)')}95, pid=1, Uncontained: LTC TAG (0x2,0x0)."
+        ),
+        lambda: dmesg(f"{XID}145, RLW_RXPIPE Fatal XC0\n{XID}145, RLW_RXPIPE Nonfatal XC0"),
     ],
     "gpu-log": [
         lambda: dmesg(f"{AT}NVRM: GPU 0000:03:00.0: RmInitAdapter failed! (0x62:0x65:1860)"),
@@ -218,7 +233,10 @@ FAULTS = {
         ),
     ],
     "gpu-locked-clocks": [lambda: _clocked(h100(), 1200)],
-    "gpu-firmware": [lambda: smi("96.00.99.00.01", "96.00.61.00.01")],
+    "gpu-firmware": [
+        lambda: smi("96.00.99.00.01", "96.00.61.00.01"),
+        lambda: smi(": 131072 MiB", ": 256 MiB"),
+    ],
     "gpu-power": [
         lambda: smi(
             "    Clocks\n",
@@ -270,6 +288,7 @@ FAULTS = {
         lambda: smi("Route Unhealthy               : False", "Incorrect Configuration : SysGUID"),
         lambda: smi("State                             : Completed", "State : In Progress"),
         lambda: smi("Bandwidth                     : Full", "Bandwidth : Degraded"),
+        lambda: smi("Status                            : Success", "Status : Unknown Error"),
     ],
     "fabric-manager": [
         lambda: run(h100(), "systemctl is-active nvidia-fabricmanager", "inactive\n", 3),
@@ -278,8 +297,9 @@ FAULTS = {
     "nvswitch-errors": [
         lambda: files(h100, f"{PCI}/0000:b3:00.0/revision", "0xff\n"),
         lambda: dmesg(
-            "[    9.1] nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 "
-            "LTSSM Fault Up"
+            "[863000.1] nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 LTSSM "
+            "Fault Up\n[863000.2] nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Severity 1 "
+            "Engine instance 30 Sub-engine instance 00"
         ),
     ],
     "amd-ras": [
@@ -1114,12 +1134,112 @@ def test_ports_without_a_cable_are_not_faults():
     assert outcome(host, "rdma-state").state == "pass"
 
 
+@pytest.mark.parametrize(
+    ("at_s", "kind", "severity", "state"),
+    [
+        (863000, "Non-fatal", 0, "pass"),
+        (863000, "Nonfatal", 0, "pass"),
+        (863000, "Fatal", 1, "fail"),
+        (60, "Fatal", 1, "pass"),
+    ],
+)
+def test_the_first_line_of_an_sxid_says_whether_it_is_fatal(at_s, kind, severity, state):
+    """Lines with the severity and the data follow; those of the last day are judged."""
+    head = "nvidia-nvswitch1: SXid (PCI:0000:b3:00.0): 22013,"
+    texts = (
+        f"{kind}, Link 36 Minion Link DLREQ interrupt",
+        f"Severity {severity} Engine instance 36 Sub-engine instance 00",
+        "Data {0x00000037, 0x00000037, 0x00000000}",
+    )
+    host = dmesg("\n".join(f"[{at_s}.{n}] {head} {text}" for n, text in enumerate(texts)))
+    found = outcome(host, "nvswitch-errors")
+    assert found.state == state
+    if state == "fail":
+        assert len(found.signals) == 1
+    else:
+        assert ("older: 22013" in found.signals[-1].seen) == (kind == "Fatal")
+
+
 def test_xids_are_over_when_the_driver_reports_so():
     line = f"{XID}48, pid=1, DBE"
     ended = f"{XID}154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
     assert outcome(dmesg(f"{line}\n{ended}"), "gpu-xid").state == "pass"
     old = "[  100.0] NVRM: Xid (PCI:0000:03:00): 48, pid=1, DBE"
     assert outcome(dmesg(old), "gpu-xid").state == "pass"
+
+
+@pytest.mark.parametrize("value", ["Unknown Error", "[Unknown Error]", "ERR!"])
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("DRAM Uncorrectable            : 0", "gpu-ecc-errors"),
+        ("GPU Current Temp                  : 34 C", "gpu-temperature"),
+        ("Current Power Limit               : 700.00 W", "gpu-power"),
+        ("Remapping Failure Occurred        : No", "gpu-remapped-rows"),
+        ("Persistence Mode                      : Enabled", "gpu-persistence"),
+        ("GPU Recovery Action                   : None", "gpu-recovery"),
+        ("State                             : Completed", "nvlink-fabric"),
+    ],
+)
+def test_a_value_that_the_driver_fails_to_read_makes_no_check_pass(value, name, check):
+    host = smi(name, f"{name.split(':')[0]}: {value}")
+    found = outcome(host, check)
+    assert found.state == "unknown"
+    assert GPU in found.reason
+    assert name.split(":")[0].strip() in found.reason
+    assert outcome(host, "gpu-driver").state == "pass"
+
+
+def test_a_gpu_of_which_no_value_is_read():
+    host = _unread("ERR!")
+    assert outcome(host, "gpu-driver").signals[0].where == "0000:05:00.0"
+    for check in ("gpu-ecc-errors", "gpu-temperature", "gpu-power", "gpu-ecc-mode", "gpu-mig"):
+        found = outcome(host, check)
+        assert (found.state, found.reason[:12]) == ("unknown", "0000:05:00.0")
+
+
+def test_a_gpu_of_which_a_part_is_read():
+    """Its name and its modes are, three sections are not: the driver lost it."""
+    parts = ("GPU Current Temp                  : 34 C", "DRAM Uncorrectable            : 0")
+    host = h100()
+    for name in (*parts, "Current Power Limit               : 700.00 W"):
+        host.edit("nvidia-smi -q", name, f"{name.split(':')[0]}: Unknown Error", 1)
+    assert outcome(host, "gpu-driver").signals[0].where == GPU
+    assert outcome(host, "gpu-driver").remedies[0].step == "reset"
+    assert outcome(host, "gpu-persistence").state == "pass"
+    pending = "Pending                           : Enabled"
+    host = smi(pending, "Pending : Unknown Error")
+    assert outcome(host, "gpu-ecc-mode").state == "unknown"
+
+
+def test_a_limit_of_links_is_the_one_that_is_applied():
+    found = outcome(h100(), "nvlink-rate")
+    assert found.signals[0].limit == "≥ 25.234 GB/s, 95 % of 26.562"
+    host = smi("Bandwidth                     : Full", "Bandwidth : N/A")
+    assert outcome(host, "nvlink-fabric").signals[0].seen == "Completed, Success"
+
+
+def test_xids_that_ask_for_nothing_are_named_by_their_reason():
+    old = ("79, GPU has fallen off the bus", "94, pid=1, Contained")
+    lines = [f"[  100.0] NVRM: Xid (PCI:0000:03:00): {one}" for one in old]
+    lines += [f"{XID}{one}" for one in ("31, pid=1", "63, Row Remapper", "144, SAW_MVB Nonfatal")]
+    found = outcome(dmesg("\n".join(lines)), "gpu-xid")
+    assert found.state == "pass"
+    assert found.signals[0].seen == (
+        "no Xid that asks for a reset or more; of programs: 31; without an action: 63, 144; older "
+        "than a day: 79, 94"
+    )
+
+
+def test_the_last_xid_154_of_a_gpu_counts():
+    lines = (
+        f"{XID}154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+        f"{XID}154, GPU recovery action changed from 0x2 (Node Reboot Required) to 0x1 (GPU Reset "
+        "Required)",
+    )
+    found = outcome(dmesg("\n".join(lines)), "gpu-xid")
+    assert "GPU Reset Required" in found.signals[0].seen.split(" to ")[1]
+    assert [one.step for one in found.remedies] == ["reset", "reboot", "service"]
 
 
 def test_the_text_of_xid_154_is_printed():

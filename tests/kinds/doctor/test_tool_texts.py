@@ -42,6 +42,8 @@ LSPCI = """0000:17:00.0 3D controller: NVIDIA
 KERNEL = """[   12.345678] mlx5_core 0000:9c:00.0: 252.056 Gb/s available PCIe bandwidth, limited \
 by 32.0 GT/s PCIe x8 link at 0000:97:01.0 (capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)
 [13.5] kernel: NVRM: Xid (PCI:0000:0f:00): 94, pid=1234, name=python, Contained
+[14.5] NVRM: Xid (PCI:0000:13:00 GPU-I:05): 95, pid='<unknown>', Uncontained: LTC TAG
+[15.5] NVRM: Xid (PCI:0000:13:00 GPU-I:05 GPU-CI:00): 64, pid='<unknown>', Row Remapper
 NVRM: Xid (PCI:0000:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot \
 Required)
 nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 12028, Non-fatal, Link 61 egress non-posted PRIV error
@@ -150,7 +152,12 @@ def test_lines_of_the_kernel():
         "0000:97:01.0",
     )
     xids = [(one.at_s, one.address, one.code, one.recovery) for one in xids_of(events)]
-    assert xids == [(13.5, "0000:0f:00.0", 94, ""), (None, "0000:01:00.0", 154, "0x2")]
+    assert xids == [
+        (13.5, "0000:0f:00.0", 94, ""),
+        (14.5, "0000:13:00.0", 95, ""),
+        (15.5, "0000:13:00.0", 64, ""),
+        (None, "0000:01:00.0", 154, "0x2"),
+    ]
     assert [one.code for one in sxids_of(events)] == [12028]
 
 

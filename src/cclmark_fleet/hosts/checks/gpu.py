@@ -30,6 +30,35 @@ _FAILED = re.compile(
     r"initialize NVML|No devices were found|Unable to determine the device handle|GPU is lost|"
     r"Unknown Error"
 )
+_Judge = Callable[[Host], Judged]
+
+
+def judged_as_read(judge: _Judge, *sections: str) -> _Judge:
+    """``judge``, which cannot tell about GPUs whose values nvidia-smi -q failed to read.
+
+    ``sections``: those of the GPU that ``judge`` reads, or single values beside them.
+    """
+
+    def judged(host: Host) -> Judged:
+        unread: list[tuple[str, str]] = []
+        for address, own in host.smi.items():
+            names = [name for name in sections if own.fault(name)]
+            names += [f"{part}: {name}" for part in sections for name in own.part(part).faults()]
+            is_missing = own.is_lost and not any(one in own or one in own.parts for one in sections)
+            if names or is_missing:
+                text = f"{address}: nvidia-smi failed to read {', '.join(names[:3]) or 'the GPU'}"
+                unread.append((text, "a GPU that answers: see gpu-driver"))
+        try:
+            found = judge(host)
+        except NotApplicableError:
+            if not unread:
+                raise
+            found = Judged()
+        for reason, needs in unread:
+            found.cannot_tell(reason, needs)
+        return found
+
+    return judged
 
 
 def _driver(host: Host) -> Judged:
@@ -37,7 +66,9 @@ def _driver(host: Host) -> Judged:
     reading = host.smi_reading
     found = Judged()
     is_loaded = bool(host.probe.text("/proc/driver/nvidia/version"))
-    failure = _FAILED.search(reading.text[:4096])
+    # Values have " : "; that of one GPU says nothing of the driver.
+    messages = [line for line in reading.text.splitlines() if " : " not in line]
+    failure = _FAILED.search("\n".join(messages))
     if failure is not None and is_loaded:
         found.see("nvidia-smi", failure[0], "no failure", ok=False)
     elif not is_loaded and host.container:
@@ -50,6 +81,12 @@ def _driver(host: Host) -> Judged:
         raise CannotTellError(f"nvidia-smi: {reading.error}", "a driver that answers, or a reboot")
     else:
         found.see("driver", host.driver or "loaded")
+        for address, own in host.smi.items() if host.has_smi else ():
+            if own.is_lost:
+                count = len(own.faults())
+                text = f"nvidia-smi failed to read {count} values ({', '.join(own.faults()[:3])} …)"
+                found.see(address, text, "values, but of two sections at most", ok=False)
+                found.remedies = _LADDER
     return found
 
 
@@ -101,8 +138,6 @@ COUNT = HostCheck(
     "GPUs on the PCI bus beside those of nvidia-smi, and the boards of the machine class",
 )
 
-_Judge = Callable[[Host], Judged]
-
 
 def _each(path: Sequence[str], limit: str, is_ok: Callable[[str], bool], name: str = "") -> _Judge:
     """Judges a value of nvidia-smi -q of each GPU; not applicable where no GPU has it."""
@@ -115,7 +150,7 @@ def _each(path: Sequence[str], limit: str, is_ok: Callable[[str], bool], name: s
             raise NotApplicableError(f"nvidia-smi reports no {path[-1]}")
         return found
 
-    return judge
+    return judged_as_read(judge, path[0])
 
 
 def _number(text: str) -> float | None:
@@ -189,7 +224,7 @@ LIMITED = HostCheck(
 CLOCKS = HostCheck(
     "gpu-clocks",
     "slowdown of GPU clocks",
-    _clocks,
+    judged_as_read(_clocks, "Clocks Event Reasons", "Clocks Throttle Reasons"),
     "the GPU and with it every collective slows down; kernels and copies lose the clock's share",
     (
         setting("check fans, inlet temperature, power supplies and the power cap of the rack"),
@@ -219,7 +254,7 @@ def _power(host: Host) -> Judged:
 POWER = HostCheck(
     "gpu-power",
     "power limits of GPUs",
-    _power,
+    judged_as_read(_power, "GPU Power Readings", "Power Readings", "Module Power Readings"),
     "under load the clock falls, and collectives wait for the slowest GPU",
     (setting("nvidia-smi -pl WATT, as root, unless the limit is intended"),),
     "the default limit that the driver reports",
@@ -245,7 +280,7 @@ def _application(host: Host) -> Judged:
 APPLICATION_CLOCKS = HostCheck(
     "gpu-application-clocks",
     "application clocks of GPUs",
-    _application,
+    judged_as_read(_application, "Applications Clocks", "Default Applications Clocks"),
     "kernels of collectives and of compute run at a lower clock",
     (setting("nvidia-smi -rac, as root"),),
     "the default clocks that the driver reports",
@@ -285,7 +320,8 @@ MIG = HostCheck(
 def _ecc_mode(host: Host) -> Judged:
     found = Judged()
     for address, own in host.smi.items():
-        now, then = own.at("ECC Mode", "Current"), own.at("ECC Mode", "Pending")
+        now = own.at("ECC Mode", "Current")
+        then = own.at("ECC Mode", "Pending") or now
         if now:
             limit = "Enabled, nothing pending"
             is_data_center = host.machine is not None
@@ -299,7 +335,7 @@ def _ecc_mode(host: Host) -> Judged:
 ECC_MODE = HostCheck(
     "gpu-ecc-mode",
     "ECC of GPU memory",
-    _ecc_mode,
+    judged_as_read(_ecc_mode, "ECC Mode"),
     "errors of memory are not seen, and equal hosts behave differently",
     (setting("nvidia-smi -e 1, as root"), _RESET),
     "the machine classes have ECC enabled when they are delivered",
@@ -327,7 +363,7 @@ def _ecc_errors(host: Host) -> Judged:
 ECC_ERRORS = HostCheck(
     "gpu-ecc-errors",
     "uncorrectable errors of GPU memory",
-    _ecc_errors,
+    judged_as_read(_ecc_errors, "ECC Errors"),
     "programs end, and more errors follow until the GPU is reset",
     _LADDER,
     "NVIDIA's GPU memory error management: reset after an uncorrectable error; only errors since "
@@ -362,7 +398,7 @@ def _rows(host: Host) -> Judged:
 ROWS = HostCheck(
     "gpu-remapped-rows",
     "remapped rows of GPU memory",
-    _rows,
+    judged_as_read(_rows, "Remapped Rows", "Retired Pages"),
     "the row stays bad until a reset; after a failed remapping programs end again and again",
     _LADDER,
     "NVIDIA's GPU memory error management; OCI replaces hosts with more than 512 rows",
@@ -391,7 +427,7 @@ _DRAIN = "Drain and Reset Recommended"
 RECOVERY = HostCheck(
     "gpu-recovery",
     "recovery action that the driver asks for",
-    _recovery,
+    judged_as_read(_recovery, "GPU Recovery Action", "GPU Reset Status"),
     "the GPU fails or is slow until the action is taken",
     _LADDER,
     "NVML's recovery actions: 1 reset, 2 reboot, 3 drain peers, 4 drain and reset",
@@ -422,7 +458,7 @@ def _heat(host: Host) -> Judged:
 HEAT = HostCheck(
     "gpu-temperature",
     "temperature of GPUs",
-    _heat,
+    judged_as_read(_heat, "Temperature"),
     "the clock falls before the limit: jitter of one GPU slows every collective",
     (setting("check fans, filters and the inlet temperature"), _SERVICE),
     "the limits that the driver reports; own margin: 3 °C",
@@ -531,6 +567,16 @@ def _firmware(host: Host) -> Judged:
             usual = Counter(versions.values()).most_common(1)[0][0]
             for address, value in versions.items():
                 found.see(address, f"{name} {value}", f"{usual}, as others", ok=value == usual)
+    sizes: dict[str, dict[str, float]] = {}
+    for address, own in host.smi.items():
+        size = _number(own.at("BAR1 Memory Usage", "Total"))
+        if size is not None:
+            sizes.setdefault(own.at("Product Name"), {})[address] = size
+    for by_gpu in sizes.values():
+        most = max(by_gpu.values())
+        for address, size in by_gpu.items():
+            limit = f"≥ {most:g} MiB, as others"
+            found.see(address, f"BAR1 {size:g} MiB", limit, ok=size >= most)
     if not found.signals:
         raise NotApplicableError("nvidia-smi reports no firmware")
     return found
@@ -538,14 +584,18 @@ def _firmware(host: Host) -> Judged:
 
 FIRMWARE = HostCheck(
     "gpu-firmware",
-    "equal firmware of equal GPUs",
-    _firmware,
-    "clocks, power and errors differ between the GPUs of a host: the slowest one delays all",
+    "equal firmware and BAR1 of equal GPUs",
+    judged_as_read(_firmware, "VBIOS Version", "GSP Firmware Version", "BAR1 Memory Usage"),
+    "clocks, power and errors differ between the GPUs of a host: the slowest one delays all; a "
+    "small BAR1 has no room for GPUDirect RDMA and for copies of peers over PCIe",
     (
-        setting("install the same firmware on all GPUs, as the vendor of the machine delivers it"),
+        setting(
+            "install the same firmware on all GPUs, as the vendor of the machine delivers it; for "
+            "BAR1: resizable BARs and decoding above 4 GiB in the BIOS"
+        ),
         _REBOOT,
     ),
-    "VBIOS and GSP of GPUs with the same part number",
+    "VBIOS and GSP of GPUs with the same part number, BAR1 of those with the same name",
     grade="look",
     certainty="possible",
 )

@@ -14,11 +14,13 @@ from cclmark_fleet.hosts.check import (
     service,
     setting,
 )
+from cclmark_fleet.hosts.checks.gpu import judged_as_read
 from cclmark_fleet.hosts.host import NVIDIA, PCI, Host
 from cclmark_fleet.hosts.host_probe import MISSING
 from cclmark_fleet.hosts.tool_texts import (
     NvLink,
     inactive_gpus,
+    is_fatal,
     is_without_links,
     parse_nvlinks,
     sxids_of,
@@ -86,7 +88,7 @@ def _rate(host: Host) -> Judged:
         found.see(
             f"GPU {one.gpu} link {one.link}",
             f"{one.rate_gbps:g} GB/s",
-            f"≥ {limit:g} GB/s",
+            f"≥ {0.95 * limit:.5g} GB/s, 95 % of {limit:g}",
             ok=one.rate_gbps >= 0.95 * limit,
         )
     found.source = machine.source if machine else "the other links of the host"
@@ -111,18 +113,19 @@ def _fabric(host: Host) -> Judged:
     found = Judged()
     for address, own in host.smi.items():
         fabric = own.part("Fabric")
-        state, status = fabric.at("State"), fabric.at("Status")
+        state, status = fabric.at("State"), fabric.at("Status") or fabric.fault("Status")
         if not state:
             continue
         health = fabric.part("Health")
-        bandwidth = health.at("Bandwidth") or "Full"
+        bandwidth = health.at("Bandwidth")
         is_ok = state == "Completed" and status in ("", "Success") and bandwidth != "Degraded"
         others = [
             name if text == "True" else f"{name} {text}"
             for name in health
             if name != "Bandwidth" and (text := health.at(name)) not in _HEALTHY
         ]
-        text = ", ".join(filter(None, (state, status, f"bandwidth {bandwidth}", *others)))
+        width = f"bandwidth {bandwidth}" if bandwidth else ""
+        text = ", ".join(filter(None, (state, status, width, *others)))
         found.see(address, text, "Completed, Success, Full", ok=is_ok and not others)
     if not found.signals:
         raise NotApplicableError("the GPUs are in no NVLink fabric")
@@ -132,7 +135,7 @@ def _fabric(host: Host) -> Judged:
 FABRIC = HostCheck(
     "nvlink-fabric",
     "registration of GPUs in the NVLink fabric",
-    _fabric,
+    judged_as_read(_fabric, "Fabric"),
     "CUDA does not start (error 802), or copies between GPUs are slow",
     (setting("systemctl restart nvidia-fabricmanager (nvidia-imex between hosts)"), *_LADDER),
     "Fabric in nvidia-smi -q: State Completed, Status Success, Health Full",
@@ -190,18 +193,20 @@ def _switches(host: Host) -> Judged:
         raise NotApplicableError("no NVSwitch on the PCI bus")
     host.gpus_of(NVIDIA, "NVIDIA GPU")
     found = Judged()
-    for one in sxids_of(host.kernel_log):
-        is_fatal = not re.search(r"non-?fatal", one.text, re.IGNORECASE)
-        if is_fatal:
-            found.see(
-                one.address, f"SXid {one.code}: {one.text[:100]}", "none that is fatal", ok=False
-            )
+    for one in sxids_of(host.recent_kernel_log):
+        if is_fatal(one.text):
+            limit = "none that is fatal within 24 h"
+            found.see(one.address, f"SXid {one.code}: {one.text[:100]}", limit, ok=False)
     for device in host.pci.values():
         if device.vendor == NVIDIA and device.kind[:4] == "0680":
             revision = host.probe.text(f"{PCI}/{device.address}/revision")
             if revision == "0xff":
                 found.see(device.address, "does not answer on the bus", "answers", ok=False)
-    found.see("kernel log", "no fatal SXid")
+    recent = {*host.recent_kernel_log}
+    old = [one for one in host.kernel_log if one not in recent]
+    codes = sorted({one.code for one in sxids_of(old) if is_fatal(one.text)})
+    listed = f"; older: {', '.join(map(str, codes[:8]))}" if codes else ""
+    found.see("kernel log", f"no fatal SXid within 24 h{listed}")
     return found
 
 
@@ -211,5 +216,6 @@ SWITCHES = HostCheck(
     _switches,
     "links of the switch are down or replay; jobs on it fail",
     _LADDER,
-    "kernel log since boot; non-fatal SXids are corrected and not judged",
+    "kernel log of the last 24 hours; the first line of an SXid says whether it is fatal (lines of "
+    "its severity and data follow); non-fatal SXids are corrected and not judged",
 )
