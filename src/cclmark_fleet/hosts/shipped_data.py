@@ -76,7 +76,7 @@ class XidRule(msgspec.Struct, frozen=True):
 
 
 class KernelLine(msgspec.Struct, frozen=True):
-    """A line of the kernel's log that tells of a fault, by the pattern ``text``.
+    """A line of the kernel's log that reports a fault; ``text`` is its pattern.
 
     ``family``: of the check. More than ``most`` lines in a day fail. ``ended``: a pattern of a
     later line that ends the fault, of the same subject if both have a group. ``of_devices``: lines

@@ -265,7 +265,7 @@ def fault_words(fault: Fault) -> str:
 
 
 def plain_words(fault: Fault) -> str:
-    """The same for readers, to whom NONE says nothing."""
+    """The verdict as a sentence: the word NONE is replaced."""
     return fault.evidence if fault.kind in (NONE, UNKNOWN) else fault_words(fault)
 
 

@@ -164,7 +164,7 @@ class _Part:
         return grouped_median(ends, np.concatenate((middle, middle)), size), counts, limits
 
     def least_named(self) -> tuple[float, float]:
-        """The smallest slowdown of a device and of a link that is told from noise, as shares."""
+        """The smallest detectable slowdown of a device and of a link, as shares."""
         _, counts, limits = self.medians(self.active)
         usual = float(np.median(limits[counts > 0]))
         return float(-np.expm1(-usual)), float(-np.expm1(-self._limit_of_one()))
@@ -398,9 +398,9 @@ def second_pass(
 
 
 def is_decided(shape: FleetShape, tests: PairTests, found: FleetJudgement) -> bool:
-    """Whether more rounds would say no more: all that is named was slow in both passes.
+    """Whether more rounds cannot change the verdict: all that is named was slow in both passes.
 
-    And the others have tests without those, in which nobody is suspected.
+    In addition, tests among the other devices name no further device.
     """
     if not found.faults or any(
         not one.blames or one.confidence <= _SURE or not one.devices for one in found.faults

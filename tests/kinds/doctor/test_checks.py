@@ -1045,7 +1045,7 @@ def test_a_usb_interface_and_two_lanes_by_design_are_not_faults():
 
 
 def test_whether_ports_are_lost_or_without_a_cable_needs_another_host():
-    """Ports that never had a link: a counter since the driver was loaded tells of it."""
+    """Ports without a link since the driver was loaded, as its counter shows, are no fault."""
     found = outcome(_all_down(h100(), was_up=False), "rdma-state")
     assert found.state == "unknown"
 

@@ -66,7 +66,7 @@ def _driver(host: Host) -> Judged:
     reading = host.smi_reading
     found = Judged()
     is_loaded = bool(host.probe.text("/proc/driver/nvidia/version"))
-    # Values have " : "; that of one GPU says nothing of the driver.
+    # A line with " : " is a value of one GPU, and no message of the driver.
     messages = [line for line in reading.text.splitlines() if " : " not in line]
     failure = _FAILED.search("\n".join(messages))
     if failure is not None and is_loaded:
