@@ -10,7 +10,7 @@ import sys
 import threading
 from contextlib import suppress
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 
 
 def _load(runtime: str) -> None:

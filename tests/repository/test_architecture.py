@@ -40,6 +40,13 @@ def imports_in(path: Path) -> Imports:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cclmark")
         for name in ("", *(f".{one.name}" for one in node.names))
     ]
+    at_once += [
+        name.name
+        for node in tree.body
+        if isinstance(node, ast.Import)
+        for name in node.names
+        if name.name.startswith("cclmark")
+    ]
     return Imports(modules, at_once)
 
 

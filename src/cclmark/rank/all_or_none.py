@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.base.errors import MissingError
 from cclmark.journal.schema import Condition
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.host_processors import processors_near
 from cclmark.journal.schema import LibraryDescription
 from cclmark.rank.engine_values import describe_device

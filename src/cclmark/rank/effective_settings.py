@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.base.errors import MissingError
 from cclmark.journal.setting_values import (
     DEFAULT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.host_processors import device_numa_node
 from cclmark.journal.network_interfaces import pci_path
 from cclmark.journal.schema import DeviceDescription

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.base.printable import plain
 from cclmark.explain.chaining import without_second_process
 from cclmark.explain.nccl_log import BY_CALL, BY_GRAPH, NOT_REGISTERED

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar, cast
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.item_results import Result
 from cclmark.rank.all_or_none import in_step
 from cclmark.rank.context import RankContext

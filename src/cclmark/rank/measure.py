@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import msgspec
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.analysis.stopping import (
     LEAST_BATCH_BETWEEN_HOSTS_S,
     LEAST_BATCH_S,

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.base.version import VERSION
 from cclmark.journal.schema import LibraryDescription, Settings
 from cclmark.rank.all_or_none import in_step

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from functools import cache
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.base.errors import MissingError
 from cclmark.base.version import VERSION
 from cclmark.journal.schema import CclReport, DeviceDescription, LibraryDescription

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.item_results import Result
 from cclmark.journal.kind import Kind
 from cclmark.rendezvous.board import Board

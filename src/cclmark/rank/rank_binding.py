@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.host_processors import numa_nodes, processors_of_node_of, share_of_nodes
 from cclmark.rendezvous.messages import Job
 from cclmark.work.binding import NUMA, RANKS, format_processors, mode_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.schema import Settings
 from cclmark.rank.all_or_none import in_step
 from cclmark.rank.context import RankContext

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.schema import LibraryDescription
 from cclmark.rank.rank import Rank
 from cclmark.rendezvous.interfaces import interface_towards, own_address_towards

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.rank.rank import Rank
 from cclmark.rank.torch_backend import (
     PATIENCE_S,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.rank.torch_backend import load_torch, module_of, tensor_device
 
 _allocated: dict[int, Any] = {}  # the tensors of all buffers by their addresses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.trace.rank_trace import ClockPair
 
 _BATCHES = 9

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.base.errors import CclmarkError, MissingError, RefusedError
 from cclmark.base.files import process_stat
 from cclmark.base.signals import STACK_SIGNAL

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.item_results import CaseResult
 from cclmark.rank.context import RankContext
 from cclmark.rank.item_loop import CaseLoop, Measure

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.explain.algorithm_steps import Place, PlannedStep, Step
 from cclmark.rank.all_or_none import in_step
 from cclmark.rank.engine_values import operation_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.item_results import CaseResult
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult

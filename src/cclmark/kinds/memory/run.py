@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.explain.nccl_log import paths_in
 from cclmark.explain.paths import COLLECTIVE_CHANNELS, MESSAGE_CHANNELS, MESSAGE_CHANNELS_PER_PEER
 from cclmark.journal.schema import Verification

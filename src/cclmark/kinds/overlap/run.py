@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.analysis.stopping import WarmUp
 from cclmark.journal.schema import Settings, Verification, WrongOutput
 from cclmark.kinds.overlap.figures import (

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgspec
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.analysis.stopping import LEAST_BATCH_BETWEEN_HOSTS_S
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.sample_times import rounded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.kinds.p2p.host_transfers import HostTransfers
 from cclmark.kinds.p2p.transfer_runner import (
     TransferRunner,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Sequence
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.item_results import TransferResult
 from cclmark.kinds.p2p.transfer_runner import TransferRunner
 from cclmark.rank.rank import Rank

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.analysis.stopping import Precision
 from cclmark.base.statistics import median
 from cclmark.journal.host_processors import far_processors, largest_cache_bytes, processors_near

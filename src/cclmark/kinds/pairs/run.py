@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.journal.item_results import CaseResult, Result
 from cclmark.journal.schema import Settings
 from cclmark.kinds.pairs.figures import disturbance

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from cclmark import _engine as engine
+import cclmark._engine as engine
 from cclmark.analysis.stopping import LEAST_BATCH_S, operations_per_batch, precision_of_rounds
 from cclmark.journal.schema import Samples, Verification
 from cclmark.journal.summaries import chosen_times, clock_of, combine
