@@ -1,9 +1,12 @@
 """Copies between devices of vendors whose streams are held in other ways, or not at all."""
 
+import os
 import re
 
 import pytest
-from vendors import CNCL, ECCL, HCCL, MACA, MUSA, SHIM, SUNRISE, by_name
+from vendors import CNCL, ECCL, HCCL, MACA, MUSA, RCCL, SHIM, SUNRISE, by_name
+
+from fake_libraries import fake_library
 
 COPIES = ("p2p", "-b", "64K", "-t", "CE", "--max-time", "0.02")
 COPY_US = 2000
@@ -102,3 +105,49 @@ def test_the_host_needs_no_gate(cclmark) -> None:
     run = cclmark(*COPIES, "--devices", "host:2", "--gate", "events", "-p", "uniBw")
     assert "--gate is ignored" in run.err
     assert {one.gate for one in run.journal.transfers} == {""}
+
+
+# What a vendor's program prints of the first three of its devices, and the limits of links from
+# device 0 to the others, in GB/s: from the vendor's library, or, of AMD, from the same program.
+PROGRAMS = {
+    MACA: ("mx-smi", "GPU", ("MX", "MX", "MX"), "topo", (2 * 64, 64)),
+    MUSA: ("mthreads-gmi", "GPU", ("MT2", "SYS", "MT1"), "topo", (2 * 28, 0)),
+    CNCL: ("cnmon", "MLU", ("MLK", "SYS", "MLK"), "topo", (2 * 25, 0)),
+    RCCL: ("rocm-smi", "GPU", ("XGMI", "XGMI", "XGMI"), "--showtopotype", (200, 50)),
+}
+ROCM_BANDWIDTHS = ("50000-200000", "50000-50000", "0-0")
+
+
+def matrix(label: str, signs: tuple[str, str, str]) -> str:
+    """The matrix of three devices. ``signs``: of the pairs 0-1, 0-2 and 1-2."""
+    near, far, last = signs
+    rows = [("X", near, far), (near, "X", last), (far, last, "X")]
+    heads = [f"{label}{place}" for place in range(3)]
+    lines = [
+        " ".join(heads),
+        *(" ".join([head, *row]) for head, row in zip(heads, rows, strict=True)),
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+@pytest.mark.parametrize("vendor", PROGRAMS, ids=by_name)
+@pytest.mark.parametrize("has_library", [True, False], ids=["with library", "without"])
+def test_shares_of_links_by_the_vendors_library(cclmark, tmp_path, vendor, has_library) -> None:
+    name, label, signs, argument, limits = PROGRAMS[vendor]
+    (tmp_path / argument).write_text(matrix(label, signs))
+    if has_library:
+        (tmp_path / "--shownodesbw").write_text(matrix(label, ROCM_BANDWIDTHS))
+    (tmp_path / name).write_text(f'#!/bin/sh\nexec cat "{tmp_path}/$1"\n')
+    (tmp_path / name).chmod(0o755)
+    libraries = fake_library("links/libmxsml.so").parent if has_library else tmp_path
+    env = vendor.env(
+        PATH=f"{tmp_path}:{os.environ['PATH']}",
+        LD_LIBRARY_PATH=f"{libraries}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+    )
+    only = ("-p", "uniBw", "-j", "1", "--display-ur", "1")
+    run = cclmark(*COPIES, *only, "--devices", vendor.devices(3), env=env)
+    found = {(one.first, one.second): one for one in run.journal.header.relations}
+    assert (found[0, 1].kind, found[0, 2].kind) == signs[:2]
+    expected = limits if has_library else (0, 0)
+    assert tuple(found[0, to].limit_bytes_per_s / 1e9 for to in (1, 2)) == expected
+    assert ("link limit of a pair" in run.out) == has_library

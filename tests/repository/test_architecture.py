@@ -151,7 +151,7 @@ def rooms_imported_by(folder: Path) -> set[str]:
 SHARED = ("hosts", "job_options", "scale")
 PARTS = {
     "cclmark_fleet": {"cli/commands.py", "kinds/registry.py"},
-    "cclmark_importers": {"cli/imports/run.py", "cli/trace/msprof.py"},
+    "cclmark_importers": {"cli/imports/run.py", "cli/trace/command.py"},
     "cclmark_planning": {"cli/commands.py", "kinds/registry.py"},
     "cclmark_programs": {"cli/commands.py", "cli/export/run.py", "kinds/registry.py"},
     "cclmark_serve": {"cli/commands.py"},

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
+from cclmark.journal.link_libraries import Limits, link_limits
 from cclmark.journal.schema import DeviceDescription, Link, Relation
 from cclmark.work.runtimes import ACCELERATOR_RUNTIMES
 
@@ -47,7 +48,8 @@ class TopologyTool:
     ``directories``: where it may be, besides PATH. ``matrix``: its arguments for the matrix.
     ``device``: the label of a device before its number. ``link``: the sign of the vendor's own
     links, which a number of links may follow. ``rates``: its arguments for a list of links with
-    their rates in GB/s, empty if it has none.
+    their rates in GB/s; ``bandwidths``: for a matrix of the least and the greatest bandwidth of
+    pairs in MB/s. Both are empty if it has none.
     """
 
     program: str
@@ -56,6 +58,7 @@ class TopologyTool:
     link: str
     directories: tuple[str, ...] = ()
     rates: tuple[str, ...] = ()
+    bandwidths: tuple[str, ...] = ()
 
 
 #: By runtime; the first one that is found tells.
@@ -68,12 +71,18 @@ TOOLS = {
     "musa": (TopologyTool("mthreads-gmi", ("topo", "-m"), "GPU", "MT"),),
     "acl": (TopologyTool("npu-smi", ("info", "-t", "topo"), "NPU", "HCCS", ("/usr/local/sbin",)),),
     "cnrt": (TopologyTool("cnmon", ("topo", "-m"), "MLU", "MLK", ("/usr/local/neuware/bin",)),),
-    "hip": (TopologyTool("rocm-smi", ("--showtopotype",), "GPU", "XGMI", ("/opt/rocm/bin",)),),
+    "hip": (
+        TopologyTool(
+            *("rocm-smi", ("--showtopotype",), "GPU", "XGMI", ("/opt/rocm/bin",)),
+            bandwidths=("--shownodesbw",),
+        ),
+    ),
 }
 _TOOL_LIMIT_S = 10.0
 _MOST_OUTPUT = 1 << 20
 _RATE = re.compile(r"^\s*Link\s+\d+:\s+([\d.]+)\s*GB/s\s*$", re.MULTILINE)
 _SIGN = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,15}")
+_BANDWIDTHS = re.compile(r"\d{1,9}-\d{1,9}")
 
 PciAddress = tuple[int, int, int]  # PCI domain, bus, device
 
@@ -125,30 +134,35 @@ def _from_tool(
         if program is None:
             continue
         signs = parse_matrix(_output(program, tool.matrix), tool.device)
-        by_pair = {
-            (rank, other): signs.get((numbers[rank], numbers[other])) for rank, other in pairs
+        by_pair = {(one, other): (numbers[one], numbers[other]) for one, other in pairs}
+        if any(pair not in signs for pair in by_pair.values()):
+            continue
+        linked = {
+            ranks: int(links[1] or 0)
+            for ranks, pair in by_pair.items()
+            if (links := re.fullmatch(rf"{tool.link}(\d*)", signs[pair]))
         }
-        if None not in by_pair.values():
-            rates = [float(text) for text in _RATE.findall(_output(program, tool.rates))]
-            return _relations(by_pair, tool.link, min(rates, default=0.0) * 1e9)
+        rates = [float(text) for text in _RATE.findall(_output(program, tool.rates))]
+        rate = min(rates, default=0.0) * 1e9
+        limits = _bandwidths(_output(program, tool.bandwidths), tool.device)
+        limits = limits or link_limits(runtime, sorted(numbers.values()))
+        relations = [
+            Relation(
+                *ranks,
+                signs[pair],
+                None,
+                limits.get(pair, linked[ranks] * rate) if ranks in linked else 0.0,
+            )
+            for ranks, pair in by_pair.items()
+        ]
+        return relations, {*linked}
     return None
 
 
-def _relations(
-    by_pair: Mapping[tuple[int, int], str | None], link: str, rate: float
-) -> tuple[list[Relation], set[tuple[int, int]]]:
-    """The relations of pairs with these signs, and the pairs with the vendor's own links.
-
-    ``link``: the sign of such links. ``rate``: of one of them in B/s, 0 if it is unknown.
-    """
-    relations, linked = [], set()
-    for pair, sign in by_pair.items():
-        links = re.fullmatch(rf"{link}(\d*)", sign or "")
-        limit = int(links[1] or 0) * rate if links else 0.0
-        relations.append(Relation(*pair, sign or UNKNOWN_LINK, None, limit))
-        if links:
-            linked.add(pair)
-    return relations, linked
+def _bandwidths(text: str, device: str) -> Limits:
+    """The greatest bandwidths of pairs in B/s, as rocm-smi prints those of links without a step."""
+    cells = parse_matrix(text, device, _BANDWIDTHS)
+    return {pair: float(cell.partition("-")[2]) * 1e6 for pair, cell in cells.items()}
 
 
 def _output(program: str, arguments: Sequence[str]) -> str:
@@ -168,11 +182,14 @@ def _output(program: str, arguments: Sequence[str]) -> str:
     return ""
 
 
-def parse_matrix(text: str, device: str) -> dict[tuple[int, int], str]:
-    """The signs between devices in the matrix of a vendor's program, by their numbers.
+def parse_matrix(
+    text: str, device: str, cell: re.Pattern[str] = _SIGN
+) -> dict[tuple[int, int], str]:
+    """The cells between devices in the matrix of a vendor's program, by their numbers.
 
-    ``device``: the label of a device before its number, ``GPU`` of ``GPU0``. Other columns, of
-    network interfaces and processors, are left out. Empty if there is no such matrix.
+    ``device``: the label of a device before its number, ``GPU`` of ``GPU0``. ``cell``: the pattern
+    of cells. Other columns, of network interfaces and processors, are left out. Empty if there is
+    no such matrix.
     """
     label = re.compile(rf"{re.escape(device)}(\d{{1,4}})")
     columns: list[int | None] = []
@@ -187,7 +204,7 @@ def parse_matrix(text: str, device: str) -> dict[tuple[int, int], str]:
             continue
         row = int(found[0][1])
         for column, word in zip(columns, words[1:], strict=False):
-            if column is not None and column != row and _SIGN.fullmatch(word):
+            if column is not None and column != row and cell.fullmatch(word):
                 signs[row, column] = word
     return signs
 

@@ -7,11 +7,10 @@ phases as stages, the times of each call, readings of the device's clock, and th
 process that holds several devices sends a trace for each. The first process creates timeline and
 steps (``cclmark.trace``).
 
-``command.py`` has the options of all commands, with ``copy_options.py`` those of ``trace p2p`` and
-``msprof_options.py`` those of ``trace msprof``. Start with ``run.py``, which does the above;
-``summary.py`` writes stages, skew and waits, and the output of ``--steps``; ``files.py`` has the
-files. Both kinds of item come from their rooms.
+``command.py`` has the options of all commands, with ``copy_options.py`` those of ``trace p2p``.
+Start with ``run.py``, which does the above; ``summary.py`` writes stages, skew and waits, and the
+output of ``--steps``. Both kinds of item come from their rooms.
 
-``trace msprof`` runs nothing: ``msprof.py`` reads files of Ascend's profiler with
-``cclmark_importers``, and writes their tables.
+``trace msprof`` runs nothing: ``cclmark_importers.msprof_timeline`` reads the files of Ascend's
+profiler, and writes their tables.
 """

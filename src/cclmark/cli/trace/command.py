@@ -52,13 +52,13 @@ def _copies_command() -> click.Command:
 
 
 def _msprof_command() -> click.Command:
-    from cclmark.cli.trace.msprof_options import MsprofFlags
+    from cclmark_importers.msprof_options import MsprofFlags
 
     return command(
         _MSPROF,
         "Convert timelines of msprof, Ascend's profiler, with a summary of operations and tasks.",
         MsprofFlags,
-        imported("cclmark.cli.trace.msprof.convert"),
+        imported("cclmark_importers.msprof_timeline.convert"),
     )
 
 

@@ -14,7 +14,6 @@ from cclmark.base.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, 
 from cclmark.base.printable import plain
 from cclmark.cli.trace.command import TraceFlags
 from cclmark.cli.trace.copy_options import CopyPair, TraceCopiesFlags
-from cclmark.cli.trace.files import file_for, steps_path, write_steps, written_whole
 from cclmark.cli.trace.summary import (
     copy_trace_summary,
     step_file,
@@ -39,6 +38,7 @@ from cclmark.recording.joining import first_of, run_joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import Recorded, Recorder, Silent, recording
 from cclmark.recording.run_files import new_journal
+from cclmark.recording.trace_files import file_for, steps_path, write_steps, written_whole
 from cclmark.trace.case_steps import steps_of
 from cclmark.trace.copy_timeline import assemble_copies
 from cclmark.trace.rank_trace import RankTrace, Stage

@@ -11,12 +11,11 @@ from statistics import median
 from cclmark.base.errors import EXIT_OK, UsageError
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.cli.trace.files import file_for, steps_path, write_steps, written_whole
-from cclmark.cli.trace.msprof_options import MsprofFlags
 from cclmark.document.fields import Field, csv_lines
 from cclmark.document.text import BYTES_PER_GB, aligned, counted, format_time_us
 from cclmark.recording.caller import notice
 from cclmark.recording.output import Output
+from cclmark.recording.trace_files import file_for, steps_path, write_steps, written_whole
 from cclmark.trace.device_tasks import (
     DeviceOperation,
     DeviceTask,
@@ -27,6 +26,7 @@ from cclmark.trace.device_tasks import (
 from cclmark.trace.timeline_files import WRITERS
 from cclmark.work.sizes import format_size, in_ranges
 from cclmark_importers.msprof import read_msprof
+from cclmark_importers.msprof_options import MsprofFlags
 
 
 def convert(flags: MsprofFlags) -> int:

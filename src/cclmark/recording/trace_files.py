@@ -10,10 +10,9 @@ from typing import IO
 from cclmark.base.errors import OutputError, UsageError
 from cclmark.recording.caller import notice
 from cclmark.recording.run_files import new_file
-from cclmark.trace.timeline_files import WRITERS
 from cclmark.work.sizes import format_size
 
-_SUFFIXES = (*(suffix for suffix, _ in WRITERS.values()), ".json")
+_SUFFIXES = (".pftrace", ".trace.json", ".json")  # of timelines, longer ones first
 
 
 def file_for(output: Path | None, name: str, suffix: str) -> Path:
