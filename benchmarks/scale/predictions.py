@@ -36,7 +36,9 @@ def predicted(rows: Sequence[Mapping[str, str]]) -> list[PredictResult]:
         writer.writerows(rows)
         file.flush()
         most = max(int(row["nodes"]) for row in rows)
-        results, _ = predictions_of(PredictFlags(runs=(Path(file.name),), nodes=[2 * most]))
+        shared = any("shared" in row.get("source", "") for row in rows)
+        flags = PredictFlags(runs=(Path(file.name),), nodes=[2 * most], shared=shared)
+        results, _ = predictions_of(flags)
     return [one for one in results if one.prediction.is_measured]
 
 

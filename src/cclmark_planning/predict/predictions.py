@@ -232,8 +232,7 @@ def _doubt_of_runs(runs: MeasuredRuns, shape: Shape) -> _Doubt | None:
             f"Run `cclmark {runs.operation}` on more nodes.",
         )
     sizes = {point.size_bytes for one in runs.curves for point in one.points}
-    between = {one.shape.nodes for one in runs.curves if one.shape.nodes > 1}
-    if len(sizes) == 1 and len(between) < 2:
+    if len(sizes) == 1:
         return (
             "the runs have one size, from which latency and bandwidth cannot be told apart",
             f"Run {command} with several sizes: -b 8 -e 8G.",
