@@ -1,6 +1,6 @@
 """``cclmark simulate`` on up to 16,384 devices, beside closed forms and beside measurements.
 
-    python benchmarks/scale/simulate.py [--svg FILE]
+    python benchmarks/scale/simulate.py [--svg FILE] [JOURNAL...]
 
 - Growth: whole commands on 1,024, 4,096 and 16,384 devices: seconds and memory, with all other work
   of a command. ``--svg``: drawn, with matplotlib.
@@ -9,16 +9,20 @@
   H200 (``benchmarks/results/h200x4/report/pairs.jsonl``). The rate of the link is that of a
   sendrecv of the same size, less the time of one of 8 bytes: of shm the latency of each step, of
   NCCL the launch, which a call has once. So the interval of the simulation is that of the sendrecv,
-  from the shortest sample to the 95th percentile.
+  from the shortest sample to the 95th percentile, in all of several runs. ``JOURNAL...``: runs of
+  sendrecv and all_reduce on two other devices, and nothing else is done. NCCL_ALGO=Ring and
+  NCCL_PROTO=Simple make both send in the same way: protocols are not simulated.
 """
 
 import argparse
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -164,16 +168,33 @@ def measured_on_gpus() -> list[CaseResult]:
     return [one for one in read_journal(PAIRS).cases if one.case.pair == (0, 1)]
 
 
+class Times(NamedTuple):
+    """Of a case, in seconds."""
+
+    min_s: float
+    time_s: float
+    p95_s: float
+
+
+def times_of(runs: list[Summary]) -> Times:
+    """The median of the runs' medians, and the ends of all of them."""
+    return Times(
+        min(one.min_s for one in runs),
+        statistics.median(one.time_s for one in runs),
+        max(one.p95_s for one in runs),
+    )
+
+
 def compare(title: str, cases: list[CaseResult], *, is_launched: bool) -> None:
     """Prints measured all_reduces beside simulated ones.
 
     ``is_launched``: the time of the smallest message is the call's own, not that of a step.
     """
-    by_key: dict[tuple[str, int], Summary] = {
-        (one.case.operation, one.case.size_bytes): one.summary
-        for one in cases
-        if one.summary is not None and not one.case.in_place
-    }
+    runs = defaultdict(list)
+    for one in cases:
+        if one.summary is not None and not one.case.in_place:
+            runs[one.case.operation, one.case.size_bytes].append(one.summary)
+    by_key = {key: times_of(own) for key, own in runs.items()}
     smallest_s = by_key["sendrecv", 8].time_s
     step_us = 0.001 if is_launched else smallest_s * 1e6
     print(f"\n{title}: simulated from sendrecv, and measured; [shortest, p95]")
@@ -204,7 +225,13 @@ def main() -> None:
     """All of them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--svg", default="")
-    path = parser.parse_args().svg
+    parser.add_argument("journals", nargs="*", type=Path, metavar="JOURNAL")
+    arguments = parser.parse_args()
+    path = arguments.svg
+    if arguments.journals:
+        cases = [one for path in arguments.journals for one in read_journal(path).cases]
+        compare(f"{len(arguments.journals)} runs on two devices", cases, is_launched=True)
+        return
     print(f"{os.cpu_count()} processors, Python {sys.version.split()[0]}, numpy {np.__version__}")
     costs = growth()
     if path:
