@@ -10,8 +10,7 @@
   sendrecv of the same size, less the time of one of 8 bytes: of shm the latency of each step, of
   NCCL the launch, which a call has once. So the interval of the simulation is that of the sendrecv,
   from the shortest sample to the 95th percentile, in all of several runs. ``JOURNAL...``: runs of
-  sendrecv and all_reduce on two other devices, and nothing else is done. NCCL_ALGO=Ring and
-  NCCL_PROTO=Simple make both send in the same way: protocols are not simulated.
+  sendrecv and all_reduce on two other devices, and nothing else is done.
 """
 
 import argparse
