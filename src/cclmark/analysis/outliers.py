@@ -19,11 +19,20 @@ def times_mean_little(header: Header) -> bool:
 
     False with an injected fault, which must still be found.
     """
-    crowded = any(notice.endswith((TIMES_MEAN_LITTLE, _OLDER)) for notice in header.notices)
-    return crowded and not header.settings.inject
+    return _is_crowded(header) and not header.settings.inject
+
+
+def least_factor(header: Header) -> float:
+    """The least ratio to the usual value that stands out: 2 where ranks shared processors."""
+    return _CROWDED_FACTOR if _is_crowded(header) else 1.0
+
+
+def _is_crowded(header: Header) -> bool:
+    return any(notice.endswith((TIMES_MEAN_LITTLE, _OLDER)) for notice in header.notices)
 
 
 LEAST_VALUES = 4  # fewer give no usual value
+_CROWDED_FACTOR = 2.0
 _MAD_TO_SIGMA = 1.4826  # for normally distributed values
 _LEAST_SIGMAS = 5.0
 _MOST_SIGMAS = 1e6

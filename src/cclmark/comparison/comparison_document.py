@@ -37,6 +37,12 @@ _DEVICE = "device time"  # in the remark of a row
 _TOO_WIDE = "the interval contains 1 and reaches beyond the margin"
 
 
+_MORE_RUNS = (
+    "Measure each side twice more with `cclmark rerun FILE`, then `cclmark compare FILE,FILE,FILE "
+    "FILE,FILE,FILE`."
+)
+
+
 def comparison_document(comparison: Comparison) -> Document:
     """Composes everything that a comparison says."""
     return Document(
@@ -122,10 +128,11 @@ def _verdicts(comparison: Comparison) -> Iterator[Finding]:
             text = f"{len(ones)} {word} beyond noise, the most {where}: {ratio:.3f} times as long"
             yield Finding(word, kind, text, evidence=(Evidence.of("ratio", ratio, where, 1),))
     if not any(one.judged for one in found):
-        yield Finding("no-case-judged", "unknown", "no case could be judged: see the reasons below")
+        text = "no case could be judged: see the reasons below"
+        yield Finding("no-case-judged", "unknown", text, advice=_MORE_RUNS)
     elif inconclusive := sum(one.verdict == "inconclusive" for one in found):
         text = f"{counted(inconclusive, 'case')} inconclusive: {_TOO_WIDE}"
-        yield Finding("inconclusive-cases", "unknown", text)
+        yield Finding("inconclusive-cases", "unknown", text, advice=_MORE_RUNS)
     elif all(one.judged and not one.differs for one in found):
         text = f"no difference beyond the margin of {comparison.margin * 100:.3g} %"
         yield Finding("nothing-found", "good", text)
@@ -216,7 +223,7 @@ def ratio_charts(comparison: Comparison) -> list[Lines]:
                 says=f"Time after over time before of {name} by message size with its 95 % "
                 f"interval: from {least[0]:.3f} at {format_size(int(least[1]))} to {worst[0]:.3f} "
                 f"at {format_size(int(worst[1]))}. Above 1 is slower. Where the band contains 1 no "
-                "difference is proven; where there is no band there are too few samples.",
+                "difference is proven; no band: too few samples, or noise that is unknown.",
                 x_title="message size",
                 y_title="ratio (above 1: slower)",
                 series=series,
@@ -224,7 +231,7 @@ def ratio_charts(comparison: Comparison) -> list[Lines]:
                 zero_based=False,
                 notes=[
                     "no difference is proven where the band contains 1, whatever the curve looks "
-                    "like; sizes without a band have too few samples"
+                    "like; sizes without a band have too few samples, or noise that is unknown"
                 ],
             )
         )

@@ -332,9 +332,9 @@ def noise_said(comparison: Comparison) -> str:
     words = {_noise_word(one) for one in comparison.found}
     said = []
     if "unknown" in words:
-        said.append(
-            "unknown for this machine: intervals 'or wider' contain the noise of the samples only"
-        )
+        wider = any(one.least is not None for one in comparison.found)
+        note = ": intervals 'or wider' contain the noise of the samples only" * wider
+        said.append(f"unknown for this machine{note}")
     if "history" in words:
         said.append("of this machine, measured by the runs in its history")
     if "assumed" in words:

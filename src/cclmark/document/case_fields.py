@@ -13,13 +13,13 @@ from cclmark.analysis.links import link_limit
 from cclmark.base.grouping import abridged
 from cclmark.document.columns import Cell, Column, ColumnKind
 from cclmark.document.device_labels import device_labels
-from cclmark.document.fields import Field, Fields, TableField, fields_at
+from cclmark.document.fields import Field, Fields, TableField, fields_at, value_at
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import RunLabels, Series
 from cclmark.document.remarks import STAGED_NOTE, reason_text, staged_mark
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.method import unusual_method
-from cclmark.journal.schema import Explanation, Header
+from cclmark.journal.schema import Explanation, Header, Summary
 
 #: The labels of gauges of a case.
 CASE_LABELS = (
@@ -66,14 +66,30 @@ def case_fields(path: str) -> list[Field]:
     return fields_at(path, *_OF_CASE)
 
 
+def _has_samples(summary: Summary | None) -> bool:
+    return summary is not None and summary.samples > 1
+
+
+def _of_several(path: str, name: str) -> Callable[[Any], Cell]:
+    """A figure of the samples, None of a single one, which may be another tool's mean."""
+    summary_at = value_at(path)
+
+    def value(result: Any) -> Cell:
+        summary = summary_at(result)
+        found: Cell = getattr(summary, name) if _has_samples(summary) else None
+        return found
+
+    return value
+
+
 def summary_fields(path: str) -> list[Field]:
     """The fields of a summary, time to clock. ``path``: its attribute, which may be None."""
     return [
         Field("time_us", "Median time of one operation.", f"{path}.time_s"),
-        Field("min_us", "Shortest sample.", f"{path}.min_s"),
-        Field("p95_us", "95th percentile of the samples.", f"{path}.p95_s"),
-        Field("p99_us", "99th percentile of the samples.", f"{path}.p99_s"),
-        Field("max_us", "Longest sample.", f"{path}.max_s"),
+        Field("min_us", "Shortest sample.", _of_several(path, "min_s")),
+        Field("p95_us", "95th percentile of the samples.", _of_several(path, "p95_s")),
+        Field("p99_us", "99th percentile of the samples.", _of_several(path, "p99_s")),
+        Field("max_us", "Longest sample.", _of_several(path, "max_s")),
         Field(
             "spread",
             "Interquartile range of the samples over their median.",
@@ -259,7 +275,7 @@ _OF_RESULT = (
     Field(
         "converged",
         "Whether the median reached the requested precision.",
-        lambda row: None if row.result.summary is None else int(row.result.converged),
+        lambda row: int(row.result.converged) if _has_samples(row.result.summary) else None,
         "bool",
     ),
     Field("method", "Differences of the method from the default.", "method", "text"),

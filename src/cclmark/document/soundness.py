@@ -57,9 +57,8 @@ def of_data(
             unmeasured |= len(journal.results) < planned_results(journal.header)
             share = "every measured output was" if unmeasured else "every output was"
             kind = "note" if unmeasured else "good"
-        yield Finding(
-            "data-checked", kind, f"{share} checked in full; none was wrong{unverifiable}"
-        )
+        how = "checked in full" if journal.header.imported is None else "checked by that tool"
+        yield Finding("data-checked", kind, f"{share} {how}; none was wrong{unverifiable}")
     elif measured:
         off = journal.header.imported is None and journal.header.settings.check == 0
         yield Finding(

@@ -7,10 +7,11 @@ import re
 UNKNOWN = "unknown"  # the model of a device without a reported name: it equals no other model
 
 _BETWEEN = re.compile(r"[\s\-_/,()+]+")
-# Parts of a name other than the model. Form factors with different links (PCIe, NVL) are kept.
+# Parts of a name other than the model, also of Intel(R). Form factors with different links (PCIe,
+# NVL) are kept.
 _NOISE = re.compile(
     r"NVIDIA|AMD|INTEL|HUAWEI|METAX|MUXI|KUNLUNXIN|KUNLUN|MOORE|THREADS|CAMBRICON|GEFORCE|TESLA"
-    r"|INSTINCT|(HG|DG)X|SXM\d?|OAM|\d+(GB|GIB|G)|HBM\d?E?|GPU|TENSOR|CORE|ACCELERATOR"
+    r"|INSTINCT|R|TM|(HG|DG)X|SXM\d?|OAM|\d+(GB|GIB|G)|HBM\d?E?|GPU|TENSOR|CORE|ACCELERATOR"
 )
 
 

@@ -95,7 +95,10 @@ class ScanFigures:
         """What a scan without faults says: what would have been found."""
         least = self.judgement.least_of_device, self.judgement.least_of_link
         if self.shape.devices <= 2:
-            return Fault(NONE, (), "no slow host, link or switch found")
+            if self.fleet.floors_bps:
+                return Fault(NONE, (), "the link between the two devices is not below its floor")
+            text = "two devices have one link, and no floor is known that it could be compared with"
+            return Fault(UNKNOWN, (), text)
         tests = Counter(one for test in self.pairs if test.rate_bps for one in test.devices)
         left = self.shape.devices - len(self.failed)
         judged = sum(count > 1 for count in tests.values())

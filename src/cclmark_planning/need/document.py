@@ -24,6 +24,7 @@ from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
 from cclmark.document.report_kind import ComputedFigure, ComputedFigures, report_of_formulas
 from cclmark.document.text import (
+    BYTES_PER_GB,
     counted,
     figure,
     longer_words,
@@ -51,6 +52,7 @@ from cclmark_planning.need.figures import (
     varied,
 )
 from cclmark_planning.need.result import NeedResult
+from cclmark_planning.scale.memory import most_memory_bytes
 from cclmark_planning.scale.step import AMPLE, INFINITE_BPS, StepTime
 from cclmark_planning.scale.traffic import GROUPS, GroupTraffic
 
@@ -356,13 +358,15 @@ def _variants_table(largest: NeedResult, others: Sequence[NeedResult]) -> Table:
     columns = [
         TableColumn("job", lambda one: one.need.variant or "as asked"),
         *_needs_columns(largest.need.share),
+        TableColumn("memory", lambda one: _gigabytes(most_memory_bytes(one.need.job)), ">"),
         TableColumn(
             "best tokens/s/GPU", lambda one: figure(tokens_per_s(one, one.needed.without)), ">"
         ),
     ]
+    of = largest.need.memory_bytes
     notes = [
-        "best: on an ideal network between nodes. Whether a variant fits into the memory is not "
-        "considered"
+        "best: on an ideal network between nodes; memory: what a GPU holds at least"
+        + (f", of {_gigabytes(of)}" if of else "")
     ]
     title = f"what changes the need of {largest.need.job.devices:,} GPUs"
     return table_of(title, columns, [largest, *others], notes=notes)
@@ -464,6 +468,17 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
                 Evidence.of("ample_gbit", needed.ample_bps, at),
             ),
         )
+    held = most_memory_bytes(job)
+    if need.memory_bytes and held > need.memory_bytes:
+        yield Finding(
+            "does-not-fit",
+            "look",
+            f"{at} of {_gigabytes(need.memory_bytes)}: the job takes at least {_gigabytes(held)} of "
+            "each, for parameters, gradients, optimizer and activations",
+            advice="Divide the job further: --parallel with zero=3, or a larger tp or pp; or "
+            "recompute activations, or lower --micro-batch.",
+            evidence=(Evidence.of("memory_bytes", held, at, need.memory_bytes),),
+        )
     if result.judged is not None and network_bytes(result):
         yield _judgement(result, result.judged)
     exposed = needed.without.exposed_share
@@ -476,6 +491,10 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
             f"{_largest_part(needed.without)}",
             evidence=(Evidence.of("exposed_percent", exposed, at, share),),
         )
+
+
+def _gigabytes(size_bytes: float) -> str:
+    return f"{size_bytes / BYTES_PER_GB:.0f} GB"
 
 
 def _judgement(result: NeedResult, judged: StepTime) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cclmark.work.counts import Positive
+from cclmark.work.counts import NotNegative, Positive
 from cclmark.work.items import OfFormulas
 from cclmark_planning.scale.step import HiddenShares, Network
 from cclmark_planning.scale.training_job import TrainingJob
@@ -29,9 +29,9 @@ class Need(msgspec.Struct, OfFormulas, frozen=True, omit_defaults=True):
 
     ``network``: what is known of it; with a line rate between nodes it is judged. ``flops``: the
     floating-point operations that a device computes in a second, ``memory_bps``: the bytes that its
-    memory moves. ``share``: by which a step may take longer than
-    on an ideal network between nodes. ``variant``: what differs from the job that was asked for,
-    empty for that.
+    memory moves, ``memory_bytes``: its size, 0 if unknown. ``share``: by which a step may take
+    longer than on an ideal network between nodes. ``variant``: what differs from the job that was
+    asked for, empty for that.
     """
 
     job: TrainingJob
@@ -41,6 +41,7 @@ class Need(msgspec.Struct, OfFormulas, frozen=True, omit_defaults=True):
     share: Positive
     hidden: HiddenShares = HiddenShares()
     variant: str = ""
+    memory_bytes: NotNegative = 0.0
     assumptions: tuple[Assumption, ...] = ()
 
     @property

@@ -93,6 +93,7 @@ def planned_needs(flags: JobOptions, share: float = USUAL_SHARE) -> list[Need]:
     base = Need(
         *(jobs[-1], network, flops, accelerator.memory_bps * MEMORY_SHARE),
         *(share, hidden),
+        memory_bytes=accelerator.memory_bytes,
         assumptions=(compute, _memory(accelerator), *links, overlapped),
     )
     return [replace(base, job=job) for job in jobs]

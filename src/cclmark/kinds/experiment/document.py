@@ -287,7 +287,7 @@ def _of_fastest(experiment: Experiment) -> Iterator[Finding]:
         for reason, own in others.items():
             names = [case.size_words() for case in own]
             where = f" at {', '.join(names)}" if names != ["-"] else ""
-            text = f"nothing is faster than the default{where}"
+            text = f"no variant was proven to be faster than the default{where}"
             if reason:
                 text = f"no variant could be compared with the default{where}: {plain(reason)}"
             is_all = len(own) == len(cases)

@@ -481,7 +481,8 @@ def _remarks(one: OverlapSummary) -> Iterator[Remark]:
     if one.communication is not None and min(one.evaluated) < _FEW:
         text = "less than half of the operations ran entirely beside the other work"
         yield text, name, (Evidence.of("evaluated", min(one.evaluated), name, _FEW),)
-    if one.combined_rate is not None and one.combined_rate < _IN_TURNS:
+    is_known = one.communication is not None and not _is_unknown(one.communication.estimate)
+    if is_known and one.combined_rate is not None and one.combined_rate < _IN_TURNS:
         text = "together they took as long as one after the other: executed in turns"
         yield text, name, (Evidence.of("combined_rate", one.combined_rate, name, _IN_TURNS),)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from cclmark.analysis.outliers import looked_at, outliers, times_mean_little
+from cclmark.analysis.outliers import least_factor, looked_at, outliers, times_mean_little
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.base.statistics import median, median_half_width
@@ -130,8 +131,15 @@ def deviations(results: Sequence[TransferResult], relations: Sequence[Relation])
     for members in groups:
         usual, places = outliers([value for *_, value in members], of)
         for result, pair, value in (members[place] for place in places):
-            found.append(Deviation(result.transfer, pair, names[pair], value, usual))
+            if _is_beyond_doubt(result, value, usual):
+                found.append(Deviation(result.transfer, pair, names[pair], value, usual))
     return found
+
+
+def _is_beyond_doubt(result: TransferResult, value: float, usual: float) -> bool:
+    """Whether a median that did not converge is further from the usual one than it is uncertain."""
+    half = result.summary.half_width if result.summary is not None else None
+    return result.converged or half is None or abs(math.log(value / usual)) > 2 * half
 
 
 def wrong_flows(result: TransferResult) -> set[int]:
@@ -210,8 +218,10 @@ def outliers_of(results: Sequence[TransferResult], header: Header) -> Outliers:
         return Outliers([], compared=0)
     groups = _groups(results, header.relations)
     compared = looked_at(own for (_, kind), own in groups.items() if kind is not None)
+    least = least_factor(header)
+    found = deviations(results, header.relations)
     far = sorted(
-        deviations(results, header.relations),
+        (one for one in found if max(one.value / one.usual, one.usual / one.value) >= least),
         key=lambda one: (not one.worse, min(one.value / one.usual, one.usual / one.value)),
     )
     return Outliers(far, compared, sum(map(len, groups.values())) - compared)

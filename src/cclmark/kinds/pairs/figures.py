@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cclmark.analysis.outliers import looked_at, outliers, times_mean_little
+from cclmark.analysis.outliers import least_factor, looked_at, outliers, times_mean_little
 from cclmark.base.statistics import median
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Header, Relation, Summary
@@ -170,7 +170,12 @@ def pair_outliers(found: Sequence[PairSweep], header: Header) -> list[PairDeviat
     """The same pairs, relatively slowest first; none if the times of the run mean little."""
     if times_mean_little(header):
         return []
-    far = pair_deviations(found, header.relations)
+    least = least_factor(header)
+    far = (
+        one
+        for one in pair_deviations(found, header.relations)
+        if max(one.time_s / one.usual_s, one.usual_s / one.time_s) >= least
+    )
     return sorted(far, key=lambda one: one.usual_s / one.time_s)
 
 
