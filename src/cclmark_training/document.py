@@ -763,9 +763,8 @@ def headline_of_trainings(run: NamedRun) -> str:
     text = f"{tokens_text(one)} tokens/s, {ms_text(one.figures.step_s)} ms per step"
     if one.share_of_peak is not None:
         text += f", MFU {share_text(one)}"
-    if one.figures.exposed_s is not None:
-        profiled = " of profiled steps" if differs_when_profiled(one) else ""
-        text += f", exposed communication{profiled} {ms_text(one.figures.exposed_s)} ms"
+    if one.figures.exposed_s is not None and not differs_when_profiled(one):
+        text += f", exposed communication {ms_text(one.figures.exposed_s)} ms"
     return text
 
 

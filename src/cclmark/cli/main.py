@@ -168,7 +168,8 @@ All variables of cclmark: docs/reference/environment.md.""",
        suite, --fail-if-slower or --fail-below); a check of doctor failed, or
        scan found something slow
   2    usage: an unknown option, an impossible value, a journal that exists
-       already, a file that cannot be read or opened for writing
+       already, a file that cannot be read or opened for writing; or a threshold
+       that the figures cannot decide (--fail-below, --fail-if-slower)
   3    a device, runtime, library or disk space is missing on this machine, or
        every case was skipped; or what ran is not certain (--explain), or a
        trace is incomplete: the results are kept

@@ -308,12 +308,13 @@ def of_tails(journal: Journal) -> Iterator[Finding]:
     assert first.summary is not None
     own = first.summary
     ratio, p99 = own.max_s / own.time_s, format_time_us(own.p99_s)
+    times = f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"
     yield Finding(
         "outlying-samples",
         "note",
         f"at least 1 % of the samples are outliers in {amount(len(found), 'case')} of "
         f"{len(measured)}; most {described(first)}: {own.outliers} of {own.samples}"
-        f"{_when(own.outlier_span)}, p99 {p99} µs, the longest {ratio:.3g} × the median",
+        f"{_when(own.outlier_span)}, p99 {p99} µs, the longest {times} × the median",
         advice="They are of no influence on medians. A program that waits for each call has them.",
         evidence=(Evidence.of("outliers", own.outliers, described(first)),),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cclmark.document.blocks import SEVERITY_ORDER, Document, Finding, Severity
@@ -71,15 +72,15 @@ _FAILED = {
     "failed-host-check": "not healthy",
     "fleet-verdict": "slow",
 }
-# The finding of a rule that is the answer has one of these figures.
+# The finding of a rule that is the answer has the largest of these figures.
 _FIGURES = {
     "memory-of-library": ("library_device_bytes", "library_pss_bytes", "library_rss_bytes"),
 }
 _NORMAL = re.compile(r"^\w+ are normal: ")  # what the word of the verdict says
 # What a measurement does for plans and predictions.
 _PLANNING = {
-    **dict.fromkeys(("needed-network", "network-not-used"), "measures what is assumed"),
-    **dict.fromkeys(("nothing-said", "prediction-error"), "measures what is missing"),
+    **dict.fromkeys(("needed-network", "network-not-used"), "on the GPUs: measures the assumed"),
+    **dict.fromkeys(("nothing-said", "prediction-error"), "on more nodes: measures the missing"),
 }
 # The answers after which a report is the next step.
 _REPORTED = (
@@ -178,8 +179,7 @@ def _answer_of(findings: Sequence[Finding]) -> tuple[Severity, str, str] | None:
     for rule, word in _ANSWERING.items():
         if of_rule := [one for one in findings if one.id == rule]:
             names = _FIGURES.get(rule, ())
-            stating = [one for one in of_rule if any(it.name in names for it in one.evidence)]
-            first = (stating or of_rule)[0]
+            first = max(of_rule, key=lambda one: _largest(one, names))
             by_severity = _OF_DRIFT if rule == "drift" else _OF_RESULT if word == "result" else {}
             return first.severity, by_severity.get(first.severity, word), _text(first)
     # A note on a pair is about sizes at which times mean little.
@@ -190,6 +190,10 @@ def _answer_of(findings: Sequence[Finding]) -> tuple[Severity, str, str] | None:
         text = _NORMAL.sub("", _text(first))
         return first.severity, _JUDGING[first.id] if is_known else "not judged", text
     return None
+
+
+def _largest(finding: Finding, names: Collection[str]) -> float:
+    return max((one.value for one in finding.evidence if one.name in names), default=-math.inf)
 
 
 def _why_not_judged(findings: Sequence[Finding]) -> str:

@@ -75,7 +75,7 @@ def _of_case(result: CaseResult, match: Match | None, least_bytes: int | None) -
     if least_bytes is None:
         least_bytes = 0 if by_device else LEAST_JUDGED_BYTES
     if match is not None and not why and result.case.size_bytes < least_bytes:
-        why = f"smaller than {format_size(least_bytes)}"
+        why = f"smaller than {format_size(least_bytes)} (judged with -b)"
     if not moves_data(result.case.operation):
         why = "a barrier moves no data and has no reference"
     return Checked(

@@ -473,8 +473,8 @@ def _findings(result: NeedResult) -> Iterator[Finding]:
         yield Finding(
             "does-not-fit",
             "look",
-            f"{at} of {_gigabytes(need.memory_bytes)}: the job takes at least {_gigabytes(held)} of "
-            "each, for parameters, gradients, optimizer and activations",
+            f"{at} of {_gigabytes(need.memory_bytes)}: the job takes at least {_gigabytes(held)} "
+            "of each, for parameters, gradients, optimizer and activations",
             advice="Divide the job further: --parallel with zero=3, or a larger tp or pp; or "
             "recompute activations, or lower --micro-batch.",
             evidence=(Evidence.of("memory_bytes", held, at, need.memory_bytes),),

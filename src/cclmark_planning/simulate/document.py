@@ -138,7 +138,7 @@ def _head_figures(best: SimulationResult) -> Iterator[HeadFigure]:
     yield HeadFigure("time", value, unit, of)
     yield HeadFigure("bus bandwidth", _gbps(busbw_bps(best)), "GB/s", f"{item.rank_count:,} ranks")
     if (share := of_law(best)) is not None:
-        yield HeadFigure("of the law of the links", f"{share * 100:.0f}", "%", "")
+        yield HeadFigure("of what the links permit", f"{share * 100:.0f}", "%", "")
 
 
 def _blocks(best: SimulationResult, results: Sequence[SimulationResult]) -> Iterator[Block]:

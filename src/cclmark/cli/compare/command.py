@@ -64,4 +64,4 @@ class CompareFlags:
     )
     wide: bool = changed(FormatOptions, "wide")
     numbers: bool = changed(NumberOptions, "numbers")
-    output: Path | None = changed(OutputFileOptions, "output")
+    output: Path | None = changed(OutputFileOptions, "output", add=("-o",))

@@ -75,6 +75,7 @@ class ExportFlags:
     output: Path | None = changed(
         OutputFileOptions,
         "output",
+        add=("-o",),
         help="Output file, written completely or not at all; for chakra a new directory "
         "[standard output].",
     )

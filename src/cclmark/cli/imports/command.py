@@ -59,6 +59,7 @@ class ImportFlags:
     files: tuple[str, ...] = argument("FILE...", nargs=-1, required=True)
     output: Path | None = option(
         "-o",
+        "-O",
         "--journal",
         title=OUTPUT,
         type=PATH,

@@ -32,6 +32,7 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header
 from cclmark.kinds.memory.figures import (
     ALLOCATED,
+    EARLIER,
     GIVEN_BACK,
     HOST_PIECE,
     LIBRARY_STAGES,
@@ -539,9 +540,15 @@ def _of_host(results: Sequence[MemoryResult], ccl: str) -> _Sentence:
         "shrinks by {}",
         "changes by {}",
     )
+    earlier = [taken_by_library(one).get(EARLIER) for one in results]
+    kept = [one.pss_bytes if figure == "PSS" else one.rss_bytes for one in earlier if one]
+    of_earlier = ""
+    if kept:
+        of_earlier = f"; {_span([one or 0 for one in kept])} were kept from earlier sizes"
     text = (
         f"With {ccl}, a rank's process {text} ({figure}, measured) from the loading of "
-        "the library to its first operations, without the stage in which cclmark allocates."
+        f"the library to its first operations, without the stage in which cclmark allocates"
+        f"{of_earlier}."
     )
     return text, _ends(f"library_{figure.lower()}_bytes", _ranks(results), changes)
 

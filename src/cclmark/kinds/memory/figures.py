@@ -14,7 +14,8 @@ GIVEN_BACK = "communicator destroyed"
 ALLOCATED = "buffers allocated"
 #: The stages up to the first operations, in the order of time. Results of one case have the same
 #: ones, unless some ranks were measured again with --resume.
-LIBRARY_STAGES = ("library loaded", "communicator created", "earlier sizes", "first operations")
+EARLIER = "earlier sizes"
+LIBRARY_STAGES = ("library loaded", "communicator created", EARLIER, "first operations")
 
 
 @dataclass(frozen=True)
