@@ -59,10 +59,14 @@ _ANSWERING: Mapping[str, str] = {
     "failed-host-check": "to fix",
     "harmful-difference": "to fix",
     "no-fault-found": "no fault found",
-    "fleet-verdict": "scan",
+    "fleet-verdict": "no fault found",
 }
-_OF_RESULT: Mapping[Severity, str] = {"unknown": "inconclusive"}
-_OF_DRIFT: Mapping[Severity, str] = {"good": "steady", "unknown": "not certain"}
+# Words for some severities of the same rules, or of all rules with a word.
+_BY_SEVERITY: Mapping[str, Mapping[Severity, str]] = {
+    "result": {"unknown": "inconclusive"},
+    "drift": {"good": "steady", "unknown": "not certain"},
+    "fleet-verdict": {"unknown": "not judged", "look": "to check"},
+}
 # Failures, the gravest first; of others the first one counts.
 _FAILED = {
     "wrong-data": "wrong",
@@ -180,7 +184,7 @@ def _answer_of(findings: Sequence[Finding]) -> tuple[Severity, str, str] | None:
         if of_rule := [one for one in findings if one.id == rule]:
             names = _FIGURES.get(rule, ())
             first = max(of_rule, key=lambda one: _largest(one, names))
-            by_severity = _OF_DRIFT if rule == "drift" else _OF_RESULT if word == "result" else {}
+            by_severity = _BY_SEVERITY.get(rule) or _BY_SEVERITY.get(word, {})
             return first.severity, by_severity.get(first.severity, word), _text(first)
     # A note on a pair is about sizes at which times mean little.
     judged = [one for one in findings if one.id in _JUDGING and one.severity != "note"]
