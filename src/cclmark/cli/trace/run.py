@@ -222,6 +222,7 @@ def _only(transfers: list[Transfer], flags: TraceCopiesFlags, pair: CopyPair | N
     return found[0]
 
 
+_VIEWERS = {"perfetto": "https://ui.perfetto.dev", "chrome": "chrome://tracing"}
 _SLOWER = 10  # times an operation may take while it is traced before a rank counts as hung
 _NOT_STARTED = "no trace and no journal are written: it ended before all ranks had started"
 _NOTHING_WRITTEN = "no trace was written: ranks send their recordings when they end"
@@ -308,6 +309,8 @@ class Tracing:
         problems, name = found.problems, str(files.timeline)
         if failure := _failure_to_write(found.timeline, files):
             problems, name = [*problems, failure], ""
+        elif not caller().is_silent:
+            output.write(f"  next       {_VIEWERS[files.format]}: open {plain(name)}\n")
         recorder.trace(
             Trace(name, files.format, self._operations, _stages_of(found.stages), found.lines)
         )
