@@ -238,7 +238,7 @@ MEMORY_ERRORS = _check(
     service("replace the module"),
 )
 CORRECTIONS = _check(
-    "gpu-corrections",
+    "gpu-ecc-corrections",
     "corrected errors of accelerators' memory",
     "no counters of corrected errors",
     "memory that needs many corrections fails next: programs end",

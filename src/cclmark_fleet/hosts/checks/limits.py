@@ -108,7 +108,7 @@ FILES = HostCheck(
 )
 
 
-_LEAST_PROCESSES, _LEAST_FREE = 4096, 512
+_LEAST_PROCESSES, _LEAST_FREE, _LEAST_SWAP_KIB = 4096, 512, 1 << 20
 
 
 def _processes(host: Host) -> Judged:
@@ -168,6 +168,12 @@ def _memory(host: Host) -> Judged:
     if full:
         words = f"all wait {float(full[1]):.0f} % of 10 s"
         found.see("/proc/pressure/memory", words, "≤ 10 %", ok=float(full[1]) <= 10)
+    rows = [line.split() for line in host.probe.text("/proc/swaps").splitlines()[1:]]
+    sizes = [(whole(row[-3]) or 0, whole(row[-2]) or 0) for row in rows if len(row) >= 4]
+    size, used = (sum(one) for one in zip(*sizes, strict=True)) if sizes else (0, 0)
+    if size:
+        is_ok = used <= 0.9 * size or used < _LEAST_SWAP_KIB
+        found.see("swap", f"{_gib(used << 10)} of {_gib(size << 10)} used", "≤ 90 %", ok=is_ok)
     if not found.signals:
         raise CannotTellError("/proc/meminfo does not tell the available memory")
     return found
@@ -179,7 +185,7 @@ MEMORY = HostCheck(
     _memory,
     "programs wait for pages to be freed, pinned buffers are refused, or processes are killed",
     (setting("end what takes the memory: ps aux --sort -rss; remove files of /dev/shm"),),
-    "MemAvailable and /proc/pressure/memory; own limits: 2 %, waits of 10 %",
+    "MemAvailable, /proc/pressure/memory and swap; own limits: 2 %, waits of 10 %, 90 %",
     grade="look",
     certainty="likely",
 )
