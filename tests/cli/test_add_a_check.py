@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import sys
 
 import pytest
+from msgspec import toml
 
 from commands import completed
 from extending import blocks_of, copy_of_package, run_copy
+from host_cases import Case
 from places import REPOSITORY
 from recorded_hosts import base
 
@@ -48,13 +51,15 @@ def judged(package, folder, host, code):
 
 
 def test_the_new_check_fails_passes_and_cannot_tell(package, tmp_path):
-    head = "Filename  Type  Size  Used  Priority\n"
-    full = base().set("/proc/swaps", f"{head}/swapfile file 8388604 4194304 -2\n")
-    failed = judged(package, tmp_path, full, code=1)
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    rows = [Case("swap", number, row) for number, row in enumerate(toml.decode(block)["swap"])]
+    assert [one.state for one in rows] == ["fail", "pass"]
+    failed, passed = (
+        judged(package, tmp_path, one.recording(), code=int(one.state == "fail")) for one in rows
+    )
     assert (failed["state"], failed["signals"][0]["seen"]) == ("fail", "4096 MiB used")
     assert failed["remedies"][0]["step"] == "setting"
-    empty = base().set("/proc/swaps", head)
-    assert judged(package, tmp_path, empty, code=0)["state"] == "pass"
+    assert passed["state"] == "pass"
     unknown = judged(package, tmp_path, base(), code=0)
     assert (unknown["state"], unknown["needs"]) == ("unknown", "swapon --show")
 

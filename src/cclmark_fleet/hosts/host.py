@@ -30,7 +30,7 @@ from cclmark_fleet.hosts.tool_texts import (
 PCI = "/sys/bus/pci/devices"
 RDMA = "/sys/class/infiniband"
 NET = "/sys/class/net"
-NVIDIA, AMD, ASCEND = "10de", "1002", "19e5"
+NVIDIA, AMD, ASCEND, MELLANOX = "10de", "1002", "19e5", "15b3"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _CAP_IPC_LOCK = 14
 #: Variables that name the accelerators of a process.
@@ -299,6 +299,11 @@ class Host:
         if not found:
             raise NotApplicableError(f"no {name} on the PCI bus")
         return found
+
+    @property
+    def gpus_of_amd(self) -> list[PciDevice]:
+        """AMD's accelerators."""
+        return [one for one in self.gpus if one.vendor == AMD]
 
     @cached_property
     def rdma_pci(self) -> list[PciDevice]:
@@ -573,9 +578,8 @@ class Host:
             path = f"/sys/devices/system/cpu/cpu{number}/thermal_throttle"
             names = ("package_throttle_count", "core_throttle_count")
             found.append((f"processor {number}", path, names))
-        for one in self.gpus:
-            if one.vendor == AMD:
-                found.append((one.address, f"{PCI}/{one.address}", ("pcie_replay_count",)))
+        for one in self.gpus_of_amd:
+            found.append((one.address, f"{PCI}/{one.address}", ("pcie_replay_count",)))
         for path in self.cgroups_v1("memory"):
             where = f"cgroup {path.removeprefix(_CGROUPS)}"
             found.append((where, path, ("memory.failcnt",)))
@@ -591,6 +595,11 @@ class Host:
             (f"cgroup {path.removeprefix(_CGROUPS) or '/'}", f"{path}/{name}")
             for path, name in places
         ]
+        for one in self.gpus_of_amd:
+            root = f"{PCI}/{one.address}/ras"
+            for name in self.probe.entries(root):
+                if name.endswith("_err_count"):
+                    found.append((one.address, f"{root}/{name}"))
         for one in [*self.gpus, *self.rdma_pci]:
             for address in (one.address, *one.path):
                 for name in ("aer_dev_fatal", "aer_dev_nonfatal", "aer_dev_correctable"):

@@ -60,13 +60,14 @@ _VARIABLES = (
         "AMD_",
         "ASCEND_",
         "NVIDIA_VISIBLE_DEVICES",
+        "NVIDIA_DRIVER_CAPABILITIES",
         "LD_LIBRARY_PATH",
         "LD_PRELOAD",
         "OFI_",
         "MPICH_",
         "container",
     ),
-    *("KUBERNETES_SERVICE_HOST", "CXI_", "OMP_", "NVSHMEM_", *JOB_VARIABLES),
+    *("KUBERNETES_SERVICE_HOST", "CXI_", "OMP_", "NVSHMEM_", "SLURM_NNODES", *JOB_VARIABLES),
 )
 _PACKAGES = re.compile(r"(nvidia_nccl|rccl|torch|aws_ofi|mpi4py)[\w.-]*\.dist-info$")
 # The lines of large outputs that checks use, by the program: of the kernel's log besides those of
@@ -330,7 +331,15 @@ def _text_of(path: str) -> str:
             content += piece
     finally:
         os.close(descriptor)
-    return content.decode(errors="replace")
+    text = content.decode(errors="replace")
+    return _loopback_names(text) if path == "/etc/hosts" else text
+
+
+def _loopback_names(text: str) -> str:
+    """The lines of /etc/hosts with loopback addresses, without domains: no name of another host."""
+    rows = [line.partition("#")[0].split() for line in text.splitlines()]
+    kept = [(row[0], {name.partition(".")[0] for name in row[1:]}) for row in rows if row]
+    return "\n".join(f"{one} {' '.join(sorted(names))}" for one, names in kept if one[:4] == "127.")
 
 
 def _space_of(path: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from cclmark.base.files import shipped_toml_files
-from cclmark_fleet.hosts.check import Grade
+from cclmark_fleet.hosts.check import Certainty, Grade
 
 
 class MachineClass(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class VariableRule(msgspec.Struct, frozen=True):
 
     ``family``: of the check. ``where``, ``least_devices``: what the host must have for the rule to
     apply; ``gpu`` is NVIDIA or AMD, ``mnnvl`` NVLink between hosts, ``nvls`` GPUs of Hopper and
-    later, which have NVLink SHARP. ``beside``: another
+    later, which have NVLink SHARP; ``efa`` those with EFA. ``beside``: another
     variable with the value that makes it cost something.
     """
 
@@ -60,7 +60,9 @@ class VariableRule(msgspec.Struct, frozen=True):
     cost: str
     source: str
     grade: Grade = "look"
-    where: Literal["", "nvidia", "amd", "gpu", "mnnvl", "nvls", "ascend", "rdma", "infiniband"] = ""
+    where: Literal[
+        "", "nvidia", "amd", "gpu", "mnnvl", "nvls", "ascend", "rdma", "infiniband", "efa"
+    ] = ""
     least_devices: int = 0
     beside: str = ""
 
@@ -93,7 +95,10 @@ class KernelLine(msgspec.Struct, frozen=True):
 
 
 class BadVersion(msgspec.Struct, frozen=True):
-    """Versions of a library that are known to be slow or wrong: from ``first`` to ``last``."""
+    """Versions of a library that are known to be slow or wrong: from ``first`` to ``last``.
+
+    ``gpu``: a pattern of the products on which they are; ``certainty`` of the row.
+    """
 
     library: str
     first: str
@@ -101,6 +106,8 @@ class BadVersion(msgspec.Struct, frozen=True):
     cost: str
     fix: str
     source: str
+    gpu: str = ""
+    certainty: Certainty = "likely"
 
 
 _TABLES: dict[str, type[Any]] = {

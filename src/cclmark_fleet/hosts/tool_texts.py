@@ -150,7 +150,8 @@ def parse_link_errors(text: str) -> dict[tuple[str, str], int]:
 
 
 def parse_smi_counters(gpus: Mapping[str, SmiSection]) -> dict[tuple[str, str], int]:
-    """What grows in ``nvidia-smi -q``, by the GPU's address: replays, and µs of slowdowns.
+    """What grows in ``nvidia-smi -q``, by the GPU's address: replays, corrected errors, and
+    µs of slowdowns.
 
     A reason of the clocks is 1 while it is active, as ``active/HW Thermal Slowdown``.
     """
@@ -160,6 +161,9 @@ def parse_smi_counters(gpus: Mapping[str, SmiSection]) -> dict[tuple[str, str], 
         counts = {name: pci.at(name) for name in ("Replays Since Reset", "Replay Number Rollovers")}
         times = own.part("Clocks Event Reasons Counters", "Clocks Throttle Reasons Counters")
         counts |= {f"time/{name}": value for name, value in times.items()}
+        volatile = own.part("ECC Errors").part("Volatile")
+        names = ("SRAM Correctable", "DRAM Correctable")
+        counts |= {f"volatile/{name}": volatile.at(name) for name in names}
         for name, text in counts.items():
             if (number := re.match(r"(\d{1,18})(?: us)?$", text)) is not None:
                 found[address, name] = int(number[1])

@@ -93,8 +93,8 @@ def test_differences_between_hosts_come_first(cclmark, tmp_path):
 
 
 def older(host):
-    return host.set("/usr/lib/x86_64-linux-gnu/libnccl.so.2.23.4", None).set(
-        "/usr/lib/x86_64-linux-gnu/libnccl.so.2.22.3", ""
+    return host.set("/usr/lib/x86_64-linux-gnu/libnccl.so.2.28.9", None).set(
+        "/usr/lib/x86_64-linux-gnu/libnccl.so.2.28.3", ""
     )
 
 
@@ -106,7 +106,7 @@ def without_dcb(host):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (older, "hosts differ in NCCL: 2.23.4 on 2 hosts, 2.22.3"),
+        (older, "hosts differ in NCCL: 2.28.9 on 2 hosts, 2.28.3"),
         (
             lambda host: host.environment.update(NCCL_CROSS_NIC="1"),
             "hosts differ in NCCL_CROSS_NIC: not set on 2 hosts, 1 on last",

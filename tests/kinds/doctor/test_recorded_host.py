@@ -11,7 +11,7 @@ from cclmark.base.errors import UsageError
 from cclmark_fleet.hosts.checks import CHECKS, IDS
 from cclmark_fleet.hosts.examination import examine
 from cclmark_fleet.hosts.host import Host
-from cclmark_fleet.hosts.host_probe import HANGS, MISSING, LiveProbe
+from cclmark_fleet.hosts.host_probe import HANGS, MISSING, LiveProbe, _loopback_names
 from cclmark_fleet.hosts.recorded_host import (
     Anonymiser,
     ProbeRecorder,
@@ -199,3 +199,8 @@ def test_the_home_of_the_user_is_replaced_wherever_it_is():
     assert text == "/home/user/.nccl.conf /mnt/staff/alice2/x"
     assert Anonymiser("node7", b"salt", "/root").text("/root/.nccl.conf") == "/root/.nccl.conf"
     assert Anonymiser("node7", b"salt", "/").text("/etc/x") == "/etc/x"
+
+
+def test_names_of_other_hosts_are_not_read():
+    text = "127.0.0.1 localhost # x\n127.0.1.1 a.corp.example a\n::1 b\n10.0.0.7 other\n"
+    assert _loopback_names(text) == "127.0.0.1 localhost\n127.0.1.1 a"

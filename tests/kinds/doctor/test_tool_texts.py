@@ -1,8 +1,14 @@
-"""Outputs of tools as published: what is read from them, and that no damage raises."""
+"""Outputs of tools as published: what is read from them, and that no damage raises.
+
+The outputs are in ``tool_texts.toml``.
+"""
+
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import toml
 
 from cclmark_fleet.hosts.checks import CHECKS
 from cclmark_fleet.hosts.examination import examine
@@ -24,119 +30,11 @@ from cclmark_fleet.hosts.tool_texts import (
 )
 from recorded_hosts import HEALTHY
 
-# Short quotes of outputs in issues and test data of superbench, gpud, NCCL and others.
-LSPCI = """0000:17:00.0 3D controller: NVIDIA
-\tCapabilities: [78] Express (v2) Endpoint, MSI 00
-\t\tDevCtl:\tCorrErr- NonFatalErr+ FatalErr+ UnsupReq-
-\t\t\tRlxdOrd+ ExtTag+ PhantFunc- AuxPwr- NoSnoop+
-\t\tLnkCap:\tPort #12, Speed 8GT/s, Width x1, ASPM not supported
-\t\tLnkSta:\tSpeed 5GT/s (downgraded), Width x1 (ok)
-
-16:00.0 PCI bridge: Broadcom
-\t\tACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
-65:00.0 PCI bridge: Broadcom
-\t\tACSCtl: SrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd- EgressCtrl-
-66:00.0 Infiniband controller: Mellanox
-\tCapabilities: <access denied>
-"""
-KERNEL = """[   12.345678] mlx5_core 0000:9c:00.0: 252.056 Gb/s available PCIe bandwidth, limited \
-by 32.0 GT/s PCIe x8 link at 0000:97:01.0 (capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)
-[13.5] kernel: NVRM: Xid (PCI:0000:0f:00): 94, pid=1234, name=python, Contained
-[14.5] NVRM: Xid (PCI:0000:13:00 GPU-I:05): 95, pid='<unknown>', Uncontained: LTC TAG
-[15.5] NVRM: Xid (PCI:0000:13:00 GPU-I:05 GPU-CI:00): 64, pid='<unknown>', Row Remapper
-NVRM: Xid (PCI:0000:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot \
-Required)
-nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 12028, Non-fatal, Link 61 egress non-posted PRIV error
-systemd-networkd[5398]: ib6: lost carrier
-"""
-TOPOLOGIES = {
-    "newer": (
-        "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
-        "GPU0     X      NV12    PXB     48-63,176-191   3               N/A\n"
-        "GPU1    NV12     X      SYS     0-15    0-1             N/A\n"
-        "NIC0    PXB     SYS      X\n\nNIC Legend:\n\n  NIC0: mlx5_0\n"
-    ),
-    "older": (
-        "\tGPU0\tGPU1\tmlx5_0\tmlx5_1\tCPU Affinity\n"
-        "GPU0\t X \tNV12\tPXB\tSYS\t0-63\nGPU1\tNV12\t X \tSYS\tPXB\t0-63\n"
-        "mlx5_0\tPXB\tSYS\t X \tSYS\t\nmlx5_1\tSYS\tPXB\tSYS\t X \t\n"
-    ),
-    "coloured": (
-        "\t\x1b[4mGPU0\tGPU1\t\x1b[0m\n GPU0\tX\tOK\t\n GPU1\tCNS\tX\t\n\nLegend:\n  X    = Self\n"
-    ),
-}
-SMI = """==============NVSMI LOG==============
-
-Driver Version                            : 550.127.05
-
-Attached GPUs                             : 1
-GPU 00000000:17:00.0
-    Product Name                          : NVIDIA A10
-    PCI
-        GPU Link Info
-            PCIe Generation
-                Max                       : 4
-                Current                   : 1
-                Device Current            : 1
-            Link Width
-                Max                       : 16x
-                Current                   : 16x
-    Clocks Event Reasons
-        HW Slowdown                       : Active
-            HW Thermal Slowdown           : Not Active
-            HW Power Brake Slowdown       : Active
-    Remapped Rows
-        Pending                           : No
-        Remapping Failure Occurred        : No
-    Fabric
-        State                             : N/A
-        Health
-            Bandwidth                     : N/A
-        Drain and Reset Recommended       : No
-    GPU Recovery Action                   : None
-"""
-NVLINK = """GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)
-\t Link 0: 25 GB/s
-\t Link 1: <inactive>
-GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-2)
-NVML: Unable to retrieve NVLink information as all links are inactive
-"""
-ERRORS = "GPU 0: H100 (UUID: G)\n\t Link 0: Replay Errors: 3\n\t Link 0: CRC Errors: 0\n"
-IBSTAT = """CA 'mlx5_0'
-\tCA type: MT4129
-\tNumber of ports: 1
-\tPort 1:
-\t\tState: Active
-\t\tPhysical state: LinkUp
-\t\tRate: 200
-\t\tLink layer: Ethernet
-ibpanic: [1323906] main: stat of IB device 'mlx5_8' failed: No such file or directory
-"""
-DEVINFO = """hca_id:\tmlx5_0
-\t\tport:\t1
-\t\t\tstate:\t\t\tPORT_ACTIVE (4)
-\t\t\tactive_mtu:\t\t4096 (5)
-\t\t\tlink_layer:\t\tEthernet
-hca_id:\tmlx5_1
-\t\tport:\t1
-\t\t\tstate:\t\t\tPORT_DOWN (1)
-\t\t\tactive_mtu:\t\t1024 (3)
-"""
-RDMA_LINKS = """link mlx5_0/1 state DOWN physical_state DISABLED netdev ens7f0np0
-link mlx5_0/1: state ACTIVE physical_state LINK_UP netdev ens21f0
-8/1: mlx5_bond_0/1: state ACTIVE physical_state LINK_UP netdev reth0
-link mlx5_4/1 subnet_prefix fe80:0000:0000:0000 lid 13 sm_lid 49 lmc 0 state ACTIVE
-"""
-ETHTOOL = """NIC statistics:
-     rx_pci_signal_integrity: 1
-     tx_pci_signal_integrity: 1471
-     outbound_pci_stalled_wr: 0
-     [0]: rx_bytes: 9
-"""
+TEXTS = toml.decode(Path(__file__).with_name("tool_texts.toml").read_text())
 
 
 def test_registers_of_lspci():
-    found = parse_lspci(LSPCI)
+    found = parse_lspci(TEXTS["lspci"])
     assert "Width x1 (ok)" in found["0000:17:00.0"].registers["LnkSta"]
     assert "RlxdOrd+" in found["0000:17:00.0"].registers["DevCtl"]
     assert "ReqRedir+" in found["0000:16:00.0"].registers["ACSCtl"]
@@ -144,7 +42,7 @@ def test_registers_of_lspci():
 
 
 def test_lines_of_the_kernel():
-    events = parse_kernel_log(KERNEL)
+    events = parse_kernel_log(TEXTS["kernel"])
     (limited,) = limited_of(events)
     assert (limited.address, limited.gbit, limited.bridge) == (
         "0000:9c:00.0",
@@ -161,9 +59,9 @@ def test_lines_of_the_kernel():
     assert [one.code for one in sxids_of(events)] == [12028]
 
 
-@pytest.mark.parametrize("form", TOPOLOGIES)
+@pytest.mark.parametrize("form", TEXTS["topologies"])
 def test_matrices(form):
-    found = parse_topology(TOPOLOGIES[form])
+    found = parse_topology(TEXTS["topologies"][form])
     expected = {"newer": "NV12", "older": "NV12", "coloured": "CNS"}[form]
     assert found["GPU1", "GPU0"] == expected
     assert not any(one[0] == one[1] for one in found)
@@ -177,7 +75,7 @@ def test_a_matrix_with_many_columns():
 
 
 def test_levels_of_nvidia_smi():
-    found = parse_smi(SMI)
+    found = parse_smi(TEXTS["smi"])
     assert found[""].at("Driver Version") == "550.127.05"
     gpu = found["0000:17:00.0"]
     info = gpu.parts["PCI"].parts["GPU Link Info"]
@@ -193,22 +91,10 @@ def test_levels_of_nvidia_smi():
     assert gpu.at("GPU Recovery Action") == "None"
 
 
-COUNTED = """
-GPU 00000000:0F:00.0
-    PCI
-        Replays Since Reset               : 5210
-        Replay Number Rollovers           : N/A
-    Clocks Event Reasons
-        HW Slowdown                       : Active
-            HW Thermal Slowdown           : Not Active
-    Clocks Event Reasons Counters
-        HW Thermal Slowdown               : 8100000 us
-        Sync Boost                        : N/A
-"""
-
-
 def test_what_grows_in_nvidia_smi():
-    found = parse_smi_counters({name: own for name, own in parse_smi(COUNTED).items() if name})
+    found = parse_smi_counters(
+        {name: own for name, own in parse_smi(TEXTS["counted"]).items() if name}
+    )
     assert found == {
         ("0000:0f:00.0", "Replays Since Reset"): 5210,
         ("0000:0f:00.0", "time/HW Thermal Slowdown"): 8_100_000,
@@ -218,26 +104,26 @@ def test_what_grows_in_nvidia_smi():
 
 
 def test_links():
-    found = parse_nvlinks(NVLINK)
+    found = parse_nvlinks(TEXTS["nvlink"])
     assert [(one.gpu, one.link, one.rate_gbps) for one in found] == [(0, 0, 25.0), (0, 1, 0.0)]
-    assert parse_link_errors(ERRORS)["GPU 0 link 0", "Replay Errors"] == 3
+    assert parse_link_errors(TEXTS["errors"])["GPU 0 link 0", "Replay Errors"] == 3
 
 
 def test_ports():
-    (port,) = parse_ports(IBSTAT)
+    (port,) = parse_ports(TEXTS["ibstat"])
     assert (port.device, port.state, port.rate, port.layer) == (
         "mlx5_0",
         "Active",
         "200",
         "Ethernet",
     )
-    first, other = parse_ports(DEVINFO)
+    first, other = parse_ports(TEXTS["devinfo"])
     assert (first.active_mtu, other.active_mtu, other.state) == (
         "4096 (5)",
         "1024 (3)",
         "PORT_DOWN (1)",
     )
-    states = [(one.device, one.state) for one in parse_rdma_links(RDMA_LINKS)]
+    states = [(one.device, one.state) for one in parse_rdma_links(TEXTS["rdma_links"])]
     assert states == [
         *(("mlx5_0", "DOWN"), ("mlx5_0", "ACTIVE")),
         *(("mlx5_bond_0", "ACTIVE"), ("mlx5_4", "ACTIVE")),
@@ -245,8 +131,8 @@ def test_ports():
 
 
 def test_counters_of_ethtool():
-    assert parse_counters(ETHTOOL)["[0]: rx_bytes"] == 9
-    assert parse_counters(ETHTOOL)["tx_pci_signal_integrity"] == 1471
+    assert parse_counters(TEXTS["ethtool"])["[0]: rx_bytes"] == 9
+    assert parse_counters(TEXTS["ethtool"])["tx_pci_signal_integrity"] == 1471
 
 
 def test_counters_of_hccn_tool():
@@ -260,16 +146,18 @@ def test_addresses():
 
 
 PARSERS = {
-    parse_lspci: LSPCI,
-    parse_topology: TOPOLOGIES["newer"],
-    parse_smi: SMI,
-    lambda text: parse_smi_counters(parse_smi(text)): SMI + COUNTED,
-    parse_nvlinks: NVLINK,
-    parse_link_errors: ERRORS,
-    parse_ports: IBSTAT + DEVINFO,
-    parse_rdma_links: RDMA_LINKS,
-    parse_counters: ETHTOOL,
-    lambda text: [*limited_of(parse_kernel_log(text)), *xids_of(parse_kernel_log(text))]: KERNEL,
+    parse_lspci: TEXTS["lspci"],
+    parse_topology: TEXTS["topologies"]["newer"],
+    parse_smi: TEXTS["smi"],
+    lambda text: parse_smi_counters(parse_smi(text)): TEXTS["smi"] + TEXTS["counted"],
+    parse_nvlinks: TEXTS["nvlink"],
+    parse_link_errors: TEXTS["errors"],
+    parse_ports: TEXTS["ibstat"] + TEXTS["devinfo"],
+    parse_rdma_links: TEXTS["rdma_links"],
+    parse_counters: TEXTS["ethtool"],
+    lambda text: [*limited_of(parse_kernel_log(text)), *xids_of(parse_kernel_log(text))]: TEXTS[
+        "kernel"
+    ],
 }
 
 

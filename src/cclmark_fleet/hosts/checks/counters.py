@@ -237,6 +237,16 @@ MEMORY_ERRORS = _check(
     reboot("drain the host and test its memory"),
     service("replace the module"),
 )
+CORRECTIONS = _check(
+    "gpu-ecc-corrections",
+    "corrected errors of accelerators' memory",
+    "no counters of corrected errors",
+    "memory that needs many corrections fails next: programs end",
+    reset("stop all programs of the accelerator and reset it"),
+    reboot("drain and reboot the host"),
+    service("replace the accelerator"),
+    certain=False,
+)
 MEMORY_PRESSURE = _check(
     "memory-pressure",
     "limit of the cgroup's memory",

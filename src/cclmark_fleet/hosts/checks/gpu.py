@@ -81,6 +81,10 @@ def _driver(host: Host) -> Judged:
         raise CannotTellError(f"nvidia-smi: {reading.error}", "a driver that answers, or a reboot")
     else:
         found.see("driver", host.driver or "loaded")
+        for line in messages:
+            if "infoROM is corrupted" in line:
+                found.see("nvidia-smi", line.strip()[:100], "a valid infoROM", ok=False)
+                found.grade, found.remedies = "look", (_REBOOT, _SERVICE)
         for address, own in host.smi.items() if host.has_smi else ():
             if own.is_lost:
                 count = len(own.faults())
@@ -434,6 +438,9 @@ RECOVERY = HostCheck(
 )
 
 
+_HBM_CELSIUS = 95.0
+
+
 def _heat(host: Host) -> Judged:
     found = Judged()
     for address, own in host.smi.items():
@@ -448,6 +455,8 @@ def _heat(host: Host) -> Judged:
             _number(heat.at("Memory Current Temp")),
             _number(heat.at("Memory Max Operating Temp")),
         )
+        if memory is not None and not limit and host.machine:
+            limit = _HBM_CELSIUS  # later drivers tell the distance to a limit of the GPU alone
         if memory is not None and limit:
             found.see(address, f"memory {memory:g} °C", f"≤ {limit:g} °C", ok=memory <= limit)
     if not found.signals:
@@ -461,8 +470,59 @@ HEAT = HostCheck(
     judged_as_read(_heat, "Temperature"),
     "the clock falls before the limit: jitter of one GPU slows every collective",
     (setting("check fans, filters and the inlet temperature"), _SERVICE),
-    "the limits that the driver reports; own margin: 3 °C",
+    "the limits that the driver reports, 95 °C for HBM without one; own margin: 3 °C",
     grade="look",
+)
+
+
+_LEFT_MIB = 2048.0
+
+
+def _leftover(host: Host) -> Judged:
+    """Memory that is in use although no program runs. A container does not see all programs."""
+    if host.container or host.is_in_job:
+        raise NotApplicableError("programs of others are not visible here")
+    found = Judged()
+    for address, own in host.smi.items():
+        used = _number(own.at("FB Memory Usage", "Used"))
+        if used is not None and own.get("Processes") == "None":
+            limit = f"≤ {_LEFT_MIB:g} MiB"
+            found.see(address, f"{used:g} MiB used, no program", limit, ok=used <= _LEFT_MIB)
+    if not found.signals:
+        raise NotApplicableError("programs run on all GPUs, or nvidia-smi does not list them")
+    return found
+
+
+LEFTOVER = HostCheck(
+    "gpu-memory",
+    "memory of GPUs that no program uses",
+    judged_as_read(_leftover, "FB Memory Usage"),
+    "the next job has less memory, or fails to allocate it",
+    (setting("end what is left of the former job: fuser -v /dev/nvidia*"), *_LADDER),
+    "FB Memory Usage beside Processes in nvidia-smi -q; own limit: 2 GiB",
+    grade="look",
+    certainty="likely",
+)
+
+
+def _files(host: Host) -> Judged:
+    if not host.container:
+        raise NotApplicableError("no container")
+    if not host.probe.exists("/dev/nvidiactl"):
+        raise NotApplicableError("this container has no device files of NVIDIA")
+    found = Judged()
+    is_there = host.probe.exists("/dev/nvidia-uvm")
+    found.see("/dev/nvidia-uvm", "exists" if is_there else "missing", "exists", ok=is_there)
+    return found
+
+
+FILES = HostCheck(
+    "gpu-device-files",
+    "device files of GPUs in containers",
+    _files,
+    "CUDA does not start, although nvidia-smi lists the GPUs",
+    (setting("nvidia-modprobe -u -c 0 on the host; docker run --gpus all, or a CDI device"),),
+    "NVIDIA's container toolkit: nvidiactl, nvidia-uvm and a file for each GPU",
 )
 
 

@@ -108,6 +108,89 @@ FILES = HostCheck(
 )
 
 
+_LEAST_PROCESSES, _LEAST_FREE, _LEAST_SWAP_KIB = 4096, 512, 1 << 20
+
+
+def _processes(host: Host) -> Judged:
+    text = host.probe.text("/proc/self/limits")
+    row = re.search(r"^Max processes\s+(\S+)", text, re.MULTILINE)
+    found = Judged()
+    if row and not host.has_capability(_CAP_SYS_RESOURCE):
+        number = whole(row[1])
+        is_ok = number is None or number >= _LEAST_PROCESSES
+        found.see("this user", f"{row[1]} processes", f"≥ {_LEAST_PROCESSES}", ok=is_ok)
+    for path in host.cgroups or ["/sys/fs/cgroup"]:
+        most = host.probe.number(f"{path}/pids.max")
+        now = host.probe.number(f"{path}/pids.current")
+        if most is not None and now is not None:
+            where = f"cgroup {path.removeprefix('/sys/fs/cgroup') or '/'}"
+            least = max(1, min(_LEAST_FREE, 64 * host.visible_devices))
+            text = f"{now} of {most} threads are in use"
+            found.see(where, text, f"≥ {least} free", ok=most - now >= least)
+    stack = re.search(r"^Max stack size\s+(\S+)", text, re.MULTILINE)
+    if stack and any(re.search(r"\bGB[23]00", name) for name in host.gpu_names):
+        limit = "8192 KiB: unlimited gives NCCL's threads 2048 KiB"
+        found.see("stack", stack[1], limit, ok=stack[1] != "unlimited")
+    if not found.signals:
+        raise NotApplicableError("no limit of processes")
+    return found
+
+
+_CAP_SYS_RESOURCE = 24
+PROCESSES = HostCheck(
+    "process-limit",
+    "limits of processes, threads and their stacks",
+    _processes,
+    "threads of NCCL, of data loaders and of torch do not start: the job ends",
+    (
+        setting(
+            "* soft nproc unlimited in limits.conf, TasksMax of systemd, --pids-limit of docker, "
+            "podPidsLimit of the kubelet; ulimit -s 8192",
+        ),
+    ),
+    "pids.max of the cgroup and RLIMIT_NPROC; own limits: 4,096 processes, 64 free threads for "
+    "each accelerator; NCCL 2.27.6's release notes: stacks of hosts with NVLink between them",
+    grade="look",
+    certainty="likely",
+)
+
+
+def _memory(host: Host) -> Judged:
+    text = host.probe.text("/proc/meminfo")
+    total, free = _row(text, "MemTotal"), _row(text, "MemAvailable")
+    found = Judged()
+    if total and free:
+        least = total // 50
+        words = f"{_gib(free << 10)} of {_gib(total << 10)} are available"
+        found.see("/proc/meminfo", words, f"≥ {_gib(least << 10)}", ok=free >= least)
+    pressure = host.probe.text("/proc/pressure/memory")
+    full = re.search(r"^full avg10=(\d{1,3}(?:\.\d{1,4})?)", pressure, re.MULTILINE)
+    if full:
+        words = f"all wait {float(full[1]):.0f} % of 10 s"
+        found.see("/proc/pressure/memory", words, "≤ 10 %", ok=float(full[1]) <= 10)
+    rows = [line.split() for line in host.probe.text("/proc/swaps").splitlines()[1:]]
+    sizes = [(whole(row[-3]) or 0, whole(row[-2]) or 0) for row in rows if len(row) >= 4]
+    size, used = (sum(one) for one in zip(*sizes, strict=True)) if sizes else (0, 0)
+    if size:
+        is_ok = used <= 0.9 * size or used < _LEAST_SWAP_KIB
+        found.see("swap", f"{_gib(used << 10)} of {_gib(size << 10)} used", "≤ 90 %", ok=is_ok)
+    if not found.signals:
+        raise CannotTellError("/proc/meminfo does not tell the available memory")
+    return found
+
+
+MEMORY = HostCheck(
+    "memory-available",
+    "available memory of the host",
+    _memory,
+    "programs wait for pages to be freed, pinned buffers are refused, or processes are killed",
+    (setting("end what takes the memory: ps aux --sort -rss; remove files of /dev/shm"),),
+    "MemAvailable, /proc/pressure/memory and swap; own limits: 2 %, waits of 10 %, 90 %",
+    grade="look",
+    certainty="likely",
+)
+
+
 def _quotas(host: Host) -> Iterator[tuple[str, float | None]]:
     """The processors that each cgroup above this process may use; None without a quota."""
     for path in host.cgroups:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from cclmark_fleet.hosts.check import HostCheck, Judged, NotApplicableError, reset, service, setting
 from cclmark_fleet.hosts.host import NET, Host, settings_of
+from cclmark_fleet.hosts.host_probe import whole
 
 _VARIABLES = (
     "NCCL_SOCKET_IFNAME",
@@ -102,6 +103,90 @@ DUPLEX = HostCheck(
     "both directions share the link, and frames collide",
     (setting("turn on autonegotiation on both ends: ethtool -s INTERFACE autoneg on"),),
     "duplex in sysfs",
+)
+
+
+_LEAST_MBPS = 1000
+
+
+def _speed(host: Host) -> Judged:
+    """One of several equal devices that is slower than all others; a fastest one below 1 Gb/s."""
+    speeds: dict[str, int] = {}
+    kinds: dict[tuple[str, str], list[str]] = {}
+    of_rdma = {name for port in host.ports for name in port.netdevs}  # see rdma-rate
+    for name in host.netdevs_up:
+        place = host.probe.resolved(f"{NET}/{name}/device")
+        mbps = host.probe.number(f"{NET}/{name}/speed")
+        if mbps is None or mbps <= 0 or "/usb" in place:
+            continue
+        speeds[name] = mbps
+        own = host.pci.get(place.rpartition("/")[2])
+        if own is not None and name not in of_rdma and not host.is_virtual:
+            kinds.setdefault((own.vendor, own.device), []).append(name)
+    found = Judged()
+    for names in kinds.values():
+        usual = max(speeds[name] for name in names)
+        slow = [name for name in names if speeds[name] < usual]
+        if len(names) >= 3 and len(slow) == 1:
+            text = f"{speeds[slow[0]]} Mb/s"
+            found.see(slow[0], text, f"{usual} Mb/s, as equal devices", ok=False)
+    for name, mbps in [*speeds.items()] if max(speeds.values(), default=0) < _LEAST_MBPS else ():
+        found.see(name, f"{mbps} Mb/s", f"≥ {_LEAST_MBPS} Mb/s", ok=False)
+    if not speeds:
+        raise NotApplicableError("no interface reports its speed")
+    if not found.signals:
+        found.see(
+            "interfaces", ", ".join(f"{one} {mbps} Mb/s" for one, mbps in speeds.items())[:80]
+        )
+    return found
+
+
+SPEED = HostCheck(
+    "network-speed",
+    "speed of network interfaces",
+    _speed,
+    "ranks meet, and what has no RDMA communicates, at this speed",
+    (
+        setting("turn on autonegotiation on both ends: ethtool -s INTERFACE autoneg on"),
+        reset("reseat the cable"),
+        service("replace the cable or the transceiver; check the port of the switch"),
+    ),
+    "speed in sysfs, beside that of devices of one type; own limit for the fastest: 1 Gb/s",
+    grade="look",
+    certainty="likely",
+)
+
+
+def _own_name(host: Host) -> Judged:
+    """The host's own name in /etc/hosts at an address that other hosts cannot reach."""
+    is_alone = not host.ports and whole(host.probe.environment.get("SLURM_NNODES", "")) in (None, 1)
+    if is_alone:
+        raise NotApplicableError("no RDMA device and no job of several hosts")
+    own = settings_of(host)
+    found = Judged()
+    for line in host.probe.text("/etc/hosts").splitlines():
+        address, *names = line.partition("#")[0].split() or [""]
+        others = [name for name in names if not _LOCAL.match(name)]
+        if address.startswith("127.") and others:
+            is_ok = bool(own.get("GLOO_SOCKET_IFNAME", ("", ""))[0])
+            limit = "the host's address in the network, or GLOO_SOCKET_IFNAME"
+            found.see("/etc/hosts", f"{others[0]} is {address}", limit, ok=is_ok)
+    if not found.signals:
+        found.see("/etc/hosts", "no name of the host at loopback")
+    return found
+
+
+_LOCAL = re.compile(r"(?i)localhost|local$|ip6-|loopback|kubernetes|broadcasthost")
+OWN_NAME = HostCheck(
+    "host-name",
+    "own name of the host in /etc/hosts",
+    _own_name,
+    "Gloo and MASTER_ADDR=$(hostname) give other hosts a loopback address: they wait until a "
+    "timeout",
+    (setting("remove the line from /etc/hosts, or set GLOO_SOCKET_IFNAME on all hosts"),),
+    "documentation of torch.distributed: Gloo uses the address of the host's name",
+    grade="look",
+    certainty="likely",
 )
 
 

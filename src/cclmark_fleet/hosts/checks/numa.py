@@ -213,6 +213,29 @@ BALANCING = HostCheck(
 )
 
 
+def _reclaim(host: Host) -> Judged:
+    _ = host.communicating  # not applicable without such devices
+    if len(host.numa_nodes) < 2:
+        raise NotApplicableError("one NUMA node")
+    found = Judged()
+    if value := host.probe.text("/proc/sys/vm/zone_reclaim_mode"):
+        found.see("vm.zone_reclaim_mode", value, "0", ok=value == "0")
+    return found
+
+
+RECLAIM = HostCheck(
+    "zone-reclaim",
+    "reclaim of memory within a NUMA node",
+    _reclaim,
+    "threads free pages of their own node, although others have free memory: allocations wait",
+    (setting("sysctl vm.zone_reclaim_mode=0, unless the site chose it for its programs"),),
+    "documentation of the Linux kernel, vm.zone_reclaim_mode: 0 is the default and serves "
+    "programs that read files",
+    grade="look",
+    certainty="possible",
+)
+
+
 def _affinity(host: Host) -> Judged:
     own = host.own_processors
     if not host.gpus or not own:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from cclmark_fleet.hosts.check import (
     CannotTellError,
@@ -83,13 +84,16 @@ def _rate(host: Host) -> Judged:
     if not links:
         raise NotApplicableError("no NVLink is active")
     limit = machine.nvlink_gbps if machine else max(one.rate_gbps for one in links)
+    usual = Counter(one.rate_gbps for one in links).most_common(1)[0][0]
     found = Judged()
     for one in links:
+        least = f"≥ {0.95 * limit:.5g} GB/s, 95 % of {limit:g}"
+        is_slower = one.rate_gbps < 0.99 * usual  # links of equal GPUs train at one rate
         found.see(
             f"GPU {one.gpu} link {one.link}",
             f"{one.rate_gbps:g} GB/s",
-            f"≥ {0.95 * limit:.5g} GB/s, 95 % of {limit:g}",
-            ok=one.rate_gbps >= 0.95 * limit,
+            f"{usual:g} GB/s, as other links" if is_slower else least,
+            ok=one.rate_gbps >= 0.95 * limit and not is_slower,
         )
     found.source = machine.source if machine else "the other links of the host"
     return found
@@ -185,6 +189,41 @@ MANAGER = HostCheck(
         reboot("reboot after a change of the driver"),
     ),
     "NVIDIA's fabric manager user guide: its version has to equal the driver's",
+)
+
+
+def _imex(host: Host) -> Judged:
+    """The service that shares memory over NVLink between hosts of a rack."""
+    if not any(re.search(r"\bGB[23]00", name) for name in host.gpu_names):
+        raise NotApplicableError("no NVLink between hosts")
+    if host.container:
+        channels = host.probe.entries("/dev/nvidia-caps-imex-channels")
+        found = Judged()
+        text = ", ".join(channels[:3]) or "no channel"
+        found.see("/dev/nvidia-caps-imex-channels", text, "a channel", ok=bool(channels))
+        return found
+    reading = host.probe.run("systemctl", "is-active", "nvidia-imex")
+    state = reading.text.strip().split("\n")[-1]
+    if reading.error or not state:
+        raise CannotTellError(f"systemctl: {reading.error or 'no state'}", "nvidia-imex-ctl -N")
+    found = Judged()
+    found.see("nvidia-imex", state, "active", ok=state == "active")
+    return found
+
+
+IMEX = HostCheck(
+    "imex",
+    "IMEX service of NVLink between hosts",
+    _imex,
+    "NCCL fails, or the rack communicates over its network in place of NVLink",
+    (
+        setting(
+            "list the hosts of the rack in /etc/nvidia-imex/nodes_config.cfg; systemctl enable "
+            "--now nvidia-imex; containers: a channel of /dev/nvidia-caps-imex-channels",
+        ),
+    ),
+    "NVIDIA's IMEX guide; NCCL 2.27.3 and later fail without it",
+    certainty="likely",
 )
 
 

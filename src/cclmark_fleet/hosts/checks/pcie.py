@@ -15,7 +15,7 @@ from cclmark_fleet.hosts.check import (
     setting,
 )
 from cclmark_fleet.hosts.checks.gpu import is_used
-from cclmark_fleet.hosts.host import PCI, Host, PciDevice
+from cclmark_fleet.hosts.host import MELLANOX, PCI, Host, PciDevice
 from cclmark_fleet.hosts.tool_texts import limited_of
 
 _SEAT = (
@@ -316,6 +316,39 @@ PAYLOAD = HostCheck(
     "packets of 128 bytes carry 8 % less than those of 256 bytes (24 bytes of head each)",
     (setting("boot with pci=pcie_bus_perf, or set the payload in the BIOS"),),
     "MaxPayload of DevCap and DevCtl; own limit: 256 bytes where the device supports it",
+    grade="look",
+)
+
+
+_LEAST_READ = 512
+
+
+def _requests(host: Host) -> Judged:
+    if host.is_virtual:
+        raise NotApplicableError("the hypervisor sets the size of requests")
+    _ = host.rdma_ports  # not applicable without such devices
+    found = Judged()
+    for one in host.rdma_pci:
+        control = host.register(one.address, "DevCtl")
+        if size := re.search(r"MaxReadReq (\d{1,5}) bytes", control):
+            is_ok = int(size[1]) >= _LEAST_READ
+            found.see(one.address, f"reads of {size[1]} bytes", f"≥ {_LEAST_READ}", ok=is_ok)
+        if "ExtTag-" in control and one.vendor == MELLANOX:
+            found.see(one.address, "ExtTag-: 32 reads at once", "ExtTag+", ok=False)
+    return found
+
+
+READ_REQUESTS = HostCheck(
+    "pcie-read-requests",
+    "size and number of PCIe read requests of RDMA devices",
+    _requests,
+    "the device does not read memory as fast as its port sends",
+    (
+        setting("setpci -s ADDRESS CAP_EXP+8.w=5000:7000, as root: reads of 4096 bytes"),
+        reboot("restore the defaults of PCIe in the BIOS"),
+    ),
+    "MaxReadReq and ExtTag of DevCtl; 512 bytes are the value after a reset (PCI-SIG), 4096 that "
+    "of NVIDIA's guides for ConnectX",
     grade="look",
 )
 

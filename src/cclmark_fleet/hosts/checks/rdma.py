@@ -102,9 +102,18 @@ WIDTH = HostCheck(
 
 def _rate(host: Host) -> Judged:
     best: dict[str, float] = {}
+    layers: dict[str, list[str]] = {}
     for port in host.active_ports:
         best[port.board] = max(best.get(port.board, 0.0), port.gbit)
+        layers.setdefault(port.board, []).append(port.layer)
     found = Judged()
+    for port in host.active_ports:
+        own = layers[port.board]
+        usual = max(own, key=own.count)
+        # One that differs from all others: cards for storage are often of the same type.
+        if port.layer != usual and len(own) >= 4 and own.count(usual) == len(own) - 1:
+            found.see(port.name, port.layer, f"{usual}, as others of its type", ok=False)
+            found.remedies = [setting("mlxconfig -d DEVICE set LINK_TYPE_P1=1 (IB) or 2"), *_CABLE]
     for port in host.active_ports:
         if port.gbit:
             limit = best[port.board]
@@ -119,7 +128,7 @@ def _rate(host: Host) -> Judged:
 
 RATE = HostCheck(
     "rdma-rate",
-    "equal rates of RDMA ports of one type",
+    "equal rates and link layers of RDMA ports of one type",
     _rate,
     "every collective over all rails waits for the slowest",
     _CABLE,

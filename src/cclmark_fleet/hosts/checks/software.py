@@ -52,12 +52,13 @@ def _known(host: Host) -> Judged:
                 one
                 for one in table("versions")
                 if _parts(one.first) <= _parts(version) <= _parts(one.last)
+                and (not one.gpu or any(re.search(one.gpu, name) for name in host.gpu_names))
             ),
             None,
         )
         found.see(place, f"NCCL {version}", rule.fix if rule else "", ok=rule is None)
         if rule is not None:
-            found.cost, found.source = rule.cost, rule.source
+            found.cost, found.source, found.certainty = rule.cost, rule.source, rule.certainty
             found.remedies = [setting(f"install {rule.fix}")]
     return found
 

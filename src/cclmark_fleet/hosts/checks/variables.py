@@ -21,6 +21,9 @@ def _applies(host: Host, rule: VariableRule) -> bool:
         return False
     if rule.where in _VENDORS:
         return any(one.vendor in _VENDORS[rule.where] for one in host.gpus)
+    if rule.where == "efa":
+        is_late = any(re.search(_PRODUCTS["nvls"], name) for name in host.gpu_names)
+        return is_late and any(port.is_efa for port in host.ports)
     if rule.where in _PRODUCTS:
         return any(re.search(_PRODUCTS[rule.where], name) for name in host.gpu_names)
     if rule.where in ("rdma", "infiniband"):
@@ -123,8 +126,11 @@ def _together(host: Host) -> Judged:
             clash(f"{low}={least} above {high}={most}", "at most the other")
     if own.get("NCCL_NVLS_ENABLE") == "0" and "NVLS" in own.get("NCCL_ALGO", "").upper().split(","):
         clash("NCCL_ALGO=NVLS with NCCL_NVLS_ENABLE=0", "only one of them")
-    if own.get("NCCL_NET", "").upper() == "IB" and not host.ports:
+    network = own.get("NCCL_NET", "")
+    if network.upper() == "IB" and not host.ports:
         clash("NCCL_NET=IB without an RDMA device", "a device, or unset")
+    if network and network.upper() not in ("IB", "SOCKET") and not _collnet_plugin(host):
+        clash(f"NCCL_NET={network[:40]} without a plug-in", "a plug-in of that name, or unset")
     sockets = (number("NCCL_NSOCKS_PERTHREAD") or 1) * (number("NCCL_SOCKET_NTHREADS") or 1)
     if sockets > 64:
         text = f"NCCL_NSOCKS_PERTHREAD × NCCL_SOCKET_NTHREADS = {sockets}"
@@ -181,11 +187,12 @@ def _plugins(host: Host) -> Judged:
         for value in own.get(variable, ("", ""))[0].split(","):
             if value and value.lower() not in ("none", "static_plugin"):
                 place = _file_of(host, value, stem)
-                found.see(
-                    variable, f"{value[:60]}: {place or 'not found'}", "a file", ok=bool(place)
-                )
+                text = f"{value[:60]}: {place or 'not found'}"
+                found.see(variable, text, "a file", ok=bool(place))
+                _see_foreign(host, found, place)
         if variable not in own and (place := _file_of(host, f"libnccl-{stem}.so", stem)):
             found.see(place, "NCCL loads it unasked")
+            _see_foreign(host, found, place)
     for variable in ("NCCL_TUNER_CONFIG_FILE", "NCCL_GRAPH_FILE"):
         if path := own.get(variable, ("", ""))[0]:
             is_there = host.probe.exists(path)
@@ -196,6 +203,15 @@ def _plugins(host: Host) -> Judged:
     if not found.signals:
         raise NotApplicableError("no variable names a plug-in or a file of NCCL")
     return found
+
+
+def _see_foreign(host: Host, found: Judged, place: str) -> None:
+    """Adds a plug-in of libfabric on InfiniBand or RoCE, which NCCL itself serves best."""
+    has_other = any(port.is_efa for port in host.ports) or host.probe.entries("/sys/class/cxi")
+    if "ofi" in place and host.ports and not has_other:
+        found.see(place, "libfabric on InfiniBand or RoCE", "NCCL's own network", ok=False)
+        found.cost = "NCCL uses libfabric in place of verbs: slower, or TCP"
+        found.remedies = [setting("NCCL_NET_PLUGIN=none, or another image")]
 
 
 def _collnet_plugin(host: Host) -> str:

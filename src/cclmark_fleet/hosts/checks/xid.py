@@ -30,6 +30,10 @@ _RECOVERIES: Mapping[str, Step] = {
     **{"0x2": "reboot", "0x7": "reboot"},
 }
 _HOST_CODES_WITHOUT_ACTION = (167, 168, 169, 171, 172)  # by their descriptions
+# Somewhat grave: NVIDIA asks for support after 92 and, of older GPUs, 61; the text of 63 for a
+# reset.
+_MILD_CODES = (61, 63, 92)
+_REMAPPED = 63
 _PROGRAMS = ("RESTART_APP", "CHECK_UVM", "WORKFLOW_XID_45")
 _PROGRAM_CODES = (43,)  # by its description: a fault of the application
 _NONFATAL = re.compile(r"non[ -]?fatal", re.IGNORECASE)
@@ -49,6 +53,8 @@ def step_of(event: XidEvent) -> Step | None:
     rule = rule_of(event.code)
     if event.code in _HOST_CODES_WITHOUT_ACTION:
         return "reset"
+    if event.code in _MILD_CODES:
+        return None if event.code == _REMAPPED and "reset" not in event.text else "reset"
     if rule is None or (rule.action == _NVLINK5 and is_nonfatal(event.text)):
         return None
     return _STEPS.get(rule.action)
@@ -101,6 +107,8 @@ def _judge(host: Host) -> Judged:
     if not steps:
         text = "; ".join(["no Xid that asks for a reset or more", *_listed(host, others)])
         found.see("kernel log", text)
+    if steps and all(code in _MILD_CODES for _, code in asking):
+        found.grade = "look"
     order: tuple[Step, ...] = ("reset", "reboot", "service")
     worst = max((order.index(one) for one in steps if one in order), default=0)
     found.remedies = [Remedy(one, _ACTIONS[one]) for one in order[worst:]]
@@ -127,8 +135,13 @@ def _is_old(host: Host, event: XidEvent) -> bool:
 
 
 def _is_over(host: Host, event: XidEvent) -> bool:
-    """Whether an error is old and the driver asks for nothing any more: a reset leaves no line."""
+    """Whether an error is old and the driver asks for nothing any more: a reset leaves no line.
+
+    A row is remapped by a reset; the driver tells whether it still has to be.
+    """
     own = host.smi.get(event.address) if host.has_smi else None
+    if event.code == _REMAPPED and own is not None:
+        return own.part("Remapped Rows").at("Pending") == "No"
     is_calm = own is not None and own.get("GPU Recovery Action") == "None"
     return is_calm and _is_old(host, event)
 
