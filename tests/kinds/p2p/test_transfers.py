@@ -30,21 +30,16 @@ from cclmark.work.transfers import ENGINES, Transfer, TransferPlan, disjoint_rou
 
 def transfer(**changes):
     values = {
-        "measure": "unidirectional",
-        "scope": "pairs",
-        "engine": "CE",
-        "direction": "write",
-        "flows": ((0, 1),),
-        "size_bytes": 1000,
+        **{"measure": "unidirectional", "scope": "pairs", "engine": "CE", "direction": "write"},
+        **{"flows": ((0, 1),), "size_bytes": 1000},
     }
     return Transfer(**{**values, **changes})
 
 
 def result(pair, bytes_per_s, **changes):
-    one = transfer(flows=(pair,), **changes)
-    return TransferResult(
-        0, one, "ok", summary=TransferSummary(1.0, 1.0, 1.0, 1, 0.0, bytes_per_s, [bytes_per_s])
-    )
+    one = transfer(**{"flows": (pair,), **changes})
+    summary = TransferSummary(1.0, 1.0, 1.0, 1, 0.0, bytes_per_s, [bytes_per_s])
+    return TransferResult(0, one, "ok", summary=summary)
 
 
 KERNELS = ("cacheCopy", "bulkCopy")
@@ -67,13 +62,14 @@ def test_rounds_hold_every_ordered_pair_once_and_no_device_twice(devices):
     assert len(rounds) == 2 * (devices - 1 + devices % 2)
 
 
-def test_a_write_is_run_by_the_source_and_a_read_by_the_destination():
-    write, read = plan(devices=2, directions=("write",)), plan(devices=2, directions=("read",))
-    assert [one.runner(one.flows[0]) for one in write] == [0, 1]
-    assert [one.flows[0] for one in write] == [(0, 1), (1, 0)]
-    assert [one.runner(one.flows[0]) for one in read] == [0, 1]
-    assert [one.flows[0] for one in read] == [(1, 0), (0, 1)]
-    assert [one.row_and_column(one.flows[0]) for one in read] == [(0, 1), (1, 0)]
+@pytest.mark.parametrize(
+    ("direction", "flows"), [("write", [(0, 1), (1, 0)]), ("read", [(1, 0), (0, 1)])]
+)
+def test_a_write_is_run_by_the_source_and_a_read_by_the_destination(direction, flows):
+    planned = plan(devices=2, directions=(direction,))
+    assert [one.flows[0] for one in planned] == flows
+    assert [one.runner(one.flows[0]) for one in planned] == [0, 1]
+    assert [one.row_and_column(one.flows[0]) for one in planned] == [(0, 1), (1, 0)]
 
 
 @pytest.mark.parametrize(
@@ -142,16 +138,22 @@ def links(kind, limit_bytes_per_s):
     return LinkLimits([Relation(*pair, kind, 1, limit_bytes_per_s) for pair in ((0, 1), (1, 0))])
 
 
-def test_utilisation_counts_the_directions_used():
-    limits = links("NV18", 100.0)
-    assert utilisation(result((0, 1), 50.0), limits) == 0.5
-    both = result((0, 1), 150.0)
-    both.transfer = transfer(measure="bidirectional", flows=((0, 1), (1, 0)))
-    assert utilisation(both, limits) == 0.75
-    assert utilisation(both, links("MEM", 300.0)) == 0.5  # one memory for both directions
-    assert utilisation(result((0, 1), 50.0), LinkLimits([])) is None
-    # Flows that share links have no share of their own.
-    assert utilisation(result((0, 1), 50.0, scope="all-to-one"), limits) is None
+BOTH_WAYS = {"measure": "bidirectional", "flows": ((0, 1), (1, 0))}
+
+
+@pytest.mark.parametrize(
+    ("changes", "bytes_per_s", "limits", "share"),
+    [
+        ({}, 50.0, links("NV18", 100.0), 0.5),
+        (BOTH_WAYS, 150.0, links("NV18", 100.0), 0.75),
+        (BOTH_WAYS, 150.0, links("MEM", 300.0), 0.5),  # one memory for both directions
+        ({}, 50.0, LinkLimits([]), None),
+        # Flows that share links have no share of their own.
+        ({"scope": "all-to-one"}, 50.0, links("NV18", 100.0), None),
+    ],
+)
+def test_utilisation_counts_the_directions_used(changes, bytes_per_s, limits, share):
+    assert utilisation(result((0, 1), bytes_per_s, **changes), limits) == share
 
 
 def relations(kinds):
@@ -172,9 +174,10 @@ def test_a_slow_pair_is_named_among_its_own_kind_of_link():
 def test_a_long_latency_is_worse_and_a_short_one_is_not():
     pairs = {(0, n): "NV18" for n in range(1, 8)}
     results = []
-    for number, pair in enumerate(pairs):
+    times_s = (*[1e-6] * 5, 5e-6, 0.2e-6)
+    for pair, time_s in zip(pairs, times_s, strict=True):
         one = result(pair, 0.0, measure="latency", method="copy")
-        one.summary.time_s = (1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 5e-6, 0.2e-6)[number]
+        one.summary.time_s = time_s
         results.append(one)
     found = {one.pair: one.worse for one in deviations(results, relations(pairs))}
     assert found == {(0, 6): True, (0, 7): False}
@@ -195,13 +198,6 @@ def test_what_is_not_compared_names_nobody(rates, changes):
     assert deviations(results, relations(pairs)) == []
 
 
-def test_figures_of_many_flows_are_each_flows_own():
-    one = result((0, 1), 7.0, scope="all-pairs")
-    one.transfer = transfer(scope="all-pairs", flows=((0, 1), (2, 3)))
-    one.summary.flow_bytes_per_s = [1.0, 2.0]
-    assert figures(one) == [((0, 1), 1.0), ((2, 3), 2.0)]
-
-
 def test_paths_go_over_direct_connections():
     """A chain 0-1-2 and 3 alone."""
     pairs = [(a, b) for a in range(4) for b in range(4) if a != b]
@@ -215,21 +211,20 @@ def test_paths_go_over_direct_connections():
     assert {hops[n, 3] for n in range(3)} == {0}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "corrupt:pair=0-9,index=1",
-        "corrupt:pair=0,index=1",
-        "corrupt:rank=0,index=1",
-        "corrupt:pair=0-1,index=1.5",
-        "corrupt:pair=0-1",
-        "delay:pair=0-1,ms=nan",
-        "delay:pair=0-1,ms=1,ms=2",
-        "melt:pair=0-1,ms=1",
-        "delay:pair=a-b,ms=1",
-        "",
-    ],
-)
+NOT_FAULTS = """
+corrupt:pair=0-9,index=1
+corrupt:pair=0,index=1
+corrupt:rank=0,index=1
+corrupt:pair=0-1,index=1.5
+corrupt:pair=0-1
+delay:pair=0-1,ms=nan
+delay:pair=0-1,ms=1,ms=2
+melt:pair=0-1,ms=1
+delay:pair=a-b,ms=1
+"""
+
+
+@pytest.mark.parametrize("text", ["", *NOT_FAULTS.split()])
 def test_faults_of_pairs_that_make_no_sense_are_refused(text):
     with pytest.raises(UsageError):
         Injection.parse_for_pairs(text, 4)
@@ -246,15 +241,13 @@ def test_all_pairs_both_ways_have_each_pair_once():
 @pytest.mark.parametrize("engine", ENGINES)
 def test_with_a_fabric_each_pair_is_a_copy_and_those_between_hosts_a_message_too(engine):
     measures = ("unidirectional", "latency")
-    planned = plan(
-        devices=3, hosts=[0, 0, 1], ccl="nccl", fabric=True, engines=(engine,), measures=measures
-    )
-    every = {(a, b) for a in range(3) for b in range(3) if a != b}
+    of = {"hosts": [0, 0, 1], "ccl": "nccl", "fabric": True, "engines": (engine,)}
+    planned = plan(devices=3, measures=measures, **of)
     for measure in measures:
-        of = [one for one in planned if one.measure == measure]
-        assert {one.flows[0] for one in of if not one.ccl} == every
-        apart = {(min(one.flows[0]), max(one.flows[0])) for one in of if one.ccl}
-        assert apart == {(0, 2), (1, 2)}
+        own = [one for one in planned if one.measure == measure]
+        copied = {one.flows[0] for one in own if not one.ccl}
+        assert copied == {(a, b) for a in range(3) for b in range(3) if a != b}
+        assert {tuple(sorted(one.flows[0])) for one in own if one.ccl} == {(0, 2), (1, 2)}
 
 
 @given(
@@ -280,39 +273,39 @@ def test_each_pair_is_a_copy_within_its_host_or_a_message(hosts, measures, trian
         assert sent == (apart if one_way else apart & upper)
 
 
-def test_the_column_sends_in_the_upper_triangle_of_reads():
-    hosts, common = [0, 0, 1], {"devices": 3, "ccl": "mpi", "triangle": True}
-    reads = plan(hosts=hosts, directions=("read",), **common)
-    assert sorted(one.flows[0] for one in reads if one.ccl) == [(2, 0), (2, 1)]
-    both = plan(hosts=hosts, directions=("write", "read"), **common)
-    assert sorted(one.flows[0] for one in both if one.ccl) == [(0, 2), (1, 2), (2, 0), (2, 1)]
-    # Without copies within hosts, the rows of the matrix send.
-    alone = plan(hosts=[0, 1, 2], directions=("read",), **common)
-    assert sorted(one.flows[0] for one in alone) == [(0, 1), (0, 2), (1, 2)]
-    # With copies within devices, which are in the matrix of reads.
-    local = plan(hosts=[0, 1, 2], directions=("read",), local_too=True, **common)
-    assert sorted(one.flows[0] for one in local if one.ccl) == [(1, 0), (2, 0), (2, 1)]
+@pytest.mark.parametrize(
+    ("hosts", "changes", "sent"),
+    [
+        ([0, 0, 1], {"directions": ("read",)}, [(2, 0), (2, 1)]),
+        ([0, 0, 1], {"directions": ("write", "read")}, [(0, 2), (1, 2), (2, 0), (2, 1)]),
+        # Without copies within hosts, the rows of the matrix send.
+        ([0, 1, 2], {"directions": ("read",)}, [(0, 1), (0, 2), (1, 2)]),
+        # With copies within devices, which are in the matrix of reads.
+        ([0, 1, 2], {"directions": ("read",), "local_too": True}, [(1, 0), (2, 0), (2, 1)]),
+    ],
+)
+def test_the_column_sends_in_the_upper_triangle_of_reads(hosts, changes, sent):
+    planned = plan(devices=3, ccl="mpi", triangle=True, hosts=hosts, **changes)
+    assert sorted(one.flows[0] for one in planned if one.ccl) == sent
 
 
-class TestOneFlowOfARound:
-    ROUND = {"scope": "all-pairs", "flows": ((0, 1), (2, 3))}
+WRONG = Verification(1, [WrongOutput(0, 1, 5, "1", "2")])
 
-    def round_of(self, **changes):
-        summary = TransferSummary(1.0, 1.0, 1.0, 1, 0.0, 30.0, [10.0, 20.0])
-        values = {"status": "ok", "summary": summary}
-        return TransferResult(0, transfer(**self.ROUND), **{**values, **changes})
 
-    def test_wrong_data_of_one_takes_only_its_own_figure(self):
-        found = Verification(1, [WrongOutput(0, 1, 5, "1", "2")])
-        one = self.round_of(status="wrong", verification=found)
-        assert figures(one) == [((2, 3), 20.0)]
-        assert [note_of_flow(one, flow) for flow in one.transfer.flows] == ["WRONG", ""]
-
-    def test_one_that_hangs_leaves_the_others_unmeasured(self):
-        one = self.round_of(status="timeout", summary=None, hung=[1])
-        assert figures(one) == []
-        assert [note_of_flow(one, flow) for flow in one.transfer.flows] == ["-", "hung"]
-
-    def test_what_cannot_be_done_is_so_for_the_round(self):
-        one = self.round_of(status="skipped", summary=None)
-        assert [note_of_flow(one, flow) for flow in one.transfer.flows] == ["n/a", "n/a"]
+@pytest.mark.parametrize(
+    ("changes", "shown", "notes"),
+    [
+        ({"status": "ok"}, [((0, 1), 10.0), ((2, 3), 20.0)], ["", ""]),
+        # Wrong data of one takes only its own figure.
+        ({"status": "wrong", "verification": WRONG}, [((2, 3), 20.0)], ["WRONG", ""]),
+        # One that hangs leaves the others unmeasured.
+        ({"status": "timeout", "summary": None, "hung": [1]}, [], ["-", "hung"]),
+        ({"status": "skipped", "summary": None}, [], ["n/a", "n/a"]),
+    ],
+)
+def test_flows_of_a_round_of_all_pairs(changes, shown, notes):
+    one = transfer(scope="all-pairs", flows=((0, 1), (2, 3)))
+    summary = TransferSummary(1.0, 1.0, 1.0, 1, 0.0, 30.0, [10.0, 20.0])
+    found = TransferResult(0, one, **{"summary": summary, **changes})
+    assert figures(found) == shown
+    assert [note_of_flow(found, flow) for flow in one.flows] == notes
