@@ -87,47 +87,53 @@ def test_the_work_of_a_compute():
     assert Compute("memory", "float32", 1 << 30).work == 3 << 30
 
 
+def in_turn(variants, rounds, **figures):
+    """Rounds of variants; ``figures``: functions of the round and the variant's place."""
+    return [
+        result(
+            *(number * len(variants) + place, number, variant, variant.applied_to(LARGE)),
+            **{name: figure(number, place) for name, figure in figures.items()},
+        )
+        for number in range(rounds)
+        for place, variant in enumerate(variants)
+    ]
+
+
 def test_slow_downs_are_ratios_of_each_round():
     """A drift that changes both times of a round alike does not widen the interval."""
-    rounds = [
-        result(n, n, communication_alone_s=4e-3 * (1 + n), communication_s=5e-3 * (1 + n))
-        for n in range(3)
-    ]
+    rounds = in_turn(
+        *([DEFAULT], 3),
+        communication_alone_s=lambda number, _: 4e-3 * (1 + number),
+        communication_s=lambda number, _: 5e-3 * (1 + number),
+    )
     (one,) = summaries_of(rounds)
     assert one.communication.alone_s == 8e-3
     assert one.communication.ratio == pytest.approx(1.25)
     assert one.communication.estimate.high - one.communication.estimate.low < 1e-9
-    assert one.compute.ratio == pytest.approx(4 / 3)
-    assert one.remaining_compute == pytest.approx(0.75)
-    assert one.busbw_alone == pytest.approx((1 << 30) / 8e-3)  # the factor of two ranks is 1
-    assert one.busbw_beside == pytest.approx((1 << 30) / 10e-3)
+    assert (one.compute.ratio, one.remaining_compute) == pytest.approx((4 / 3, 0.75))
+    busbw = (one.busbw_alone, one.busbw_beside)  # the factor of two ranks is 1
+    assert busbw == pytest.approx(((1 << 30) / 8e-3, (1 << 30) / 10e-3))
     assert one.rate_alone == pytest.approx(2 * 8192**3 / 1.5e-3)
-
-
-def test_an_interval_contains_the_scatter_of_the_rounds():
+    # An interval contains the scatter of the rounds, and one round has none.
     rounds = beside(4.8e-3, 5e-3, 5.2e-3)
     (one,) = summaries_of(rounds)
     assert one.communication.estimate.low < 1.2
     assert one.communication.estimate.high > 1.3
     (alone,) = summaries_of(rounds[:1])
-    assert documents.slow_down_text(alone.communication) == "1.200"  # one round has no interval
+    assert documents.slow_down_text(alone.communication) == "1.200"
 
 
 def test_variants_are_compared_with_the_default_in_the_same_rounds():
     """A machine that becomes slower from round to round does not widen the interval."""
-    results = [
-        result(
-            *(2 * number + place, number, variant),
-            communication_s=5e-3 * (1 + number) * factor,
-            compute_s=2e-3 * (1 + number) / factor,
-        )
-        for number in range(4)
-        for place, (variant, factor) in enumerate(((DEFAULT, 1.0), (FEW, 1.5)))
-    ]
+    results = in_turn(
+        *([DEFAULT, FEW], 4),
+        communication_s=lambda number, place: 5e-3 * (1 + number) * (1 + place / 2),
+        compute_s=lambda number, place: 2e-3 * (1 + number) / (1 + place / 2),
+    )
     usual, few = summaries_of(results)
     assert usual.communication.against_usual is None
-    assert few.communication.against_usual.ratio == pytest.approx(1.5)
-    assert few.communication.against_usual.high == pytest.approx(1.5)
+    against = few.communication.against_usual
+    assert (against.ratio, against.high) == pytest.approx((1.5, 1.5))
     assert few.compute.against_usual.ratio == pytest.approx(1 / 1.5)
     assert documents.against_rows([usual]) == []
     low, high = few.busbw_interval
@@ -139,11 +145,7 @@ def test_variants_are_compared_with_the_default_in_the_same_rounds():
 
 def test_a_placement_is_compared_with_the_default_placement():
     placed = Variant((Assignment(PLACEMENT, "in-place", "communicator"),))
-    results = [
-        result(2 * number + place, number, variant, variant.applied_to(LARGE), compute_s=compute_s)
-        for number in range(3)
-        for place, (variant, compute_s) in enumerate(((DEFAULT, 2e-3), (placed, 3e-3)))
-    ]
+    results = in_turn([DEFAULT, placed], 3, compute_s=lambda _, place: 2e-3 + place * 1e-3)
     found = {one.variant: one for one in summaries_of(results)}
     assert found[placed].compute.against_usual.ratio == pytest.approx(1.5)
     assert "default" in documents.against_title([found[placed]])
@@ -225,11 +227,7 @@ TEXTS = {
     "skipped": [skipped(1)],
     # The time alone is explained with its number of operations.
     "alone": [replace(result(0, 0), communication_alone=OverlapTimes(MARKS, [[], []], [], 38, 1))],
-    "variants": [
-        result(2 * number + place, number, variant, communication_s=5e-3 * factor)
-        for number in range(3)
-        for place, (variant, factor) in enumerate(((DEFAULT, 1.0), (FEW, 1.5)))
-    ],
+    "variants": in_turn([DEFAULT, FEW], 3, communication_s=lambda _, place: 5e-3 * (1 + place / 2)),
     "doubtful": [doubtful(), failed(1)],
     "failed": [failed(0)],
     "in-turns": [result(0, 0, communication_s=5.5e-3, compute_s=5.5e-3)],

@@ -1,6 +1,6 @@
 """Plans of transfers, what their figures say, and the matrices made of them."""
 
-from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,8 @@ from cclmark.kinds.p2p.figures import (
     utilisation,
 )
 from cclmark.work.inject import Injection
-from cclmark.work.transfers import ENGINES, Transfer, TransferPlan, disjoint_rounds, random_sizes
+from cclmark.work.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
+from goldens import refusal, require_outcomes
 
 
 def transfer(**changes):
@@ -40,11 +41,6 @@ def result(pair, bytes_per_s, **changes):
     one = transfer(**{"flows": (pair,), **changes})
     summary = TransferSummary(1.0, 1.0, 1.0, 1, 0.0, bytes_per_s, [bytes_per_s])
     return TransferResult(0, one, "ok", summary=summary)
-
-
-KERNELS = ("cacheCopy", "bulkCopy")
-LATENCY = {"measures": ("latency",), "kernels": KERNELS, "engines": ("SM",)}
-ANY_ENGINE = {**LATENCY, "engines": ("CE", "SM"), "local_too": True}
 
 
 def plan(**changes):
@@ -62,59 +58,33 @@ def test_rounds_hold_every_ordered_pair_once_and_no_device_twice(devices):
     assert len(rounds) == 2 * (devices - 1 + devices % 2)
 
 
-@pytest.mark.parametrize(
-    ("direction", "flows"), [("write", [(0, 1), (1, 0)]), ("read", [(1, 0), (0, 1)])]
-)
-def test_a_write_is_run_by_the_source_and_a_read_by_the_destination(direction, flows):
-    planned = plan(devices=2, directions=(direction,))
-    assert [one.flows[0] for one in planned] == flows
-    assert [one.runner(one.flows[0]) for one in planned] == [0, 1]
-    assert [one.row_and_column(one.flows[0]) for one in planned] == [(0, 1), (1, 0)]
+def planned(line):
+    """The transfers of a plan, those that differ in their flows only in one line. A flow ends at
+    the device in brackets if that one runs it.
+    """
+    fields = {}
+    for word in line.split():
+        name, _, text = word.partition("=")
+        values = [int(one) if one.isdigit() else one for one in text.split(",")]
+        is_one = name in ("devices", "triangle", "local_too", "latency_method", "ccl", "fabric")
+        fields[name] = values[0] if is_one else values
+    found = {}
+    for one in plan(**fields):
+        at_once = []
+        for begin, end in one.flows:
+            assert one.row_and_column((begin, end))[0] == one.runner((begin, end))
+            at_once.append(
+                f"{begin}>{end}" if one.runner((begin, end)) == begin else f"{begin}>[{end}]"
+            )
+        way = f"{one.numa} {one.host_memory} {'to' if one.to_host else 'from'} the host"
+        words = [one.measure, one.scope, one.means, one.direction, one.method]
+        words += [f"{one.size_bytes} B", way if one.host_memory else ""]
+        found.setdefault(" ".join(filter(None, words)), []).append(" ".join(at_once))
+    return "\n".join(f"{words}: {', '.join(flows)}" for words, flows in found.items())
 
 
-@pytest.mark.parametrize(
-    ("changes", "flows"),
-    [
-        ({"devices": 2, "measures": ("bidirectional",), "triangle": True}, {((0, 1), (1, 0))}),
-        ({"triangle": True}, {((0, 1),), ((0, 2),), ((1, 2),)}),
-        ({"local_too": True}, {((a, b),) for a in range(3) for b in range(3)}),
-        ({"scopes": ("all-to-one",)}, {((1, 0), (2, 0)), ((0, 1), (2, 1)), ((0, 2), (1, 2))}),
-        ({"scopes": ("one-to-all",)}, {((0, 1), (0, 2)), ((1, 0), (1, 2)), ((2, 0), (2, 1))}),
-    ],
-)
-def test_flows_of_a_plan(changes, flows):
-    assert {one.flows for one in plan(**changes, engines=("CE",))} == flows
-
-
-@pytest.mark.parametrize(
-    ("changes", "fields", "found"),
-    [
-        # Without peer access only the copy engine writes.
-        ({"peer_access": (False,)}, ("engine", "direction"), {("CE", "write")}),
-        # A latency of a single access has no kernel.
-        (LATENCY, ("method", "kernel"), {("ping-pong", ""), ("chase", "")}),
-        (
-            {**LATENCY, "latency_method": "copy"},
-            ("method", "kernel", "size_bytes"),
-            {("copy", kernel, 16) for kernel in KERNELS},
-        ),
-        # Methods that do not fit are left out.
-        ({**ANY_ENGINE, "latency_method": "chase"}, ("engine", "direction"), {("SM", "read")}),
-        ({**ANY_ENGINE, "latency_method": "ping-pong"}, ("engine", "direction"), {("SM", "write")}),
-        # Flows with the host go both ways for each kind of memory.
-        (
-            {"scopes": ("host",), "devices": 1, "numa": ("near", "far")},
-            ("host_memory", "to_host", "numa"),
-            set(product(("pinned", "pageable"), (False, True), ("near", "far"))),
-        ),
-    ],
-)
-def test_what_a_plan_leaves_out(changes, fields, found):
-    usual = {"engines": ("CE", "SM"), "directions": ("write", "read")}
-    left = plan(**{**usual, **changes})
-    assert {tuple(getattr(one, name) for name in fields) for one in left} == found
-    if one_way := [one for one in left if one.method in ("chase", "ping-pong")]:
-        assert all(one.flows[0][0] != one.flows[0][1] for one in one_way)
+def test_plans():
+    require_outcomes(Path(__file__).with_name("plans.txt"), planned)
 
 
 @given(st.integers(1, 20), st.integers(1, 10**6), st.integers(0, 10**6), st.integers(0, 99))
@@ -211,43 +181,13 @@ def test_paths_go_over_direct_connections():
     assert {hops[n, 3] for n in range(3)} == {0}
 
 
-NOT_FAULTS = """
-corrupt:pair=0-9,index=1
-corrupt:pair=0,index=1
-corrupt:rank=0,index=1
-corrupt:pair=0-1,index=1.5
-corrupt:pair=0-1
-delay:pair=0-1,ms=nan
-delay:pair=0-1,ms=1,ms=2
-melt:pair=0-1,ms=1
-delay:pair=a-b,ms=1
-"""
+def test_faults_of_pairs():
+    def read(line):
+        return refusal(Injection.parse_for_pairs, line, 4)
 
-
-@pytest.mark.parametrize("text", ["", *NOT_FAULTS.split()])
-def test_faults_of_pairs_that_make_no_sense_are_refused(text):
+    require_outcomes(Path(__file__).with_name("faults.txt"), read)
     with pytest.raises(UsageError):
-        Injection.parse_for_pairs(text, 4)
-    fault = Injection.parse_for_pairs("delay:pair=2-3,ms=5", 4)
-    assert (fault.kind, fault.pair, fault.value) == ("delay", (2, 3), 5.0)
-
-
-def test_all_pairs_both_ways_have_each_pair_once():
-    rounds = plan(devices=4, scopes=("all-pairs",), measures=("bidirectional",))
-    flows = [flow for one in rounds for flow in one.flows]
-    assert sorted(flows) == [(a, b) for a in range(4) for b in range(4) if a != b]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_with_a_fabric_each_pair_is_a_copy_and_those_between_hosts_a_message_too(engine):
-    measures = ("unidirectional", "latency")
-    of = {"hosts": [0, 0, 1], "ccl": "nccl", "fabric": True, "engines": (engine,)}
-    planned = plan(devices=3, measures=measures, **of)
-    for measure in measures:
-        own = [one for one in planned if one.measure == measure]
-        copied = {one.flows[0] for one in own if not one.ccl}
-        assert copied == {(a, b) for a in range(3) for b in range(3) if a != b}
-        assert {tuple(sorted(one.flows[0])) for one in own if one.ccl} == {(0, 2), (1, 2)}
+        Injection.parse_for_pairs("", 4)
 
 
 @given(
@@ -271,22 +211,6 @@ def test_each_pair_is_a_copy_within_its_host_or_a_message(hosts, measures, trian
         assert copies == (upper if triangle else every) - apart
         one_way = measure == "unidirectional" and not triangle
         assert sent == (apart if one_way else apart & upper)
-
-
-@pytest.mark.parametrize(
-    ("hosts", "changes", "sent"),
-    [
-        ([0, 0, 1], {"directions": ("read",)}, [(2, 0), (2, 1)]),
-        ([0, 0, 1], {"directions": ("write", "read")}, [(0, 2), (1, 2), (2, 0), (2, 1)]),
-        # Without copies within hosts, the rows of the matrix send.
-        ([0, 1, 2], {"directions": ("read",)}, [(0, 1), (0, 2), (1, 2)]),
-        # With copies within devices, which are in the matrix of reads.
-        ([0, 1, 2], {"directions": ("read",), "local_too": True}, [(1, 0), (2, 0), (2, 1)]),
-    ],
-)
-def test_the_column_sends_in_the_upper_triangle_of_reads(hosts, changes, sent):
-    planned = plan(devices=3, ccl="mpi", triangle=True, hosts=hosts, **changes)
-    assert sorted(one.flows[0] for one in planned if one.ccl) == sent
 
 
 WRONG = Verification(1, [WrongOutput(0, 1, 5, "1", "2")])

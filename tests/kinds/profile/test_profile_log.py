@@ -38,16 +38,9 @@ def listed(operation):
 def read(tmp_path):
     def reading(*records, lost_parents=0, dropped=0, unplaced=0, run=b"", **options):
         path = tmp_path / "log.cclmlog"
-        content = log(
-            *records,
-            capacity=max(1, len(records)),
-            claimed=len(records) + dropped - unplaced,
-            dropped=dropped,
-            losses=(unplaced, 0),
-            lost_parents=lost_parents,
-            run=run,
-        )
-        path.write_bytes(content)
+        losses = {"dropped": dropped, "losses": (unplaced, 0), "lost_parents": lost_parents}
+        losses["claimed"] = len(records) + dropped - unplaced
+        path.write_bytes(log(*records, capacity=max(1, len(records)), run=run, **losses))
         return read_profile_log(path, **options)
 
     return reading
@@ -68,9 +61,19 @@ def test_calls_that_did_not_run_are_known_while_calls_are_matched(read):
     assert text.endswith("raise CCLMARK_PLUGIN_PAIRS [16777216]")
 
 
-def test_a_profile_with_too_many_operations_names_them(read):
-    (text,) = losses_of([read(communicator(2), ran(3), dropped=4, unplaced=4)])
-    assert "4 of 6 events are lost because the process called more distinct operations" in text
+@pytest.mark.parametrize(
+    ("losses", "text"),
+    [
+        (
+            {"dropped": 4, "unplaced": 4},
+            "4 of 6 events are lost because the process called more distinct operations",
+        ),
+        ({"dropped": 4}, "4 of 6 events did not fit: raise --calls"),
+    ],
+)
+def test_a_full_log_names_what_helps(read, losses, text):
+    (found,) = losses_of([read(communicator(2), ran(3), **losses)])
+    assert text in found
 
 
 def test_calls_that_are_not_read_are_stated(read):
@@ -120,11 +123,6 @@ def test_calls_of_ranks_without_a_device_are_a_problem(read):
     assert [one.rank for one in found.processes] == [2, 3]
     assert found.unmatched == 7
     assert losses_of([found])[0].startswith("process 42 on node: 7 calls are left out")
-
-
-def test_a_full_log_names_the_option_that_helps(read):
-    (text,) = losses_of([read(communicator(2), ran(3), dropped=4)])
-    assert text.endswith("4 of 6 events did not fit: raise --calls")
 
 
 @pytest.mark.parametrize(
