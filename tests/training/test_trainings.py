@@ -19,19 +19,12 @@ from cclmark.work.models import MODELS, find_model
 from cclmark.work.outline import outline_of
 from cclmark.work.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
 from cclmark_training import document as documents
+from cclmark_training import plan as plans
 from cclmark_training.choices import PARALLELISMS, RECIPE_NAMES
 from cclmark_training.command import MODEL_NAMES
 from cclmark_training.figures import figures_of, groups_of, summaries_of, total_peak
 from cclmark_training.layout import DIMENSIONS, MeshLayout, parse_layout
 from cclmark_training.memory import memory_of, shortage, what_fits
-from cclmark_training.plan import (
-    BatchOptions,
-    Training,
-    check_training,
-    dtype_called,
-    parse_microbatches,
-    trainings_of,
-)
 from cclmark_training.recipes import RECIPES, differences
 from cclmark_training.result import GroupCalls, ReplicaCheck, StepTimeline, TrainingResult
 from goldens import outline, refusal, require_golden, require_outcomes
@@ -46,14 +39,14 @@ OTHER = {
 }
 
 
-def training(model="gpt2-254m", layers=0, **changes) -> Training:
+def training(model="gpt2-254m", layers=0, **changes) -> plans.Training:
     shape = find_model(model, None)
     usual = {
         **{"variant": DEFAULT, "round": 0, "ccl": "torch:nccl", "parallel": "ddp", "ranks": 2},
         **{"batch": 4, "sequence": 512, "dtype": "bfloat16", "optimizer": "adamw"},
         **{"model": shape.with_layers(layers) if layers else shape, "learning_rate": 3e-4},
     }
-    return Training(**{**usual, **changes})
+    return plans.Training(**{**usual, **changes})
 
 
 def result(number=0, *, step_ms=18.6, **changes) -> TrainingResult:
@@ -90,7 +83,7 @@ def values_of(text, lists):
         if name == "layout":
             found |= {"parallel": "combined", name: parse_layout(value)}
         elif name in lists:
-            found[name] = parse_microbatches(value)
+            found[name] = plans.parse_microbatches(value)
         else:
             found[name] = int(value) if value.isdigit() else value
     return found
@@ -98,7 +91,7 @@ def values_of(text, lists):
 
 def batches(text):
     layout, _, given = text.partition(" ")
-    return BatchOptions(**values_of(given, ["microbatches"])).of(parse_layout(layout))
+    return plans.BatchOptions(**values_of(given, ["microbatches"])).of(parse_layout(layout))
 
 
 def advice(of, text, **options):
@@ -112,11 +105,11 @@ def test_what_is_read_and_refused_and_advised():
         "advice": lambda text: " | ".join(advice(what_fits, text)),
         "shortage": partial(advice, shortage),
         "on-host": partial(advice, shortage, on_host=True),
-        "training": lambda text: check_training(training(**values_of(text, ["uneven"]))),
+        "training": lambda text: plans.check_training(training(**values_of(text, ["uneven"]))),
         "layout": parse_layout,
         "batches": batches,
-        "microbatches": parse_microbatches,
-        "dtype": dtype_called,
+        "microbatches": plans.parse_microbatches,
+        "dtype": plans.dtype_called,
         "model": lambda text: find_model(text, None),
     }
 
@@ -146,7 +139,7 @@ def test_operations_and_tokens():
 
 
 def test_a_variant_may_name_another_library():
-    planned = trainings_of(training(), [DEFAULT, OTHER["variant"]], 2)
+    planned = plans.trainings_of(training(), [DEFAULT, OTHER["variant"]], 2)
     libraries = ("torch:nccl", "torch:flagcx")
     assert [(one.round, one.ccl) for one in planned] == [*itertools.product((0, 1), libraries)]
 
@@ -181,7 +174,7 @@ def test_what_differs_from_a_recipe_is_named():
     recipe["recipe"] = "flagscale-llama3-8b"
     sizes = {"ranks": 16, "batch": 1024, "microbatches": 1024, "dtype": "mixed"}
     whole = training("llama3-8b", layout=MeshLayout(tp=4, pp=2, fsdp=2), **recipe, **sizes)
-    check_training(whole)
+    plans.check_training(whole)
     assert [*differences(whole)] == []
     sizes = {"ranks": 4, "batch": 8, "microbatches": 8}
     other = training("llama3-8b", 4, layout=MeshLayout(tp=2, pp=2), **recipe, **sizes)
@@ -265,7 +258,7 @@ def test_more_layers_and_sequences_require_more(parallel):
     assert memory_of(few).total < memory_of(many).total < memory_of(large).total
 
 
-def changed(one: Training, text: str) -> Training:
+def changed(one: plans.Training, text: str) -> plans.Training:
     """The training with the options of a text."""
     words = text.split()
     for option, value in zip(words[::2], words[1::2], strict=True):
@@ -294,7 +287,7 @@ def test_what_is_advised_is_possible_and_fits(one, share):
     for text in found:
         number, _, word = text.partition(" ")
         other = replace(one, ranks=int(number)) if word == "devices" else changed(one, text)
-        check_training(other)
+        plans.check_training(other)
         assert memory_of(other).total <= limit
     assert len(set(found)) == len(found)
 

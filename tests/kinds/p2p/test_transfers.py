@@ -7,14 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
+from cclmark.journal import schema
 from cclmark.journal.item_results import TransferResult
-from cclmark.journal.schema import (
-    Relation,
-    TransferSamples,
-    TransferSummary,
-    Verification,
-    WrongOutput,
-)
 from cclmark.journal.topology import with_hops
 from cclmark.kinds.p2p.figures import (
     LinkLimits,
@@ -39,7 +33,7 @@ def transfer(**changes):
 
 def result(pair, bytes_per_s, **changes):
     one = transfer(**{"flows": (pair,), **changes})
-    summary = TransferSummary(1.0, 1.0, 1.0, 1, 0.0, bytes_per_s, [bytes_per_s])
+    summary = schema.TransferSummary(1.0, 1.0, 1.0, 1, 0.0, bytes_per_s, [bytes_per_s])
     return TransferResult(0, one, "ok", summary=summary)
 
 
@@ -69,7 +63,7 @@ def planned(line):
         is_one = name in ("devices", "triangle", "local_too", "latency_method", "ccl", "fabric")
         fields[name] = values[0] if is_one else values
     found = {}
-    for one in plan(**fields):
+    for one in dict.fromkeys(plan(**fields)):
         at_once = []
         for begin, end in one.flows:
             assert one.row_and_column((begin, end))[0] == one.runner((begin, end))
@@ -97,7 +91,7 @@ def test_random_sizes_stay_in_their_bounds_and_come_again(count, least, more, se
 
 def test_bandwidth_is_all_bytes_over_the_slowest_flow():
     both = transfer(measure="bidirectional", flows=((0, 1), (1, 0)))
-    samples = TransferSamples([[1e-6, 2e-6], [1e-6, 2e-6]], [[0.0, 0.0], [0.0, 0.0]], 3)
+    samples = schema.TransferSamples([[1e-6, 2e-6], [1e-6, 2e-6]], [[0.0, 0.0], [0.0, 0.0]], 3)
     summary = summarise_copies(both, samples)
     assert summary.time_s == 2e-6
     assert summary.bytes_per_s == pytest.approx(2000 / 2e-6)
@@ -105,7 +99,9 @@ def test_bandwidth_is_all_bytes_over_the_slowest_flow():
 
 
 def links(kind, limit_bytes_per_s):
-    return LinkLimits([Relation(*pair, kind, 1, limit_bytes_per_s) for pair in ((0, 1), (1, 0))])
+    return LinkLimits(
+        [schema.Relation(*pair, kind, 1, limit_bytes_per_s) for pair in ((0, 1), (1, 0))]
+    )
 
 
 BOTH_WAYS = {"measure": "bidirectional", "flows": ((0, 1), (1, 0))}
@@ -127,7 +123,7 @@ def test_utilisation_counts_the_directions_used(changes, bytes_per_s, limits, sh
 
 
 def relations(kinds):
-    return [Relation(a, b, kind, 1) for (a, b), kind in kinds.items()]
+    return [schema.Relation(a, b, kind, 1) for (a, b), kind in kinds.items()]
 
 
 def test_a_slow_pair_is_named_among_its_own_kind_of_link():
@@ -174,7 +170,7 @@ def test_paths_go_over_direct_connections():
     direct = {(0, 1), (1, 0), (1, 2), (2, 1)}
     hops = {
         (one.first, one.second): one.hops
-        for one in with_hops([Relation(a, b, "?") for a, b in pairs], direct)
+        for one in with_hops([schema.Relation(a, b, "?") for a, b in pairs], direct)
     }
     assert hops[0, 1] == 1
     assert hops[0, 2] == hops[2, 0] == 2
@@ -213,7 +209,7 @@ def test_each_pair_is_a_copy_within_its_host_or_a_message(hosts, measures, trian
         assert sent == (apart if one_way else apart & upper)
 
 
-WRONG = Verification(1, [WrongOutput(0, 1, 5, "1", "2")])
+WRONG = schema.Verification(1, [schema.WrongOutput(0, 1, 5, "1", "2")])
 
 
 @pytest.mark.parametrize(
@@ -229,7 +225,7 @@ WRONG = Verification(1, [WrongOutput(0, 1, 5, "1", "2")])
 )
 def test_flows_of_a_round_of_all_pairs(changes, shown, notes):
     one = transfer(scope="all-pairs", flows=((0, 1), (2, 3)))
-    summary = TransferSummary(1.0, 1.0, 1.0, 1, 0.0, 30.0, [10.0, 20.0])
+    summary = schema.TransferSummary(1.0, 1.0, 1.0, 1, 0.0, 30.0, [10.0, 20.0])
     found = TransferResult(0, one, **{"summary": summary, **changes})
     assert figures(found) == shown
     assert [note_of_flow(found, flow) for flow in one.flows] == notes

@@ -17,16 +17,8 @@ from cclmark.document.exporters import exporter_of
 from cclmark.document.grid import curves, grid_lines, visible_width
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
+from cclmark.journal import schema
 from cclmark.journal.item_results import CaseResult
-from cclmark.journal.schema import (
-    Explanation,
-    LibraryDescription,
-    Relation,
-    Samples,
-    Summary,
-    Verification,
-    WrongOutput,
-)
 from cclmark.journal.summaries import summarise
 from cclmark.kinds.pairs import figures
 from cclmark.kinds.pairs.document import names_of
@@ -57,14 +49,14 @@ def case(pair=(0, 1), **changes):
 
 def result(one, time_s=1e-3, **changes):
     rate = one.size_bytes / time_s
-    summary = Summary("device", time_s, time_s, time_s, time_s, time_s, 6, rate, rate, 0.01)
-    values = {"status": "ok", "summary": summary, "verification": Verification(0)}
+    summary = schema.Summary("device", time_s, time_s, time_s, time_s, time_s, 6, rate, rate, 0.01)
+    values = {"status": "ok", "summary": summary, "verification": schema.Verification(0)}
     return CaseResult(0, one, **{**values, **changes})
 
 
 def table(results, *, devices=4, width=100, paint=unpainted, format="table", **options):
     settings = usual_settings(end_bytes=MIB, factor=4.0, max_time_s=0.1)
-    library = LibraryDescription("nccl", "2.28.9", "/lib/libnccl.so")
+    library = schema.LibraryDescription("nccl", "2.28.9", "/lib/libnccl.so")
     common = {"devices": devices, "name": "Device <b>\\x1b[31m", "relations": linked(devices)}
     exporter = exporter_of(KINDS[PAIRS], format, View(columns=width, paint=paint, **options))
     text = exporter.begin(header_of(settings, library, **common))
@@ -73,7 +65,7 @@ def table(results, *, devices=4, width=100, paint=unpainted, format="table", **o
 
 def linked(devices, kind_of=lambda a, b: "NV18"):
     every = itertools.product(range(devices), repeat=2)
-    return [Relation(a, b, kind_of(a, b), 1) for a, b in every]
+    return [schema.Relation(a, b, kind_of(a, b), 1) for a, b in every]
 
 
 def far(results, relations=None):
@@ -118,7 +110,7 @@ def test_cases_of_all_pairs_are_alike_and_roots_are_both():
 
 def test_a_ping_pong_is_half_of_its_round_trip():
     one = case(operation="ping_pong", size_bytes=1000)
-    samples = Samples([[2e-6, 2e-6]] * 6, [[2e-6, 2e-6]] * 6, [[0.0, 0.0]] * 6, 20)
+    samples = schema.Samples([[2e-6, 2e-6]] * 6, [[2e-6, 2e-6]] * 6, [[0.0, 0.0]] * 6, 20)
     summary = summarise(one, samples, usual_settings())
     assert (summary.time_s, summary.max_s) == pytest.approx((1e-6, 1e-6))
     assert summary.algbw_bytes_per_s == pytest.approx(1e9)
@@ -317,14 +309,17 @@ def failed():
     results = measured()
     reason = {"status": "skipped", "reason": "too large \x1b[2J", "summary": None}
     results[0] = result(results[0].case, **reason)
-    wrong = Verification(3, [WrongOutput(2, 3, 7, "1", "2")])
+    wrong = schema.Verification(3, [schema.WrongOutput(2, 3, 7, "1", "2")])
     results[7] = result(results[7].case, status="wrong", verification=wrong, beside=1)
     return results
 
 
 DIRECTIONS = itertools.product(pairs_of(4), ("broadcast", "reduce"), (0, 1))
 UNMEASURED = {"status": "died", "summary": None, "verification": None}
-ALL_WRONG = {"status": "wrong", "verification": Verification(3, [WrongOutput(1, 3, 7, "1", "2")])}
+ALL_WRONG = {
+    "status": "wrong",
+    "verification": schema.Verification(3, [schema.WrongOutput(1, 3, 7, "1", "2")]),
+}
 MANY_REASONS = [result(case(pair), **UNMEASURED, reason=f"{pair}") for pair in pairs_of(8)]
 MANY_SERIES = itertools.product(range(60), (KIB, MIB))
 #: The results, the number of devices, and the options of the table.
@@ -454,7 +449,7 @@ def test_paint_takes_no_room():
 
 
 def explained(pair, size, *, channels=4, reason="", **changes):
-    found = Explanation(0, "plug-in", "ring", "RING", "LL", channels, reason)
+    found = schema.Explanation(0, "plug-in", "ring", "RING", "LL", channels, reason)
     return CaseResult(0, case(pair, size_bytes=size, **changes), "ok", explanation=found)
 
 
