@@ -149,7 +149,8 @@ def test_steps_waits_and_all_formats(profiled, cclmark, read, tmp_path):
 
 
 def test_counts_alone_and_the_exit_code_of_the_program(profiled):
-    run = profiled("--exit", "9", options=("--no-kernel-times", "-O", "-"), code=9)
+    run = profiled("--exit", "9", options=("--no-kernel-times", "-O", "-", "--wait"), code=9)
+    assert "waiting for" not in run.err  # nothing is left behind
     assert counts(run.journal) == times(STEPS)
     assert all(one.timed == 0 for each in run.journal.profiled for one in each.figures)
     assert "tree LL × 1" in run.out
@@ -458,10 +459,6 @@ def test_processes_that_the_program_detaches_from_are_waited_for(cclmark, job):
     assert counts(run.journal) == times(STEPS)
     assert "the program has ended; waiting for process " in run.err
     assert run.journal.profile.wall_s > 3
-    # Without anything left behind the option waits for nothing.
-    run = cclmark("profile", "--wait", "--", *words, env=env)
-    assert counts(run.journal) == times(STEPS)
-    assert "waiting for" not in run.err
 
 
 @pytest.mark.parametrize("logs", [None, "logs"])

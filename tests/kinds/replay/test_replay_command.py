@@ -25,7 +25,6 @@ TRACES = TESTS / "traces"
 STEPS = 12
 FAST = ("-n", "3", "-w", "1")
 ONCE = ("-n", "1", "-w", "0")
-ALONE = ("--gaps", "drop", "--rounds")
 SOON_S = 20.0
 SLOW_S = 0.01
 NO_TRAFFIC_BYTES = 4 << 20  # of a device that has room for the messages of the job only
@@ -47,16 +46,27 @@ def traced(cclmark_in, tmp_path_factory):
     return str(cclmark_in(tmp_path_factory.mktemp("traced"), "import", *files).journal_path)
 
 
+@pytest.fixture
+def on_fakes(cclmark, fake_cuda):
+    """Replays on the fake CUDA path; ``fakes``: what is different there."""
+
+    def run(*words, code=0, products=False, **fakes):
+        variables = {f"CCLMARK_FAKE_{name}": value for name, value in fakes.items()}
+        env = fake_cuda.env(products=products, **variables)
+        return cclmark("replay", *words, env=env, code=code)
+
+    return run
+
+
 def results_of(run):
     return run.journal.of(ReplayResult)
 
 
-def test_without_accelerators_the_host_replays_and_the_head_says_so(cclmark, profiled, fake_cuda):
+def test_without_accelerators_the_host_replays_and_the_head_says_so(cclmark, profiled, on_fakes):
     run = cclmark("replay", profiled, *ONCE, env={"CUDA_VISIBLE_DEVICES": ""})
     assert [one.runtime for one in run.journal.header.devices] == ["host", "host"]
     assert "its host is measured instead" in run.out
-    few = fake_cuda.env(CCLMARK_FAKE_DEVICES="1")
-    run = cclmark("replay", profiled, *ONCE, env=few, code=3)
+    run = on_fakes(profiled, *ONCE, DEVICES="1", code=3)
     assert "the profile has 2 ranks, but this machine has 1 cuda devices" in run.err
 
 
@@ -102,11 +112,9 @@ def later(later_s, first=2, **more):
     # The first call may begin late, which shortens the rest of a step whose moments are fixed.
     [("keep", 0.15), ("fixed", 0.075), ("drop", 0.0)],
 )
-def test_a_step_with_every_use_of_its_gaps(cclmark, fake_cuda, profiled, altered, gaps, least_s):
+def test_a_step_with_every_use_of_its_gaps(on_fakes, profiled, altered, gaps, least_s):
     """A call that began 150 ms later in the program begins so much later in the replay."""
-    slower = altered(profiled, later(0.15))
-    words = ("replay", slower, "--gaps", gaps, *FAST, "--compute", "none")
-    run = cclmark(*words, env=fake_cuda.env())
+    run = on_fakes(altered(profiled, later(0.15)), "--gaps", gaps, *FAST, "--compute", "none")
     (result,) = results_of(run)
     assert (result.status, result.verification.wrong) == ("ok", 0)
     assert [len(values) for values in result.span_s] == [3, 3]
@@ -126,11 +134,11 @@ def test_a_step_with_every_use_of_its_gaps(cclmark, fake_cuda, profiled, altered
 
 
 def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
-    cclmark, fake_cuda, slower, tmp_path
+    on_fakes, slower, tmp_path
 ):
     """It is chosen once, for all variants and rounds, also of a run that is resumed."""
-    words = ("replay", slower, *ONCE, "--vary", "NCCL_PROTO=LL", "--rounds", "2")
-    run = cclmark(*words, env=fake_cuda.env())
+    words = (slower, *ONCE, "--vary", "NCCL_PROTO=LL", "--rounds", "2")
+    run = on_fakes(*words)
     before = run.journal_path.with_name(f"{run.journal_path.stem}-traffic.jsonl")
     (chosen,) = read_journal(before).of(ReplayResult)
     assert len(chosen.traffic) == 4  # numbered calls of both ranks, without the messages
@@ -147,7 +155,7 @@ def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
     assert re.search(
         r"memory traffic on \d+( to \d+)? multiprocessors? runs beside \d of 4 calls", run.out
     )
-    refused = cclmark(*words, "--journal", run.journal_path, env=fake_cuda.env(), code=2)
+    refused = on_fakes(*words, "--journal", run.journal_path, code=2)
     assert f"the journal {run.journal_path} exists" in refused.err
     assert [*run.journal_path.parent.glob(f"{run.journal_path.stem}-traffic*")] == [before]
     # As if other traffic had been chosen before the run was interrupted in its first round.
@@ -157,41 +165,41 @@ def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
     result["traffic"] = [3] * len(result["traffic"])
     cut = tmp_path / "cut.jsonl"
     cut.write_text("".join(lines[:first]) + json.dumps(result) + "\n")
-    again = cclmark(*words, "--resume", cut, env=fake_cuda.env())
+    again = on_fakes(*words, "--resume", cut)
     assert [one.traffic for one in results_of(again)] == [result["traffic"]] * 4
     assert not [*again.directory.rglob(f"{again.journal_path.stem}-traffic.jsonl")]
 
 
-def test_without_room_for_traffic_the_replay_goes_on(cclmark, fake_cuda, slower):
-    env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(NO_TRAFFIC_BYTES))
-    run = cclmark("replay", slower, *ONCE, env=env)
+def test_without_room_for_traffic_the_replay_goes_on(on_fakes, slower):
+    run = on_fakes(slower, *ONCE, MEMORY=str(NO_TRAFFIC_BYTES))
     (result,) = results_of(run)
     assert (result.status, result.traffic) == ("ok", [])
     assert "no memory traffic runs beside the calls: " in run.err
 
 
-def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, altered):
+@pytest.mark.parametrize(("gaps", "least_s"), [("keep", 0.04), ("fixed", 0.02)])
+def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, altered, gaps, least_s):
     """The last three calls are on another stream, 40 ms later than in the program."""
     apart = altered(profiled, later(0.04, 3, stream=1))
     env = fake_cuda.env(CUDA_DEVICE_MAX_CONNECTIONS="1")
-    run = cclmark("replay", apart, "--gaps", "keep", *ONCE, env=env)
+    run = cclmark("replay", apart, "--gaps", gaps, *ONCE, env=env)
     said = "the step has 2 streams, and as many for memory traffic, but the device 1 hardware"
     assert said in run.out
     (result,) = results_of(run)
     assert result.verification.wrong == 0
-    assert min(min(values) for values in result.span_s) >= 0.04
+    assert min(map(min, result.span_s)) >= least_s
 
 
-def test_calls_run_beside_products(cclmark, fake_cuda, profiled):
+def test_calls_run_beside_products(on_fakes, profiled):
     """A device without products ends the run with the reason."""
-    command = ("replay", profiled, "--gaps", "fixed", "--compute", "matmul", "--matrix", "64")
-    run = cclmark(*command, *FAST, env=fake_cuda.env(products=True))
+    words = (profiled, "--gaps", "fixed", "--compute", "matmul", "--matrix", "64")
+    run = on_fakes(*words, *FAST, products=True)
     (result,) = results_of(run)
     assert result.verification.wrong == 0
     assert result.replay.compute.describe() == "matmul 64 x 64 x 64 bfloat16"
     assert ", beside matmul 64 x 64 x 64 bfloat16" in run.out
-    refused = fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_UNSUPPORTED="1")
-    assert "cublasLtMatmul failed" in cclmark(*command, env=refused, code=3).err
+    refused = on_fakes(*words, products=True, CUBLASLT_UNSUPPORTED="1", code=3)
+    assert "cublasLtMatmul failed" in refused.err
 
 
 def fit_of(run):
@@ -269,12 +277,11 @@ def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
     assert "keep, " in run.out
 
 
-def test_candidates_without_room_are_left_out(cclmark, fake_cuda, profiled):
+def test_candidates_without_room_are_left_out(on_fakes, profiled):
     """Of products on this device there are none; of the triads one fits into its memory. Only the
     given gaps are fitted.
     """
-    env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(100 << 20))
-    run = cclmark("replay", profiled, *ONCE, "--compute", "fit", "--gaps", "keep", env=env)
+    run = on_fakes(profiled, *ONCE, "--compute", "fit", "--gaps", "keep", MEMORY=str(100 << 20))
     found = {
         (one.replay.compute.name, one.replay.compute.extent): (one.status, one.reason)
         for one in fit_of(run).of(ReplayResult)
@@ -290,9 +297,8 @@ def test_candidates_without_room_are_left_out(cclmark, fake_cuda, profiled):
     assert results_of(run)[0].status == "ok"
 
 
-def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
-    fault = ("--inject", "corrupt:rank=1,index=300")
-    run = cclmark("replay", profiled, *FAST, *fault, env=fake_cuda.env(), code=1)
+def test_wrong_data_is_found_and_named(on_fakes, profiled):
+    run = on_fakes(profiled, *FAST, "--inject", "corrupt:rank=1,index=300", code=1)
     (result,) = results_of(run)
     assert result.status == "wrong"
     (finding,) = result.verification.findings
@@ -301,19 +307,16 @@ def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
     assert "all_reduce of 1 MiB float32" in run.out
 
 
-def test_a_late_rank_makes_the_others_wait(cclmark, fake_cuda, profiled):
-    delay = ("--inject", "delay:rank=1,ms=400")
-    late = cclmark("replay", profiled, *FAST, *delay, env=fake_cuda.env())
-    (result,) = results_of(late)
+def test_a_late_rank_makes_the_others_wait(on_fakes, profiled):
+    (result,) = results_of(on_fakes(profiled, *FAST, "--inject", "delay:rank=1,ms=400"))
     # In a step in which the machine keeps the other rank back as well, less is waited for.
     waiting, other = (median(values) for values in result.communication_s)
     assert waiting >= 0.2
     assert other < waiting
 
 
-def test_variants_in_two_rounds(cclmark, fake_cuda, profiled):
-    vary = ("--vary", "NCCL_PROTO=LL,Simple", "--rounds", "2")
-    run = cclmark("replay", profiled, *FAST, *vary, env=fake_cuda.env())
+def test_variants_in_two_rounds(on_fakes, profiled):
+    run = on_fakes(profiled, *FAST, "--vary", "NCCL_PROTO=LL,Simple", "--rounds", "2")
     found = [one.replay.variant.describe() for one in results_of(run)]
     assert sorted(found) == sorted(["NCCL_PROTO=LL", "NCCL_PROTO=Simple", "default"] * 2)
     assert run.out.count("\n  NCCL_PROTO=") == 2  # rows
@@ -322,11 +325,10 @@ def test_variants_in_two_rounds(cclmark, fake_cuda, profiled):
     assert not re.search(r"NCCL_PROTO=LL .* to [\d.]+\)", run.out)
 
 
-def test_options_of_the_communicators_are_varied(cclmark, fake_cuda, profiled):
+def test_options_of_the_communicators_are_varied(on_fakes, profiled):
     """The option reaches the library: a failure of that function is the variant's alone."""
     vary = ("--vary", "config.maxCTAs=4", "--rounds", "2")
-    env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:CommInitRankConfig")
-    run = cclmark("replay", profiled, *FAST, *vary, env=env)
+    run = on_fakes(profiled, *FAST, *vary, NCCL_FAIL="1:CommInitRankConfig")
     found = {(one.replay.variant.describe(), one.status) for one in results_of(run)}
     assert found >= {("default", "ok"), ("config.maxCTAs=4", "died")}
     assert ("config.maxCTAs=4", "ok") not in found
@@ -347,8 +349,8 @@ def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
 
 def test_libraries_are_compared(cclmark, flagcx_env, profiled):
     """Both are measured and checked in each round."""
-    libraries = ("--ccl", "nccl,flagcx")
-    run = cclmark("replay", profiled, *FAST, *ALONE, "2", *libraries, env=flagcx_env())
+    words = ("--gaps", "drop", "--rounds", "2", "--ccl", "nccl,flagcx")
+    run = cclmark("replay", profiled, *FAST, *words, env=flagcx_env())
     found = [(one.replay.round, one.replay.ccl, one.status) for one in results_of(run)]
     assert sorted(found) == [(n, name, "ok") for n in (0, 1) for name in ("flagcx", "nccl")]
     assert {one.verification.wrong for one in results_of(run)} == {0}
