@@ -14,7 +14,6 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceDescription, Header, Machine
 from cclmark.report.exports import replayed
 from cclmark.report.run_page import sections_of
-from cclmark.work.accelerators import find_accelerator
 from cclmark.work.models import MODELS, find_model
 from cclmark.work.outline import outline_of
 from cclmark.work.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
@@ -94,9 +93,29 @@ def batches(text):
     return plans.BatchOptions(**values_of(given, ["microbatches"])).of(parse_layout(layout))
 
 
+def given_in(text):
+    return training(**values_of(text, ["uneven"]))
+
+
 def advice(of, text, **options):
     free, _, words = text.partition(" ")
-    return of(training(**values_of(words, ["uneven"])), int(free) << 20, **options)
+    return of(given_in(words), int(free) << 20, **options)
+
+
+def sizes(text):
+    one = given_in(text)
+    numbers = f"{one.sequences} sequences, {one.micro_batch} at once, {one.global_batch} in all"
+    return f"{one.tokens} tokens, {numbers}"
+
+
+def recipe(text):
+    """The differences of a training that is checked, and what is printed of them."""
+    of_recipe = {"by_sequence": True, "sequence": 4096, "learning_rate": 1e-5}
+    words = f"{text} model=llama3-8b recipe=flagscale-llama3-8b"
+    one = replace(given_in(words), **of_recipe)
+    plans.check_training(one)
+    (summary,) = summaries_of([result(training=one)], [])
+    return "\n".join([f"differs: {[*differences(one)]}", *documents.model_lines(summary.training)])
 
 
 def test_what_is_read_and_refused_and_advised():
@@ -105,12 +124,16 @@ def test_what_is_read_and_refused_and_advised():
         "advice": lambda text: " | ".join(advice(what_fits, text)),
         "shortage": partial(advice, shortage),
         "on-host": partial(advice, shortage, on_host=True),
-        "training": lambda text: plans.check_training(training(**values_of(text, ["uneven"]))),
+        "training": lambda text: plans.check_training(given_in(text)),
         "layout": parse_layout,
         "batches": batches,
         "microbatches": plans.parse_microbatches,
         "dtype": plans.dtype_called,
         "model": lambda text: find_model(text, None),
+        "sizes": sizes,
+        "equal": lambda text: given_in(text).comparable_ranks,
+        "recipe": recipe,
+        "peak": lambda text: total_peak([text] * 2),
     }
 
     def outcome(line):
@@ -124,18 +147,13 @@ def test_the_names_in_the_help_are_those_of_the_models_and_recipes():
     assert (tuple(MODELS), tuple(RECIPES)) == (MODEL_NAMES, RECIPE_NAMES)
 
 
-def test_operations_and_tokens():
+def test_operations_of_a_token():
     # GPT-2 without positions, biases and norms: 12 layers of 12 d^2, and the output head.
     width, layers, vocabulary = 768, 12, 50257
     weights = layers * 12 * width**2 + vocabulary * width
     expected = 6 * weights + 12 * layers * width * 1024
     assert MODELS["gpt2"].operations_per_token(1024) == expected
     assert MODELS["mixtral-8x7b"].multiplied_parameters == pytest.approx(12.75e9, rel=0.001)
-    assert training().tokens == 2 * 4 * 512
-    assert training(parallel="tp").tokens == 4 * 512
-    uneven = training(batch=6, microbatches=3, uneven=(3, 1))
-    assert (uneven.sequences, uneven.micro_batch, uneven.global_batch) == ([6, 2], 2, 8)
-    assert uneven.tokens == 8 * 512
 
 
 def test_a_variant_may_name_another_library():
@@ -151,42 +169,6 @@ def test_each_rank_has_a_place_of_its_own(layout):
     assert [layout.rank_at(*place) for place in places] == [*range(layout.ranks)]
     assert places == sorted(places)  # tensor ranks are neighbours
     assert places[-1] == (layout.pp - 1, layout.replicas - 1, layout.tp - 1)
-
-
-@pytest.mark.parametrize(
-    ("layout", "model", "ranks"),
-    [
-        ("tp=2,pp=2", "gpt2-254m", (0, 1, 2, 3)),  # the tied embedding
-        ("tp=2,pp=2", "llama3-8b", ()),
-        ("tp=2,pp=3", "gpt2-254m", (0, 1, 4, 5)),
-        ("pp=3,dp=2", "gpt2-254m", (0, 1, 2, 3, 4, 5)),
-        ("pp=2,fsdp=2", "gpt2-254m", ()),
-    ],
-)
-def test_ranks_that_hold_equal_parameters(layout, model, ranks):
-    mesh = parse_layout(layout)
-    one = training(model, **{**STAGES, "layout": mesh, "ranks": mesh.ranks})
-    assert one.comparable_ranks == ranks
-
-
-def test_what_differs_from_a_recipe_is_named():
-    recipe = {"by_sequence": True, "sequence": 4096, "learning_rate": 1e-5, "parallel": "combined"}
-    recipe["recipe"] = "flagscale-llama3-8b"
-    sizes = {"ranks": 16, "batch": 1024, "microbatches": 1024, "dtype": "mixed"}
-    whole = training("llama3-8b", layout=MeshLayout(tp=4, pp=2, fsdp=2), **recipe, **sizes)
-    plans.check_training(whole)
-    assert [*differences(whole)] == []
-    sizes = {"ranks": 4, "batch": 8, "microbatches": 8}
-    other = training("llama3-8b", 4, layout=MeshLayout(tp=2, pp=2), **recipe, **sizes)
-    assert [*differences(other)] == [
-        *("4 of 32 layers", "tp=2 instead of 4", "global batch 8 instead of 2048"),
-        "type bfloat16 instead of mixed",
-    ]
-    (summary,) = summaries_of([result(training=other)], [])
-    layers, memory, named = documents.model_lines(summary.training)
-    assert memory.startswith("memory of a rank: at least ")
-    assert layers.startswith("4 of the 32 layers of llama3-8b: times, bytes and memory are not")
-    assert "examples/llama3/conf/train/8b.yaml): 4 of 32 layers, tp=2 instead of 4" in named
 
 
 def test_calls_by_group_are_those_of_the_rank_that_sends_most():
@@ -384,27 +366,6 @@ def test_rates_and_share_of_the_peak():
     assert one.share_of_peak == pytest.approx(expected / 2)
     (text,) = documents.peak_lines([one])
     assert text == "MFU of the peak, 1978.8 TFLOP/s for each device (given by --peak)"
-
-
-@pytest.mark.parametrize(
-    ("name", "rate"),
-    [
-        (H100, 989.4e12),
-        ("NVIDIA H100 PCIe", 756e12),
-        ("NVIDIA H200", 989.4e12),
-        ("NVIDIA A100-SXM4-80GB", 312e12),
-        ("NVIDIA B200", 2250e12),
-        ("NVIDIA GeForce", None),
-        (f"{H100} MIG 1g.10gb", None),
-    ],
-)
-def test_peaks_of_devices(name, rate):
-    if rate is None:
-        assert find_accelerator(name) is None
-        return
-    assert find_accelerator(name).peak_flops == rate
-    total, sources = total_peak([name] * 2)
-    assert (total, sources.count("datasheet")) == (2 * rate, 1)
 
 
 def test_the_parts_of_several_rounds_add_up():
