@@ -1,6 +1,7 @@
 """What is taken of memory, what explains it, and how ranks that are alike become one."""
 
 import csv
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from cclmark.kinds.registry import KINDS
 from cclmark.report.exports import export_content
 from cclmark.work.cases import Case
 from cclmark.work.outline import differences, outline_of
-from goldens import require_golden
+from goldens import require_golden, require_outcomes
 
 MIB = 1 << 20
 CASE = Case("all_reduce", "nccl", 4, "float32", MIB, MIB // 4, False, reduction="sum")
@@ -67,6 +68,7 @@ def header_of(devices=4, runtime="cuda", **environment):
     return samples.header_of(samples.usual_settings(), library, **common, environment=environment)
 
 
+CHANNELS = LibraryChannels(24, 32, 8)
 STATUS = "Name:\tpython\nVmHWM:\t  900 kB\nVmRSS:\t  800 kB\nRssAnon:\t 500 kB\nRssShmem:\t 64 kB\n"
 ROLLUP = "5555-7fff ---p 00000000 00:00 0 [rollup]\nRss:  801 kB\nPss:   400 kB\nPss_Anon: 3 kB\n"
 
@@ -84,19 +86,37 @@ def test_memory_that_is_allocated_is_resident():
     assert after.rss_bytes - before.rss_bytes > len(kept) // 2
 
 
-@pytest.mark.parametrize(
-    ("line", "channels"),
-    [
-        ("24 coll channels, 16 collnet channels, 4 nvls channels, 32 p2p channels, 8", (24, 32, 8)),
-        ("2 coll channels, 0 nvls channels, 4 p2p channels, 1", (2, 4, 1)),
-        ("Channel 00/24 : 0 1", None),
-        ("", None),
-    ],
-)
-def test_channels_are_found_in_the_log(line, channels):
-    end = " p2p channels per peer" if channels else ""
-    log = f"h:1:1 [0] NCCL INFO Using network Socket\nh:1:1 [0] NCCL INFO {line}{end}\n"
-    assert channels_in(log) == (None if channels is None else LibraryChannels(*channels))
+def channels(text):
+    """Those in a log that ends with the text."""
+    prefix = "h:1:1 [0] NCCL INFO "
+    return channels_in(f"{prefix}Using network Socket\n{prefix}{text}\n")
+
+
+def documented(text):
+    """What is documented of the buffers of a library, with the variables of its environment."""
+    ccl, *words = text.split()
+    known = CHANNELS if "channels" in words else None
+    environment = dict(word.split("=") for word in words if "=" in word)
+    one = result_of(0, case=replace(CASE, ccl=ccl), channels=known)
+    return figures.expected_of(one, environment)
+
+
+def of_hccl_test(text):
+    found = []
+    for word in text.split():
+        name, _, size = word.replace("+", " ").partition("=")
+        found.append(MemoryBuffer("cclmark", name, "device", 100 * MIB, int(size) * MIB))
+    return figures.hccl_test_host_bytes(result_of(0, buffers=found)) / MIB
+
+
+def test_logs_and_documented_buffers():
+    read = {"log": channels, "buffers": documented, "hccl_test": of_hccl_test}
+
+    def outcome(line):
+        subject, _, text = line.partition(" ")
+        return str(read[subject](text))
+
+    require_outcomes(Path(__file__).with_name("inputs.txt"), outcome)
 
 
 def test_a_decrease_of_free_memory_is_taken():
@@ -140,33 +160,6 @@ def test_equal_buffers_of_ranks_are_one_row():
     rows = figures.same_buffers([result_of(0), larger])
     assert [(one.buffer.purpose, one.ranks) for one in rows[:2]] == [("input", [0]), ("input", [1])]
     assert [one.first_values for one in rows[:2]] == ["1 2", "1 2"]
-
-
-CHANNELS = LibraryChannels(24, 32, 8)
-
-
-@pytest.mark.parametrize(
-    ("ccl", "environment", "channels", "expected"),
-    [
-        ("nccl", {}, CHANNELS, ("NCCL_BUFFSIZE", 4 * MIB, False, 96 * MIB)),
-        ("torch:nccl", {}, CHANNELS, ("NCCL_BUFFSIZE", 4 * MIB, False, 96 * MIB)),
-        ("nccl", {"NCCL_BUFFSIZE": "1048576"}, CHANNELS, ("NCCL_BUFFSIZE", MIB, True, 24 * MIB)),
-        ("nccl", {"NCCL_BUFFSIZE": "lots"}, None, ("NCCL_BUFFSIZE", 4 * MIB, False, None)),
-        ("nccl", {"NCCL_BUFFSIZE": "9" * 40}, None, ("NCCL_BUFFSIZE", 4 * MIB, False, None)),
-        ("hccl", {}, None, ("HCCL_BUFFSIZE", 200 * MIB, False, 400 * MIB)),
-        ("hccl", {"HCCL_BUFFSIZE": "50"}, None, ("HCCL_BUFFSIZE", 50 * MIB, True, 100 * MIB)),
-    ],
-)
-def test_documented_buffers(ccl, environment, channels, expected):
-    case = replace(CASE, ccl=ccl)
-    found = figures.expected_of(result_of(0, case=case, channels=channels), environment)
-    assert (found.variable, found.value_bytes, found.is_set, found.unit_bytes) == expected
-
-
-def test_nothing_is_claimed_of_other_libraries():
-    for ccl in ("shm", "rccl", "bridge", "torch:gloo", "mpi"):
-        case = replace(CASE, ccl=ccl)
-        assert figures.expected_of(result_of(0, case=case), {}) is None
 
 
 def printed(format, header, results):
@@ -313,22 +306,6 @@ def test_plans_of_other_sizes_differ():
     assert differences(one, other) == [
         "sizes (-b, -e, -f, -i): 1MiB only in the journal, 2MiB only in this command"
     ]
-
-
-@pytest.mark.parametrize(
-    ("buffers", "total"),
-    [
-        ({"input": 2, "output": 1}, 4),  # reduce_scatter on 2 ranks
-        ({"input and output": 3}, 9),
-        ({"input, registered": 1, "output, registered": 8}, 17),
-        ({"output": 5}, 10),
-    ],
-)
-def test_host_buffers_of_hccl_test(buffers, total):
-    """init_buff of the input; check_buff and recv_buff_temp of the output."""
-    of = ("device", 100 * MIB)
-    found = [MemoryBuffer("cclmark", name, *of, size * MIB) for name, size in buffers.items()]
-    assert figures.hccl_test_host_bytes(result_of(0, buffers=found)) == total * MIB
 
 
 def test_a_check_on_the_host_is_compared_with_hccl_tests():
