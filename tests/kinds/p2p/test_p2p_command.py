@@ -296,22 +296,7 @@ def test_forms_of_pccls_kernels(cclmark):
     assert "--kernel ca-wb-0 is measured as cacheCopy: plain loads and stores" in run.err
 
 
-PCCL = [
-    # Each value in one of the lines: other tests measure their products.
-    "--num_elems=4096 --p2p_type=CE --perf=uniBw --p2p_direction=write",
-    "--num_elems=4096 --p2p_type=SM --kernel=cacheCopy --perf=biBw --p2p_direction=read",
-    "--num_elems=4096 --p2p_type=SM --kernel=ncCopy --perf=latency --p2p_direction=write",
-    "--num_elems=4096 --p2p_type=SM --kernel=bulkCopy --perf=uniBw --p2p_direction=read",
-    "--num_elems=4096 --p2p_type=CE --perf=uniBw --p2p_direction=write --display_ur=1",
-    "--num_elems=4096 --bench_type=all",
-    "--num_elems=4096 --bench_type=p2p_write",
-    "--num_elems=4096 --bench_type=p2p_read",
-    "--num_elems=4096 --dev_list=0,1 --verify=1 --warmup=0 --repeat=3",
-    "-n 4096 -t SM -k cacheCopy -p uniBw -d write -b 4 -s 64 -r 2 -v 1 -u 1 -w 1 -e 1 -j 1 -f 2",
-    "-n 4096 -a 1 -t CE -p uniBw -d write",
-    "-i 2 -y 8 -x 64 --buffer_offset 16 -c none -m 0",
-    "-n 64 --disable_vm 1 --is_single_die 1 --use_fake_driver 1 --ignore_icn_conn_check 1",
-]
+PCCL = Path(__file__).with_name("pccl_lines.txt").read_text().splitlines()[1:]
 
 
 @pytest.mark.parametrize("line", PCCL)
