@@ -48,22 +48,21 @@ def training(model="gpt2-254m", layers=0, **changes) -> plans.Training:
     return plans.Training(**{**usual, **changes})
 
 
+def timeline_ms(*parts, alone_ms=()):
+    """The parts of a step by rank: all, communication, what of it is exposed, compute."""
+    seconds = [[round(part / 1e3, 6) for part in own] for own in (*parts, alone_ms)]
+    return StepTimeline(3, *seconds)
+
+
 def result(number=0, *, step_ms=18.6, **changes) -> TrainingResult:
-    timeline = StepTimeline(
-        steps=3,
-        step_s=[18.7e-3, 18.6e-3],
-        communication_s=[3e-3, 4e-3],
-        exposed_s=[0.7e-3, 1.6e-3],
-        compute_s=[17.6e-3, 16.7e-3],
-        compute_alone_s=[16.7e-3, 15.9e-3],
-    )
+    usual = ([18.7, 18.6], [3, 4], [0.7, 1.6], [17.6, 16.7])
     fields = {
         "training": training(round=number),
         "status": "ok",
         "losses": [10.8, 9.0, 8.0],
         "step_s": [[step_ms / 1e3] * 12, [(step_ms - 0.1) / 1e3] * 12],
         "alone_s": [[16.9e-3] * 12, [16.0e-3] * 12],
-        "timeline": timeline,
+        "timeline": timeline_ms(*usual, alone_ms=[16.7, 15.9]),
         "estimated_bytes": 4 * GIB,
         "check": ReplicaCheck(254_053_376),
     }
@@ -302,50 +301,49 @@ def test_something_is_advised_if_anything_fits(one, share):
         )
 
 
-def figures_ms(found, *names):
-    return [getattr(found, f"{name}_s") * 1e3 for name in names]
+def of_timeline(*parts):
+    """Without a step alone, the timeline decides which rank counts."""
+    return [result(alone_s=[], timeline=timeline_ms(*parts))]
 
 
-def test_figures_are_those_of_the_rank_that_computes_longest():
-    found = figures_of(result())
-    assert found.rank == 0
-    assert figures_ms(found, "step", "alone", "cost") == pytest.approx([18.6, 16.9, 1.7])
-    assert figures_ms(found, "exposed", "hidden") == pytest.approx([0.7, 2.3])
-    parts = figures_ms(found, "slow_down", "compute", "idle")
-    assert parts == pytest.approx([0.9, 17.6, 18.7 - 17.6 - 0.7])
-    # Without a timeline the step is known.
-    found = figures_of(result(timeline=None))
-    assert found.exposed_s is found.idle_s is None
-    assert found.cost_s == pytest.approx(1.7e-3)
-    assert figures_of(TrainingResult(0, training(), "died")) is None
-    # Compute alone that is known of one rank only is ignored.
-    timeline = replace(result().timeline, compute_alone_s=[15.9e-3])
-    found = figures_of(result(timeline=timeline, alone_s=[[16e-3] * 12, [17e-3] * 12]))
-    assert (found.rank, found.slow_down_s) == (1, None)
-
-
-@pytest.mark.parametrize(
-    ("step_ms", "communication_ms", "exposed_ms", "compute_ms", "rank"),
-    [
-        # The rank that waits least counts.
-        ([18, 18.1], [3, 4], [1.6, 0.7], [16, 17], 1),
-        # The first stage waits for the last one, but its communication is less exposed.
-        ([30] * 3, [9] * 3, [2, 9, 4], [8, 8, 25], 2),
-        # Noise of compute decides nothing.
-        ([30] * 2, [9] * 2, [2, 9], [19, 20], 0),
+ONE_ALONE = timeline_ms([18.7, 18.6], [3, 4], [0.7, 1.6], [17.6, 16.7], alone_ms=[15.9])
+ROUNDS = ((20, 9, 1), (22, 3, 8), (30, 6, 2))
+FIGURES = {
+    "of the rank that computes longest": [result()],
+    "without a timeline": [result(timeline=None)],
+    "compute alone that is known of one rank only": [
+        result(timeline=ONE_ALONE, alone_s=[[16e-3] * 12, [17e-3] * 12])
     ],
-)
-def test_without_a_step_alone_the_timeline_decides(
-    step_ms, communication_ms, exposed_ms, compute_ms, rank
-):
-    parts = (step_ms, communication_ms, exposed_ms, compute_ms)
-    timeline = StepTimeline(3, *([part / 1e3 for part in own] for own in parts))
-    found = figures_of(result(alone_s=[], timeline=timeline))
-    assert found.rank == rank
-    own = (exposed_ms[rank], compute_ms[rank])
-    expected = pytest.approx([*own, step_ms[rank] - sum(own)])
-    assert figures_ms(found, "exposed", "compute", "idle") == expected
-    assert found.cost_s is found.slow_down_s is None
+    "the rank that waits least counts": of_timeline([18, 18.1], [3, 4], [1.6, 0.7], [16, 17]),
+    # The first stage waits for the last one, but its communication is less exposed.
+    "of stages": of_timeline([30] * 3, [9] * 3, [2, 9, 4], [8, 8, 25]),
+    "noise of compute decides nothing": of_timeline([30] * 2, [9] * 2, [2, 9], [19, 20]),
+    "the parts of several rounds add up": [
+        result(number, timeline=timeline_ms([all_ms] * 2, [9] * 2, [out_ms] * 2, [own_ms] * 2))
+        for number, (all_ms, own_ms, out_ms) in enumerate(ROUNDS)
+    ],
+    "losses in repetitions and side by side": [
+        result(0),
+        result(1, losses=[10.8, 9.0, 8.0 + 1e-3]),
+        result(0, training=training(**OTHER), losses=[10.8, 9.5, 8.25, 7.0]),
+    ],
+}
+
+
+def test_figures():
+    found = {}
+    for name, results in FIGURES.items():
+        summaries = summaries_of(results, [])
+        first = figures_of(results[0])
+        of_variants = [
+            {"figures": one.figures, "repetition": one.repetition, "beside": one.beside_default}
+            for one in summaries
+        ]
+        losses = [one.sentence for one in documents.losses_of(summaries)]
+        of_round = {"first round": first, "cost_s": first.cost_s}
+        found[name] = {**of_round, "variants": of_variants, "losses": losses}
+    require_golden("texts/trainings-figures.txt", outline(found))
+    assert figures_of(TrainingResult(0, training(), "died")) is None
 
 
 def test_rates_and_share_of_the_peak():
@@ -366,34 +364,6 @@ def test_rates_and_share_of_the_peak():
     assert one.share_of_peak == pytest.approx(expected / 2)
     (text,) = documents.peak_lines([one])
     assert text == "MFU of the peak, 1978.8 TFLOP/s for each device (given by --peak)"
-
-
-def test_the_parts_of_several_rounds_add_up():
-    parts = [(20e-3, 9e-3, 1e-3), (22e-3, 3e-3, 8e-3), (30e-3, 6e-3, 2e-3)]
-    rounds = [
-        result(number, timeline=StepTimeline(3, [all_s] * 2, [9e-3] * 2, [out] * 2, [own] * 2))
-        for number, (all_s, own, out) in enumerate(parts)
-    ]
-    (one,) = summaries_of(rounds, [])
-    assert (one.figures.profiled_s, one.figures.compute_s, one.figures.exposed_s) == parts[1]
-    assert one.figures.idle_s == pytest.approx(11e-3)
-
-
-def test_losses_side_by_side_and_in_repetitions():
-    results = [
-        result(0),
-        result(1, losses=[10.8, 9.0, 8.0 + 1e-3]),
-        result(0, training=training(**OTHER), losses=[10.8, 9.5, 8.25, 7.0]),
-    ]
-    summaries = summaries_of(results, [])
-    assert summaries[0].repetition == pytest.approx(1e-3)
-    beside = summaries[1].beside_default
-    assert (beside.steps, beside.at, beside.last, beside.default_last) == (3, 2, 8.25, 8.0)
-    assert beside.largest == pytest.approx(0.5)
-    assert [*documents.losses_of(summaries)][1].sentence == (
-        "losses of torch:flagcx and torch:nccl over 3 steps: largest difference 0.5, at step "
-        "2; last 8.250000 and 8.000000"
-    )
 
 
 def run_of(results, *, runtime="cuda", names=(H100,) * 2, **settings) -> NamedRun:
@@ -420,7 +390,7 @@ def wrong():
 
 
 def idle(**changes):
-    timeline = StepTimeline(3, [36e-3] * 2, [3e-3] * 2, [1e-3] * 2, [17e-3] * 2)
+    timeline = timeline_ms([36] * 2, [3] * 2, [1] * 2, [17] * 2)
     return [result(step_ms=34.0, timeline=timeline, training=training(**changes))]
 
 
