@@ -138,14 +138,12 @@ def test_a_slow_pair_is_named_among_its_own_kind_of_link():
 
 
 def test_a_long_latency_is_worse_and_a_short_one_is_not():
-    pairs = {(0, n): "NV18" for n in range(1, 8)}
-    results = []
-    times_s = (*[1e-6] * 5, 5e-6, 0.2e-6)
-    for pair, time_s in zip(pairs, times_s, strict=True):
-        one = result(pair, 0.0, measure="latency", method="copy")
+    times_s = {(0, n): 1e-6 for n in range(1, 6)} | {(0, 6): 5e-6, (0, 7): 0.2e-6}
+    results = [result(pair, 0.0, measure="latency", method="copy") for pair in times_s]
+    for one, time_s in zip(results, times_s.values(), strict=True):
         one.summary.time_s = time_s
-        results.append(one)
-    found = {one.pair: one.worse for one in deviations(results, relations(pairs))}
+    linked = relations(dict.fromkeys(times_s, "NV18"))
+    found = {one.pair: one.worse for one in deviations(results, linked)}
     assert found == {(0, 6): True, (0, 7): False}
 
 
@@ -168,10 +166,8 @@ def test_paths_go_over_direct_connections():
     """A chain 0-1-2 and 3 alone."""
     pairs = [(a, b) for a in range(4) for b in range(4) if a != b]
     direct = {(0, 1), (1, 0), (1, 2), (2, 1)}
-    hops = {
-        (one.first, one.second): one.hops
-        for one in with_hops([schema.Relation(a, b, "?") for a, b in pairs], direct)
-    }
+    every = with_hops([schema.Relation(a, b, "?") for a, b in pairs], direct)
+    hops = {(one.first, one.second): one.hops for one in every}
     assert hops[0, 1] == 1
     assert hops[0, 2] == hops[2, 0] == 2
     assert {hops[n, 3] for n in range(3)} == {0}
@@ -192,9 +188,8 @@ def test_faults_of_pairs():
     st.booleans(),
 )
 def test_each_pair_is_a_copy_within_its_host_or_a_message(hosts, measures, triangle):
-    found = plan(
-        devices=len(hosts), hosts=hosts, ccl="mpi", measures=sorted(measures), triangle=triangle
-    )
+    of = {"hosts": hosts, "ccl": "mpi", "triangle": triangle}
+    found = plan(devices=len(hosts), measures=sorted(measures), **of)
     for measure in measures:
         copies, sent = set(), set()
         for one in (one for one in found if one.measure == measure):
