@@ -53,8 +53,8 @@ def test_rounds_hold_every_ordered_pair_once_and_no_device_twice(devices):
 
 
 def planned(line):
-    """The transfers of a plan, those that differ in their flows only in one line. A flow ends at
-    the device in brackets if that one runs it.
+    """The transfers of a plan, each once as in a run, and those that differ in their flows only in
+    one line. A flow ends at the device in brackets if that one runs it.
     """
     fields = {}
     for word in line.split():
