@@ -1,6 +1,5 @@
 """Models, parallelisms and comparisons of replicas of ``cclmark train`` in one process."""
 
-import importlib
 from importlib import import_module
 
 import pytest
@@ -18,7 +17,7 @@ def torch(torch):
     """The module torch, which takes seconds to import. More threads than one would wait for each
     other beside other tests.
     """
-    module = importlib.import_module("torch")
+    module = import_module("torch")
     module.set_num_threads(1)
     return module
 
@@ -28,7 +27,7 @@ def module_of_torch(name):
 
     @pytest.fixture(scope="module")
     def module(torch):
-        return importlib.import_module(f"cclmark_training.torch.{name}")
+        return import_module(f"cclmark_training.torch.{name}")
 
     return module
 
@@ -104,12 +103,11 @@ def test_tokens_of_a_sequence_do_not_depend_on_the_rank_that_trains_with_it(torc
 def test_a_changed_or_moved_element_changes_the_checksum(torch, runner):
     for dtype in (torch.float32, torch.bfloat16):
         tensor = torch.arange(1, 101).to(dtype).view(10, 10)
-        first = runner.checksum(tensor)
-        assert first == runner.checksum(tensor.clone())
-        assert first != runner.checksum(tensor.flip(0))
         changed = tensor.clone()
         changed[9, 9] += 1
-        assert first != runner.checksum(changed)
+        first = runner.checksum(tensor)
+        assert first == runner.checksum(tensor.clone())
+        assert first not in [runner.checksum(one) for one in (tensor.flip(0), changed)]
 
 
 OUT_OF_MEMORY = (
@@ -144,51 +142,52 @@ def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit(torch, r
     assert runner.within_memory(training, 80 << 30, lambda: 1) == 1
 
 
-@pytest.fixture
-def refusal(runner):
-    """Why a parallelism cannot be used with this torch."""
-
-    def of(parallel):
-        with pytest.raises(engine.MissingError) as failure:
-            runner.require_features(parallel)
-        return str(failure.value)
-
-    return of
+@pytest.mark.parametrize("parallel", PARALLELISMS)
+def test_this_torch_has_all_that_is_required(parallel, runner):
+    runner.require_features(parallel)
 
 
-class TestOlderTorch:
-    """What an older torch lacks is reported by feature, with the version that has it."""
+def distribute_tensor(tensor, mesh, placements):
+    pass
 
-    @pytest.mark.parametrize("parallel", PARALLELISMS)
-    def test_this_one_has_all(self, parallel, runner):
+
+def one_f_one_b(stage, microbatches, loss_fn=None):
+    pass
+
+
+def attention(query, key, value):
+    pass
+
+
+SHARD, DISTRIBUTE = "distributed.fsdp.fully_shard", "distributed.tensor.distribute_tensor"
+SCHEDULE = "distributed.pipelining.Schedule1F1B"
+ATTENTION = "nn.functional.scaled_dot_product_attention"
+
+
+@pytest.mark.parametrize(
+    ("parallel", "name", "older", "version", "lacks"),
+    [
+        ("fsdp", SHARD, None, "2.6", f"torch.{SHARD}"),
+        ("fsdp", DISTRIBUTE, distribute_tensor, "2.7", f"src_data_rank of torch.{DISTRIBUTE}"),
+        ("combined", SCHEDULE, one_f_one_b, "2.7", f"scale_grads of torch.{SCHEDULE}"),
+        ("none", ATTENTION, attention, "2.5", "parameter enable_gqa"),
+        ("ddp", ATTENTION, attention, "2.5", "parameter enable_gqa"),
+    ],
+)
+def test_what_an_older_torch_lacks_is_reported_with_the_version_that_has_it(
+    monkeypatch, torch, runner, parallel, name, older, version, lacks
+):
+    import_module("torch.distributed.pipelining")  # which imports functions of others itself
+    if older is None:
+        monkeypatch.delattr(f"torch.{name}")
+    else:
+        monkeypatch.setattr(f"torch.{name}", older)
+    with pytest.raises(engine.MissingError) as failure:
         runner.require_features(parallel)
-
-    def test_a_function_and_a_parameter(self, monkeypatch, torch, refusal):
-        import_module("torch.distributed.pipelining")  # which imports this function itself
-        monkeypatch.delattr("torch.distributed.fsdp.fully_shard")
-        text = refusal("fsdp")
-        assert "--parallel fsdp requires torch 2.6 or newer" in text
-        assert f"this torch {torch.__version__} has no torch.distributed.fsdp.fully_shard" in text
-        name = "torch.distributed.tensor.distribute_tensor"
-        monkeypatch.setattr(name, lambda tensor, mesh, placements: tensor)
-        text = refusal("fsdp")
-        assert "requires torch 2.7 or newer" in text
-        assert "optional parameter src_data_rank of torch.distributed.tensor.distribute" in text
-
-    def test_a_parameter_that_was_added(self, monkeypatch, refusal):
-        def schedule(stage, microbatches, loss_fn=None):
-            pass
-
-        monkeypatch.setattr("torch.distributed.pipelining.Schedule1F1B", schedule)
-        text = refusal("combined")
-        assert "requires torch 2.7 or newer" in text
-        assert "optional parameter scale_grads of torch.distributed.pipelining.Schedule" in text
-
-    def test_groups_of_queries(self, monkeypatch, refusal):
-        name = "torch.nn.functional.scaled_dot_product_attention"
-        monkeypatch.setattr(name, lambda query, key, value: query)
-        assert "2.5 or newer" in refusal("none")
-        assert "no parameter enable_gqa" in refusal("ddp")
+    text = str(failure.value)
+    assert f" requires torch {version} or newer" in text
+    assert f"this torch {torch.__version__} has no " in text
+    assert lacks in text
 
 
 @pytest.fixture
@@ -200,86 +199,71 @@ def mixture(torch, transformer):
     return found
 
 
-class TestBalanceOfExperts:
-    @pytest.mark.parametrize(
-        ("probabilities", "counts", "expected"),
-        [
-            ([[0.25] * 4] * 8, [4, 4, 4, 4], 1),
-            ([[1.0, 0.0, 0.0, 0.0]] * 8, [8, 0, 0, 0], 4),
-            # Fedus et al., equation 4, with f = (3/4, 1/4) and P = (0.6, 0.4).
-            (
-                [[0.9, 0.1], [0.7, 0.3], [0.6, 0.4], [0.2, 0.8]],
-                *([3, 1], 2 * (0.75 * 0.6 + 0.25 * 0.4)),
-            ),
-        ],
-    )
-    def test_equal_use_is_one_and_a_single_expert_their_number(
-        self, torch, transformer, probabilities, counts, expected
-    ):
-        found = transformer.imbalance(torch.tensor(probabilities), torch.tensor(counts))
-        assert float(found) == pytest.approx(expected)
+@pytest.mark.parametrize(
+    ("probabilities", "counts", "expected"),
+    [
+        ([[0.25] * 4] * 8, [4, 4, 4, 4], 1),
+        ([[1.0, 0.0, 0.0, 0.0]] * 8, [8, 0, 0, 0], 4),
+        # Fedus et al., equation 4, with f = (3/4, 1/4) and P = (0.6, 0.4).
+        ([[0.9, 0.1], [0.7, 0.3], [0.6, 0.4], [0.2, 0.8]], [3, 1], 2 * (0.45 + 0.1)),
+    ],
+)
+def test_equal_use_of_experts_is_one_and_that_of_a_single_one_their_number(
+    torch, transformer, probabilities, counts, expected
+):
+    found = transformer.imbalance(torch.tensor(probabilities), torch.tensor(counts))
+    assert float(found) == pytest.approx(expected)
 
-    def test_its_gradient_reaches_the_router_alone_and_the_loss_is_unchanged(self, torch, mixture):
-        x = torch.randn(2, 16, 64)
 
-        def outcome(weight):
-            mixture.zero_grad(set_to_none=True)
-            mixture.balance_weight = weight
-            loss = mixture(x).square().mean()
-            loss.backward()
-            gradients = (mixture.router.weight.grad.clone(), mixture.experts.up.grad.clone())
-            return float(loss.detach()), *gradients
+def test_the_gradient_of_the_balance_reaches_the_router_alone(torch, mixture):
+    """The loss is unchanged."""
+    x = torch.randn(2, 16, 64)
 
-        without, usual, again = outcome(0.0), outcome(0.5), outcome(1.0)
-        assert without[0] == usual[0]
-        assert torch.equal(without[2], usual[2])
-        added = usual[1] - without[1]
-        assert float(added.abs().max()) > 0
-        assert torch.allclose(again[1] - without[1], 2 * added, atol=1e-6)
+    def outcome(weight):
+        mixture.zero_grad(set_to_none=True)
+        mixture.balance_weight = weight
+        loss = mixture(x).square().mean()
+        loss.backward()
+        gradients = (mixture.router.weight.grad.clone(), mixture.experts.up.grad.clone())
+        return float(loss.detach()), *gradients
 
-    def test_training_with_it_uses_the_experts_more_equally(self, torch, transformer, mixture):
-        x = torch.randn(1, 256, 64) + 1  # a common part of all tokens prefers some experts
+    without, usual, again = outcome(0.0), outcome(0.5), outcome(1.0)
+    assert without[0] == usual[0]
+    assert torch.equal(without[2], usual[2])
+    added = usual[1] - without[1]
+    assert float(added.abs().max()) > 0
+    assert torch.allclose(again[1] - without[1], 2 * added, atol=1e-6)
 
-        def imbalance_now():
-            probabilities = mixture.router(x[0]).softmax(dim=-1)
-            chosen = probabilities.topk(2, dim=-1).indices.flatten()
-            counts = torch.bincount(chosen, minlength=4)
-            return float(transformer.imbalance(probabilities.detach(), counts))
 
-        before = imbalance_now()
-        assert before > 1.1
-        mixture.balance_weight = 1.0
-        optimizer = torch.optim.SGD(mixture.router.parameters(), 0.05)
-        for _ in range(50):
-            optimizer.zero_grad()
-            (0 * mixture(x).sum()).backward()
-            optimizer.step()
-        assert imbalance_now() < 1 + (before - 1) / 2
+def test_training_with_balance_uses_the_experts_more_equally(torch, transformer, mixture):
+    x = torch.randn(1, 256, 64) + 1  # a common part of all tokens prefers some experts
+
+    def imbalance_now():
+        probabilities = mixture.router(x[0]).softmax(dim=-1)
+        chosen = probabilities.topk(2, dim=-1).indices.flatten()
+        counts = torch.bincount(chosen, minlength=4)
+        return float(transformer.imbalance(probabilities.detach(), counts))
+
+    before = imbalance_now()
+    assert before > 1.1
+    mixture.balance_weight = 1.0
+    optimizer = torch.optim.SGD(mixture.router.parameters(), 0.05)
+    for _ in range(50):
+        optimizer.zero_grad()
+        (0 * mixture(x).sum()).backward()
+        optimizer.step()
+    assert imbalance_now() < 1 + (before - 1) / 2
 
 
 STEP_S = 30.0
 
 
-class Clock:
-    """Every step takes as long."""
-
-    def __init__(self):
-        self.marks = 0
-
-    def mark(self):
-        self.marks += 1
-
-    def read(self):
-        times_s = [STEP_S] * (self.marks - 1)
-        self.marks = 0
-        return times_s
-
-
 class Alone:
-    """The only rank: records its phases."""
+    """The only rank, which records its phases, and the clock, by which every step takes as long."""
 
     def __init__(self):
         self.phases = []
+        self.marks = 0
         self.rank_group = self
 
     def enter(self, phase, batches, others_s):
@@ -291,6 +275,14 @@ class Alone:
     def gather(self, values):
         return values
 
+    def mark(self):
+        self.marks += 1
+
+    def read(self):
+        times_s = [STEP_S] * (self.marks - 1)
+        self.marks = 0
+        return times_s
+
 
 @pytest.mark.parametrize("fixed", [None, 25])
 def test_only_the_first_step_has_the_deadline_of_any_phase(torch, stepping, fixed):
@@ -301,7 +293,7 @@ def test_only_the_first_step_has_the_deadline_of_any_phase(torch, stepping, fixe
         rank.phases[-1][3] += 1
         return torch.zeros(())
 
-    stepper = stepping.Stepper(rank, Clock(), [torch.zeros(1)])
+    stepper = stepping.Stepper(rank, rank, [torch.zeros(1)])
     stepper.warm_up(step, fixed)
     stepper.sample(step, 7, 0.02, 1.0)
     first, *others = rank.phases
@@ -312,50 +304,41 @@ def test_only_the_first_step_has_the_deadline_of_any_phase(torch, stepping, fixe
     assert fixed is None or sum(one[3] for one in (first, *others) if one[0] != "timing") == 25
 
 
-@pytest.fixture
-def busy_in(stepping):
-    """What is found in the events of a trace: two ends of steps, 100 us apart."""
+KERNELS = [
+    ("kernel", "gemm", 0, 5),  # of the step before
+    ("kernel", "gemm", 20, 30),
+    ("kernel", "elementwise", 45, 15),
+    ("gpu_memcpy", "Memcpy DtoD", 100, 30),  # ends in the step behind
+    ("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 50, 20),
+    ("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 70, 10),
+    ("cuda_runtime", "cudaLaunchKernel", 0, 200),
+]
+OPERATORS = [
+    ("cpu_op", "aten::mm", 20, 30),
+    ("cpu_op", "DistributedDataParallel.forward", 10, 100),
+    ("cpu_op", "gloo:all_reduce", 40, 40),
+]
 
-    def find(*more, on_host=False):
-        end = ("kernel", "spin_kernel(long)")
-        if on_host:
-            end = ("user_annotation", "cclmark end of a step")
-        events = [
-            stepping.ProfilerEvent("X", *one) for one in ((*end, 9, 1), (*end, 109, 1), *more)
-        ]
-        return stepping.busy_in(events, "gloo" if on_host else "nccl", on_host=on_host)
 
-    return find
-
-
-class TestTimeline:
-    def test_kernels(self, busy_in):
-        busy = busy_in(
-            ("kernel", "gemm", 0, 5),  # of the step before
-            ("kernel", "gemm", 20, 30),
-            ("kernel", "elementwise", 45, 15),
-            ("gpu_memcpy", "Memcpy DtoD", 100, 30),  # ends in the step behind
-            ("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 50, 20),
-            ("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 70, 10),
-            ("cuda_runtime", "cudaLaunchKernel", 0, 200),
-        )
-        assert busy.step_s == pytest.approx(100e-6)
-        assert busy.compute_s == pytest.approx(50e-6)
-        assert busy.communication_s == pytest.approx(30e-6)
-        assert busy.exposed_s == pytest.approx(20e-6)
-
-    def test_operators_of_the_host(self, busy_in):
-        busy = busy_in(
-            ("cpu_op", "aten::mm", 20, 30),
-            ("cpu_op", "DistributedDataParallel.forward", 10, 100),
-            ("cpu_op", "gloo:all_reduce", 40, 40),
-            on_host=True,
-        )
-        assert (busy.compute_s, busy.exposed_s) == pytest.approx((30e-6, 30e-6))
-
-    def test_a_trace_without_steps_or_work_is_unknown(self, stepping, busy_in):
-        assert busy_in() is None
-        assert stepping.busy_in([], "nccl", on_host=False) is None
+@pytest.mark.parametrize(
+    ("backend", "end", "events", "expected_us"),
+    [
+        ("nccl", ("kernel", "spin_kernel(long)"), KERNELS, (100, 50, 30, 20)),
+        ("gloo", ("user_annotation", "cclmark end of a step"), OPERATORS, (100, 30, 40, 30)),
+        # Without work it is unknown, as without steps.
+        ("nccl", ("kernel", "spin_kernel(long)"), [], None),
+        ("nccl", None, [], None),
+    ],
+)
+def test_the_timeline_between_two_ends_of_steps(stepping, backend, end, events, expected_us):
+    ends = [] if end is None else [(*end, 9, 1), (*end, 109, 1)]
+    listed = [stepping.ProfilerEvent("X", *one) for one in (*ends, *events)]
+    busy = stepping.busy_in(listed, backend, on_host=backend == "gloo")
+    if expected_us is None:
+        assert busy is None
+        return
+    found = (busy.step_s, busy.compute_s, busy.communication_s, busy.exposed_s)
+    assert found == pytest.approx([one * 1e-6 for one in expected_us])
 
 
 SAME, OTHER, ABSENT = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0], [-1.0] * 4

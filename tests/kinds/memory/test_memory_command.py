@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -10,22 +11,14 @@ from cclmark.kinds.memory.figures import changed_meanwhile, listed_bytes, taken_
 from holding import held
 from patience import waits
 from places import RESULTS, TESTS
+from refusals import require_refusals
 
 MIB = 1 << 20
 PAGE = 4096  # what the fake driver rounds allocations to
 CREATION, FIRST_USE = 100 * MIB, 20 * MIB
-TAKES = {
-    "CCLMARK_FAKE_NCCL_CREATION": str(CREATION),
-    "CCLMARK_FAKE_NCCL_FIRST_USE": str(FIRST_USE),
-}
 STAGES = [
-    "library loaded",
-    "communicator created",
-    "buffers allocated",
-    "first operations",
-    "outputs checked",
-    "buffers released",
-    "communicator destroyed",
+    *("library loaded", "communicator created", "buffers allocated", "first operations"),
+    *("outputs checked", "buffers released", "communicator destroyed"),
 ]
 ON_HOST = ("--devices", "host:2")
 ON_CUDA = ("-g", "2")
@@ -53,75 +46,71 @@ def whole_pages(size_bytes):
     return -(-size_bytes // PAGE) * PAGE
 
 
-PURPOSES = {
-    ("all_reduce", "out-of-place"): {"input": MIB, "output": MIB},
-    ("all_reduce", "in-place"): {"unused in place": 0, "input and output": MIB},
-    ("alltoall", "in-place"): {"copy of the input": MIB, "input and output": MIB},
-    ("all_gather", "auto"): {"input": MIB // 2, "output": MIB},
-}
+@pytest.fixture
+def on_fakes(cclmark, fake_cuda):
+    """Runs ``cclmark memory`` on the fake NCCL, whose communicators take memory.
+
+    ``fakes``: what is different in the fakes and, with a prefix, in the environment.
+    """
+
+    def run(operation, *words, code=0, old=False, env=None, **fakes):
+        takes = {"NCCL_CREATION": str(CREATION), "NCCL_FIRST_USE": str(FIRST_USE), **fakes}
+        variables = {f"CCLMARK_FAKE_{name}": value for name, value in takes.items()}
+        all_variables = fake_cuda.env(old=old, **variables, **(env or {}))
+        return cclmark("memory", operation, *ON_CUDA, *words, env=all_variables, code=code)
+
+    return run
 
 
 @pytest.mark.parametrize(
-    ("operation", "placement", "register"),
+    ("operation", "placement", "register", "purposes"),
     # Buffers are registered one by one, whatever they are for.
     [
-        ("all_reduce", "out-of-place", "2"),
-        ("all_reduce", "in-place", "1"),
-        ("alltoall", "in-place", "2"),
-        ("all_gather", "auto", "0"),
+        ("all_reduce", "out-of-place", "2", {"input": MIB, "output": MIB}),
+        ("all_reduce", "in-place", "1", {"unused in place": 0, "input and output": MIB}),
+        ("alltoall", "in-place", "2", {"copy of the input": MIB, "input and output": MIB}),
+        ("all_gather", "auto", "0", {"input": MIB // 2, "output": MIB}),
     ],
 )
 def test_buffers_are_what_the_free_memory_decreases_by(
-    cclmark, fake_cuda, operation, placement, register
+    on_fakes, operation, placement, register, purposes
 ):
-    purposes = PURPOSES[operation, placement]
-    run = cclmark(
-        *("memory", operation, *ON_CUDA, "-b", "1M", "--placement", placement, "-R", register),
-        env=fake_cuda.env(**TAKES),
-    )
+    run = on_fakes(operation, "-b", "1M", "--placement", placement, "-R", register)
     suffix = {"0": "", "1": ", registered", "2": ", symmetric window"}[register]
     assert [result.memory.rank for result in by_rank(run)] == [0, 1]
     for result in run.journal.results:
         assert (result.status, result.reason) == ("ok", "")
         own = buffers(result, "device")
-        used = {name: own[name + suffix].used_bytes for name in purposes}
-        assert used == purposes
+        assert {name: own[name + suffix].used_bytes for name in purposes} == purposes
         assert all(own[name + suffix].size_bytes >= MIB for name in purposes)
         taken = device_bytes(result)
-        assert taken["buffers allocated"] == sum(
-            whole_pages(one.size_bytes) for one in own.values()
-        )
-        assert taken["buffers released"] == -taken["buffers allocated"]
+        allocated = sum(whole_pages(one.size_bytes) for one in own.values())
+        assert taken["buffers allocated"] == -taken["buffers released"] == allocated
         assert {int(one.address, 16) for one in own.values()}.isdisjoint({0})
         assert len({one.address for one in own.values()}) == len(own)
     if purposes.keys() == {"input", "output"}:
-        outputs = {buffers(one)["output" + suffix].first_values for one in run.journal.results}
-        inputs = {buffers(one)["input" + suffix].first_values for one in run.journal.results}
-        assert len(outputs) == 1
-        assert len(inputs) == 2
+        inputs, outputs = (
+            {buffers(one)[name + suffix].first_values for one in run.journal.results}
+            for name in ("input", "output")
+        )
+        assert (len(inputs), len(outputs)) == (2, 1)
         # all_gather's output begins with the first rank's input.
         assert outputs < inputs or operation != "all_gather"
 
 
-def test_what_the_library_takes_is_attributed_to_its_stages(cclmark, fake_cuda):
-    run = cclmark("memory", "all_reduce", *ON_CUDA, env=fake_cuda.env(**TAKES))
+def test_what_the_library_takes_is_attributed_to_its_stages(on_fakes):
+    run = on_fakes("all_reduce")
     for result in run.journal.results:
         assert [stage.name for stage in result.stages] == STAGES
         taken = device_bytes(result)
-        assert taken["library loaded"] == 0
+        assert taken["library loaded"] == taken["outputs checked"] == 0
         assert taken["communicator created"] == CREATION
         assert taken["first operations"] == FIRST_USE
-        assert taken["outputs checked"] == 0
         assert taken["communicator destroyed"] == -(CREATION + FIRST_USE)
         assert changed_meanwhile(result) == {}
         stated = [stage.after.stated for stage in result.stages]
-        assert [one.get("GpuMemTotal") for one in stated] == [
-            None,
-            CREATION,
-            CREATION,
-            *[CREATION + FIRST_USE] * 3,
-            None,
-        ]
+        totals = [None, CREATION, CREATION, *[CREATION + FIRST_USE] * 3, None]
+        assert [one.get("GpuMemTotal") for one in stated] == totals
         assert set(stated[1]) == {
             *("GpuMemSuspend", "GpuMemSuspended", "GpuMemPersist", "GpuMemTotal")
         }
@@ -131,19 +120,18 @@ def test_what_the_library_takes_is_attributed_to_its_stages(cclmark, fake_cuda):
     assert "computed: 96 MiB for a connection of all 24 channels" in text
 
 
-def test_memory_that_is_not_given_back_is_reported(cclmark, fake_cuda):
-    env = fake_cuda.env(**TAKES, CCLMARK_FAKE_NCCL_KEEPS="1")
-    run = cclmark("memory", "all_reduce", *ON_CUDA, env=env)
+def test_memory_that_is_not_given_back_is_reported(on_fakes):
+    run = on_fakes("all_reduce", NCCL_KEEPS="1", env={"NCCL_BUFFSIZE": str(MIB)})
     for result in run.journal.results:
         assert device_bytes(result)["communicator destroyed"] == -FIRST_USE
     assert "gives 20 MiB back; 100 MiB remain until the process exits" in run.out
+    # Settings of the library are compared.
+    assert "NCCL_BUFFSIZE is 1 MiB (set); computed: 24 MiB" in run.out
+    assert {result.channels.collective for result in run.journal.results} == {24}
 
 
-def test_sizes_share_a_communicator(cclmark, fake_cuda):
-    run = cclmark(
-        *("memory", "broadcast", *ON_CUDA, "-b", "4M", "-e", "16M", "-f", "4", "-c", "0"),
-        env=fake_cuda.env(**TAKES),
-    )
+def test_sizes_share_a_communicator(on_fakes):
+    run = on_fakes("broadcast", "-b", "4M", "-e", "16M", "-f", "4", "-c", "0")
     results = by_rank(run)
     sizes = [(one.memory.size_bytes // MIB, one.memory.rank) for one in results]
     assert sizes == [(4, 0), (4, 1), (16, 0), (16, 1)]
@@ -158,44 +146,31 @@ def test_sizes_share_a_communicator(cclmark, fake_cuda):
         assert taken["buffers allocated"] >= 32 * MIB
 
 
-def test_a_library_without_the_function_says_so(cclmark, fake_cuda):
-    run = cclmark("memory", "all_reduce", *ON_CUDA, env=fake_cuda.env(old=True, **TAKES))
+def test_a_library_without_the_function_says_so(on_fakes):
+    run = on_fakes("all_reduce", old=True, env={"NCCL_DEBUG": "WARN"})
     for result in run.journal.results:
         assert "has no CommMemStats" in result.not_stated
         assert all(stage.after.stated == {} for stage in result.stages)
         assert device_bytes(result)["communicator created"] == CREATION
+        assert result.channels is None
     assert "nccl 2.18.5 has no CommMemStats (NCCL has it since 2.29.7)" in run.out
+    assert "The number of channels is unknown" in run.out
 
 
-def test_a_library_that_refuses_to_report_is_measured_nevertheless(cclmark, fake_cuda):
-    env = fake_cuda.env(**TAKES, CCLMARK_FAKE_NCCL_FAIL="1:CommMemStats")
-    run = cclmark("memory", "all_reduce", *ON_CUDA, env=env)
-    first, second = by_rank(run)
+def test_a_library_that_refuses_to_report_is_measured_nevertheless(on_fakes):
+    first, second = by_rank(on_fakes("all_reduce", NCCL_FAIL="1:CommMemStats"))
     assert first.not_stated == ""
     assert "ncclCommMemStats" in second.not_stated
     assert (first.status, second.status) == ("ok", "ok")
 
 
-def test_settings_of_the_library_are_compared(cclmark, fake_cuda):
-    env = fake_cuda.env(**TAKES, NCCL_BUFFSIZE=str(MIB))
-    run = cclmark("memory", "all_reduce", *ON_CUDA, env=env)
-    assert "NCCL_BUFFSIZE is 1 MiB (set); computed: 24 MiB" in run.out
-    assert {result.channels.collective for result in run.journal.results} == {24}
-    logging = fake_cuda.env(**TAKES, NCCL_DEBUG="WARN")
-    run = cclmark("memory", "all_reduce", *ON_CUDA, env=logging)
-    assert {result.channels for result in run.journal.results} == {None}
-    assert "The number of channels is unknown" in run.out
-
-
 def test_hccl_takes_what_its_buffers_explain(cclmark, fake_cuda):
-    libraries = {
+    env = {
         "CCLMARK_ASCENDCL_LIBRARY": str(fake_cuda.cuda.with_name("libascendcl.so")),
         "CCLMARK_HCCL_LIBRARY": str(fake_cuda.cuda.with_name("libhccl.so")),
+        "CCLMARK_FAKE_NCCL_CREATION": str(400 * MIB),
     }
-    run = cclmark(
-        *("memory", "all_reduce", "--devices", "acl:0-1"),
-        env={**libraries, "CCLMARK_FAKE_NCCL_CREATION": str(400 * MIB)},
-    )
+    run = cclmark("memory", "all_reduce", "--devices", "acl:0-1", env=env)
     for result in run.journal.results:
         taken = device_bytes(result)["communicator created"]
         assert 400 * MIB <= taken <= 400 * MIB + PAGE
@@ -210,12 +185,12 @@ def test_checks_on_the_host_take_a_piece_of_its_memory(cclmark, fake_cuda):
     for result in run.journal.results:
         assert buffers(result, "host")[piece].size_bytes >= MIB
     assert "the input, the expected and the received output: 3 MiB" in " ".join(run.out.split())
-    run = cclmark(*wanted, "-e", "1M", "-n", "2", "-w", "1", env=fake_cuda.env())
+    corrupt = ("--inject", "corrupt:rank=1,index=5")
+    words = (*wanted, "-e", "1M", "-n", "2", "-w", "1", *corrupt)
+    run = cclmark(*words, env=fake_cuda.env(), code=1)
     assert "each case's output checked on the host after timing" in run.out
     # In the head, or on standard error if it has been printed before.
     assert "outputs are checked on the host: --check-on host" in run.out + run.err
-    corrupt = ("--inject", "corrupt:rank=1,index=5")
-    run = cclmark(*wanted, "-e", "1M", "-n", "2", *corrupt, env=fake_cuda.env(), code=1)
     assert "first at index 5" in run.out
 
 
@@ -228,19 +203,16 @@ def test_the_memory_of_the_built_in_library(cclmark):
         own = buffers(result, "shared host")
         assert own["input"].used_bytes == own["output"].used_bytes == 4 * MIB
         shared = taken_in(result.stages[2]).shared_bytes
-        listed = listed_bytes(
-            (one for one in result.buffers if one.owner == "cclmark"), "shared host"
-        )
+        of_cclmark = [one for one in result.buffers if one.owner == "cclmark"]
+        listed = listed_bytes(of_cclmark, "shared host")
         assert listed <= shared < listed + MIB
         mapped = [one for one in result.buffers if one.mapped]
-        assert [one.size_bytes for one in mapped if one.purpose == "buffer of another rank"] == [
-            own["input"].size_bytes
-        ] * 4
+        others = [one.size_bytes for one in mapped if one.purpose == "buffer of another rank"]
+        assert others == [own["input"].size_bytes] * 4
         # The buffers of two peers are mapped with the first operations.
         assert taken_in(result.stages[3]).shared_bytes >= 16 * MIB
-        assert {"status board of all ranks", "barriers and values of all ranks"} <= set(
-            buffers(result, "shared host", mapped=True)
-        )
+        boards = {"status board of all ranks", "barriers and values of all ranks"}
+        assert boards <= set(buffers(result, "shared host", mapped=True))
 
 
 def test_the_bridge_lists_its_slots(cclmark):
@@ -263,49 +235,42 @@ def test_the_bridge_lists_its_slots(cclmark):
 @pytest.mark.started  # a process that is forked from another one may have loaded torch before
 def test_torch_supports_only_in_place(cclmark, torch):
     run = cclmark("memory", "all_reduce", "--ccl", "torch:gloo", "--devices", "host:1")
-    assert len(run.journal.results) == 1
-    for result in run.journal.results:
-        assert result.status == "ok"
-        assert result.memory.case.in_place
-        loaded, created = result.stages[:2]
-        assert taken_in(loaded).rss_bytes > 10 * MIB
-        assert created.owner == "library"
+    (result,) = run.journal.results
+    assert result.status == "ok"
+    assert result.memory.case.in_place
+    loaded, created = result.stages[:2]
+    assert taken_in(loaded).rss_bytes > 10 * MIB
+    assert created.owner == "library"
 
 
-@pytest.mark.parametrize("sizes", [("256M",), ("1M", "-e", "1G", "-f", "32")])
-def test_a_size_that_does_not_fit_is_skipped(cclmark, fake_cuda, sizes):
-    run = cclmark(
-        *("memory", "all_reduce", *ON_CUDA, "-b", *sizes),
-        env=fake_cuda.env(CCLMARK_FAKE_MEMORY=str(256 * MIB), **TAKES),
-        code=3 if len(sizes) == 1 else 0,
-    )
-    statuses = {}
+@pytest.mark.parametrize(
+    ("sizes", "code", "statuses"),
+    [
+        (("-b", "256M"), 3, {256: {"skipped"}}),
+        (("-b", "1M", "-e", "1G", "-f", "32"), 0, {1: {"ok"}, 32: {"ok"}, 1024: {"skipped"}}),
+    ],
+)
+def test_a_size_that_does_not_fit_is_skipped(on_fakes, sizes, code, statuses):
+    run = on_fakes("all_reduce", *sizes, MEMORY=str(256 * MIB), code=code)
+    found = {}
     for result in run.journal.results:
-        statuses.setdefault(result.memory.size_bytes // MIB, set()).add(result.status)
+        found.setdefault(result.memory.size_bytes // MIB, set()).add(result.status)
         if result.status == "skipped":
-            assert re.fullmatch(
-                r"requires (512 MiB|2 GiB) of memory per rank; .* are free", result.reason
-            )
-            taken = device_bytes(result)
-            assert "first operations" not in taken
+            needs = r"requires (512 MiB|2 GiB) of memory per rank; .* are free"
+            assert re.fullmatch(needs, result.reason)
+            assert "first operations" not in device_bytes(result)
             assert result.buffers == []
-    if len(sizes) == 1:
-        assert statuses == {256: {"skipped"}}
-    else:
-        assert statuses == {1: {"ok"}, 32: {"ok"}, 1024: {"skipped"}}
+    assert found == statuses
     assert "ranks 0-1: skipped: requires" in run.out
 
 
 def test_a_rank_killed_in_the_middle(background, no_leaks):
     """The first size is complete by then: the parts of all ranks are kept."""
-    run = background(
-        *("memory", "all_reduce", *ON_HOST, "-b", "1M", "-e", "16M", "-f", "16", "-n", "5000"),
-        *waits(60),
-    )
+    sizes = ("-b", "1M", "-e", "16M", "-f", "16", "-n", "5000", *waits(60))
+    run = background("memory", "all_reduce", *ON_HOST, *sizes)
     pids = run.wait_for_ranks(results=2)
     run.signal(pids[1], signal.SIGKILL)
-    ended = run.finish()
-    assert ended.code == 4
+    ended = run.finish(code=4)
     assert re.search("rank 1 .* killed by SIGKILL during .* of all_reduce 16 MiB", ended.message)
     assert ended.journal.footer.exit_code == 4
     kept = [(one.memory.size_bytes // MIB, one.memory.rank, one.status) for one in by_rank(ended)]
@@ -313,26 +278,18 @@ def test_a_rank_killed_in_the_middle(background, no_leaks):
     assert "ended early: rank 1" in ended.out
 
 
-def test_an_operation_that_hangs_is_named(cclmark, fake_cuda):
-    run = cclmark(
-        *("memory", "all_reduce", *ON_CUDA, *waits(3)),
-        env=fake_cuda.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce"),
-        code=4,
-    )
+def test_an_operation_that_hangs_is_named(on_fakes):
+    run = on_fakes("all_reduce", *waits(3), NCCL_HANG="1:AllReduce", code=4)
     assert "warm-up of all_reduce 1 MiB" in run.message
 
 
 def test_a_rank_that_does_not_load_the_library_ends_the_run(background, tmp_path):
-    run = background(
-        *("memory", "all_reduce", *ON_HOST, *waits(20)),
-        env=held(tmp_path, 1, "loading the library"),
-    )
+    env = held(tmp_path, 1, "loading the library")
+    run = background("memory", "all_reduce", *ON_HOST, *waits(20), env=env)
     workers = run.wait_for_workers(2)
     run.wait_for_phase(1, "loading the library")
     run.signal(workers[0], signal.SIGKILL)
-    ended = run.finish()
-    assert ended.code == 4
-    assert "rank 0" in ended.message.splitlines()[0]
+    assert "rank 0" in run.finish(code=4).message.splitlines()[0]
 
 
 def test_a_journal_is_continued(cclmark, cut):
@@ -360,21 +317,9 @@ def test_an_argument_of_a_journal_does_not_become_an_option(cclmark, tmp_path):
     assert "unknown operation '--ccl-path=/x.so'" in run.err
 
 
-BAD_INPUT = {
-    "": "Missing argument 'OPERATION'. Choose from all_reduce, ",
-    "allreduce": "unknown operation 'allreduce'",
-    "all_reduce --devices host:2 -R 2": "require no registration",
-    "all_reduce --devices host:2 -b 2M -e 1M": "must not be above -e",
-    "all_reduce --devices host:2 --ccl shm,torch:gloo": "memory is read for one library",
-    "all_reduce --devices host:2 --explain": "No such option",
-    "all_reduce --ccl hccl": "ascendcl",
-}
-
-
-@pytest.mark.parametrize("arguments", BAD_INPUT)
-def test_invalid_options(refused, torch, arguments):
-    code = 3 if "hccl" in arguments else 2
-    refused("memory", *arguments.split(), because=BAD_INPUT[arguments], code=code)
+def test_invalid_options(tag, tmp_path, refused, torch):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["memory"])
+    refused("memory", "all_reduce", "--ccl", "hccl", because="ascendcl", code=3)
 
 
 def test_a_barrier_has_buffers_too(cclmark):

@@ -1,6 +1,7 @@
 """What is taken of memory, what explains it, and how ranks that are alike become one."""
 
 import csv
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -8,23 +9,9 @@ from msgspec.structs import replace
 import samples
 from cclmark.document.exporters import exporter_of
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import (
-    Footer,
-    LibraryDescription,
-    Verification,
-    WrongOutput,
-)
+from cclmark.journal.schema import Footer, LibraryDescription, Verification, WrongOutput
+from cclmark.kinds.memory import figures
 from cclmark.kinds.memory.document import memory_sentences
-from cclmark.kinds.memory.figures import (
-    HOST_PIECE,
-    alike,
-    changed_meanwhile,
-    expected_of,
-    hccl_test_host_bytes,
-    same_buffers,
-    sharing_devices,
-    taken_in,
-)
 from cclmark.kinds.memory.plan import MEMORY, RankMemories, RankMemory
 from cclmark.kinds.memory.result import (
     LibraryChannels,
@@ -38,7 +25,7 @@ from cclmark.kinds.registry import KINDS
 from cclmark.report.exports import export_content
 from cclmark.work.cases import Case
 from cclmark.work.outline import differences, outline_of
-from goldens import require_golden
+from goldens import require_golden, require_outcomes
 
 MIB = 1 << 20
 CASE = Case("all_reduce", "nccl", 4, "float32", MIB, MIB // 4, False, reduction="sum")
@@ -55,24 +42,24 @@ def stage(name, owner, before, after, **stated):
 
 
 def result_of(rank, *, created=100, end=True, drift=0, case=CASE, **changes):
+    taken = 1 + created + drift
     stages = [
         stage("library loaded", "library", 0, 1),
-        stage("communicator created", "library", 1, 1 + created),
-        stage("buffers allocated", "cclmark", 1 + created + drift, 9 + created + drift),
-        stage("first operations", "library", 9 + created + drift, 19 + created + drift),
-        stage("buffers released", "cclmark", 19 + created + drift, 11 + created + drift),
+        stage("communicator created", "library", 1, taken - drift),
+        stage("buffers allocated", "cclmark", taken, taken + 8),
+        stage("first operations", "library", taken + 8, taken + 18),
+        stage("buffers released", "cclmark", taken + 18, taken + 10),
     ]
     if end:
-        stages.append(stage("communicator destroyed", "library", 11 + created + drift, 5 + drift))
+        stages.append(stage("communicator destroyed", "library", taken + 10, 5 + drift))
     own = [
         MemoryBuffer("cclmark", "input", "device", 4 * MIB, MIB, "1 2", f"{0x1000 + rank:#x}"),
         MemoryBuffer("cclmark", "output", "device", 4 * MIB, MIB, f"{rank}", "0x9000"),
         MemoryBuffer("library", "slots of another rank", "device", MIB, 0, "", "0x1", mapped=True),
         MemoryBuffer("library", "slots of another rank", "device", MIB, 0, "", "0x2", mapped=True),
     ]
-    return replace(
-        MemoryResult(rank, RankMemory(case, rank), "ok", stages=stages, buffers=own), **changes
-    )
+    whole = MemoryResult(rank, RankMemory(case, rank), "ok", stages=stages, buffers=own)
+    return replace(whole, **changes)
 
 
 def header_of(devices=4, runtime="cuda", **environment):
@@ -81,6 +68,7 @@ def header_of(devices=4, runtime="cuda", **environment):
     return samples.header_of(samples.usual_settings(), library, **common, environment=environment)
 
 
+CHANNELS = LibraryChannels(24, 32, 8)
 STATUS = "Name:\tpython\nVmHWM:\t  900 kB\nVmRSS:\t  800 kB\nRssAnon:\t 500 kB\nRssShmem:\t 64 kB\n"
 ROLLUP = "5555-7fff ---p 00000000 00:00 0 [rollup]\nRss:  801 kB\nPss:   400 kB\nPss_Anon: 3 kB\n"
 
@@ -98,59 +86,69 @@ def test_memory_that_is_allocated_is_resident():
     assert after.rss_bytes - before.rss_bytes > len(kept) // 2
 
 
-@pytest.mark.parametrize(
-    ("line", "channels"),
-    [
-        (
-            "h:1:1 [0] NCCL INFO 24 coll channels, 16 collnet channels, 4 nvls channels, "
-            "32 p2p channels, 8 p2p channels per peer",
-            (24, 32, 8),
-        ),
-        (
-            "h:1:1 [0] NCCL INFO 2 coll channels, 0 nvls channels, 4 p2p channels, "
-            "1 p2p channels per peer",
-            (2, 4, 1),
-        ),
-        ("h:1:1 [0] NCCL INFO Channel 00/24 : 0 1", None),
-        ("", None),
-    ],
-)
-def test_channels_are_found_in_the_log(line, channels):
-    found = channels_in(f"h:1:1 [0] NCCL INFO Using network Socket\n{line}\n")
-    assert found == (None if channels is None else LibraryChannels(*channels))
+def channels(text):
+    """Those in a log that ends with the text."""
+    prefix = "h:1:1 [0] NCCL INFO "
+    return channels_in(f"{prefix}Using network Socket\n{prefix}{text}\n")
+
+
+def documented(text):
+    """What is documented of the buffers of a library, with the variables of its environment."""
+    ccl, *words = text.split()
+    known = CHANNELS if "channels" in words else None
+    environment = dict(word.split("=") for word in words if "=" in word)
+    one = result_of(0, case=replace(CASE, ccl=ccl), channels=known)
+    return figures.expected_of(one, environment)
+
+
+def of_hccl_test(text):
+    found = []
+    for word in text.split():
+        name, _, size = word.replace("+", " ").partition("=")
+        found.append(MemoryBuffer("cclmark", name, "device", 100 * MIB, int(size) * MIB))
+    return figures.hccl_test_host_bytes(result_of(0, buffers=found)) / MIB
+
+
+def test_logs_and_documented_buffers():
+    read = {"log": channels, "buffers": documented, "hccl_test": of_hccl_test}
+
+    def outcome(line):
+        subject, _, text = line.partition(" ")
+        return str(read[subject](text))
+
+    require_outcomes(Path(__file__).with_name("inputs.txt"), outcome)
 
 
 def test_a_decrease_of_free_memory_is_taken():
     one = MemoryStage("x", "library", MemoryReading(100, 10, 4, None), MemoryReading(70, 15, 1, 8))
-    taken = taken_in(one)
+    taken = figures.taken_in(one)
     assert (taken.device_bytes, taken.rss_bytes, taken.shared_bytes) == (30, 5, -3)
     assert taken.pss_bytes is None
 
 
-def test_changes_between_stages_are_of_other_processes():
-    assert changed_meanwhile(result_of(0)) == {}
-    assert changed_meanwhile(result_of(0, drift=3)) == {"buffers allocated": 3 * MIB}
-    assert changed_meanwhile(result_of(0, drift=-3)) == {"buffers allocated": -3 * MIB}
+@pytest.mark.parametrize(("drift", "change"), [(0, {}), (3, {"buffers allocated": 3 * MIB}),
+                                               (-3, {"buffers allocated": -3 * MIB})])  # fmt: skip
+def test_changes_between_stages_are_of_other_processes(drift, change):
+    assert figures.changed_meanwhile(result_of(0, drift=drift)) == change
 
 
 def test_ranks_with_equal_stages_are_one_group():
     results = [result_of(0), result_of(1), result_of(2, created=96), result_of(3)]
-    groups = alike(results, header_of().devices)
+    groups = figures.alike(results, header_of().devices)
     assert [[one.memory.rank for one in group] for group in groups] == [[0, 1, 3], [2]]
     stated = result_of(1)
     stated.stages[3].after.stated["GpuMemTotal"] = 7
-    assert len(alike([result_of(0), stated], header_of().devices)) == 2
-
-
-def test_free_memory_of_the_host_does_not_separate_ranks():
+    assert len(figures.alike([result_of(0), stated], header_of().devices)) == 2
+    # Free memory of the host does not separate ranks.
+    of_host = header_of(runtime="host").devices
     results = [result_of(0), result_of(1, created=96)]
-    assert len(alike(results, header_of(runtime="host").devices)) == 1
+    assert len(figures.alike(results, of_host)) == 1
     skipped = replace(results[1], status="skipped", reason="no room")
-    assert len(alike([results[0], skipped], header_of(runtime="host").devices)) == 2
+    assert len(figures.alike([results[0], skipped], of_host)) == 2
 
 
 def test_equal_buffers_of_ranks_are_one_row():
-    rows = same_buffers([result_of(rank) for rank in range(3)])
+    rows = figures.same_buffers([result_of(rank) for rank in range(3)])
     assert {tuple(one.ranks) for one in rows} == {(0, 1, 2)}
     assert [(one.buffer.purpose, one.number, one.first_values, one.address) for one in rows] == [
         ("input", 1, "1 2", None),
@@ -159,36 +157,9 @@ def test_equal_buffers_of_ranks_are_one_row():
     ]
     larger = result_of(1)
     larger.buffers[0] = replace(larger.buffers[0], size_bytes=5 * MIB)
-    rows = same_buffers([result_of(0), larger])
+    rows = figures.same_buffers([result_of(0), larger])
     assert [(one.buffer.purpose, one.ranks) for one in rows[:2]] == [("input", [0]), ("input", [1])]
     assert [one.first_values for one in rows[:2]] == ["1 2", "1 2"]
-
-
-CHANNELS = LibraryChannels(24, 32, 8)
-
-
-@pytest.mark.parametrize(
-    ("ccl", "environment", "channels", "expected"),
-    [
-        ("nccl", {}, CHANNELS, ("NCCL_BUFFSIZE", 4 * MIB, False, 96 * MIB)),
-        ("torch:nccl", {}, CHANNELS, ("NCCL_BUFFSIZE", 4 * MIB, False, 96 * MIB)),
-        ("nccl", {"NCCL_BUFFSIZE": "1048576"}, CHANNELS, ("NCCL_BUFFSIZE", MIB, True, 24 * MIB)),
-        ("nccl", {"NCCL_BUFFSIZE": "lots"}, None, ("NCCL_BUFFSIZE", 4 * MIB, False, None)),
-        ("nccl", {"NCCL_BUFFSIZE": "9" * 40}, None, ("NCCL_BUFFSIZE", 4 * MIB, False, None)),
-        ("hccl", {}, None, ("HCCL_BUFFSIZE", 200 * MIB, False, 400 * MIB)),
-        ("hccl", {"HCCL_BUFFSIZE": "50"}, None, ("HCCL_BUFFSIZE", 50 * MIB, True, 100 * MIB)),
-    ],
-)
-def test_documented_buffers(ccl, environment, channels, expected):
-    case = replace(CASE, ccl=ccl)
-    found = expected_of(result_of(0, case=case, channels=channels), environment)
-    assert (found.variable, found.value_bytes, found.is_set, found.unit_bytes) == expected
-
-
-def test_nothing_is_claimed_of_other_libraries():
-    for ccl in ("shm", "rccl", "bridge", "torch:gloo", "mpi"):
-        case = replace(CASE, ccl=ccl)
-        assert expected_of(result_of(0, case=case), {}) is None
 
 
 def printed(format, header, results):
@@ -221,6 +192,26 @@ def resumed():
 
 SKIPPED = {"status": "skipped", "reason": "no \x1b room", "buffers": []}
 WRONG = Verification(3, [WrongOutput(1, 3, 7, "1", "2")])
+REASONS = ("alone in its island", "it is old", "it is old")
+TABLES = {
+    "unlike-reasons": [result_of(rank, not_stated=text) for rank, text in enumerate(REASONS)],
+    "last-report": [reported()],
+    # No size is negative: other processes may release memory meanwhile.
+    "released-50": [result_of(0, created=-50)],
+    "released-11": [result_of(0, created=-11)],
+    "both-directions": [result_of(0), result_of(1, created=-50)],
+    "range-of-ranks": [result_of(0), result_of(1, created=50)],
+    "resumed": [resumed(), *map(result_of, range(1, 4))],
+    "drift": [result_of(0), result_of(1, drift=3)],
+    "without-an-end": [result_of(0, end=False)],
+    "without-stages": [result_of(rank, stages=[], buffers=[]) for rank in range(4)],
+    "skipped-and-wrong": [
+        result_of(0, **SKIPPED),
+        result_of(1, status="wrong", verification=WRONG),
+        result_of(2),
+        result_of(3, **SKIPPED),
+    ],
+}
 #: The format, the runtime, and the results.
 TEXTS = {
     **{
@@ -230,35 +221,7 @@ TEXTS = {
         )
         for format in ("table", "markdown", "csv")
     },
-    "unlike-reasons": (
-        *("table", "cuda"),
-        [
-            result_of(rank, not_stated=reason)
-            for rank, reason in enumerate(("alone in its island", "it is old", "it is old"))
-        ],
-    ),
-    "last-report": ("table", "cuda", [reported()]),
-    # No size is negative: other processes may release memory meanwhile.
-    "released-50": ("table", "cuda", [result_of(0, created=-50)]),
-    "released-11": ("table", "cuda", [result_of(0, created=-11)]),
-    "both-directions": ("table", "cuda", [result_of(0), result_of(1, created=-50)]),
-    "range-of-ranks": ("table", "cuda", [result_of(0), result_of(1, created=50)]),
-    "resumed": ("table", "cuda", [resumed(), *map(result_of, range(1, 4))]),
-    "drift": ("table", "cuda", [result_of(0), result_of(1, drift=3)]),
-    "without-an-end": ("table", "cuda", [result_of(0, end=False)]),
-    "without-stages": (
-        *("table", "cuda"),
-        [result_of(rank, stages=[], buffers=[]) for rank in range(4)],
-    ),
-    "skipped-and-wrong": (
-        *("table", "cuda"),
-        [
-            result_of(0, **SKIPPED),
-            result_of(1, status="wrong", verification=WRONG),
-            result_of(2),
-            result_of(3, **SKIPPED),
-        ],
-    ),
+    **{name: ("table", "cuda", results) for name, results in TABLES.items()},
     **{
         f"host-{pss_mib}": ("table", "host", [changed(0, after=reading(1, pss_mib=pss_mib))])
         for pss_mib in (20, 5, 21)
@@ -277,16 +240,13 @@ def test_texts(name):
 def test_ranks_that_share_a_device_are_named():
     header = header_of()
     header.devices[1].index = 0
-    assert sharing_devices(header.devices) == [[0, 1]]
+    assert figures.sharing_devices(header.devices) == [[0, 1]]
     sentences = [text for text, _ in memory_sentences([result_of(0)], header)]
     assert "Ranks 0-1 share a device" in "\n".join(sentences)
-    assert sharing_devices(header_of(runtime="host").devices) == []
-
-
-def test_results_of_unknown_devices_are_printed():
-    header = header_of()
+    assert figures.sharing_devices(header_of(runtime="host").devices) == []
+    # Results of unknown devices are printed.
     header.devices.clear()
-    printed("markdown", header, [result_of(0, stages=[], buffers=[])])
+    assert "all_reduce 1 MiB" in printed("markdown", header, [result_of(0, stages=[], buffers=[])])
 
 
 def test_a_case_is_printed_when_its_last_rank_has_reported():
@@ -348,35 +308,9 @@ def test_plans_of_other_sizes_differ():
     ]
 
 
-@pytest.mark.parametrize(
-    ("buffers", "total"),
-    [
-        ({"input": 2, "output": 1}, 4),  # reduce_scatter on 2 ranks
-        ({"input and output": 3}, 9),
-        ({"input, registered": 1, "output, registered": 8}, 17),
-        ({"output": 5}, 10),
-    ],
-)
-def test_host_buffers_of_hccl_test(buffers, total):
-    """init_buff of the input; check_buff and recv_buff_temp of the output."""
-    found = [
-        MemoryBuffer("cclmark", name, "device", 100 * MIB, size * MIB)
-        for name, size in buffers.items()
-    ]
-    assert hccl_test_host_bytes(result_of(0, buffers=found)) == total * MIB
-
-
 def test_a_check_on_the_host_is_compared_with_hccl_tests():
-    results = [
-        result_of(
-            rank,
-            buffers=[
-                *result_of(rank).buffers,
-                MemoryBuffer("cclmark", HOST_PIECE, "host", 64 * MIB),
-            ],
-        )
-        for rank in range(2)
-    ]
+    piece = MemoryBuffer("cclmark", figures.HOST_PIECE, "host", 64 * MIB)
+    results = [result_of(rank, buffers=[*result_of(rank).buffers, piece]) for rank in range(2)]
     sentences = dict(memory_sentences(results, header_of(2)))
     (text,) = [one for one in sentences if "hccl_test" in one]
     assert "takes 64 MiB of host memory per rank" in text

@@ -1,6 +1,7 @@
 """Overlaps: the operations that count, the phases on a rank, summaries and words."""
 
 import math
+from itertools import product
 from types import SimpleNamespace
 
 import msgspec
@@ -10,24 +11,10 @@ from msgspec.structs import replace
 from cclmark import _engine as engine
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.base.statistics import NORMAL_975
-from cclmark.document.blocks import Evidence, RunContent, Table
+from cclmark.document.blocks import Evidence
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import LibraryDescription, Verification, WrongOutput
-from cclmark.kinds.experiment.plan import Trial
-from cclmark.kinds.experiment.result import TrialResult
-from cclmark.kinds.overlap.document import (
-    FIELDS,
-    against_rows,
-    against_title,
-    alone_text,
-    cells_of,
-    document_of_overlaps,
-    findings_on_largest,
-    ratio_text,
-    remarks_of,
-    slow_down_text,
-    wrong_findings,
-)
+from cclmark.kinds.overlap import document as documents
 from cclmark.kinds.overlap.figures import (
     LEAST_SPANS,
     SPANS,
@@ -61,79 +48,38 @@ FEW = Variant((Assignment("NCCL_MAX_CTAS", "4", "communicator"),))
 
 def result(index, number, variant=DEFAULT, case=LARGE, **figures):
     values = {
-        "communication_alone_s": 4e-3,
-        "communication_s": 5e-3,
-        "compute_alone_s": 1.5e-3,
-        "compute_s": 2e-3,
-        "communication_evaluated": 0.8,
-        "compute_evaluated": 0.7,
-        **figures,
+        **{"communication_alone_s": 4e-3, "communication_s": 5e-3},
+        **{"compute_alone_s": 1.5e-3, "compute_s": 2e-3},
+        **{"communication_evaluated": 0.8, "compute_evaluated": 0.7},
     }
     return OverlapResult(
         index,
         Overlap(variant, number, case, MATMUL),
         "ok",
         implementation="cuBLASLt 12.8.4",
-        figures=OverlapFigures(**values),
+        figures=OverlapFigures(**{**values, **figures}),
         verification=Verification(0),
     )
 
 
-def test_rounds_that_differ_too_much_say_nothing():
-    def sentence(*beside_s: float) -> str:
-        rounds = [result(n, n, communication_s=time_s) for n, time_s in enumerate(beside_s)]
-        (one,) = findings_on_largest(summaries_of(rounds))
-        assert (one.severity == "unknown") is ("cannot be said" in one.sentence)
-        return one.sentence
-
-    assert "takes 1.252 (" in sentence(5e-3, 5.01e-3, 5.02e-3)
-    unknown = sentence(5e-3, 0.5)
-    assert "the slow-down of the collective cannot be said, because the 95 % interval" in unknown
-    assert "spans more than a factor of 4" in unknown
+def beside(*times_s):
+    """A round for each time of the collective beside the compute."""
+    return [result(n, n, communication_s=time_s) for n, time_s in enumerate(times_s)]
 
 
 @pytest.mark.parametrize(("apart", "is_said"), [(1.0, True), (3.99, True), (4.01, False)])
 def test_a_ratio_with_a_wide_interval_is_not_said(apart, is_said):
     ratio = RatioEstimate(0.0, math.log(apart) / 2 / NORMAL_975, None, 0.0)
-    assert (ratio_text(ratio) == "cannot be said") != is_said
-    assert slow_down_text(SlowDown(1e-3, 1e-3, ratio)) == ratio_text(ratio)
+    assert (documents.ratio_text(ratio) == "cannot be said") != is_said
+    found = documents.slow_down_text(SlowDown(1e-3, 1e-3, ratio))
+    assert found == documents.ratio_text(ratio)
 
 
-def test_the_table_says_why_a_slow_down_is_missing():
-    for beside_s, number in (((5e-3, 5.01e-3), 0), ((5e-3, 0.5), 1)):
-        rounds = [result(n, n, communication_s=time_s) for n, time_s in enumerate(beside_s)]
-        document = document_of_overlaps(RunContent(header_of(usual_settings()), rounds, None))
-        (table,) = [one for one in document.blocks if isinstance(one, Table)]
-        assert sum("cannot be said" in note for note in table.notes) == number
-        assert str(table.rows).count("cannot be said") == number
-
-
-def test_rounds_without_figures_are_counted_and_the_row_is_not_called_skipped():
-    rounds = [result(n, n) for n in range(3)]
-    rounds[1] = replace(rounds[1], status="skipped", reason="no operation ran beside", figures=None)
-    (one,) = summaries_of(rounds)
-    assert one.status == "ok"
-    assert "skipped" not in cells_of(one)
-    assert [one.sentence for one in remarks_of([one])] == [
-        "in 1 of 3 rounds no operation ran entirely beside the other work: these rounds are left "
-        "out: default 1 GiB"
-    ]
-    (none,) = summaries_of([rounds[1]])
-    assert none.status == "skipped"
-    assert "skipped" in cells_of(none)
-    (skipped,) = remarks_of([none])
-    assert skipped.sentence == "skipped: no operation ran beside: default 1 GiB"
-
-
-def test_the_time_alone_is_explained_with_its_number_of_operations():
-    marks = [[0.0, 1e-3, 2e-3], [0.0, 1e-3, 2e-3]]
-    times = OverlapTimes(marks, [[], []], [], 38, 1)
-    (one,) = summaries_of([replace(result(0, 0), communication_alone=times)])
-    assert alone_text([one]).startswith(
-        "alone: the mean of 76 collectives in a row, as many as beside the compute, of the slowest "
-        "rank; a sweep reports the median"
-    )
-    assert alone_text(summaries_of([result(0, 0)])) == ""
+def test_the_severity_of_rounds_that_differ_too_much_is_unknown():
+    (one,) = documents.findings_on_largest(summaries_of(beside(5e-3, 0.5)))
+    assert one.severity == "unknown"
+    (one,) = documents.findings_on_largest(summaries_of(beside(5e-3, 5.01e-3, 5.02e-3)))
+    assert one.severity != "unknown"
 
 
 def test_the_work_of_a_compute():
@@ -141,138 +87,109 @@ def test_the_work_of_a_compute():
     assert Compute("memory", "float32", 1 << 30).work == 3 << 30
 
 
+def in_turn(variants, rounds, **figures):
+    """Rounds of variants; ``figures``: functions of the round and the variant's place."""
+    return [
+        result(
+            *(number * len(variants) + place, number, variant, variant.applied_to(LARGE)),
+            **{name: figure(number, place) for name, figure in figures.items()},
+        )
+        for number in range(rounds)
+        for place, variant in enumerate(variants)
+    ]
+
+
 def test_slow_downs_are_ratios_of_each_round():
     """A drift that changes both times of a round alike does not widen the interval."""
-    rounds = [
-        result(n, n, communication_alone_s=4e-3 * (1 + n), communication_s=5e-3 * (1 + n))
-        for n in range(3)
-    ]
+    rounds = in_turn(
+        *([DEFAULT], 3),
+        communication_alone_s=lambda number, _: 4e-3 * (1 + number),
+        communication_s=lambda number, _: 5e-3 * (1 + number),
+    )
     (one,) = summaries_of(rounds)
-    assert one.communication is not None
     assert one.communication.alone_s == 8e-3
     assert one.communication.ratio == pytest.approx(1.25)
-    assert one.communication.estimate is not None
     assert one.communication.estimate.high - one.communication.estimate.low < 1e-9
-    assert one.compute is not None
-    assert one.compute.ratio == pytest.approx(4 / 3)
-    assert one.remaining_compute == pytest.approx(0.75)
-    assert one.busbw_alone == pytest.approx((1 << 30) / 8e-3)  # the factor of two ranks is 1
-    assert one.busbw_beside == pytest.approx((1 << 30) / 10e-3)
+    assert (one.compute.ratio, one.remaining_compute) == pytest.approx((4 / 3, 0.75))
+    busbw = (one.busbw_alone, one.busbw_beside)  # the factor of two ranks is 1
+    assert busbw == pytest.approx(((1 << 30) / 8e-3, (1 << 30) / 10e-3))
     assert one.rate_alone == pytest.approx(2 * 8192**3 / 1.5e-3)
-
-
-def test_an_interval_contains_the_scatter_of_the_rounds():
-    rounds = [
-        result(n, n, communication_s=4e-3 * ratio) for n, ratio in enumerate((1.2, 1.25, 1.3))
-    ]
+    # An interval contains the scatter of the rounds, and one round has none.
+    rounds = beside(4.8e-3, 5e-3, 5.2e-3)
     (one,) = summaries_of(rounds)
-    assert one.communication is not None
-    assert one.communication.estimate is not None
     assert one.communication.estimate.low < 1.2
     assert one.communication.estimate.high > 1.3
     (alone,) = summaries_of(rounds[:1])
-    assert slow_down_text(alone.communication) == "1.200"  # one round has no interval
+    assert documents.slow_down_text(alone.communication) == "1.200"
 
 
 def test_variants_are_compared_with_the_default_in_the_same_rounds():
     """A machine that becomes slower from round to round does not widen the interval."""
-    results = [
-        result(
-            2 * number + place,
-            number,
-            variant,
-            communication_s=5e-3 * (1 + number) * factor,
-            compute_s=2e-3 * (1 + number) / factor,
-        )
-        for number in range(4)
-        for place, (variant, factor) in enumerate(((DEFAULT, 1.0), (FEW, 1.5)))
-    ]
+    results = in_turn(
+        *([DEFAULT, FEW], 4),
+        communication_s=lambda number, place: 5e-3 * (1 + number) * (1 + place / 2),
+        compute_s=lambda number, place: 2e-3 * (1 + number) / (1 + place / 2),
+    )
     usual, few = summaries_of(results)
     assert usual.communication.against_usual is None
-    assert few.communication.against_usual.ratio == pytest.approx(1.5)
-    assert few.communication.against_usual.high == pytest.approx(1.5)
+    against = few.communication.against_usual
+    assert (against.ratio, against.high) == pytest.approx((1.5, 1.5))
     assert few.compute.against_usual.ratio == pytest.approx(1 / 1.5)
-    assert against_rows([usual]) == []
+    assert documents.against_rows([usual]) == []
+    low, high = few.busbw_interval
+    assert low < few.busbw_beside < high
     # A round in which one of them has no figures is not compared.
     results[0].figures = None
     assert summaries_of(results)[1].communication.against_usual.runs == 3
-    low, high = few.busbw_interval
-    assert low < few.busbw_beside < high
 
 
 def test_a_placement_is_compared_with_the_default_placement():
     placed = Variant((Assignment(PLACEMENT, "in-place", "communicator"),))
-    results = [
-        result(2 * number + place, number, variant, variant.applied_to(LARGE), compute_s=compute_s)
-        for number in range(3)
-        for place, (variant, compute_s) in enumerate(((DEFAULT, 2e-3), (placed, 3e-3)))
-    ]
+    results = in_turn([DEFAULT, placed], 3, compute_s=lambda _, place: 2e-3 + place * 1e-3)
     found = {one.variant: one for one in summaries_of(results)}
     assert found[placed].compute.against_usual.ratio == pytest.approx(1.5)
-    assert "default" in against_title([found[placed]])
+    assert "default" in documents.against_title([found[placed]])
 
 
 def test_summaries_are_by_size_and_then_by_variant():
-    results = [
-        result(index, number, variant, case)
-        for index, (number, variant, case) in enumerate(
-            (number, variant, case)
-            for number in range(2)
-            for variant in (DEFAULT, FEW)
-            for case in (SMALL, LARGE)
-        )
-    ]
-    assert [(one.case, one.variant) for one in summaries_of(reversed(results))] == [
-        (LARGE, FEW),
-        (LARGE, DEFAULT),
-        (SMALL, FEW),
-        (SMALL, DEFAULT),
-    ]
-    assert [(one.case, one.variant) for one in summaries_of(results)] == [
-        (SMALL, DEFAULT),
-        (SMALL, FEW),
-        (LARGE, DEFAULT),
-        (LARGE, FEW),
-    ]
+    """In the order of the results."""
+    planned = product(range(2), (DEFAULT, FEW), (SMALL, LARGE))
+    results = [result(index, *one) for index, one in enumerate(planned)]
+    order = [*product((SMALL, LARGE), (DEFAULT, FEW))]
+    assert [(one.case, one.variant) for one in summaries_of(results)] == order
+    assert [(one.case, one.variant) for one in summaries_of(reversed(results))] == order[::-1]
 
 
-def test_failures_are_results():
+def test_failures_and_doubts_have_their_evidence():
     died = failed(1)
-    assert isinstance(died, OverlapResult)
-    assert died.report == "report"
-    assert not died.is_measured
-    assert isinstance(KINDS["experiment"].failed(0, Trial(FEW, 0, LARGE), "died", ""), TrialResult)
-    evidence = [one.evidence for one in remarks_of(summaries_of([doubtful(), died]))]
+    assert (died.report, died.is_measured) == ("report", False)
+    evidence = [one.evidence for one in documents.remarks_of(summaries_of([doubtful(), died]))]
     assert (Evidence.of("evaluated", 0.2, "default 1 GiB", 0.5),) in evidence
 
 
-def test_execution_in_turns_is_reported():
+@pytest.mark.parametrize(("together_s", "is_reported"), [(5.5e-3, True), (4.4e-3, False)])
+def test_execution_in_turns_is_reported(together_s, is_reported):
     """Then each takes as long as both alone, and the rates that remain add up to one."""
-    (turns,) = summaries_of([result(0, 0, communication_s=0.003, compute_s=0.003)])
-    assert turns.combined_rate == pytest.approx(
-        (turns.communication.alone_s + turns.compute.alone_s) / 0.003
-    )
-    for together_s, is_reported in ((turns.communication.alone_s + turns.compute.alone_s, True),
-                                    (turns.communication.alone_s * 1.1, False)):  # fmt: skip
-        figures = {"communication_s": together_s, "compute_s": together_s}
-        found = remarks_of(summaries_of([result(0, 0, **figures)]))
-        assert any("executed in turns" in one.sentence for one in found) is is_reported
+    one = result(0, 0, communication_s=together_s, compute_s=together_s)
+    (turns,) = summaries_of([one])
+    assert turns.combined_rate == pytest.approx(5.5e-3 / together_s)
+    sentences = [it.sentence for it in documents.remarks_of([turns])]
+    assert any("executed in turns" in it for it in sentences) is is_reported
 
 
 def test_figures_of_no_time_are_rejected():
     line = msgspec.json.encode(result(0, 0))
     assert msgspec.json.decode(line, type=OverlapResult).figures is not None
+    zero = line.replace(b'"compute_s":0.002', b'"compute_s":0.0')
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(
-            line.replace(b'"compute_s":0.002', b'"compute_s":0.0'), type=OverlapResult
-        )
+        msgspec.json.decode(zero, type=OverlapResult)
 
 
 def test_wrong_data_is_attributed_to_the_collective_or_to_the_compute():
-    found = [*wrong_findings([wrong()])]
+    found = [*documents.wrong_findings([wrong()])]
     figures = [(figure.name, figure.value) for one in found for figure in one.evidence]
     assert figures == [("wrong", 3), ("compute_wrong", 1)]
-    row = {one.key: one.cell(wrong()) for one in FIELDS.all}
+    row = {one.key: one.cell(wrong()) for one in documents.FIELDS.all}
     assert (row["wrong"], row["compute_wrong"]) == (3, 1)
     assert row["slow_down"] == pytest.approx(1.25)
     assert row["compute_beside_per_s"] == pytest.approx(2 * 8192**3 / 2e-3)
@@ -300,11 +217,6 @@ def skipped(index):
     return replace(result(index, index), status="skipped", reason=reason, figures=None)
 
 
-def beside(*times_s):
-    """A round for each time of the collective beside the compute."""
-    return [result(n, n, communication_s=time_s) for n, time_s in enumerate(times_s)]
-
-
 MARKS = [[0.0, 1e-3, 2e-3], [0.0, 1e-3, 2e-3]]
 TEXTS = {
     "usual": beside(5e-3, 5.01e-3, 5.02e-3),
@@ -315,11 +227,7 @@ TEXTS = {
     "skipped": [skipped(1)],
     # The time alone is explained with its number of operations.
     "alone": [replace(result(0, 0), communication_alone=OverlapTimes(MARKS, [[], []], [], 38, 1))],
-    "variants": [
-        result(2 * number + place, number, variant, communication_s=5e-3 * factor)
-        for number in range(3)
-        for place, (variant, factor) in enumerate(((DEFAULT, 1.0), (FEW, 1.5)))
-    ],
+    "variants": in_turn([DEFAULT, FEW], 3, communication_s=lambda _, place: 5e-3 * (1 + place / 2)),
     "doubtful": [doubtful(), failed(1)],
     "failed": [failed(0)],
     "in-turns": [result(0, 0, communication_s=5.5e-3, compute_s=5.5e-3)],
@@ -339,8 +247,8 @@ def evenly(begin_s, span_s, spans):
     return [begin_s + span_s * number for number in range(spans + 1)]
 
 
-def overlap_times(communication=(), compute=(), enqueue_s=(), operations=(1, 1)):
-    return OverlapTimes(list(communication), list(compute), list(enqueue_s), *operations)
+def overlap_times(communication=(), compute=(), operations=(1, 1)):
+    return OverlapTimes(list(communication), list(compute), [], *operations)
 
 
 def alone(*by_rank, operations=1):
@@ -351,46 +259,36 @@ def computed(*by_rank, operations=1):
     return overlap_times([[]] * len(by_rank), by_rank, operations=(1, operations))
 
 
-def test_only_spans_within_the_time_of_both_streams_count():
-    # The compute begins during the third collective and ends during the seventh.
-    found = select(overlap_times([evenly(0, 10, 10)], [evenly(25, 5, 8)]))
-    assert found == CountedSpans((3, 6), ((1, 7),))
-    # A product that ends exactly with the collectives counts, a longer one does not.
-    assert select(overlap_times([evenly(0, 10, 10)], [evenly(25, 5.001, 8)])) == CountedSpans(
-        (3, 6), ((1, 6),)
-    )
-
-
-def test_the_first_span_of_a_stream_does_not_count():
-    found = select(overlap_times([evenly(0, 10, 4)], [evenly(0, 10, 4)]))
-    assert found == CountedSpans((1, 4), ((1, 4),))
-
-
-def test_a_collective_counts_if_it_is_beside_compute_on_every_rank():
-    late, early = evenly(20, 4, 20), evenly(0, 4, 15)  # until 100 and 60
-    found = select(overlap_times([evenly(0, 10, 10), evenly(1, 10, 10)], [late, early]))
-    assert found is not None
-    # Rank 0 from 20 on, rank 1 until 60: collectives 2 to 4 of both ranks.
-    assert found.communication == (2, 5)
-    # Products from 20 to 50 on rank 0, without its first one, and from 21 to 51 on rank 1.
-    assert found.compute == ((1, 7), (6, 12))
+# The compute begins during the third collective and ends during the seventh.
+TEN, LATE, EARLY = evenly(0, 10, 10), evenly(20, 4, 20), evenly(0, 4, 15)  # until 100 and 60
 
 
 @pytest.mark.parametrize(
-    ("communication", "compute"),
+    ("communication", "compute", "counted"),
     [
-        (evenly(0, 10, 5), evenly(60, 10, 5)),  # one after the other
-        (evenly(0, 10, 5), evenly(11, 1, 5)),  # the compute is within one collective
-        (evenly(11, 1, 5), evenly(0, 10, 5)),
-        (evenly(0, 10, 1), evenly(0, 1, 20)),  # a single span, which is the first
+        # Only spans within the time of both streams.
+        ([TEN], [evenly(25, 5, 8)], ((3, 6), ((1, 7),))),
+        # A product that ends exactly with the collectives counts, a longer one does not.
+        ([TEN], [evenly(25, 5.001, 8)], ((3, 6), ((1, 6),))),
+        # The first span of a stream does not count.
+        ([evenly(0, 10, 4)], [evenly(0, 10, 4)], ((1, 4), ((1, 4),))),
+        # A collective counts if it is beside compute on every rank: rank 0 from 20 on, rank 1
+        # until 60, so collectives 2 to 4 of both. Products from 20 to 50 on rank 0, without its
+        # first one, and from 21 to 51 on rank 1.
+        ([TEN, evenly(1, 10, 10)], [LATE, EARLY], ((2, 5), ((1, 7), (6, 12)))),
+        # None: one after the other, the compute within one collective and the other way round,
+        # and a single span, which is the first.
+        ([evenly(0, 10, 5)], [evenly(60, 10, 5)], None),
+        ([evenly(0, 10, 5)], [evenly(11, 1, 5)], None),
+        ([evenly(11, 1, 5)], [evenly(0, 10, 5)], None),
+        ([evenly(0, 10, 1)], [evenly(0, 1, 20)], None),
     ],
 )
-def test_nothing_counts_if_no_operation_is_entirely_beside_the_other_work(communication, compute):
-    assert select(overlap_times([communication], [compute])) is None
-    assert (
-        figures_of(alone([0, 1, 2]), computed([0, 1, 2]), overlap_times([communication], [compute]))
-        is None
-    )
+def test_operations_that_count_are_entirely_beside_the_other_work(communication, compute, counted):
+    together = overlap_times(communication, compute)
+    assert select(together) == (None if counted is None else CountedSpans(*counted))
+    if counted is None:
+        assert figures_of(alone([0, 1, 2]), computed([0, 1, 2]), together) is None
 
 
 def test_times_are_those_of_one_operation_on_the_slowest_rank():
@@ -403,7 +301,6 @@ def test_times_are_those_of_one_operation_on_the_slowest_rank():
             operations=(2, 3),
         ),
     )
-    assert figures is not None
     assert figures.communication_alone_s == 2 / 2  # spans of 2 s after the first, of rank 0
     assert figures.compute_alone_s == 3 / 3
     assert figures.communication_s == 4 / 2
@@ -416,7 +313,6 @@ def test_times_are_those_of_one_operation_on_the_slowest_rank():
 def test_unequal_spans_are_averaged_by_their_time_not_by_their_number_before():
     together = overlap_times([[0, 1, 3, 4, 8, 9]], [evenly(0, 0.5, 30)])
     figures = figures_of(alone([0, 1, 2]), computed([0, 0.5, 1.0]), together)
-    assert figures is not None
     assert figures.communication_s == (9 - 1) / 4
     assert figures.compute_s == 0.5
 
@@ -427,32 +323,34 @@ def test_unequal_spans_are_averaged_by_their_time_not_by_their_number_before():
 )
 def test_both_streams_alone_take_about_the_same_time(communication_s, compute_s, duration_s):
     lengths = lengths_for(communication_s, compute_s, duration_s)
-    sent = lengths.communication[0] * lengths.communication[1] * communication_s
-    worked = lengths.compute[0] * lengths.compute[1] * compute_s
     least = max(duration_s, LEAST_SPANS * max(communication_s, compute_s))
-    for total_s in (sent, worked):
-        assert least <= total_s * 1.0001
-        assert total_s < 1.5 * least
-    for spans, operations in (lengths.communication, lengths.compute):
+    for (spans, operations), time_s in (
+        (lengths.communication, communication_s),
+        (lengths.compute, compute_s),
+    ):
+        assert least / 1.0001 <= spans * operations * time_s < 1.5 * least
         assert LEAST_SPANS <= spans <= SPANS
         assert operations >= 1
 
 
-def test_the_stream_that_ends_first_gets_more_operations():
-    lengths = Lengths((10, 1), (10, 4))
-    both = overlap_times([evenly(0, 3, 10)], [evenly(0, 1, 10)])
-    assert balanced(lengths, both) == Lengths((10, 1), (24, 5))  # 120 instead of 40 products
-    both = overlap_times([evenly(0, 1, 10)], [evenly(0, 2, 10)])
-    assert balanced(lengths, both) == Lengths((20, 1), (10, 4))
-    both = overlap_times([evenly(0, 100, 10)], [evenly(0, 1, 10)])
-    assert balanced(lengths, both) == Lengths((10, 1), (23, 7))  # 4 times 40, in whole spans
-    assert longer(Lengths((8, 1), (24, 10))) == Lengths((16, 1), (24, 20))
-
-
-def test_the_slowest_collectives_and_the_fastest_compute_decide_the_balance():
-    lengths = Lengths((10, 1), (10, 1))
-    both = overlap_times([evenly(0, 2, 10), evenly(0, 4, 10)], [evenly(0, 1, 10), evenly(0, 2, 10)])
-    assert balanced(lengths, both) == Lengths((10, 1), (20, 2))
+@pytest.mark.parametrize(
+    ("products", "communication", "compute", "lengths"),
+    [
+        # The stream that ends first gets more operations: 120 instead of 40 products.
+        (4, [evenly(0, 3, 10)], [evenly(0, 1, 10)], ((10, 1), (24, 5))),
+        (4, [evenly(0, 1, 10)], [evenly(0, 2, 10)], ((20, 1), (10, 4))),
+        # 4 times 40, in whole spans.
+        (4, [evenly(0, 100, 10)], [evenly(0, 1, 10)], ((10, 1), (23, 7))),
+        # The slowest collectives and the fastest compute decide.
+        (
+            *(1, [evenly(0, 2, 10), evenly(0, 4, 10)], [evenly(0, 1, 10), evenly(0, 2, 10)]),
+            ((10, 1), (20, 2)),
+        ),
+    ],
+)
+def test_lengths_are_balanced(products, communication, compute, lengths):
+    both = overlap_times(communication, compute)
+    assert balanced(Lengths((10, 1), (10, products)), both) == Lengths(*lengths)
 
 
 SPAN_S = 1e-3
@@ -476,11 +374,8 @@ class ScriptedSession:
 
     def run_beside(self, sent, computed, _compute):
         number, other = sent.count * sent.operations, computed.count * computed.operations
-        name = (
-            "together"
-            if sent.count and computed.count
-            else ("communication" if sent.count else "compute")
-        )
+        alone = "communication" if sent.count else "compute"
+        name = "together" if sent.count and computed.count else alone
         if self.timing:
             self.phases.append((name, number, other))
         begin_s = 0.0
@@ -488,8 +383,7 @@ class ScriptedSession:
             self.apart -= 1
             begin_s = max(SPAN_S * number, self.apart_s)
         marks = marks_of(0.0, sent), marks_of(begin_s, computed)
-        end_s = max(row[-1] for row in marks if row)
-        enqueue_s = self.enqueue_share * end_s
+        enqueue_s = self.enqueue_share * max(row[-1] for row in marks if row)
         return SimpleNamespace(
             communication_s=[marks[0]], compute_s=[marks[1]], enqueue_s=[enqueue_s]
         )
@@ -509,11 +403,8 @@ def measured(session, number=0):
     def enter(phase, _batches=0):
         session.timing = phase == "timing"
 
-    rank = SimpleNamespace(
-        enter=enter,
-        agreement=SimpleNamespace(gather=lambda _values: [0.0]),
-        job=SimpleNamespace(ranks=1),
-    )
+    agreement = SimpleNamespace(gather=lambda _values: [0.0])
+    rank = SimpleNamespace(enter=enter, agreement=agreement, job=SimpleNamespace(ranks=1))
     compute = SimpleNamespace(implementation="none", path="")
     runner = OverlapRunner(session, rank, SimpleNamespace(check=0, seed=1), compute, is_host=False)
     return runner.run(0, Overlap(DEFAULT, number, SMALL, MATMUL))
@@ -522,8 +413,7 @@ def measured(session, number=0):
 def test_phases_have_the_lengths_of_one_attempt_in_the_order_of_the_round():
     for number in range(7):
         session = ScriptedSession(0)
-        result = measured(session, number)
-        assert result.attempts == 1
+        assert measured(session, number).attempts == 1
         assert [PHASES.index(name) for name, _, _ in session.phases] == list(phase_order(number))
         both = next(one for one in session.phases if one[0] == "together")
         assert ("communication", both[1], 0) in session.phases
@@ -541,29 +431,23 @@ def test_all_phases_are_repeated_with_more_operations_and_the_number_is_recorded
     for (name, sent, computed), (_, more_sent, more_computed) in zip(first, last, strict=True):
         assert name != "compute" or computed < more_computed
         assert name != "communication" or sent < more_sent
-    assert result.communication_alone is not None
-    assert result.together is not None
-    (alone,), (both,) = result.communication_alone.communication_s, result.together.communication_s
-    assert len(alone) == len(both)
-    assert result.communication_alone.communication_operations == (
-        result.together.communication_operations
-    )
+    alone, both = result.communication_alone, result.together
+    assert len(alone.communication_s[0]) == len(both.communication_s[0])
+    assert alone.communication_operations == both.communication_operations
+    assert longer(Lengths((8, 1), (24, 10))) == Lengths((16, 1), (24, 20))
 
 
 def test_a_long_phase_is_not_repeated():
     session = ScriptedSession(9, apart_s=1.0)
     result = measured(session)
-    assert (result.status, result.attempts) == ("skipped", 1)
-    assert len(session.phases) == 3
+    assert (result.status, result.attempts, len(session.phases)) == ("skipped", 1, 3)
 
 
-def test_launches_are_detected_in_every_phase():
-    for share, bound in ((0.5, False), (0.9, True)):
-        figures = measured(ScriptedSession(0, share)).figures
-        assert figures is not None
-        assert figures.launch_bound is bound
-        assert figures.compute_launch_bound is bound
-        assert figures.together_launch_bound is bound
+@pytest.mark.parametrize(("share", "bound"), [(0.5, False), (0.9, True)])
+def test_launches_are_detected_in_every_phase(share, bound):
+    figures = measured(ScriptedSession(0, share)).figures
+    found = (figures.launch_bound, figures.compute_launch_bound, figures.together_launch_bound)
+    assert found == (bound,) * 3
 
 
 def test_six_rounds_contain_every_order_and_two_cancel_a_drift():

@@ -19,7 +19,7 @@ from cclmark.document.report_kind import View
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceDescription, Verification, WrongOutput
 from cclmark.kinds.p2p.document import document_of_transfers
-from cclmark.kinds.p2p.figures import checks_of, deviation_text, outliers_of
+from cclmark.kinds.p2p.figures import deviation_text, outliers_of
 from cclmark.kinds.p2p.formats import TransferPccl
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.references.reference_store import shipped_references
@@ -28,7 +28,7 @@ from cclmark.report.run_page import page_of
 from cclmark.work.items import P2P
 from cclmark.work.transfers import Transfer
 from places import H200X4
-from reports import insights_on
+from reports import exported, insights_on
 
 COPIES = read_journal(H200X4 / "p2p.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
@@ -40,78 +40,82 @@ def notes():
     return ReferenceNotes(shipped_references)
 
 
-def export(exporter, header, results):
-    return exporter.begin(header) + "".join(map(exporter.add, results)) + exporter.end(None)
+def run_of(header, results=COPIES.results):
+    return NamedRun("", Journal(header, results), notes())
+
+
+def table_of(journal, format="table"):
+    return "".join(replayed(journal, format, references=shipped_references))
 
 
 def formats(journal):
-    """The run in every format that people read, by name."""
-    run = NamedRun("", journal, notes())
-    return {
-        "table": "".join(replayed(journal, "table", references=shipped_references)),
-        "markdown": html.unescape(
-            "".join(replayed(journal, "markdown", references=shipped_references))
-        ),
-        "page": "\n".join(one.sentence for _, group in page_of([run]).insights for one in group),
-    }
+    """The run in every format that people read."""
+    (page,) = [group for _, group in page_of([run_of(journal.header, journal.results)]).insights]
+    sentences = "\n".join(one.sentence for one in page)
+    return [table_of(journal), html.unescape(table_of(journal, "markdown")), sentences]
+
+
+def with_first(**changes):
+    """The run with changes of its first copy."""
+    first, *others = COPIES.transfers
+    return Journal(COPIES.header, results=[replace(first, **changes), *others])
 
 
 def slowed():
     """The first copy at a third of its bandwidth."""
-    first = COPIES.transfers[0]
-    rate = first.summary.bytes_per_s / 3
-    summary = replace(
-        first.summary,
-        time_s=first.summary.time_s * 3,
-        bytes_per_s=rate,
-        flow_bytes_per_s=[rate],
-    )
-    return Journal(COPIES.header, results=[replace(first, summary=summary), *COPIES.transfers[1:]])
+    whole = COPIES.transfers[0].summary
+    rate = whole.bytes_per_s / 3
+    slow = {"time_s": whole.time_s * 3, "bytes_per_s": rate, "flow_bytes_per_s": [rate]}
+    return with_first(summary=replace(whole, **slow))
 
 
 @pytest.mark.parametrize("journal", [COPIES, slowed()], ids=["healthy", "one slow pair"])
-@pytest.mark.parametrize("format_name", ["table", "markdown", "page"])
-def test_every_format_has_the_same_findings(journal, format_name):
-    text = formats(journal)[format_name]
+def test_every_format_has_the_same_findings(journal):
     found = outliers_of(journal.transfers, journal.header).far
     assert found
-    for one in found:
-        assert deviation_text(one, NAMES) in text
-    assert "no pair stands out" not in text
-    assert (
-        "120 of 120 copies checked, 0 wrong; 24 latencies of loads and stores have no output to "
-        "check"
-    ) in text
-    assert "normal" in text
-    assert ("low: 33% of the reference" in text) == (journal is not COPIES)
+    for text in formats(journal):
+        for one in found:
+            assert deviation_text(one, NAMES) in text
+        assert "no pair stands out" not in text
+        assert (
+            "120 of 120 copies checked, 0 wrong; 24 latencies of loads and stores have no output "
+            "to check"
+        ) in text
+        assert "normal" in text
+        assert ("low: 33% of the reference" in text) == (journal is not COPIES)
 
 
-def test_a_deviation_says_which_way_is_good():
-    assert relative(12.4, 13.28, lower_is_better=True) == "7% lower, better"
-    assert relative(20.0, 10.0, lower_is_better=True) == "100% higher, worse"
-    assert relative(226.7, 394.5, lower_is_better=False) == "43% lower, worse"
-    assert relative(400.0, 200.0, lower_is_better=False) == "100% higher, better"
-    # A link that moves data is not 100% slower.
-    assert relative(0.9941, 200.0, lower_is_better=False) == "a factor of 201 lower, worse"
-    assert relative(0.004, 400.0, lower_is_better=False) == "a factor of 100,000 lower, worse"
-    assert relative(1.2, 200.0, lower_is_better=False) == "99% lower, worse"
-    assert relative(0.0, 200.0, lower_is_better=False) == "100% lower, worse"
-    (worst, *_) = outliers_of(slowed().transfers, COPIES.header).far
-    assert "(67% lower, worse)" in deviation_text(worst, NAMES)
+@pytest.mark.parametrize(
+    ("value", "usual", "lower_is_better", "text"),
+    [
+        (12.4, 13.28, True, "7% lower, better"),
+        (20.0, 10.0, True, "100% higher, worse"),
+        (226.7, 394.5, False, "43% lower, worse"),
+        (400.0, 200.0, False, "100% higher, better"),
+        # A link that moves data is not 100% slower.
+        (0.9941, 200.0, False, "a factor of 201 lower, worse"),
+        (0.004, 400.0, False, "a factor of 100,000 lower, worse"),
+        (1.2, 200.0, False, "99% lower, worse"),
+        (0.0, 200.0, False, "100% lower, worse"),
+    ],
+)
+def test_a_deviation_says_which_way_is_good(value, usual, lower_is_better, text):
+    assert relative(value, usual, lower_is_better=lower_is_better) == text
 
 
 def test_a_faster_pair_is_noted_and_not_worth_a_look():
     kinds = {one.severity for one in insights_on(COPIES) if "lower, better" in one.sentence}
     assert kinds == {"note"}
-    kinds = {one.severity for one in insights_on(slowed()) if "lower, worse" in one.sentence}
-    assert kinds == {"look"}
+    slow = [one for one in insights_on(slowed()) if "lower, worse" in one.sentence]
+    assert {one.severity for one in slow} == {"look"}
+    assert any("(67% lower, worse)" in one.sentence for one in slow)
 
 
 def test_no_pair_stands_out_where_times_say_little():
     journal = slowed()
     crowded = replace(journal.header, notices=[CROWDED])
     assert outliers_of(journal.transfers, crowded).far == []
-    for text in formats(Journal(crowded, results=journal.transfers)).values():
+    for text in formats(Journal(crowded, results=journal.transfers)):
         assert "stands out" not in text
         assert "Pairs that stand out" not in text
     injected = replace(crowded.settings, inject=["delay:pair=0-1,ms=1"])
@@ -138,46 +142,55 @@ def pair_of(item):
 
 def test_sentences_of_a_terminal_have_its_width():
     view = View(Journal(COPIES.header), columns=80, references=notes())
-    text = export(exporter_of(KINDS[P2P], "table", view), COPIES.header, COPIES.transfers)
-    (place,) = [
-        place for place, line in enumerate(text.splitlines()) if line.startswith("  method ")
-    ]
-    method, rest = text.splitlines()[place : place + 2]
+    lines = exported(exporter_of(KINDS[P2P], "table", view), COPIES).splitlines()
+    (place,) = [place for place, line in enumerate(lines) if line.startswith("  method ")]
+    method, rest = lines[place : place + 2]
     assert method.startswith("  method     device events behind a gate, where streams can be held,")
     assert rest.endswith("%), every last sample checked")
     # The rows of a table are longer.
-    (table,) = document_of(document_of_transfers, NamedRun("", COPIES, notes())).closing
+    (table,) = document_of(document_of_transfers, run_of(COPIES.header)).closing
     rows = tuple(f"  {row[0]}" for row in (table.head, *table.rows))
-    prose = [line for line in text.splitlines() if not line.startswith(rows)]
-    assert max(map(len, prose)) <= 80
+    assert max(len(line) for line in lines if not line.startswith(rows)) <= 80
+    assert len(table.rows) == 12
+    assert [*table.rows[0]] == [
+        *("Unidirectional bandwidth, write, CE, 512 MiB", "395.93 GB/s"),
+        *("395.73 (DEV3, DEV0)", "396.05 (DEV2, DEV3)", "100% of 396.4 GB/s"),
+    ]
+    assert not table.rows[-4][-1], "a latency without a reference"
+
+
+def test_curves_have_the_medians_of_matrices_and_these_no_row():
+    blocks = read_journal(H200X4 / "p2p_blocks.jsonl")
+    (curves,) = document_of(document_of_transfers, NamedRun("", blocks)).closing
+    assert isinstance(curves, Lines)
+    assert curves.in_texts
 
 
 def test_no_pair_of_collectives_stands_out_where_times_say_little():
+    def sentences(journal):
+        return [
+            "".join(replayed(journal, "table")),
+            *(one.sentence for one in insights_on(journal)),
+        ]
+
     words = "DEV0–DEV3: 8.77 µs, usual for NV18 6.31 µs (39% higher, worse): ping_pong, 8 B"
-    assert words in "".join(replayed(PAIRS, "table"))
-    assert f"{words}." in [one.sentence for one in insights_on(PAIRS)]
+    table, *others = sentences(PAIRS)
+    assert words in table
+    assert f"{words}." in others
     crowded = Journal(replace(PAIRS.header, notices=[CROWDED]), PAIRS.results)
-    for text in (
-        "".join(replayed(crowded, "table")),
-        *(one.sentence for one in insights_on(crowded)),
-    ):
+    for text in sentences(crowded):
         assert "usual for" not in text
         assert "stands out" not in text
 
 
-def test_what_has_no_output_is_not_counted_as_a_copy():
-    checks = checks_of(COPIES.transfers)
-    assert (checks.copies, checks.checked, checks.wrong, checks.unverifiable) == (120, 120, 0, 24)
-
-
 def limited(runtime, limit_bytes_per_s):
     """The run with another limit of the links, on devices of ``runtime``."""
-    header = COPIES.header
-    return replace(
-        header,
-        devices=[replace(one, runtime=runtime) for one in header.devices],
-        relations=[replace(one, limit_bytes_per_s=limit_bytes_per_s) for one in header.relations],
-    )
+    limits = [replace(one, limit_bytes_per_s=limit_bytes_per_s) for one in COPIES.header.relations]
+    return replace(COPIES.header, devices=devices_of(runtime), relations=limits)
+
+
+def devices_of(runtime):
+    return [replace(one, runtime=runtime) for one in COPIES.header.devices]
 
 
 @pytest.mark.parametrize(
@@ -188,11 +201,11 @@ def limited(runtime, limit_bytes_per_s):
 def test_shares_above_the_limit_are_counted_and_explained(form, runtime, reason):
     def text_of(limit_bytes_per_s, shares):
         header = limited(runtime, limit_bytes_per_s)
+        journal = Journal(header, COPIES.results)
         if form == "page":
-            return str(page_of([NamedRun("", Journal(header, results=COPIES.transfers))]).sections)
-        view = View(Journal(header), details=shares)
-        exporter = exporter_of(KINDS[P2P], form, view)
-        text = export(exporter, header, COPIES.transfers)
+            return str(page_of([NamedRun("", journal)]).sections)
+        exporter = exporter_of(KINDS[P2P], form, View(Journal(header), details=shares))
+        text = exported(exporter, journal)
         if not isinstance(exporter, TransferPccl):
             return text
         assert "exceed" not in text, "programs parse it"
@@ -203,20 +216,6 @@ def test_shares_above_the_limit_are_counted_and_explained(form, runtime, reason)
         assert (reason in text) == above
         assert ("shares of the link limit exceed 100 %, up to " in text) == above
     assert ("exceed 100 %" in text_of(1e9, shares=False)) == (form == "page")
-
-
-def test_each_matrix_has_a_row_unless_curves_have_its_median():
-    (table,) = document_of(document_of_transfers, NamedRun("", COPIES, notes())).closing
-    assert len(table.rows) == 12
-    assert [*table.rows[0]] == [
-        *("Unidirectional bandwidth, write, CE, 512 MiB", "395.93 GB/s"),
-        *("395.73 (DEV3, DEV0)", "396.05 (DEV2, DEV3)", "100% of 396.4 GB/s"),
-    ]
-    assert not table.rows[-4][-1], "a latency without a reference"
-    blocks = read_journal(H200X4 / "p2p_blocks.jsonl")
-    (curves,) = document_of(document_of_transfers, NamedRun("", blocks)).closing
-    assert isinstance(curves, Lines)
-    assert curves.in_texts
 
 
 def test_connections_are_in_the_head_and_a_matrix_follows_its_last_result():
@@ -233,14 +232,11 @@ def test_connections_are_in_the_head_and_a_matrix_follows_its_last_result():
 
 
 def test_wrong_copies_have_no_figure_and_their_elements_below():
-    first = COPIES.transfers[0]
     found = Verification(2, [WrongOutput(0, 2, 7, "0x3", "0x4")])
-    wrong = replace(first, status="wrong", verification=found)
-    journal = Journal(COPIES.header, results=[wrong, *COPIES.transfers[1:]])
+    journal = with_first(status="wrong", verification=found)
     document = document_of(document_of_transfers, NamedRun("", journal))
     heat = document.blocks[0]
-    assert (heat.texts[0][1], heat.values[0][1]) == ("WRONG", None)
-    assert [*heat.wrong] == [(0, 1)]
+    assert (heat.texts[0][1], heat.values[0][1], [*heat.wrong]) == ("WRONG", None, [(0, 1)])
     assert [*heat.reasons] == ["DEV0 → DEV1: 2 wrong, first element 7 is 0x4, not 0x3"]
     assert document.findings[0].sentence.startswith("wrong data in 1 case: unidirectional write CE")
     assert document.is_wrong
@@ -248,9 +244,7 @@ def test_wrong_copies_have_no_figure_and_their_elements_below():
 
 
 def test_copies_that_did_not_converge_are_marked():
-    unsettled = replace(COPIES.transfers[0], converged=False)
-    journal = Journal(COPIES.header, results=[unsettled, *COPIES.transfers[1:]])
-    blocks = document_of(document_of_transfers, NamedRun("", journal)).blocks
+    blocks = document_of(document_of_transfers, NamedRun("", with_first(converged=False))).blocks
     heats = [one for one in blocks if isinstance(one, Heat)]
     assert [text.startswith("~") for text in heats[0].texts[0]] == [False, True, False, False]
     assert "~" in heats[0].meaning[-1]
@@ -258,45 +252,40 @@ def test_copies_that_did_not_converge_are_marked():
     assert not any("~" in text for text in heats[-1].meaning)
 
 
-def device(rank, host, index, name):
-    return DeviceDescription(
-        rank=rank, host=host, runtime="", index=index, name=name, memory_bytes=0
-    )
+def labels(*described):
+    """The names of devices of (host, index, name)."""
+    fields = [
+        (rank, host, "", index, name, 0) for rank, (host, index, name) in enumerate(described)
+    ]
+    return device_labels([DeviceDescription(*one) for one in fields])
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["a", "b"]), st.integers(0, 3), st.sampled_from(["", "GPU 0", "NIC 1"])
-        ),
-        max_size=12,
-    ),
+PLACES = st.tuples(
+    st.sampled_from(["a", "b"]), st.integers(0, 3), st.sampled_from(["", "GPU 0", "NIC 1"])
 )
+
+
+@given(st.lists(PLACES, max_size=12))
 def test_no_two_devices_have_one_name(described):
-    devices = [device(rank, *one) for rank, one in enumerate(described)]
-    found = device_labels(devices)
-    assert len(set(found)) == len(devices)
+    found = labels(*described)
+    assert len(set(found)) == len(described)
     assert not any(" " in name for name in found)  # a name is a word of a printed matrix
 
 
 def test_names_are_numbers_unless_these_repeat():
-    gpus = [device(rank, "a", rank, "H100") for rank in range(2)]
-    assert device_labels(gpus) == ["DEV0", "DEV1"]
-    assert device_labels([*gpus, device(2, "b", 0, "H100")]) == [
-        "HOST0:DEV0",
-        "HOST0:DEV1",
-        "HOST1:DEV0",
-    ]
-    assert device_labels([*gpus, device(2, "a", 1, "mlx5_1")]) == ["H100#0", "H100#1", "mlx5_1"]
+    gpus = [("a", 0, "H100"), ("a", 1, "H100")]
+    assert labels(*gpus) == ["DEV0", "DEV1"]
+    assert labels(*gpus, ("b", 0, "H100")) == ["HOST0:DEV0", "HOST0:DEV1", "HOST1:DEV0"]
+    assert labels(*gpus, ("a", 1, "mlx5_1")) == ["H100#0", "H100#1", "mlx5_1"]
 
 
-def test_columns_have_the_times_of_launches_and_bandwidths_in_their_units():
+@pytest.mark.parametrize(("launch_s", "launch_us"), [(2e-6, "2"), (0.0, "")])
+def test_columns_have_the_times_of_launches_and_bandwidths_in_their_units(launch_s, launch_us):
     (one, *_) = COPIES.transfers
-    summary = replace(one.summary, launch_s=2e-6, bytes_per_s=3e9, flow_bytes_per_s=[1.5e9])
-    for shown, launch_us in ((summary, "2"), (replace(summary, launch_s=0.0), "")):
-        journal = Journal(COPIES.header, [replace(one, summary=shown)])
-        text = "".join(replayed(journal, "csv", View(fields=["launch_us", "gbps", "total_gbps"])))
-        assert text == f"launch_us,gbps,total_gbps\n{launch_us},1.5,3\n"
+    shown = {"launch_s": launch_s, "bytes_per_s": 3e9, "flow_bytes_per_s": [1.5e9]}
+    journal = Journal(COPIES.header, [replace(one, summary=replace(one.summary, **shown))])
+    text = "".join(replayed(journal, "csv", View(fields=["launch_us", "gbps", "total_gbps"])))
+    assert text == f"launch_us,gbps,total_gbps\n{launch_us},1.5,3\n"
 
 
 @pytest.mark.parametrize(
@@ -309,10 +298,7 @@ def test_columns_have_the_times_of_launches_and_bandwidths_in_their_units():
     ],
 )
 def test_copies_of_the_host_within_its_caches_are_called_so(runtime, cache_bytes, is_within):
-    header = replace(
-        COPIES.header,
-        machine=replace(COPIES.header.machine, cache_bytes=cache_bytes),
-        devices=[replace(one, runtime=runtime) for one in COPIES.header.devices],
-    )
+    machine = replace(COPIES.header.machine, cache_bytes=cache_bytes)
+    header = replace(COPIES.header, machine=machine, devices=devices_of(runtime))
     text = "".join(replayed(Journal(header, COPIES.results), "table"))
     assert ("fit into the last-level caches" in text) == is_within

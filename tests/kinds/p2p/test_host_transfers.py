@@ -24,14 +24,9 @@ class JobOfHosts(SimpleNamespace):
 def context_of(rank):
     """A rank that remembers its results and notices instead of sending them."""
     sent = SimpleNamespace(results=[], notices=[])
-    job = JobOfHosts(
-        rank=rank,
-        ranks=len(HOSTS),
-        hosts=HOSTS,
-        pending=[],
-        traced_operations=0,
-        settings=SimpleNamespace(inject=[], timeout_s=1.0, max_time_s=1.0),
-    )
+    settings = SimpleNamespace(inject=[], timeout_s=1.0, max_time_s=1.0)
+    of_run = {"hosts": HOSTS, "pending": [], "traced_operations": 0, "settings": settings}
+    job = JobOfHosts(rank=rank, ranks=len(HOSTS), **of_run)
     member = SimpleNamespace(
         job=job,
         planned=list(TransferPlan(devices=4, sizes=[4096], hosts=HOSTS, ccl="mpi").transfers()),
@@ -63,10 +58,8 @@ def hung(monkeypatch):
 def test_the_reason_for_a_missing_figure_names_the_host_as_tables_do(rank, host):
     context, sent = context_of(rank)
     HostTransfers(context)._copy_within_host(SimpleNamespace(rank=0))
-    assert [one.transfer.flows for one in sent.results] == [
-        ((rank, rank + 1),),
-        ((rank + 1, rank),),
-    ]
+    flows = [((rank, rank + 1),), ((rank + 1, rank),)]
+    assert [one.transfer.flows for one in sent.results] == flows
     assert {one.reason for one in sent.results} == {f"{host}: no data arrived from DEV0 at DEV1"}
 
 
@@ -80,14 +73,9 @@ def test_the_notice_of_checks_on_the_host_names_it(monkeypatch, host, words):
 
 
 def test_ranks_share_the_memory_of_their_own_host():
-    shares = {
-        rank: (context_of(rank)[0].job.ranks_here, context_of(rank)[0].job.host_name)
-        for rank in range(len(HOSTS))
-    }
-    assert shares == {
-        **dict.fromkeys((0, 1), ([0, 1], "HOST0")),
-        **dict.fromkeys((2, 3), ([2, 3], "HOST1")),
-    }
+    jobs = [context_of(rank)[0].job for rank in range(len(HOSTS))]
+    assert [one.ranks_here for one in jobs] == [[0, 1]] * 2 + [[2, 3]] * 2
+    assert [one.host_name for one in jobs] == ["HOST0"] * 2 + ["HOST1"] * 2
     alone = JobOfHosts(rank=1, ranks=3, hosts=[])
     assert (alone.ranks_here, alone.host_name) == ([0, 1, 2], "")
     info = SimpleNamespace(runtime="host", memory_bytes=1000)

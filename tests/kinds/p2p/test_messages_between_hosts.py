@@ -30,15 +30,12 @@ INDICES = {(one.measure, one.flows[0]): index for index, one in enumerate(TRANSF
 def result_with_wrong_data(measure, flow, rank):
     """The result of a message whose data are wrong on a rank of the run."""
     cases = MessageCases(TRANSFERS)
-    index = INDICES[measure, flow]
-    pair = (min(flow), max(flow))
-    case = next(
-        cases.case_of(pair, place)
-        for place in range(len(cases.of_two))
-        if cases.index_of(pair, place) == index
-    )
+    index, pair = INDICES[measure, flow], tuple(sorted(flow))
+    places = range(len(cases.of_two))
+    (place,) = [place for place in places if cases.index_of(pair, place) == index]
     found = Verification(1, [WrongOutput(rank, 1, 7, "1", "2")])
-    return cases.result_of(CaseResult(index, case, "wrong", verification=found))
+    one = CaseResult(index, cases.case_of(pair, place), "wrong", verification=found)
+    return cases.result_of(one)
 
 
 @pytest.mark.parametrize(
@@ -92,15 +89,12 @@ def job_on(hosts, rank=0):
 
 
 def test_batches_of_ranks_on_several_hosts_are_as_long():
-    apart, together = job_on(hosts=[0, 0, 1, 1]), job_on(hosts=[])
-    assert batches_of(apart).least_s == 5e-3
-    assert batches_of(together).least_s == 100e-6
-    assert batches_of(job_on(hosts=[0, 0, 0, 0])).least_s == 100e-6
+    apart = [0, 0, 1, 1]
+    for hosts, least_s in ((apart, 5e-3), ([], 100e-6), ([0, 0, 0, 0], 100e-6)):
+        assert batches_of(job_on(hosts=hosts)).least_s == least_s
     # Pairs are judged by their own hosts, alike on both ranks.
-    for rank in (0, 1):
-        assert least_batch_s(job_on(hosts=[0, 0, 1, 1], rank=rank), (0, 1)) == 100e-6
-    for rank in (0, 2):
-        assert least_batch_s(job_on(hosts=[0, 0, 1, 1], rank=rank), (0, 2)) == 5e-3
+    for pair, least_s in (((0, 1), 100e-6), ((0, 2), 5e-3)):
+        assert [least_batch_s(job_on(apart, rank), pair) for rank in pair] == [least_s] * 2
 
 
 @pytest.mark.parametrize(
@@ -115,11 +109,20 @@ def test_batches_of_ranks_on_several_hosts_are_as_long():
 )
 def test_repeated_messages_fit_into_the_deadline_of_a_phase(time_s, iterations):
     runner = object.__new__(CaseRunner)
-    runner._settings = replace(
-        COPIES.header.settings, iterations=900, timeout_s=60.0, timing="throughput"
-    )
+    changes = {"iterations": 900, "timeout_s": 60.0, "timing": "throughput"}
+    runner._settings = replace(COPIES.header.settings, **changes)
     runner._batches = MessageCases([]).batches_of(job_on(hosts=[0, 0, 1, 1]), (0, 2))
     assert runner._iterations(time_s) == iterations
+
+
+def header_on(hosts, **changes):
+    """The header of a run with a device for each host in the list."""
+    first = COPIES.header.devices[0]
+    devices = [
+        replace(first, rank=rank, index=hosts[:rank].count(host), host=f"host{host}")
+        for rank, host in enumerate(hosts)
+    ]
+    return replace(COPIES.header, devices=devices, **changes)
 
 
 @pytest.mark.parametrize("hosts", [(0, 1), (0, 1, 2), (0, 0, 1), (0, 1, 1)])
@@ -127,28 +130,11 @@ def test_repeated_messages_fit_into_the_deadline_of_a_phase(time_s, iterations):
 @pytest.mark.parametrize("triangle", [False, True])
 def test_every_matrix_has_the_pairs_that_were_measured(hosts, local_too, triangle):
     """All of them, or the upper triangle, with and without copies in the same matrix."""
-    plan = TransferPlan(
-        devices=len(hosts),
-        sizes=[4096],
-        measures=MEASURES,
-        directions=("write", "read"),
-        latency_method="copy",
-        local_too=local_too,
-        triangle=triangle,
-        hosts=hosts,
-        ccl="mpi",
-    )
-    devices = [
-        replace(
-            COPIES.header.devices[0],
-            rank=rank,
-            index=hosts[:rank].count(host),
-            host=f"host{host}",
-        )
-        for rank, host in enumerate(hosts)
-    ]
+    ways = {"directions": ("write", "read"), "latency_method": "copy", "measures": MEASURES}
+    flags = {"local_too": local_too, "triangle": triangle, "hosts": hosts, "ccl": "mpi"}
+    plan = TransferPlan(devices=len(hosts), sizes=[4096], **ways, **flags)
     settings = replace(COPIES.header.settings, triangle=triangle)
-    header = replace(COPIES.header, devices=devices, settings=settings, relations=[])
+    header = header_on(hosts, settings=settings, relations=[])
     collector = MatrixCollector(header, shares=False)
     summary = TransferSummary(1e-5, 1e-5, 1e-5, 6, bytes_per_s=1e9)
     for index, transfer in enumerate(plan.transfers()):
@@ -167,14 +153,10 @@ def test_every_matrix_has_the_pairs_that_were_measured(hosts, local_too, triangl
 
 def test_both_cells_of_a_pair_that_stands_out_have_its_colour():
     hosts = tuple(range(6))
-    plan = TransferPlan(
-        devices=6, sizes=[1 << 20], measures=("bidirectional",), hosts=hosts, ccl="mpi"
-    )
-    devices = [
-        replace(COPIES.header.devices[0], rank=rank, index=0, host=f"host{rank}") for rank in hosts
-    ]
+    of = {"measures": ("bidirectional",), "hosts": hosts, "ccl": "mpi"}
+    plan = TransferPlan(devices=6, sizes=[1 << 20], **of)
     relations = [Relation(*pair, "NET", 0) for pair in permutations(hosts, 2)]
-    header = replace(COPIES.header, devices=devices, relations=relations)
+    header = header_on(hosts, relations=relations)
     results = []
     for index, transfer in enumerate(plan.transfers()):
         rate = 1e9 if transfer.flows[0] == (1, 4) else 10e9
@@ -188,10 +170,5 @@ def test_both_cells_of_a_pair_that_stands_out_have_its_colour():
     assert share.is_detail
     assert heat.title.startswith("Bidirectional bandwidth")
     assert heat.texts[1][4] == heat.texts[4][1] == "1.00 ▼"
-    marked = {
-        (row, column)
-        for row, line in enumerate(heat.texts)
-        for column, cell in enumerate(line)
-        if "▼" in cell
-    }
-    assert marked == {(1, 4), (4, 1)}
+    places = permutations(range(6), 2)
+    assert {place for place in places if "▼" in heat.texts[place[0]][place[1]]} == {(1, 4), (4, 1)}

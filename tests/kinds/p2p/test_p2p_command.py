@@ -4,15 +4,18 @@ import csv
 import re
 import subprocess
 import sys
+from itertools import permutations, product
 from pathlib import Path
 
 import pytest
 
 from commands import completed
 from patience import waits
+from refusals import require_refusals
 
 SHORT = ("-b", "64K", "--max-time", "0.005")
 ONE_WAY = (*SHORT, "-p", "uniBw", "-t", "CE")
+ON_TWO = ("p2p", "--devices", "host:2")
 
 
 def statuses(run):
@@ -24,329 +27,276 @@ def pairs(run):
 
 
 def all_pairs(number):
-    return [(a, b) for a in range(number) for b in range(number) if a != b]
+    return [*permutations(range(number), 2)]
 
 
-class TestHost:
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def whole(cclmark_in, tmp_path_factory):
-        means = ("-d", "write,read", "-p", "uniBw,biBw,latency", "-t", "CE,SM", "-k", "all")
-        arguments = ("p2p", "--devices", "host:2", *SHORT, *means)
-        return cclmark_in(tmp_path_factory.mktemp("p2p"), *arguments)
+def test_every_pair_is_measured_and_checked_by_every_means(cclmark):
+    ways = ("-d", "write,read", "-p", "uniBw,biBw,latency", "-t", "CE,SM", "-k", "all")
+    run = cclmark(*ON_TWO, *SHORT, *ways)
+    assert statuses(run) == {"ok"}
+    transfers = [one.transfer for one in run.journal.transfers]
+    seen = {(one.measure, one.direction, one.means) for one in transfers}
+    means = ["CE", *(f"SM {kernel}" for kernel in ("cacheCopy", "ncCopy", "bulkCopy"))]
+    assert seen >= {*product(("unidirectional", "bidirectional"), ("write", "read"), means)}
+    assert seen >= {("latency", "write", "SM"), ("latency", "read", "SM")}
+    for one in run.journal.transfers:
+        if one.transfer.measure != "latency":
+            assert one.verification.wrong == 0
+            assert one.summary.bytes_per_s > 0
+            assert len(one.samples.device_s[0]) == len(one.transfer.flows)
+    # Which way data goes and how devices are connected.
+    assert "rows write: data goes from the row's device to the column's" in run.out
+    assert "rows read: data goes from the column's device to the row's" in run.out
+    assert "MEM: the memory of one host" in run.out
+    header = run.journal.header
+    assert {(one.kind, one.limit_bytes_per_s) for one in header.relations} == {("MEM", 0)}
+    assert len({device.pid for device in header.devices}) == 2
+    assert "half a round trip" in run.out
+    assert "one load of 8 bytes that waits for the one before" in run.out
 
-    def test_measures_and_checks_every_pair_by_every_means(self, whole):
-        assert statuses(whole) == {"ok"}
-        seen = {
-            (one.transfer.measure, one.transfer.direction, one.transfer.means)
-            for one in whole.journal.transfers
-        }
-        means = ["CE", *(f"SM {kernel}" for kernel in ("cacheCopy", "ncCopy", "bulkCopy"))]
-        for direction in ("write", "read"):
-            for measure in ("unidirectional", "bidirectional"):
-                assert {(measure, direction, one) for one in means} <= seen
-            assert ("latency", direction, "SM") in seen
-        for one in whole.journal.transfers:
-            if one.transfer.measure != "latency":
-                assert one.verification.wrong == 0
-                assert one.summary.bytes_per_s > 0
-                assert len(one.samples.device_s[0]) == len(one.transfer.flows)
 
-    def test_the_limit_is_the_memory_of_the_host(self, cclmark):
-        run = cclmark(
-            "p2p", "--devices", "host:2", *ONE_WAY, "--display-ur", "1", "--format", "csv"
-        )
+def test_the_limit_is_the_memory_of_the_host(cclmark):
+    run = cclmark(*ON_TWO, *ONE_WAY, "--display-ur", "1", "--format", "csv")
+    (limit,) = {one.limit_bytes_per_s for one in run.journal.header.relations}
+    assert limit > 0
+    for row in csv.DictReader(run.out.splitlines()):
+        share = float(row["gbps"]) * 1e9 / limit
+        assert float(row["share"]) == pytest.approx(share, rel=1e-3)
+    table = cclmark("export", run.journal_path, "--format", "table")
+    assert "copies in memory by all of a host at once" in table.out
+
+
+def test_latencies_and_kernels_of_processors_are_on_request(cclmark):
+    run = cclmark(*ON_TWO, *SHORT)
+    seen = {(one.transfer.measure, one.transfer.means) for one in run.journal.transfers}
+    assert seen == {("unidirectional", "CE"), ("bidirectional", "CE")}
+
+
+@pytest.mark.parametrize(
+    ("scope", "way"),
+    [
+        ("all-pairs", "biBw"),
+        ("pairs,all-pairs,all-to-one,one-to-all,local", "uniBw"),
+    ],
+)
+def test_many_flows_at_once_arrive_where_they_should(cclmark, scope, way):
+    run = cclmark("p2p", "--devices", "host:3", *SHORT, "-p", way, "--scope", scope)
+    assert statuses(run) == {"ok"}
+    assert {one.transfer.scope for one in run.journal.transfers} == {*scope.split(",")}
+    assert all(one.verification.wrong == 0 for one in run.journal.transfers)
+    assert ("all pairs at once reach" in run.out) == ("," in scope)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sizes"),
+    [
+        ("-n 4099 --buffer-offset 12 -k all", [16396]),
+        ("-i 5 -y 8 -x 4000 -t CE -j 1", range(32, 16001, 4)),
+        ("-b 4K -e 16K --verify 0", [4096, 8192, 16384]),
+        # Between the bounds are whole elements.
+        ("-b 4K -e 40K -f 1.5 -t CE", range(4096, 40961, 4)),
+    ],
+)
+def test_sizes(cclmark, arguments, sizes):
+    run = cclmark(*ON_TWO, "-p", "uniBw", "--max-time", "0.005", *arguments.split())
+    assert statuses(run) == {"ok"}
+    found = {one.transfer.size_bytes for one in run.journal.transfers}
+    assert found <= {*sizes}
+    assert len(found) == (len(sizes) if isinstance(sizes, list) else 5 + ("-b" in arguments))
+    assert ("against message size: median over the pairs" in run.out) == (len(found) > 1)
+    unchecked = all(one.verification is None for one in run.journal.transfers)
+    assert unchecked == ("--verify" in arguments)
+
+
+@pytest.mark.parametrize(
+    ("flags", "pair", "flow"),
+    [
+        ("-p uniBw", (1, 2), 0),
+        ("-p biBw -j 1", (1, 0), 1),
+        ("-p uniBw --scope all-to-one", (2, 0), 1),
+        # In a round of all pairs each cell says only what is its own.
+        ("-p uniBw --scope all-pairs", (0, 1), 0),
+    ],
+)
+def test_corruption_of_any_flow_is_caught(cclmark, flags, pair, flow):
+    fault = ("--inject", f"corrupt:pair={pair[0]}-{pair[1]},index=5")
+    words = ("p2p", "--devices", "host:3", *SHORT, "-t", "CE", *flags.split(), *fault)
+    run = cclmark(*words, code=1)
+    (wrong,) = [one for one in run.journal.transfers if one.status == "wrong"]
+    (finding,) = wrong.verification.findings
+    assert wrong.transfer.flows[finding.rank] == pair
+    assert (finding.rank, finding.first_element) == (flow, 5)
+    if "--scope" not in flags or "all-pairs" in flags:
+        assert run.out.count("WRONG") == 1
+        words = f"DEV{pair[0]} → DEV{pair[1]}: 1 wrong, first element 5"
+        assert run.out.count(words) == 1
+
+
+def test_no_more_than_so_many_devices_are_shown(cclmark):
+    run = cclmark("p2p", "--devices", "host:5", *ONE_WAY, "--max-display", "3")
+    assert "2 of 5 devices are not shown" in run.out
+    assert pairs(run) == all_pairs(5)
+    assert statuses(run) == {"ok"}
+
+
+def test_a_diagonal_latency_is_a_copy(cclmark):
+    latency = ("-p", "latency", "-t", "SM", "--enable-local-d2d", "--max-time", "0.02")
+    run = cclmark(*ON_TWO, *latency)
+    methods = {one.transfer.flows[0]: one.transfer.method for one in run.journal.transfers}
+    assert methods[0, 0] == methods[1, 1] == "copy"
+    assert methods[0, 1] == methods[1, 0] == "ping-pong"
+
+
+def test_a_latency_that_cannot_be_taken_so_is_said_to_be_left_out(cclmark):
+    flags = ("-p", "uniBw,latency", "-t", "CE", "--latency-method", "chase")
+    run = cclmark(*ON_TWO, *SHORT, *flags)
+    assert "no latency to measure" in run.err
+    assert {one.transfer.measure for one in run.journal.transfers} == {"unidirectional"}
+
+
+def test_bad_input_is_one_message(tag, tmp_path):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["p2p"])
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("--scope host", "a host device is the host"),
+        ("-b 900G", "are free"),
+    ],
+)
+def test_what_is_not_possible_on_the_host_is_told(cclmark, words, reason):
+    assert reason in cclmark(*ON_TWO, "-p", "uniBw", *words.split(), code=3).err
+
+
+@pytest.fixture
+def on_fakes(cclmark, fake_cuda):
+    """Runs ``cclmark p2p`` on the fake CUDA path; ``fakes``: what is different there."""
+
+    def run(*words, code=0, **fakes):
+        env = fake_cuda.env(**{f"CCLMARK_FAKE_{name}": value for name, value in fakes.items()})
+        return cclmark("p2p", *words, env=env, code=code)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "without", "processes"),
+    [
+        ("-g 2 -d write,read", (), 1),
+        ("-m 1 -g 3 -p uniBw,latency -d write,read", (), 3),
+        # Where handles are forbidden, descriptors serve.
+        ("-m 1 -g 2 -p uniBw -d write,read", ("NO_IPC",), 2),
+        ("-a 1 -g 2 -t CE", (), 1),
+        # The driver's call waits for the copy before it: never behind a closed gate.
+        ("-a 1 -g 2 -t CE -r 5", (), 1),
+    ],
+)
+def test_copies_of_one_process_and_of_several(on_fakes, words, without, processes):
+    flags = words.split()
+    run = on_fakes(*SHORT, *flags, **dict.fromkeys(without, "1"))
+    assert statuses(run) == {"ok"}
+    devices = run.journal.header.devices
+    assert len({device.pid for device in devices}) == processes
+    assert [device.rank for device in devices] == [*range(int(flags[flags.index("-g") + 1]))]
+    if "-m" in flags:
         relations = run.journal.header.relations
-        (limit,) = {one.limit_bytes_per_s for one in relations}
-        assert limit > 0
-        for row in csv.DictReader(run.out.splitlines()):
-            share = float(row["gbps"]) * 1e9 / limit
-            assert float(row["share"]) == pytest.approx(share, rel=1e-3)
-        table = cclmark("export", run.journal_path, "--format", "table")
-        assert "copies in memory by all of a host at once" in table.out
-
-    def test_latencies_and_kernels_of_processors_are_on_request(self, cclmark):
-        run = cclmark("p2p", "--devices", "host:2", *SHORT)
-        seen = {(one.transfer.measure, one.transfer.means) for one in run.journal.transfers}
-        assert seen == {("unidirectional", "CE"), ("bidirectional", "CE")}
-
-    def test_says_which_way_data_goes_and_how_devices_are_connected(self, whole):
-        assert "rows write: data goes from the row's device to the column's" in whole.out
-        assert "rows read: data goes from the column's device to the row's" in whole.out
-        assert "MEM: the memory of one host" in whole.out
-        assert {one.kind for one in whole.journal.header.relations} == {"MEM"}
-        assert {one.limit_bytes_per_s for one in whole.journal.header.relations} == {0}
-        assert len({device.pid for device in whole.journal.header.devices}) == 2
-        assert "half a round trip" in whole.out
-        assert "one load of 8 bytes that waits for the one before" in whole.out
-
-    @pytest.mark.parametrize(
-        ("scope", "way"),
-        [
-            ("all-pairs", "biBw"),
-            ("pairs,all-pairs", "uniBw"),
-            *((scope, "uniBw") for scope in ("all-to-one", "one-to-all", "local")),
-        ],
-    )
-    def test_many_flows_at_once_arrive_where_they_should(self, cclmark, scope, way):
-        run = cclmark("p2p", "--devices", "host:3", *SHORT, "-p", way, "--scope", scope)
-        assert statuses(run) == {"ok"}
-        assert all(one.verification.wrong == 0 for one in run.journal.transfers)
-        assert ("all pairs at once reach" in run.out) == ("," in scope)
-
-    @pytest.mark.parametrize(
-        ("arguments", "sizes"),
-        [
-            (("-n", "4099", "--buffer-offset", "12", "-k", "all"), [16396]),
-            (("-i", "5", "-y", "8", "-x", "4000", "-t", "CE", "-j", "1"), range(32, 16001, 4)),
-            (("-b", "4K", "-e", "16K", "--verify", "0"), [4096, 8192, 16384]),
-            # Between the bounds are whole elements.
-            (("-b", "4K", "-e", "40K", "-f", "1.5", "-t", "CE"), range(4096, 40961, 4)),
-        ],
-    )
-    def test_sizes(self, cclmark, arguments, sizes):
-        limits = ("--devices", "host:2", "-p", "uniBw", "--max-time", "0.005")
-        run = cclmark("p2p", *limits, *arguments)
-        assert statuses(run) == {"ok"}
-        found = {one.transfer.size_bytes for one in run.journal.transfers}
-        assert found <= {*sizes}
-        assert len(found) == (len(sizes) if isinstance(sizes, list) else 5 + ("-b" in arguments))
-        assert ("against message size: median over the pairs" in run.out) == (len(found) > 1)
-        unchecked = all(one.verification is None for one in run.journal.transfers)
-        assert unchecked == ("--verify" in arguments)
-
-    def test_there_is_no_way_between_the_host_and_itself(self, cclmark):
-        run = cclmark(
-            "p2p", "--devices", "host:2", *SHORT, "--scope", "host", "-p", "uniBw", code=3
-        )
-        assert "a host device is the host" in run.err
-
-    @pytest.mark.parametrize(
-        ("flags", "pair", "flow"),
-        [
-            (("-p", "uniBw"), (1, 2), 0),
-            (("-p", "biBw", "-j", "1"), (1, 0), 1),
-            (("-p", "uniBw", "--scope", "all-to-one"), (2, 0), 1),
-            # In a round of all pairs each cell says only what is its own.
-            (("-p", "uniBw", "--scope", "all-pairs"), (0, 1), 0),
-        ],
-    )
-    def test_corruption_of_any_flow_is_caught(self, cclmark, flags, pair, flow):
-        fault = ("--inject", f"corrupt:pair={pair[0]}-{pair[1]},index=5")
-        arguments = ("--devices", "host:3", *SHORT, "-t", "CE", *flags, *fault)
-        run = cclmark("p2p", *arguments, code=1)
-        (wrong,) = [one for one in run.journal.transfers if one.status == "wrong"]
-        (finding,) = wrong.verification.findings
-        assert wrong.transfer.flows[finding.rank] == pair
-        assert (finding.rank, finding.first_element) == (flow, 5)
-        if "--scope" not in flags or "all-pairs" in flags:
-            assert run.out.count("WRONG") == 1
-            words = f"DEV{pair[0]} → DEV{pair[1]}: 1 wrong, first element 5"
-            assert run.out.count(words) == 1
-
-    def test_no_more_than_so_many_devices_are_shown(self, cclmark):
-        run = cclmark("p2p", "--devices", "host:5", *ONE_WAY, "--max-display", "3")
-        assert "2 of 5 devices are not shown" in run.out
-        assert pairs(run) == all_pairs(5)
-        assert statuses(run) == {"ok"}
-
-    def test_a_diagonal_latency_is_a_copy(self, cclmark):
-        run = cclmark(
-            *("p2p", "--devices", "host:2", "-p", "latency", "-t", "SM", "--enable-local-d2d"),
-            *("--max-time", "0.02"),
-        )
-        methods = {one.transfer.flows[0]: one.transfer.method for one in run.journal.transfers}
-        assert methods[0, 0] == methods[1, 1] == "copy"
-        assert methods[0, 1] == methods[1, 0] == "ping-pong"
-
-    def test_a_latency_that_cannot_be_taken_so_is_said_to_be_left_out(self, cclmark):
-        flags = ("-p", "uniBw,latency", "-t", "CE", "--latency-method", "chase")
-        run = cclmark("p2p", "--devices", "host:2", *SHORT, *flags)
-        assert "no latency to measure" in run.err
-        assert {one.transfer.measure for one in run.journal.transfers} == {"unidirectional"}
+        assert {(one.kind, one.hops) for one in relations} == {("P2P", 1)}
+    is_staged = "-a" in flags
+    assert {one.transfer.peer_access for one in run.journal.transfers} == {not is_staged}
+    assert ("staged through the host" in run.out) == is_staged
+    assert not is_staged or len(run.journal.transfers) == 6
 
 
-BAD_INPUT = {
-    "--devices host:1 --scope pairs": "a pair requires two devices",
-    "--devices host:0,0": "list a device twice",
-    "-p speed": "'--perf': unknown kind 'speed'",
-    "-k fast": "'--kernel': unknown kernel 'fast'",
-    "-k cs-wt-0": "cs-wt-0: no kernel has these cache policies",
-    "-t DMA": "unknown engine 'DMA': choose from CE, SM",
-    "--scope moon": "'--scope': unknown scope 'moon'",
-    "-b 7": "multiples of 4 bytes",
-    "--buffer-offset 3": "multiple of 4 bytes",
-    "-b 64K -n 5": "both give a size",
-    "-b 2M -e 1M": "must not be above",
-    "-y 9 -x 8": "-y must not exceed -x",
-    "--num-thread-blocks 0": "thread blocks",
-    "--num-thread-blocks 4-2": "thread blocks",
-    "-i 5": "-i requires -y and -x",
-    "-b 4K -y 8": "random sizes",
-    "-p latency -t CE --latency-method chase": "nothing to measure",
-    "--format pccl --scope local": "pccl",
-    "-a 1 -t SM": "between accelerators: use -a 0",
-    "--inject delay:pair=0-5,ms=1": "numbered 0 to 1",
-    "-l 0,1": "--devices and -l (--dev-list) exclude each other",
-    "-l 0,1 -g 3": "--dev_list lists 2 devices, but -g requests 3",
-    "--format nccl-tests": "nccl-tests",
-    "-O /nonexistent/x": "cannot write",
-}
+def test_processes_ask_the_driver_who_reaches_whom(on_fakes):
+    run = on_fakes("-m", "1", "--devices", "0,2,3", *SHORT, "-t", "CE", NO_PEER="0-2")
+    hops = {(one.first, one.second): one.hops for one in run.journal.header.relations}
+    assert (hops[0, 2], hops[1, 2], hops[0, 1]) == (1, 1, 2)
 
 
-@pytest.mark.parametrize("arguments", BAD_INPUT)
-def test_bad_input_is_one_message(refused, arguments):
-    chosen = "--devices" in arguments or "-g" in arguments
-    devices = () if chosen else ("--devices", "host:2")
-    refused("p2p", *devices, *arguments.split(), because=BAD_INPUT[arguments])
+def test_what_is_not_free_in_one_piece_is_left_out_and_the_rest_measured(on_fakes):
+    sizes = ("-b", "1M", "-e", "30M", "-f", "30", "--max-time", "0.001")
+    run = on_fakes("-g", "2", "-p", "uniBw", "-t", "CE", *sizes, MEMORY=str(64 << 20))
+    found = {one.transfer.size_bytes: one for one in run.journal.transfers}
+    assert (found[1 << 20].status, found[30 << 20].status) == ("ok", "skipped")
+    assert "memory" in found[30 << 20].reason
 
 
-def test_sizes_that_do_not_fit_are_told(cclmark):
-    run = cclmark("p2p", "--devices", "host:2", "-b", "900G", "-p", "uniBw", code=3)
-    assert "are free" in run.err
+def test_with_the_host_both_ways(on_fakes):
+    run = on_fakes("-g", "2", *SHORT, "--scope", "host", "-p", "uniBw")
+    near = [one for one in run.journal.transfers if one.transfer.numa == "near"]
+    assert {one.status for one in near} == {"ok"}
+    ways = {(one.transfer.host_memory, one.transfer.to_host) for one in near}
+    assert ways == {*product(("pinned", "pageable"), (False, True))}
 
 
-class TestCuda:
-    @pytest.mark.parametrize(
-        ("flags", "without", "processes"),
-        [
-            (("-g", "2", "-d", "write,read"), (), 1),
-            (("-m", "1", "-g", "3", "-p", "uniBw,latency", "-d", "write,read"), (), 3),
-            # Where handles are forbidden, descriptors serve.
-            (("-m", "1", "-g", "2", "-p", "uniBw", "-d", "write,read"), ("IPC",), 2),
-            (("-a", "1", "-g", "2", "-t", "CE"), (), 1),
-            # The driver's call waits for the copy before it: never behind a closed gate.
-            (("-a", "1", "-g", "2", "-t", "CE", "-r", "5"), (), 1),
-        ],
-    )
-    def test_copies_of_one_process_and_of_several(
-        self, cclmark, fake_cuda, flags, without, processes
-    ):
-        env = fake_cuda.env(**{f"CCLMARK_FAKE_NO_{what}": "1" for what in without})
-        run = cclmark("p2p", *SHORT, *flags, env=env)
-        assert statuses(run) == {"ok"}
-        devices = run.journal.header.devices
-        assert len({device.pid for device in devices}) == processes
-        assert [device.rank for device in devices] == [*range(int(flags[flags.index("-g") + 1]))]
-        if "-m" in flags:
-            relations = run.journal.header.relations
-            assert {(one.kind, one.hops) for one in relations} == {("P2P", 1)}
-        is_staged = "-a" in flags
-        assert {one.transfer.peer_access for one in run.journal.transfers} == {not is_staged}
-        assert ("staged through the host" in run.out) == is_staged
-        assert not is_staged or len(run.journal.transfers) == 6
+@pytest.mark.parametrize(
+    ("words", "fakes", "code", "others", "said"),
+    [
+        (("-g", "3"), {"NO_PEER": "0-1"}, 0, {(0, 1): "skipped", (1, 0): "skipped"},
+         ["the driver does not permit DEV0 to access DEV1"]),
+        # A pair that hangs does not stop the matrix.
+        (("-g", "3", *waits(4)), {"COPY_HANG": "0-1"}, 4, {(0, 1): "timeout"},
+         ["hung", "no data arrived from DEV0 at DEV1"]),
+        # A copy that fails ends the run with its name.
+        (("-g", "3"), {"COPY_FAIL": "1-2"}, 4, None, ["device 1 to 2", "illegal memory access"]),
+        # Processes that may not share memory at all.
+        (("-m", "1", "-g", "2"), {"NO_IPC": "1", "NO_EXPORT": "1"}, 3, None,
+         ["--ipc=host", "one process for all devices"]),
+    ],
+)  # fmt: skip
+def test_what_is_not_possible_is_so_for_its_pair(on_fakes, words, fakes, code, others, said):
+    run = on_fakes(*words, *ONE_WAY, code=code, **fakes)
+    assert all(text in run.out + run.err for text in said)
+    found = {one.transfer.flows[0]: one.status for one in run.journal.transfers}
+    if others is not None:
+        assert found == {**dict.fromkeys(all_pairs(3), "ok"), **others}
+    elif "COPY_FAIL" in fakes:
+        assert found.keys() >= {(0, 1), (0, 2), (1, 0)}
 
-    def test_processes_ask_the_driver_who_reaches_whom(self, cclmark, fake_cuda):
-        run = cclmark(
-            *("p2p", "-m", "1", "--devices", "0,2,3", *SHORT, "-t", "CE"),
-            env=fake_cuda.env(CCLMARK_FAKE_NO_PEER="0-2"),
-            code=0,
-        )
-        hops = {(one.first, one.second): one.hops for one in run.journal.header.relations}
-        assert hops[0, 2] == hops[1, 2] == 1
-        assert hops[0, 1] == 2
 
-    def test_what_is_not_free_in_one_piece_is_left_out_and_the_rest_measured(
-        self, cclmark, fake_cuda
-    ):
-        run = cclmark(
-            *("p2p", "-g", "2", "-p", "uniBw", "-t", "CE", "-b", "1M", "-e", "30M", "-f", "30"),
-            *("--max-time", "0.001"),
-            env=fake_cuda.env(CCLMARK_FAKE_MEMORY=str(64 << 20)),
-        )
-        found = {one.transfer.size_bytes: one for one in run.journal.transfers}
-        assert found[1 << 20].status == "ok"
-        assert found[30 << 20].status == "skipped"
-        assert "memory" in found[30 << 20].reason
+def test_a_flow_that_hangs_among_others(on_fakes):
+    """In a round of all pairs each cell says only what is its own."""
+    words = ("--scope", "all-pairs", *ONE_WAY, "--devices", "cuda:0-3", *waits(4))
+    run = on_fakes(*words, COPY_HANG="0-1", code=4)
+    hung = [result for result in run.journal.transfers if result.status == "timeout"]
+    assert [[one.transfer.flows[k] for k in one.hung] for one in hung] == [[(0, 1)]]
+    row = next(line for line in run.out.splitlines() if line.split()[:2] == ["DEV0", "x"])
+    assert row.split()[2] == "hung"
+    # A pair that stands out has a mark behind its figure.
+    rows = [re.sub("[▼▲]", "", line).split() for line in run.out.splitlines()]
+    rows = [row for row in rows if row[:1] == ["DEV2"] and len(row) == 5]
+    assert [row[-1] for row in rows][-1] == "-", "the round's other pair was not measured"
 
-    def test_with_the_host_both_ways(self, cclmark, fake_cuda):
-        run = cclmark(
-            "p2p", "-g", "2", *SHORT, "--scope", "host", "-p", "uniBw", env=fake_cuda.env()
-        )
-        near = [one for one in run.journal.transfers if one.transfer.numa == "near"]
-        assert {one.status for one in near} == {"ok"}
-        assert {(one.transfer.host_memory, one.transfer.to_host) for one in near} == {
-            (kind, way) for kind in ("pinned", "pageable") for way in (False, True)
-        }
 
-    def test_a_pair_without_access_is_left_out_with_the_reason(self, cclmark, fake_cuda):
-        env = fake_cuda.env(CCLMARK_FAKE_NO_PEER="0-1")
-        run = cclmark("p2p", "-g", "3", *ONE_WAY, env=env)
-        skipped = [one for one in run.journal.transfers if one.status == "skipped"]
-        assert sorted(one.transfer.flows[0] for one in skipped) == [(0, 1), (1, 0)]
-        assert "the driver does not permit DEV0 to access DEV1" in run.out
+def test_without_a_compiler_the_copy_engine_still_works(cclmark, fake_cuda):
+    env = {**fake_cuda.env(), "CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": ""}
+    run = cclmark("p2p", "-g", "2", *SHORT, env=env)
+    found = {(one.transfer.engine, one.status) for one in run.journal.transfers}
+    assert found == {("CE", "ok"), ("SM", "skipped")}
+    assert "checked on the host" in " ".join(run.journal.header.notices) + run.err
 
-    def test_processes_that_may_not_share_memory_at_all(self, cclmark, fake_cuda):
-        env = fake_cuda.env(CCLMARK_FAKE_NO_IPC="1", CCLMARK_FAKE_NO_EXPORT="1")
-        run = cclmark("p2p", "-m", "1", "-g", "2", *ONE_WAY, env=env, code=3)
-        assert "--ipc=host" in run.err
-        assert "one process for all devices" in run.err
 
-    def test_a_pair_that_hangs_does_not_stop_the_matrix(self, cclmark, fake_cuda):
-        env = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1")
-        run = cclmark("p2p", "-g", "3", *ONE_WAY, *waits(4), env=env, code=4)
-        found = {one.transfer.flows[0]: one.status for one in run.journal.transfers}
-        assert found.pop((0, 1)) == "timeout"
-        assert set(found.values()) == {"ok"}
-        assert "hung" in run.out
-        assert "no data arrived from DEV0 at DEV1" in run.err
+def test_a_slowed_pair_is_named_in_the_summary(on_fakes):
+    # Copies of 2 ms differ little, also on a busy machine.
+    run = on_fakes("-g", "4", *ONE_WAY, "--inject", "delay:pair=2-3,ms=200", COPY_US="2000")
+    first = next(line for line in run.out.splitlines() if "usual for" in line)
+    assert first.strip().startswith("DEV2 → DEV3")
 
-    def test_a_copy_that_fails_ends_the_run_with_its_name(self, cclmark, fake_cuda):
-        env = fake_cuda.env(CCLMARK_FAKE_COPY_FAIL="1-2")
-        run = cclmark("p2p", "-g", "3", *ONE_WAY, env=env, code=4)
-        assert "device 1 to 2" in run.err
-        assert "illegal memory access" in run.err
-        assert {one.transfer.flows[0] for one in run.journal.transfers} >= {(0, 1), (0, 2), (1, 0)}
 
-    def test_without_a_compiler_the_copy_engine_still_works(self, cclmark, fake_cuda):
-        env = {**fake_cuda.env(), "CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": ""}
-        run = cclmark("p2p", "-g", "2", *SHORT, env=env)
-        by_engine = {}
-        for one in run.journal.transfers:
-            by_engine.setdefault(one.transfer.engine, set()).add(one.status)
-        assert by_engine == {"CE": {"ok"}, "SM": {"skipped"}}
-        assert "checked on the host" in " ".join(run.journal.header.notices) + run.err
-
-    def test_a_slowed_pair_is_named_in_the_summary(self, cclmark, fake_cuda):
-        # Copies of 2 ms differ little, also on a busy machine.
-        env = {**fake_cuda.env(), "CCLMARK_FAKE_COPY_US": "2000"}
-        fault = ("--inject", "delay:pair=2-3,ms=200")
-        run = cclmark("p2p", "-g", "4", *ONE_WAY, *fault, env=env)
-        first = next(line for line in run.out.splitlines() if "usual for" in line)
-        assert first.strip().startswith("DEV2 → DEV3")
-
-    def test_a_corrupted_copy_is_caught(self, cclmark, fake_cuda):
-        run = cclmark(
-            "p2p", "-g", "2", *SHORT, "-p", "biBw", "--inject", "corrupt:pair=1-0,index=0",
-            env=fake_cuda.env(), code=1,
-        )  # fmt: skip
-        wrong = [one for one in run.journal.transfers if one.status == "wrong"]
-        assert {one.transfer.flows[0] for one in wrong} == {(0, 1), (1, 0)}
+def test_a_corrupted_copy_is_caught(on_fakes):
+    run = on_fakes("-g", "2", *SHORT, "-p", "biBw", "--inject", "corrupt:pair=1-0,index=0", code=1)
+    wrong = [one for one in run.journal.transfers if one.status == "wrong"]
+    assert {one.transfer.flows[0] for one in wrong} == {(0, 1), (1, 0)}
 
 
 def test_forms_of_pccls_kernels(cclmark):
-    arguments = ("p2p", "--devices", "host:2", *SHORT, "-p", "uniBw", "-t", "SM")
-    run = cclmark(*arguments, "-k", "ca-wb-0,NC-wb-1-2")
+    run = cclmark(*ON_TWO, *SHORT, "-p", "uniBw", "-t", "SM", "-k", "ca-wb-0,NC-wb-1-2")
     assert [one.transfer.kernel for one in run.journal.transfers[::2]] == ["cacheCopy", "ncCopy"]
     assert "--kernel ca-wb-0 is measured as cacheCopy: plain loads and stores" in run.err
 
 
-PCCL = [
-    # Each value in one of the lines: other tests measure their products.
-    "--num_elems=4096 --p2p_type=CE --perf=uniBw --p2p_direction=write",
-    "--num_elems=4096 --p2p_type=SM --kernel=cacheCopy --perf=biBw --p2p_direction=read",
-    "--num_elems=4096 --p2p_type=SM --kernel=ncCopy --perf=latency --p2p_direction=write",
-    "--num_elems=4096 --p2p_type=SM --kernel=bulkCopy --perf=uniBw --p2p_direction=read",
-    "--num_elems=4096 --p2p_type=CE --perf=uniBw --p2p_direction=write --display_ur=1",
-    "--num_elems=4096 --bench_type=all",
-    "--num_elems=4096 --bench_type=p2p_write",
-    "--num_elems=4096 --bench_type=p2p_read",
-    "--num_elems=4096 --dev_list=0,1 --verify=1 --warmup=0 --repeat=3",
-    "-n 4096 -t SM -k cacheCopy -p uniBw -d write -b 4 -s 64 -r 2 -v 1 -u 1 -w 1 -e 1 -j 1 -f 2",
-    "-n 4096 -a 1 -t CE -p uniBw -d write",
-    "-i 2 -y 8 -x 64 --buffer_offset 16 -c none -m 0",
-    "-n 64 --disable_vm 1 --is_single_die 1 --use_fake_driver 1 --ignore_icn_conn_check 1",
-]
+PCCL = Path(__file__).with_name("pccl_lines.txt").read_text().splitlines()[1:]
 
 
 @pytest.mark.parametrize("line", PCCL)
@@ -367,13 +317,9 @@ def test_the_program_is_there_under_pccls_name():
 
 
 def test_a_reader_of_everything_that_leaves_is_no_wrong_data(tmp_path):
-    line = (
-        f"{sys.executable} -m cclmark p2p --devices host:2 -b 64K --max-time 0.1 2>&1 | head -n 3"
-    )
-    done = subprocess.run(
-        ["bash", "-c", f"{line} > /dev/null; exit ${{PIPESTATUS[0]}}"], cwd=tmp_path, check=False
-    )
-    assert done.returncode == 130
+    line = f"{sys.executable} -m cclmark p2p --devices host:2 -b 64K --max-time 0.1 2>&1"
+    script = f"{line} | head -n 3 > /dev/null; exit ${{PIPESTATUS[0]}}"
+    assert subprocess.run(["bash", "-c", script], cwd=tmp_path, check=False).returncode == 130
 
 
 @pytest.mark.parametrize(
@@ -394,28 +340,9 @@ def test_under_mpirun_the_first_process_measures_for_all(cclmark, fake_cuda, ran
         assert pairs(run) == all_pairs(3)
 
 
-class TestOneBadFlowAmongOthers:
-    """In a round of all pairs each cell says only what is its own."""
-
-    ROUND = ("p2p", "--scope", "all-pairs", "-p", "uniBw", "-t", "CE", *SHORT)
-
-    def test_a_flow_that_hangs(self, cclmark, fake_cuda):
-        environment = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1")
-        run = cclmark(*self.ROUND, "--devices", "cuda:0-3", *waits(4), env=environment, code=4)
-        hung = [result for result in run.journal.transfers if result.status == "timeout"]
-        assert [[one.transfer.flows[k] for k in one.hung] for one in hung] == [[(0, 1)]]
-        row = next(line for line in run.out.splitlines() if line.split()[:2] == ["DEV0", "x"])
-        assert row.split()[2] == "hung"
-        # A pair that stands out has a mark behind its figure.
-        rows = [re.sub("[▼▲]", "", line).split() for line in run.out.splitlines()]
-        rows = [row for row in rows if row[:1] == ["DEV2"] and len(row) == 5]
-        assert [row[-1] for row in rows][-1] == "-", "the round's other pair was not measured"
-
-
 def test_pccls_f_limits_the_matrix(cclmark):
-    run = cclmark(
-        *("p2pBandwidthLatencyTest", "--devices", "host:3", "-t", "CE", "-n", "1000", "-f", "2")
-    )
+    words = ("--devices", "host:3", "-t", "CE", "-n", "1000", "-f", "2")
+    run = cclmark("p2pBandwidthLatencyTest", *words)
     assert "DEV1" in run.out
     assert "DEV2" not in run.out
     assert "1 of 3 devices is not shown" in run.out
@@ -423,10 +350,19 @@ def test_pccls_f_limits_the_matrix(cclmark):
 
 @pytest.mark.parametrize("form", ["pccl", "markdown"])
 def test_a_text_without_place_for_it_is_followed_by_the_reason(cclmark, form):
-    sizes = ("--begin", "64K", "--end", "900G", "--factor", "1e7")
-    run = cclmark(
-        *("p2pBandwidthLatencyTest", "--devices", "host:2", "-t", "CE", *sizes, "--format", form)
+    words = (
+        "--devices",
+        "host:2",
+        "-t",
+        "CE",
+        "--begin",
+        "64K",
+        "--end",
+        "900G",
+        "--factor",
+        "1e7",
     )
+    run = cclmark("p2pBandwidthLatencyTest", *words, "--format", form)
     assert "n/a" in run.out
     again = cclmark("export", run.journal_path, "--format", form)
     for one in (run, again):
@@ -437,10 +373,10 @@ def test_a_text_without_place_for_it_is_followed_by_the_reason(cclmark, form):
 
 
 def test_a_latency_of_host_devices_by_copy_is_described_as_calls_in_a_row(cclmark):
-    latency = ("--devices", "host:2", "-p", "latency", "-t", "CE", "--max-time", "0.01")
+    latency = (*ON_TWO, "-p", "latency", "-t", "CE", "--max-time", "0.01")
     told = "mean time of a call that copies 16 bytes, many calls in a row, by the host's clock"
-    table = cclmark("p2p", *latency)
+    table = cclmark(*latency)
     assert f"\n  {told}\n" in table.out
     assert "by the device's clock" not in table.out
     assert told not in table.err
-    assert f"latency: {told}" in cclmark("p2p", *latency, "--format", "pccl").err
+    assert f"latency: {told}" in cclmark(*latency, "--format", "pccl").err

@@ -1,20 +1,14 @@
 """Plans of transfers, what their figures say, and the matrices made of them."""
 
-from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
+from cclmark.journal import schema
 from cclmark.journal.item_results import TransferResult
-from cclmark.journal.schema import (
-    Relation,
-    TransferSamples,
-    TransferSummary,
-    Verification,
-    WrongOutput,
-)
 from cclmark.journal.topology import with_hops
 from cclmark.kinds.p2p.figures import (
     LinkLimits,
@@ -25,31 +19,22 @@ from cclmark.kinds.p2p.figures import (
     utilisation,
 )
 from cclmark.work.inject import Injection
-from cclmark.work.transfers import ENGINES, Transfer, TransferPlan, disjoint_rounds, random_sizes
+from cclmark.work.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
+from goldens import refusal, require_outcomes
 
 
 def transfer(**changes):
     values = {
-        "measure": "unidirectional",
-        "scope": "pairs",
-        "engine": "CE",
-        "direction": "write",
-        "flows": ((0, 1),),
-        "size_bytes": 1000,
+        **{"measure": "unidirectional", "scope": "pairs", "engine": "CE", "direction": "write"},
+        **{"flows": ((0, 1),), "size_bytes": 1000},
     }
     return Transfer(**{**values, **changes})
 
 
 def result(pair, bytes_per_s, **changes):
-    one = transfer(flows=(pair,), **changes)
-    return TransferResult(
-        0, one, "ok", summary=TransferSummary(1.0, 1.0, 1.0, 1, 0.0, bytes_per_s, [bytes_per_s])
-    )
-
-
-KERNELS = ("cacheCopy", "bulkCopy")
-LATENCY = {"measures": ("latency",), "kernels": KERNELS, "engines": ("SM",)}
-ANY_ENGINE = {**LATENCY, "engines": ("CE", "SM"), "local_too": True}
+    one = transfer(**{"flows": (pair,), **changes})
+    summary = schema.TransferSummary(1.0, 1.0, 1.0, 1, 0.0, bytes_per_s, [bytes_per_s])
+    return TransferResult(0, one, "ok", summary=summary)
 
 
 def plan(**changes):
@@ -67,58 +52,33 @@ def test_rounds_hold_every_ordered_pair_once_and_no_device_twice(devices):
     assert len(rounds) == 2 * (devices - 1 + devices % 2)
 
 
-def test_a_write_is_run_by_the_source_and_a_read_by_the_destination():
-    write, read = plan(devices=2, directions=("write",)), plan(devices=2, directions=("read",))
-    assert [one.runner(one.flows[0]) for one in write] == [0, 1]
-    assert [one.flows[0] for one in write] == [(0, 1), (1, 0)]
-    assert [one.runner(one.flows[0]) for one in read] == [0, 1]
-    assert [one.flows[0] for one in read] == [(1, 0), (0, 1)]
-    assert [one.row_and_column(one.flows[0]) for one in read] == [(0, 1), (1, 0)]
+def planned(line):
+    """The transfers of a plan, each once as in a run, and those that differ in their flows only in
+    one line. A flow ends at the device in brackets if that one runs it.
+    """
+    fields = {}
+    for word in line.split():
+        name, _, text = word.partition("=")
+        values = [int(one) if one.isdigit() else one for one in text.split(",")]
+        is_one = name in ("devices", "triangle", "local_too", "latency_method", "ccl", "fabric")
+        fields[name] = values[0] if is_one else values
+    found = {}
+    for one in dict.fromkeys(plan(**fields)):
+        at_once = []
+        for begin, end in one.flows:
+            assert one.row_and_column((begin, end))[0] == one.runner((begin, end))
+            at_once.append(
+                f"{begin}>{end}" if one.runner((begin, end)) == begin else f"{begin}>[{end}]"
+            )
+        way = f"{one.numa} {one.host_memory} {'to' if one.to_host else 'from'} the host"
+        words = [one.measure, one.scope, one.means, one.direction, one.method]
+        words += [f"{one.size_bytes} B", way if one.host_memory else ""]
+        found.setdefault(" ".join(filter(None, words)), []).append(" ".join(at_once))
+    return "\n".join(f"{words}: {', '.join(flows)}" for words, flows in found.items())
 
 
-@pytest.mark.parametrize(
-    ("changes", "flows"),
-    [
-        ({"devices": 2, "measures": ("bidirectional",), "triangle": True}, {((0, 1), (1, 0))}),
-        ({"triangle": True}, {((0, 1),), ((0, 2),), ((1, 2),)}),
-        ({"local_too": True}, {((a, b),) for a in range(3) for b in range(3)}),
-        ({"scopes": ("all-to-one",)}, {((1, 0), (2, 0)), ((0, 1), (2, 1)), ((0, 2), (1, 2))}),
-        ({"scopes": ("one-to-all",)}, {((0, 1), (0, 2)), ((1, 0), (1, 2)), ((2, 0), (2, 1))}),
-    ],
-)
-def test_flows_of_a_plan(changes, flows):
-    assert {one.flows for one in plan(**changes, engines=("CE",))} == flows
-
-
-@pytest.mark.parametrize(
-    ("changes", "fields", "found"),
-    [
-        # Without peer access only the copy engine writes.
-        ({"peer_access": (False,)}, ("engine", "direction"), {("CE", "write")}),
-        # A latency of a single access has no kernel.
-        (LATENCY, ("method", "kernel"), {("ping-pong", ""), ("chase", "")}),
-        (
-            {**LATENCY, "latency_method": "copy"},
-            ("method", "kernel", "size_bytes"),
-            {("copy", kernel, 16) for kernel in KERNELS},
-        ),
-        # Methods that do not fit are left out.
-        ({**ANY_ENGINE, "latency_method": "chase"}, ("engine", "direction"), {("SM", "read")}),
-        ({**ANY_ENGINE, "latency_method": "ping-pong"}, ("engine", "direction"), {("SM", "write")}),
-        # Flows with the host go both ways for each kind of memory.
-        (
-            {"scopes": ("host",), "devices": 1, "numa": ("near", "far")},
-            ("host_memory", "to_host", "numa"),
-            set(product(("pinned", "pageable"), (False, True), ("near", "far"))),
-        ),
-    ],
-)
-def test_what_a_plan_leaves_out(changes, fields, found):
-    usual = {"engines": ("CE", "SM"), "directions": ("write", "read")}
-    left = plan(**{**usual, **changes})
-    assert {tuple(getattr(one, name) for name in fields) for one in left} == found
-    if one_way := [one for one in left if one.method in ("chase", "ping-pong")]:
-        assert all(one.flows[0][0] != one.flows[0][1] for one in one_way)
+def test_plans():
+    require_outcomes(Path(__file__).with_name("plans.txt"), planned)
 
 
 @given(st.integers(1, 20), st.integers(1, 10**6), st.integers(0, 10**6), st.integers(0, 99))
@@ -131,7 +91,7 @@ def test_random_sizes_stay_in_their_bounds_and_come_again(count, least, more, se
 
 def test_bandwidth_is_all_bytes_over_the_slowest_flow():
     both = transfer(measure="bidirectional", flows=((0, 1), (1, 0)))
-    samples = TransferSamples([[1e-6, 2e-6], [1e-6, 2e-6]], [[0.0, 0.0], [0.0, 0.0]], 3)
+    samples = schema.TransferSamples([[1e-6, 2e-6], [1e-6, 2e-6]], [[0.0, 0.0], [0.0, 0.0]], 3)
     summary = summarise_copies(both, samples)
     assert summary.time_s == 2e-6
     assert summary.bytes_per_s == pytest.approx(2000 / 2e-6)
@@ -139,23 +99,31 @@ def test_bandwidth_is_all_bytes_over_the_slowest_flow():
 
 
 def links(kind, limit_bytes_per_s):
-    return LinkLimits([Relation(*pair, kind, 1, limit_bytes_per_s) for pair in ((0, 1), (1, 0))])
+    return LinkLimits(
+        [schema.Relation(*pair, kind, 1, limit_bytes_per_s) for pair in ((0, 1), (1, 0))]
+    )
 
 
-def test_utilisation_counts_the_directions_used():
-    limits = links("NV18", 100.0)
-    assert utilisation(result((0, 1), 50.0), limits) == 0.5
-    both = result((0, 1), 150.0)
-    both.transfer = transfer(measure="bidirectional", flows=((0, 1), (1, 0)))
-    assert utilisation(both, limits) == 0.75
-    assert utilisation(both, links("MEM", 300.0)) == 0.5  # one memory for both directions
-    assert utilisation(result((0, 1), 50.0), LinkLimits([])) is None
-    # Flows that share links have no share of their own.
-    assert utilisation(result((0, 1), 50.0, scope="all-to-one"), limits) is None
+BOTH_WAYS = {"measure": "bidirectional", "flows": ((0, 1), (1, 0))}
+
+
+@pytest.mark.parametrize(
+    ("changes", "bytes_per_s", "limits", "share"),
+    [
+        ({}, 50.0, links("NV18", 100.0), 0.5),
+        (BOTH_WAYS, 150.0, links("NV18", 100.0), 0.75),
+        (BOTH_WAYS, 150.0, links("MEM", 300.0), 0.5),  # one memory for both directions
+        ({}, 50.0, LinkLimits([]), None),
+        # Flows that share links have no share of their own.
+        ({"scope": "all-to-one"}, 50.0, links("NV18", 100.0), None),
+    ],
+)
+def test_utilisation_counts_the_directions_used(changes, bytes_per_s, limits, share):
+    assert utilisation(result((0, 1), bytes_per_s, **changes), limits) == share
 
 
 def relations(kinds):
-    return [Relation(a, b, kind, 1) for (a, b), kind in kinds.items()]
+    return [schema.Relation(a, b, kind, 1) for (a, b), kind in kinds.items()]
 
 
 def test_a_slow_pair_is_named_among_its_own_kind_of_link():
@@ -170,13 +138,12 @@ def test_a_slow_pair_is_named_among_its_own_kind_of_link():
 
 
 def test_a_long_latency_is_worse_and_a_short_one_is_not():
-    pairs = {(0, n): "NV18" for n in range(1, 8)}
-    results = []
-    for number, pair in enumerate(pairs):
-        one = result(pair, 0.0, measure="latency", method="copy")
-        one.summary.time_s = (1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 5e-6, 0.2e-6)[number]
-        results.append(one)
-    found = {one.pair: one.worse for one in deviations(results, relations(pairs))}
+    times_s = {(0, n): 1e-6 for n in range(1, 6)} | {(0, 6): 5e-6, (0, 7): 0.2e-6}
+    results = [result(pair, 0.0, measure="latency", method="copy") for pair in times_s]
+    for one, time_s in zip(results, times_s.values(), strict=True):
+        one.summary.time_s = time_s
+    linked = relations(dict.fromkeys(times_s, "NV18"))
+    found = {one.pair: one.worse for one in deviations(results, linked)}
     assert found == {(0, 6): True, (0, 7): False}
 
 
@@ -195,66 +162,24 @@ def test_what_is_not_compared_names_nobody(rates, changes):
     assert deviations(results, relations(pairs)) == []
 
 
-def test_figures_of_many_flows_are_each_flows_own():
-    one = result((0, 1), 7.0, scope="all-pairs")
-    one.transfer = transfer(scope="all-pairs", flows=((0, 1), (2, 3)))
-    one.summary.flow_bytes_per_s = [1.0, 2.0]
-    assert figures(one) == [((0, 1), 1.0), ((2, 3), 2.0)]
-
-
 def test_paths_go_over_direct_connections():
     """A chain 0-1-2 and 3 alone."""
     pairs = [(a, b) for a in range(4) for b in range(4) if a != b]
     direct = {(0, 1), (1, 0), (1, 2), (2, 1)}
-    hops = {
-        (one.first, one.second): one.hops
-        for one in with_hops([Relation(a, b, "?") for a, b in pairs], direct)
-    }
+    every = with_hops([schema.Relation(a, b, "?") for a, b in pairs], direct)
+    hops = {(one.first, one.second): one.hops for one in every}
     assert hops[0, 1] == 1
     assert hops[0, 2] == hops[2, 0] == 2
     assert {hops[n, 3] for n in range(3)} == {0}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "corrupt:pair=0-9,index=1",
-        "corrupt:pair=0,index=1",
-        "corrupt:rank=0,index=1",
-        "corrupt:pair=0-1,index=1.5",
-        "corrupt:pair=0-1",
-        "delay:pair=0-1,ms=nan",
-        "delay:pair=0-1,ms=1,ms=2",
-        "melt:pair=0-1,ms=1",
-        "delay:pair=a-b,ms=1",
-        "",
-    ],
-)
-def test_faults_of_pairs_that_make_no_sense_are_refused(text):
+def test_faults_of_pairs():
+    def read(line):
+        return refusal(Injection.parse_for_pairs, line, 4)
+
+    require_outcomes(Path(__file__).with_name("faults.txt"), read)
     with pytest.raises(UsageError):
-        Injection.parse_for_pairs(text, 4)
-    fault = Injection.parse_for_pairs("delay:pair=2-3,ms=5", 4)
-    assert (fault.kind, fault.pair, fault.value) == ("delay", (2, 3), 5.0)
-
-
-def test_all_pairs_both_ways_have_each_pair_once():
-    rounds = plan(devices=4, scopes=("all-pairs",), measures=("bidirectional",))
-    flows = [flow for one in rounds for flow in one.flows]
-    assert sorted(flows) == [(a, b) for a in range(4) for b in range(4) if a != b]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_with_a_fabric_each_pair_is_a_copy_and_those_between_hosts_a_message_too(engine):
-    measures = ("unidirectional", "latency")
-    planned = plan(
-        devices=3, hosts=[0, 0, 1], ccl="nccl", fabric=True, engines=(engine,), measures=measures
-    )
-    every = {(a, b) for a in range(3) for b in range(3) if a != b}
-    for measure in measures:
-        of = [one for one in planned if one.measure == measure]
-        assert {one.flows[0] for one in of if not one.ccl} == every
-        apart = {(min(one.flows[0]), max(one.flows[0])) for one in of if one.ccl}
-        assert apart == {(0, 2), (1, 2)}
+        Injection.parse_for_pairs("", 4)
 
 
 @given(
@@ -263,9 +188,8 @@ def test_with_a_fabric_each_pair_is_a_copy_and_those_between_hosts_a_message_too
     st.booleans(),
 )
 def test_each_pair_is_a_copy_within_its_host_or_a_message(hosts, measures, triangle):
-    found = plan(
-        devices=len(hosts), hosts=hosts, ccl="mpi", measures=sorted(measures), triangle=triangle
-    )
+    of = {"hosts": hosts, "ccl": "mpi", "triangle": triangle}
+    found = plan(devices=len(hosts), measures=sorted(measures), **of)
     for measure in measures:
         copies, sent = set(), set()
         for one in (one for one in found if one.measure == measure):
@@ -280,39 +204,23 @@ def test_each_pair_is_a_copy_within_its_host_or_a_message(hosts, measures, trian
         assert sent == (apart if one_way else apart & upper)
 
 
-def test_the_column_sends_in_the_upper_triangle_of_reads():
-    hosts, common = [0, 0, 1], {"devices": 3, "ccl": "mpi", "triangle": True}
-    reads = plan(hosts=hosts, directions=("read",), **common)
-    assert sorted(one.flows[0] for one in reads if one.ccl) == [(2, 0), (2, 1)]
-    both = plan(hosts=hosts, directions=("write", "read"), **common)
-    assert sorted(one.flows[0] for one in both if one.ccl) == [(0, 2), (1, 2), (2, 0), (2, 1)]
-    # Without copies within hosts, the rows of the matrix send.
-    alone = plan(hosts=[0, 1, 2], directions=("read",), **common)
-    assert sorted(one.flows[0] for one in alone) == [(0, 1), (0, 2), (1, 2)]
-    # With copies within devices, which are in the matrix of reads.
-    local = plan(hosts=[0, 1, 2], directions=("read",), local_too=True, **common)
-    assert sorted(one.flows[0] for one in local if one.ccl) == [(1, 0), (2, 0), (2, 1)]
+WRONG = schema.Verification(1, [schema.WrongOutput(0, 1, 5, "1", "2")])
 
 
-class TestOneFlowOfARound:
-    ROUND = {"scope": "all-pairs", "flows": ((0, 1), (2, 3))}
-
-    def round_of(self, **changes):
-        summary = TransferSummary(1.0, 1.0, 1.0, 1, 0.0, 30.0, [10.0, 20.0])
-        values = {"status": "ok", "summary": summary}
-        return TransferResult(0, transfer(**self.ROUND), **{**values, **changes})
-
-    def test_wrong_data_of_one_takes_only_its_own_figure(self):
-        found = Verification(1, [WrongOutput(0, 1, 5, "1", "2")])
-        one = self.round_of(status="wrong", verification=found)
-        assert figures(one) == [((2, 3), 20.0)]
-        assert [note_of_flow(one, flow) for flow in one.transfer.flows] == ["WRONG", ""]
-
-    def test_one_that_hangs_leaves_the_others_unmeasured(self):
-        one = self.round_of(status="timeout", summary=None, hung=[1])
-        assert figures(one) == []
-        assert [note_of_flow(one, flow) for flow in one.transfer.flows] == ["-", "hung"]
-
-    def test_what_cannot_be_done_is_so_for_the_round(self):
-        one = self.round_of(status="skipped", summary=None)
-        assert [note_of_flow(one, flow) for flow in one.transfer.flows] == ["n/a", "n/a"]
+@pytest.mark.parametrize(
+    ("changes", "shown", "notes"),
+    [
+        ({"status": "ok"}, [((0, 1), 10.0), ((2, 3), 20.0)], ["", ""]),
+        # Wrong data of one takes only its own figure.
+        ({"status": "wrong", "verification": WRONG}, [((2, 3), 20.0)], ["WRONG", ""]),
+        # One that hangs leaves the others unmeasured.
+        ({"status": "timeout", "summary": None, "hung": [1]}, [], ["-", "hung"]),
+        ({"status": "skipped", "summary": None}, [], ["n/a", "n/a"]),
+    ],
+)
+def test_flows_of_a_round_of_all_pairs(changes, shown, notes):
+    one = transfer(scope="all-pairs", flows=((0, 1), (2, 3)))
+    summary = schema.TransferSummary(1.0, 1.0, 1.0, 1, 0.0, 30.0, [10.0, 20.0])
+    found = TransferResult(0, one, **{"summary": summary, **changes})
+    assert figures(found) == shown
+    assert [note_of_flow(found, flow) for flow in one.flows] == notes

@@ -17,26 +17,11 @@ from cclmark.document.exporters import exporter_of
 from cclmark.document.grid import curves, grid_lines, visible_width
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
+from cclmark.journal import schema
 from cclmark.journal.item_results import CaseResult
-from cclmark.journal.schema import (
-    Explanation,
-    LibraryDescription,
-    Relation,
-    Samples,
-    Summary,
-    Verification,
-    WrongOutput,
-)
 from cclmark.journal.summaries import summarise
+from cclmark.kinds.pairs import figures
 from cclmark.kinds.pairs.document import names_of
-from cclmark.kinds.pairs.figures import (
-    PairSweep,
-    at_once,
-    disturbance,
-    pair_deviations,
-    places_of,
-    sweeps,
-)
 from cclmark.kinds.pairs.plan import PairCases, probe_of
 from cclmark.kinds.registry import KINDS
 from cclmark.work.cases import Case, Sweep, UnevenPattern
@@ -51,7 +36,7 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 def pairs_of(devices):
-    return [(a, b) for a in range(devices) for b in range(a + 1, devices)]
+    return [*itertools.combinations(range(devices), 2)]
 
 
 def case(pair=(0, 1), **changes):
@@ -64,260 +49,247 @@ def case(pair=(0, 1), **changes):
 
 def result(one, time_s=1e-3, **changes):
     rate = one.size_bytes / time_s
-    summary = Summary("device", time_s, time_s, time_s, time_s, time_s, 6, rate, rate, 0.01)
-    values = {"status": "ok", "summary": summary, "verification": Verification(0)}
+    summary = schema.Summary("device", time_s, time_s, time_s, time_s, time_s, 6, rate, rate, 0.01)
+    values = {"status": "ok", "summary": summary, "verification": schema.Verification(0)}
     return CaseResult(0, one, **{**values, **changes})
 
 
-FIGURES = result(case(), 1.0).summary
-
-
-def header(devices=4, kind="NV18", **changes):
-    settings = usual_settings(end_bytes=MIB, factor=4.0, max_time_s=0.1)
-    library = LibraryDescription("nccl", "2.28.9", "/lib/libnccl.so")
-    relations = [Relation(a, b, kind, 1) for a in range(devices) for b in range(devices)]
-    common = {"devices": devices, "name": "Device <b>\\x1b[31m", "relations": relations}
-    return header_of(settings, library, **common, **changes)
-
-
 def table(results, *, devices=4, width=100, paint=unpainted, format="table", **options):
-    view = View(columns=width, paint=paint, **options)
-    exporter = exporter_of(KINDS[PAIRS], format, view)
-    text = exporter.begin(header(devices))
-    for one in results:
-        text += exporter.add(one)
-    return text + exporter.end(None)
+    settings = usual_settings(end_bytes=MIB, factor=4.0, max_time_s=0.1)
+    library = schema.LibraryDescription("nccl", "2.28.9", "/lib/libnccl.so")
+    common = {"devices": devices, "name": "Device <b>\\x1b[31m", "relations": linked(devices)}
+    exporter = exporter_of(KINDS[PAIRS], format, View(columns=width, paint=paint, **options))
+    text = exporter.begin(header_of(settings, library, **common))
+    return text + "".join(map(exporter.add, results)) + exporter.end(None)
 
 
-class TestPlan:
-    @given(st.integers(2, 30))
-    def test_every_two_devices_meet_once_and_no_device_twice_in_a_round(self, devices):
-        rounds = pair_rounds(devices)
-        assert sorted(pair for pairs in rounds for pair in pairs) == pairs_of(devices)
-        for pairs in rounds:
-            assert len({device for pair in pairs for device in pair}) == 2 * len(pairs)
-        assert len(rounds) == devices - 1 + devices % 2
-
-    def test_cases_of_all_pairs_are_alike_and_roots_are_both(self):
-        sweep = Sweep(
-            operations=PAIR_OPERATIONS,
-            ccls=["nccl"],
-            ranks=2,
-            sizes=[64, KIB],
-            dtypes=["float32"],
-            reductions=["sum"],
-            roots=[0, 1],
-            placements=[False],
-            uneven=UnevenPattern(),
-        )
-        of_two = list(sweep.cases())
-        cases = PairCases(of_two, 4)
-        assert len(cases) == 6 * len(of_two) == len(list(cases))
-        by_pair = {}
-        for one in cases:
-            by_pair.setdefault(one.pair, []).append(replace(one, pair=None))
-        assert sorted(by_pair) == pairs_of(4)
-        assert len({tuple(own) for own in by_pair.values()}) == 1
-        assert {one.operation for one in cases} == set(PAIR_OPERATIONS)
-        assert {one.root for one in cases if one.operation == "broadcast"} == {0, 1}
-        assert {one.root for one in cases if one.operation == "all_gather"} == {None}
-        for pair in pairs_of(4):
-            for place, one in enumerate(of_two):
-                assert cases[cases.index_of(pair, place)] == replace(one, pair=pair)
-        assert cases[-1] == cases[len(cases) - 1]
-        assert cases[2:4] == [cases[2], cases[3]]
-        with pytest.raises(IndexError):
-            cases[len(cases)]
-        # Those of a pair follow each other: its communicator is made once.
-        assert len([1 for a, b in itertools.pairwise(cases) if a.pair != b.pair]) == 5
-
-    def test_a_case_names_its_ranks(self):
-        assert case((2, 5)).describe().endswith("between ranks 2 and 5")
+def linked(devices, kind_of=lambda a, b: "NV18"):
+    every = itertools.product(range(devices), repeat=2)
+    return [schema.Relation(a, b, kind_of(a, b), 1) for a, b in every]
 
 
-class TestAnalysis:
-    def test_a_ping_pong_is_half_of_its_round_trip(self):
-        one = case(operation="ping_pong", size_bytes=1000)
-        samples = Samples([[2e-6, 2e-6]] * 6, [[2e-6, 2e-6]] * 6, [[0.0, 0.0]] * 6, 20)
-        summary = summarise(one, samples, usual_settings())
-        assert summary.time_s == pytest.approx(1e-6)
-        assert summary.max_s == pytest.approx(1e-6)
-        assert summary.algbw_bytes_per_s == pytest.approx(1e9)
+def far(results, relations=None):
+    """The pairs and sizes that stand out."""
+    found = figures.pair_deviations(figures.sweeps(results), relations or linked(4))
+    return [(one.pair, one.size_bytes) for one in found]
 
-    def test_the_root_has_the_row(self):
-        assert places_of(case((1, 3))) == [(1, 3), (3, 1)]
-        assert places_of(case((1, 3), operation="broadcast", root=0)) == [(1, 3)]
-        assert places_of(case((1, 3), operation="broadcast", root=1)) == [(3, 1)]
-        assert places_of(replace(case(), pair=None)) == []
 
-    @given(
-        st.lists(st.floats(0.99, 1.01), min_size=11, max_size=20),
-        st.floats(1.2, 100.0),
-        st.floats(1e-9, 1e9),
+@given(st.integers(2, 30))
+def test_every_two_devices_meet_once_and_no_device_twice_in_a_round(devices):
+    rounds = pair_rounds(devices)
+    assert sorted(pair for pairs in rounds for pair in pairs) == pairs_of(devices)
+    for pairs in rounds:
+        assert len({device for pair in pairs for device in pair}) == 2 * len(pairs)
+    assert len(rounds) == devices - 1 + devices % 2
+
+
+def test_cases_of_all_pairs_are_alike_and_roots_are_both():
+    sweep = Sweep(
+        **{"operations": PAIR_OPERATIONS, "ccls": ["nccl"], "ranks": 2, "sizes": [64, KIB]},
+        **{"dtypes": ["float32"], "reductions": ["sum"], "roots": [0, 1], "placements": [False]},
+        uneven=UnevenPattern(),
     )
-    def test_one_that_is_far_from_the_others_is_an_outlier_in_any_unit(self, near, factor, scale):
-        values = [value * scale for value in near] + [factor * scale]
-        usual, places = outliers(values)
-        assert places[-1:] == [len(near)]
-        assert min(values) * 0.999 <= usual <= max(values)
+    of_two = list(sweep.cases())
+    cases = PairCases(of_two, 4)
+    expected = [replace(one, pair=pair) for pair in pairs_of(4) for one in of_two]
+    # Those of a pair follow each other: its communicator is made once.
+    assert sorted(cases, key=lambda one: one.pair) == expected
+    assert len([1 for a, b in itertools.pairwise(cases) if a.pair != b.pair]) == 5
+    assert {one.operation for one in of_two} == set(PAIR_OPERATIONS)
+    for operation, roots in (("broadcast", {0, 1}), ("all_gather", {None})):
+        assert {one.root for one in of_two if one.operation == operation} == roots
+    for pair, place in itertools.product(pairs_of(4), range(len(of_two))):
+        assert cases[cases.index_of(pair, place)] == replace(of_two[place], pair=pair)
+    assert len(cases) == len(expected)
+    assert cases[-1] == cases[len(cases) - 1]
+    assert cases[2:4] == [cases[2], cases[3]]
+    with pytest.raises(IndexError):
+        cases[len(cases)]
+    assert case((2, 5)).describe().endswith("between ranks 2 and 5")
 
-    @pytest.mark.parametrize("values", [[], [1.0, 5.0, 1.0], [1.0, 1.02, 1.0, 1.01, 0.99]])
-    def test_too_few_or_too_near_values_have_no_outlier(self, values):
-        assert outliers(values)[1] == []
 
-    def test_the_fewer_values_the_further_away_is_far(self):
-        """What spreads like chance is none, the more so of few values, and where much is seen."""
-        assert sigmas_allowed(56, 56) == 5
-        counts = (56, 12, 8, 6, 4)
-        allowed = [sigmas_allowed(count, 96) for count in counts]
-        assert allowed == sorted(allowed)
-        assert sigmas_allowed(12, 96) == pytest.approx(9.0, abs=0.1)
-        assert sigmas_allowed(12, 960) > sigmas_allowed(12, 96)
-        # Between them lie 2 %, and one is 30 % slower.
-        near = [1.0, 1.02, 0.98, 1.01, 0.99, 1.015, 0.985, 1.0, 1.02, 0.98, 1.005]
-        assert outliers([*near, 0.7], 96)[1] == [11]
-        assert outliers([1.0, 1.02, 0.98, 0.85], 96)[1] == []
-        assert outliers([1.0, 1.0002, 0.9998, 0.85], 96)[1] == [3]
+def test_a_ping_pong_is_half_of_its_round_trip():
+    one = case(operation="ping_pong", size_bytes=1000)
+    samples = schema.Samples([[2e-6, 2e-6]] * 6, [[2e-6, 2e-6]] * 6, [[0.0, 0.0]] * 6, 20)
+    summary = summarise(one, samples, usual_settings())
+    assert (summary.time_s, summary.max_s) == pytest.approx((1e-6, 1e-6))
+    assert summary.algbw_bytes_per_s == pytest.approx(1e9)
 
-    def test_the_fault_of_a_sample_of_four_h200_is_found(self):
-        """Twelve copies, one of which was held up by a third, as if of a page of 20 matrices."""
-        text = (H200X4 / "p2p_faults.txt").read_text()
-        slow = text.index("263.67")
-        rows = text[text.rindex("DEV0         x", 0, slow) : text.index("\n\n", slow)]
-        values = [float(word) for word in re.findall(r"\d+\.\d+", rows)]
-        usual, places = outliers(values, 240)
-        assert (len(values), usual) == (12, pytest.approx(395.11, abs=0.1))
-        assert [values[place] for place in places] == [263.67]
 
-    @pytest.mark.parametrize("devices", [3, 4, 8])
-    def test_healthy_machines_are_rarely_told_to_look_at_a_link(self, devices):
-        """Of eight matrices with normal noise of 2 %: 20 % and 11 % of runs with 5 deviations."""
-        chance, pairs = random.Random(7), devices * (devices - 1)
-        alarms, runs = 0, 200
-        for _ in range(runs):
-            matrices = [[math.exp(chance.gauss(0, 0.02)) for _ in range(pairs)] for _ in range(8)]
-            of = looked_at(matrices)
-            alarms += any(outliers(values, of)[1] for values in matrices)
-        assert alarms / runs <= 0.035
+def test_the_root_has_the_row():
+    assert figures.places_of(case((1, 3))) == [(1, 3), (3, 1)]
+    assert figures.places_of(case((1, 3), operation="broadcast", root=0)) == [(1, 3)]
+    assert figures.places_of(case((1, 3), operation="broadcast", root=1)) == [(3, 1)]
+    assert figures.places_of(replace(case(), pair=None)) == []
 
-    def test_all_matrices_of_a_page_are_judged_together(self):
-        """Six pairs with one that is far in two matrices, and is not among a hundred."""
-        times_s = [1.00, 1.002, 0.998, 1.001, 0.999, 1.05]
-        results = [
-            result(case(pair, size_bytes=size), time_s)
-            for size in (KIB, MIB)
-            for pair, time_s in zip(pairs_of(4), times_s, strict=True)
-        ]
-        found = sweeps(results)
-        assert [one.pair for one in pair_deviations(found, header().relations)] == [(2, 3)] * 2
-        many = [
-            PairSweep(replace(found[0].series, dtype=f"t{n}"), found[0].points) for n in range(50)
-        ]
-        assert pair_deviations(many, header().relations) == []
 
-    def test_a_slow_pair_is_named_once_for_each_size_it_is_slow_at(self):
-        slow = (1, 2)
-        results = [
-            result(case(pair, size_bytes=size), 1e-3 if pair != slow else 1.5e-3)
-            for pair in pairs_of(4)
-            for size in (KIB, 4 * KIB, MIB)
-        ]
-        (sweep,) = sweeps(results)
-        found = pair_deviations([sweep], header().relations)
-        assert [(one.pair, one.size_bytes) for one in found] == [(slow, KIB), (slow, MIB)]
-        assert found[0].usual_s == pytest.approx(1e-3)
+@given(
+    st.lists(st.floats(0.99, 1.01), min_size=11, max_size=20),
+    st.floats(1.2, 100.0),
+    st.floats(1e-9, 1e9),
+)
+def test_one_that_is_far_from_the_others_is_an_outlier_in_any_unit(near, factor, scale):
+    values = [value * scale for value in near] + [factor * scale]
+    usual, places = outliers(values)
+    assert places[-1:] == [len(near)]
+    assert min(values) * 0.999 <= usual <= max(values)
 
-    def test_pairs_are_compared_with_those_of_their_own_kind_of_link(self):
-        def same_socket(a, b):
-            return (a < 4) == (b < 4)
 
-        relations = [
-            Relation(a, b, "PIX" if same_socket(a, b) else "SYS", 1)
-            for a in range(8)
-            for b in range(8)
-        ]
-        results = [result(case(pair), 1e-3 if same_socket(*pair) else 4e-3) for pair in pairs_of(8)]
-        (sweep,) = sweeps(results)
-        assert pair_deviations([sweep], relations) == []
-        results[-1] = result(case((6, 7)), 4e-3)
-        (sweep,) = sweeps(results)
-        assert [one.pair for one in pair_deviations([sweep], relations)] == [(6, 7)]
+# Between them lie 2 %.
+NEAR = [1.0, 1.02, 0.98, 1.01, 0.99, 1.015, 0.985, 1.0, 1.02, 0.98, 1.005]
 
-    def test_what_is_wrong_has_no_figure(self):
-        results = [result(case(), status="wrong"), result(case((0, 2)))]
-        (sweep,) = sweeps(results)
-        assert set(sweep.points[0].figures) == {(0, 2), (2, 0)}
 
-    @pytest.mark.parametrize("order", [1, -1])
-    def test_of_two_results_of_a_case_the_wrong_one_counts(self, order):
-        results = [result(case()), result(case(), status="wrong", beside=1)]
-        (sweep,) = sweeps(results[::order])
+@pytest.mark.parametrize(
+    ("values", "of", "places"),
+    [
+        ([], None, []),
+        ([1.0, 5.0, 1.0], None, []),
+        ([1.0, 1.02, 1.0, 1.01, 0.99], None, []),
+        # What spreads like chance is none, the more so of few values, and where much is seen.
+        ([*NEAR, 0.7], 96, [11]),
+        ([1.0, 1.02, 0.98, 0.85], 96, []),
+        ([1.0, 1.0002, 0.9998, 0.85], 96, [3]),
+    ],
+)
+def test_the_fewer_values_the_further_away_is_far(values, of, places):
+    assert outliers(values, *([] if of is None else [of]))[1] == places
+    allowed = [sigmas_allowed(count, 96) for count in (56, 12, 8, 6, 4)]
+    assert allowed == sorted(allowed)
+    assert sigmas_allowed(56, 56) == 5
+    assert sigmas_allowed(12, 960) > sigmas_allowed(12, 96) == pytest.approx(9.0, abs=0.1)
+
+
+def test_the_fault_of_a_sample_of_four_h200_is_found():
+    """Twelve copies, one of which was held up by a third, as if of a page of 20 matrices."""
+    text = (H200X4 / "p2p_faults.txt").read_text()
+    slow = text.index("263.67")
+    rows = text[text.rindex("DEV0         x", 0, slow) : text.index("\n\n", slow)]
+    values = [float(word) for word in re.findall(r"\d+\.\d+", rows)]
+    usual, places = outliers(values, 240)
+    assert (len(values), usual) == (12, pytest.approx(395.11, abs=0.1))
+    assert [values[place] for place in places] == [263.67]
+
+
+@pytest.mark.parametrize("devices", [3, 4, 8])
+def test_healthy_machines_are_rarely_told_to_look_at_a_link(devices):
+    """Of eight matrices with normal noise of 2 %: 20 % and 11 % of runs with 5 deviations."""
+    chance, pairs = random.Random(7), devices * (devices - 1)
+    alarms, runs = 0, 200
+    for _ in range(runs):
+        matrices = [[math.exp(chance.gauss(0, 0.02)) for _ in range(pairs)] for _ in range(8)]
+        of = looked_at(matrices)
+        alarms += any(outliers(values, of)[1] for values in matrices)
+    assert alarms / runs <= 0.035
+
+
+def test_all_matrices_of_a_page_are_judged_together():
+    """Six pairs with one that is far in two matrices, and is not among a hundred."""
+    times_s = dict(zip(pairs_of(4), [1.00, 1.002, 0.998, 1.001, 0.999, 1.05], strict=True))
+    sized = [result(case(pair, size_bytes=KIB), time_s) for pair, time_s in times_s.items()]
+    results = [*sized, *(result(case(pair), time_s) for pair, time_s in times_s.items())]
+    assert far(results) == [((2, 3), KIB), ((2, 3), MIB)]
+    assert far([replace(one, case=replace(one.case, dtype=f"t{n}"))
+                for n in range(50) for one in results]) == []  # fmt: skip
+
+
+def test_a_slow_pair_is_named_once_for_each_size_it_is_slow_at():
+    results = [
+        result(case(pair, size_bytes=size), 1e-3 if pair != (1, 2) else 1.5e-3)
+        for pair in pairs_of(4)
+        for size in (KIB, 4 * KIB, MIB)
+    ]
+    assert far(results) == [((1, 2), KIB), ((1, 2), MIB)]
+    found = figures.pair_deviations(figures.sweeps(results), linked(4))
+    assert found[0].usual_s == pytest.approx(1e-3)
+
+
+def test_pairs_are_compared_with_those_of_their_own_kind_of_link():
+    def same_socket(a, b):
+        return (a < 4) == (b < 4)
+
+    relations = linked(8, lambda a, b: "PIX" if same_socket(a, b) else "SYS")
+    results = [result(case(pair), 1e-3 if same_socket(*pair) else 4e-3) for pair in pairs_of(8)]
+    assert far(results, relations) == []
+    results[-1] = result(case((6, 7)), 4e-3)
+    assert far(results, relations) == [((6, 7), MIB)]
+
+
+def test_what_is_wrong_has_no_figure():
+    (sweep,) = figures.sweeps([result(case(), status="wrong"), result(case((0, 2)))])
+    assert set(sweep.points[0].figures) == {(0, 2), (2, 0)}
+    # Of two results of a case the wrong one counts.
+    results = [result(case()), result(case(), status="wrong", beside=1)]
+    for order in (results, results[::-1]):
+        (sweep,) = figures.sweeps(order)
         assert sweep.points[0].results[0, 1].status == "wrong"
 
-    def test_the_bandwidth_is_of_the_median_time(self):
-        times_s = [1e-3, 2e-3, 4e-3, 5e-3]
-        pairs = [(0, 1), (0, 2), (0, 3), (1, 2)]
-        (sweep,) = sweeps([result(case(p), t) for p, t in zip(pairs, times_s, strict=True)])
-        (point,) = sweep.points
-        assert point.time_s == pytest.approx(3e-3)
-        assert point.bytes_per_s == pytest.approx(MIB / 3e-3)
 
-    def test_series_are_told_apart_by_all_but_size_pair_and_root(self):
-        alike = [case(), case((1, 2), size_bytes=8, count=2), case(root=1)]
-        assert len({one.series() for one in alike}) == 1
-        others = [case(dtype="int8"), case(in_place=True), case(reduction="max"), case(ccl="shm")]
-        assert len({one.series() for one in [case(), *others]}) == 5
+def test_the_bandwidth_is_of_the_median_time():
+    times_s = {(0, 1): 1e-3, (0, 2): 2e-3, (0, 3): 4e-3, (1, 2): 5e-3}
+    (sweep,) = figures.sweeps([result(case(pair), time_s) for pair, time_s in times_s.items()])
+    (point,) = sweep.points
+    assert (point.time_s, point.bytes_per_s) == pytest.approx((3e-3, MIB / 3e-3))
 
-    @pytest.mark.parametrize(("beside_s", "ratio"), [(1.0, 1.0), (1.019, 1.019), (0.5, 0.5)])
-    def test_what_takes_as_long_beside_others_is_undisturbed(self, beside_s, ratio):
-        assert disturbance(result(case(), 1.0), result(case(), beside_s)) == pytest.approx(ratio)
 
-    @pytest.mark.parametrize(
-        ("alone", "beside"),
-        [
-            ({}, {"time_s": 1.021}),
-            ({"converged": False}, {}),
-            ({}, {"converged": False}),
-            ({}, {"status": "wrong"}),
-            ({"status": "skipped", "summary": None}, {}),
-            ({}, {"summary": replace(FIGURES, half_width=None)}),
-        ],
+def test_series_are_told_apart_by_all_but_size_pair_and_root():
+    alike = [case(), case((1, 2), size_bytes=8, count=2), case(root=1)]
+    assert len({one.series() for one in alike}) == 1
+    others = [case(dtype="int8"), case(in_place=True), case(reduction="max"), case(ccl="shm")]
+    assert len({one.series() for one in [case(), *others]}) == 5
+
+
+UNCERTAIN = replace(result(case(), 1.0).summary, half_width=None)
+
+
+@pytest.mark.parametrize(
+    ("alone", "beside", "ratio"),
+    [
+        # What takes as long beside others is undisturbed.
+        ({}, {}, 1.0),
+        ({}, {"time_s": 1.019}, 1.019),
+        ({}, {"time_s": 0.5}, 0.5),
+        # What is slower or not well known counts as disturbed.
+        ({}, {"time_s": 1.021}, None),
+        ({"converged": False}, {}, None),
+        ({}, {"converged": False}, None),
+        ({}, {"status": "wrong"}, None),
+        ({"status": "skipped", "summary": None}, {}, None),
+        ({}, {"summary": UNCERTAIN}, None),
+    ],
+)
+def test_disturbance(alone, beside, ratio):
+    found = figures.disturbance(
+        *(result(case(), **{"time_s": 1.0, **it}) for it in (alone, beside))
     )
-    def test_what_is_slower_or_not_well_known_counts_as_disturbed(self, alone, beside):
-        values = [
-            result(case(), changes.pop("time_s", 1.0), **changes)
-            for changes in (dict(alone), dict(beside))
-        ]
-        assert disturbance(*values) is None
-
-    def test_pairs_at_once_are_told_with_the_ratios_that_allowed_it(self):
-        results = [
-            result(case()),
-            *(result(case((0, 2)), beside=1, at_once_ratio=one) for one in (0.99, 1.01, 1.02)),
-        ]
-        found = at_once(results)
-        assert (found.kept, found.median_ratio, found.worst_ratio) == (3, 1.01, 1.02)
-        assert at_once([result(case())]) is None
+    assert found == (None if ratio is None else pytest.approx(ratio))
 
 
-class TestProbes:
-    @given(st.integers(1, 60), st.integers(2, 8))
-    def test_sizes_go_by_a_large_one_that_is_not_much_larger(self, number, factor):
-        sizes = [8 * factor**k for k in range(number)]
-        found = probe_of(sizes)
-        if found is None:
-            assert number < 3 or factor > 16
-            return
-        probe, followers = found
-        assert probe == number - 2
-        assert probe not in followers
-        assert number - 1 in followers
-        assert all(sizes[one] * 16 >= sizes[probe] for one in followers)
-        assert all(sizes[one] * 16 < sizes[probe] for one in range(probe) if one not in followers)
+def test_pairs_at_once_are_told_with_the_ratios_that_allowed_it():
+    ratios = (0.99, 1.01, 1.02)
+    beside = [result(case((0, 2)), beside=1, at_once_ratio=one) for one in ratios]
+    found = figures.at_once([result(case()), *beside])
+    assert (found.kept, found.median_ratio, found.worst_ratio) == (3, 1.01, 1.02)
+    assert figures.at_once([result(case())]) is None
 
-    @pytest.mark.parametrize("sizes", [[], [8], [8, 16], [8, 1 << 20, 1 << 30]])
-    def test_too_few_are_not_worth_it(self, sizes):
-        assert probe_of(sizes) is None
+
+@given(st.integers(1, 60), st.integers(2, 8))
+def test_sizes_go_by_a_large_one_that_is_not_much_larger(number, factor):
+    sizes = [8 * factor**k for k in range(number)]
+    found = probe_of(sizes)
+    if found is None:
+        assert number < 3 or factor > 16
+        return
+    probe, followers = found
+    assert probe == number - 2
+    assert probe not in followers
+    assert number - 1 in followers
+    assert all(sizes[one] * 16 >= sizes[probe] for one in followers)
+    assert all(sizes[one] * 16 < sizes[probe] for one in range(probe) if one not in followers)
+
+
+@pytest.mark.parametrize("sizes", [[], [8], [8, 16], [8, 1 << 20, 1 << 30]])
+def test_too_few_sizes_have_no_probe(sizes):
+    assert probe_of(sizes) is None
 
 
 def measured(sizes=((KIB, 2e-6), (MIB, 1e-3))):
@@ -337,13 +309,19 @@ def failed():
     results = measured()
     reason = {"status": "skipped", "reason": "too large \x1b[2J", "summary": None}
     results[0] = result(results[0].case, **reason)
-    wrong = Verification(3, [WrongOutput(2, 3, 7, "1", "2")])
+    wrong = schema.Verification(3, [schema.WrongOutput(2, 3, 7, "1", "2")])
     results[7] = result(results[7].case, status="wrong", verification=wrong, beside=1)
     return results
 
 
+DIRECTIONS = itertools.product(pairs_of(4), ("broadcast", "reduce"), (0, 1))
 UNMEASURED = {"status": "died", "summary": None, "verification": None}
-ALL_WRONG = {"status": "wrong", "verification": Verification(3, [WrongOutput(1, 3, 7, "1", "2")])}
+ALL_WRONG = {
+    "status": "wrong",
+    "verification": schema.Verification(3, [schema.WrongOutput(1, 3, 7, "1", "2")]),
+}
+MANY_REASONS = [result(case(pair), **UNMEASURED, reason=f"{pair}") for pair in pairs_of(8)]
+MANY_SERIES = itertools.product(range(60), (KIB, MIB))
 #: The results, the number of devices, and the options of the table.
 TEXTS = {
     "usual": (measured(), 4, {}),
@@ -353,10 +331,7 @@ TEXTS = {
     "markdown": (measured(), 4, {"format": "markdown"}),
     "two-devices-shown": (measured(), 4, {"most_devices": 2}),
     "failed": (failed(), 4, {}),
-    "many-reasons": (
-        [result(case(pair), **UNMEASURED, reason=f"{pair}") for pair in pairs_of(8)],
-        *(8, {}),
-    ),
+    "many-reasons": (MANY_REASONS, 8, {}),
     "not-converged": ([result(case(), converged=False), result(case((1, 2)))], 3, {}),
     "one-size": ([result(case(pair)) for pair in pairs_of(3)], 3, {}),
     "one-pair": ([result(case())], 2, {}),
@@ -366,19 +341,13 @@ TEXTS = {
     "directions": (
         [
             result(case(pair, operation=operation, root=root), 1e-3 + (pair == (1, 2)) * root)
-            for pair in pairs_of(4)
-            for operation in ("broadcast", "reduce")
-            for root in (0, 1)
+            for pair, operation, root in DIRECTIONS
         ],
         *(4, {}),
     ),
     # Many series have figures but no drawing.
     "many-series": (
-        [
-            result(case(dtype=f"type{number}", size_bytes=size))
-            for number in range(60)
-            for size in (KIB, MIB)
-        ],
+        [result(case(dtype=f"type{number}", size_bytes=size)) for number, size in MANY_SERIES],
         *(2, {}),
     ),
     "nothing": ([], 4, {}),
@@ -448,36 +417,28 @@ def test_the_work_grows_with_the_number_of_pairs_only():
     assert calls_of_table(48) < 5 * calls_of_table(24)  # four times as many
 
 
-class TestChart:
-    def test_curves_are_where_their_values_are(self):
-        lines = curves([{1: 1.0, 2: 100.0}, {1: 10.0, 2: 100.0}], {1: "one", 2: "two"}, 80)
-        top, bottom = lines[0].split("│"), lines[13].split("│")
-        assert (float(top[0]), float(bottom[0])) == (100.0, 1.0)
-        assert top[1] == f"{'':>9}{'ab':>9}"
-        assert bottom[1] == f"{'a':>9}"
-        (middle,) = (line for line in lines[1:13] if "b" in line)
-        assert float(middle.split("│")[0]) == pytest.approx(10.0, rel=0.25)
-        assert lines[-1].split() == ["one", "two"]
-
-    @given(
-        st.dictionaries(st.integers(0, 60), st.floats(1e-6, 1e6), min_size=2),
-        st.integers(40, 200),
-    )
-    def test_a_chart_fits_its_width_and_keeps_the_last_place(self, values, width):
-        names = {place: f"{place}" for place in sorted(values)}
-        lines = curves([values], names, width)
-        assert max(map(len, lines)) <= width
-        assert lines[-1].split()[-1] == f"{max(values)}"
-        assert sum(line.count("a") for line in lines) <= len(values)
-
-    @pytest.mark.parametrize("series", [[], [{}], [{1: 0.0, 2: 0.0}]])
-    def test_nothing_to_draw_draws_nothing(self, series):
+def test_curves_are_where_their_values_are():
+    lines = curves([{1: 1.0, 2: 100.0}, {1: 10.0, 2: 100.0}], {1: "one", 2: "two"}, 80)
+    top, bottom = lines[0].split("│"), lines[13].split("│")
+    assert (float(top[0]), float(bottom[0])) == (100.0, 1.0)
+    assert (top[1], bottom[1]) == (f"{'':>9}{'ab':>9}", f"{'a':>9}")
+    (middle,) = (line for line in lines[1:13] if "b" in line)
+    assert float(middle.split("│")[0]) == pytest.approx(10.0, rel=0.25)
+    assert lines[-1].split() == ["one", "two"]
+    # Many curves in one place are cut short, and where nothing is to be drawn nothing is drawn.
+    same = curves([{1: 2.0, 2: 2.0}] * 20, {1: "1", 2: "2"}, 80)
+    assert any("abcdefg+" in line for line in same)
+    for series in ([], [{}], [{1: 0.0, 2: 0.0}]):
         assert curves(series, {1: "a", 2: "b"}, 80) == []
 
-    def test_many_curves_in_one_place_are_cut_short(self):
-        same = [{1: 2.0, 2: 2.0}] * 20
-        lines = curves(same, {1: "1", 2: "2"}, 80)
-        assert any("abcdefg+" in line for line in lines)
+
+@given(st.dictionaries(st.integers(0, 60), st.floats(1e-6, 1e6), min_size=2), st.integers(40, 200))
+def test_a_chart_fits_its_width_and_keeps_the_last_place(values, width):
+    names = {place: f"{place}" for place in sorted(values)}
+    lines = curves([values], names, width)
+    assert max(map(len, lines)) <= width
+    assert lines[-1].split()[-1] == f"{max(values)}"
+    assert sum(line.count("a") for line in lines) <= len(values)
 
 
 def test_paint_takes_no_room():
@@ -487,46 +448,35 @@ def test_paint_takes_no_room():
     assert math.isclose(float(re.sub(r"\x1b\[[0-9;]*m", "", lines[1]).split()[1]), 1.0)
 
 
-def explained(
-    pair, size, *, kernel="ring", channels=4, reason="", operation="all_reduce", root=None
-):
-    case = Case(operation, "nccl", 2, "float32", size, size // 4, False, root=root, pair=pair)
-    source = "plug-in" if kernel else "unknown"
-    found = Explanation(0, source, kernel, "RING", "LL", channels, reason)
-    return CaseResult(0, case, "ok", explanation=found)
+def explained(pair, size, *, channels=4, reason="", **changes):
+    found = schema.Explanation(0, "plug-in", "ring", "RING", "LL", channels, reason)
+    return CaseResult(0, case(pair, size_bytes=size, **changes), "ok", explanation=found)
 
 
 def way(case):
-    first, second = case.pair
-    if case.root is None:
-        return f"D{first}–D{second}"
-    return f"D{first} → D{second}" if case.root == 0 else f"D{second} → D{first}"
+    first, second = case.pair if case.root != 1 else case.pair[::-1]
+    return f"D{first}–D{second}" if case.root is None else f"D{first} → D{second}"
 
 
-PAIRS_OF_SIX = [(first, second) for first in range(6) for second in range(first + 1, 6)]
+THREE = [(0, 1), (0, 2), (1, 2)]
 DIFFERS = "rank 2 ran AllReduce by tree LL, rank 0 by ring LL"
+ROOTS = [{"operation": "broadcast", "root": root, "channels": 1 + root} for root in (0, 1)]
 EXPLAINED = {
-    "agree": [explained(pair, size) for pair in ((0, 1), (0, 2), (1, 2)) for size in (64, 128)],
+    "agree": [explained(pair, size) for pair in THREE for size in (64, 128)],
     # The usual choice is the first one.
     "differ": [
         explained(pair, size, channels=2 if pair == (0, 1) and size == 128 else 4)
         for pair in ((1, 2), (0, 1), (0, 2))
         for size in (64, 128)
     ],
-    "directions": [
-        *(
-            explained((0, 1), 64, operation="broadcast", root=root, channels=1 + root)
-            for root in (0, 1)
-        ),
-        explained((0, 1), 64),
-    ],
+    "directions": [*(explained((0, 1), 64, **one) for one in ROOTS), explained((0, 1), 64)],
     "unlike-ranks": [
         *(explained((0, 1), size) for size in (64, 128)),
         *(explained((0, 2), size, reason=DIFFERS * (size == 64)) for size in (64, 128)),
     ],
-    "many-pairs": [explained(pair, 64, channels=1 + (pair == (0, 1))) for pair in PAIRS_OF_SIX],
+    "many-pairs": [explained(pair, 64, channels=1 + (pair == (0, 1))) for pair in pairs_of(6)],
     "many-choices": [
-        explained(pair, 64, channels=1 + number) for number, pair in enumerate(PAIRS_OF_SIX)
+        explained(pair, 64, channels=1 + number) for number, pair in enumerate(pairs_of(6))
     ],
 }
 
@@ -534,7 +484,4 @@ EXPLAINED = {
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_what_ran_on_pairs(name):
     require_golden(f"texts/pairs-ran-{name}.txt", outline(tables_of_pairs(EXPLAINED[name], way)))
-
-
-def test_without_explanations_there_is_nothing():
     assert tables_of_pairs([result(case())], way) == []

@@ -41,26 +41,16 @@ def moments(intervals):
     return {at for begin, end in intervals for at in range(begin, end)}
 
 
-@given(INTERVALS)
-def test_a_union_covers_the_same_time_once(intervals):
-    union = union_of(intervals)
+@given(INTERVALS, INTERVALS)
+def test_intervals_cover_the_same_moments(intervals, others):
+    union, parts = union_of(intervals), union_of(others)
     assert moments(union) == moments(intervals)
-    assert length_of(union) == len(moments(intervals))
     assert all(one[1] < other[0] for one, other in pairwise(union))
-
-
-@given(INTERVALS, INTERVALS)
-def test_what_others_leave_free(intervals, others):
-    free = without(union_of(intervals), union_of(others))
+    free = without(union, parts)
     assert moments(free) == moments(intervals) - moments(others)
-    assert length_of(free) == len(moments(free))
-
-
-@given(INTERVALS, INTERVALS)
-def test_lengths_within_parts(intervals, others):
-    parts = union_of(others)
+    assert (length_of(union), length_of(free)) == (len(moments(union)), len(moments(free)))
     expected = [len(moments(intervals) & moments([part])) for part in parts]
-    assert lengths_within(union_of(intervals), parts) == expected
+    assert lengths_within(union, parts) == expected
 
 
 @pytest.mark.parametrize(
@@ -100,10 +90,8 @@ def process_of(rank, durations_us, operation="all_reduce", begin_us=0, **more):
     for number, duration_us in enumerate(durations_us):
         begin_ns = (1 + begin_us + number * 1000) * US
         calls.append(ObservedCall(0, number, begin_ns, begin_ns, begin_ns + duration_us * US))
-    group = ObservedGroup("g", "world", 2, rank)
-    return ObservedProcess(
-        rank, "host", 10 + rank, "nccl 2.28.9", {"g": group}, [own], calls, **more
-    )
+    groups = {"g": ObservedGroup("g", "world", 2, rank)}
+    return ObservedProcess(rank, "host", 10 + rank, "nccl 2.28.9", groups, [own], calls, **more)
 
 
 def test_the_rank_with_the_shortest_kernels_is_the_one_that_others_wait_for():
@@ -128,115 +116,105 @@ def test_operations_whose_ranks_end_at_different_times_are_not_compared(operatio
     assert waits_of([process_of(0, [100], operation), process_of(1, [40], operation)]) == [{}, {}]
 
 
-def test_exposed_and_overlapped_communication():
+def of_kernels():
+    """Communication of which a part is exposed, in marked steps."""
     kernels = [(1 * US, 51 * US), (1041 * US, 1201 * US)]
-    process = process_of(
-        0, [100, 100], kernels=kernels, steps=[(0, 1000 * US), (1000 * US, 2000 * US)]
-    )
-    assembled = assembled_profile("kineto", [process])
-    (found,) = assembled.profile.processes
-    assert found.communication_s == pytest.approx(200e-6)
-    assert found.exposed_s == pytest.approx((50 + 40) * 1e-6)
-    assert found.compute_s == pytest.approx(210e-6)
-    assert found.span_s == pytest.approx(2000e-6)
-    assert (found.steps, found.step_s) == (2, pytest.approx(1000e-6))
-    assert found.step_communication_s == pytest.approx(100e-6)
-    assert assembled.results[0].figures[0].exposed_s == pytest.approx(90e-6)
-    (window,) = assembled.profile.window
-    assert [one.beside_s for one in window] == pytest.approx([50e-6, 60e-6])
-    (row,) = process_rows(assembled.results, assembled.profile)
-    assert {"10.0%", "4.5%", "10.5%"} <= set(row)
+    steps = [(0, 1000 * US), (1000 * US, 2000 * US)]
+    return [process_of(0, [100, 100], kernels=kernels, steps=steps)]
 
 
-def test_differences_between_ranks_and_absent_ranks_are_reported():
-    processes = [process_of(0, [100] * 3), process_of(1, [100] * 2)]
-    assembled = assembled_profile("plug-in", processes)
-    assert differences_of(assembled.profile, assembled.results) == [
-        "all_reduce of 1 KiB float32 in group 0: rank 1 called it 2 times, rank 0 3 times"
-    ]
-    assert absent_of(assembled.profile) == []
-    alone = assembled_profile("plug-in", processes[:1])
-    assert absent_of(alone.profile)[0].startswith("1 of 2 ranks of a group are not part")
-    assert differences_of(alone.profile, alone.results) == []
-
-
-def test_ranks_may_call_an_alltoallv_with_counts_of_their_own():
-    processes = [process_of(0, [100], "alltoallv"), process_of(1, [100], "alltoallv")]
+def of_unequal_counts():
+    """Ranks may call an alltoallv with counts of their own."""
+    processes = [process_of(rank, [100], "alltoallv") for rank in (0, 1)]
     processes[1].operations[0].size_bytes = 2048
-    assembled = assembled_profile("kineto", processes)
-    assert len(assembled.results) == 2
-    assert differences_of(assembled.profile, assembled.results) == []
+    return processes
 
 
-def test_the_time_of_messages_in_one_kernel_counts_once():
+def of_one_kernel(listed):
+    """Messages in one kernel, whose time counts once if all are listed."""
     process = process_of(0, [100] * 3, "send")
-    process.calls = [ObservedCall(0, number, US, US, 101 * US) for number in range(3)]
-    (figures,) = assembled_profile("plug-in", [process]).results[0].figures
-    assert figures.total_s == pytest.approx(100e-6)
-    assert figures.median_s == pytest.approx(100e-6)
-    process.calls = process.calls[:2]  # not all are listed
-    (figures,) = assembled_profile("plug-in", [process]).results[0].figures
-    assert figures.total_s is None
+    process.calls = [ObservedCall(0, number, US, US, 101 * US) for number in range(listed)]
+    return [process]
 
 
-def test_a_window_is_one_step_in_the_order_of_its_calls():
+def with_all_gathers(calls):
     process = process_of(0, [100])
-    other = ObservedOperation("g", "all_gather", "nccl", "float32", 64, 512, calls=5)
-    process.operations.append(other)
-    process.calls = [
-        ObservedCall(place, number, at, at, at + 50 * US, number % 2)
-        for number in range(5)
-        for place, at in ((0, (1 + number * 1000) * US), (1, (501 + number * 1000) * US))
-    ]
-    assembled = assembled_profile("plug-in", [process])
-    (window,) = assembled.profile.window
-    assert [one.begin_s for one in window] == [0.0, pytest.approx(500e-6)]
-    names = [assembled.results[one.index].profiled.operation for one in window]
-    assert names == ["all_reduce", "all_gather"]
-    assert assembled.profile.processes[0].step_s == pytest.approx(1000e-6)
-    assert assembled.profile.processes[0].step_calls == 2
+    gather = ObservedOperation("g", "all_gather", "nccl", "float32", 64, 512, calls=5)
+    process.operations.append(gather)
+    process.calls = calls
+    return [process]
 
 
-def test_steps_by_the_clock_of_the_host_are_not_compared_with_times_of_kernels():
-    hours_ns = 5 * 3600 * 1_000_000_000
-    process = process_of(0, [100])
-    process.operations.append(
-        ObservedOperation("g", "all_gather", "nccl", "float32", 64, 512, calls=5)
+def of_a_window():
+    """A step in the order of its calls, on two streams."""
+    begins = [(number, (1 + number * 1000) * US) for number in range(5)]
+    return with_all_gathers(
+        [
+            ObservedCall(place, number, at, at, at + 50 * US, number % 2)
+            for number, begin in begins
+            for place, at in ((0, begin), (1, begin + 500 * US))
+        ]
     )
+
+
+def of_two_clocks():
+    """Steps by the clock of the host, hours before that of kernels. The kernel of one first call of
+    a step has no times.
+    """
+    hours_ns = 5 * 3600 * 1_000_000_000
     calls = []
     for number in range(5):
         at_ns = (1 + number * 1000) * US
         begin_ns = at_ns + hours_ns
-        # The kernel of one first call of a step has no times.
         times = (0, 0) if number == 2 else (begin_ns, begin_ns + 50 * US)
         calls.append(ObservedCall(0, number, at_ns, *times))
-        calls.append(
-            ObservedCall(1, number, at_ns + 500 * US, begin_ns + 500 * US, begin_ns + 550 * US)
-        )
-    process.calls = calls
-    (found,) = assembled_profile("plug-in", [process]).profile.processes
-    assert found.step_s == pytest.approx(1000e-6)
-    assert found.step_communication_s is None
-    assert found.communication_s == pytest.approx(450e-6)
+        second_ns = begin_ns + 500 * US
+        calls.append(ObservedCall(1, number, at_ns + 500 * US, second_ns, second_ns + 50 * US))
+    return with_all_gathers(calls)
 
 
-def test_equal_operations_of_equal_groups_are_one_row():
+def of_equal_groups():
+    """Equal operations of equal groups, which are one row."""
     processes = [process_of(0, [100]), process_of(1, [90])]
     for number, process in enumerate(processes):
         process.groups = {f"g{number}": ObservedGroup(f"g{number}", "tp", 2, 0)}
         process.operations[0].group = f"g{number}"
-    assembled = assembled_profile("plug-in", processes)
-    assert len(assembled.results) == 2
-    (row,) = sums_of(assembled.results, assembled.profile)
-    assert sorted(row.groups) == [0, 1]
-    assert row.calls == (1, 1)
-    assert row.total_s == pytest.approx(95e-6)
+    return processes
+
+
+ASSEMBLED = {
+    "exposed communication": ("kineto", of_kernels()),
+    "unequal counts": ("kineto", of_unequal_counts()),
+    "three messages in one kernel": ("plug-in", of_one_kernel(3)),
+    "three messages, of which two are listed": ("plug-in", of_one_kernel(2)),
+    "a window": ("plug-in", of_a_window()),
+    "two clocks": ("plug-in", of_two_clocks()),
+    "equal groups": ("plug-in", of_equal_groups()),
+    "ranks that differ": ("plug-in", [process_of(0, [100] * 3), process_of(1, [100] * 2)]),
+    "an absent rank": ("plug-in", [process_of(0, [100] * 3)]),
+}
+
+
+def test_assembled_profiles():
+    found = {}
+    for name, (source, processes) in ASSEMBLED.items():
+        assembled = assembled_profile(source, processes)
+        profile, results = assembled.profile, assembled.results
+        found[name] = {
+            **{"profile": profile, "results": results},
+            "sums": [
+                {"groups": sorted(one.groups), "calls": one.calls, "total_s": one.total_s}
+                for one in sums_of(results, profile)
+            ],
+            "rows": process_rows(results, profile),
+            "differences": differences_of(profile, results),
+            "absent": absent_of(profile),
+        }
+    require_golden("texts/profile-assembled.txt", outline(found))
 
 
 def test_results_without_the_line_of_their_profile_are_shown():
-    results = assembled_profile(
-        "plug-in", [process_of(0, [100] * 3), process_of(1, [40] * 3)]
-    ).results
+    results = of_two([100] * 3, [40] * 3).results
     whole = completed(None, results)
     assert [(one.rank, one.calls) for one in whole.processes] == [(0, 3), (1, 3)]
     assert [row[0] for row in process_rows(results, whole)] == ["0", "1"]
@@ -296,9 +274,7 @@ def test_documents(name):
 
 
 def test_rows_are_of_processes_and_those_of_pages_of_all_together():
-    (result,) = assembled_profile(
-        "plug-in", [process_of(0, [100, 300]), process_of(1, [40])]
-    ).results
+    (result,) = of_two([100, 300], [40]).results
     rows = [*FIELDS.layout.rows_of(HEADER, None)(result)]
     place = [one.name for one in FIELDS.layout.columns].index("calls")
     assert [row[place] for row in rows] == [2, 1]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,13 @@ from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path
 from cclmark.kinds.tune.table_file import Rule, RuleTable, written
 from commands import completed, wait_until
 from examples import exhaustive
+from in_process import run_here
 from patience import scaled
 from places import TESTS
+from refusals import require_refusals
 
 PROFILE = [sys.executable, "-m", "cclmark", "profile"]
-PROGRAM = TESTS / "programs" / "nccl_job.py"
+PROGRAM, DETACHING = (TESTS / "programs" / f"{name}.py" for name in ("nccl_job", "detaching"))
 STEPS = 4
 RUN_AT = 3224  # in the header of a log
 # (operation, type, size): calls of each rank in a step.
@@ -70,22 +73,24 @@ def counts(journal):
     return found
 
 
-def export(cclmark, run, format, table="cases"):
-    path = str(run.journal_path)
-    return cclmark("export", "--format", format, "--table", table, path).out
+@pytest.fixture
+def read(tag, tmp_path):
+    """Reads logs in this process: ``read("logs", "--run", name)``."""
+    numbers = count()
+
+    def reading(directory, *options, code=0):
+        journal = ("--journal", f"read-{next(numbers)}.jsonl")
+        words = ("profile", "--read", directory, *options, *journal)
+        return run_here(tag, tmp_path, *words, code=code)
+
+    return reading
 
 
 def times(number):
     return {key: [calls * number] * 2 for key, calls in EXPECTED.items()}
 
 
-@pytest.mark.parametrize(
-    "version",
-    [
-        *(22300, 22700, 22809, 23102),
-        *map(exhaustive, (22600, 22902)),
-    ],
-)
+@pytest.mark.parametrize("version", [22300, 22700, 22809, 23102, *map(exhaustive, (22600, 22902))])
 def test_every_interface_counts_the_same(profiled, version):
     run = profiled(CCLMARK_FAKE_NCCL_VERSION=str(version))
     assert counts(run.journal) == times(STEPS)
@@ -111,7 +116,7 @@ def test_every_interface_counts_the_same(profiled, version):
     assert ("median µs" in run.err) == (version >= 22700)
 
 
-def test_steps_waits_and_all_formats(profiled, cclmark, tmp_path):
+def test_steps_waits_and_all_formats(profiled, cclmark, read, tmp_path):
     run = profiled(steps=12, options=("--logs", "logs"))
     for process in run.journal.profile.processes:
         assert process.step_calls == 6
@@ -125,31 +130,36 @@ def test_steps_waits_and_all_formats(profiled, cclmark, tmp_path):
         one.profiled.operation: {figures.compared for figures in one.figures}
         for one in run.journal.profiled
     }
-    assert compared["all_gather"] == {12}
-    assert compared["send"] == {0}
+    assert (compared["all_gather"], compared["send"]) == ({12}, {0})
     # The plug-in sees no compute: the columns of `train` exist, and the reason is stated once.
     assert "step ms (95 %)  compute  exposed  idle  hidden  communication" in run.err
     assert run.err.count("the plug-in sees the kernels of communication only") == 1
-    (row, *_) = csv.DictReader(io.StringIO(export(cclmark, run, "csv", "steps")))
+    export = ("export", "--format", "csv", "--table", "steps", str(run.journal_path))
+    (row, *_) = csv.DictReader(io.StringIO(cclmark(*export).out))
     assert float(row["step_ms"]) > 0
     assert float(row["communication_ms"]) > 0
     assert (row["compute_ms"], row["exposed_ms"], row["idle_ms"]) == ("", "", "")
     assert row["work"].startswith(sys.executable[:20])
-    again = cclmark("profile", "--read", "logs", "--format", "json")
+    again = read("logs", "--format", "json")
     whole = json.loads(again.out)
     assert {one["profiled"]["operation"] for one in whole["operations"]} == set(compared)
     assert whole["profile"]["groups"][0]["ranks"] == [0, 1]
     (tmp_path / "whole.json").write_text(again.out)
-    imported = cclmark("import", "whole.json")
-    assert counts(imported.journal) == counts(run.journal)
+    assert counts(cclmark("import", "whole.json").journal) == counts(run.journal)
 
 
-def test_counts_alone(profiled):
-    run = profiled(options=("--no-kernel-times", "-O", "-"))
+def test_counts_alone_and_the_exit_code_of_the_program(profiled):
+    run = profiled("--exit", "9", options=("--no-kernel-times", "-O", "-", "--wait"), code=9)
+    assert "waiting for" not in run.err  # nothing is left behind
     assert counts(run.journal) == times(STEPS)
     assert all(one.timed == 0 for each in run.journal.profiled for one in each.figures)
     assert "tree LL × 1" in run.out
     assert "total ms" not in run.out
+    # The result may be read by another program: standard error has the reason, too.
+    for text in (run.out, run.message):
+        above_verdict = text.partition("\n  verdict ")[0]
+        assert above_verdict.count("the program ended with exit code 9") == 1
+    assert run.journal.footer.exit_code == 9
 
 
 def test_a_killed_rank_leaves_its_calls(profiled):
@@ -162,32 +172,22 @@ def test_a_killed_rank_leaves_its_calls(profiled):
     assert "in group 0: rank 1 called it" in run.err
 
 
-def test_the_programs_exit_code_is_passed_on(profiled):
-    run = profiled("--exit", "9", options=("-O", "-"), code=9)
-    assert counts(run.journal) == times(STEPS)
-    # The result may be read by another program: standard error has the reason, too.
-    for text in (run.out, run.message):
-        above_verdict = text.partition("\n  verdict ")[0]
-        assert above_verdict.count("the program ended with exit code 9") == 1
-    assert run.journal.footer.exit_code == 9
-
-
 def test_kernels_on_symmetric_windows_have_times(profiled):
     """The kernel of a group is reported by its first collective."""
     run = profiled("--group", CCLMARK_FAKE_NCCL_VERSION="23102", CCLMARK_FAKE_SYMMETRIC="1")
     timed = {
         (one.profiled.operation, one.profiled.size_bytes): {
-            (figures.calls, figures.timed, figures.unreported) for figures in one.figures
+            (figures.calls / STEPS, figures.timed / STEPS, figures.unreported)
+            for figures in one.figures
         }
         for one in run.journal.profiled
         if one.profiled.operation.startswith("all_")
     }
+    once = (("all_reduce", 1 << 20), ("all_gather", 256), ("all_reduce", 400))
     assert timed == {
-        ("all_reduce", 1024): {(2 * STEPS, 2 * STEPS, 0)},
-        ("all_reduce", 1 << 20): {(STEPS, STEPS, 0)},
-        ("all_gather", 256): {(STEPS, STEPS, 0)},
-        ("all_reduce", 400): {(STEPS, STEPS, 0)},
-        ("all_reduce", 800): {(STEPS, 0, 0)},
+        ("all_reduce", 1024): {(2, 2, 0)},
+        ("all_reduce", 800): {(1, 0, 0)},
+        **{key: {(1, 1, 0)} for key in once},
     }
     kernels = {choice.kernel for one in run.journal.profiled for choice in one.choices}
     assert kernels == {"symmetric", "send/recv"}
@@ -201,17 +201,14 @@ def test_a_tuner_leaves_the_log_to_the_calls(profiled, tmp_path):
     run = profiled(steps=12, **tuner, options=("--logs", "logs"))
     assert counts(run.journal) == times(12)
     (large,) = [one for one in run.journal.profiled if one.profiled.size_bytes == 1 << 20]
-    assert [(one.kernel, one.protocol, one.channels) for one in large.choices] == [
-        ("tree", "LL128", 7)
-    ]
+    (one,) = large.choices
+    assert (one.kernel, one.protocol, one.channels) == ("tree", "LL128", 7)
     assert run.journal.header.notices == [f"the tuner table {table} is applied"]
     decisions = {13, 15}  # cost tables and rules
     for path in tmp_path.glob("logs/*.cclmlog"):
         records = path.read_bytes()[HEADER_BYTES:]
-        kinds = {
-            int.from_bytes(records[at : at + 4], "little")
-            for at in range(0, len(records), RECORD_BYTES)
-        }
+        begins = range(0, len(records), RECORD_BYTES)
+        kinds = {int.from_bytes(records[at : at + 4], "little") for at in begins}
         assert 19 in kinds  # calls
         assert not kinds & decisions
 
@@ -238,10 +235,7 @@ def test_another_profiler_is_called_too(cclmark, job, fake_cuda, tmp_path):
 @pytest.mark.parametrize(
     ("options", "version", "steps", "problem"),
     [
-        (
-            *(["--only-communicator"], 22809, 400),
-            "the program called no operation on more than one rank",
-        ),
+        (["--only-communicator"], 22809, 400, "called no operation on more than one rank"),
         # Long enough for looks at the processes of the program, which are 0.25 s apart.
         ([], 22100, 4000, "NCCL did not load the plug-in"),
     ],
@@ -262,37 +256,17 @@ def test_a_program_without_nccl(cclmark):
     assert "torch" not in run.message
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ("", "the program to profile is missing"),
-        ("-- no-such-program", "cannot run no-such-program"),
-        ("-- /", "cannot run /: Permission denied"),
-        ("--read none", "this is no directory with logs"),
-        ("--read . -- true", "--read excludes COMMAND...: it reads the logs of an earlier run"),
-        ("--run a true", "--run requires --read: it chooses among the runs"),
-        ("--journal /none/j -- touch ran", "cannot write the journal"),
-        ("--nonsense -- true", "--nonsense"),
-    ],
-)
-def test_what_cannot_be_run(cclmark, tmp_path, arguments, problem):
-    run = cclmark("profile", *arguments.split(), code=2)
-    assert problem in run.message
-    assert [name for name in run.written() if not name.startswith("cclmark-runs")] == []
-    assert not any((tmp_path / "cclmark-runs").glob("*.jsonl"))
+def test_what_cannot_be_run(tag, tmp_path):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["profile"])
 
 
 def test_a_script_that_starts_the_ranks(cclmark, job, tmp_path):
     """As launchers do: the command itself does not communicate."""
     words, env = job()
     script = tmp_path / "run.sh"
-    script.write_text(
-        "#!/bin/sh\n"
-        "export WORLD_SIZE=2 NOTE=id\n"
-        f"for rank in 0 1; do RANK=$rank {shlex.join(words)} & done\n"
-        "wait\n"
-        "exit 6\n"
-    )
+    starts = f"for rank in 0 1; do RANK=$rank {shlex.join(words)} & done"
+    lines = ("#!/bin/sh", "export WORLD_SIZE=2 NOTE=id", starts, "wait", "exit 6", "")
+    script.write_text("\n".join(lines))
     script.chmod(0o755)
     run = cclmark("profile", "--", "./run.sh", env=env, code=6)
     assert counts(run.journal) == times(STEPS)
@@ -371,14 +345,9 @@ def test_a_killed_profile_leaves_nothing_that_stays(tmp_path):
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     environment = {**os.environ, "TMPDIR": str(temporary)}
-    process = subprocess.Popen(
-        [*PROFILE, "--", "sh", "-c", "echo ready; exec sleep 60"],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    words = [*PROFILE, "--", "sh", "-c", "echo ready; exec sleep 60"]
+    process = subprocess.Popen(words, cwd=tmp_path, env=environment, **options)
     assert process.stdout.readline() == "ready\n"
     (left,) = temporary.iterdir()
     (journal,) = (tmp_path / "cclmark-runs").iterdir()
@@ -400,42 +369,36 @@ def test_a_program_that_a_signal_ends(tmp_path):
     assert "the program was ended by SIGKILL" in done.stderr
 
 
-def test_several_runs_in_one_directory_are_separated(cclmark, job, tmp_path):
+def test_several_runs_in_one_directory_are_separated(cclmark, job, read, tmp_path):
     words, env = job()
     runs = [cclmark("profile", "--logs", "logs", "--", *words, env=env) for _ in range(2)]
     for run in runs:  # each profile is that of its own run
         assert counts(run.journal) == times(STEPS)
-    refused = cclmark("profile", "--read", "logs", code=2)
+    refused = read("logs", code=2)
     assert "contains logs of 2 runs, which are no profile together" in refused.message
     for run in runs:
         name = run.journal.header.run_id[:12]
         assert f"{name} (begun 20" in refused.message
-        chosen = cclmark("profile", "--read", "logs", "--run", name)
-        assert {one.pid for one in chosen.journal.profile.processes} == {
-            one.pid for one in run.journal.profile.processes
-        }
+        chosen = read("logs", "--run", name)
+        own, whole = ({one.pid for one in it.journal.profile.processes} for it in (chosen, run))
+        assert own == whole
         assert counts(chosen.journal) == times(STEPS)
-    unknown = cclmark("profile", "--read", "logs", "--run", "nonsense", code=2)
+    unknown = read("logs", "--run", "nonsense", code=2)
     assert "contains no logs of such a run, but of" in unknown.message
     # Logs of an older plug-in, which have no identity.
     for path in tmp_path.glob("logs/*.cclmlog"):
         with path.open("r+b") as file:
             file.seek(RUN_AT)
             file.write(bytes(40))
-    older = cclmark("profile", "--read", "logs")
-    assert len(older.journal.profile.processes) == 4
+    assert len(read("logs").journal.profile.processes) == 4
 
 
-def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):
+def test_logs_of_a_program_that_still_runs(read, job, tmp_path):
     """A second process reads what the first one has counted so far."""
     words, env = job("--hold", "end")
-    process = subprocess.Popen(
-        [*PROFILE, "--logs", "logs", "--", *words],
-        cwd=tmp_path,
-        env=os.environ | env,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    command = [*PROFILE, "--logs", "logs", "--", *words]
+    process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | env, **silent)
     try:
         held = [tmp_path / f"end.{rank}" for rank in (0, 1)]
         wait_until(
@@ -444,8 +407,7 @@ def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):
             timeout_s=110,
         )
         assert process.poll() is None
-        run = cclmark("profile", "--read", "logs", timeout_s=120)
-        assert counts(run.journal) == times(STEPS)
+        assert counts(read("logs").journal) == times(STEPS)
         assert process.poll() is None
         (tmp_path / "end").touch()
         assert process.wait(timeout=scaled(60)) == 0
@@ -454,7 +416,7 @@ def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):
         process.wait(timeout=scaled(60))
 
 
-def test_logs_of_the_other_kind_are_named(cclmark, job, fake_cuda, tmp_path):
+def test_logs_of_the_other_kind_are_named(cclmark, job, read, tmp_path):
     words, env = job()
     cclmark("profile", "--logs", "counted", "--", *words, env=env)
     log = next(tmp_path.glob("counted/*.cclmlog"))
@@ -462,12 +424,12 @@ def test_logs_of_the_other_kind_are_named(cclmark, job, fake_cuda, tmp_path):
     (tmp_path / "listed").mkdir()
     own = {"NCCL_PROFILER_PLUGIN": str(plugin_path()), "CCLMARK_PLUGIN_LOG": "listed/log"}
     subprocess.run(words, env=os.environ | env | own, cwd=tmp_path, check=True, timeout=60)
-    listed = cclmark("profile", "--read", "listed", code=3)
+    listed = read("listed", code=3)
     assert "lists events instead of counting calls: cclmark plugin" in listed.message
 
 
 @pytest.mark.started
-def test_a_journal_that_cannot_be_written(cclmark, job, tmp_path):
+def test_a_journal_that_cannot_be_written(cclmark, job, read, tmp_path):
     """The profile is printed. Here the program limits the files of the process that profiles it."""
     words, env = job()
     limit = "resource.prlimit(os.getppid(), resource.RLIMIT_FSIZE, (99, 99))"
@@ -477,7 +439,7 @@ def test_a_journal_that_cannot_be_written(cclmark, job, tmp_path):
     assert "cannot write the journal" in run.message
     (logs,) = tmp_path.glob("cclmark-profile-*")
     assert f"cclmark profile --read {logs}" in run.err
-    assert counts(cclmark("profile", "--read", logs).journal) == times(STEPS)
+    assert counts(read(logs).journal) == times(STEPS)
     assert "tree LL × 1" in run.err
     assert "cclmark: journal" not in run.err
 
@@ -490,9 +452,6 @@ def test_no_program_is_run_again_from_a_journal(cclmark, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-DETACHING = TESTS / "programs" / "detaching.py"
-
-
 def test_processes_that_the_program_detaches_from_are_waited_for(cclmark, job):
     words, env = job()
     detached = (sys.executable, str(DETACHING), "3", *words)
@@ -500,14 +459,10 @@ def test_processes_that_the_program_detaches_from_are_waited_for(cclmark, job):
     assert counts(run.journal) == times(STEPS)
     assert "the program has ended; waiting for process " in run.err
     assert run.journal.profile.wall_s > 3
-    # Without anything left behind the option waits for nothing.
-    run = cclmark("profile", "--wait", "--", *words, env=env)
-    assert counts(run.journal) == times(STEPS)
-    assert "waiting for" not in run.err
 
 
 @pytest.mark.parametrize("logs", [None, "logs"])
-def test_the_logs_of_detached_processes_remain(cclmark, job, tmp_path, logs):
+def test_the_logs_of_detached_processes_remain(cclmark, job, read, tmp_path, logs):
     words, env = job()
     detached = (sys.executable, str(DETACHING), "5", *words)
     options = () if logs is None else ("--logs", logs)
@@ -522,4 +477,4 @@ def test_the_logs_of_detached_processes_remain(cclmark, job, tmp_path, logs):
     assert found is not None, run.err
     pid, directory = int(found[1]), found[2]
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the detached process has ended")
-    assert counts(cclmark("profile", "--read", directory).journal) == times(STEPS)
+    assert counts(read(directory).journal) == times(STEPS)

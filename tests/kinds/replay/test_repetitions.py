@@ -23,12 +23,20 @@ from cclmark_programs.replay.figures import summaries_of_replays
 from cclmark_programs.replay.plan import OriginalStep, Replay
 from cclmark_programs.replay.program_step import step_of
 from cclmark_programs.replay.result import ReplayResult
+from goldens import outline, require_golden
 
 US = 1000
 STEP_US = 1000
 # Of an all_reduce and an all_gather, in each repetition: the middle one is untypical.
 TYPICAL = (200, 100)
-LONG = [TYPICAL] * 4 + [(900, 600)] + [TYPICAL] * 4
+
+
+def around(middle, other=TYPICAL):
+    return [other] * 4 + [middle] + [other] * 4
+
+
+LONG = around((900, 600))
+DRIFTING = [(200 + number, 100) for number in range(9)]
 
 
 def process_of(rank, times_us, steps_us=None, *, late=0, group="g"):
@@ -64,53 +72,86 @@ def of_both(times, steps_us=None):
     return journal_of(*(process_of(rank, times, steps_us) for rank in (0, 1)))
 
 
+def marked(*steps_us):
+    """Processes that mark steps. The first of three takes long, as first steps of programs do."""
+    processes = [
+        process_of(rank, [(900, 600), TYPICAL, TYPICAL], [5000, 800, 800]) for rank in (0, 1)
+    ]
+    for one in processes:
+        one.steps = [(begin * US, end * US) for begin, end in steps_us]
+    return journal_of(*processes)
+
+
 def times_us(window):
     return [round(one.time_s * 1e6) for one in window]
 
 
-def test_an_untypical_middle_step_is_not_the_one_that_is_kept():
-    steps_us = [STEP_US] * 4 + [1700] + [STEP_US] * 4
-    profile = of_both(LONG, steps_us).profile
-    assert [times_us(window) for window in profile.window] == [[200, 100]] * 2
-    assert profile.repetitions.compared == 9
-    assert profile.repetitions.communication_s == pytest.approx([300e-6] * 2)
-    assert profile.repetitions.span_s == pytest.approx([400e-6] * 2)
-    assert profile.repetitions.communication_deviation == 0.0
+CROSSED = [(100 + 10 * number, 100 - 10 * number) for number in range(9)]
+EQUAL_SUMS = [(100 + number, 100 - number) for number in range(9)]
+UNEQUAL_STEPS = [STEP_US] * 4 + [3000] + [STEP_US] * 4
+STEPS = {
+    "an untypical middle step is not the one that is kept": of_both(
+        LONG, [STEP_US] * 4 + [1700] + [STEP_US] * 4
+    ),
+    "an untypical length of a step counts too": of_both(DRIFTING, UNEQUAL_STEPS),
+    "of kernels that take as long together the middle ones are kept": of_both(EQUAL_SUMS),
+    "a step with unknown times is not kept": of_both([TYPICAL] * 4 + [(0, 100)] + [(210, 100)] * 4),
+    # The mean of the ranks is that of all other steps.
+    "ranks that differ in opposite directions are no typical step": journal_of(
+        process_of(0, around((50, 100), (300, 100))), process_of(1, around((550, 100), (300, 100)))
+    ),
+    # Rank 1 lists its calls from the third repetition on.
+    "the step is the same on ranks that list other ones": journal_of(
+        process_of(0, CROSSED), process_of(1, CROSSED[2:], late=2)
+    ),
+    "without any times the length decides": of_both([(0, 0)] * 9, UNEQUAL_STEPS),
+    "ranks without a common repetition keep their middle": journal_of(
+        *(process_of(rank, EQUAL_SUMS[:5], late=3 * rank) for rank in range(3))
+    ),
+    "ranks that do not repeat keep their calls": journal_of(
+        process_of(0, LONG), process_of(1, [TYPICAL])
+    ),
+    # Rank 1 has eight times as many collectives of another group.
+    "as many repetitions without messages are no parts": journal_of(
+        process_of(0, LONG), process_of(1, [TYPICAL] * 72, group="other")
+    ),
+    "marked steps are the length of the last repetition too": marked(
+        (0, 5000), (5000, 5800), (5800, 6600)
+    ),
+    "one marked step is not": marked((0, 9000)),
+    # Every step is different: the communication of the ranks is 300, 320, ... 460 µs.
+    "the program is compared by medians of its steps": of_both(
+        [(200 + 20 * number, 100) for number in range(9)]
+    ),
+    "a program without a typical step": of_both([(100, 100), (900, 100)] * 5),
+}
 
 
-DRIFTING = [(200 + number, 100) for number in range(9)]
+def replayed(journal):
+    """What a replay takes of a profile, or why it takes nothing."""
+    try:
+        found = step_of(journal, "p")
+    except UsageError as error:
+        return {"refused": str(error)}
+    tail = {"tail_s": found.original.tail_s}
+    return {"original": found.original, **tail, "remarks": found.remarks}
 
 
-@pytest.mark.parametrize(
-    ("times", "steps_us", "kept"),
-    [
-        # An untypical length of a step counts too.
-        (DRIFTING, [STEP_US] * 4 + [3000] + [STEP_US] * 4, [203, 100]),
-        # Of kernels that take as long together the middle ones are kept.
-        ([(100 + number, 100 - number) for number in range(9)], None, [104, 96]),
-        # A step with unknown times is not kept.
-        ([TYPICAL] * 4 + [(0, 100)] + [(210, 100)] * 4, None, [200, 100]),
-    ],
-)
-def test_the_step_that_is_kept(times, steps_us, kept):
-    profile = of_both(times, steps_us).profile
-    assert [times_us(window) for window in profile.window] == [kept] * 2
-
-
-def test_ranks_that_differ_in_opposite_directions_are_no_typical_step():
-    """The mean of the ranks is that of all other steps."""
-    late = [(300, 100)] * 4 + [(50, 100)] + [(300, 100)] * 4
-    early = [(300, 100)] * 4 + [(550, 100)] + [(300, 100)] * 4
-    profile = journal_of(process_of(0, late), process_of(1, early)).profile
-    assert [times_us(window) for window in profile.window] == [[300, 100]] * 2
-
-
-def test_the_step_is_the_same_on_ranks_that_list_other_ones():
-    """Rank 1 lists its calls from the third repetition on."""
-    times = [(100 + 10 * number, 100 - 10 * number) for number in range(9)]
-    profile = journal_of(process_of(0, times), process_of(1, times[2:], late=2)).profile
-    assert times_us(profile.window[0]) == times_us(profile.window[1])
-    assert profile.repetitions.compared == 7
+def test_the_step_that_is_kept():
+    kept = {
+        name: {
+            "steps": [one.steps for one in journal.profile.processes],
+            "begins_us": [round(one.begin_s * 1e6) for one in journal.profile.window[0]],
+            **{
+                f"times_us of rank {rank}": times_us(own)
+                for rank, own in enumerate(journal.profile.window)
+            },
+            "repetitions": journal.profile.repetitions,
+            "replay": replayed(journal),
+        }
+        for name, journal in STEPS.items()
+    }
+    require_golden("texts/replay-repetitions.txt", outline(kept))
 
 
 FIRST_STAGE = ("send", "send", "recv", "send", "recv", "send", "recv", "recv")  # 1F1B
@@ -155,72 +196,6 @@ def test_microbatches_of_the_last_stage_are_joined_to_steps(odd):
         assert len(first) == 1
 
 
-def test_as_many_repetitions_without_messages_are_no_parts():
-    """Rank 1 has eight times as many collectives of another group."""
-    other = [TYPICAL] * 72
-    profile = journal_of(process_of(0, LONG), process_of(1, other, group="other")).profile
-    assert [one.steps for one in profile.processes] == [8, 71]
-
-
-def test_without_any_times_the_length_decides():
-    steps_us = [STEP_US] * 4 + [3000] + [STEP_US] * 4
-    journal = of_both([(0, 0)] * 9, steps_us)
-    window = journal.profile.window[0]
-    assert [round(one.begin_s * 1e6) for one in window] == [0, 100]
-    assert journal.profile.repetitions.communication_s == []
-    assert journal.profile.repetitions.step_deviation == 0.0
-    assert step_of(journal, "p").original.communication_s == ()
-
-
-def test_ranks_without_a_common_repetition_keep_their_middle():
-    times = [(100 + number, 100 - number) for number in range(5)]
-    processes = [process_of(number, times, late=late) for number, late in enumerate((0, 3, 6))]
-    profile = journal_of(*processes).profile
-    assert [times_us(window) for window in profile.window] == [[102, 98]] * 3
-    assert profile.repetitions is None
-
-
-def test_marked_steps_are_the_length_of_the_last_repetition_too():
-    """The first one of three takes long, as the first steps of programs do."""
-    processes = [
-        process_of(rank, [(900, 600), TYPICAL, TYPICAL], [5000, 800, 800]) for rank in (0, 1)
-    ]
-    for one in processes:
-        one.steps = [(0, 5000 * US), (5000 * US, 5800 * US), (5800 * US, 6600 * US)]
-    profile = journal_of(*processes).profile
-    assert [times_us(window) for window in profile.window] == [[200, 100]] * 2
-    assert profile.repetitions.step_deviation == 0.0
-    for one in processes:
-        one.steps = [(0, 9000 * US)]
-    assert journal_of(*processes).profile.repetitions.step_deviation > 0.1
-
-
-def test_ranks_that_do_not_repeat_keep_their_calls():
-    whole, short = process_of(0, LONG), process_of(1, [TYPICAL])
-    profile = journal_of(whole, short).profile
-    assert [times_us(window) for window in profile.window] == [[200, 100]] * 2
-    assert profile.repetitions is None
-
-
-def test_the_program_is_compared_by_medians_of_its_steps():
-    # Every step is different: the communication of the ranks is 300, 320, ... 460 µs.
-    found = step_of(of_both([(200 + 20 * number, 100) for number in range(9)]), "p")
-    assert found.original.communication_s == pytest.approx((380e-6,) * 2)
-    assert found.original.span_s == pytest.approx((480e-6,) * 2)
-    assert found.original.step_s == pytest.approx((1000e-6,) * 2)
-    assert found.original.steps == 9
-    assert found.original.quartiles_s == pytest.approx((340e-6, 420e-6))
-    assert found.original.tail_s == pytest.approx(520e-6)
-    assert not any("typical" in one for one in found.remarks)
-
-
-def test_a_program_without_a_typical_step_is_stated():
-    found = step_of(of_both([(100, 100), (900, 100)] * 5), "p")
-    (text,) = [one for one in found.remarks if "typical" in one]
-    assert text.startswith("no step of the program is typical")
-    assert "differs from them by 67 % in communication and 0 % in its length" in text
-
-
 def earlier(journal, own_us):
     """The journal as earlier versions wrote it: without figures of all repetitions."""
     content = msgspec.to_builtins(journal.profile)
@@ -248,14 +223,15 @@ def test_a_profile_of_an_earlier_version_is_compared_by_its_median():
 
 def test_the_printed_error_is_that_of_the_medians():
     """The replay takes a third longer than the steps of the program, and less than the middle."""
-    times = [*DRIFTING]
-    times[4] = (900, 600)
-    found = step_of(of_both(times), "p")
+    found = step_of(of_both([*DRIFTING[:4], (900, 600), *DRIFTING[5:]]), "p")
     replay = Replay(DEFAULT, 0, "shm", 2, "p", "", 2, 1, "keep", found.original)
-    spans_s, communication_s = [[500e-6] * 3] * 2, [[406e-6] * 3] * 2
-    result = ReplayResult(0, replay, "ok", span_s=spans_s, communication_s=communication_s)
-    (summary,) = summaries_of_replays([result])
-    row, first = table_of_replays([summary]).rows[0], next(errors_of([summary]))
+    times = {"span_s": [[500e-6] * 3] * 2, "communication_s": [[406e-6] * 3] * 2}
+
+    def printed(replay):
+        summaries = summaries_of_replays([ReplayResult(0, replay, "ok", **times)])
+        return table_of_replays(summaries).rows[0], next(errors_of(summaries))
+
+    row, first = printed(replay)
     assert row == ["the program (median of 9 steps)", "0.305", "0.405", "", "1.000"]
     assert first.sentence == (
         "replay against program: communication +33.1 %, step +9.5 % (medians of 9 steps of the "
@@ -265,10 +241,9 @@ def test_the_printed_error_is_that_of_the_medians():
     assert communication.value / communication.limit == pytest.approx(1.331, abs=1e-3)
     assert (step.name, step.comparison, step.limit) == ("step_ms", ">", pytest.approx(1.0))
     alone = OriginalStep((4e-4,), (3e-4,), (1e-3,))
-    one = replace(replay, original=alone)
-    (summary,) = summaries_of_replays([replace(result, replay=one)])
-    assert table_of_replays([summary]).rows[0][0] == "the program"
-    assert "median" not in next(errors_of([summary])).sentence
+    row, first = printed(replace(replay, original=alone))
+    assert row[0] == "the program"
+    assert "median" not in first.sentence
 
 
 @pytest.mark.parametrize(

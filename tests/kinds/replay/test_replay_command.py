@@ -17,6 +17,7 @@ from cclmark_programs.replay.result import ReplayResult
 from commands import wait_until
 from patience import waits
 from places import TESTS
+from refusals import require_refusals
 from samples import edited
 
 PROGRAM = TESTS / "programs" / "nccl_job.py"
@@ -24,7 +25,6 @@ TRACES = TESTS / "traces"
 STEPS = 12
 FAST = ("-n", "3", "-w", "1")
 ONCE = ("-n", "1", "-w", "0")
-ALONE = ("--gaps", "drop", "--rounds")
 SOON_S = 20.0
 SLOW_S = 0.01
 NO_TRAFFIC_BYTES = 4 << 20  # of a device that has room for the messages of the job only
@@ -46,34 +46,45 @@ def traced(cclmark_in, tmp_path_factory):
     return str(cclmark_in(tmp_path_factory.mktemp("traced"), "import", *files).journal_path)
 
 
-def test_without_accelerators_the_host_replays_and_the_head_says_so(cclmark, profiled, fake_cuda):
-    hidden = {"CUDA_VISIBLE_DEVICES": ""}
-    run = cclmark("replay", profiled, *ONCE, env=hidden)
-    assert [one.runtime for one in run.journal.header.devices] == ["host", "host"]
-    assert "its host is measured instead" in run.out
-    few = fake_cuda.env(CCLMARK_FAKE_DEVICES="1")
-    run = cclmark("replay", profiled, *ONCE, env=few, code=3)
-    assert "the profile has 2 ranks, but this machine has 1 cuda devices" in run.err
+@pytest.fixture
+def on_fakes(cclmark, fake_cuda):
+    """Replays on the fake CUDA path; ``fakes``: what is different there."""
+
+    def run(*words, code=0, products=False, **fakes):
+        variables = {f"CCLMARK_FAKE_{name}": value for name, value in fakes.items()}
+        env = fake_cuda.env(products=products, **variables)
+        return cclmark("replay", *words, env=env, code=code)
+
+    return run
 
 
 def results_of(run):
     return run.journal.of(ReplayResult)
 
 
-@pytest.fixture
-def altered(tmp_path):
-    """Copies a profile; ``change`` returns the calls of a window with changes."""
+def test_without_accelerators_the_host_replays_and_the_head_says_so(cclmark, profiled, on_fakes):
+    run = cclmark("replay", profiled, *ONCE, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert [one.runtime for one in run.journal.header.devices] == ["host", "host"]
+    assert "its host is measured instead" in run.out
+    run = on_fakes(profiled, *ONCE, DEVICES="1", code=3)
+    assert "the profile has 2 ranks, but this machine has 1 cuda devices" in run.err
 
-    def copy(profile, change):
-        path = tmp_path / "altered.jsonl"
-        path.write_bytes(edited(Path(profile).read_bytes(), partial(alter, change)))
-        return str(path)
 
-    def alter(change, line):
+def altered_in(directory, profile, change, name="altered"):
+    """A copy of a profile; ``change`` returns the calls of a window with changes."""
+
+    def alter(line):
         if line["type"] == "profile":
             line["window"] = [change(window) for window in line["window"]]
 
-    return copy
+    path = directory / f"{name}.jsonl"
+    path.write_bytes(edited(Path(profile).read_bytes(), alter))
+    return str(path)
+
+
+@pytest.fixture
+def altered(tmp_path):
+    return partial(altered_in, tmp_path)
 
 
 def each(change):
@@ -84,12 +95,9 @@ def each(change):
 @pytest.fixture
 def slower(profiled, altered):
     """A profile in which each call takes 10 ms and begins 10 ms after the end of the last one."""
-    return altered(profiled, each(slow(SLOW_S)))
-
-
-def slow(time_s):
-    """A change of a call: it takes so long, as does the gap behind it."""
-    return lambda place, _: {"begin_s": place * 2 * time_s, "time_s": time_s}
+    return altered(
+        profiled, each(lambda place, _: {"begin_s": place * 2 * SLOW_S, "time_s": SLOW_S})
+    )
 
 
 def later(later_s, first=2, **more):
@@ -99,40 +107,38 @@ def later(later_s, first=2, **more):
     )
 
 
-def test_a_step_with_every_use_of_its_gaps(cclmark, fake_cuda, profiled, altered):
-    """A call that began 150 ms later in the program begins so much later in the replay."""
-    slower = altered(profiled, later(0.15))
+@pytest.mark.parametrize(
+    ("gaps", "least_s"),
     # The first call may begin late, which shortens the rest of a step whose moments are fixed.
-    for gaps, least_s in (("keep", 0.15), ("fixed", 0.075), ("drop", 0.0)):
-        words = ("replay", slower, "--gaps", gaps, *FAST, "--compute", "none")
-        run = cclmark(*words, env=fake_cuda.env())
-        (result,) = results_of(run)
-        assert (result.status, result.verification.wrong) == ("ok", 0)
-        assert [len(values) for values in result.span_s] == [3, 3]
-        calls = {
-            (one.operation.operation, one.operation.size_bytes): one.calls
-            for one in result.operations
-        }
-        # A send and a receive of one group call are one call, in the row of the send.
-        assert calls == {
-            ("send", 256): 1,
-            ("all_reduce", 1024): 2,
-            ("all_reduce", 1 << 20): 1,
-            ("all_gather", 256): 1,
-        }
-        shortest_s = min(map(min, result.span_s))
-        assert shortest_s >= least_s
-        assert gaps != "drop" or shortest_s < 0.15
-        assert ("replay against program" in run.out) == (gaps != "drop")
-        assert "1 of 1 replay checked, all right" in run.out
+    [("keep", 0.15), ("fixed", 0.075), ("drop", 0.0)],
+)
+def test_a_step_with_every_use_of_its_gaps(on_fakes, profiled, altered, gaps, least_s):
+    """A call that began 150 ms later in the program begins so much later in the replay."""
+    run = on_fakes(altered(profiled, later(0.15)), "--gaps", gaps, *FAST, "--compute", "none")
+    (result,) = results_of(run)
+    assert (result.status, result.verification.wrong) == ("ok", 0)
+    assert [len(values) for values in result.span_s] == [3, 3]
+    # A send and a receive of one group call are one call, in the row of the send.
+    called = {
+        (it.operation.operation, it.operation.size_bytes): it.calls for it in result.operations
+    }
+    collectives = {("all_reduce", 1024): 2, ("all_reduce", 1 << 20): 1, ("all_gather", 256): 1}
+    assert called == {("send", 256): 1, **collectives}
+    shortest_s = min(map(min, result.span_s))
+    assert shortest_s >= least_s
+    assert gaps != "drop" or shortest_s < 0.15
+    assert ("replay against program" in run.out) == (gaps != "drop")
+    assert "1 of 1 replay checked, all right" in run.out
+    assert (result.replay.traffic, result.traffic) == (False, [])
+    assert "memory traffic" not in run.out
 
 
 def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
-    cclmark, fake_cuda, slower, tmp_path
+    on_fakes, slower, tmp_path
 ):
     """It is chosen once, for all variants and rounds, also of a run that is resumed."""
-    words = ("replay", slower, *ONCE, "--vary", "NCCL_PROTO=LL", "--rounds", "2")
-    run = cclmark(*words, env=fake_cuda.env())
+    words = (slower, *ONCE, "--vary", "NCCL_PROTO=LL", "--rounds", "2")
+    run = on_fakes(*words)
     before = run.journal_path.with_name(f"{run.journal_path.stem}-traffic.jsonl")
     (chosen,) = read_journal(before).of(ReplayResult)
     assert len(chosen.traffic) == 4  # numbered calls of both ranks, without the messages
@@ -149,7 +155,7 @@ def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
     assert re.search(
         r"memory traffic on \d+( to \d+)? multiprocessors? runs beside \d of 4 calls", run.out
     )
-    refused = cclmark(*words, "--journal", run.journal_path, env=fake_cuda.env(), code=2)
+    refused = on_fakes(*words, "--journal", run.journal_path, code=2)
     assert f"the journal {run.journal_path} exists" in refused.err
     assert [*run.journal_path.parent.glob(f"{run.journal_path.stem}-traffic*")] == [before]
     # As if other traffic had been chosen before the run was interrupted in its first round.
@@ -159,112 +165,94 @@ def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
     result["traffic"] = [3] * len(result["traffic"])
     cut = tmp_path / "cut.jsonl"
     cut.write_text("".join(lines[:first]) + json.dumps(result) + "\n")
-    again = cclmark(*words, "--resume", cut, env=fake_cuda.env())
+    again = on_fakes(*words, "--resume", cut)
     assert [one.traffic for one in results_of(again)] == [result["traffic"]] * 4
     assert not [*again.directory.rglob(f"{again.journal_path.stem}-traffic.jsonl")]
-    without = cclmark("replay", slower, *ONCE, "--compute", "none", env=fake_cuda.env())
-    (result,) = results_of(without)
-    assert (result.replay.traffic, result.traffic) == (False, [])
-    assert "memory traffic" not in without.out
 
 
-def test_without_room_for_traffic_the_replay_goes_on(cclmark, fake_cuda, slower):
-    env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(NO_TRAFFIC_BYTES))
-    run = cclmark("replay", slower, *ONCE, env=env)
+def test_without_room_for_traffic_the_replay_goes_on(on_fakes, slower):
+    run = on_fakes(slower, *ONCE, MEMORY=str(NO_TRAFFIC_BYTES))
     (result,) = results_of(run)
     assert (result.status, result.traffic) == ("ok", [])
     assert "no memory traffic runs beside the calls: " in run.err
 
 
-def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, altered):
+@pytest.mark.parametrize(("gaps", "least_s"), [("keep", 0.04), ("fixed", 0.02)])
+def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, altered, gaps, least_s):
     """The last three calls are on another stream, 40 ms later than in the program."""
     apart = altered(profiled, later(0.04, 3, stream=1))
     env = fake_cuda.env(CUDA_DEVICE_MAX_CONNECTIONS="1")
-    for gaps, least_s in (("keep", 0.04), ("fixed", 0.02)):
-        run = cclmark("replay", apart, "--gaps", gaps, *ONCE, env=env)
-        said = "the step has 2 streams, and as many for memory traffic, but the device 1 hardware"
-        assert said in run.out
-        (result,) = results_of(run)
-        assert result.verification.wrong == 0
-        assert min(min(values) for values in result.span_s) >= least_s
+    run = cclmark("replay", apart, "--gaps", gaps, *ONCE, env=env)
+    said = "the step has 2 streams, and as many for memory traffic, but the device 1 hardware"
+    assert said in run.out
+    (result,) = results_of(run)
+    assert result.verification.wrong == 0
+    assert min(map(min, result.span_s)) >= least_s
 
 
-def test_calls_run_beside_products(cclmark, fake_cuda, profiled):
+def test_calls_run_beside_products(on_fakes, profiled):
     """A device without products ends the run with the reason."""
-    command = ("replay", profiled, "--gaps", "fixed", "--compute", "matmul", "--matrix", "64")
-    run = cclmark(*command, *FAST, env=fake_cuda.env(products=True))
+    words = (profiled, "--gaps", "fixed", "--compute", "matmul", "--matrix", "64")
+    run = on_fakes(*words, *FAST, products=True)
     (result,) = results_of(run)
     assert result.verification.wrong == 0
     assert result.replay.compute.describe() == "matmul 64 x 64 x 64 bfloat16"
     assert ", beside matmul 64 x 64 x 64 bfloat16" in run.out
-    refused = fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_UNSUPPORTED="1")
-    assert "cublasLtMatmul failed" in cclmark(*command, env=refused, code=3).err
+    refused = on_fakes(*words, products=True, CUBLASLT_UNSUPPORTED="1", code=3)
+    assert "cublasLtMatmul failed" in refused.err
 
 
 def fit_of(run):
     return read_journal(run.journal_path.with_name(f"{run.journal_path.stem}-fit.jsonl"))
 
 
-class TestFit:
+def test_what_is_chosen_between_the_calls_is_measured_and_a_run_continues_with_it(
+    cclmark, traced, tmp_path
+):
     """Every candidate is measured in three passes; the run has what was chosen from them."""
+    words = ("replay", traced, *ONCE, "--compute", "fit", "--rounds", "2")
+    fitted = cclmark(*words)
+    tried = fit_of(fitted).of(ReplayResult)
+    candidates = [(one.replay.gaps, one.replay.compute) for one in tried]
+    assert candidates == candidates[:10] * 3
+    assert len(set(candidates)) == 10
+    found = chosen_of(summaries_of_replays(tried))
+    chosen = {(one.replay.gaps, one.replay.compute, one.replay.fit) for one in results_of(fitted)}
+    assert chosen == {(found.gaps, found.compute, found.fit)}
+    # gloo's communication takes longer than that of shm, whatever runs beside it.
+    assert found.fit == "nearest"
+    assert "--compute fit found nothing that fits; the nearest is" in fitted.out
+    assert "; 6 more" in fitted.out
+    assert "the profile is of gloo, the replay of shm: the fit hides differences" in fitted.out
+    nearest = "(nothing fits; this is nearest to the program's communication and step)"
+    assert nearest in fitted.out
+    resume = ("--resume", str(fitted.journal_path))
+    assert "already complete" in cclmark(*words, *resume).err
+    other = "keep" if found.gaps == "fixed" else "fixed"
+    refused = cclmark(*words, "--gaps", other, *resume, code=2)
+    assert f"was measured with --gaps {found.gaps}, not {other}" in refused.err
+    (journal,) = fitted.directory.rglob("*-fit.jsonl")
+    table = cclmark("export", str(journal), "--format", "table", "-O", "-").out
+    assert table.count("keep, ") == table.count("fixed, ") == 5
+    # As if something else had been chosen before the run was interrupted in its first round.
+    lines = fitted.journal_path.read_text().splitlines(keepends=True)
+    cut = tmp_path / "cut.jsonl"
+    kept = lines[: next(k for k, line in enumerate(lines) if '"type":"replay"' in line) + 1]
+    cut.write_text("".join(kept))
+    first = read_journal(cut).of(ReplayResult)[0].replay
+    again = cclmark(*words, "--resume", str(cut))
+    assert [one.replay.compute for one in results_of(again)] == [first.compute] * 2
+    assert [*again.directory.rglob("*-fit.jsonl")] == [journal]  # nothing is fitted again
+    cut.write_text(kept[0])
+    refused = cclmark(*words, "--resume", str(cut), code=2)
+    assert "has no result of a replay to continue" in refused.err
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def words(traced):
-        return ("replay", traced, *ONCE, "--compute", "fit", "--rounds", "2")
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def fitted(cclmark_in, words, tmp_path_factory):
-        return cclmark_in(tmp_path_factory.mktemp("fitted"), *words)
-
-    def test_what_is_chosen_between_the_calls_is_measured(self, cclmark_in, words, fitted):
-        candidates = [
-            (one.replay.gaps, one.replay.compute) for one in fit_of(fitted).of(ReplayResult)
-        ]
-        assert candidates == candidates[:10] * 3
-        assert len(set(candidates)) == 10
-        found = chosen_of(summaries_of_replays(fit_of(fitted).of(ReplayResult)))
-        chosen = [one.replay for one in results_of(fitted)]
-        assert {(one.gaps, one.compute, one.fit) for one in chosen} == {
-            (found.gaps, found.compute, found.fit)
-        }
-        # gloo's communication takes longer than that of shm, whatever runs beside it.
-        assert found.fit == "nearest"
-        assert "--compute fit found nothing that fits; the nearest is" in fitted.out
-        assert "; 6 more" in fitted.out
-        assert "the profile is of gloo, the replay of shm: the fit hides differences" in fitted.out
-        nearest = "(nothing fits; this is nearest to the program's communication and step)"
-        assert nearest in fitted.out
-        resume = ("--resume", str(fitted.journal_path))
-        assert "already complete" in cclmark_in(fitted.directory, *words, *resume).err
-        other = "keep" if found.gaps == "fixed" else "fixed"
-        refused = cclmark_in(fitted.directory, *words, "--gaps", other, *resume, code=2)
-        assert f"was measured with --gaps {found.gaps}, not {other}" in refused.err
-        (journal,) = fitted.directory.rglob("*-fit.jsonl")
-        export = ("export", str(journal), "--format", "table", "-O", "-")
-        table = cclmark_in(fitted.directory, *export).out
-        assert table.count("keep, ") == table.count("fixed, ") == 5
-
-    def test_a_run_continues_with_what_was_chosen(self, cclmark, words, fitted, tmp_path):
-        lines = fitted.journal_path.read_text().splitlines(keepends=True)
-        cut = tmp_path / "cut.jsonl"
-        # As if something else had been chosen before the run was interrupted in its first round.
-        kept = lines[: next(k for k, line in enumerate(lines) if '"type":"replay"' in line) + 1]
-        cut.write_text("".join(kept))
-        first = read_journal(cut).of(ReplayResult)[0].replay
-        again = cclmark(*words, "--resume", str(cut))
-        assert [one.replay.compute for one in results_of(again)] == [first.compute] * 2
-        assert not [*again.directory.rglob("*-fit.jsonl")]  # nothing is fitted again
-        cut.write_text(kept[0])
-        refused = cclmark(*words, "--resume", str(cut), code=2)
-        assert "has no result of a replay to continue" in refused.err
-
-    def test_a_run_without_a_fit_is_not_continued_with_one(self, cclmark, traced):
-        plain = cclmark("replay", traced, *ONCE).journal_path
-        fit = ("replay", traced, *ONCE, "--compute", "fit")
-        refused = cclmark(*fit, "--resume", str(plain), code=2)
-        assert "was measured without --compute fit: omit it" in refused.err
+def test_a_run_without_a_fit_is_not_continued_with_one(cclmark, traced):
+    plain = cclmark("replay", traced, *ONCE).journal_path
+    fit = ("replay", traced, *ONCE, "--compute", "fit")
+    refused = cclmark(*fit, "--resume", str(plain), code=2)
+    assert "was measured without --compute fit: omit it" in refused.err
 
 
 def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
@@ -289,18 +277,11 @@ def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
     assert "keep, " in run.out
 
 
-def test_without_times_of_kernels_nothing_is_fitted(cclmark, traced, altered):
-    counted = altered(traced, each(lambda *_: {"time_s": 0.0}))
-    run = cclmark("replay", counted, "--compute", "fit", code=2)
-    assert "has no times of kernels" in run.err
-
-
-def test_candidates_without_room_are_left_out(cclmark, fake_cuda, profiled):
+def test_candidates_without_room_are_left_out(on_fakes, profiled):
     """Of products on this device there are none; of the triads one fits into its memory. Only the
     given gaps are fitted.
     """
-    env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(100 << 20))
-    run = cclmark("replay", profiled, *ONCE, "--compute", "fit", "--gaps", "keep", env=env)
+    run = on_fakes(profiled, *ONCE, "--compute", "fit", "--gaps", "keep", MEMORY=str(100 << 20))
     found = {
         (one.replay.compute.name, one.replay.compute.extent): (one.status, one.reason)
         for one in fit_of(run).of(ReplayResult)
@@ -316,9 +297,8 @@ def test_candidates_without_room_are_left_out(cclmark, fake_cuda, profiled):
     assert results_of(run)[0].status == "ok"
 
 
-def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
-    fault = ("--inject", "corrupt:rank=1,index=300")
-    run = cclmark("replay", profiled, *FAST, *fault, env=fake_cuda.env(), code=1)
+def test_wrong_data_is_found_and_named(on_fakes, profiled):
+    run = on_fakes(profiled, *FAST, "--inject", "corrupt:rank=1,index=300", code=1)
     (result,) = results_of(run)
     assert result.status == "wrong"
     (finding,) = result.verification.findings
@@ -327,33 +307,28 @@ def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
     assert "all_reduce of 1 MiB float32" in run.out
 
 
-def test_a_late_rank_makes_the_others_wait(cclmark, fake_cuda, profiled):
-    late = cclmark(
-        "replay", profiled, *FAST, "--inject", "delay:rank=1,ms=400", env=fake_cuda.env()
-    )
-    (result,) = results_of(late)
+def test_a_late_rank_makes_the_others_wait(on_fakes, profiled):
+    (result,) = results_of(on_fakes(profiled, *FAST, "--inject", "delay:rank=1,ms=400"))
     # In a step in which the machine keeps the other rank back as well, less is waited for.
     waiting, other = (median(values) for values in result.communication_s)
     assert waiting >= 0.2
     assert other < waiting
 
 
-def test_variants_in_two_rounds(cclmark, fake_cuda, profiled):
-    vary = ("--vary", "NCCL_PROTO=LL,Simple", "--rounds", "2")
-    run = cclmark("replay", profiled, *FAST, *vary, env=fake_cuda.env())
+def test_variants_in_two_rounds(on_fakes, profiled):
+    run = on_fakes(profiled, *FAST, "--vary", "NCCL_PROTO=LL,Simple", "--rounds", "2")
     found = [one.replay.variant.describe() for one in results_of(run)]
-    assert sorted(found) == [*(["NCCL_PROTO=LL"] * 2 + ["NCCL_PROTO=Simple"] * 2 + ["default"] * 2)]
+    assert sorted(found) == sorted(["NCCL_PROTO=LL", "NCCL_PROTO=Simple", "default"] * 2)
     assert run.out.count("\n  NCCL_PROTO=") == 2  # rows
     assert run.out.count("\n  with NCCL_PROTO=") == 2  # the same ratios in words
     assert "two rounds do not determine an interval: raise --rounds to 3 or more" in run.out
     assert not re.search(r"NCCL_PROTO=LL .* to [\d.]+\)", run.out)
 
 
-def test_options_of_the_communicators_are_varied(cclmark, fake_cuda, profiled):
+def test_options_of_the_communicators_are_varied(on_fakes, profiled):
     """The option reaches the library: a failure of that function is the variant's alone."""
     vary = ("--vary", "config.maxCTAs=4", "--rounds", "2")
-    env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:CommInitRankConfig")
-    run = cclmark("replay", profiled, *FAST, *vary, env=env)
+    run = on_fakes(profiled, *FAST, *vary, NCCL_FAIL="1:CommInitRankConfig")
     found = {(one.replay.variant.describe(), one.status) for one in results_of(run)}
     assert found >= {("default", "ok"), ("config.maxCTAs=4", "died")}
     assert ("config.maxCTAs=4", "ok") not in found
@@ -374,12 +349,10 @@ def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
 
 def test_libraries_are_compared(cclmark, flagcx_env, profiled):
     """Both are measured and checked in each round."""
-    libraries = ("--ccl", "nccl,flagcx")
-    run = cclmark("replay", profiled, *FAST, *ALONE, "2", *libraries, env=flagcx_env())
+    words = ("--gaps", "drop", "--rounds", "2", "--ccl", "nccl,flagcx")
+    run = cclmark("replay", profiled, *FAST, *words, env=flagcx_env())
     found = [(one.replay.round, one.replay.ccl, one.status) for one in results_of(run)]
-    assert sorted(found) == [
-        (number, name, "ok") for number in (0, 1) for name in ("flagcx", "nccl")
-    ]
+    assert sorted(found) == [(n, name, "ok") for n in (0, 1) for name in ("flagcx", "nccl")]
     assert {one.verification.wrong for one in results_of(run)} == {0}
     assert {len(values) for one in results_of(run) for values in one.span_s} == {3}
     assert "  nccl (default)" in run.out
@@ -397,8 +370,7 @@ def test_a_rank_that_is_killed_ends_the_run(background, traced, no_leaks):
     pids = sorted({*run.workers()} - first)
     run.wait_for_phase(1, "timing")
     run.signal(pids[1], signal.SIGKILL)
-    ended = run.finish(SOON_S)
-    assert ended.code == 4
+    ended = run.finish(SOON_S, code=4)
     killed = rf"rank 1 \(host:1, pid {pids[1]}\) was killed by SIGKILL during timing of .*round 2"
     assert re.search(killed, ended.message)
     journal = ended.journal
@@ -408,38 +380,17 @@ def test_a_rank_that_is_killed_ends_the_run(background, traced, no_leaks):
     assert re.search(killed, ended.out)
 
 
-BAD_INPUT = {
-    "": "the profile is missing",
-    f"{TESTS}/golden/sample.jsonl": "is no profile",
-    "no-such-file.jsonl": "no-such-file.jsonl",
-    "PROFILE --ccl mpi": "which mpi does not support: use --ccl shm",
-    "PROFILE --ccl unheard": "unheard",
-    "PROFILE --ccl shm,nccl": "nccl supports cuda devices, not host devices",
-    "PROFILE --ccl shm,shm --vary registration=none": "variables of the",
-    "PROFILE -g 3 --devices host:3": "the profile has 2 ranks",
-    "PROFILE --inject hang:rank=0,case=0": "only the faults",
-    "PROFILE --matrix 64": "--matrix requires --compute matmul, not profile",
-    "PROFILE --compute fit --array 1M": "--array excludes --compute fit: it chooses the size",
-    "PROFILE --compute fit --gaps drop": "use keep or fixed",
-    "PROFILE -c 0 --inject corrupt:rank=0,index=0": "checks no data",
-}
-
-
-@pytest.mark.parametrize("arguments", BAD_INPUT)
-def test_bad_input_is_told(refused, traced, arguments):
-    words = [traced if one == "PROFILE" else one for one in arguments.split()]
-    refused("replay", *words, because=BAD_INPUT[arguments])
-
-
-def test_a_wrong_number_of_devices_is_reported_before_the_step_is_examined(
-    cclmark, traced, altered
-):
-    """The ranks of this profile differ in their calls, which takes long to find for many ranks."""
+def test_bad_input_is_told(tag, tmp_path, traced, tmp_path_factory):
+    """The ranks of DIFFERING differ in their calls, which takes long to find for many ranks: a
+    wrong number of devices is reported before.
+    """
+    directory = tmp_path_factory.mktemp("altered")
     windows = iter((0, 1))
-    profile = altered(traced, lambda window: window[next(windows) :])
-    assert "would hang" in cclmark("replay", profile, code=2).err
-    run = cclmark("replay", profile, "--devices", "host:3", code=2)
-    assert "the profile has 2 ranks, but 3 devices are chosen" in run.err
+    names = {"PROFILE": traced, "COLLECTIVES": str(TESTS / "golden" / "sample.jsonl")}
+    names["DIFFERING"] = altered_in(directory, traced, lambda window: window[next(windows) :])
+    counted = each(lambda *_: {"time_s": 0.0})
+    names["COUNTED"] = altered_in(directory, traced, counted, "counted")
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["replay"], names)
 
 
 @pytest.mark.started
@@ -448,7 +399,6 @@ def test_long_steps_are_announced_before_they_run(background, traced, altered):
     run = background("replay", slower, *ONCE)
     wait_until(lambda: run.workers() or run.ended(), "the ranks are started")
     run.process.send_signal(signal.SIGINT)
-    ended = run.finish(SOON_S)
-    assert ended.code == 130
+    ended = run.finish(SOON_S, code=130)
     text = r"a step takes about 50:00, as in the program, and is repeated at least 3 times: about"
     assert re.search(text, ended.err), ended.err

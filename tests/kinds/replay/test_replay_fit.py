@@ -27,21 +27,15 @@ SMALL, LARGE = Compute("matmul", "bfloat16", 1024), Compute("matmul", "bfloat16"
 
 def replay(gaps="keep", compute=None, step_s=(0.05,)):
     original = OriginalStep(span_s=(0.05,), communication_s=(0.01,), step_s=step_s)
-    return Replay(
-        *(DEFAULT, 0, "nccl", 2, "p.jsonl", "", 24, 1, gaps),
-        original=original,
-        compute=compute,
-    )
+    fields = (DEFAULT, 0, "nccl", 2, "p.jsonl", "", 24, 1, gaps)
+    return Replay(*fields, original=original, compute=compute)
 
 
 def tried(*candidates):
     """Of (gaps, compute, error of the communication, error of the step)."""
     return [
         ReplaySummary(
-            DEFAULT,
-            replay(gaps, compute, () if step is None else (0.05,)),
-            "ok",
-            "",
+            *(DEFAULT, replay(gaps, compute, () if step is None else (0.05,)), "ok", ""),
             communication_error=communication,
             step_error=step,
         )
@@ -59,6 +53,9 @@ DDP = [
 ]
 
 
+LAST = ("keep", LARGE, 0.0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("candidates", "expected"),
     [
@@ -68,10 +65,7 @@ DDP = [
         ([("keep", None, 0.03, 0.0), ("fixed", None, 0.0, 0.0)], ("fixed", None, "fitted")),
         # Likewise a compute, and of several the first.
         ([("keep", None, 0.01, 0.0), ("keep", SMALL, 0.0, 0.0)], ("keep", None, "fitted")),
-        (
-            [("keep", None, 0.2, 0.0), ("keep", SMALL, 0.01, 0.0), ("keep", LARGE, 0.0, 0.0)],
-            ("keep", SMALL, "fitted"),
-        ),
+        ([("keep", None, 0.2, 0.0), ("keep", SMALL, 0.01, 0.0), LAST], ("keep", SMALL, "fitted")),
         # What is nearest does not fit: by its communication, or by its step alone.
         ([("keep", None, -0.5, 0.0), ("keep", SMALL, -0.06, 0.0)], ("keep", SMALL, "nearest")),
         ([("keep", None, 0.0, 0.06)], ("keep", None, "nearest")),
@@ -157,39 +151,41 @@ def saturated(_call, blocks):
     return (100 + min(blocks, 20) * 2) * US
 
 
-@pytest.mark.parametrize("wanted_us", [110, 117, 153, 190])
-def test_a_call_takes_as_long_as_in_the_program(wanted_us):
-    (blocks,), _ = fitted([wanted_us * US], linear)
-    assert linear(0, blocks) == pytest.approx(wanted_us * US, rel=0.01)
+def faster(_call, blocks):
+    return (120 - blocks) * US
 
 
-def test_calls_that_are_not_slowed_down_in_the_program_have_no_traffic():
-    # The third has none, whatever its time: nothing runs beside it.
-    chosen, rounds = fitted([100 * US, 102 * US, 0.0, 80 * US], linear)
-    assert chosen == [0, 0, 0, 0]
-    assert rounds == 1
+def jumping(_call, blocks):
+    return (130 if blocks < 30 else 400) * US
 
 
-def test_each_call_has_its_own_traffic():
-    chosen, _ = fitted([100 * US, 140 * US, 180 * US], linear)
-    assert chosen == [0, pytest.approx(40, abs=1), pytest.approx(80, abs=1)]
-
-
-def test_a_call_that_no_traffic_slows_down_enough_has_what_is_nearest():
-    (blocks,), _ = fitted([300 * US], saturated)
-    assert saturated(0, blocks) == pytest.approx(140 * US)
-    (blocks,), _ = fitted([300 * US], lambda _call, blocks: (120 - blocks) * US)
-    assert blocks == 0  # traffic makes it faster
-
-
-def test_a_jump_between_two_amounts_ends_on_the_nearer_side():
-    (blocks,), _ = fitted([140 * US], lambda _call, blocks: (130 if blocks < 30 else 400) * US)
-    assert blocks < 30
-
-
-@pytest.mark.parametrize(("wanted_us", "blocks"), [(102.9, 0), (104, 1)])
-def test_a_device_of_few_multiprocessors(wanted_us, blocks):
-    assert fitted([wanted_us * US], linear, most=1)[0] == [blocks]
+@pytest.mark.parametrize(
+    ("wanted_us", "time_of", "most", "least_blocks", "most_blocks"),
+    [
+        # A call takes as long as in the program, within 1 %.
+        *(([wanted], linear, MOST, [wanted - 101], [wanted - 99]) for wanted in (110, 117, 153)),
+        # Calls that are not slowed down in the program have none. The third has none, whatever its
+        # time: nothing runs beside it.
+        ([100, 102, 0, 80], linear, MOST, [0] * 4, [0] * 4),
+        # Each call has its own.
+        ([100, 140, 180], linear, MOST, [0, 39, 79], [0, 41, 81]),
+        # A call that no traffic slows down enough has what is nearest.
+        ([300], saturated, MOST, [20], [MOST]),
+        ([300], faster, MOST, [0], [0]),
+        # A jump between two amounts ends on the nearer side.
+        ([140], jumping, MOST, [0], [29]),
+        # A device of few multiprocessors.
+        ([102.9], linear, 1, [0], [0]),
+        ([104], linear, 1, [1], [1]),
+    ],
+)
+def test_traffic_makes_calls_as_long_as_in_the_program(
+    wanted_us, time_of, most, least_blocks, most_blocks
+):
+    chosen, rounds = fitted([one * US for one in wanted_us], time_of, most)
+    limits = zip(least_blocks, chosen, most_blocks, strict=True)
+    assert all(least <= blocks <= at_most for least, blocks, at_most in limits)
+    assert rounds == 1 or max(wanted_us) > 102
 
 
 HEADER = read_journal(RESULTS / "h200x4" / "report" / "collectives.jsonl").header
@@ -198,9 +194,7 @@ MIB = 1 << 20
 
 def reference(ranks, busbw_bytes_per_s):
     return Reference(
-        source=Source("rack", "rack", own=True),
-        operation="all_reduce",
-        devices=(("H200", ranks),),
+        *(Source("rack", "rack", own=True), "all_reduce", (("H200", ranks),)),
         library="nccl",
         size_bytes=64 * MIB,
         busbw_bytes_per_s=busbw_bytes_per_s,

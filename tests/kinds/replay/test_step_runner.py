@@ -52,18 +52,6 @@ class SimulatedReplay:
         self.blocks = blocks
 
 
-def operation(ranks):
-    return ProfiledOperation(
-        operation="all_reduce",
-        ccl="nccl",
-        group=0,
-        group_ranks=ranks,
-        dtype="float32",
-        count=1,
-        size_bytes=4,
-    )
-
-
 def run_ranks(monkeypatch, begins_us, wanted_us, items, own_us=0.0, **of_replay):
     """What ranks measure that begin at ``begins_us`` and wait ``wanted_us`` in the program.
 
@@ -82,8 +70,8 @@ def run_ranks(monkeypatch, begins_us, wanted_us, items, own_us=0.0, **of_replay)
     monkeypatch.setattr(step_runner.engine, "StepReplay", open_replay)
     ranks = len(begins_us)
     file = os.memfd_create("ranks of a test")
-    settings = SimpleNamespace(inject=[], seed=1, check=0, warmup=1, iterations=1)
-    settings.precision, settings.max_time_s = 0.02, 1.0
+    limits = {"precision": 0.02, "max_time_s": 1.0, "warmup": 1, "iterations": 1}
+    settings = SimpleNamespace(inject=[], seed=1, check=0, **limits)
 
     def run(rank):
         options = engine.RankGroupOptions(fd=file, rank=rank, size=ranks, oversubscribed=True)
@@ -103,7 +91,8 @@ def run_ranks(monkeypatch, begins_us, wanted_us, items, own_us=0.0, **of_replay)
         time_s = (own_us * US or OWN_S) + wanted_us[rank] * US
         call = ReplayedCall(0, 0, 0, "all_reduce", "float32", 1, 1e-3, time_s, number=0)
         groups = (tuple(range(ranks)),)
-        step = RankStep(groups, (operation(ranks),), (call,), 2e-3, (own_us * US,))
+        operation = ProfiledOperation("all_reduce", "nccl", 0, ranks, "float32", 1, 4)
+        step = RankStep(groups, (operation,), (call,), 2e-3, (own_us * US,))
         device = SimpleNamespace(info=SimpleNamespace(runtime="cuda"))
         later_s = {}
         results = []
@@ -134,30 +123,23 @@ def waits_s(replays):
     return [max(begins_s) - begin_s for begin_s in begins_s]
 
 
+MATMUL = Compute("matmul", "float32", 128)
+
+
 @pytest.mark.parametrize(
-    ("begins_us", "wanted_us"),
+    ("begins_us", "wanted_us", "changes"),
     [
-        ((0, 8), (0, 0)),
-        ((8, 0), (3, 0)),
-        ((0, 5, 9), (0, 6, 2)),
+        ((0, 8), (0, 0), {}),
+        ((8, 0), (3, 0), {}),
+        ((0, 5, 9), (0, 6, 2), {}),
+        # Whatever runs beside the calls.
+        ((0, 8), (3, 0), {"compute": MATMUL, "round": 1}),
+        ((0, 8), (3, 0), {"gaps": FIXED}),
     ],
 )
-def test_ranks_come_to_wait_as_long_as_in_the_program(monkeypatch, begins_us, wanted_us):
-    _, replays = run_ranks(monkeypatch, begins_us, wanted_us, [REPLAY])
+def test_ranks_come_to_wait_as_long_as_in_the_program(monkeypatch, begins_us, wanted_us, changes):
+    _, replays = run_ranks(monkeypatch, begins_us, wanted_us, [replace(REPLAY, **changes)])
     assert waits_s(replays) == pytest.approx([one * US for one in wanted_us], abs=0.5 * US)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"compute": Compute("matmul", "float32", 128), "round": 1},
-        {"gaps": FIXED},
-    ],
-)
-def test_waits_do_not_depend_on_what_runs_beside_the_calls(monkeypatch, changes):
-    item = replace(REPLAY, **changes)
-    _, replays = run_ranks(monkeypatch, (0, 8), (3, 0), [item])
-    assert waits_s(replays) == pytest.approx([3 * US, 0.0], abs=0.5 * US)
 
 
 def test_without_gaps_ranks_begin_at_once(monkeypatch):
@@ -166,7 +148,7 @@ def test_without_gaps_ranks_begin_at_once(monkeypatch):
 
 
 def test_waits_are_corrected_once_for_all_computes(monkeypatch):
-    beside = replace(REPLAY, compute=Compute("matmul", "float32", 128))
+    beside = replace(REPLAY, compute=MATMUL)
     _, replays = run_ranks(monkeypatch, (0, 8), (3, 0), [REPLAY, beside])
     of_first = [one for one in replays if one.rank_group.rank == 0]
     assert of_first[0].later_s == of_first[1].later_s != [0.0]
@@ -178,25 +160,20 @@ BESIDE_MEMORY = replace(REPLAY, traffic=True)
 
 
 def test_traffic_makes_calls_as_long_as_in_the_program(monkeypatch):
-    told, replays = run_ranks(
-        monkeypatch, (0, 0), (0, 0), [BESIDE_MEMORY], memory_on=(0, 1), **SLOWED
-    )
+    items, memory = [BESIDE_MEMORY], {"memory_on": (0, 1), **SLOWED}
+    told, replays = run_ranks(monkeypatch, (0, 0), (0, 0), items, **memory)
     for (results, noticed), replay in zip(told, replays, strict=True):
         assert results[0].traffic == [replay.blocks] == [5]
         assert noticed == []
 
 
 def test_without_memory_on_one_rank_no_rank_has_traffic(monkeypatch):
-    told, replays = run_ranks(
-        monkeypatch, (0, 8), (3, 0), [BESIDE_MEMORY], memory_on=(1,), **SLOWED
-    )
+    items, memory = [BESIDE_MEMORY], {"memory_on": (1,), **SLOWED}
+    told, replays = run_ranks(monkeypatch, (0, 8), (3, 0), items, **memory)
+    notice = "no memory traffic runs beside the calls: on rank 0: 256 MiB are not free"
     for (results, noticed), replay in zip(told, replays, strict=True):
-        assert results[0].status == "ok"
-        assert results[0].traffic == []
-        assert replay.blocks == 0
-        assert noticed == [
-            "no memory traffic runs beside the calls: on rank 0: 256 MiB are not free"
-        ]
+        assert (results[0].status, results[0].traffic, replay.blocks) == ("ok", [], 0)
+        assert noticed == [notice]
     assert waits_s(replays) == pytest.approx([3 * US, 0.0], abs=0.5 * US)
 
 
