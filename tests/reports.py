@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import zlib
+from collections.abc import Iterable
 from itertools import repeat
 from typing import Any
 
@@ -59,6 +60,23 @@ def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[F
     found = insights(NamedRun("", journal, notes or ReferenceNotes()))
     require_evidence(found, fields_of(journal.kind))
     return found
+
+
+def finding_lines(found: Iterable[Finding]) -> list[str]:
+    """Findings with their evidence and gain, a line for each part."""
+    lines = []
+    for one in found:
+        subject = f"{one.subject}: " * bool(one.subject)
+        lines.append(f"{one.severity} {one.id}: {subject}{one.sentence}. {one.advice}".rstrip())
+        for figure in one.evidence:
+            limit = "" if figure.limit is None else f" {figure.comparison} {figure.limit:.6g}"
+            place = f" at {figure.at}" * bool(figure.at)
+            lines.append(f"  {figure.name}: {figure.value:.6g}{limit} {figure.unit}{place}")
+        if (gain := one.gain) is not None:
+            lines.append(
+                f"  gain {gain.value:.6g} ({gain.low} to {gain.high}) {gain.unit} {gain.at}"
+            )
+    return lines
 
 
 def headline_of(journal: Journal) -> str:
