@@ -355,3 +355,8 @@ def test_rows_say_which_run_they_are_of():
     assert exports.hosts_of(replace(HEADER, hosts=[])) == HEADER.machine.hostname
     named = [replace(one, name=name) for one, name in zip(DEVICES, "aab", strict=True)]
     assert exports.devices_of(replace(HEADER, devices=named)) == "a + b"
+
+
+def test_pages_of_pairs_have_no_columns_of_what_ran_beside():
+    columns = {one.name for one in case_fields.PAIR_FIELDS.page_columns}
+    assert columns & {"first", "second", "beside", "at_once_ratio"} == {"first", "second"}
