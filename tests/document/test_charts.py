@@ -1,4 +1,4 @@
-"""Charts hold what the journal says, and say it in a sentence too."""
+"""Charts hold what the journal says, as pictures too."""
 
 import re
 import sys
@@ -9,16 +9,7 @@ import pytest
 from msgspec.structs import replace as replace_struct
 
 from cclmark.base.errors import MissingError
-from cclmark.document.chart_model import (
-    Boxes,
-    Chart,
-    ChartCurve,
-    Heat,
-    Lines,
-    beyond,
-    key_of,
-    spread_limits,
-)
+from cclmark.document.chart_model import Chart, ChartCurve, Heat, Lines
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun, groups_of, with_repeats
 from cclmark.document.ticks import byte_ticks
@@ -32,6 +23,9 @@ from places import RUNS as RUNS_OF_H200
 
 COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
 COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
+RUNS = [NamedRun("run", COLLECTIVES)]
+BANDWIDTH, TIME, SPREAD, RANKS = collective_charts(groups_of(RUNS)[0], "all_reduce", RUNS)
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def first_heat(journal):
@@ -39,24 +33,14 @@ def first_heat(journal):
     return next(one for one in document.blocks if isinstance(one, Heat))
 
 
-RUNS = [NamedRun("run", COLLECTIVES)]
-BANDWIDTH, TIME, SPREAD, RANKS = collective_charts(groups_of(RUNS)[0], "all_reduce", RUNS)
+def lines(*curves, **options):
+    return Lines("key", "Title", "It is about.", "message size", "GB/s", curves, **options)
 
 
-def test_one_outlier_does_not_flatten_the_others():
-    """The axis ends before it, and a note says where it is."""
-    boxes = [((-1.0, -0.5, 0.0, 0.5, high), f"{place} B") for place, high in enumerate([3.0] * 19)]
-    assert spread_limits([box for box, _ in boxes]) is None
-    assert beyond(boxes, None) == []
-    far = [*boxes, ((-60.0, -0.5, 0.0, 0.5, 445.0), "64 KiB")]
-    low, high = spread_limits([box for box, _ in far])
-    assert (low, high) == (pytest.approx(-1.2), pytest.approx(3.2))
-    (note,) = beyond(far, (low, high))
-    assert note.endswith("reach to +445 % (64 KiB), -60 % (64 KiB)")
-    # Many that reach far are no outliers.
-    assert spread_limits([box for box, _ in boxes] + [far[-1][0]] * 10) is None
-    quiet = [(-0.1, 0.0, 0.0, 0.1, 0.1)] * 30 + [(-0.1, 0.0, 0.0, 0.1, 8.0)]
-    assert spread_limits(quiet) is None
+def texts_of(svg):
+    """The root of a drawing, and all texts in it."""
+    root = ET.fromstring(svg)
+    return root, ["".join(one.itertext()).strip() for one in root.iter(f"{SVG}text")]
 
 
 EVERY_KIND: dict[str, Chart] = {
@@ -74,75 +58,55 @@ EVERY_KIND: dict[str, Chart] = {
 }
 
 
-assert {type(chart) for chart in EVERY_KIND.values()} == {Lines, Boxes, Heat}
-
-
 @pytest.mark.parametrize("name", EVERY_KIND)
 def test_pictures_are_pictures(name):
     pytest.importorskip("matplotlib")
     chart = EVERY_KIND[name]
-    png = picture(chart, "png")
+    png, svg = picture(chart, "png"), picture(chart, "svg")
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     assert len(png) > 5000
-    svg = picture(chart, "svg")
     assert svg == picture(chart, "svg")
-    root = ET.fromstring(svg)
-    texts = {
-        "".join(element.itertext()).strip()
-        for element in root.iter()
-        if element.tag.endswith("text")
-    }
+    root, texts = texts_of(svg)
     assert chart.title in texts
     assert not [element for element in root.iter() if element.tag.endswith("script")]
 
 
-def test_no_two_of_many_curves_look_alike():
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
+def test_no_two_of_many_curves_look_alike_and_equal_values_are_not_at_the_upper_end():
+    figure = pytest.importorskip("matplotlib.figure").Figure
     series = [
-        ChartCurve(f"{number} {dashed}", [8, 16], [1, 2], colour=number, dashed=dashed)
+        ChartCurve(f"{number} {dashed}", [8, 16], [613.7] * 2, colour=number, dashed=dashed)
         for number in range(96)
         for dashed in (False, True)
     ]
-    series += [ChartCurve(f"ref {one}", [8, 16], [1, 2], colour=one, faint=True) for one in (0, 1)]
-    axes = Figure().subplots()
-    pictures.draw_lines(axes, Lines("k", "t", "", "x", "y", series))
+    faint = [ChartCurve(f"{one}", [8, 16], [613.7] * 2, colour=one, faint=True) for one in (0, 1)]
+    axes = figure().subplots()
+    pictures.draw_lines(axes, lines(*series, *faint))
     looks = {
         (one.get_color(), str(one._dash_pattern), one.get_marker(), one.get_markerfacecolor())
         for one in axes.lines
     }
-    assert len(looks) == len(series)
+    assert len(looks) == len(series) + 2
+    low, high = axes.get_ylim()
+    assert low == 0
+    assert 630 < high < 700
 
 
 def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingError, match=r"pip install 'cclmark\[pictures\]'"):
-        picture(Lines("k", "t", "", "x", "y", []), "svg")
+        picture(lines(), "svg")
 
 
 def test_markers_at_the_ends_of_the_axes_are_drawn_in_full():
     pytest.importorskip("matplotlib")
     curve = ChartCurve("a curve", [1024, 1 << 20], [0.0, 40.0], colour=0)
-    chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
-    tree = ET.fromstring(picture(chart, "svg"))
-    svg = "{http://www.w3.org/2000/svg}"
+    root, _ = texts_of(picture(lines(curve), "svg"))
     (line,) = [
         one
-        for one in tree.iter(f"{svg}g")
-        if len(one.findall(f".//{svg}use")) == 2 and one.find(f"{svg}path") is not None
+        for one in root.iter(f"{SVG}g")
+        if len(one.findall(f".//{SVG}use")) == 2 and one.find(f"{SVG}path") is not None
     ]
     assert not [one for one in line.iter() if "clip-path" in one.attrib]
-
-
-def test_equal_values_are_not_at_the_upper_end_of_the_axis():
-    axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
-    curve = ChartCurve("a curve", [1024, 1 << 20], [613.7, 613.7], colour=0)
-    chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
-    pictures.draw_lines(axes, chart)
-    low, high = axes.get_ylim()
-    assert low == 0
-    assert 630 < high < 700
 
 
 @pytest.mark.parametrize(
@@ -171,20 +135,9 @@ def test_sizes_have_round_ticks_also_in_a_narrow_range(sizes, ticks):
 def test_a_logarithmic_axis_has_readable_ticks(times_us, ticks):
     pytest.importorskip("matplotlib")
     curve = ChartCurve("a curve", [1 << (20 + at) for at in range(len(times_us))], times_us)
-    chart = Lines("key", "Title", "-", "message size", "time", [curve], y_log=True)
-    tree = ET.fromstring(picture(chart, "svg"))
-    texts = [
-        "".join(one.itertext()).strip() for one in tree.iter("{http://www.w3.org/2000/svg}text")
-    ]
+    _, texts = texts_of(picture(lines(curve, y_log=True), "svg"))
     assert [one for one in texts if re.fullmatch(r"[\d.]+", one)] == ticks
     assert not [one for one in texts if "10^" in one or "×" in one]
-
-
-def test_pictures_have_names_of_their_own():
-    taken = set()
-    keys = [key_of("a/b" * 100, taken), key_of("a?b" * 100, taken), key_of("../x", taken)]
-    assert len(set(keys)) == 3
-    assert all(len(key) <= 110 and "/" not in key and ".." not in key for key in keys)
 
 
 def test_three_runs_of_a_command_are_one_curve_and_two_are_before_and_after():

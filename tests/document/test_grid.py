@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.document.chart_model import (
-    ChartCurve,
-    Heat,
-    Lines,
-    beyond,
-    key_of,
-    marked,
-    spread_limits,
-)
+from cclmark.document import chart_model
+from cclmark.document.chart_model import ChartCurve, Heat, Lines, spread_limits
 from cclmark.document.grid import (
     curve_lines,
     curve_table,
@@ -25,20 +18,11 @@ from cclmark.document.grid import (
     visible_width,
 )
 from cclmark.document.paint import ansi, unpainted
+from goldens import require_stated
 
 
-def grid(rows, columns, cells, width):
+def grid(rows, columns, cells, width=80):
     return grid_lines(rows, columns, cells, paint=unpainted, width=width)
-
-
-def test_columns_of_a_matrix_are_as_wide_as_the_widest_name():
-    assert grid(["a", "name"], ["x", "y"], [["1", "2"], ["3", ""]], 80) == [
-        "               x         y",
-        "     a         1         2",
-        "  name         3",
-    ]
-    assert grid(["a"], ["a long name!"], [["1"]], 80)[0] == " " * 8 + "a long name!"
-    assert grid(["longer name"], [], [[]], 80) == []
 
 
 @given(st.integers(1, 9), st.integers(1, 120), st.integers(1, 20))
@@ -58,16 +42,8 @@ def test_parts_of_a_matrix_fit_and_have_every_cell_once(columns, width, length):
 def test_colours_take_no_room():
     assert visible_width(ansi("abc", "red")) == 3
     assert visible_width("m" + ansi("m", "red") + "m") == 3
-    (_, plain_row), (_, painted) = (
-        grid(["r"], ["x"], [[cell]], 80) for cell in ("1", ansi("1", "red"))
-    )
+    (_, plain_row), (_, painted) = (grid(["r"], ["x"], [[one]]) for one in ("1", ansi("1", "red")))
     assert painted.replace("\x1b[1;31m", "").replace("\x1b[0m", "") == plain_row
-
-
-def test_a_limit_of_devices_is_stated():
-    assert hidden_line(8, 8, unpainted) == []
-    assert hidden_line(9, 8, unpainted)[0].startswith("  1 of 9 devices is not shown")
-    assert hidden_line(10, 8, unpainted)[0].startswith("  2 of 10 devices are not shown")
 
 
 def heat(title, values, **options):
@@ -77,20 +53,33 @@ def heat(title, values, **options):
     return Heat(title, title, "Says.", "to", "GB/s", values=values, texts=texts, **given)
 
 
-def styles_of(*heats, width=200, most=9):
-    seen = []
-    heat_lines(heats, lambda text, style: seen.append((text.strip(), style)) or text, width, most)
-    return dict(seen)
+@pytest.mark.parametrize(
+    ("values", "options", "styles"),
+    [
+        (
+            *([[1.0, None], [2.0, 4.0]], {"wrong": [(0, 1)]}),
+            {"1": "heat0", "2": "heat2", "4": "heat6", "": "red"},
+        ),
+        (
+            *([[1.0, 4.0], [2.0, 3.0]], {"higher_is_better": False}),
+            {"1": "heat6", "2": "heat4", "3": "heat2", "4": "heat0"},
+        ),
+        ([[5.0, 5.0], [5.0, 5.0]], {}, {"5": "dim"}),
+        (
+            *([[0.0, 1.0], [-3.0, 3.0]], {"centred": True}),
+            {"0": "dim", "-3": "heat0", "1": "heat4", "3": "heat6"},
+        ),
+    ],
+)
+def test_colours_reach_from_the_worst_to_the_best_value(values, options, styles):
+    seen = {}
 
+    def paint(text, style):
+        seen[text.strip()] = style
+        return text
 
-def test_colours_reach_from_the_worst_to_the_best_value():
-    found = styles_of(heat("m", [[1.0, None], [2.0, 4.0]], wrong=[(0, 1)]))
-    assert (found["1"], found["2"], found["4"], found[""]) == ("heat0", "heat2", "heat6", "red")
-    found = styles_of(heat("m", [[1.0, 4.0], [2.0, 3.0]], higher_is_better=False))
-    assert (found["1"], found["2"], found["3"], found["4"]) == ("heat6", "heat4", "heat2", "heat0")
-    assert styles_of(heat("m", [[5.0, 5.0], [5.0, 5.0]]))["5"] == "dim"
-    found = styles_of(heat("m", [[0.0, 1.0], [-3.0, 3.0]], centred=True))
-    assert (found["0"], found["-3"], found["1"], found["3"]) == ("dim", "heat0", "heat4", "heat6")
+    heat_lines([heat("m", values, **options)], paint, 200, 9)
+    assert {text: seen[text] for text in styles} == styles
 
 
 @pytest.mark.parametrize(
@@ -110,85 +99,70 @@ def test_the_scale_of_a_map_has_a_least_range(values, options, scale):
     assert heat("m", values, **options).scale == scale
 
 
-def test_maps_stand_side_by_side_where_they_fit():
-    two = [heat(f"all: {name}", [[1.0]], group="all") for name in ("first", "second")]
-    beside = heat_lines(two, unpainted, 80, 9)
-    assert any("first" in line and "second" in line for line in beside)
-    stacked = heat_lines(two, unpainted, 30, 9)
-    assert not any("first" in line and "second" in line for line in stacked)
-    widths = [max(map(len, beside)) + change for change in (0, -1)]
-    fits = [
-        any("first" in one and "second" in one for one in heat_lines(two, unpainted, width, 9))
-        for width in widths
-    ]
-    assert fits == [True, False]
+NINE = [[float(3 * row + column) for column in range(3)] for row in range(3)]
+TWO_MAPS = [heat(f"all: {name}", [[1.0]], group="all") for name in ("first", "second")]
+BESIDE = max(map(len, heat_lines(TWO_MAPS, unpainted, 200, 9)))
+#: Maps, the width, and the most devices.
+MAPS = {
+    "side by side": (TWO_MAPS, BESIDE, 9),
+    "a column less": (TWO_MAPS, BESIDE - 1, 9),
+    "group of one": ([heat("all: one", [[1.0]], group="all")], 80, 9),
+    "two of three devices": ([heat("m", NINE, of_devices=True)], 80, 2),
+    "two of three devices, other rows": ([heat("m", NINE, of_devices=True, rows="abc")], 80, 2),
+    "of three others": ([heat("m", NINE)], 80, 2),
+}
 
 
-def test_a_group_of_one_map_has_the_title_of_the_group_and_a_caption():
-    lines = heat_lines([heat("all: one", [[1.0]], group="all")], unpainted, 80, 9)
-    assert lines[:3] == ["", "  all", "  one"]
+def series(*curves, **options):
+    return Lines("k", "Title", "Says.", "size", "GB/s", curves, **options)
 
 
-def test_devices_beyond_a_limit_are_left_out_of_rows_and_columns():
-    values = [[float(3 * row + column) for column in range(3)] for row in range(3)]
-    lines = heat_lines([heat("m", values, of_devices=True)], unpainted, 80, 2)
-    text = "\n".join(lines)
-    assert "D1" in text
-    assert "D2" not in text
-    assert "1 of 3 devices is not shown" in lines[-1]
-    many = heat("m", values, of_devices=True, rows=["a", "b", "c"])
-    assert "c" in [line.split()[0] for line in heat_lines([many], unpainted, 80, 2) if line]
-    assert "D2" in "\n".join(heat_lines([heat("m", values)], unpainted, 80, 2))
+def points(number, *values):
+    return [dict(enumerate(values or (1.0, 2.0), 1)) for _ in range(number)]
 
 
-def lines(*series, **options):
-    return Lines("k", "Title", "Says.", "size", "GB/s", series, **options)
+#: Curves, and the width.
+CURVES = {
+    "rising": ([{1: 1.0, 2: 10.0, 3: 100.0}, {2: 10.0}], 80),
+    "one place": (points(1, 1.0), 80),
+    "zeros": (points(1, 0.0, 0.0), 80),
+    "one zero": (points(1, 0.0, 1.0), 80),
+    "whole numbers": (points(1, 1000.0, 1000.0), 80),
+    "three digits": (points(1, 999.0, 999.0), 80),
+    "small": (points(1, 0.0012345, 0.0012345), 80),
+    "four alike": (points(4), 20),
+    "three alike": (points(3), 20),
+}
 
 
-def test_figures_of_curves_are_a_table():
-    chart = lines(ChartCurve("up", [8, 4096], [1.0, 2.0]), ChartCurve("one", [8], [0.5]))
+def test_matrices_and_curves_as_lines():
+    """Maps stand side by side where they fit, and devices beyond a limit are left out."""
+    found = {
+        "matrix": grid(["a", "name"], ["x", "y"], [["1", "2"], ["3", ""]]),
+        "long name": grid(["a"], ["a long name!"], [["1"]]),
+        "no columns": grid(["longer name"], [], [[]]),
+        **{f"{number} devices": hidden_line(number, 8, unpainted) for number in (8, 9, 10)},
+    }
+    for name, (maps, width, most) in MAPS.items():
+        found[f"map: {name}"] = heat_lines(maps, unpainted, width, most)
+    names = {place: str(place) for place in (1, 2, 3)}
+    for name, (own, width) in CURVES.items():
+        used = {place: names[place] for one in own for place in one}
+        found[f"curves: {name}"] = curves(own, used, width)
+    require_stated("words/grid.txt", found)
+
+
+def test_figures_of_curves_are_a_table_and_few_curves_are_drawn():
+    chart = series(ChartCurve("up", [8, 4096], [1.0, 2.0]), ChartCurve("one", [8], [0.5]))
     table = curve_table(chart)
     assert (table.head, table.sides) == (("", "up", "one"), ">>>")
     assert table.rows == [["8 B", "1.00", "0.500"], ["4 KiB", "2.00", "-"]]
     assert curve_table(chart, "ab").head == ("", "a up", "b one")
-    numbers = curve_table(lines(ChartCurve("up", [1.5], [1.0]), x_kind="number"))
+    numbers = curve_table(series(ChartCurve("up", [1.5], [1.0]), x_kind="number"))
     assert numbers.rows == [["1.5", "1.00"]]
-
-
-@pytest.mark.parametrize(("number", "is_drawn"), [(1, True), (12, True), (13, False)])
-def test_few_curves_are_drawn(number, is_drawn):
-    chart = lines(*(ChartCurve(f"c{one}", [8, 16], [1.0, 2.0]) for one in range(number)))
-    assert any("└" in line for line in curve_lines(chart, unpainted, 200)) == is_drawn
-
-
-def test_one_place_is_no_drawing():
-    assert curves([{8.0: 1.0}], {8.0: "8"}, 80) == []
-    assert curves([{8.0: 0.0, 16.0: 0.0}], {8.0: "8", 16.0: "16"}, 80) == []
-    assert curves([{8.0: 0.0, 16.0: 1.0}], {8.0: "8", 16.0: "16"}, 80) != []
-
-
-def test_curves_rise_to_the_right():
-    names = {1.0: "1", 2.0: "2", 3.0: "3"}
-    found = curves([{1.0: 1.0, 2.0: 10.0, 3.0: 100.0}, {2.0: 10.0}], names, 80)
-    assert len(found) == 16
-    assert found[0] == "      100 │" + "a".rjust(27)
-    assert found[13] == "        1 │" + "a".rjust(9)
-    assert found[7].endswith("ab")
-    assert found[14] == " " * 10 + "└" + "─" * 27
-    assert found[15] == " " * 11 + "".join(one.rjust(9) for one in "123")
-
-
-def test_values_of_the_axis_have_no_exponent_where_whole_numbers_do():
-    names = {1.0: "1", 2.0: "2"}
-    for least, text in ((999.0, "999 │"), (1000.0, "1000 │"), (0.0012345, "0.00123 │")):
-        assert text in curves([{1.0: least, 2.0: least}], names, 80)[-3]
-
-
-def test_letters_that_do_not_fit_are_a_plus():
-    same = [{1.0: 1.0, 2.0: 2.0}] * 4
-    found = curves(same, {1.0: "1", 2.0: "2"}, 11 + 1 + 8)
-    assert found[0].endswith(" ab+")
-    assert "abc" in curves(same[:3], {1.0: "1", 2.0: "2"}, 20)[0]
+    for number, is_drawn in ((1, True), (12, True), (13, False)):
+        chart = series(*(ChartCurve(f"c{one}", [8, 16], [1.0, 2.0]) for one in range(number)))
+        assert any("└" in line for line in curve_lines(chart, unpainted, 200)) == is_drawn
 
 
 @given(st.integers(2, 60), st.integers(20, 200))
@@ -209,30 +183,35 @@ def box(low, high):
 
 def test_an_outlier_beyond_the_axis_is_named():
     boxes = [box(-1.0, 2.0)] * 20
+    far = [box(-1.0, 500.0), box(-90.0, 2.0)]
     assert spread_limits(boxes) is None
-    low, high = spread_limits([*boxes, box(-1.0, 500.0), box(-90.0, 2.0)])
-    room = 0.05 * 3
-    assert (low, high) == pytest.approx((-1 - room, 2 + room))
-    assert beyond([(boxes[0], "x")], None) == []
-    named = [(box(low, high), "edge"), (box(-1, 500), "far"), (box(-90, 2), "low")]
-    (text,) = beyond(named, (low, high))
-    assert text.endswith("reach to +500 % (far), -90 % (low)")
-    assert text.startswith(f"the axis ends at {low:+.1f} and {high:+.1f} %")
-    (text,) = beyond([(box(0, 100.0 + one), str(one)) for one in range(4)], (-1, 1))
-    assert text.endswith("+103 % (3), +102 % (2), +101 % (1) and 1 more")
-    (text,) = beyond([(box(0, 100.0 + one), str(one)) for one in range(3)], (-1, 1))
-    assert text.endswith("+100 % (0)")
-
-
-def test_small_deviations_are_no_outliers():
+    low, high = spread_limits([*boxes, *far])
+    assert (low, high) == pytest.approx((-1 - 0.05 * 3, 2 + 0.05 * 3))
+    # Many that reach far are no outliers, and neither are small deviations.
+    assert spread_limits([*boxes, *far * 5]) is None
     assert spread_limits([box(-0.1, 0.1)] * 20 + [box(-0.1, 10.0)]) is None
     assert spread_limits([box(-0.1, 0.1)] * 20 + [box(-0.1, 10.1)]) is not None
+    assert chart_model.beyond([(boxes[0], "x")], None) == []
+
+    def beyond(boxes, limits=(-1, 1)):
+        (text,) = chart_model.beyond(boxes, limits)
+        return text
+
+    named = [(box(low, high), "edge"), *zip(far, ("far", "low"), strict=True)]
+    text = beyond(named, (low, high))
+    assert text.startswith(f"the axis ends at {low:+.1f} and {high:+.1f} %")
+    assert text.endswith("reach to +500 % (far), -90 % (low)")
+    four = [(box(0, 100.0 + one), str(one)) for one in range(4)]
+    assert beyond(four).endswith("+103 % (3), +102 % (2), +101 % (1) and 1 more")
+    assert beyond(four[:3]).endswith("+100 % (0)")
 
 
 def test_keys_are_unique_file_names():
     taken = set()
-    assert [key_of(" All reduce: µs! ", taken) for _ in range(3)] == [
-        *("all-reduce-s", "all-reduce-s-2", "all-reduce-s-3"),
-    ]
-    assert len(key_of("a" * 300, taken)) == 100
-    assert [one.key for one in marked([lines(), lines()], "-2")] == ["k-2", "k-2"]
+    keys = [chart_model.key_of(" All reduce: µs! ", taken) for _ in range(3)]
+    assert keys == ["all-reduce-s", "all-reduce-s-2", "all-reduce-s-3"]
+    assert len(chart_model.key_of("a" * 300, taken)) == 100
+    keys = [chart_model.key_of(name, taken) for name in ("a/b" * 100, "a?b" * 100, "../x")]
+    assert len({*keys}) == 3
+    assert all(len(key) <= 110 and "/" not in key and ".." not in key for key in keys)
+    assert [one.key for one in chart_model.marked([series(), series()], "-2")] == ["k-2", "k-2"]
