@@ -1,5 +1,7 @@
 """Warnings about paths that are worse than the connections between devices."""
 
+from itertools import permutations
+
 import pytest
 from msgspec.structs import replace
 
@@ -21,24 +23,13 @@ def a_header(ranks=2, kind="NV18", hops=1, hosts=1, environment=None, runtime="c
         DeviceDescription(rank, f"node{rank % hosts}", runtime, rank, "device", 1 << 30)
         for rank in range(ranks)
     ]
-    relations = [
-        Relation(first, second, kind, hops)
-        for first in range(ranks)
-        for second in range(ranks)
-        if first != second
-    ]
-    return replace(
-        SAMPLE.header, devices=devices, relations=relations, environment=environment or {}
-    )
+    relations = [Relation(*pair, kind, hops) for pair in permutations(range(ranks), 2)]
+    changed = {"devices": devices, "relations": relations, "environment": environment or {}}
+    return replace(SAMPLE.header, **changed)
 
 
 def both_ways(transport, ranks=2):
-    return [
-        Route(first, second, transport, 4)
-        for first in range(ranks)
-        for second in range(ranks)
-        if first != second
-    ]
+    return [Route(*pair, transport, 4) for pair in permutations(range(ranks), 2)]
 
 
 def paths(transport, ranks=2, **more):
@@ -84,10 +75,8 @@ PATHS = [
 def test_paths_that_are_worse_than_the_topology():
     lines = []
     for header, transport, parameters in PATHS:
-        devices = ["mlx5_0", "mlx5_1"]
-        ours = paths(
-            transport, header.get("ranks", 2), parameters=parameters, network_devices=devices
-        )
+        of = {"parameters": parameters, "network_devices": ["mlx5_0", "mlx5_1"]}
+        ours = paths(transport, header.get("ranks", 2), **of)
         lines += path_warnings(a_header(**header), ours) or ["-"]
     require_golden("texts/path-warnings.txt", "\n".join([*lines, ""]))
 
@@ -107,27 +96,24 @@ def test_many_routes_take_little_time():
     assert f"{ranks * (ranks - 1) // 2 - 6} more pairs" in lines[1]
 
 
+THROUGH_HOST = Paths("bridge", "engine", routes=both_ways("host memory"))
+WITHOUT_PEERS = "their devices cannot read each other's memory"
+ALONE = Paths("flagcx", parameters={FLAGCX_SINGLE: "yes"})
+ON_HOST = {"environment": {"FLAGCX_USE_HOST_COMM": "1"}}
+
+
 @pytest.mark.parametrize(
-    ("header", "ours", "warning"),
+    ("header", "ours", "warnings"),
     [
-        (
-            *({}, Paths("flagcx", parameters={FLAGCX_SINGLE: "yes"})),
-            "use two or more devices of each kind",
-        ),
-        (
-            *({"environment": {"FLAGCX_USE_HOST_COMM": "1"}}, Paths("flagcx")),
-            "FLAGCX_USE_HOST_COMM=1 is set",
-        ),
-        (
-            *({}, Paths("bridge", "engine", routes=both_ways("host memory"))),
-            "their devices cannot read each other's memory",
-        ),
-        ({"runtime": "host"}, Paths("bridge", "engine", routes=both_ways("host memory")), None),
+        ({}, ALONE, ["use two or more devices of each kind"]),
+        (ON_HOST, Paths("flagcx"), ["FLAGCX_USE_HOST_COMM=1 is set"]),
+        ({}, THROUGH_HOST, [WITHOUT_PEERS]),
+        ({"runtime": "host"}, THROUGH_HOST, []),
     ],
 )
-def test_data_that_pass_through_the_host(header, ours, warning):
+def test_data_that_pass_through_the_host(header, ours, warnings):
     found = path_warnings(a_header(**header), ours)
-    assert [one.endswith(warning) for one in found] == ([True] if warning else [])
+    assert [one[-len(end) :] for one, end in zip(found, warnings, strict=True)] == warnings
 
 
 def part(rank, **more):
@@ -168,31 +154,14 @@ def test_rings_without_the_lines_of_a_rank_are_left_out():
 
 
 def test_the_text():
-    ours = paths(
-        "P2P/CUMEM",
-        rings=[Ring([0, 1], 24)],
-        trees=[Tree([-1, 0], 12), Tree([1, -1], 12)],
-        parameters={
-            "NCCL_ALGO": "Ring",
-            "nodes": "1",
-            "channels of NVLS": "0",
-            "chunk of messages in bytes": "524288",
-            "a cluster of FlagCX with one rank": "no",
-        },
-        messages=["rank 0: the library warns"],
-    )
-    assert connection_lines(a_header(), [ours]) == [
-        "  nccl, connections (the library's log)",
-        "    ranks 0–1  P2P/CUMEM, 4 channels, devices connected by NV18",
-        "    ring        0 → 1 → 0 (24 channels)",
-        "    tree        0 ← 1 (12 channels)",
-        "    tree        1 ← 0 (12 channels)",
-        "    set         NCCL_ALGO=Ring",
-        "    parameters  clusters of one rank in FlagCX: no, channels of NVLS: 0, "
-        "chunk of messages: 512 KiB, nodes: 1",
-        "    warning: rank 0: the library warns (message of the library)",
-    ]
+    parameters = {
+        **{"NCCL_ALGO": "Ring", "nodes": "1", "channels of NVLS": "0"},
+        **{"chunk of messages in bytes": "524288", "a cluster of FlagCX with one rank": "no"},
+    }
+    trees = [Tree([-1, 0], 12), Tree([1, -1], 12)]
+    warns = ["rank 0: the library warns"]
+    ours = paths("P2P/CUMEM", trees=trees, parameters=parameters, messages=warns)
     unknown = Paths("mpi", reason="mpi has no interface that reports its connections")
-    assert connection_lines(a_header(), [unknown]) == [
-        "  mpi, connections: unknown: mpi has no interface that reports its connections"
-    ]
+    found = [replace(ours, rings=[Ring([0, 1], 24)]), unknown]
+    lines = connection_lines(a_header(), found)
+    require_golden("texts/connections.txt", "\n".join([*lines, ""]))

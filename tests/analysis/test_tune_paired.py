@@ -5,16 +5,8 @@ import random
 
 import pytest
 
-from cclmark.analysis.paired import (
-    CONTROL,
-    DEFAULT,
-    chance_of_gain,
-    improves,
-    log_ratio,
-    log_ratios,
-    noise_floor,
-    paired_ratio,
-)
+from cclmark.analysis import paired
+from cclmark.analysis.paired import CONTROL, DEFAULT, paired_ratio
 from cclmark.analysis.ratio import RatioEstimate
 
 
@@ -47,14 +39,11 @@ def test_rounds_that_are_not_paired_are_refused(sizes):
 
 
 def test_only_rounds_with_both_times_count():
-    rounds = [
-        {(DEFAULT, 0): 2.0, (1, 0): 1.0},
-        {(DEFAULT, 0): None, (1, 0): 1.0},
-        {(DEFAULT, 0): 2.0, (1, 0): None},
-        {(DEFAULT, 0): 2.0},
-    ]
-    assert log_ratios(rounds, (1, 0), (DEFAULT, 0)) == [math.log(0.5)]
-    assert log_ratio(rounds[0], (1, 0), (CONTROL, 0)) is None
+    times = [(2.0, 1.0), (None, 1.0), (2.0, None)]
+    rounds = [{(DEFAULT, 0): default, (1, 0): variant} for default, variant in times]
+    rounds.append({(DEFAULT, 0): 2.0})
+    assert paired.log_ratios(rounds, (1, 0), (DEFAULT, 0)) == [math.log(0.5)]
+    assert paired.log_ratio(rounds[0], (1, 0), (CONTROL, 0)) is None
 
 
 def test_a_drift_cancels():
@@ -71,39 +60,31 @@ def estimate(percent, deviation):
     return RatioEstimate(math.log1p(percent / 100), deviation / 100, 4, 0.0, 7)
 
 
-CALM = estimate(0, 0.1)
+CALM, NOISY = estimate(0, 0.1), estimate(3, 0.1)
 
 
 @pytest.mark.parametrize(
-    ("percent", "arguments", "is_gain"),
+    ("ratio", "control", "more", "is_gain"),
     [
-        (-5, (), True),
-        (5, (), False),
+        (estimate(-5, 0.5), CALM, (), True),
+        (estimate(5, 0.5), CALM, (), False),
         # An uncertain one.
-        (-1, (), False),
-        (-1.1, (), True),
-        (-1.1, (0.01,), False),
+        (estimate(-1, 0.5), CALM, (), False),
+        (estimate(-1.1, 0.5), CALM, (), True),
+        (estimate(-1.1, 0.5), CALM, (0.01,), False),
+        # The default differs from itself by 3 % though its rounds agree.
+        (estimate(-2.9, 0.1), NOISY, (), False),
+        (estimate(-3.5, 0.1), NOISY, (), True),
+        # Rounds that agree by chance, on the faster of two levels, are as uncertain as the control.
+        (estimate(-19, 0.01), CALM, (), True),
+        (estimate(-19, 0.01), estimate(0.5, 8), (), False),
     ],
 )
-def test_a_clear_gain_improves(percent, arguments, is_gain):
-    assert improves(estimate(percent, 0.5), CALM, *arguments) == is_gain
+def test_a_clear_gain_beyond_the_noise_floor_improves(ratio, control, more, is_gain):
+    assert paired.improves(ratio, control, *more) == is_gain
 
 
-def test_the_chance_of_a_loss_and_of_an_uncertain_gain():
-    assert chance_of_gain(estimate(5, 0.5)) > 0.99
-    assert chance_of_gain(estimate(-1, 0.5)) > 0.05
-
-
-def test_a_gain_within_the_noise_floor_does_not():
-    """The default differs from itself by 3 % though its rounds agree."""
-    noisy = estimate(3, 0.1)
-    assert noise_floor(noisy) == pytest.approx(math.log(1.03) + 2.7764 * 0.001)
-    assert not improves(estimate(-2.9, 0.1), noisy)
-    assert improves(estimate(-3.5, 0.1), noisy)
-
-
-def test_rounds_that_agree_by_chance_are_as_uncertain_as_the_control():
-    """All runs of the variant started on the faster of two levels, the default's on both."""
-    lucky, control = estimate(-19, 0.01), estimate(0.5, 8)
-    assert improves(lucky, CALM)
-    assert not improves(lucky, control)
+def test_the_chance_of_a_loss_and_the_noise_floor():
+    assert paired.chance_of_gain(estimate(5, 0.5)) > 0.99
+    assert paired.chance_of_gain(estimate(-1, 0.5)) > 0.05
+    assert paired.noise_floor(NOISY) == pytest.approx(math.log(1.03) + 2.7764 * 0.001)
