@@ -1,4 +1,7 @@
-"""What a run says about the conditions of its devices."""
+"""What a run says about the conditions of its devices, and soaks over time."""
+
+import dataclasses
+import re
 
 import pytest
 from hypothesis import given
@@ -8,15 +11,17 @@ from msgspec.structs import replace
 from cclmark.analysis.device_conditions import ConditionFigures, DeviceConditions
 from cclmark.document.blocks import Document, Finding, RunContent
 from cclmark.document.conditions import with_conditions
+from cclmark.document.naming import NamedRun
+from cclmark.document.page.chart_svg import views_of
 from cclmark.journal.schema import Condition
+from cclmark.kinds.collective.soak import over_time
 from reports import COLLECTIVES
 
+FIRST = COLLECTIVES.results[0]
+NOTHING = {name: st.just(0) for name in ("rank", "index", "cycle", "at_s")}
 conditions = st.builds(
     Condition,
-    rank=st.just(0),
-    index=st.just(0),
-    cycle=st.just(0),
-    at_s=st.just(0.0),
+    **NOTHING,
     clock_hz=st.none() | st.floats(0, 1e10),
     temperature_c=st.none() | st.floats(-50, 150),
     reasons=st.lists(st.sampled_from(["power cap", "thermal slowdown"]), unique=True),
@@ -29,10 +34,8 @@ def test_ranges_of_conditions(readings):
     for reading in readings:
         seen.add(reading)
     clocks = [it.clock_hz for it in readings if it.clock_hz is not None]
-    assert (seen.clock_hz.least, seen.clock_hz.most) == (
-        min(clocks, default=None),
-        max(clocks, default=None),
-    )
+    assert seen.clock_hz.least == min(clocks, default=None)
+    assert seen.clock_hz.most == max(clocks, default=None)
     assert seen.readings == len(readings)
     assert seen.reasons["power cap"] == sum("power cap" in it.reasons for it in readings)
     assert seen.power_w.width == 0
@@ -56,10 +59,14 @@ def reading(share, rank=0, index=0, **traffic):
     return Condition(rank, index, 0, 1.7e9, busy_share=share, **traffic)
 
 
+def nvlink(sent, received):
+    return {"nvlink_sent_bytes": sent, "nvlink_received_bytes": received}
+
+
 def test_a_table_with_what_is_known():
     (table,) = document_with(
-        reading(0.5, clock_hz=1.98e9, nvlink_sent_bytes=2 * 10**9, nvlink_received_bytes=10**9),
-        reading(0.97, clock_hz=1.755e9, nvlink_sent_bytes=10**9, nvlink_received_bytes=0),
+        reading(0.5, clock_hz=1.98e9, **nvlink(2 * 10**9, 10**9)),
+        reading(0.97, clock_hz=1.755e9, **nvlink(10**9, 0)),
         reading(1.0, rank=1, reasons=["power cap"]),
     ).closing
     assert table.head == ["device", "clock MHz", "busy %", "NVLink GB out/in", "limited by"]
@@ -71,19 +78,22 @@ def test_a_table_with_what_is_known():
     assert document_with(reading(0.5), whole=False).closing == ()
 
 
+PCIE = {"pcie_sent_bytes": 10**9}
+
+
 @pytest.mark.parametrize(
     ("traffic", "said"),
     [
         ({}, "copies move the data, by copy engines, the host or a network adapter"),
         (
-            {"pcie_sent_bytes": 10**9, "pcie_received_bytes": 5 * 10**8},
+            {**PCIE, "pcie_received_bytes": 5 * 10**8},
             "sent 1.0 GB over PCIe (checks included): copies move the data",
         ),
         (
-            {"pcie_sent_bytes": 10**9, "nvlink_sent_bytes": 10**8, "nvlink_received_bytes": 10**9},
+            {**PCIE, **nvlink(10**8, 10**9)},
             "over NVLink and 1.0 GB over PCIe (checks included): the library moves data through",
         ),
-        ({"pcie_sent_bytes": 10**9, "nvlink_sent_bytes": 2 * 10**8}, "copies move the data"),
+        ({**PCIE, "nvlink_sent_bytes": 2 * 10**8}, "copies move the data"),
         ({"pcie_sent_bytes": 1 << 27, "nvlink_sent_bytes": 0}, "copies move the data"),
         ({"nvlink_sent_bytes": 10**6}, "sent 0.0 GB over NVLink (checks included): copies move"),
     ],
@@ -97,12 +107,103 @@ def test_idle_devices(traffic, said):
     assert (first.evidence[0].value, first.evidence[0].limit) == (9.9, 10)
 
 
-def test_devices_that_are_not_idle():
-    for known in (
-        [reading(0.02), reading(0.1, rank=1)],
-        [reading(None)],
-        [reading(0.02, index=10**6)],  # of an item without a result
+@pytest.mark.parametrize(
+    ("known", "runtime"),
+    [
+        ([reading(0.02), reading(0.1, rank=1)], "cuda"),
+        ([reading(None)], "cuda"),
+        ([reading(0.02, index=10**6)], "cuda"),  # of an item without a result
+        ([reading(0.02)], "host"),
+    ],
+)
+def test_devices_that_are_not_idle(known, runtime):
+    document = document_with(*known, runtime=runtime)
+    assert [one.id for one in document.findings] == ["data-checked"]
+
+
+# Over time.
+
+
+def soak(cycles, **condition):
+    results, conditions = [], []
+    for cycle in range(cycles):
+        at_s = 1e9 + 60.0 * cycle
+        summary = replace(FIRST.summary, time_s=1e-5 * (1 + cycle % 2))
+        results.append(replace(FIRST, cycle=cycle, started_at_s=at_s, summary=summary))
+        for rank in (0, 1):
+            own = {"clock_hz": 1.9e9, "temperature_c": 50.0 + cycle, **condition}
+            conditions.append(Condition(rank, 0, cycle, at_s + 1, **own))
+    changed = {"results": results, "conditions": conditions}
+    return NamedRun("soak", dataclasses.replace(COLLECTIVES, **changed))
+
+
+PANELS = ["time / median", "clock [MHz]", "temperature [°C]"]
+
+
+def test_cases_clocks_and_temperatures_have_one_time_axis():
+    (chart,) = over_time(soak(30)).charts
+    cases, clocks, temperatures = chart.parts
+    assert chart.x_title == "time since the start [min]"
+    assert [one.y_title for one in chart.parts] == PANELS
+    assert [one.name for one in clocks.series] == ["DEV0: clock", "DEV1: clock"]
+    assert clocks.series[0].y[0] == 1900
+    assert temperatures.series[0].y[-1] == 79
+    assert [one.colour for one in clocks.series] == [one.colour for one in temperatures.series]
+    assert len({one.colour for one in (*cases.series, *clocks.series)}) == 3
+    assert set(cases.series[0].y) == {1 / 1.5, 2 / 1.5}
+    assert max(cases.series[0].x) == pytest.approx(29, abs=0.2)
+    assert (cases.marks, chart.spans) == ([], [])
+
+
+def test_panels_are_one_drawing_with_one_axis_of_time():
+    run = soak(30)
+    for number in (20, 21, 40, 41):
+        run.journal.conditions[number].reasons = ["thermal slowdown"]
+    section = over_time(run)
+    (chart,) = section.charts
+    (view,) = views_of(chart)
+    for text in ('class="axis"', "time since the start", *PANELS):
+        assert view.svg.count(text) == 1
+    box = [float(one) for one in re.search(r'viewBox="([^"]+)', view.svg)[1].split()]
+    heights = [*map(float, re.findall(r'class="curve[^>]* d="M[-\d.]+ ([-\d.]+)', view.svg))]
+    assert len(heights) == len(chart.series)
+    assert box[1] < heights[0] < heights[1] < heights[3] < box[1] + box[3]
+    assert view.svg.count("<rect") == len(chart.spans) == 2
+    spans = re.findall(r'<rect[^>]* y="[-\d.]+" width="[\d.]+" height="([\d.]+)"', view.svg)
+    assert float(spans[0]) > 300
+    assert "Shaded" in section.words[1]
+
+
+def test_without_readings_of_devices_it_is_a_usual_chart():
+    run = soak(30)
+    run.journal.conditions.clear()
+    (chart,) = over_time(run).charts
+    assert len(chart.parts) == 1
+    (view,) = views_of(chart)
+    assert 'viewBox="0 0 600 300"' in view.svg
+
+
+def test_the_moment_is_marked_when_heat_limits_a_clock_or_a_count_rises():
+    rising = soak(10)
+    for number, one in enumerate(rising.journal.conditions):
+        one.throttle_count = 7 + (number >= 10) * (one.rank == 1)
+    first, second = "DEV0: throttled", "DEV1: throttled"
+    for run, names, spans in (
+        (soak(10, reasons=["thermal slowdown"]), [first, second], (0, 9)),
+        (soak(10, reasons=["power cap"]), [], None),
+        (rising, [second], (4, 5)),
     ):
-        assert [one.id for one in document_with(*known).findings] == ["data-checked"]
-    on_host = document_with(reading(0.02), runtime="host")
-    assert [one.id for one in on_host.findings] == ["data-checked"]
+        (chart,) = over_time(run).charts
+        assert [one.name for one in chart.marks] == names
+        assert len(chart.spans) == bool(spans)
+        for mark in chart.marks:
+            assert chart.spans[0] == pytest.approx(spans, abs=0.02)
+            assert mark.x == chart.spans[0][0]
+
+
+def test_few_cycles_have_no_course_and_among_several_runs_keys_and_titles_differ():
+    assert over_time(soak(3)) is None
+    assert over_time(NamedRun("run", COLLECTIVES)) is None
+    section = over_time(soak(10), "-1", " (night)")
+    assert (section.key, section.title) == ("over-time-1", "Over time (night)")
+    assert {one.key[-2:] for one in section.charts} == {"-1"}
