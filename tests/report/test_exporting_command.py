@@ -30,14 +30,9 @@ def test_pairs_read_as_when_they_were_measured(cclmark):
         *("--only", "all_reduce,sendrecv", "--journal", "pairs.jsonl"),
     )
     assert cclmark("export", "pairs.jsonl", "--format", "table").out == measured.out
-    rows = list(
-        csv.DictReader(cclmark("export", "pairs.jsonl", "--format", "csv").out.splitlines())
-    )
-    assert {(row["first"], row["second"]) for row in rows} == {
-        ("DEV0", "DEV1"),
-        ("DEV0", "DEV2"),
-        ("DEV1", "DEV2"),
-    }
+    rows = cclmark("export", "pairs.jsonl", "--format", "csv").out.splitlines()
+    pairs = [(row["first"], row["second"]) for row in csv.DictReader(rows)]
+    assert {*pairs} == {("DEV0", "DEV1"), ("DEV0", "DEV2"), ("DEV1", "DEV2")}
     samples = cclmark("export", "pairs.jsonl", "--format", "csv", "--table", "samples").out
     ranks = {(row["first"], row["rank"]) for row in csv.DictReader(samples.splitlines())}
     assert ("DEV1", "2") in ranks
@@ -50,7 +45,7 @@ def test_pairs_read_as_when_they_were_measured(cclmark):
     assert len(set(formats)) == len(formats)
 
 
-def test_a_file_that_is_there_keeps_its_rights_and_its_links(cclmark, tmp_path):
+def test_a_file_keeps_its_rights_and_its_links_and_a_new_one_is_as_others_are(cclmark, tmp_path):
     real, link = tmp_path / "real.prom", tmp_path / "link.prom"
     real.write_text("old")
     real.chmod(0o604)
@@ -59,9 +54,6 @@ def test_a_file_that_is_there_keeps_its_rights_and_its_links(cclmark, tmp_path):
     assert link.is_symlink()
     assert real.read_text().endswith("# EOF\n")
     assert real.stat().st_mode & 0o777 == 0o604
-
-
-def test_a_new_file_is_readable_as_others_are(cclmark, tmp_path):
     cclmark("export", RUN, "--format", "csv", "-O", "new.csv")
     (tmp_path / "other").touch()
     assert (tmp_path / "new.csv").stat().st_mode == (tmp_path / "other").stat().st_mode
