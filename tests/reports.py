@@ -67,15 +67,15 @@ def finding_lines(found: Iterable[Finding]) -> list[str]:
     lines = []
     for one in found:
         subject = f"{one.subject}: " * bool(one.subject)
-        lines.append(f"{one.severity} {one.id}: {subject}{one.sentence}. {one.advice}".rstrip())
+        lines.append(f"{one.severity} {one.id}: {subject}{one.sentence}")
+        lines += [f"  advice: {one.advice}"] * bool(one.advice)
         for figure in one.evidence:
             limit = "" if figure.limit is None else f" {figure.comparison} {figure.limit:.6g}"
             place = f" at {figure.at}" * bool(figure.at)
             lines.append(f"  {figure.name}: {figure.value:.6g}{limit} {figure.unit}{place}")
         if (gain := one.gain) is not None:
-            lines.append(
-                f"  gain {gain.value:.6g} ({gain.low} to {gain.high}) {gain.unit} {gain.at}"
-            )
+            low, high = ("-" if end is None else f"{end:.6g}" for end in (gain.low, gain.high))
+            lines.append(f"  gain: {gain.value:.6g} ({low} to {high}) {gain.unit} at {gain.at}")
     return lines
 
 
