@@ -16,7 +16,6 @@ from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
 from cclmark.document.blocks import Table
-from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.columns import Column
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
@@ -94,7 +93,6 @@ def pages(tmp_path_factory):
         "pairs": _only(pairs, "pairs-bandwidth", "pairs-all_gather"),
         "together": page_of(stored),
         "comparison": comparison_page([comparison]),
-        "small": _small_charts(copies),
         "explained": _short(page_of([NamedRun("run", explained())])),
         "many": _short(page_of([*map(_of_own_command, sorted(RUNS.glob("*.jsonl")))])),
         "wide": _wide_page(copies),
@@ -204,37 +202,6 @@ def _overlap(one, other):
         min(one[at] + one[size], other[at] + other[size]) - max(one[at], other[at]) > 1
         for at, size in (("x", "width"), ("y", "height"))
     )
-
-
-# Of charts with a logarithmic axis, by name.
-TIMES_US = {"one": [340.0], "close": [340.0, 362.0], "apart": [120.0, 950.0]}
-GAPS = [1.0, None, 1.0, None, 1.0, 1.0]
-GAP_SIZES = [float(8 << number) for number in range(len(GAPS))]
-
-
-def _small_charts(page):
-    """A page with nothing but small charts, for each page with a chart takes seconds to open."""
-
-    def lines(name, *curves, **options):
-        return Lines(name, name, "", "x", "y", curves, **options)
-
-    charts = [
-        lines(name, ChartCurve("one", [1024.0, 2048.0][: len(times_us)], times_us), y_log=True)
-        for name, times_us in TIMES_US.items()
-    ]
-    gaps = [ChartCurve("gaps", GAP_SIZES, [2.0] * 6, GAPS, [one and 3.0 for one in GAPS])]
-    charts.append(lines("gaps", *gaps, ChartCurve("none", GAP_SIZES, [2.5] * 6)))
-    return dataclasses.replace(page, sections=[Section("charts", "Charts", charts=charts)])
-
-
-@pytest.mark.parametrize("name", TIMES_US)
-def test_a_logarithmic_axis_without_a_power_of_ten_has_ticks(drawn, name):
-    plot = drawn("small").page.locator(f"figure[data-chart={name}] .plot")
-    labels = plot.locator("g.y text").all_text_contents()
-    assert len(labels) >= 2
-    assert len(set(labels)) == len(labels)
-    at = {one.text_content(): one.bounding_box()["y"] for one in plot.locator("g.y text").all()}
-    assert sorted(at, key=at.get, reverse=True) == sorted(at, key=float)
 
 
 def test_hovering_over_a_point_tells_its_figures(drawn):

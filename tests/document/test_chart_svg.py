@@ -70,6 +70,18 @@ def test_an_axis_on_which_half_of_the_points_were_at_zero_is_logarithmic(values,
     assert [one.name for one in views_of(lines(curve(*values)))] == names
 
 
+@pytest.mark.parametrize("times_us", [[340.0], [340.0, 362.0], [120.0, 950.0]])
+def test_a_logarithmic_axis_without_a_power_of_ten_has_ticks(times_us):
+    tree = drawn(lines(curve(*times_us), y_log=True))
+    places = {}
+    for group in of_class(tree, "y"):
+        for one in group.iter():
+            if one.tag.endswith("text"):
+                places["".join(one.itertext())] = float(one.get("y"))
+    assert len(places) >= 2
+    assert sorted(places, key=places.get, reverse=True) == sorted(places, key=float)
+
+
 def test_values_that_are_no_numbers_interrupt_a_curve():
     nan, inf = float("nan"), float("inf")
     (path,) = of_class(drawn(lines(curve(1.0, nan, 2.0, 3.0, inf, 4.0, 5.0, 6.0))), "curve")
