@@ -36,7 +36,7 @@ from cclmark.journal.schema import Profile, TracedStage
 from cclmark.kinds.registry import read_journal
 from cclmark.report import overview
 from cclmark.report.run_page import plain_document, sections_of
-from goldens import outline, require_golden
+from goldens import outline, require_golden, require_stated
 from places import TESTS
 
 JOURNAL = read_journal(TESTS / "journals" / "replay.jsonl")
@@ -165,26 +165,13 @@ def in_parts(renderer):
     return [*map(exporter.add, (0, 1)), exporter.end(JOURNAL.footer)]
 
 
-def test_rows_of_further_parts_continue_a_table_of_given_widths():
-    assert in_parts(DocumentText) == [
-        "\n  cases\n  case       x\n  case 0    ok\n",
-        "  case 1    ok\n           late\n           rank 1\n",
-        "\n  2 measured\n",
-    ]
-    assert in_parts(DocumentMarkdown) == [
-        "\n## cases\n\n| case | x | why |\n|---|---:|---|\n| case 0 | ok |  |\n",
-        "| case 1 | ok | late |\n|  |  | rank 1 |\n",
-        "\n- 2 measured\n",
-    ]
-
-
 class _Sampled(msgspec.Struct):
     key: str
     samples: list[float] | None = None
 
 
-def test_a_part_in_order_is_complete_when_another_begins():
-    samples = set()
+def of_parts(samples):
+    """A text of which a part is complete when another begins; gathers the samples it had."""
 
     def compose(run):
         keys = "".join(one.key for one in run.results)
@@ -198,22 +185,52 @@ def test_a_part_in_order_is_complete_when_another_begins():
     exporter = DocumentText(
         compose, View(), lambda one: (one.key, 99), in_order=True, keeps_samples=False
     )
-    head = exporter.begin(JOURNAL.header)
+    assert exporter.begin(JOURNAL.header).endswith("  links      two\n")
     texts = [exporter.add(_Sampled(key, [1.0])) for key in "aab"]
-    assert head.endswith("  links      two\n")
-    assert texts == ["", "", "  part       aa\n"]
-    assert exporter.end(JOURNAL.footer) == ("  part       b\n  whole      True\n\n  3 in all\n")
-    assert samples == {None}
+    return [*texts, exporter.end(JOURNAL.footer)]
 
 
-def test_what_several_parts_alternate_in_is_written_at_the_end():
+def alternating():
+    """A text of what several parts alternate in, which is written at the end."""
+
     def compose(run):
         return Document("Gallery", "", [Facts([("a", str(len(run.results)))])], in_parts=False)
 
     exporter = DocumentText(compose, View(), lambda one: (one.key, 1))
     exporter.begin(JOURNAL.header)
-    assert [exporter.add(_Sampled(key)) for key in "ab"] == ["", ""]
-    assert exporter.end(JOURNAL.footer) == "  a          2\n"
+    return [*(exporter.add(_Sampled(key)) for key in "ab"), exporter.end(JOURNAL.footer)]
+
+
+COLUMNS = (
+    TableColumn("size", lambda one: str(one[0]), ">"),
+    TableColumn("nothing", lambda one: "", look=lambda one: "bad"),
+    TableColumn("verdict", lambda one: one[1], look=lambda one: "good" if one[1] else ""),
+)
+LIKE = table_of("like", COLUMNS, [(8, ""), (16, "")], is_detail=True)
+UNLIKE = table_of("unlike", COLUMNS, [(8, ""), (16, "faster")], notes=["a note"])
+OF_SEVERAL = Document("b & a", "", [LIKE, UNLIKE], [Finding("faster", "good", "1 faster")])
+
+
+def test_texts_in_parts_and_of_several_runs():
+    """Rows of further parts continue a table of given widths, empty columns are left out, and a
+    terminal has sentences below tables, Markdown above them, and details at the end.
+    """
+    samples = set()
+    found = {
+        "in order": of_parts(samples),
+        "alternating": alternating(),
+        "several runs, for a terminal": TextLines(View(paint=painted)).whole(OF_SEVERAL),
+        "several runs, in Markdown": MarkdownLines(View()).whole(OF_SEVERAL),
+    }
+    assert samples == {None}
+    outcome = Document("Gallery", "", outcome="0 replays measured")
+    table = Document("t", "", [Table("t", ("a",), [("b",)], "<")])
+    for renderer in (DocumentText, DocumentMarkdown):
+        name = renderer.__name__
+        found[f"rows, {name}"] = in_parts(renderer)
+        found[f"outcome alone, {name}"] = written(renderer, outcome, paint=unpainted)[1]
+        found[f"table alone, {name}"] = written(renderer, table, paint=unpainted)[1]
+    require_stated("gallery.parts.txt", found)
 
 
 RENDERERS = pytest.mark.parametrize("renderer", [DocumentText, DocumentMarkdown])
@@ -263,49 +280,6 @@ def test_parts_are_written_once_when_they_are_complete(renderer, head):
         assert "1 in all" not in text
 
 
-def test_nothing_follows_what_there_is():
-    outcome = Document("Gallery", "", outcome="0 replays measured")
-    table = Document("t", "", [Table("t", ("a",), [("b",)], "<")])
-    for renderer, document, body in (
-        (DocumentText, outcome, "\n  0 replays measured\n"),
-        (DocumentMarkdown, outcome, "\n- 0 replays measured\n"),
-        (DocumentText, table, "\n  t\n  a\n  b\n"),
-        (DocumentMarkdown, table, "\n## t\n\n| a |\n|---|\n| b |\n"),
-    ):
-        assert written(renderer, document, paint=unpainted)[1] == body
-
-
-COLUMNS = (
-    TableColumn("size", lambda one: str(one[0]), ">"),
-    TableColumn("nothing", lambda one: "", look=lambda one: "bad"),
-    TableColumn("verdict", lambda one: one[1], look=lambda one: "good" if one[1] else ""),
-)
-LIKE = table_of("like", COLUMNS, [(8, ""), (16, "")], is_detail=True)
-UNLIKE = table_of("unlike", COLUMNS, [(8, ""), (16, "faster")], notes=["a note"])
-OF_SEVERAL = Document("b & a", "", [LIKE, UNLIKE], [Finding("faster", "good", "1 faster")])
-
-
-def test_columns_that_are_empty_are_left_out():
-    assert (LIKE.head, UNLIKE.head, UNLIKE.sides) == (["size"], ["size", "verdict"], "><")
-    assert UNLIKE.looks == [(1, 1, "good")]
-
-
-def test_a_document_of_several_runs():
-    """A terminal has sentences below tables, Markdown above them, and details at the end."""
-    assert TextLines(View(paint=painted)).whole(OF_SEVERAL) == (
-        "<bold>b & a</bold>\n"
-        "\n<bold>  like</bold>\n<dim>  size</dim>\n     8\n    16\n"
-        "\n<bold>  unlike</bold>\n<dim>  size  verdict</dim>\n     8\n"
-        "    16  <green>faster </green>\n  a note\n"
-        "\n  1 faster\n"
-    )
-    assert MarkdownLines(View()).whole(OF_SEVERAL) == (
-        "# b &#38; a\n\n- 1 faster\n"
-        "\n## unlike\n\n| size | verdict |\n|---:|---|\n| 8 |  |\n| 16 | faster |\n\n- a note\n"
-        "\n<details><summary>like</summary>\n\n| size |\n|---:|\n| 8 |\n| 16 |\n\n</details>\n"
-    )
-
-
 FIELDS = Fields(
     [
         Field("name", "Name of the sample.", "name", "text"),
@@ -322,15 +296,50 @@ def sample(name="a", step_s=0.5, steps=3, status="ok"):
     return SimpleNamespace(name=name, step_s=step_s, steps=steps, status=status)
 
 
-def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
-    columns = [(one.name, one.kind) for one in FIELDS.layout.columns]
-    assert columns == [("name", "text"), ("step_ms", "float"), ("steps", "int")]
-    rows = FIELDS.layout.rows_in(JOURNAL.header)
-    assert [*rows(sample())] == [["a", 500.0, 3]]
-    assert [*rows(sample(step_s=None))] == [["a", None, 3]]
-    assert [one.name for one in FIELDS.page_columns] == ["name", "step_ms"]
-    cells = {"name": "a", "step_ms": 500.0, "steps": 3}
-    assert FIELDS.page_cells(NamedRun("a", JOURNAL))(sample()) == cells
+OF_GROUPS = Fields(
+    [
+        Field("group_ranks", "Ranks.", len, "int", name="ranks"),
+        Field("first", "The first one.", lambda one: one[0], "text"),
+    ],
+    rows=lambda header, one: one,
+    page_row="".join,
+)
+WITH_COMMON = Fields(
+    [Field("name", "Name.", lambda one: one, "text")],
+    rows=lambda header, one: one,
+    common=[Field("wall_ms", "Time of the program.", "wall_s")],
+    common_of=lambda profile: profile or Profile(""),
+)
+WALL = Profile("", wall_s=2.0)
+CELLS = {"name": "a", "step_ms": 500.0, "steps": 3}
+
+
+@pytest.mark.parametrize(
+    ("fields", "columns", "on_page", "one", "profile", "rows", "cells"),
+    [
+        (FIELDS, "name step_ms steps", "name step_ms", sample(), None, [["a", 500.0, 3]], CELLS),
+        (
+            *(FIELDS, "name step_ms steps", "name step_ms", sample(step_s=None), None),
+            *([["a", None, 3]], {**CELLS, "step_ms": None}),
+        ),
+        # Pages may have another row and other names.
+        (
+            *(OF_GROUPS, "group_ranks first", "ranks first", ["ab", "c"], None),
+            *([[2, "a"], [1, "c"]], {"ranks": 3, "first": "a"}),
+        ),
+        # Common fields are the last cells of all rows.
+        (WITH_COMMON, "name wall_ms", "name", "ab", None, [["a", 0.0], ["b", 0.0]], None),
+        (WITH_COMMON, "name wall_ms", "name", "ab", WALL, [["a", 2000.0], ["b", 2000.0]], None),
+    ],
+)
+def test_fields_give_columns_and_cells_in_the_unit_of_their_key(
+    fields, columns, on_page, one, profile, rows, cells
+):
+    assert [own.name for own in fields.layout.columns] == columns.split()
+    assert [own.name for own in fields.page_columns] == on_page.split()
+    assert [*fields.layout.rows_of(JOURNAL.header, profile)(one)] == rows
+    found = fields.page_cells(NamedRun("a", JOURNAL))
+    assert cells is None or {name: found(one).get(name) for name in cells} == cells
 
 
 @pytest.mark.parametrize(
@@ -382,32 +391,6 @@ def test_rows_of_chosen_columns_are_for_people():
         ["-"] * 7,
     ]
     assert table.sides == ">>>>><>"
-
-
-def test_pages_may_have_another_row_and_other_names():
-    given = [
-        Field("group_ranks", "Ranks.", len, "int", name="ranks"),
-        Field("first", "The first one.", lambda one: one[0], "text"),
-    ]
-    fields = Fields(given, rows=lambda header, one: one, page_row="".join)
-    rows = fields.layout.rows_in(JOURNAL.header)
-    assert [*rows(["ab", "c"])] == [[2, "a"], [1, "c"]]
-    assert [one.name for one in fields.page_columns] == ["ranks", "first"]
-    assert fields.page_cells(NamedRun("a", JOURNAL))(["ab", "c"]) == {"ranks": 3, "first": "a"}
-
-
-def test_common_fields_are_the_last_cells_of_all_rows():
-    fields = Fields(
-        [Field("name", "Name.", lambda one: one, "text")],
-        rows=lambda header, one: one,
-        common=[Field("wall_ms", "Time of the program.", "wall_s")],
-        common_of=lambda profile: profile or Profile(""),
-    )
-    assert [one.name for one in fields.layout.columns] == ["name", "wall_ms"]
-    for profile, wall_ms in ((None, 0.0), (Profile("", wall_s=2.0), 2000.0)):
-        rows = fields.layout.rows_of(JOURNAL.header, profile)
-        assert [*rows("ab")] == [["a", wall_ms], ["b", wall_ms]]
-    assert [one.name for one in fields.page_columns] == ["name"]
 
 
 #: By the method of the run; those with a name of their own follow those of times.

@@ -83,29 +83,28 @@ def test_the_problem_of_a_case_its_reason_and_what_did_not_converge():
     require_stated("words/problems.txt", found)
 
 
-@pytest.mark.parametrize(
-    ("planned", "check", "results", "said"),
-    [
-        (0, 1, [], ""),
-        (2, 1, [], "0 of 2 cases measured, 0 checked"),
-        (2, 1, [OK], "1 of 2 cases measured, 1 checked, 0 wrong"),
-        (1, 1, [OK], "1 of 1 cases checked, 0 wrong"),
-        (1, 0, [UNCHECKED], "1 case, not checked (-c 0)"),
-        (1, 1, [UNCHECKED], "0 of 1 cases checked"),
-        (1, 0, [OK], "1 of 1 cases checked, 0 wrong"),
-        (2, 1, [wrong(), with_status("timeout")], "1 of 2 cases checked, 1 wrong, 1 timeout"),
-    ],
-)
-def test_the_outcome_counts_cases(planned, check, results, said):
-    assert remarks.outcome_of_cases(header(planned=planned, check=check), results) == said
+#: Numbers of planned cases, -c, and results.
+OUTCOMES = {
+    "unknown plan": (0, 1, []),
+    "nothing yet": (2, 1, []),
+    "half of it": (2, 1, [OK]),
+    "all of it": (1, 1, [OK]),
+    "-c 0": (1, 0, [UNCHECKED]),
+    "unchecked": (1, 1, [UNCHECKED]),
+    "checked with -c 0": (1, 0, [OK]),
+    "one wrong and one late": (2, 1, [wrong(), with_status("timeout")]),
+    "others": (0, 1, [OK, *[with_status("died")] * 2, with_status("error")]),
+}
 
 
-def test_the_outcome_of_another_tool_names_no_option():
-    of = header(check=0, imported=OTHER_TOOL)
-    assert remarks.outcome_of_cases(of, [UNCHECKED]) == "1 case, not checked"
-    assert remarks.without_figures_text([OK, *[with_status("died")] * 2, with_status("error")]) == (
-        ", 2 died, 1 error"
-    )
+def test_the_outcome_counts_cases_and_that_of_another_tool_names_no_option():
+    found = {}
+    for name, (planned, check, results) in OUTCOMES.items():
+        of = header(planned=planned, check=check)
+        imported = replace(of, imported=OTHER_TOOL)
+        found[name] = [remarks.outcome_of_cases(one, results) for one in (of, imported)]
+        found[name].append(remarks.without_figures_text(results))
+    require_stated("words/outcomes.txt", found)
     assert remarks.planned_results(None) == 0
     assert remarks.planned_results(header(planned=3, cycles=2)) == 6
 
@@ -163,36 +162,36 @@ def launches(operation="all_reduce", *, device=True, reason="", bound=True):
     return SimpleNamespace(**names, latency=latency, launch_bound=large if bound else None)
 
 
-def test_launches_are_described_with_the_costs():
-    cost = "a call costs 12.30 µs, the device needs 12.30 µs"
-    begin = "launches determine the time"
-    words = remarks.all_launches_in_words
-    assert words([launches()]) == f"{begin} up to 4 KiB: at 8 B {cost}"
-    assert words([launches("barrier")]) == f"{begin}: {cost}"
-    bare, none = launches(device=False), launches(bound=False)
-    why = launches(device=False, reason="no events")
-    assert words([bare]) == f"{begin} up to 4 KiB"
-    assert words([why]) == f"{begin} up to 4 KiB; device times unknown: no events"
-    assert words([none]) == ""
-    assert words([none, bare]).startswith("all_reduce: launches")
-    assert words([bare, launches("barrier")]).count("; barrier: ") == 1
+BARE, NONE = launches(device=False), launches(bound=False)
+WHY = launches(device=False, reason="no events")
+LAUNCHES = {
+    "costs": [launches()],
+    "barrier": [launches("barrier")],
+    "without device times": [BARE],
+    "without device times, for a reason": [WHY],
+    "none": [NONE],
+    "one of two": [NONE, BARE],
+    "both": [BARE, launches("barrier")],
+}
+FAILED = with_status("failed")
+ROOTED = of_case(operation="reduce", root=1, ranks=1, in_place=True)
+SERIES = {
+    "of one rank": PlacementRow(None, ROOTED),
+    "barrier": PlacementRow(of_case(operation="barrier", reduction=None), None),
+    "failed": PlacementRow(FAILED, None),
+    "one failed": PlacementRow(FAILED, of_case(in_place=True)),
+}
 
 
-def test_a_half_peak_is_stated_below_the_peak():
-    for half, text in ((None, ""), (1024, ""), (512, ", half of it from 512 B on")):
-        found = SimpleNamespace(half_peak_bytes=half, peak=of_case(size_bytes=1024))
-        assert remarks.half_peak_text(found) == text
-
-
-def test_a_series_has_the_placement_that_is_shown():
-    series = remarks.series
-    rooted = of_case(operation="reduce", root=1, ranks=1, in_place=True)
-    assert series(PlacementRow(None, rooted)) == "reduce float32 sum root 1 in-place, nccl, 1 rank"
-    barrier = of_case(operation="barrier", reduction=None)
-    assert series(PlacementRow(barrier, None)) == f"barrier, nccl, {barrier.case.ranks} ranks"
-    failed = with_status("failed")
-    assert "out-of-place" in series(PlacementRow(failed, None))
-    assert "in-place" in series(PlacementRow(failed, of_case(in_place=True)))
+def test_launches_half_peaks_and_series_in_words():
+    found = {
+        f"launches: {name}": remarks.all_launches_in_words(own) for name, own in LAUNCHES.items()
+    }
+    for half in (None, 512, 1024):
+        of = SimpleNamespace(half_peak_bytes=half, peak=of_case(size_bytes=1024))
+        found[f"half of the peak: {half}"] = remarks.half_peak_text(of)
+    found |= {f"series: {name}": remarks.series(row) for name, row in SERIES.items()}
+    require_stated("words/remarks.txt", found)
 
 
 OUT, IN = of_case(in_place=False), of_case(in_place=True)
@@ -228,7 +227,6 @@ def test_placements_of_a_case_share_a_row(results, single, rows):
 FOUR_WRONG = [
     of_case(wrong(Verification(size, [WRONG])), size_bytes=size) for size in (4, 8, 16, 32)
 ]
-FAILED = with_status("failed")
 #: Of data: the results, the header, and the options.
 DATA = {
     "all checked": ([OK, OK], None, {}),
@@ -277,29 +275,24 @@ def test_results_without_figures_are_counted_with_the_usual_reason():
 
 def judged(*found, of=None, **options):
     options = {"compared": True, "lacking": "no limit", **options}
-    return soundness.nothing_wrong(of or journal(OK), found, **options)
+    return [
+        f"{one.id}: {one.sentence}"
+        for one in soundness.nothing_wrong(of or journal(OK), found, **options)
+    ]
 
 
-@pytest.mark.parametrize(
-    ("severity", "is_judged"), [("bad", 0), ("look", 0), ("unknown", 0), ("note", 1), ("good", 1)]
-)
-def test_nothing_needs_a_look_only_without_findings(severity, is_judged):
-    assert len(judged(Finding("notice", severity, "x"))) == is_judged
-
-
-def test_figures_that_could_not_be_compared_are_unknown():
-    assert [one.id for one in judged()] == ["nothing-found"]
-    assert judged(of=journal(OK, of=header(planned=5))) == judged()
-    for of in (
-        journal(FAILED),
-        Journal(header(planned=5), [OK]),
-        journal(OK, damaged_lines="2"),
-    ):
-        assert judged(of=of) == []
-    (none,) = judged(compared=False)
-    assert none.sentence == "there is no limit to compare these figures with"
-    (some,) = judged(unjudged=["a", "b", "c", "d"])
-    assert some.sentence == "there is no limit to compare those of a, b, c and 1 more with"
+def test_nothing_needs_a_look_only_without_findings_and_unknown_figures():
+    found = {
+        "not compared": judged(compared=False),
+        "some not compared": judged(unjudged=["a", "b", "c", "d"]),
+        "failed": judged(of=journal(FAILED)),
+        "incomplete": judged(of=journal(OK, of=header(planned=5))),
+        "cut": judged(of=Journal(header(planned=5), [OK])),
+        "damaged": judged(of=journal(OK, damaged_lines="2")),
+    }
+    for severity in ("bad", "look", "unknown", "note", "good"):
+        found[f"finding: {severity}"] = judged(Finding("notice", severity, "x"))
+    require_stated("words/nothing-found.txt", found)
 
 
 def explained(reason, source="unknown"):

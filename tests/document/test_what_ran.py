@@ -104,61 +104,46 @@ def predicted(size, explanation, time_s, **predicted_s):
     return replace(result, summary=replace(result.summary, time_s=time_s))
 
 
+BOTH = [
+    predicted(2048, TREE, 30e-6, RING_SIMPLE=10e-6, TREE_LL=20e-6),
+    predicted(1024, RING, 12e-6, RING_SIMPLE=10e-6),
+]
+BELOW = predicted(8, RING, 7.5e-6, RING_SIMPLE=10e-6)
+EXACT = DeviceTime(None, replace(ONE.summary, time_s=10e-6))
+PREDICTED = {
+    "other cycles and none": [*BOTH, replace(BOTH[0], cycle=1), ran(8, RING)],
+    "placements": [*BOTH, *(replace(one, case=replace(one.case, in_place=True)) for one in BOTH)],
+    "for what did not run": [predicted(8, RING, 1e-6, TREE_LL=1e-6)],
+    "below": [BELOW],
+    "exact by the device": [replace(BELOW, device=EXACT)],
+}
+
+
 def test_predictions_stand_beside_the_time_and_the_chosen_one_is_marked():
-    results = [
-        predicted(2048, TREE, 30e-6, RING_SIMPLE=10e-6, TREE_LL=20e-6),
-        predicted(1024, RING, 12e-6, RING_SIMPLE=10e-6),
-    ]
-    (table,) = prediction_tables([*results, replace(results[0], cycle=1), ran(8, RING)])
-    assert table.head == ("size", "measured", "off", "RING SIMPLE", "TREE LL")
-    assert table.rows == [
-        ["1 KiB", "12.00", "+20%", "*10.00", "-"],
-        ["2 KiB", "30.00", "+50%", "10.00", "*20.00"],
-    ]
-    assert table.looks == [(1, 2, "look")]
-    change, summary = table.notes
-    assert change.startswith("2 KiB: ")
-    assert change.endswith("2 times the data takes 2.50 times as long")
-    assert summary == "1 of 2 predictions are off by more than 20%"
-    placements = [replace(one, case=replace(one.case, in_place=True)) for one in results]
-    assert len(prediction_tables([*results, *placements])) == 2
-
-
-def test_predictions_that_do_not_name_what_ran_judge_nothing():
-    (table,) = prediction_tables([predicted(8, RING, 1e-6, TREE_LL=1e-6)])
-    assert table.rows == [["8 B", "1.00", "-", "1.00"]]
-    assert table.notes[-1] == "the library predicted nothing for the kernels that ran"
-    below = predicted(8, RING, 7.5e-6, RING_SIMPLE=10e-6)
-    assert prediction_tables([below])[0].looks == [(0, 2, "look")]
-    device = DeviceTime(None, replace(ONE.summary, time_s=10e-6))
-    exact = replace(below, device=device)
-    assert prediction_tables([exact])[0].rows[0][1:3] == ["10.00", "+0%"]
+    found = {}
+    for name, own in PREDICTED.items():
+        tables = prediction_tables(own)
+        found[name] = [*lines_of(tables), *(f"looks: {one.looks}" for one in tables)]
+    require_stated("words/predicted.txt", found)
 
 
 # Connections.
 
 
-@pytest.mark.parametrize(
-    ("ranks", "channels", "text"),
-    [
-        ([0, 1], 12, "0 → 1 → 0 (12 channels)"),
-        ([*range(16)], 1, " → 15 → 0 (1 channel)"),
-        ([*range(17)], 1, " → 15 → … (1 channel)"),
-    ],
-)
-def test_a_ring_in_words(ranks, channels, text):
-    assert connection_words.ring_text(Ring(ranks, channels)).endswith(text)
+CHAIN = [*range(-1, 16)]
 
 
-def test_a_tree_in_words():
-    tree_text = connection_words.tree_text
-    assert tree_text(Tree([-1, 0, 1, 1], 12)) == "0 ← 1; 1 ← 2, 3 (12 channels)"
-    chain = [*range(-1, 16)]
-    assert tree_text(Tree(chain, 1)).endswith("15 ← 16 (1 channel)")
-    assert tree_text(Tree([*chain, 16], 1)).endswith("15 ← 16; … (1 channel)")
-    assert len(connection_words.ring_lines([Ring([0, 1])] * 4)) == 4
-    assert connection_words.ring_lines([Ring([0, 1])] * 6)[4:] == ["and 2 others"]
-    assert connection_words.tree_lines([Tree([-1, 0])] * 5)[4:] == ["and 1 others"]
+def test_rings_and_trees_in_words():
+    ring, tree = connection_words.ring_text, connection_words.tree_text
+    found = {
+        "two ranks": [ring(Ring([0, 1], 12)), tree(Tree([-1, 0, 1, 1], 12))],
+        "16 ranks": [ring(Ring([*range(16)], 1)), tree(Tree(CHAIN, 1))],
+        "17 ranks": [ring(Ring([*range(17)], 1)), tree(Tree([*CHAIN, 16], 1))],
+        "four rings": connection_words.ring_lines([Ring([0, 1])] * 4),
+        "six rings": connection_words.ring_lines([Ring([0, 1])] * 6),
+        "five trees": connection_words.tree_lines([Tree([-1, 0])] * 5),
+    }
+    require_stated("words/rings.txt", found)
 
 
 def header(ranks, *relations):

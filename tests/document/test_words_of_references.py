@@ -125,38 +125,34 @@ def run(figures=FIGURES, **changes):
     return replace(StepRun("", "model", "nccl", 2, "ok", figures), **changes)
 
 
-def test_steps_are_in_milliseconds_with_their_interval():
-    assert [step_words.ms_text(one) for one in (None, 0.0123456)] == ["-", "12.35"]
-    interval = step_words.interval_text
-    assert interval(0.01, (0.009, 0.011)) == "10 (9 to 11)"
-    assert (interval(0.01, None), interval(None, (0.1, 0.2))) == ("10", "-")
-    parts = ["4", "3", "3", "-", "-"]
-    assert step_words.part_texts(FIGURES) == parts
-    assert step_words.program_row(FIGURES) == ["3", "10 (9 to 11)", *parts]
-    assert step_words.program_row(StepFigures())[0] == "-"
-    row = step_words.steps_row
-    assert row("a", run()) == ["a", "model", "2", "10 (9 to 11)", *parts]
-    assert row("a", run(variant="x", ranks=0))[:3] == ["a: x", "model", "-"]
-    assert row("a", run(StepFigures(), status="failed"))[3] == "failed"
-    assert row("a", run(StepFigures()))[3] == "-"
-    assert row("a", run(status="failed"))[3] == "10 (9 to 11)"
+UNKNOWN = StepFigures(reason="the profile lists no steps")
+ROWS = {
+    "usual": run(),
+    "variant": run(variant="x", ranks=0),
+    "failed": run(StepFigures(), status="failed"),
+    "without figures": run(StepFigures()),
+    "failed, with figures": run(status="failed"),
+}
 
 
-@pytest.mark.parametrize(
-    ("step_s", "note"),
-    [(0.01, ""), (0.0095, "+5 % compared"), (0.009, "+11 % compared"), (0.0112, "-11 % compared")],
-)
-def test_parts_that_do_not_add_up_are_noted(step_s, note):
-    figures = replace(FIGURES, step_s=step_s, profiled_s=0.01)
-    notes = step_words.step_notes(figures)
-    assert [note in one for one in notes] == ([True] if note else [])
-    assert step_words.step_notes(replace(figures, reason="why"))[0] == "why"
-
-
-def test_notes_of_several_runs_name_them_and_those_of_one_do_not():
-    unknown = run(StepFigures(reason="the profile lists no steps"))
+def test_steps_are_in_milliseconds_with_their_interval_and_notes_name_runs():
     notes = step_words.notes_of_steps
-    assert notes([("a", unknown)]) == ["The profile lists no steps."]
-    assert notes([("a", unknown), ("b", run())]) == ["a: the profile lists no steps."]
-    both = notes([("a", unknown), ("b", replace(unknown, variant="with all"))])
-    assert both == ["a, b: with all: the profile lists no steps."]
+    unknown = run(UNKNOWN)
+    found = {f"row: {name}": step_words.steps_row("a", one) for name, one in ROWS.items()}
+    found |= {
+        "time": [step_words.ms_text(one) for one in (None, 0.0123456)],
+        "interval": step_words.interval_text(0.01, (0.009, 0.011)),
+        "no interval": step_words.interval_text(0.01, None),
+        "no time": step_words.interval_text(None, (0.1, 0.2)),
+        "parts": step_words.part_texts(FIGURES),
+        "program": step_words.program_row(FIGURES),
+        "program without figures": step_words.program_row(StepFigures()),
+        "note on the only run": notes([("a", unknown)]),
+        "note on one of two": notes([("a", unknown), ("b", run())]),
+        "note on both": notes([("a", unknown), ("b", replace(unknown, variant="with all"))]),
+    }
+    for step_s in (0.01, 0.0095, 0.009, 0.0112):
+        figures = replace(FIGURES, step_s=step_s, profiled_s=0.01)
+        found[f"parts of {step_s} s"] = step_words.step_notes(figures)
+    found["parts with a reason"] = step_words.step_notes(replace(figures, reason="why"))
+    require_stated("words/step-words.txt", found)
