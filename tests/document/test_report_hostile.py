@@ -19,11 +19,10 @@ from cclmark.report.exports import replayed
 from cclmark.work.items import COLLECTIVE
 from examples import examples
 from places import H200X4, TESTS
-from reports import case_text
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 OK, WRONG, SKIPPED = SAMPLE.results[0], SAMPLE.results[3], SAMPLE.results[4]
-FORMAT_NAMES = ("csv", "json", "markdown", "nccl-tests", "flagcx", "hccl")
+FORMAT_NAMES = ("table", "csv", "json", "markdown", "nccl-tests", "flagcx", "hccl")
 
 STRINGS = (
     "\x1b[2J\x1b]0;title\x07",
@@ -68,6 +67,7 @@ def runs(draw):
         libraries=[with_hostile(draw, header.libraries[0], "name", "version", "path")],
         notices=draw(st.lists(hostile, max_size=2)),
         machine=with_hostile(draw, header.machine, "processor"),
+        settings=with_hostile(draw, header.settings, "timing"),
     )
     footer = with_hostile(draw, SAMPLE.footer, "message")
     return header, draw(st.lists(results(), max_size=4)), draw(st.sampled_from((footer, None)))
@@ -161,16 +161,6 @@ def test_markdown_reads_a_name_as_it_is_written():
     assert escape("all_reduce") == "all_reduce"
     assert escape("_x_ <b>") == "&#95;x&#95; &#60;b&#62;"
     assert escape("http://x") == "http&#58;//x"
-
-
-@settings(max_examples=examples(100))
-@given(run=runs())
-def test_the_table_of_cases_reaches_no_terminal_raw(run):
-    header, cases, footer = printable(run)
-    header = replace(header, settings=replace(header.settings, timing=header.cclmark_version))
-    exporter = case_text()
-    text = exporter.begin(header) + "".join(map(exporter.add, cases)) + exporter.end(footer)
-    assert is_printable(text)
 
 
 EVIL = "\x1b]0;x\x07"
