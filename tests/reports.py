@@ -21,7 +21,7 @@ from cclmark.document.report_kind import View
 from cclmark.explain.paths import Route
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Explanation, Paths, Relation, Ring, Tree
+from cclmark.journal.schema import Explanation, Header, Paths, Relation, Ring, Tree
 from cclmark.kinds.collective.document import (
     PLACEMENTS,
     CaseView,
@@ -134,6 +134,28 @@ def explained(transport: str = "SHM/direct/direct", text: str = "", **more: Any)
     links = [Relation(a, b, "NV18", 1) for a in range(4) for b in range(4) if a != b]
     header = replace(COLLECTIVES.header, relations=links)
     return dataclasses.replace(COLLECTIVES, header=header, results=results, paths=[paths])
+
+
+def hostile_header(header: Header, text: str, **changes: Any) -> Header:
+    """A header whose strings are ``text``."""
+    given = {
+        "command": [text, text],
+        "devices": [
+            replace(one, name=text, host=text, driver_version=text) for one in header.devices
+        ],
+        "relations": [replace(one, kind=text) for one in header.relations],
+        "machine": replace(header.machine, hostname=text),
+        "environment": {text: text, "NCCL_DEBUG": text},
+        "notices": [text],
+    }
+    return replace(header, **given | changes)
+
+
+def hostile_case(result: CaseResult, text: str) -> CaseResult:
+    """A result whose strings are ``text``."""
+    case = replace(result.case, operation=text, ccl=text, dtype=text)
+    case = replace(case, reduction=case.reduction and text)
+    return replace(result, case=case, route=text)
 
 
 def comparison_text(comparison, *, markdown=False, **view):

@@ -25,7 +25,7 @@ from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of
 from examples import exhaustive
 from places import H200X4, RUNS
-from reports import explained
+from reports import explained, hostile_case, hostile_header
 
 ALL = ("collectives", "p2p", "pairs")
 
@@ -481,21 +481,8 @@ def test_strings_of_a_journal_do_not_run(seen, tmp_path):
     """Each attack is in all strings of two journals; all of them are on one page."""
     runs = []
     for attack in ATTACKS:
-        header = COPIES.header
-        header = replace(
-            header,
-            devices=[replace(device, name=attack, host=attack) for device in header.devices],
-            relations=[replace(one, kind=attack) for one in header.relations],
-            notices=[attack],
-            environment={attack: attack},
-            machine=replace(header.machine, hostname=attack),
-            command=[attack],
-        )
-        names = {"operation": attack, "ccl": attack, "dtype": attack}
-        cases = [
-            replace(one, case=replace(one.case, **names), route=attack)
-            for one in COLLECTIVES.results[:6]
-        ]
+        header = hostile_header(COPIES.header, attack)
+        cases = [hostile_case(one, attack) for one in COLLECTIVES.results[:6]]
         for results in (cases, COPIES.transfers[:12]):
             runs.append(NamedRun(attack, Journal(header, [*results])))
     path = tmp_path / "hostile.html"

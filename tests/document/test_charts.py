@@ -11,7 +11,7 @@ from msgspec.structs import replace as replace_struct
 from cclmark.base.errors import MissingError
 from cclmark.document.chart_model import Chart, ChartCurve, Heat, Lines
 from cclmark.document.document_text import document_of
-from cclmark.document.naming import NamedRun, groups_of, with_repeats
+from cclmark.document.naming import NamedRun, groups_of
 from cclmark.document.ticks import byte_ticks
 from cclmark.kinds.collective.charts import collective_charts, collective_overview
 from cclmark.kinds.registry import read_journal, report_kind
@@ -19,7 +19,6 @@ from cclmark.report import pictures
 from cclmark.report.pictures import picture
 from cclmark.work.sizes import format_size
 from places import H200X4
-from places import RUNS as RUNS_OF_H200
 
 COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
 COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
@@ -138,29 +137,6 @@ def test_a_logarithmic_axis_has_readable_ticks(times_us, ticks):
     _, texts = texts_of(picture(lines(curve, y_log=True), "svg"))
     assert [one for one in texts if re.fullmatch(r"[\d.]+", one)] == ticks
     assert not [one for one in texts if "10^" in one or "×" in one]
-
-
-def test_three_runs_of_a_command_are_one_curve_and_two_are_before_and_after():
-    runs = [
-        NamedRun(name, read_journal(RUNS_OF_H200 / f"{name}.jsonl"))
-        for name in ("default-1", "default-2", "default-3", "ctas8")
-    ]
-    named, firsts = with_repeats(runs)
-    assert firsts == [0, 0, 0, 3]
-    assert [one.name for one in named][:2] == ["default-1 and 2 repeats", "default-2"]
-    (group,) = groups_of(named, firsts)
-    assert {curve[0] for curve in group.curves} == {0, 3}
-    assert {len(ones) for ones in group.curves[0, "nccl", 4, False].values()} == {3}
-    assert with_repeats(runs[:2]) == (runs[:2], [0, 1])
-
-
-def test_libraries_are_compared_by_the_ratio_of_their_times():
-    runs = [NamedRun("run", read_journal(H200X4 / "report" / "nccl_and_torch.jsonl"))]
-    charts = collective_charts(groups_of(runs)[0], "all_reduce", runs)
-    (ratio,) = [one for one in charts if one.key.endswith("-ratio")]
-    assert ratio.title == "all_reduce: time over that of nccl"
-    assert [one.name for one in ratio.series] == ["torch:nccl in-place"]
-    assert ratio.series[0].y[0] == pytest.approx(4.4, rel=0.01)
 
 
 def test_the_overview_has_all_operations_and_small_messages_beside_them():

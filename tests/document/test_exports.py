@@ -14,7 +14,6 @@ from cclmark.document import case_fields
 from cclmark.document.blocks import Document, Finding
 from cclmark.document.columns import Column, cell_text, csv_line, places_of
 from cclmark.document.exporters import exporter_of, formats_of
-from cclmark.document.fields import value_at
 from cclmark.document.json_format import JsonExporter, encode, without_samples
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, RunLabels, Series, labels_of, lines_of
@@ -107,11 +106,6 @@ def test_lines_of_csv_are_no_formulas_and_have_digits():
     assert (shown[0], "\x1b" in shown) == ("x", False)
 
 
-def test_a_path_ends_at_what_is_unknown():
-    assert value_at("summary.time_s")(ONE) == ONE.summary.time_s
-    assert value_at("summary.time_s")(FAILED) is None
-
-
 def test_samples_have_a_row_for_each_rank():
     clocks = ([[1.0, 2.0], [3.0]], [], [[9.0, 8.0, 7.0]])
     assert [*times_of_samples(clocks)] == [
@@ -150,19 +144,6 @@ def test_gauges_have_unit_labels_and_exact_numbers():
         '# HELP a_s Help.\n# TYPE a_s gauge\n# UNIT a_s s\na_s{x="q\\"\\\\\\n"} 0.1\n'
         '# HELP b Help.\n# TYPE b gauge\nb{} 3\nb{big="1"} 9007199254740992.0\n# EOF\n'
     )
-
-
-def test_a_later_run_replaces_an_earlier_one_and_cycles_of_a_run_their_worst():
-    one, labels = series("a"), (("x", "1"),)
-    for values in ([3.0, 5.0, 4.0], [2.0]):
-        one.begin_run()
-        for value in values:
-            one.begin(labels)
-            one.worst("a", labels, value, max)
-    assert one.values == {"a": {labels: 2.0}}
-    assert one.replaced == {1: 1}
-    one.clear(labels, ["a"])
-    assert one.values == {"a": {}}
 
 
 def gauges(*results):

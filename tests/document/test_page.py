@@ -28,7 +28,14 @@ from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import device_map, diagrams_of, page_of
 from examples import examples
 from places import TESTS
-from reports import COLLECTIVES, explained, page_data, whole_texts
+from reports import (
+    COLLECTIVES,
+    explained,
+    hostile_case,
+    hostile_header,
+    page_data,
+    whole_texts,
+)
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 
@@ -81,25 +88,15 @@ class Parsed(HTMLParser):
 
 
 def hostile_journal(text):
-    header = SAMPLE.header
-    device = replace(header.devices[0], name=text, host=text, driver_version=text)
-    header = replace(
-        header,
-        command=[text, text],
-        machine=replace(header.machine, hostname=text, processor=text, system=text, kernel=text),
-        devices=[device, *header.devices[1:]],
-        libraries=[replace(header.libraries[0], name=text, version=text, path=text)],
-        environment={text: text, "NCCL_DEBUG": text},
-        notices=[text],
-        started_at=text,
-        run_id=text,
-        launcher=text,
+    machine = dict.fromkeys(("hostname", "processor", "system", "kernel"), text)
+    header = hostile_header(
+        SAMPLE.header,
+        text,
+        machine=replace(SAMPLE.header.machine, **machine),
+        libraries=[replace(SAMPLE.header.libraries[0], name=text, version=text, path=text)],
+        **dict.fromkeys(("started_at", "run_id", "launcher"), text),
     )
-    results = []
-    for result in SAMPLE.results:
-        case = replace(result.case, operation=text, ccl=text, dtype=text)
-        case = replace(case, reduction=case.reduction and text)
-        results.append(replace(result, case=case, reason=text, route=text))
+    results = [replace(hostile_case(one, text), reason=text) for one in SAMPLE.results]
     return Journal(header, results, footer=SAMPLE.footer)
 
 

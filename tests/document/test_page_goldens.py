@@ -127,7 +127,7 @@ COLLECTIVE_CHARTS = {
     "device-times": (named(run=AUTO), "time ranks"),
     "numbers-of-ranks": (named(run=OTHER_RANKS), "time"),
     "cycles": (named(run=CYCLES), "time"),
-    "libraries": (named(run=LIBRARIES), "bandwidth"),
+    "libraries": (named(run=LIBRARIES), "bandwidth ratio"),
     "two-runs": (named(monday=COLLECTIVES, tuesday=LIBRARIES), "bandwidth"),
     # A run of one library is named by its name alone.
     "one-library-each": (named(here=reduced(), there=RCCL), "bandwidth"),
@@ -283,6 +283,8 @@ PAGES = {
     "barriers": named(a=reduced(operation="barrier"), b=OF_FLOAT16),
     "device-times": named(run=AUTO),
     "wide-intervals": named(run=WIDE),
+    # Of one command, two are before and after, and three are one curve.
+    "two-runs": runs_of("default-1", "default-2"),
     "three-runs": runs_of("default-1", "default-2", "default-3"),
     "many-runs": runs_of("default-1", "default-2", "default-3", "ctas8"),
     "explained": named(a=explained(), bare=reduced(), b=loud()),
