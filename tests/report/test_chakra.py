@@ -31,11 +31,13 @@ from cclmark.work.cases import Case
 from cclmark.work.operations import DTYPE_BYTES
 from cclmark.work.profiled import ProfiledOperation
 from cclmark_programs.chakra import TraceNode, encoded, network, traces_of
+from goldens import require_stated
 from places import H200X4, TESTS
 from samples import header_of, usual_settings
 
 US = 1e-6
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7
+NAMES = {COMPUTE: "compute", SEND: "send", RECEIVE: "receive", COLLECTIVE: "collective"}
 
 
 def _messages():
@@ -157,73 +159,56 @@ def profile_of(operations, windows, groups=None):
 SPANNING = ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter")
 
 
-def test_a_step_has_the_time_between_and_beside_its_calls():
-    # all_reduce 10-30, 12 us of compute beside it, then 5 us until the all_gather.
-    own = [(0, 10 * US, 20 * US, 0, -1, 12 * US), (1, 35 * US, 4 * US, 0, -1, 0.0)]
-    late = [(0, 0.0, 20 * US, 0, -1, 0.0), (1, 25 * US, 4 * US, 0, -1, 0.0)]
-    journal = profile_of([("all_reduce", 0, 256), ("all_gather", 0, 8)], [own, late])
-    (first, second), groups = nodes_of(journal)
-    assert groups == {"1": [0, 1]}
-    compute, reduce, beside, between, gather = first
-    assert [one.type for one in first] == [COMPUTE, COLLECTIVE, COMPUTE, COMPUTE, COLLECTIVE]
-    assert [one.duration_micros for one in first] == [10, 20, 12, 5, 4]
-    assert attributes(reduce) == {"comm_type": 0, "comm_size": 1024, "pg_name": "1"}
-    assert attributes(gather) == {"comm_type": 2, "comm_size": 32, "pg_name": "1"}
-    assert [*compute.data_deps] == []
-    assert [*reduce.data_deps] == [*beside.data_deps] == [compute.id]
-    assert [*between.data_deps] == [reduce.id, beside.id]
-    assert [*gather.data_deps] == [between.id]
-    # Aligned at the end of the first common call, rank 1 begins as rank 0 does.
-    assert [one.start_time_micros for one in second if one.type == COLLECTIVE] == [10, 35]
+SMALL_REDUCE = [("all_reduce", 0, 4)]
+#: Rank 0 of ranks 1 and 2, a group, sends 8 elements and receives 16 in one kernel.
+MESSAGES = [("send", 1, 8), ("recv", 1, 16), ("recv", 1, 8), ("send", 1, 16), ("all_reduce", 0, 4)]
+OF_ALL = (4, 50 * US, 5 * US, 0)
+PROFILES = {
+    # all_reduce 10-30, 12 us of compute beside it, then 5 us until the all_gather. Aligned at the
+    # end of the first common call, rank 1 begins as rank 0 does.
+    "times between and beside calls": profile_of(
+        [("all_reduce", 0, 256), ("all_gather", 0, 8)],
+        [
+            [(0, 10 * US, 20 * US, 0, -1, 12 * US), (1, 35 * US, 4 * US, 0, -1, 0.0)],
+            [(0, 0.0, 20 * US, 0, -1, 0.0), (1, 25 * US, 4 * US, 0, -1, 0.0)],
+        ],
+    ),
+    "unknown beside calls": profile_of(
+        [("all_reduce", 0, 256)], [[(0, 0.0, 20 * US, 0), (0, 30 * US, 20 * US, 0)]] * 2
+    ),
+    "without times": profile_of(
+        [("all_reduce", 0, 256), ("alltoall", 0, 8)],
+        [[(0, 0.0, 0.0, 0), (1, 0.0, 0.0, 0), (0, 0.0, 0.0, 0)]] * 2,
+    ),
+    "messages": profile_of(
+        MESSAGES,
+        [
+            [OF_ALL],
+            [(0, 0.0, 10 * US, 0, 1), (1, 0.0, 10 * US, 0, 1), OF_ALL],
+            [(2, 0.0, 10 * US, 0, 0), (3, 0.0, 10 * US, 0, 0), OF_ALL],
+        ],
+        [[0, 1, 2], [1, 2]],
+    ),
+    # ASTRA-sim ends with an error if a trace has no node.
+    "rank without calls": profile_of(
+        SMALL_REDUCE, [[(0, 0.0, US, 0)], [(0, 0.0, US, 0)], []], [[0, 1]]
+    ),
+}
 
 
-def test_what_is_unknown_beside_a_call_or_of_its_time_is_left_out():
-    windows = [[(0, 0.0, 20 * US, 0), (0, 30 * US, 20 * US, 0)]] * 2
-    (first, _), _ = nodes_of(profile_of([("all_reduce", 0, 256)], windows))
-    assert [one.type for one in first] == [COLLECTIVE, COMPUTE, COLLECTIVE]
-    windows = [[(0, 0.0, 0.0, 0), (1, 0.0, 0.0, 0), (0, 0.0, 0.0, 0)]] * 2
-    journal = profile_of([("all_reduce", 0, 256), ("alltoall", 0, 8)], windows)
-    (first, _), _ = nodes_of(journal)
-    assert [(one.type, one.duration_micros) for one in first] == [(COLLECTIVE, 0)] * 3
-    assert [[*one.data_deps] for one in first] == [[], [first[0].id], [first[1].id]]
-    assert any("no compute nodes" in text for text in traces_of(journal, "run").remarks)
-
-
-def test_messages_have_their_ends_in_the_program_and_the_bytes_of_each():
-    # Ranks 1 and 2 are a group; its rank 0 sends 8 elements and receives 16 in one kernel.
-    operations = [("send", 1, 8), ("recv", 1, 16), ("recv", 1, 8), ("send", 1, 16)]
-    operations, both = [*operations, ("all_reduce", 0, 4)], (4, 50 * US, 5 * US, 0)
-    windows = [
-        [both],
-        [(0, 0.0, 10 * US, 0, 1), (1, 0.0, 10 * US, 0, 1), both],
-        [(2, 0.0, 10 * US, 0, 0), (3, 0.0, 10 * US, 0, 0), both],
-    ]
-    ranks, groups = nodes_of(profile_of(operations, windows, [[0, 1, 2], [1, 2]]))
-    assert groups == {"1": [0, 1, 2], "2": [1, 2]}
-    messages = [[one for one in own if one.type in (SEND, RECEIVE)] for own in ranks]
-    assert [len(own) for own in messages] == [0, 2, 2]
-    send, receive = messages[1]
-    assert (send.type, receive.type) == (SEND, RECEIVE)
-    ends = {"comm_src": 1, "comm_dst": 2, "comm_size": 32, "comm_tag": 2}
-    assert attributes(send) == ends
-    assert attributes(receive) == {**ends, "comm_src": 2, "comm_dst": 1, "comm_size": 64}
-    assert [*send.data_deps] == [*receive.data_deps]
-    gap = next(one for one in ranks[1] if one.type == COMPUTE and len(one.data_deps) == 2)
-    assert [*gap.data_deps] == [send.id, receive.id]
-    sent, received = (
-        sorted(
-            tuple(attributes(one).values()) for own in messages for one in own if one.type == kind
-        )
-        for kind in (SEND, RECEIVE)
-    )
-    assert sent == received
-
-
-def test_a_rank_without_calls_has_a_node():
-    """ASTRA-sim ends with an error if a trace has none."""
-    windows = [[(0, 0.0, US, 0)], [(0, 0.0, US, 0)], []]
-    ranks, _ = nodes_of(profile_of([("all_reduce", 0, 4)], windows, [[0, 1]]))
-    assert [(one.type, one.duration_micros) for one in ranks[2]] == [(COMPUTE, 0)]
+def test_nodes_of_steps():
+    """Calls, the time between and beside them, and the ends of messages in the program."""
+    found = {}
+    for name, journal in PROFILES.items():
+        ranks, groups = nodes_of(journal)
+        found[name] = [f"groups: {groups}", *traces_of(journal, "run").remarks]
+        for rank, nodes in enumerate(ranks):
+            found[f"{name}, rank {rank}"] = [
+                f"{one.id} after {[*one.data_deps]}: {NAMES[one.type]} {one.name}, "
+                f"{one.start_time_micros} + {one.duration_micros} us, {attributes(one)}"
+                for one in nodes
+            ]
+    require_stated("texts/chakra-nodes.txt", found)
 
 
 #: Calls on three streams: the pause before each, and its time, in microseconds.
@@ -377,32 +362,19 @@ def test_what_cannot_be_a_trace_is_refused_with_the_reason(journal, reason):
         traces_of(journal, "run")
 
 
-def lines_of(header, hosts):
-    """The keys of the network; those with a question mark are comments."""
-    text = network(header, hosts, len(hosts))
-    return dict(re.findall(r"^(#? ?\w+): \[ (.*) \]$", text, re.MULTILINE))
-
-
 def test_the_network_has_the_devices_of_a_host_and_the_hosts():
     kinds = [("NVLink", 18, 25e9), ("PCIe", 16, 4e9)]
     links = [Link(rank, *kind) for rank in range(4) for kind in kinds]
     port = NetworkInterface("mlx5_0", "InfiniBand", rate_bits_per_s=400e9, state="active")
     down = replace(port, name="mlx5_1", state="down")
     machine = Machine("a", "", "", "", 1, 0, interfaces=[port, port, down])
-    of_device, of_host, of_ports = (f"{rate / 2**30:.4g}" for rate in (450e9, 50e9, 100e9))
-    switch = {"topology": "Switch", "# latency": "?"}
     one_host = header_of(usual_settings(), devices=4, links=links)
-    found = lines_of(one_host, ["a"] * 4)
-    assert found == switch | {"npus_count": "4", "bandwidth": of_device}
     known = replace(one_host, hosts=[HostDescription(machine, name, {}) for name in "ab"])
-    found = lines_of(known, ["a", "a", "b", "b"])
-    assert (found["npus_count"], found["bandwidth"]) == ("2, 2", f"{of_device}, {of_host}")
-    found = lines_of(known, ["a", "b"])
-    assert found == switch | {"npus_count": "2", "bandwidth": of_ports}
-    assert lines_of(one_host, ["a", "a", "b", "b"])["# bandwidth"].endswith(", ?")
-    for unknown in (["a", "b", "a", "b"], ["a", "b", "b"], ["", "", "", ""]):
-        found = lines_of(known, unknown)
-        assert (found["npus_count"], found["# bandwidth"]) == (str(len(unknown)), "?")
+    found = {f"ranks on {hosts}": network(one_host, [*hosts], 4) for hosts in ("aaaa", "aabb")}
+    for hosts in ("aabb", "ab", "abab", "abb"):
+        found[f"ranks on known hosts {hosts}"] = network(known, [*hosts], len(hosts))
+    found["unknown hosts"] = network(known, [""] * 4, 4)
+    require_stated("texts/chakra-network.txt", found)
 
 
 RUN = str(TESTS / "journals" / "profile.jsonl")
