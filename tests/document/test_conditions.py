@@ -15,7 +15,7 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.page.chart_svg import views_of
 from cclmark.journal.schema import Condition
 from cclmark.kinds.collective.soak import over_time
-from goldens import require_stated
+from goldens import outline, require_stated
 from reports import COLLECTIVES, finding_lines
 
 FIRST = COLLECTIVES.results[0]
@@ -129,22 +129,32 @@ def soak(cycles, **condition):
     return NamedRun("soak", dataclasses.replace(COLLECTIVES, **changed))
 
 
+def rising():
+    """A soak in which a count of throttling of rank 1 rises."""
+    run = soak(10)
+    for number, one in enumerate(run.journal.conditions):
+        one.throttle_count = 7 + (number >= 10) * (one.rank == 1)
+    return run
+
+
+def test_cases_clocks_and_temperatures_have_one_time_axis_with_the_moments_of_heat():
+    without = soak(10)
+    without.journal.conditions.clear()
+    found = {
+        "usual": over_time(soak(10)),
+        "thermal slowdown": over_time(soak(10, reasons=["thermal slowdown"])),
+        "power cap": over_time(soak(10, reasons=["power cap"])),
+        "rising count": over_time(rising()),
+        "without readings": over_time(without),
+        "one of several runs": over_time(soak(10), "-1", " (night)"),
+    }
+    shown = {name: outline([one])[:-1] for name, one in found.items()}
+    require_stated("words/over-time.txt", shown)
+    assert over_time(soak(3)) is None
+    assert over_time(NamedRun("run", COLLECTIVES)) is None
+
+
 PANELS = ["time / median", "clock [MHz]", "temperature [°C]"]
-
-
-def test_cases_clocks_and_temperatures_have_one_time_axis():
-    (chart,) = over_time(soak(30)).charts
-    cases, clocks, temperatures = chart.parts
-    assert chart.x_title == "time since the start [min]"
-    assert [one.y_title for one in chart.parts] == PANELS
-    assert [one.name for one in clocks.series] == ["DEV0: clock", "DEV1: clock"]
-    assert clocks.series[0].y[0] == 1900
-    assert temperatures.series[0].y[-1] == 79
-    assert [one.colour for one in clocks.series] == [one.colour for one in temperatures.series]
-    assert len({one.colour for one in (*cases.series, *clocks.series)}) == 3
-    assert set(cases.series[0].y) == {1 / 1.5, 2 / 1.5}
-    assert max(cases.series[0].x) == pytest.approx(29, abs=0.2)
-    assert (cases.marks, chart.spans) == ([], [])
 
 
 def test_panels_are_one_drawing_with_one_axis_of_time():
@@ -169,33 +179,5 @@ def test_panels_are_one_drawing_with_one_axis_of_time():
 def test_without_readings_of_devices_it_is_a_usual_chart():
     run = soak(30)
     run.journal.conditions.clear()
-    (chart,) = over_time(run).charts
-    assert len(chart.parts) == 1
-    (view,) = views_of(chart)
+    (view,) = views_of(over_time(run).charts[0])
     assert 'viewBox="0 0 600 300"' in view.svg
-
-
-def test_the_moment_is_marked_when_heat_limits_a_clock_or_a_count_rises():
-    rising = soak(10)
-    for number, one in enumerate(rising.journal.conditions):
-        one.throttle_count = 7 + (number >= 10) * (one.rank == 1)
-    first, second = "DEV0: throttled", "DEV1: throttled"
-    for run, names, spans in (
-        (soak(10, reasons=["thermal slowdown"]), [first, second], (0, 9)),
-        (soak(10, reasons=["power cap"]), [], None),
-        (rising, [second], (4, 5)),
-    ):
-        (chart,) = over_time(run).charts
-        assert [one.name for one in chart.marks] == names
-        assert len(chart.spans) == bool(spans)
-        for mark in chart.marks:
-            assert chart.spans[0] == pytest.approx(spans, abs=0.02)
-            assert mark.x == chart.spans[0][0]
-
-
-def test_few_cycles_have_no_course_and_among_several_runs_keys_and_titles_differ():
-    assert over_time(soak(3)) is None
-    assert over_time(NamedRun("run", COLLECTIVES)) is None
-    section = over_time(soak(10), "-1", " (night)")
-    assert (section.key, section.title) == ("over-time-1", "Over time (night)")
-    assert {one.key[-2:] for one in section.charts} == {"-1"}
