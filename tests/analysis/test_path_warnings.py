@@ -23,7 +23,7 @@ from cclmark.journal.schema import (
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.rank_messages import paths_of
 from cclmark.rendezvous.messages import Connected
-from goldens import require_golden
+from goldens import outline, require_golden, require_stated
 from places import TESTS
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
@@ -131,37 +131,31 @@ def part(rank, **more):
     return Connected(rank, b"", "nccl", "log", "", RankPaths(**more), [])
 
 
+def whole_part(rank):
+    before, after = (rank + 2) % 3, (rank + 1) % 3
+    ends = [(rank, after), (before, rank)]
+    return part(
+        rank,
+        routes=[Route(*both, "NET/IB", 2, [str(rank)]) for both in ends],
+        ring_next={0: (rank, after), 1: (rank, before)},
+        tree_parent={0: (rank, rank - 1)},
+        parameters={"nodes": "3"},
+        messages=["odd"] if rank == 1 else [],
+    )
+
+
 def test_the_parts_of_ranks_become_one():
-    found = paths_of(
-        [
-            part(
-                rank,
-                routes=[
-                    Route(rank, (rank + 1) % 3, "NET/IB", 2, [str(rank)]),
-                    Route((rank + 2) % 3, rank, "NET/IB", 2, [str(rank)]),
-                ],
-                ring_next={0: (rank, (rank + 1) % 3), 1: (rank, (rank + 2) % 3)},
-                tree_parent={0: (rank, rank - 1)},
-                parameters={"nodes": "3"},
-                messages=["odd"] if rank == 1 else [],
-            )
-            for rank in range(3)
-        ]
-    )
-    assert found.rings == [Ring([0, 1, 2], 1), Ring([0, 2, 1], 1)]
-    assert found.trees == [Tree([-1, 0, 1], 1)]
-    assert found.routes[0] == Route(0, 1, "NET/IB", 2, ["0", "1"])
-    assert len(found.routes) == 3
-    assert found.messages == ["rank 1: odd"]
-
-
-def test_rings_without_the_lines_of_a_rank_are_left_out():
-    found = paths_of(
-        [part(0, ring_next={0: (0, 1)}, tree_parent={0: (0, -1)}), part(1, ring_next={})]
-    )
-    assert (found.rings, found.trees) == ([], [])
-    # A log that contradicts itself does not end in an endless ring.
-    assert paths_of([part(0, ring_next={0: (0, 0)}), part(1, ring_next={0: (1, 1)})]).rings == []
+    """Rings without the lines of a rank are left out, and a log that contradicts itself does not
+    end in an endless ring.
+    """
+    first = part(0, ring_next={0: (0, 1)}, tree_parent={0: (0, -1)})
+    parts = {
+        "three ranks": [*map(whole_part, range(3))],
+        "a rank without lines": [first, part(1, ring_next={})],
+        "contradiction": [part(rank, ring_next={rank: (rank, rank)}) for rank in (0, 1)],
+    }
+    found = {name: outline(paths_of(own))[:-1] for name, own in parts.items()}
+    require_stated("texts/paths-of-ranks.txt", found)
 
 
 def test_the_text():
