@@ -1,12 +1,17 @@
-"""Drawings of a page: ranks on circles by host, and stages on an axis of time."""
+"""Drawings of a page: ranks on circles by host, stages on an axis of time, and charts."""
 
 import math
+import re
+import xml.etree.ElementTree as ET
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.document.chart_model import Boxes, BoxSeries, ChartCurve, Heat, Level, Lines, Mark
 from cclmark.document.device_labels import device_labels, pair_name, way_between
+from cclmark.document.page.chart_svg import legend_of, look_of, markers_of, views_of
 from cclmark.document.page.drawings import LOOKS, DiagramLayout, DiagramLine, stage_bars
 from cclmark.journal.schema import DeviceDescription, TracedStage
 from cclmark.work.cases import Case
@@ -136,3 +141,175 @@ def test_an_arrow_has_the_direction_of_the_data(operation, root, way):
     case = Case(operation, "nccl", 2, "float32", 8, 2, False, root=root, pair=(0, 2))
     assert way_between(case, "ABC") == way
     assert pair_name((1, 0), "all_gather", "AB") == "B–A"
+
+
+# Charts: what is where, and that no text becomes markup.
+
+
+SIZES = [float(8 << 2 * number) for number in range(8)]
+
+
+def lines(*curves, **properties):
+    return Lines("key", "Title", "It says.", "message size", "GB/s", curves, **properties)
+
+
+def curve(*values, name="a", **properties):
+    return ChartCurve(name, SIZES[: len(values)], [*values], **properties)
+
+
+def drawn(chart, number=0):
+    return ET.fromstring(views_of(chart)[number].svg)
+
+
+def of_class(tree, name):
+    return [one for one in tree.iter() if name in one.get("class", "").split()]
+
+
+def points(path):
+    """The places of a path, each of whose parts is a place and the distances from it."""
+    found = []
+    for part in path.get("d").replace("h0", "").split("M")[1:]:
+        numbers = [float(one) for one in re.findall(r"-?[\d.]+", part)]
+        steps = zip(numbers[::2], numbers[1::2], strict=False)
+        found += accumulate(steps, lambda at, by: (at[0] + by[0], at[1] + by[1]))
+    return found
+
+
+def texts(tree, name):
+    return ["".join(one.itertext()) for one in of_class(tree, name)]
+
+
+def test_a_curve_has_a_point_for_each_figure():
+    (path,) = of_class(drawn(lines(curve(*range(10, 18)))), "curve")
+    found = points(path)
+    assert len(found) == 8
+    assert [x for x, _ in found] == sorted(x for x, _ in found)
+    assert [y for _, y in found] == sorted((y for _, y in found), reverse=True)
+    gaps = {round(b[0] - a[0]) for a, b in pairwise(found)}
+    assert max(gaps) - min(gaps) <= 1  # sizes are on a logarithmic axis
+
+
+WIDE = [0.01, 0.1, 0.2, 1.0, 20.0, 300.0, 340.0]
+LINEAR, LOGARITHMIC = "Linear axis", "Logarithmic axis"
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (range(10, 18), [LINEAR, LOGARITHMIC]),
+        ([0.001, *WIDE], [LOGARITHMIC, LINEAR]),
+        # Zeros and negative values have no place on a logarithmic one.
+        ([0.0, *WIDE], [LINEAR]),
+        ([-1.0, *WIDE], [LINEAR]),
+    ],
+)
+def test_an_axis_on_which_half_of_the_points_were_at_zero_is_logarithmic(values, names):
+    assert [one.name for one in views_of(lines(curve(*values)))] == names
+
+
+@pytest.mark.parametrize("times_us", [[340.0], [340.0, 362.0], [120.0, 950.0]])
+def test_a_logarithmic_axis_without_a_power_of_ten_has_ticks(times_us):
+    tree = drawn(lines(curve(*times_us), y_log=True))
+    places = {}
+    for group in of_class(tree, "y"):
+        for one in group.iter():
+            if one.tag.endswith("text"):
+                places["".join(one.itertext())] = float(one.get("y"))
+    assert len(places) >= 2
+    assert sorted(places, key=places.get, reverse=True) == sorted(places, key=float)
+
+
+def test_values_that_are_no_numbers_interrupt_a_curve():
+    nan, inf = float("nan"), float("inf")
+    (path,) = of_class(drawn(lines(curve(1.0, nan, 2.0, 3.0, inf, 4.0, 5.0, 6.0))), "curve")
+    assert path.get("d").count("M") == 3
+    assert "h0" in path.get("d").split("M")[1]
+    assert len(points(path)) == 6
+    for chart, text in (
+        (lines(), "No values"),
+        (lines(curve(nan)), "No values"),
+        (Boxes("k", "T", "", "", "%", ["8 B"], []), "No samples"),
+        (Heat("k", "T", "", "", "", [], [], [], [], []), "No values"),
+    ):
+        assert text in views_of(chart)[0].svg
+
+
+def test_a_band_is_an_area_and_a_bar_where_neighbours_have_none():
+    low = [1.0, None, 1.0, None, 1.0, 1.0]
+    high = [one and 3.0 for one in low]
+    tree = drawn(lines(ChartCurve("a", SIZES[:6], [2.0] * 6, low, high)))
+    (area,), (bars,) = of_class(tree, "band"), of_class(tree, "bar")
+    assert len(points(area)) == 4
+    assert bars.get("d").count("M") == 2
+
+
+def test_levels_and_marks_are_named_and_far_levels_do_not_flatten_the_curves():
+    levels = [Level("limit", 12.0), Level("far", 900.0)]
+    tree = drawn(lines(curve(*[10.0] * 8), levels=levels, marks=[Mark("LL", SIZES[2])]))
+    assert texts(tree, "level") == ["", "limit"]
+    assert texts(tree, "mark") == ["", "LL"]
+    assert points(of_class(tree, "curve")[0])[0][1] < 100
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+def test_names_of_close_levels_are_at_different_ends(is_log):
+    levels = [Level("one", 9.9), Level("other", 10.0)]
+    tree = drawn(lines(curve(1.0, *[10.0] * 7), levels=levels, y_log=is_log))
+    names = [one for one in of_class(tree, "level") if one.tag.endswith("text")]
+    assert ["end" in one.get("class") for one in names] == [False, True]
+
+
+def test_no_two_of_many_curves_look_alike():
+    curves = [curve(1.0, colour=number, dashed=dashed) for number in range(96) for dashed in (0, 1)]
+    curves += [curve(1.0, colour=number, faint=True) for number in (0, 1)]
+    looks = {(look.colour, look.dash, look.marker) for look in map(look_of, curves)}
+    swatches = {swatch for _, swatch in legend_of(lines(*curves))}
+    assert len(looks) == len(swatches) == len(curves)
+    used = {one.get("marker-mid") for one in of_class(drawn(lines(*curves)), "curve")} - {None}
+    assert used == {f"url(#{id})" for id in markers_of([lines(*curves)])}
+
+
+def test_boxes_beyond_the_limits_end_at_them():
+    boxes = BoxSeries("a", [(-60.0, -1.0, 0.0, 1.0, 400.0), None])
+    chart = Boxes("k", "T", "", "size", "%", ["8 B", "16 B"], [boxes], (-5.0, 5.0))
+    (whisker,) = of_class(drawn(chart), "whisker")
+    ((lowest, *lengths),) = re.findall(r"M\d+ (\d+)v(-\d+)m0(-\d+)v(-\d+)M", whisker.get("d"))
+    assert (lowest, 254 + sum(map(int, lengths))) == ("254", 26)
+
+
+def heat(*values, **properties):
+    rows, columns = ([f"DEV{one}" for one in range(len(own))] for own in (values, values[0]))
+    cells = [["x" if one is None else f"{one:.0f}" for one in row] for row in values]
+    return Heat("k", "T", "", "to", "GB/s", rows, columns, values, cells, cells, **properties)
+
+
+def test_a_cell_is_drawn_in_the_colour_of_its_value():
+    tree = drawn(heat([None, 100.0], [200.0, 150.0]))
+    opacities = {one.get("d"): one.get("fill-opacity") for one in of_class(tree, "best")}
+    cells = ("M1 0h1v1h-1z", "M0 1h1v1h-1z", "M1 1h1v1h-1z")
+    assert [opacities[cell] for cell in cells] == ["0", "1", "0.5"]
+    assert of_class(tree, "none")[0].get("d") == "M0 0h1v1h-1z"
+    assert texts(tree, "v") == ["x100", "200150"]
+    assert texts(tree, "strong") == ["200"]
+    centred = drawn(heat([-10.0, 5.0], centred=True))
+    for name, opacity in (("less", "1"), ("more", "0.5")):
+        assert of_class(centred, name)[0].get("fill-opacity") == opacity
+    assert of_class(drawn(heat([1.0, 2.0], higher_is_better=False)), "worst")
+
+
+def test_a_map_of_very_many_devices_has_no_texts_in_cells_and_few_labels():
+    tree = drawn(heat(*([float(row + column) for column in range(128)] for row in range(128))))
+    assert not texts(tree, "v")
+    assert len(texts(tree, "x")) <= 12
+    assert 30 < len(of_class(tree, "y")) < 70
+    assert len(views_of(heat(*[[1.0] * 128] * 128))[0].svg) < 300_000
+
+
+@pytest.mark.parametrize("text", ["</svg><script>", '"><b>', "a & b"])
+def test_texts_are_escaped(text):
+    for one in views_of(lines(curve(*[1.0] * 8, name=text), levels=[Level(text, 1.0)])):
+        assert ET.fromstring(one.svg) is not None
+        assert "<script" not in one.svg
+        assert "<b>" not in one.svg
+    named = Heat("k", text, "", text, text, [text], [text], [[1.0]], [[text]], [[text]])
+    assert texts(drawn(named), "v") == [text]
