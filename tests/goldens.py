@@ -27,6 +27,21 @@ def require_golden(name: str, text: str) -> None:
     assert text == stored.read_text(encoding="utf-8"), f"UPDATE_GOLDEN=1 rewrites {name}"
 
 
+def require_stated(name: str, found: Mapping[str, object]) -> None:
+    """Compares what is stated of each of ``found``, with a line for each of its texts or rows."""
+    lines: list[str] = []
+    for title, value in found.items():
+        texts = value if isinstance(value, list | tuple) else [value]
+        lines += [title, *(f"    {one}".rstrip() for text in texts for one in _stated(text))]
+    require_golden(name, "\n".join([*lines, ""]))
+
+
+def _stated(value: object) -> list[str]:
+    if isinstance(value, list | tuple):
+        return [" | ".join(map(str, value))]
+    return str(value).split("\n")
+
+
 def require_outcomes(path: Path, outcome: Callable[[str], str]) -> None:
     """Compares what becomes of each input in ``path``, a line, with the indented lines below it."""
     stored = path.read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import zlib
+from collections.abc import Iterable
 from itertools import repeat
 from typing import Any
 
@@ -20,7 +21,7 @@ from cclmark.document.report_kind import View
 from cclmark.explain.paths import Route
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Explanation, Paths, Relation, Ring, Tree
+from cclmark.journal.schema import Explanation, Header, Paths, Relation, Ring, Tree
 from cclmark.kinds.collective.document import (
     PLACEMENTS,
     CaseView,
@@ -59,6 +60,23 @@ def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[F
     found = insights(NamedRun("", journal, notes or ReferenceNotes()))
     require_evidence(found, fields_of(journal.kind))
     return found
+
+
+def finding_lines(found: Iterable[Finding]) -> list[str]:
+    """Findings with their evidence and gain, a line for each part."""
+    lines = []
+    for one in found:
+        subject = f"{one.subject}: " * bool(one.subject)
+        lines.append(f"{one.severity} {one.id}: {subject}{one.sentence}")
+        lines += [f"  advice: {one.advice}"] * bool(one.advice)
+        for figure in one.evidence:
+            limit = "" if figure.limit is None else f" {figure.comparison} {figure.limit:.6g}"
+            place = f" at {figure.at}" * bool(figure.at)
+            lines.append(f"  {figure.name}: {figure.value:.6g}{limit} {figure.unit}{place}")
+        if (gain := one.gain) is not None:
+            low, high = ("-" if end is None else f"{end:.6g}" for end in (gain.low, gain.high))
+            lines.append(f"  gain: {gain.value:.6g} ({low} to {high}) {gain.unit} at {gain.at}")
+    return lines
 
 
 def headline_of(journal: Journal) -> str:
@@ -116,6 +134,28 @@ def explained(transport: str = "SHM/direct/direct", text: str = "", **more: Any)
     links = [Relation(a, b, "NV18", 1) for a in range(4) for b in range(4) if a != b]
     header = replace(COLLECTIVES.header, relations=links)
     return dataclasses.replace(COLLECTIVES, header=header, results=results, paths=[paths])
+
+
+def hostile_header(header: Header, text: str, **changes: Any) -> Header:
+    """A header whose strings are ``text``."""
+    given = {
+        "command": [text, text],
+        "devices": [
+            replace(one, name=text, host=text, driver_version=text) for one in header.devices
+        ],
+        "relations": [replace(one, kind=text) for one in header.relations],
+        "machine": replace(header.machine, hostname=text),
+        "environment": {text: text, "NCCL_DEBUG": text},
+        "notices": [text],
+    }
+    return replace(header, **given | changes)
+
+
+def hostile_case(result: CaseResult, text: str) -> CaseResult:
+    """A result whose strings are ``text``."""
+    case = replace(result.case, operation=text, ccl=text, dtype=text)
+    case = replace(case, reduction=case.reduction and text)
+    return replace(result, case=case, route=text)
 
 
 def comparison_text(comparison, *, markdown=False, **view):

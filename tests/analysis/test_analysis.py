@@ -1,3 +1,5 @@
+"""Medians, intervals and spreads, when sampling ends, summaries of cases, and kinks."""
+
 import random
 
 import pytest
@@ -5,41 +7,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cclmark.analysis.findings import comparisons, findings
+from cclmark.analysis.irregularities import alternatives, kinks
 from cclmark.analysis.links import link_limit
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch, operations_per_graph
-from cclmark.base.statistics import (
-    interquartile_share,
-    median,
-    median_half_width,
-    outlier_limit,
-    quantile,
-)
+from cclmark.base import statistics
+from cclmark.base.statistics import interquartile_share, median, median_half_width, outlier_limit
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import HostDescription, Link, Machine, Samples
 from cclmark.journal.summaries import algorithm_bandwidth, bus_factor, spread_figures, summarise
+from cclmark.kinds.registry import read_journal
 from cclmark.work.cases import Case
+from cclmark.work.sizes import format_size
+from places import RESULTS
 from samples import usual_settings
 
 TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=60)
 
 
 def test_quantiles_against_known_values():
+    quantile = statistics.quantile
     assert quantile([1, 2, 3, 4], 0.5) == 2.5
     assert quantile([1, 2, 3, 4, 5], 0.95) == pytest.approx(4.8)
     assert quantile([7], 0.99) == 7
     with pytest.raises(ValueError, match="no samples"):
         quantile([], 0.5)
-
-
-@given(TIMES)
-def test_the_median_lies_between_the_extremes(times):
-    assert min(times) <= median(times) <= max(times)
-
-
-def test_no_interval_from_fewer_than_six_samples():
-    assert median_half_width([1.0] * 5) is None
-    assert median_half_width([1.0] * 6) == 0
 
 
 @pytest.mark.parametrize(
@@ -50,6 +41,7 @@ def test_the_interval_is_the_binomial_one(count, outside):
     values = [100.0 + i for i in range(count)]
     expected = (values[-1 - outside] - values[outside]) / 2 / median(values)
     assert median_half_width(values) == pytest.approx(expected)
+    assert median_half_width([1.0] * 5) is None
 
 
 def test_the_interval_holds_the_true_median_as_often_as_it_says():
@@ -94,29 +86,30 @@ def test_batches_are_neither_short_nor_long(time_s):
         assert operations * time_s >= min(time_s * 20, 100e-6) * 0.999
 
 
-def test_as_many_operations_as_nccl_tests_times_by_default():
-    assert operations_per_batch(8e-6) == 20
-    assert operations_per_batch(400e-6) == 20
+@pytest.mark.parametrize("time_s", [8e-6, 400e-6])
+def test_as_many_operations_as_nccl_tests_times_by_default(time_s):
+    assert operations_per_batch(time_s) == 20
 
 
-def test_graphs_hold_as_many_operations_as_without_launches_unless_batches_become_long():
-    assert operations_per_graph(20, 8e-6, 1) == 20
-    assert operations_per_graph(20, 8e-6, 20) == 20  # as nccl-tests -n 20 -G 20
-    assert operations_per_graph(20, 100e-6, 20) == 5
-    assert operations_per_graph(20, 3e-3, 20) == 1
-    assert operations_per_graph(20, 0.0, 20) == 20
+@pytest.mark.parametrize(
+    ("given_s", "operations"),
+    [
+        ((20, 8e-6, 1), 20),
+        ((20, 8e-6, 20), 20),  # as nccl-tests -n 20 -G 20
+        ((20, 100e-6, 20), 5),
+        ((20, 3e-3, 20), 1),
+        ((20, 0.0, 20), 20),
+    ],
+)
+def test_graphs_hold_as_many_operations_as_without_launches(given_s, operations):
+    """Unless batches become long."""
+    assert operations_per_graph(*given_s) == operations
 
 
-def test_warm_up_ends_when_batches_agree():
+def test_warm_up_ends_when_batches_agree_or_at_some_point():
     rule = WarmUp()
-    assert not rule.done([], 0)
-    assert not rule.done([1.0], 0)
-    assert not rule.done([2.0, 1.0], 0)
+    assert not any(rule.done(times, 0) for times in ([], [1.0], [2.0, 1.0]))
     assert rule.done([2.0, 1.0, 1.01], 0)
-
-
-def test_warm_up_ends_at_some_point_whatever_happens():
-    rule = WarmUp()
     assert rule.done([2.0**-i for i in range(rule.most_batches)], 0)
     assert rule.done([4.0, 1.0], rule.most_time_s)
 
@@ -133,22 +126,25 @@ def test_sampling_stops_by_confidence_or_by_time():
 
 
 @pytest.mark.parametrize(
-    ("operation", "ranks", "factor"),
-    [("all_reduce", 4, 1.5), ("all_gather", 4, 0.75), ("alltoall", 8, 0.875), ("broadcast", 8, 1),
-     ("sendrecv", 2, 1), ("all_reduce", 1, 0)],
-)  # fmt: skip
-def test_bus_bandwidth_factors(operation, ranks, factor):
-    case = Case(operation, "shm", ranks, "float32", 1 << 20, 1 << 10, False)
-    assert bus_factor(case) == pytest.approx(factor)
-
-
-@pytest.mark.parametrize(
-    ("matrix", "factor"),
-    [((5, 5, 5, 5), 0.5), ((0, 1, 3, 0), 1.0), ((1, 3, 4, 0), 1.0), ((4, 0, 0, 4), 0.0)],
+    ("operation", "ranks", "matrix", "factor"),
+    [
+        ("all_reduce", 4, (), 1.5),
+        ("all_gather", 4, (), 0.75),
+        ("alltoall", 8, (), 0.875),
+        ("broadcast", 8, (), 1),
+        ("sendrecv", 2, (), 1),
+        ("all_reduce", 1, (), 0),
+        # That of the busiest rank.
+        ("alltoallv", 2, (5, 5, 5, 5), 0.5),
+        ("alltoallv", 2, (0, 1, 3, 0), 1.0),
+        ("alltoallv", 2, (1, 3, 4, 0), 1.0),
+        ("alltoallv", 2, (4, 0, 0, 4), 0.0),
+    ],
 )
-def test_the_factor_of_uneven_parts_is_that_of_the_busiest_rank(matrix, factor):
-    case = Case("alltoallv", "shm", 2, "int8", 1 << 20, 1, False, matrix=matrix)
-    assert bus_factor(case) == factor
+def test_bus_bandwidth_factors(operation, ranks, matrix, factor):
+    more = {"matrix": matrix} if matrix else {}
+    case = Case(operation, "shm", ranks, "float32", 1 << 20, 1, False, **more)
+    assert bus_factor(case) == pytest.approx(factor)
 
 
 def test_no_time_gives_no_bandwidth():
@@ -158,111 +154,139 @@ def test_no_time_gives_no_bandwidth():
 CASE = Case("all_reduce", "shm", 3, "float32", 1 << 20, 1 << 18, False, reduction="sum")
 
 
-def samples(rows, device=None):
-    return Samples(
-        host_s=rows,
-        device_s=device or rows,
-        enqueue_s=rows,
-        operations_per_sample=20,
-    )
+def summary(rows, device=None, **settings):
+    measured = Samples(rows, device or rows, rows, operations_per_sample=20)
+    return summarise(CASE, measured, usual_settings(**settings))
 
 
-def test_the_slowest_rank_decides_unless_told_otherwise():
+@pytest.mark.parametrize(
+    ("across", "time_s"), [("max", 3.1), ("min", 1.0), ("mean", 6.1 / 3), ("rank0", 1.0)]
+)
+def test_the_slowest_rank_decides_unless_told_otherwise(across, time_s):
     rows = [[1.0, 3.0, 2.0], [1.0, 3.2, 2.0], [1.0, 3.1, 2.0]]
-    assert summarise(CASE, samples(rows), usual_settings()).time_s == 3.1
-    assert summarise(CASE, samples(rows), usual_settings(across_ranks="min")).time_s == 1.0
-    assert summarise(
-        CASE, samples(rows), usual_settings(across_ranks="mean")
-    ).time_s == pytest.approx(6.1 / 3)
-    assert summarise(CASE, samples(rows), usual_settings(across_ranks="rank0")).time_s == 1.0
+    assert summary(rows, across_ranks=across).time_s == pytest.approx(time_s)
 
 
-def test_a_rank_that_stands_out_is_named():
-    slow = [[1.0, 1.0, 1.3]] * 6
-    assert summarise(CASE, samples(slow), usual_settings()).slowest_rank == 2
-    even = [[1.0, 1.01, 1.02]] * 6
-    assert summarise(CASE, samples(even), usual_settings()).slowest_rank is None
+LATE = [[50e-3, 50e-3, 1e-3]] * 6
+MET = {"timing": "blocking", "barrier": "library", "clock": "device"}
 
 
-def test_a_rank_that_comes_late_is_named_by_its_short_device_time():
-    device = [[50e-3, 50e-3, 1e-3]] * 6
-    summary = summarise(CASE, samples([[50e-3] * 3] * 6, device), usual_settings())
-    assert summary.late_rank == 2
-    assert summary.slowest_rank is None
+@pytest.mark.parametrize(
+    ("rows", "device", "settings", "slowest", "late"),
+    [
+        ([[1.0, 1.0, 1.3]] * 6, None, {}, 2, None),
+        ([[1.0, 1.01, 1.02]] * 6, None, {}, None, None),
+        # By its short device time, unless ranks leave the library's barrier.
+        ([[50e-3] * 3] * 6, LATE, {}, None, 2),
+        ([[50e-3] * 3] * 6, LATE, MET, None, None),
+    ],
+)
+def test_a_rank_that_stands_out_or_comes_late_is_named(rows, device, settings, slowest, late):
+    found = summary(rows, device, **settings)
+    assert found.late_rank == late
+    assert found.slowest_rank == slowest
 
 
-def test_of_ranks_that_leave_the_librarys_barrier_none_is_late():
-    device = [[50e-3, 50e-3, 1e-3]] * 6
-    met = usual_settings(timing="blocking", barrier="library", clock="device")
-    assert summarise(CASE, samples([[50e-3] * 3] * 6, device), met).late_rank is None
-
-
-def test_the_clock_is_the_hosts_without_events_and_when_blocking():
-    rows = [[1.0, 1.0, 1.0]] * 6
-    none = [[None, None, None]] * 6
-    assert summarise(CASE, samples(rows, none), usual_settings()).clock == "host"
-    assert summarise(CASE, samples(rows), usual_settings(timing="blocking")).clock == "host"
-    assert summarise(CASE, samples(rows), usual_settings()).clock == "device"
+HOST_S, DEVICE_S, SOME_S = [[2.0, 3.0, 4.0]], [[1.0, 1.5, 1.25]], [[1.0, None, 1.0]]
 
 
 @pytest.mark.parametrize("timing", ["throughput", "blocking", "per-op"])
-def test_a_clock_that_was_asked_for_is_reported_where_there_is_one(timing):
-    host_s, device_s, none = [[2.0, 3.0, 4.0]], [[1.0, 1.5, 1.25]], [[1.0, None, 1.0]]
-    asked = usual_settings(timing=timing, clock="device")
-    summary = summarise(CASE, samples(host_s, device_s), asked)
-    assert (summary.clock, summary.time_s) == ("device", 1.5)
-    summary = summarise(CASE, samples(host_s, none), asked)
-    assert (summary.clock, summary.time_s) == ("host", 4.0)
-    asked = usual_settings(timing=timing, clock="host")
-    summary = summarise(CASE, samples(host_s, device_s), asked)
-    assert (summary.clock, summary.time_s) == ("host", 4.0)
-
-
-def result(size, time_s, operation="all_reduce"):
-    case = Case(operation, "shm", 3, "float32", size, size // 4, False, reduction="sum")
-    summary = summarise(case, samples([[time_s] * 3] * 6), usual_settings())
-    return CaseResult(0, case, "ok", summary=summary)
-
-
-def test_findings_are_the_peak_and_the_smallest_size():
-    found = findings([result(8, 1e-6), result(1 << 20, 1e-5), result(1 << 21, 1e-3)])
-    assert len(found) == 1
-    assert found[0].peak.case.size_bytes == 1 << 20
-    assert found[0].latency.case.size_bytes == 8
-    skipped = CaseResult(0, CASE, "skipped", "no room")
-    assert findings([skipped]) == []
+def test_the_clock_is_the_one_asked_for_where_there_is_one(timing):
+    """By default the device's, but the host's without events and when blocking."""
+    usual = ("host", 4.0) if timing == "blocking" else ("device", 1.5)
+    for clock, device, expected in (
+        ("auto", DEVICE_S, usual),
+        ("auto", [[None] * 3], ("host", 4.0)),
+        ("device", DEVICE_S, ("device", 1.5)),
+        ("device", SOME_S, ("host", 4.0)),
+        ("host", DEVICE_S, ("host", 4.0)),
+    ):
+        found = summary(HOST_S, device, timing=timing, clock=clock)
+        assert (found.clock, found.time_s) == expected
 
 
 def test_the_link_limit_is_that_of_the_weakest_device():
     links = [Link(0, "NVLink", 18, 25e9), Link(0, "PCIe", 16, 4e9), Link(1, "NVLink", 17, 25e9)]
-    assert link_limit(links) == 17 * 25e9
+    machine = Machine("a", "Debian", "6.1", "EPYC", 8, 1 << 30)
+    hosts = [HostDescription(machine, name, {}) for name in ("one", "other")]
+    assert link_limit(links) == link_limit(links, hosts[:1]) == 17 * 25e9
     assert link_limit([Link(0, "PCIe", 16, 4e9)]) == 64e9
     assert link_limit([]) is None
     assert link_limit([Link(0, "NVLink", 18, 0.0)]) is None
-    machine = Machine("a", "Debian", "6.1", "EPYC", 8, 1 << 30)
-    hosts = [HostDescription(machine, name, {}) for name in ("one", "other")]
-    assert link_limit(links, hosts[:1]) == 17 * 25e9
     assert link_limit(links, hosts) is None
 
 
-def test_libraries_are_compared_sweep_by_sweep():
-    def of(ccl, size, time_s, status="ok"):
-        one = result(size, time_s)
-        case = replace(one.case, ccl=ccl)
-        return replace(one, case=case, status=status)
-
-    assert comparisons([of("a", 8, 1e-6), of("a", 16, 1e-6)]) == []
-    (found,) = comparisons(
-        [of("a", 8, 1e-6), of("a", 16, 2e-6), of("b", 16, 6e-6), of("b", 32, 1e-6, "wrong")]
-    )
-    assert found.ccls == ["a", "b"]
-    assert found.rows == [(8, [pytest.approx(1e-6), None]), (16, pytest.approx([2e-6, 6e-6]))]
+# Messages that take longer than their neighbours suggest, and what would have been faster.
 
 
-def test_findings_of_several_libraries_name_them():
-    other = result(8, 1e-6)
-    other = replace(other, case=replace(other.case, ccl="b"))
-    assert [one.name for one in findings([result(8, 1e-6), other])] == [
-        "all_reduce · shm",
-        "all_reduce · b",
-    ]
+MIB = 1 << 20
+# Journals with a kink, and where it is; all others have none.
+KNOWN = {
+    "h200x2/all_reduce.jsonl": ["all_reduce 2 MiB"],
+    "h200x4/collectives.jsonl": ["sendrecv 128 MiB"],
+    "h200x4/report/collectives.jsonl": ["sendrecv 128 MiB"],
+    "h200x4/runs/ctas8.jsonl": ["all_reduce 2 MiB"],
+}
+
+
+def curve(times_s):
+    """Results of one operation by size in bytes."""
+    results = []
+    for size, time_s in times_s.items():
+        case = Case("sendrecv", "nccl", 4, "float32", size, size // 4, False)
+        host_s = [[time_s] * 4] * 6
+        samples = Samples(host_s=host_s, device_s=host_s, enqueue_s=host_s, operations_per_sample=1)
+        summary = summarise(case, samples, usual_settings())
+        results.append(CaseResult(len(results), case, "ok", summary=summary))
+    return results
+
+
+def test_a_message_that_takes_too_long_is_found_with_the_better_choices():
+    results = curve({32 * MIB: 224e-6, 128 * MIB: 826e-6, 512 * MIB: 1517e-6})
+    (kink,) = kinks(results)
+    assert (kink.at, kink.below, kink.above) == (results[1], results[0], results[2])
+    assert kink.expected_s == pytest.approx(224e-6 + (1517e-6 - 224e-6) * 96 / 480)
+    assert kink.share == pytest.approx(1 - kink.expected_s / 826e-6)
+    (larger,) = alternatives(kink.at, results)
+    assert (larger.result, larger.number) == (results[2], 0.25)
+    assert larger.time_s == pytest.approx(1517e-6 / 4)
+
+
+def test_several_smaller_messages_can_be_the_better_choice():
+    results = curve({4 * MIB: 20e-6, 16 * MIB: 200e-6, 64 * MIB: 320e-6})
+    smaller, larger = alternatives(results[1], results)
+    assert (smaller.result, smaller.number) == (results[0], 4)
+    assert smaller.time_s == pytest.approx(80e-6)
+    assert larger.result is results[2]
+
+
+@given(
+    latency_s=st.floats(1e-6, 1e-4),
+    rate=st.floats(1e8, 1e12),
+    jitter=st.lists(st.floats(0.85, 1.15), min_size=10, max_size=10),
+)
+def test_a_latency_and_a_bandwidth_have_no_kink_with_any_ordinary_jitter(latency_s, rate, jitter):
+    sizes = [8 << 2 * step for step in range(14)][-10:]
+    times_s = {
+        size: (latency_s + size / rate) * part for size, part in zip(sizes, jitter, strict=True)
+    }
+    assert kinks(curve(times_s)) == []
+
+
+def test_noisy_and_small_messages_and_wide_steps_are_not_judged():
+    times_s = {32 * MIB: 224e-6, 128 * MIB: 826e-6, 512 * MIB: 1517e-6}
+    results = curve(times_s)
+    noisy = replace(results[1], summary=replace(results[1].summary, spread=0.2))
+    assert kinks([results[0], noisy, results[2]]) == []
+    assert kinks(curve({size >> 10: time_s for size, time_s in times_s.items()})) == []
+    assert kinks(curve({8 * MIB: 56e-6, 128 * MIB: 826e-6, 512 * MIB: 1517e-6})) == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted(RESULTS.rglob("*.jsonl")), ids=lambda path: str(path.relative_to(RESULTS))
+)
+def test_of_all_stored_journals_few_have_a_kink(path):
+    results = [one for one in read_journal(path).cases if one.case.pair is None]
+    found = [f"{one.at.case.operation} {format_size(one.at.case.size_bytes)}"
+             for one in kinks(results)]  # fmt: skip
+    assert found == KNOWN.get(str(path.relative_to(RESULTS)), [])

@@ -1,4 +1,4 @@
-"""Change points: how often noise is told as one, and how often a change is found."""
+"""Change points and ratios: how often noise is told as one, and how often a change is found."""
 
 import math
 import random
@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.analysis import paired
 from cclmark.analysis.change import FALSE_SHARE, LEAST_POINTS
 from cclmark.analysis.change import changes as changes_with
+from cclmark.analysis.paired import CONTROL, DEFAULT, paired_ratio
+from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.run_noise import SHARED_PART, RunNoise
 from cclmark.base.statistics import student_tails
 
@@ -54,9 +57,8 @@ def two_levels(distance):
 def alarms(trials, runs, noise, base_s=LARGE_S):
     """The share of series without a change in which one is told."""
     draw = random.Random(runs)
-    return sum(
-        bool(changes([series(draw, runs, noise, base_s=base_s)])[0]) for _ in range(trials)
-    ) / (trials)
+    told = [changes([series(draw, runs, noise, base_s=base_s)])[0] for _ in range(trials)]
+    return sum(map(bool, told)) / trials
 
 
 @pytest.mark.simulated
@@ -176,17 +178,13 @@ def test_series_that_share_the_noise_of_their_runs_are_rarely_reported(runs, sha
     draw = random.Random(runs)
     trials, number = 30, 60
     told = 0
+    own = math.hypot(0.01 * math.sqrt(1 - shared), SAMPLES)
     for _ in range(trials):
-        levels = [draw.gauss(0, 0.01 * math.sqrt(shared)) for _ in range(runs)]
-        own = 0.01 * math.sqrt(1 - shared)
+        levels_s = [
+            LARGE_S * math.exp(draw.gauss(0, 0.01 * math.sqrt(shared))) for _ in range(runs)
+        ]
         histories = [
-            [
-                (
-                    LARGE_S * math.exp(level + draw.gauss(0, own) + draw.gauss(0, SAMPLES)),
-                    SAMPLES**2,
-                )
-                for level in levels
-            ]
+            [(level_s * math.exp(draw.gauss(0, own)), SAMPLES**2) for level_s in levels_s]
             for _ in range(number)
         ]
         told += sum(map(bool, changes_with(histories, [RunNoise(0.01)] * number)))
@@ -205,24 +203,20 @@ def test_a_change_below_the_threshold_is_not_reported():
 def test_small_messages_have_the_noise_that_is_assumed():
     """Three runs and three more: at 9 us 10 % may be launches, at 600 us it is a change."""
     draw = random.Random(7)
-    for base_s, count in ((SMALL_S, 0), (LARGE_S, 1)):
-        (told,) = changes([series(draw, 6, normal(0.002), base_s=base_s, levels=[(3, 1.1)])])
-        assert len(told) == count
+    step = {"levels": [(3, 1.1)]}
+    both = [series(draw, 6, normal(0.002), base_s=base_s, **step) for base_s in (SMALL_S, LARGE_S)]
+    assert [len(one) for own in both for one in changes([own])] == [0, 1]
 
 
-def test_too_few_runs_have_no_change():
-    points = [(1e-3, None)] * 3 + [(2e-3, None)] * 2
-    assert len(points) < LEAST_POINTS
-    assert changes([points, [], points[:1]]) == [[], [], []]
-    assert changes([]) == []
-
-
-def test_times_without_any_noise():
+def test_too_few_runs_have_no_change_and_others_also_without_any_noise():
     """A clock of few steps, and nothing known of samples."""
-    (told,) = changes([[(1e-3, None)] * 4 + [(2e-3, None)] * 4])
-    assert [one.place for one in told] == [4]
-    assert told[0].ratio == pytest.approx(2)
-    assert changes([[(1e-3, None)] * 50]) == [[]]
+    points = [(1e-3, None)] * 4 + [(2e-3, None)] * 4
+    few = points[2:7]
+    assert len(few) == LEAST_POINTS - 1
+    assert changes([few, [], few[:1], points[:1] * 50]) == [[]] * 4
+    assert changes([]) == []
+    ((one,),) = changes([points])
+    assert (one.place, one.ratio) == (4, pytest.approx(2))
 
 
 TIMES = st.floats(1e-9, 1e3)
@@ -247,10 +241,7 @@ def test_faster_is_the_mirror_of_slower():
     ((faster,),) = changes([[(LARGE_S**2 / time_s, variance) for time_s, variance in points]])
     assert faster.place == slower.place == 12
     assert faster.ratio == pytest.approx(1 / slower.ratio)
-    assert (faster.low, faster.high) == (
-        pytest.approx(1 / slower.high),
-        pytest.approx(1 / slower.low),
-    )
+    assert (1 / faster.high, 1 / faster.low) == pytest.approx((slower.low, slower.high))
 
 
 @pytest.mark.parametrize(
@@ -283,3 +274,86 @@ def test_runs_that_depend_on_each_other_are_told_more_often(kept, least, most):
             points.append((600e-6 * math.exp(log), (0.004 / 1.96) ** 2))
         told += bool(changes([points])[0])
     assert least <= told / number <= most
+
+
+# Ratios of paired rounds: robust against outliers and drift, no gain out of noise.
+
+
+def test_the_ratio_is_the_trimmed_mean_of_logarithms():
+    found = paired_ratio([[math.log(0.9)] * 6 + [math.log(3)]])
+    assert found.ratio == pytest.approx(0.9)
+    assert found.runs == 7
+    assert found.freedom == 4  # seven values, one discarded at each end
+
+
+def test_the_deviation_of_yuen():
+    """By hand: 1 to 7 winsorized are 2, 2, 3, 4, 5, 6, 6, whose squares around 4 sum to 18."""
+    found = paired_ratio([[1.0, 2, 3, 4, 5, 6, 7]])
+    assert found.difference == pytest.approx(4)
+    assert found.deviation == pytest.approx(math.sqrt(18 / (5 * 4)))
+
+
+def test_sizes_of_a_round_are_not_independent():
+    """A second size that repeats the first adds no certainty; an independent one does."""
+    draw = random.Random(1)
+    one, other = ([draw.gauss(-0.1, 0.01) for _ in range(30)] for _ in range(2))
+    assert paired_ratio([one, one]).deviation == pytest.approx(paired_ratio([one]).deviation)
+    assert paired_ratio([one, other]).deviation < 0.85 * paired_ratio([one]).deviation
+
+
+@pytest.mark.parametrize("sizes", [[], [[0.1]], [[0.1, 0.2], [0.1]]])
+def test_rounds_that_are_not_paired_are_refused(sizes):
+    with pytest.raises(ValueError, match="same rounds"):
+        paired_ratio(sizes)
+
+
+def test_only_rounds_with_both_times_count():
+    times = [(2.0, 1.0), (None, 1.0), (2.0, None)]
+    rounds = [{(DEFAULT, 0): default, (1, 0): variant} for default, variant in times]
+    rounds.append({(DEFAULT, 0): 2.0})
+    assert paired.log_ratios(rounds, (1, 0), (DEFAULT, 0)) == [math.log(0.5)]
+    assert paired.log_ratio(rounds[0], (1, 0), (CONTROL, 0)) is None
+
+
+def test_a_drift_cancels():
+    """Times rise by 2 % from round to round, much more than the gain of 3 %."""
+    draw = random.Random(2)
+    logs = []
+    for number in range(7):
+        default, variant = (1.02**number * math.exp(draw.gauss(0, 0.002)) for _ in range(2))
+        logs.append(math.log(0.97 * variant / default))
+    assert paired_ratio([logs]).ratio == pytest.approx(0.97, abs=0.005)
+
+
+def estimate(percent, deviation):
+    return RatioEstimate(math.log1p(percent / 100), deviation / 100, 4, 0.0, 7)
+
+
+CALM, UNSTEADY = estimate(0, 0.1), estimate(3, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "control", "more", "is_gain"),
+    [
+        (estimate(-5, 0.5), CALM, (), True),
+        (estimate(5, 0.5), CALM, (), False),
+        # An uncertain one.
+        (estimate(-1, 0.5), CALM, (), False),
+        (estimate(-1.1, 0.5), CALM, (), True),
+        (estimate(-1.1, 0.5), CALM, (0.01,), False),
+        # The default differs from itself by 3 % though its rounds agree.
+        (estimate(-2.9, 0.1), UNSTEADY, (), False),
+        (estimate(-3.5, 0.1), UNSTEADY, (), True),
+        # Rounds that agree by chance, on the faster of two levels, are as uncertain as the control.
+        (estimate(-19, 0.01), CALM, (), True),
+        (estimate(-19, 0.01), estimate(0.5, 8), (), False),
+    ],
+)
+def test_a_clear_gain_beyond_the_noise_floor_improves(ratio, control, more, is_gain):
+    assert paired.improves(ratio, control, *more) == is_gain
+
+
+def test_the_chance_of_a_loss_and_the_noise_floor():
+    assert paired.chance_of_gain(estimate(5, 0.5)) > 0.99
+    assert paired.chance_of_gain(estimate(-1, 0.5)) > 0.05
+    assert paired.noise_floor(UNSTEADY) == pytest.approx(math.log(1.03) + 2.7764 * 0.001)

@@ -1,16 +1,29 @@
-"""Warnings about paths that are worse than the connections between devices."""
+"""Warnings about paths that are worse than the connections, and about hosts that differ."""
+
+import json
+from itertools import permutations
 
 import pytest
 from msgspec.structs import replace
 
+from cclmark.analysis.hosts import differences_between, unlike_devices
 from cclmark.analysis.links import path_warnings
 from cclmark.document.connection_words import connection_lines
 from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, RankPaths, Route
-from cclmark.journal.schema import DeviceDescription, Paths, Relation, Ring, Tree
+from cclmark.journal.machine import kept_environment
+from cclmark.journal.schema import (
+    DeviceDescription,
+    HostDescription,
+    Machine,
+    Paths,
+    Relation,
+    Ring,
+    Tree,
+)
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.rank_messages import paths_of
 from cclmark.rendezvous.messages import Connected
-from goldens import require_golden
+from goldens import outline, require_golden, require_stated
 from places import TESTS
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
@@ -21,24 +34,13 @@ def a_header(ranks=2, kind="NV18", hops=1, hosts=1, environment=None, runtime="c
         DeviceDescription(rank, f"node{rank % hosts}", runtime, rank, "device", 1 << 30)
         for rank in range(ranks)
     ]
-    relations = [
-        Relation(first, second, kind, hops)
-        for first in range(ranks)
-        for second in range(ranks)
-        if first != second
-    ]
-    return replace(
-        SAMPLE.header, devices=devices, relations=relations, environment=environment or {}
-    )
+    relations = [Relation(*pair, kind, hops) for pair in permutations(range(ranks), 2)]
+    changed = {"devices": devices, "relations": relations, "environment": environment or {}}
+    return replace(SAMPLE.header, **changed)
 
 
 def both_ways(transport, ranks=2):
-    return [
-        Route(first, second, transport, 4)
-        for first in range(ranks)
-        for second in range(ranks)
-        if first != second
-    ]
+    return [Route(*pair, transport, 4) for pair in permutations(range(ranks), 2)]
 
 
 def paths(transport, ranks=2, **more):
@@ -84,10 +86,8 @@ PATHS = [
 def test_paths_that_are_worse_than_the_topology():
     lines = []
     for header, transport, parameters in PATHS:
-        devices = ["mlx5_0", "mlx5_1"]
-        ours = paths(
-            transport, header.get("ranks", 2), parameters=parameters, network_devices=devices
-        )
+        of = {"parameters": parameters, "network_devices": ["mlx5_0", "mlx5_1"]}
+        ours = paths(transport, header.get("ranks", 2), **of)
         lines += path_warnings(a_header(**header), ours) or ["-"]
     require_golden("texts/path-warnings.txt", "\n".join([*lines, ""]))
 
@@ -107,92 +107,137 @@ def test_many_routes_take_little_time():
     assert f"{ranks * (ranks - 1) // 2 - 6} more pairs" in lines[1]
 
 
+THROUGH_HOST = Paths("bridge", "engine", routes=both_ways("host memory"))
+WITHOUT_PEERS = "their devices cannot read each other's memory"
+ALONE = Paths("flagcx", parameters={FLAGCX_SINGLE: "yes"})
+ON_HOST = {"environment": {"FLAGCX_USE_HOST_COMM": "1"}}
+
+
 @pytest.mark.parametrize(
-    ("header", "ours", "warning"),
+    ("header", "ours", "warnings"),
     [
-        (
-            *({}, Paths("flagcx", parameters={FLAGCX_SINGLE: "yes"})),
-            "use two or more devices of each kind",
-        ),
-        (
-            *({"environment": {"FLAGCX_USE_HOST_COMM": "1"}}, Paths("flagcx")),
-            "FLAGCX_USE_HOST_COMM=1 is set",
-        ),
-        (
-            *({}, Paths("bridge", "engine", routes=both_ways("host memory"))),
-            "their devices cannot read each other's memory",
-        ),
-        ({"runtime": "host"}, Paths("bridge", "engine", routes=both_ways("host memory")), None),
+        ({}, ALONE, ["use two or more devices of each kind"]),
+        (ON_HOST, Paths("flagcx"), ["FLAGCX_USE_HOST_COMM=1 is set"]),
+        ({}, THROUGH_HOST, [WITHOUT_PEERS]),
+        ({"runtime": "host"}, THROUGH_HOST, []),
     ],
 )
-def test_data_that_pass_through_the_host(header, ours, warning):
+def test_data_that_pass_through_the_host(header, ours, warnings):
     found = path_warnings(a_header(**header), ours)
-    assert [one.endswith(warning) for one in found] == ([True] if warning else [])
+    assert [one[-len(end) :] for one, end in zip(found, warnings, strict=True)] == warnings
 
 
 def part(rank, **more):
     return Connected(rank, b"", "nccl", "log", "", RankPaths(**more), [])
 
 
+def whole_part(rank):
+    before, after = (rank + 2) % 3, (rank + 1) % 3
+    ends = [(rank, after), (before, rank)]
+    return part(
+        rank,
+        routes=[Route(*both, "NET/IB", 2, [str(rank)]) for both in ends],
+        ring_next={0: (rank, after), 1: (rank, before)},
+        tree_parent={0: (rank, rank - 1)},
+        parameters={"nodes": "3"},
+        messages=["odd"] if rank == 1 else [],
+    )
+
+
 def test_the_parts_of_ranks_become_one():
-    found = paths_of(
-        [
-            part(
-                rank,
-                routes=[
-                    Route(rank, (rank + 1) % 3, "NET/IB", 2, [str(rank)]),
-                    Route((rank + 2) % 3, rank, "NET/IB", 2, [str(rank)]),
-                ],
-                ring_next={0: (rank, (rank + 1) % 3), 1: (rank, (rank + 2) % 3)},
-                tree_parent={0: (rank, rank - 1)},
-                parameters={"nodes": "3"},
-                messages=["odd"] if rank == 1 else [],
-            )
-            for rank in range(3)
-        ]
-    )
-    assert found.rings == [Ring([0, 1, 2], 1), Ring([0, 2, 1], 1)]
-    assert found.trees == [Tree([-1, 0, 1], 1)]
-    assert found.routes[0] == Route(0, 1, "NET/IB", 2, ["0", "1"])
-    assert len(found.routes) == 3
-    assert found.messages == ["rank 1: odd"]
-
-
-def test_rings_without_the_lines_of_a_rank_are_left_out():
-    found = paths_of(
-        [part(0, ring_next={0: (0, 1)}, tree_parent={0: (0, -1)}), part(1, ring_next={})]
-    )
-    assert (found.rings, found.trees) == ([], [])
-    # A log that contradicts itself does not end in an endless ring.
-    assert paths_of([part(0, ring_next={0: (0, 0)}), part(1, ring_next={0: (1, 1)})]).rings == []
+    """Rings without the lines of a rank are left out, and a log that contradicts itself does not
+    end in an endless ring.
+    """
+    first = part(0, ring_next={0: (0, 1)}, tree_parent={0: (0, -1)})
+    parts = {
+        "three ranks": [*map(whole_part, range(3))],
+        "a rank without lines": [first, part(1, ring_next={})],
+        "contradiction": [part(rank, ring_next={rank: (rank, rank)}) for rank in (0, 1)],
+    }
+    found = {name: outline(paths_of(own))[:-1] for name, own in parts.items()}
+    require_stated("texts/paths-of-ranks.txt", found)
 
 
 def test_the_text():
-    ours = paths(
-        "P2P/CUMEM",
-        rings=[Ring([0, 1], 24)],
-        trees=[Tree([-1, 0], 12), Tree([1, -1], 12)],
-        parameters={
-            "NCCL_ALGO": "Ring",
-            "nodes": "1",
-            "channels of NVLS": "0",
-            "chunk of messages in bytes": "524288",
-            "a cluster of FlagCX with one rank": "no",
-        },
-        messages=["rank 0: the library warns"],
-    )
-    assert connection_lines(a_header(), [ours]) == [
-        "  nccl, connections (the library's log)",
-        "    ranks 0–1  P2P/CUMEM, 4 channels, devices connected by NV18",
-        "    ring        0 → 1 → 0 (24 channels)",
-        "    tree        0 ← 1 (12 channels)",
-        "    tree        1 ← 0 (12 channels)",
-        "    set         NCCL_ALGO=Ring",
-        "    parameters  clusters of one rank in FlagCX: no, channels of NVLS: 0, "
-        "chunk of messages: 512 KiB, nodes: 1",
-        "    warning: rank 0: the library warns (message of the library)",
-    ]
+    parameters = {
+        **{"NCCL_ALGO": "Ring", "nodes": "1", "channels of NVLS": "0"},
+        **{"chunk of messages in bytes": "524288", "a cluster of FlagCX with one rank": "no"},
+    }
+    trees = [Tree([-1, 0], 12), Tree([1, -1], 12)]
+    warns = ["rank 0: the library warns"]
+    ours = paths("P2P/CUMEM", trees=trees, parameters=parameters, messages=warns)
     unknown = Paths("mpi", reason="mpi has no interface that reports its connections")
-    assert connection_lines(a_header(), [unknown]) == [
-        "  mpi, connections: unknown: mpi has no interface that reports its connections"
+    found = [replace(ours, rings=[Ring([0, 1], 24)]), unknown]
+    lines = connection_lines(a_header(), found)
+    require_golden("texts/connections.txt", "\n".join([*lines, ""]))
+
+
+# Differences between hosts.
+
+
+MACHINE = Machine("a", "Debian", "6.1", "EPYC", 8, 1 << 30, vendor_driver="580.1")
+FIRST_HOST = HostDescription(MACHINE, "id-a", {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "0"})
+OWN = {**FIRST_HOST.environment, "CUDA_VISIBLE_DEVICES": "1", "CCLMARK_INTERFACE": "eth1"}
+
+
+def other(**changes):
+    of_machine = {name: text for name, text in changes.items() if hasattr(MACHINE, name)}
+    rest = {name: value for name, value in changes.items() if name not in of_machine}
+    machine = replace(MACHINE, hostname="b", **of_machine)
+    return replace(FIRST_HOST, machine=machine, identity="id-b", **rest)
+
+
+def test_hosts_that_are_alike_differ_in_nothing():
+    assert differences_between([FIRST_HOST, other(), other(clock_ahead_s=0.5)]) == []
+    assert differences_between([FIRST_HOST]) == []
+    assert differences_between([FIRST_HOST, other(environment=OWN)]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"vendor_driver": "570.2"}, "hosts differ in drivers: 580.1 on a, 570.2 on b"),
+        ({"vendor_driver": ""}, "none on b"),
+        ({"kernel": "5.15"}, "kernels"),
+        ({"environment": {"NCCL_ALGO": "Tree"}}, "values of NCCL_ALGO: Ring on a, Tree"),
+        ({"environment": {}}, "unset on b"),
+        ({"clock_ahead_s": -7.0}, "clocks differ from a's: b by -7.0 s"),
+    ],
+)
+def test_a_difference_is_told_once(changes, words):
+    (text,) = differences_between([FIRST_HOST, other(**changes)])
+    assert words in text
+
+
+@pytest.mark.parametrize("name", ["openmpi-4-2-hosts", "openmpi-2-hosts", "mpich-2-hosts"])
+def test_what_a_launcher_tells_its_hosts_is_no_difference(name):
+    captured = json.loads((TESTS / "launchers" / "environments.json").read_text())
+    hosts = {one["hostname"]: one["environment"] for one in reversed(captured[name]["tasks"])}
+
+    def differences(**more):
+        here = replace(FIRST_HOST, environment=kept_environment(hosts["alpha"]))
+        there = other(environment=kept_environment({**hosts["beta"], **more}))
+        return differences_between([here, there])
+
+    assert differences() == []
+    assert len(differences(OMPI_MCA_pml="ob1")) == 1
+
+
+def test_many_hosts_are_told_by_number():
+    hosts = [FIRST_HOST, *(other(kernel="5.15") for _ in range(9))]
+    assert differences_between(hosts) == ["hosts differ in kernels: 6.1 on a, 5.15 on hosts 1-9"]
+
+
+def of_rank(rank, runtime="cuda", name="H200", max_clock_hz=1.98e9):
+    device = DeviceDescription(rank, "a", runtime, 0, name, 150 << 30, driver_version="13.0")
+    return replace(device, max_clock_hz=max_clock_hz)
+
+
+def test_devices_that_differ_as_far_as_that_is_known():
+    slower = of_rank(1, max_clock_hz=1.5e9, name="H20")
+    assert unlike_devices([of_rank(0), slower, of_rank(2)]) == [
+        "devices differ in names: H200 of ranks 0,2, H20 of ranks 1",
+        "devices differ in highest clocks: 1980 MHz of ranks 0,2, 1500 MHz of ranks 1",
     ]
+    for unknown in (of_rank(1, max_clock_hz=0.0), of_rank(1, "host", "EPYC")):
+        assert unlike_devices([of_rank(0), unknown]) == []

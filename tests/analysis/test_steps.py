@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark.analysis.steps import steps_of_profile
-from cclmark.base.errors import UsageError
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.step_words import PARTS, STEP, STEP_FIELDS
@@ -26,7 +25,7 @@ from cclmark_programs.profile.document import program_of
 from cclmark_training.document import FIELDS, head_of
 from cclmark_training.plan import Training
 from cclmark_training.result import StepTimeline, TrainingResult
-from goldens import outline, require_golden
+from goldens import outline, require_golden, require_stated
 from kineto_events import collective, kernel, trace
 
 MS = 1000  # microseconds
@@ -38,37 +37,25 @@ STEP_MS, LATE_MS = 14, 20
 TRAINED = TrainingResult(
     index=0,
     training=Training(
-        variant=DEFAULT,
-        round=0,
-        ccl="torch:nccl",
-        model=MODELS["gpt2-254m"],
-        parallel="ddp",
-        ranks=2,
-        batch=4,
-        sequence=512,
-        dtype="bfloat16",
-        optimizer="adamw",
-        learning_rate=3e-4,
+        **{"variant": DEFAULT, "round": 0, "ccl": "torch:nccl", "model": MODELS["gpt2-254m"]},
+        **{"parallel": "ddp", "ranks": 2, "batch": 4, "sequence": 512, "dtype": "bfloat16"},
+        **{"optimizer": "adamw", "learning_rate": 3e-4},
     ),
     status="ok",
     losses=[10.8, 9.0],
     step_s=[[18.6e-3] * 12, [18.5e-3] * 12],
     alone_s=[[16.9e-3] * 12, [16.0e-3] * 12],
     timeline=StepTimeline(
-        steps=3,
-        step_s=[18.7e-3, 18.6e-3],
-        communication_s=[3e-3, 4e-3],
-        exposed_s=[0.7e-3, 1.6e-3],
-        compute_s=[17.6e-3, 16.7e-3],
+        **{"steps": 3, "step_s": [18.7e-3, 18.6e-3], "communication_s": [3e-3, 4e-3]},
+        **{"exposed_s": [0.7e-3, 1.6e-3], "compute_s": [17.6e-3, 16.7e-3]},
     ),
 )
 
 
 def annotation(number, stream, begin_us, time_us, category="gpu_user_annotation"):
     """A mark of a step; on the device Kineto writes one for each stream with kernels of it."""
-    name = f"ProfilerStep#{number}"
-    event = {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": stream}
-    return {**event, "ts": begin_us, "dur": time_us}
+    event = {"ph": "X", "cat": category, "name": f"ProfilerStep#{number}", "pid": 0}
+    return {**event, "tid": stream, "ts": begin_us, "dur": time_us}
 
 
 def events_of(rank, steps=STEPS):
@@ -118,36 +105,14 @@ def trained(profiled):
     return Journal(header=header, results=[TRAINED], footer=profiled.footer)
 
 
-def ms(value_s):
-    return None if value_s is None else pytest.approx(value_s * 1e3)
-
-
-def test_known_sums_of_two_ranks(profiled):
-    found = steps_of_profile(profiled.profile)
-    assert found.steps == STEPS
-    # The slowest rank of each step is rank 1, once with 20 ms.
-    assert found.step_s == pytest.approx(14e-3)
-    assert found.interval_s == (pytest.approx(14e-3), pytest.approx(20e-3))
-    # The parts are those of rank 0, which waits least.
-    assert found.profiled_s == pytest.approx(14e-3)
-    assert found.compute_s == pytest.approx(10e-3)
-    assert found.exposed_s == pytest.approx(2e-3)
-    assert found.idle_s == pytest.approx(2e-3)
-    assert found.hidden_s == pytest.approx(4e-3)
-    assert found.communication_s == pytest.approx(6e-3)
-    assert found.reason == ""
-
-
 def test_each_step_of_each_rank_is_kept(profiled):
     first, second = (one.timeline for one in profiled.profile.processes)
-    assert first == ProcessTimeline(
-        [14e-3] * STEPS, [6e-3] * STEPS, [2e-3] * STEPS, [10e-3] * STEPS
-    )
+    times = [[ms * 1e-3] * STEPS for ms in (14, 6, 2, 10)]
+    assert first == ProcessTimeline(*times)
     assert second.step_s == [14e-3] * (STEPS - 1) + [20e-3]
     # A copy between devices is communication, as in trainings.
-    assert second.communication_s == [7e-3] * STEPS
-    assert second.exposed_s == [3e-3] * STEPS
-    assert second.compute_s == [10e-3] * STEPS
+    parts = (second.communication_s, second.exposed_s, second.compute_s)
+    assert parts == tuple([ms * 1e-3] * STEPS for ms in (7, 3, 10))
 
 
 def test_marks_of_several_streams_are_one_step():
@@ -157,69 +122,34 @@ def test_marks_of_several_streams_are_one_step():
     ]
 
 
-def test_without_times_of_six_steps_there_is_no_interval():
-    found = steps_of_profile(imported(events_of(0, 3), events_of(1, 3)).profile)
-    assert (found.steps, found.interval_s) == (3, None)
-    assert found.step_s == pytest.approx(14e-3)
-
-
 def profile_of(*timelines, source="plug-in", **more):
     processes = [
-        ProfileProcess(rank, "h", 1, 1, 1, timeline=one, **more)
+        ProfileProcess(rank, "h", 1, 1, 1, timeline=one and ProcessTimeline(*one), **more)
         for rank, one in enumerate(timelines)
     ]
     return Profile(source, processes=processes)
 
 
-def test_the_plug_in_knows_communication_alone():
-    found = steps_of_profile(
-        profile_of(
-            ProcessTimeline([10e-3, 12e-3], [4e-3, 5e-3]),
-            ProcessTimeline([11e-3, 11e-3], [3e-3, 4e-3]),
-        )
-    )
-    assert found.step_s == pytest.approx(11.5e-3)
-    assert found.communication_s == pytest.approx(3.5e-3)
-    assert (found.compute_s, found.exposed_s, found.idle_s, found.hidden_s) == (None,) * 4
-    assert "the plug-in sees the kernels of communication only" in found.reason
+OLD_MEDIANS = {"steps": 9, "step_s": 0.25, "step_communication_s": 0.125}
+COMMUNICATION = [([10e-3, 12e-3], [4e-3, 5e-3]), ([11e-3, 11e-3], [3e-3, 4e-3])]
+PROFILES = {
+    "only communication": profile_of(*COMMUNICATION),
+    "different numbers of steps": profile_of(([1.0] * 7,), ([2.0] * 6,), ([],)),
+    "medians of an older version": profile_of(None, None, **OLD_MEDIANS),
+    **{f"no steps: {one}": profile_of(None, source=one) for one in ("plug-in", "kineto")},
+    "no steps: execution-trace": profile_of(None, source="execution-trace"),
+    "lists of different lengths": profile_of(([1.0, 1.0], [0.5], [0.5], [0.5])),
+}
 
 
-def test_ranks_with_different_numbers_of_steps():
-    found = steps_of_profile(
-        profile_of(ProcessTimeline([1.0] * 7), ProcessTimeline([2.0] * 6), ProcessTimeline([]))
-    )
-    assert (found.steps, found.step_s) == (6, 2.0)
-    assert found.reason.startswith("communication, compute, exposed, idle and hidden are unknown")
-
-
-def test_journals_of_older_versions_have_medians():
-    found = steps_of_profile(
-        profile_of(None, None, steps=9, step_s=0.25, step_communication_s=0.125)
-    )
-    assert (found.steps, found.step_s, found.communication_s) == (9, 0.25, 0.125)
-    assert found.interval_s is None
-    assert "an older cclmark" in found.reason
+def test_known_sums_of_steps(profiled):
+    """The slowest rank of each step counts; the parts are those of rank 0, which waits least."""
+    three = imported(events_of(0, 3), events_of(1, 3)).profile
+    profiles = {"two ranks": profiled.profile, "three steps": three, **PROFILES}
+    found = {name: outline(steps_of_profile(one)).splitlines() for name, one in profiles.items()}
+    require_stated("words/steps.txt", found)
     old = b'{"rank": 0, "host": "h", "pid": 1, "calls": 1, "listed": 1, "steps": 3, "step_s": 0.5}'
     assert msgspec.json.decode(old, type=ProfileProcess).timeline is None
-
-
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("plug-in", "no sequence of calls repeats"),
-        ("kineto", "mark them with a schedule and profiler.step()"),
-        ("execution-trace", "execution traces contain no times"),
-    ],
-)
-def test_why_there_are_no_steps(source, reason):
-    found = steps_of_profile(profile_of(None, source=source))
-    assert (found.steps, found.step_s) == (0, None)
-    assert reason in found.reason
-
-
-def test_lists_of_different_lengths_are_unknown():
-    found = steps_of_profile(profile_of(ProcessTimeline([1.0, 1.0], [0.5], [0.5], [0.5])))
-    assert (found.step_s, found.communication_s, found.compute_s) == (1.0, None, None)
 
 
 def test_both_kinds_have_the_same_columns():
@@ -230,7 +160,7 @@ def test_both_kinds_have_the_same_columns():
     assert [name for name in head if name in (STEP, *PARTS)] == [STEP, *PARTS]
 
 
-PLUG_IN = profile_of(*[ProcessTimeline([10e-3, 12e-3], [4e-3, 5e-3])] * 2)
+PLUG_IN = profile_of(*COMMUNICATION[:1] * 2)
 OLDER = profile_of(None, steps=9, step_s=0.25, source="kineto")
 
 
@@ -254,9 +184,8 @@ def test_pages_begin_with_the_steps_of_several_kinds(trained, profiled):
     both = page_of([NamedRun("ours", trained), NamedRun("theirs", profiled)])
     notes = page_of([NamedRun("new", profiled), NamedRun("old", older), NamedRun("ours", trained)])
     assert [one.key for one in both.sections[:3]] == ["steps", "train", "profile"]
-    (section,) = [
-        one for one in page_of([NamedRun("p", profiled)]).sections if one.key == "profile"
-    ]
+    sections = page_of([NamedRun("p", profiled)]).sections
+    (section,) = [one for one in sections if one.key == "profile"]
     shown = [both.sections[0], notes.sections[0], section.tables[0]]
     require_golden("pages/steps.txt", outline(shown))
     assert "<h2" in render(both)
@@ -277,12 +206,6 @@ torch:nccl,2,ok,,18.6,18.6,18.6,18.7,17.6,0.7,0.4,2.3,3,12
 def test_several_kinds_are_one_table(trained, profiled, table):
     text = export_content([("a", trained), ("b", profiled)], "csv", table).decode()
     assert text == STEPS_CSV.format(run=profiled.header.run_id)
-
-
-def test_other_kinds_have_no_steps(profiled):
-    other = Journal(header=replace(profiled.header), results=[])
-    with pytest.raises(UsageError, match="only trainings and profiles have steps"):
-        export_content([("collectives.jsonl", other)], "csv", "steps")
 
 
 @pytest.mark.parametrize(

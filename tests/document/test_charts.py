@@ -1,37 +1,45 @@
-"""Charts hold what the journal says, and say it in a sentence too."""
+"""Charts hold what the journal says, as pictures and as lines of a terminal too."""
 
 import re
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace as replace_struct
 
 from cclmark.base.errors import MissingError
-from cclmark.document.chart_model import (
-    Boxes,
-    Chart,
-    ChartCurve,
-    Heat,
-    Lines,
-    beyond,
-    key_of,
-    spread_limits,
-)
+from cclmark.document import chart_model
+from cclmark.document.chart_model import Chart, ChartCurve, Heat, Lines, spread_limits
 from cclmark.document.document_text import document_of
-from cclmark.document.naming import NamedRun, groups_of, with_repeats
+from cclmark.document.grid import (
+    curve_lines,
+    curve_table,
+    curves,
+    grid_lines,
+    heat_lines,
+    hidden_line,
+    visible_width,
+)
+from cclmark.document.naming import NamedRun, groups_of
+from cclmark.document.paint import ansi, unpainted
 from cclmark.document.ticks import byte_ticks
 from cclmark.kinds.collective.charts import collective_charts, collective_overview
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.report import pictures
 from cclmark.report.pictures import picture
 from cclmark.work.sizes import format_size
+from goldens import require_stated
 from places import H200X4
-from places import RUNS as RUNS_OF_H200
 
 COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
 COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
+RUNS = [NamedRun("run", COLLECTIVES)]
+BANDWIDTH, TIME, SPREAD, RANKS = collective_charts(groups_of(RUNS)[0], "all_reduce", RUNS)
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def first_heat(journal):
@@ -39,24 +47,14 @@ def first_heat(journal):
     return next(one for one in document.blocks if isinstance(one, Heat))
 
 
-RUNS = [NamedRun("run", COLLECTIVES)]
-BANDWIDTH, TIME, SPREAD, RANKS = collective_charts(groups_of(RUNS)[0], "all_reduce", RUNS)
+def lines(*curves, **options):
+    return Lines("key", "Title", "It is about.", "message size", "GB/s", curves, **options)
 
 
-def test_one_outlier_does_not_flatten_the_others():
-    """The axis ends before it, and a note says where it is."""
-    boxes = [((-1.0, -0.5, 0.0, 0.5, high), f"{place} B") for place, high in enumerate([3.0] * 19)]
-    assert spread_limits([box for box, _ in boxes]) is None
-    assert beyond(boxes, None) == []
-    far = [*boxes, ((-60.0, -0.5, 0.0, 0.5, 445.0), "64 KiB")]
-    low, high = spread_limits([box for box, _ in far])
-    assert (low, high) == (pytest.approx(-1.2), pytest.approx(3.2))
-    (note,) = beyond(far, (low, high))
-    assert note.endswith("reach to +445 % (64 KiB), -60 % (64 KiB)")
-    # Many that reach far are no outliers.
-    assert spread_limits([box for box, _ in boxes] + [far[-1][0]] * 10) is None
-    quiet = [(-0.1, 0.0, 0.0, 0.1, 0.1)] * 30 + [(-0.1, 0.0, 0.0, 0.1, 8.0)]
-    assert spread_limits(quiet) is None
+def texts_of(svg):
+    """The root of a drawing, and all texts in it."""
+    root = ET.fromstring(svg)
+    return root, ["".join(one.itertext()).strip() for one in root.iter(f"{SVG}text")]
 
 
 EVERY_KIND: dict[str, Chart] = {
@@ -74,75 +72,56 @@ EVERY_KIND: dict[str, Chart] = {
 }
 
 
-assert {type(chart) for chart in EVERY_KIND.values()} == {Lines, Boxes, Heat}
-
-
 @pytest.mark.parametrize("name", EVERY_KIND)
 def test_pictures_are_pictures(name):
     pytest.importorskip("matplotlib")
     chart = EVERY_KIND[name]
-    png = picture(chart, "png")
+    png, svg = picture(chart, "png"), picture(chart, "svg")
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     assert len(png) > 5000
-    svg = picture(chart, "svg")
-    assert svg == picture(chart, "svg")
-    root = ET.fromstring(svg)
-    texts = {
-        "".join(element.itertext()).strip()
-        for element in root.iter()
-        if element.tag.endswith("text")
-    }
+    root, texts = texts_of(svg)
     assert chart.title in texts
     assert not [element for element in root.iter() if element.tag.endswith("script")]
 
 
-def test_no_two_of_many_curves_look_alike():
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
+def test_no_two_of_many_curves_look_alike_and_equal_values_are_not_at_the_upper_end():
+    figure = pytest.importorskip("matplotlib.figure").Figure
     series = [
-        ChartCurve(f"{number} {dashed}", [8, 16], [1, 2], colour=number, dashed=dashed)
+        ChartCurve(f"{number} {dashed}", [8, 16], [613.7] * 2, colour=number, dashed=dashed)
         for number in range(96)
         for dashed in (False, True)
     ]
-    series += [ChartCurve(f"ref {one}", [8, 16], [1, 2], colour=one, faint=True) for one in (0, 1)]
-    axes = Figure().subplots()
-    pictures.draw_lines(axes, Lines("k", "t", "", "x", "y", series))
+    faint = [ChartCurve(f"{one}", [8, 16], [613.7] * 2, colour=one, faint=True) for one in (0, 1)]
+    axes = figure().subplots()
+    pictures.draw_lines(axes, lines(*series, *faint))
     looks = {
         (one.get_color(), str(one._dash_pattern), one.get_marker(), one.get_markerfacecolor())
         for one in axes.lines
     }
-    assert len(looks) == len(series)
+    assert len(looks) == len(series) + 2
+    low, high = axes.get_ylim()
+    assert low == 0
+    assert 630 < high < 700
 
 
 def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingError, match=r"pip install 'cclmark\[pictures\]'"):
-        picture(Lines("k", "t", "", "x", "y", []), "svg")
+        picture(lines(), "svg")
 
 
-def test_markers_at_the_ends_of_the_axes_are_drawn_in_full():
+def test_markers_at_the_ends_of_the_axes_are_drawn_in_full_and_always_alike():
     pytest.importorskip("matplotlib")
     curve = ChartCurve("a curve", [1024, 1 << 20], [0.0, 40.0], colour=0)
-    chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
-    tree = ET.fromstring(picture(chart, "svg"))
-    svg = "{http://www.w3.org/2000/svg}"
+    svg = picture(lines(curve), "svg")
+    assert svg == picture(lines(curve), "svg")
+    root, _ = texts_of(svg)
     (line,) = [
         one
-        for one in tree.iter(f"{svg}g")
-        if len(one.findall(f".//{svg}use")) == 2 and one.find(f"{svg}path") is not None
+        for one in root.iter(f"{SVG}g")
+        if len(one.findall(f".//{SVG}use")) == 2 and one.find(f"{SVG}path") is not None
     ]
     assert not [one for one in line.iter() if "clip-path" in one.attrib]
-
-
-def test_equal_values_are_not_at_the_upper_end_of_the_axis():
-    axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
-    curve = ChartCurve("a curve", [1024, 1 << 20], [613.7, 613.7], colour=0)
-    chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
-    pictures.draw_lines(axes, chart)
-    low, high = axes.get_ylim()
-    assert low == 0
-    assert 630 < high < 700
 
 
 @pytest.mark.parametrize(
@@ -171,43 +150,9 @@ def test_sizes_have_round_ticks_also_in_a_narrow_range(sizes, ticks):
 def test_a_logarithmic_axis_has_readable_ticks(times_us, ticks):
     pytest.importorskip("matplotlib")
     curve = ChartCurve("a curve", [1 << (20 + at) for at in range(len(times_us))], times_us)
-    chart = Lines("key", "Title", "-", "message size", "time", [curve], y_log=True)
-    tree = ET.fromstring(picture(chart, "svg"))
-    texts = [
-        "".join(one.itertext()).strip() for one in tree.iter("{http://www.w3.org/2000/svg}text")
-    ]
+    _, texts = texts_of(picture(lines(curve, y_log=True), "svg"))
     assert [one for one in texts if re.fullmatch(r"[\d.]+", one)] == ticks
     assert not [one for one in texts if "10^" in one or "×" in one]
-
-
-def test_pictures_have_names_of_their_own():
-    taken = set()
-    keys = [key_of("a/b" * 100, taken), key_of("a?b" * 100, taken), key_of("../x", taken)]
-    assert len(set(keys)) == 3
-    assert all(len(key) <= 110 and "/" not in key and ".." not in key for key in keys)
-
-
-def test_three_runs_of_a_command_are_one_curve_and_two_are_before_and_after():
-    runs = [
-        NamedRun(name, read_journal(RUNS_OF_H200 / f"{name}.jsonl"))
-        for name in ("default-1", "default-2", "default-3", "ctas8")
-    ]
-    named, firsts = with_repeats(runs)
-    assert firsts == [0, 0, 0, 3]
-    assert [one.name for one in named][:2] == ["default-1 and 2 repeats", "default-2"]
-    (group,) = groups_of(named, firsts)
-    assert {curve[0] for curve in group.curves} == {0, 3}
-    assert {len(ones) for ones in group.curves[0, "nccl", 4, False].values()} == {3}
-    assert with_repeats(runs[:2]) == (runs[:2], [0, 1])
-
-
-def test_libraries_are_compared_by_the_ratio_of_their_times():
-    runs = [NamedRun("run", read_journal(H200X4 / "report" / "nccl_and_torch.jsonl"))]
-    charts = collective_charts(groups_of(runs)[0], "all_reduce", runs)
-    (ratio,) = [one for one in charts if one.key.endswith("-ratio")]
-    assert ratio.title == "all_reduce: time over that of nccl"
-    assert [one.name for one in ratio.series] == ["torch:nccl in-place"]
-    assert ratio.series[0].y[0] == pytest.approx(4.4, rel=0.01)
 
 
 def test_the_overview_has_all_operations_and_small_messages_beside_them():
@@ -220,3 +165,202 @@ def test_the_overview_has_all_operations_and_small_messages_beside_them():
     header = replace_struct(COLLECTIVES.header, links=[])
     rates, _ = collective_overview([NamedRun("run", replace(COLLECTIVES, header=header))])
     assert rates.y_title == "bus bandwidth [GB/s]"
+
+
+# Matrices and curves as lines of a terminal.
+
+
+def grid(rows, columns, cells, width=80):
+    return grid_lines(rows, columns, cells, paint=unpainted, width=width)
+
+
+@given(st.integers(1, 9), st.integers(1, 120), st.integers(1, 20))
+def test_parts_of_a_matrix_fit_and_have_every_cell_once(columns, width, length):
+    names = [f"{number:0{length}}" for number in range(columns)]
+    lines = grid(["r"], names, [[f"c{number}" for number in range(columns)]], width)
+    heads, rows = lines[::2], lines[1::2]
+    assert " ".join(heads).split() == names
+    assert " ".join(rows).replace("r", "").split() == [f"c{number}" for number in range(columns)]
+    cell = max(9, length + 1) + 1
+    for line in lines:
+        assert len(line) <= max(width, 6 + cell)
+    most = max(1, (width - 6) // cell)
+    assert len(heads) == -(-columns // most)
+
+
+def test_colours_take_no_room():
+    assert visible_width(ansi("abc", "red")) == 3
+    assert visible_width("m" + ansi("m", "red") + "m") == 3
+    (_, plain_row), (_, painted) = (grid(["r"], ["x"], [[one]]) for one in ("1", ansi("1", "red")))
+    assert painted.replace("\x1b[1;31m", "").replace("\x1b[0m", "") == plain_row
+
+
+def heat(title, values, **options):
+    names = [f"D{number}" for number in range(len(values))]
+    texts = [["" if value is None else f"{value:g}" for value in row] for row in values]
+    given = {"rows": names, "columns": names[: len(values[0])], "hover": texts, **options}
+    return Heat(title, title, "Says.", "to", "GB/s", values=values, texts=texts, **given)
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "styles"),
+    [
+        (
+            *([[1.0, None], [2.0, 4.0]], {"wrong": [(0, 1)]}),
+            {"1": "heat0", "2": "heat2", "4": "heat6", "": "red"},
+        ),
+        (
+            *([[1.0, 4.0], [2.0, 3.0]], {"higher_is_better": False}),
+            {"1": "heat6", "2": "heat4", "3": "heat2", "4": "heat0"},
+        ),
+        ([[5.0, 5.0], [5.0, 5.0]], {}, {"5": "dim"}),
+        (
+            *([[0.0, 1.0], [-3.0, 3.0]], {"centred": True}),
+            {"0": "dim", "-3": "heat0", "1": "heat4", "3": "heat6"},
+        ),
+    ],
+)
+def test_colours_reach_from_the_worst_to_the_best_value(values, options, styles):
+    seen = {}
+
+    def paint(text, style):
+        seen[text.strip()] = style
+        return text
+
+    heat_lines([heat("m", values, **options)], paint, 200, 9)
+    assert {text: seen[text] for text in styles} == styles
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "scale"),
+    [
+        ([[1.0, 4.0]], {}, (1, 4)),
+        ([[2.0, 3.0]], {"least_span": 4}, (0.5, 4.5)),
+        ([[2.0, 3.0]], {"least_span": 1}, (2, 3)),
+        ([[2.0, 3.0]], {"least_span": 1.5}, (1.75, 3.25)),
+        ([[-2.0, 3.0]], {"centred": True}, (-3, 3)),
+        ([[-4.0, 3.0]], {"centred": True}, (-4, 4)),
+        ([[-0.5, 0.5]], {"centred": True, "least_span": 2}, (-2, 2)),
+        ([[None]], {}, (0, 0)),
+    ],
+)
+def test_the_scale_of_a_map_has_a_least_range(values, options, scale):
+    assert heat("m", values, **options).scale == scale
+
+
+NINE = [[float(3 * row + column) for column in range(3)] for row in range(3)]
+TWO_MAPS = [heat(f"all: {name}", [[1.0]], group="all") for name in ("first", "second")]
+BESIDE = max(map(len, heat_lines(TWO_MAPS, unpainted, 200, 9)))
+#: Maps, the width, and the most devices.
+MAPS = {
+    "side by side": (TWO_MAPS, BESIDE, 9),
+    "a column less": (TWO_MAPS, BESIDE - 1, 9),
+    "group of one": ([heat("all: one", [[1.0]], group="all")], 80, 9),
+    "two of three devices": ([heat("m", NINE, of_devices=True)], 80, 2),
+    "two of three devices, other rows": ([heat("m", NINE, of_devices=True, rows="abc")], 80, 2),
+    "of three others": ([heat("m", NINE)], 80, 2),
+}
+
+
+def series(*curves, **options):
+    return Lines("k", "Title", "Says.", "size", "GB/s", curves, **options)
+
+
+def points(number, *values):
+    return [dict(enumerate(values or (1.0, 2.0), 1)) for _ in range(number)]
+
+
+#: Curves, and the width.
+CURVES = {
+    "rising": ([{1: 1.0, 2: 10.0, 3: 100.0}, {2: 10.0}], 80),
+    "one place": (points(1, 1.0), 80),
+    "zeros": (points(1, 0.0, 0.0), 80),
+    "one zero": (points(1, 0.0, 1.0), 80),
+    "whole numbers": (points(1, 1000.0, 1000.0), 80),
+    "three digits": (points(1, 999.0, 999.0), 80),
+    "small": (points(1, 0.0012345, 0.0012345), 80),
+    "four alike": (points(4), 20),
+    "three alike": (points(3), 20),
+}
+
+
+def test_matrices_and_curves_as_lines():
+    """Maps stand side by side where they fit, and devices beyond a limit are left out."""
+    found = {
+        "matrix": grid(["a", "name"], ["x", "y"], [["1", "2"], ["3", ""]]),
+        "long name": grid(["a"], ["a long name!"], [["1"]]),
+        "no columns": grid(["longer name"], [], [[]]),
+        **{f"{number} devices": hidden_line(number, 8, unpainted) for number in (8, 9, 10)},
+    }
+    for name, (maps, width, most) in MAPS.items():
+        found[f"map: {name}"] = heat_lines(maps, unpainted, width, most)
+    names = {place: str(place) for place in (1, 2, 3)}
+    for name, (own, width) in CURVES.items():
+        used = {place: names[place] for one in own for place in one}
+        found[f"curves: {name}"] = curves(own, used, width)
+    require_stated("words/grid.txt", found)
+
+
+def test_figures_of_curves_are_a_table_and_few_curves_are_drawn():
+    chart = series(ChartCurve("up", [8, 4096], [1.0, 2.0]), ChartCurve("one", [8], [0.5]))
+    table = curve_table(chart)
+    assert (table.head, table.sides) == (("", "up", "one"), ">>>")
+    assert table.rows == [["8 B", "1.00", "0.500"], ["4 KiB", "2.00", "-"]]
+    assert curve_table(chart, "ab").head == ("", "a up", "b one")
+    numbers = curve_table(series(ChartCurve("up", [1.5], [1.0]), x_kind="number"))
+    assert numbers.rows == [["1.5", "1.00"]]
+    for number, is_drawn in ((1, True), (12, True), (13, False)):
+        chart = series(*(ChartCurve(f"c{one}", [8, 16], [1.0, 2.0]) for one in range(number)))
+        assert any("└" in line for line in curve_lines(chart, unpainted, 200)) == is_drawn
+
+
+@given(st.integers(2, 60), st.integers(20, 200))
+def test_drawings_fit_and_keep_the_last_place(places, width):
+    names = {float(place): str(place) for place in range(places)}
+    found = curves([dict.fromkeys(names, 1.0)], names, width)
+    assert max(map(len, found)) <= max(width, 12 + 8)
+    labels = [int(one) for one in found[-1].split()]
+    assert labels[-1] == places - 1
+    assert len({after - before for before, after in pairwise(labels)}) <= 1
+    room = max(2, (width - 12) // 4)
+    assert len(labels) == -(-places // -(-places // room))
+
+
+def box(low, high):
+    return (low, 0.0, 0.0, 0.0, high)
+
+
+def test_an_outlier_beyond_the_axis_is_named():
+    boxes = [box(-1.0, 2.0)] * 20
+    far = [box(-1.0, 500.0), box(-90.0, 2.0)]
+    assert spread_limits(boxes) is None
+    low, high = spread_limits([*boxes, *far])
+    assert (low, high) == pytest.approx((-1 - 0.05 * 3, 2 + 0.05 * 3))
+    # Many that reach far are no outliers, and neither are small deviations.
+    assert spread_limits([*boxes, *far * 5]) is None
+    assert spread_limits([box(-0.1, 0.1)] * 20 + [box(-0.1, 10.0)]) is None
+    assert spread_limits([box(-0.1, 0.1)] * 20 + [box(-0.1, 10.1)]) is not None
+    assert chart_model.beyond([(boxes[0], "x")], None) == []
+
+    def beyond(boxes, limits=(-1, 1)):
+        (text,) = chart_model.beyond(boxes, limits)
+        return text
+
+    named = [(box(low, high), "edge"), *zip(far, ("far", "low"), strict=True)]
+    text = beyond(named, (low, high))
+    assert text.startswith(f"the axis ends at {low:+.1f} and {high:+.1f} %")
+    assert text.endswith("reach to +500 % (far), -90 % (low)")
+    four = [(box(0, 100.0 + one), str(one)) for one in range(4)]
+    assert beyond(four).endswith("+103 % (3), +102 % (2), +101 % (1) and 1 more")
+    assert beyond(four[:3]).endswith("+100 % (0)")
+
+
+def test_keys_are_unique_file_names():
+    taken = set()
+    keys = [chart_model.key_of(" All reduce: µs! ", taken) for _ in range(3)]
+    assert keys == ["all-reduce-s", "all-reduce-s-2", "all-reduce-s-3"]
+    assert len(chart_model.key_of("a" * 300, taken)) == 100
+    keys = [chart_model.key_of(name, taken) for name in ("a/b" * 100, "a?b" * 100, "../x")]
+    assert len({*keys}) == 3
+    assert all(len(key) <= 110 and "/" not in key and ".." not in key for key in keys)
+    assert [one.key for one in chart_model.marked([series(), series()], "-2")] == ["k-2", "k-2"]

@@ -1,4 +1,7 @@
-"""What a run says about the conditions of its devices."""
+"""What a run says about the conditions of its devices, and soaks over time."""
+
+import dataclasses
+import re
 
 import pytest
 from hypothesis import given
@@ -8,15 +11,18 @@ from msgspec.structs import replace
 from cclmark.analysis.device_conditions import ConditionFigures, DeviceConditions
 from cclmark.document.blocks import Document, Finding, RunContent
 from cclmark.document.conditions import with_conditions
+from cclmark.document.naming import NamedRun
+from cclmark.document.page.chart_svg import views_of
 from cclmark.journal.schema import Condition
-from reports import COLLECTIVES
+from cclmark.kinds.collective.soak import over_time
+from goldens import outline, require_stated
+from reports import COLLECTIVES, finding_lines
 
+FIRST = COLLECTIVES.results[0]
+NOTHING = {name: st.just(0) for name in ("rank", "index", "cycle", "at_s")}
 conditions = st.builds(
     Condition,
-    rank=st.just(0),
-    index=st.just(0),
-    cycle=st.just(0),
-    at_s=st.just(0.0),
+    **NOTHING,
     clock_hz=st.none() | st.floats(0, 1e10),
     temperature_c=st.none() | st.floats(-50, 150),
     reasons=st.lists(st.sampled_from(["power cap", "thermal slowdown"]), unique=True),
@@ -29,10 +35,8 @@ def test_ranges_of_conditions(readings):
     for reading in readings:
         seen.add(reading)
     clocks = [it.clock_hz for it in readings if it.clock_hz is not None]
-    assert (seen.clock_hz.least, seen.clock_hz.most) == (
-        min(clocks, default=None),
-        max(clocks, default=None),
-    )
+    assert seen.clock_hz.least == min(clocks, default=None)
+    assert seen.clock_hz.most == max(clocks, default=None)
     assert seen.readings == len(readings)
     assert seen.reasons["power cap"] == sum("power cap" in it.reasons for it in readings)
     assert seen.power_w.width == 0
@@ -56,10 +60,14 @@ def reading(share, rank=0, index=0, **traffic):
     return Condition(rank, index, 0, 1.7e9, busy_share=share, **traffic)
 
 
+def nvlink(sent, received):
+    return {"nvlink_sent_bytes": sent, "nvlink_received_bytes": received}
+
+
 def test_a_table_with_what_is_known():
     (table,) = document_with(
-        reading(0.5, clock_hz=1.98e9, nvlink_sent_bytes=2 * 10**9, nvlink_received_bytes=10**9),
-        reading(0.97, clock_hz=1.755e9, nvlink_sent_bytes=10**9, nvlink_received_bytes=0),
+        reading(0.5, clock_hz=1.98e9, **nvlink(2 * 10**9, 10**9)),
+        reading(0.97, clock_hz=1.755e9, **nvlink(10**9, 0)),
         reading(1.0, rank=1, reasons=["power cap"]),
     ).closing
     assert table.head == ["device", "clock MHz", "busy %", "NVLink GB out/in", "limited by"]
@@ -71,38 +79,105 @@ def test_a_table_with_what_is_known():
     assert document_with(reading(0.5), whole=False).closing == ()
 
 
+PCIE = {"pcie_sent_bytes": 10**9}
+#: Of idle devices.
+TRAFFIC = {
+    "unknown": {},
+    "PCIe": {**PCIE, "pcie_received_bytes": 5 * 10**8},
+    "NVLink, and as much of PCIe": {**PCIE, **nvlink(10**8, 10**9)},
+    "little over NVLink": {**PCIE, "nvlink_sent_bytes": 2 * 10**8},
+    "none over NVLink": {"pcie_sent_bytes": 1 << 27, "nvlink_sent_bytes": 0},
+    "only NVLink": {"nvlink_sent_bytes": 10**6},
+}
+
+
+def test_idle_devices():
+    found = {}
+    for name, traffic in TRAFFIC.items():
+        document = document_with(reading(0.02, **traffic), reading(0.099, rank=1))
+        found[name] = finding_lines(document.findings)  # by severity
+    require_stated("words/idle-devices.txt", found)
+
+
 @pytest.mark.parametrize(
-    ("traffic", "said"),
+    ("known", "runtime"),
     [
-        ({}, "copies move the data, by copy engines, the host or a network adapter"),
-        (
-            {"pcie_sent_bytes": 10**9, "pcie_received_bytes": 5 * 10**8},
-            "sent 1.0 GB over PCIe (checks included): copies move the data",
-        ),
-        (
-            {"pcie_sent_bytes": 10**9, "nvlink_sent_bytes": 10**8, "nvlink_received_bytes": 10**9},
-            "over NVLink and 1.0 GB over PCIe (checks included): the library moves data through",
-        ),
-        ({"pcie_sent_bytes": 10**9, "nvlink_sent_bytes": 2 * 10**8}, "copies move the data"),
-        ({"pcie_sent_bytes": 1 << 27, "nvlink_sent_bytes": 0}, "copies move the data"),
-        ({"nvlink_sent_bytes": 10**6}, "sent 0.0 GB over NVLink (checks included): copies move"),
+        ([reading(0.02), reading(0.1, rank=1)], "cuda"),
+        ([reading(None)], "cuda"),
+        ([reading(0.02, index=10**6)], "cuda"),  # of an item without a result
+        ([reading(0.02)], "host"),
     ],
 )
-def test_idle_devices(traffic, said):
-    document = document_with(reading(0.02, **traffic), reading(0.099, rank=1))
-    assert [one.id for one in document.findings] == ["idle-devices", "data-checked"]  # by severity
-    first = document.findings[0]
-    assert "in at most 10% of the time with nccl" in first.sentence
-    assert said in first.sentence
-    assert (first.evidence[0].value, first.evidence[0].limit) == (9.9, 10)
+def test_devices_that_are_not_idle(known, runtime):
+    document = document_with(*known, runtime=runtime)
+    assert [one.id for one in document.findings] == ["data-checked"]
 
 
-def test_devices_that_are_not_idle():
-    for known in (
-        [reading(0.02), reading(0.1, rank=1)],
-        [reading(None)],
-        [reading(0.02, index=10**6)],  # of an item without a result
-    ):
-        assert [one.id for one in document_with(*known).findings] == ["data-checked"]
-    on_host = document_with(reading(0.02), runtime="host")
-    assert [one.id for one in on_host.findings] == ["data-checked"]
+# Over time.
+
+
+def soak(cycles, **condition):
+    results, conditions = [], []
+    for cycle in range(cycles):
+        at_s = 1e9 + 60.0 * cycle
+        summary = replace(FIRST.summary, time_s=1e-5 * (1 + cycle % 2))
+        results.append(replace(FIRST, cycle=cycle, started_at_s=at_s, summary=summary))
+        for rank in (0, 1):
+            own = {"clock_hz": 1.9e9, "temperature_c": 50.0 + cycle, **condition}
+            conditions.append(Condition(rank, 0, cycle, at_s + 1, **own))
+    changed = {"results": results, "conditions": conditions}
+    return NamedRun("soak", dataclasses.replace(COLLECTIVES, **changed))
+
+
+def rising():
+    """A soak in which a count of throttling of rank 1 rises."""
+    run = soak(10)
+    for number, one in enumerate(run.journal.conditions):
+        one.throttle_count = 7 + (number >= 10) * (one.rank == 1)
+    return run
+
+
+def test_cases_clocks_and_temperatures_have_one_time_axis_with_the_moments_of_heat():
+    without = soak(10)
+    without.journal.conditions.clear()
+    found = {
+        "usual": over_time(soak(10)),
+        "thermal slowdown": over_time(soak(10, reasons=["thermal slowdown"])),
+        "power cap": over_time(soak(10, reasons=["power cap"])),
+        "rising count": over_time(rising()),
+        "without readings": over_time(without),
+        "one of several runs": over_time(soak(10), "-1", " (night)"),
+    }
+    shown = {name: outline([one])[:-1] for name, one in found.items()}
+    require_stated("words/over-time.txt", shown)
+    assert over_time(soak(3)) is None
+    assert over_time(NamedRun("run", COLLECTIVES)) is None
+
+
+PANELS = ["time / median", "clock [MHz]", "temperature [°C]"]
+
+
+def test_panels_are_one_drawing_with_one_axis_of_time():
+    run = soak(30)
+    for number in (20, 21, 40, 41):
+        run.journal.conditions[number].reasons = ["thermal slowdown"]
+    section = over_time(run)
+    (chart,) = section.charts
+    (view,) = views_of(chart)
+    for text in ('class="axis"', "time since the start", *PANELS):
+        assert view.svg.count(text) == 1
+    box = [float(one) for one in re.search(r'viewBox="([^"]+)', view.svg)[1].split()]
+    heights = [*map(float, re.findall(r'class="curve[^>]* d="M[-\d.]+ ([-\d.]+)', view.svg))]
+    assert len(heights) == len(chart.series)
+    assert box[1] < heights[0] < heights[1] < heights[3] < box[1] + box[3]
+    assert view.svg.count("<rect") == len(chart.spans) == 2
+    spans = re.findall(r'<rect[^>]* y="[-\d.]+" width="[\d.]+" height="([\d.]+)"', view.svg)
+    assert float(spans[0]) > 300
+    assert "Shaded" in section.words[1]
+
+
+def test_without_readings_of_devices_it_is_a_usual_chart():
+    run = soak(30)
+    run.journal.conditions.clear()
+    (view,) = views_of(over_time(run).charts[0])
+    assert 'viewBox="0 0 600 300"' in view.svg

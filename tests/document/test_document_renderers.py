@@ -36,7 +36,7 @@ from cclmark.journal.schema import Profile, TracedStage
 from cclmark.kinds.registry import read_journal
 from cclmark.report import overview
 from cclmark.report.run_page import plain_document, sections_of
-from goldens import outline, require_golden
+from goldens import outline, require_golden, require_stated
 from places import TESTS
 
 JOURNAL = read_journal(TESTS / "journals" / "replay.jsonl")
@@ -155,54 +155,14 @@ def in_parts(renderer):
     below = {0: "", 1: "late\nrank 1"}
 
     def compose(run):
-        rows = [(f"case {one.index}", "ok", below[one.index]) for one in run.results]
-        table = Table(
-            "cases", ("case", "x", "why"), rows, "<><", [], widths=(7, 3), is_last_below=True
-        )
+        rows = [(f"case {one}", "ok", below[one]) for one in run.results]
+        widths = {"widths": (7, 3), "is_last_below": True}
+        table = Table("cases", ("case", "x", "why"), rows, "<><", [], **widths)
         return Document("Gallery", "", [table] if rows else [], outcome="2 measured")
 
-    exporter = renderer(compose, View(), lambda result: (result.index, 1))
+    exporter = renderer(compose, View(), lambda result: (result, 1))
     exporter.begin(JOURNAL.header)
-    results = [SimpleNamespace(index=index) for index in (0, 1)]
-    return [*map(exporter.add, results), exporter.end(JOURNAL.footer)]
-
-
-def test_rows_of_further_parts_continue_a_table_of_given_widths():
-    assert in_parts(DocumentText) == [
-        "\n  cases\n  case       x\n  case 0    ok\n",
-        "  case 1    ok\n           late\n           rank 1\n",
-        "\n  2 measured\n",
-    ]
-    assert in_parts(DocumentMarkdown) == [
-        "\n## cases\n\n| case | x | why |\n|---|---:|---|\n| case 0 | ok |  |\n",
-        "| case 1 | ok | late |\n|  |  | rank 1 |\n",
-        "\n- 2 measured\n",
-    ]
-
-
-def test_a_part_in_order_is_complete_when_another_begins():
-    samples = set()
-
-    def compose(run):
-        keys = [one.key for one in run.results]
-        samples.update(one.samples for one in run.results)
-        facts = [Facts([("part", "".join(keys))])] if keys else []
-        return Document(
-            *("Gallery", "", facts),
-            [Finding("notice", "note", f"{len(keys)} in all")] if run.is_whole else [],
-            opening=[Facts([("links", "two")])],
-            closing=[Facts([("whole", str(run.is_whole))])],
-        )
-
-    exporter = DocumentText(
-        compose, View(), lambda one: (one.key, 99), in_order=True, keeps_samples=False
-    )
-    head = exporter.begin(JOURNAL.header)
-    texts = [exporter.add(_Sampled(key, [1.0])) for key in "aab"]
-    assert head.endswith("  links      two\n")
-    assert texts == ["", "", "  part       aa\n"]
-    assert exporter.end(JOURNAL.footer) == ("  part       b\n  whole      True\n\n  3 in all\n")
-    assert samples == {None}
+    return [*map(exporter.add, (0, 1)), exporter.end(JOURNAL.footer)]
 
 
 class _Sampled(msgspec.Struct):
@@ -210,14 +170,67 @@ class _Sampled(msgspec.Struct):
     samples: list[float] | None = None
 
 
-def test_what_several_parts_alternate_in_is_written_at_the_end():
+def of_parts(samples):
+    """A text of which a part is complete when another begins; gathers the samples it had."""
+
+    def compose(run):
+        keys = "".join(one.key for one in run.results)
+        samples.update(one.samples for one in run.results)
+        found = [Finding("notice", "note", f"{len(keys)} in all")] if run.is_whole else []
+        facts = [Facts([("part", keys)])] if keys else []
+        ends = {"opening": [Facts([("links", "two")])]}
+        ends["closing"] = [Facts([("whole", str(run.is_whole))])]
+        return Document("Gallery", "", facts, found, **ends)
+
+    exporter = DocumentText(
+        compose, View(), lambda one: (one.key, 99), in_order=True, keeps_samples=False
+    )
+    assert exporter.begin(JOURNAL.header).endswith("  links      two\n")
+    texts = [exporter.add(_Sampled(key, [1.0])) for key in "aab"]
+    return [*texts, exporter.end(JOURNAL.footer)]
+
+
+def alternating():
+    """A text of what several parts alternate in, which is written at the end."""
+
     def compose(run):
         return Document("Gallery", "", [Facts([("a", str(len(run.results)))])], in_parts=False)
 
     exporter = DocumentText(compose, View(), lambda one: (one.key, 1))
     exporter.begin(JOURNAL.header)
-    assert [exporter.add(_Sampled(key)) for key in "ab"] == ["", ""]
-    assert exporter.end(JOURNAL.footer) == "  a          2\n"
+    return [*(exporter.add(_Sampled(key)) for key in "ab"), exporter.end(JOURNAL.footer)]
+
+
+COLUMNS = (
+    TableColumn("size", lambda one: str(one[0]), ">"),
+    TableColumn("nothing", lambda one: "", look=lambda one: "bad"),
+    TableColumn("verdict", lambda one: one[1], look=lambda one: "good" if one[1] else ""),
+)
+LIKE = table_of("like", COLUMNS, [(8, ""), (16, "")], is_detail=True)
+UNLIKE = table_of("unlike", COLUMNS, [(8, ""), (16, "faster")], notes=["a note"])
+OF_SEVERAL = Document("b & a", "", [LIKE, UNLIKE], [Finding("faster", "good", "1 faster")])
+
+
+def test_texts_in_parts_and_of_several_runs():
+    """Rows of further parts continue a table of given widths, empty columns are left out, and a
+    terminal has sentences below tables, Markdown above them, and details at the end.
+    """
+    samples = set()
+    found = {
+        "in order": of_parts(samples),
+        "alternating": alternating(),
+        "several runs, for a terminal": TextLines(View(paint=painted)).whole(OF_SEVERAL),
+        "several runs, in Markdown": MarkdownLines(View()).whole(OF_SEVERAL),
+    }
+    assert samples == {None}
+    outcome = Document("Gallery", "", outcome="0 replays measured")
+    table = Document("t", "", [Table("t", ("a",), [("b",)], "<")])
+    for renderer in (DocumentText, DocumentMarkdown):
+        name = renderer.__name__
+        found[f"rows, {name}"] = in_parts(renderer)
+        found[f"outcome alone, {name}"] = written(renderer, outcome, paint=unpainted)[1]
+        found[f"table alone, {name}"] = written(renderer, table, paint=unpainted)[1]
+    require_stated("gallery.parts.txt", found)
 
 
 RENDERERS = pytest.mark.parametrize("renderer", [DocumentText, DocumentMarkdown])
@@ -231,9 +244,8 @@ DIED = msgspec.structs.replace(JOURNAL.footer, message="rank 1 died", exit_code=
 def test_an_early_end_is_stated_once(renderer, footer, last):
     _, body = written(renderer, footer=footer, results=JOURNAL.results)
     assert re.search(f"ended early: {last}", body.splitlines()[-1], re.IGNORECASE)
-    stated = Document(
-        "Gallery", "", findings=[Finding("program-failed", "bad", last)], states_end=True
-    )
+    failed = [Finding("program-failed", "bad", last)]
+    stated = Document("Gallery", "", findings=failed, states_end=True)
     _, body = written(renderer, stated, footer)
     assert body.count(last) == 1
     assert "ended early" not in body.lower()
@@ -253,9 +265,8 @@ def test_the_insights_of_a_page_have_the_end_unless_a_finding_states_it(monkeypa
 def test_parts_are_written_once_when_they_are_complete(renderer, head):
     def compose(run):
         tables = [Table(one, ["n"], [["1"]], ">", [f"note on {one}"]) for one, _ in run.results]
-        return Document(
-            "Gallery", "", tables, [Finding("notice", "note", f"{len(run.results)} in all")]
-        )
+        found = [Finding("notice", "note", f"{len(run.results)} in all")]
+        return Document("Gallery", "", tables, found)
 
     exporter = renderer(compose, View(), lambda one: one)
     exporter.begin(JOURNAL.header)
@@ -269,54 +280,6 @@ def test_parts_are_written_once_when_they_are_complete(renderer, head):
         assert "1 in all" not in text
 
 
-@RENDERERS
-@pytest.mark.parametrize(
-    ("document", "body"),
-    [
-        (Document("Gallery", "", outcome="0 replays measured"), "\n  0 replays measured\n"),
-        (Document("t", "", [Table("t", ("a",), [("b",)], "<")]), "\n  t\n  a\n  b\n"),
-    ],
-)
-def test_nothing_follows_what_there_is(renderer, document, body):
-    _, text = written(renderer, document, paint=unpainted)
-    if renderer is DocumentMarkdown:
-        body = {2: "\n- 0 replays measured\n"}.get(
-            body.count("\n"), "\n## t\n\n| a |\n|---|\n| b |\n"
-        )
-    assert text == body
-
-
-COLUMNS = (
-    TableColumn("size", lambda one: str(one[0]), ">"),
-    TableColumn("nothing", lambda one: ""),
-    TableColumn("verdict", lambda one: one[1], look=lambda one: "good" if one[1] else ""),
-)
-LIKE = table_of("like", COLUMNS, [(8, ""), (16, "")], is_detail=True)
-UNLIKE = table_of("unlike", COLUMNS, [(8, ""), (16, "faster")], notes=["a note"])
-OF_SEVERAL = Document("b & a", "", [LIKE, UNLIKE], [Finding("faster", "good", "1 faster")])
-
-
-def test_columns_that_are_empty_are_left_out():
-    assert (LIKE.head, UNLIKE.head, UNLIKE.sides) == (["size"], ["size", "verdict"], "><")
-    assert UNLIKE.looks == [(1, 1, "good")]
-
-
-def test_a_document_of_several_runs():
-    """A terminal has sentences below tables, Markdown above them, and details at the end."""
-    assert TextLines(View(paint=painted)).whole(OF_SEVERAL) == (
-        "<bold>b & a</bold>\n"
-        "\n<bold>  like</bold>\n<dim>  size</dim>\n     8\n    16\n"
-        "\n<bold>  unlike</bold>\n<dim>  size  verdict</dim>\n     8\n"
-        "    16  <green>faster </green>\n  a note\n"
-        "\n  1 faster\n"
-    )
-    assert MarkdownLines(View()).whole(OF_SEVERAL) == (
-        "# b &#38; a\n\n- 1 faster\n"
-        "\n## unlike\n\n| size | verdict |\n|---:|---|\n| 8 |  |\n| 16 | faster |\n\n- a note\n"
-        "\n<details><summary>like</summary>\n\n| size |\n|---:|\n| 8 |\n| 16 |\n\n</details>\n"
-    )
-
-
 FIELDS = Fields(
     [
         Field("name", "Name of the sample.", "name", "text"),
@@ -327,137 +290,139 @@ FIELDS = Fields(
     labels=("name",),
     noun="a sample",
 )
-MEASURED = SimpleNamespace(name="a", step_s=0.5, steps=3, status="ok")
 
 
-def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
-    layout = FIELDS.layout
-    assert [(one.name, one.kind) for one in layout.columns] == [
-        *(("name", "text"), ("step_ms", "float"), ("steps", "int")),
-    ]
-    rows = layout.rows_in(JOURNAL.header)
-    assert [*rows(MEASURED)] == [["a", 500.0, 3]]
-    unknown = SimpleNamespace(**vars(MEASURED) | {"step_s": None})
-    assert [*rows(unknown)] == [["a", None, 3]]
-    assert [one.name for one in FIELDS.page_columns] == ["name", "step_ms"]
-    cells = {"name": "a", "step_ms": 500.0, "steps": 3}
-    assert FIELDS.page_cells(NamedRun("a", JOURNAL))(MEASURED) == cells
+def sample(name="a", step_s=0.5, steps=3, status="ok"):
+    return SimpleNamespace(name=name, step_s=step_s, steps=steps, status=status)
 
 
-def test_columns_have_the_unit_of_their_name_and_what_is_better():
-    def of(name, kind="float", **given):
-        column = Column(name, kind, "Help.", **given)
-        return column.title, column.unit, column.direction
+OF_GROUPS = Fields(
+    [
+        Field("group_ranks", "Ranks.", len, "int", name="ranks"),
+        Field("first", "The first one.", lambda one: one[0], "text"),
+    ],
+    rows=lambda header, one: one,
+    page_row="".join,
+)
+WITH_COMMON = Fields(
+    [Field("name", "Name.", lambda one: one, "text")],
+    rows=lambda header, one: one,
+    common=[Field("wall_ms", "Time of the program.", "wall_s")],
+    common_of=lambda profile: profile or Profile(""),
+)
+WALL = Profile("", wall_s=2.0)
+CELLS = {"name": "a", "step_ms": 500.0, "steps": 3}
 
-    assert of("p99_us") == ("p99 µs", "µs", "lower")
-    assert of("busbw_gbps") == ("busbw GB/s", "GB/s", "higher")
-    assert of("gbps") == ("GB/s", "GB/s", "higher")
-    assert of("size_bytes", "int") == ("size bytes", "bytes", "")
-    assert of("tokens_per_s") == ("tokens per s", "per s", "higher")
-    assert of("ratio", direction="lower") == ("ratio", "", "lower")
-    assert of("name_ms", "text") == ("name ms", "", "")
+
+@pytest.mark.parametrize(
+    ("fields", "columns", "on_page", "one", "profile", "rows", "cells"),
+    [
+        (FIELDS, "name step_ms steps", "name step_ms", sample(), None, [["a", 500.0, 3]], CELLS),
+        (
+            *(FIELDS, "name step_ms steps", "name step_ms", sample(step_s=None), None),
+            *([["a", None, 3]], {**CELLS, "step_ms": None}),
+        ),
+        # Pages may have another row and other names.
+        (
+            *(OF_GROUPS, "group_ranks first", "ranks first", ["ab", "c"], None),
+            *([[2, "a"], [1, "c"]], {"ranks": 3, "first": "a"}),
+        ),
+        # Common fields are the last cells of all rows.
+        (WITH_COMMON, "name wall_ms", "name", "ab", None, [["a", 0.0], ["b", 0.0]], None),
+        (WITH_COMMON, "name wall_ms", "name", "ab", WALL, [["a", 2000.0], ["b", 2000.0]], None),
+    ],
+)
+def test_fields_give_columns_and_cells_in_the_unit_of_their_key(
+    fields, columns, on_page, one, profile, rows, cells
+):
+    assert [own.name for own in fields.layout.columns] == columns.split()
+    assert [own.name for own in fields.page_columns] == on_page.split()
+    assert [*fields.layout.rows_of(JOURNAL.header, profile)(one)] == rows
+    found = fields.page_cells(NamedRun("a", JOURNAL))
+    assert cells is None or {name: found(one).get(name) for name in cells} == cells
 
 
-CHOSEN = FIELDS.layout.chosen(["steps", "step_ms", "name"])
+@pytest.mark.parametrize(
+    ("name", "given", "title", "unit", "direction"),
+    [
+        ("p99_us", {}, "p99 µs", "µs", "lower"),
+        ("busbw_gbps", {}, "busbw GB/s", "GB/s", "higher"),
+        ("gbps", {}, "GB/s", "GB/s", "higher"),
+        ("bonus", {}, "bonus", "", ""),
+        ("of_limit_percent", {}, "of limit %", "%", ""),
+        ("size_bytes", {"kind": "int"}, "size bytes", "bytes", ""),
+        ("tokens_per_s", {}, "tokens per s", "per s", "higher"),
+        ("ratio", {"direction": "lower"}, "ratio", "", "lower"),
+        ("ratio", {"unit": "times"}, "ratio times", "times", ""),
+        ("name_ms", {"kind": "text"}, "name ms", "", ""),
+    ],
+)
+def test_columns_have_the_unit_of_their_name_and_what_is_better(
+    name, given, title, unit, direction
+):
+    column = Column(**{"name": name, "kind": "float", "help": "Help.", **given})
+    assert (column.title, column.unit, column.direction) == (title, unit, direction)
 
 
 def test_chosen_columns_are_in_their_order_and_unknown_ones_are_refused():
-    assert [one.name for one in CHOSEN.columns] == ["steps", "step_ms", "name"]
-    assert [*CHOSEN.rows_of(JOURNAL.header, None)(MEASURED)] == [[3, 500.0, "a"]]
+    names = ["steps", "step_ms", "name"]
+    chosen = FIELDS.layout.chosen(names)
+    assert [one.name for one in chosen.columns] == names
+    assert [*chosen.rows_of(JOURNAL.header, None)(sample())] == [[3, 500.0, "a"]]
     assert FIELDS.layout.chosen([]) is FIELDS.layout
     with pytest.raises(UsageError, match=r"no column .*'step_us': did you mean 'step_ms'\? Choose"):
         FIELDS.layout.chosen(["step_us"])
 
 
 def test_rows_of_chosen_columns_are_for_people():
-    columns = [
-        *(Column("time_us", "float", "A."), Column("size_bytes", "int", "B.")),
-        *(Column("right", "bool", "C."), Column("ratio", "float", "D.")),
-        *(Column("name", "text", "E."), Column("ranks", "int", "F.")),
+    kinds = {"time_us": "float", "time_ms": "float", "size_bytes": "int", "right": "bool"}
+    kinds |= {"ratio": "float", "name": "text", "ranks": "int"}
+    columns = [Column(name, kind, "Help.") for name, kind in kinds.items()]
+    rows = [
+        [1.5, 1234.56, 2048, 1, 1.25, "a", 4096],
+        [1234.56, 0.5, -4096, 0, 0.001, "", None],
+        [None] * 7,
     ]
-    rows = [[1.5, 2048, 1, 1.25, "a", 8], [1234.5, -4096, 0, 0.001, "", None], [None] * 6]
     table = rows_table("title", Layout(columns, lambda header: lambda result: []), rows)
-    assert table.head == ["time µs", "size", "right", "ratio", "name", "ranks"]
+    assert table.head == ["time µs", "time ms", "size", "right", "ratio", "name", "ranks"]
     assert table.rows == [
-        ["1.50", "2 KiB", "yes", "1.25", "a", "8"],
-        ["1234.5", "-4 KiB", "no", "0.00100", "-", "-"],
-        ["-"] * 6,
+        ["1.50", "1234.56", "2 KiB", "yes", "1.25", "a", "4096"],
+        ["1234.6", "0.500", "-4 KiB", "no", "0.00100", "-", "-"],
+        ["-"] * 7,
     ]
-    assert table.sides == ">>>><>"
+    assert table.sides == ">>>>><>"
 
 
-def test_pages_may_have_another_row_and_other_names():
-    fields = Fields(
-        [
-            Field("group_ranks", "Ranks.", len, "int", name="ranks"),
-            Field("first", "The first one.", lambda one: one[0], "text"),
-        ],
-        rows=lambda header, one: one,
-        page_row="".join,
-    )
-    rows = fields.layout.rows_in(JOURNAL.header)
-    assert [*rows(["ab", "c"])] == [[2, "a"], [1, "c"]]
-    assert [one.name for one in fields.page_columns] == ["ranks", "first"]
-    assert fields.page_cells(NamedRun("a", JOURNAL))(["ab", "c"]) == {"ranks": 3, "first": "a"}
-
-
-def test_common_fields_are_the_last_cells_of_all_rows():
-    fields = Fields(
-        [Field("name", "Name.", lambda one: one, "text")],
-        rows=lambda header, one: one,
-        common=[Field("wall_ms", "Time of the program.", "wall_s")],
-        common_of=lambda profile: profile or Profile(""),
-    )
-    layout = fields.layout
-    assert [one.name for one in layout.columns] == ["name", "wall_ms"]
-    for profile, wall_ms in ((None, 0.0), (Profile("", wall_s=2.0), 2000.0)):
-        rows = layout.rows_of(JOURNAL.header, profile)
-        assert [*rows("ab")] == [["a", wall_ms], ["b", wall_ms]]
-    assert [one.name for one in fields.page_columns] == ["name"]
-
-
-#: Fields with gauges, and results that have them.
-GAUGES = [
-    (
-        FIELDS,
-        [
-            MEASURED,
-            SimpleNamespace(**vars(MEASURED) | {"name": "b", "status": "wrong"}),
-            SimpleNamespace(name="c", step_s=None, steps=0, status="died"),
-        ],
-    ),
-    # By the method of the run; those with a name of their own follow those of times.
-    (
-        Fields(
-            [
-                Field("bytes_per_s", "Rate.", lambda one: 2.0, gauge="rate"),
-                Field("step_ms", "Time of one step.", "step_s", gauge="step_seconds"),
-                Field("device_ms", "Of it.", lambda one: 0.25, gauge="device_seconds"),
-            ],
-            gauges="cclmark_method",
-            noun="a sample",
-            by_method=True,
-        ),
-        [MEASURED],
-    ),
-    # Of what cannot fail, with another label.
-    (
-        Fields(
-            [
-                Field("group_ranks", "Ranks.", lambda one: 2, "int", name="ranks"),
-                Field("bytes", "Bytes.", lambda one: 4, "int", gauge="bytes"),
-            ],
-            gauges="cclmark_calls",
-            labels=("group_ranks",),
-        ),
-        [MEASURED],
-    ),
-]
+#: By the method of the run; those with a name of their own follow those of times.
+OF_METHOD = Fields(
+    [
+        Field("bytes_per_s", "Rate.", lambda one: 2.0, gauge="rate"),
+        Field("step_ms", "Time of one step.", "step_s", gauge="step_seconds"),
+        Field("device_ms", "Of it.", lambda one: 0.25, gauge="device_seconds"),
+    ],
+    gauges="cclmark_method",
+    noun="a sample",
+    by_method=True,
+)
+#: Of what cannot fail, with another label.
+OF_CALLS = Fields(
+    [
+        Field("group_ranks", "Ranks.", lambda one: 2, "int", name="ranks"),
+        Field("bytes", "Bytes.", lambda one: 4, "int", gauge="bytes"),
+    ],
+    gauges="cclmark_calls",
+    labels=("group_ranks",),
+)
 
 
 def test_gauges_of_fields():
+    died = sample("c", None, 0, "died")
     text = ""
-    for fields, results in GAUGES:
+    for fields, results in (
+        (FIELDS, [sample(), sample("b", status="wrong"), died]),
+        (OF_METHOD, [sample()]),
+        (OF_CALLS, [sample()]),
+    ):
         series = Series(fields.metrics)
         for one in results:
             fields.measure(series, one, RunLabels([("host", "h")], [("timing", "graph")], []))

@@ -1,30 +1,31 @@
-"""Drawings of a page: ranks on circles by host, and stages on an axis of time."""
+"""Drawings of a page: ranks on circles by host, stages on an axis of time, and charts."""
 
 import math
+import re
+import xml.etree.ElementTree as ET
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.document.chart_model import Boxes, BoxSeries, ChartCurve, Heat, Level, Lines, Mark
 from cclmark.document.device_labels import device_labels, pair_name, way_between
-from cclmark.document.page.drawings import (
-    LOOKS,
-    DiagramLayout,
-    DiagramLine,
-    stage_bars,
-)
+from cclmark.document.page.chart_svg import legend_of, look_of, markers_of, views_of
+from cclmark.document.page.drawings import LOOKS, DiagramLayout, DiagramLine, stage_bars
 from cclmark.journal.schema import DeviceDescription, TracedStage
 from cclmark.work.cases import Case
+from goldens import outline, require_stated
 
 
-def layout_of(*sizes):
-    ranks = [f"h{host}" for host, size in enumerate(sizes) for _ in range(size)]
-    return DiagramLayout(dict(enumerate(ranks)))
+def drawn_of(*sizes, lines=(), legend=()):
+    hosts = [f"h{host}" for host, size in enumerate(sizes) for _ in range(size)]
+    return DiagramLayout(dict(enumerate(hosts))).drawn("t", "says", [*lines], [*legend])
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=7))
 def test_ranks_are_apart_and_within_their_host(sizes):
-    drawn = layout_of(*sizes).drawn("t", "says", [])
+    drawn = drawn_of(*sizes)
     assert [one.label for one in drawn.nodes] == [str(rank) for rank in range(sum(sizes))]
     for place, one in enumerate(drawn.nodes):
         assert drawn.radius <= one.x <= drawn.width - drawn.radius
@@ -39,96 +40,55 @@ def test_ranks_are_apart_and_within_their_host(sizes):
         inside = [
             one
             for one in drawn.nodes
-            if box.x < one.x < box.x + box.width and box.y < one.y < box.y + box.height
+            if drawn.radius < one.x - box.x < box.width - drawn.radius
+            and drawn.radius < one.y - box.y < box.height - drawn.radius
         ]
         assert len(inside) == sizes[int(box.label[1:])]
 
 
-def test_hosts_fill_rows_of_a_square():
-    drawn = layout_of(*[1] * 5).drawn("t", "says", [])
-    columns = sorted({one.x for one in drawn.boxes})
-    rows = sorted({one.y for one in drawn.boxes})
-    assert (len(columns), len(rows)) == (3, 2)
-    first = drawn.boxes[0]
-    assert columns[1] - columns[0] == pytest.approx(first.width + 14)
-    assert rows[1] - rows[0] == pytest.approx(first.height + 14)
-    assert drawn.width - columns[-1] - first.width == pytest.approx(14)
-    assert drawn.height - rows[-1] - first.height == pytest.approx(14)
-    assert (first.x, first.y) == (14, 14)
-    assert first.height == first.width + 20
-
-
-def test_one_rank_is_in_the_middle_two_side_by_side_and_more_clockwise_from_the_top():
-    (one,) = layout_of(1).drawn("t", "says", []).nodes
-    side = 2 * (13 + 14)
-    assert (one.x, one.y) == (14 + side / 2, 14 + side / 2)
-    left, right = layout_of(2).drawn("t", "says", []).nodes
-    assert left.y == pytest.approx(right.y)
-    assert right.x - left.x == pytest.approx(88)
-    top, east, bottom, west = layout_of(4).drawn("t", "says", []).nodes
-    assert top.y < east.y < bottom.y
-    assert west.x < top.x < east.x
-    assert (west.y, bottom.x) == pytest.approx((east.y, top.x))
-    many = layout_of(40).drawn("t", "says", []).nodes
-    assert math.dist((many[0].x, many[0].y), (many[20].x, many[20].y)) == pytest.approx(
-        2 * 40 * 62 / math.tau
-    )
-
-
-def test_lines_end_at_the_edge_of_ranks_and_keep_apart():
-    layout = layout_of(2)
-    lines = [DiagramLine(0, 1, 3), DiagramLine(1, 0), DiagramLine(0, 1, arrow=True)]
-    drawn = layout.drawn("t", "says", [*lines, DiagramLine(1, 0, arrow=True)])
-    left, right = drawn.nodes
-    first, second, there, back = drawn.edges
-    assert (first.x1, first.x2) == pytest.approx((left.x + 13, right.x - 13))
-    assert (first.y1, first.y2) == pytest.approx((left.y, left.y))
-    assert (first.look, first.arrow) == (3, False)
-    assert (second.y1, second.y2) == pytest.approx((left.y - 4, left.y - 4))
-    assert (there.x1, there.x2) == pytest.approx((left.x + 13, right.x - 18))
-    assert there.y1 == pytest.approx(left.y + 4)
-    assert back.y1 == pytest.approx(left.y - 4)
-    assert (back.x1, back.x2) == pytest.approx((right.x - 13, left.x + 18))
-    assert there.arrow
-
-
-def test_lines_to_unknown_ranks_and_to_itself_are_left_out():
-    none = [DiagramLine(0, 9), DiagramLine(9, 0), DiagramLine(1, 1)]
-    assert layout_of(2).drawn("t", "says", none, [(0, "x")]).edges == []
-    drawn = layout_of(2).drawn("t", "says", none, [(0, "x")])
-    assert (drawn.title, drawn.says, drawn.legend) == ("t", "says", [(0, "x")])
+TO_AND_FRO = [DiagramLine(0, 1, 3), DiagramLine(1, 0)]
+ARROWS = [DiagramLine(0, 1, arrow=True), DiagramLine(1, 0, arrow=True)]
+NOWHERE = [DiagramLine(0, 9), DiagramLine(9, 0), DiagramLine(1, 1)]
 
 
 def stages(*rows):
     return {number: [TracedStage(*one) for one in row] for number, row in enumerate(rows)}
 
 
-def test_stages_are_bars_on_an_axis_of_round_times():
-    drawn = stage_bars(
-        "t", "rank", stages([("send", 0.0, 0.5), ("recv", 0.5, 0.3, 1024)], [("send", 0.0, 0.8)])
-    )
-    scale = (1000 - 76 - 2) / 0.8
-    assert [(one.x, one.width) for one in drawn.bars] == [
-        pytest.approx((76, 0.5 * scale)),
-        pytest.approx((76 + 0.5 * scale, 0.3 * scale)),
-        pytest.approx((76, 0.8 * scale)),
-    ]
-    assert [one.y for one in drawn.bars] == [0, 0, 22]
-    assert [one.look for one in drawn.bars] == [0, 1, 0]
-    assert drawn.rows == [(7.5, "rank 0"), (29.5, "rank 1")]
-    assert drawn.bars[1].says == "rank 0: recv, 300.00 ms, 1 KiB"
-    assert drawn.bars[0].says == "rank 0: send, 500.00 ms"
-    assert drawn.height == 2 * 22 + 24
-    assert [one.label for one in drawn.ticks] == [f"{100 * one} ms" for one in range(9)][:9]
-    assert drawn.ticks[3].x == pytest.approx(76 + 0.3 * scale)
-    assert drawn.legend == [(0, "send"), (1, "recv")]
-    assert drawn.says == "The stages of 2 ranks over time. The longest is send, 800.00 ms."
-    assert drawn.note == ""
+def bars(*rows, names=None):
+    return stage_bars("t", "rank", stages(*rows), names)
+
+
+SEND_AND_RECEIVE = [("send", 0.0, 0.5), ("recv", 0.5, 0.3, 1024)]
+
+
+def test_drawings_of_ranks_and_of_stages():
+    """Hosts fill rows of a square; one rank is in the middle, two are side by side, more clockwise
+    from the top. Lines end at the edge of ranks and keep apart. Stages are bars on an axis of round
+    times, and those without time are seen.
+    """
+    found = {
+        "one rank": drawn_of(1),
+        "two ranks": drawn_of(2, lines=[*TO_AND_FRO, *ARROWS]),
+        "four ranks": drawn_of(4),
+        "five hosts": drawn_of(*[1] * 5),
+        "unknown ranks": drawn_of(2, lines=NOWHERE, legend=[(0, "x")]),
+        "stages of two ranks": bars(SEND_AND_RECEIVE, [("send", 0.0, 0.8)]),
+        "stage without time": bars([("a", 0.0, 0.0)]),
+        "no stages": bars(),
+    }
+    require_stated("words/drawings.txt", {name: outline(one)[:-1] for name, one in found.items()})
+
+
+def test_the_circle_of_very_many_ranks_has_room_for_all():
+    first, opposite = (drawn_of(40).nodes[place] for place in (0, 20))
+    diameter = math.dist((first.x, first.y), (opposite.x, opposite.y))
+    assert diameter == pytest.approx(2 * 40 * 62 / math.tau)
 
 
 @given(st.floats(1e-6, 1e4))
 def test_an_axis_has_few_ticks_at_round_times(end_s):
-    drawn = stage_bars("t", "rank", stages([("a", 0.0, end_s)]), {0: "name"})
+    drawn = bars([("a", 0.0, end_s)], names={0: "name"})
     assert 4 <= len(drawn.ticks) <= 9
     assert drawn.ticks[0].label == "0 ms"
     step = float(drawn.ticks[1].label.split()[0])
@@ -138,34 +98,32 @@ def test_an_axis_has_few_ticks_at_round_times(end_s):
     assert drawn.rows[0][1] == "name"
 
 
-def test_stages_without_time_are_seen_and_very_many_rows_are_not_all_drawn():
-    (bar,) = stage_bars("t", "rank", stages([("a", 0.0, 0.0)])).bars
-    assert (bar.x, bar.width) == (76, 1)
-    assert stage_bars("t", "rank", {}).says == "The stages of 0 ranks over time."
-    many = {number: [TracedStage(f"s{number}", 0.0, 1.0)] for number in range(66)}
-    drawn = stage_bars("t", "rank", many)
+def test_very_many_rows_are_not_all_drawn():
+    many = [[(f"s{number}", 0.0, 1.0)] for number in range(66)]
+    drawn = bars(*many)
     assert len(drawn.rows) == 64
     assert drawn.note.startswith("2 more are in the table")
     assert [look for look, _ in drawn.legend[:LOOKS]] == [*range(LOOKS)]
     assert drawn.legend[LOOKS][0] == drawn.bars[LOOKS].look == 0
-    assert stage_bars("t", "rank", dict(list(many.items())[:64])).note == ""
+    assert bars(*many[:64]).note == ""
 
 
-# The names of devices.
-
-
-def device(rank, host, index, name=""):
-    return DeviceDescription(rank, host, "cuda", index, name, 0)
-
-
-def test_devices_have_the_names_that_distinguish_them():
-    one = [device(0, "a", 0), device(1, "a", 2)]
-    assert device_labels(one) == ["DEV0", "DEV2"]
-    assert device_labels([*one, device(2, "b", 0)]) == ["HOST0:DEV0", "HOST0:DEV2", "HOST1:DEV0"]
-    mixed = [device(0, "a", 0, "GPU 1"), device(1, "a", 0, "nic"), device(2, "a", 1)]
-    assert device_labels(mixed) == ["GPU1", "nic", "DEV1"]
-    alike = [device(0, "a", 0, "x"), device(1, "a", 0, "x"), device(2, "a", 1, "y")]
-    assert device_labels(alike) == ["x#0", "x#1", "y"]
+@pytest.mark.parametrize(
+    ("devices", "labels"),
+    [
+        ([("a", 0), ("a", 2)], ["DEV0", "DEV2"]),
+        ([("a", 0), ("a", 2), ("b", 0)], ["HOST0:DEV0", "HOST0:DEV2", "HOST1:DEV0"]),
+        ([("a", 0, "GPU 1"), ("a", 0, "nic"), ("a", 1)], ["GPU1", "nic", "DEV1"]),
+        ([("a", 0, "x"), ("a", 0, "x"), ("a", 1, "y")], ["x#0", "x#1", "y"]),
+    ],
+)
+def test_devices_have_the_names_that_distinguish_them(devices, labels):
+    assert labels == device_labels(
+        [
+            DeviceDescription(rank, host, "cuda", index, *(name or [""]), 0)
+            for rank, (host, index, *name) in enumerate(devices)
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,3 +141,175 @@ def test_an_arrow_has_the_direction_of_the_data(operation, root, way):
     case = Case(operation, "nccl", 2, "float32", 8, 2, False, root=root, pair=(0, 2))
     assert way_between(case, "ABC") == way
     assert pair_name((1, 0), "all_gather", "AB") == "B–A"
+
+
+# Charts: what is where, and that no text becomes markup.
+
+
+SIZES = [float(8 << 2 * number) for number in range(8)]
+
+
+def lines(*curves, **properties):
+    return Lines("key", "Title", "It says.", "message size", "GB/s", curves, **properties)
+
+
+def curve(*values, name="a", **properties):
+    return ChartCurve(name, SIZES[: len(values)], [*values], **properties)
+
+
+def drawn(chart, number=0):
+    return ET.fromstring(views_of(chart)[number].svg)
+
+
+def of_class(tree, name):
+    return [one for one in tree.iter() if name in one.get("class", "").split()]
+
+
+def points(path):
+    """The places of a path, each of whose parts is a place and the distances from it."""
+    found = []
+    for part in path.get("d").replace("h0", "").split("M")[1:]:
+        numbers = [float(one) for one in re.findall(r"-?[\d.]+", part)]
+        steps = zip(numbers[::2], numbers[1::2], strict=False)
+        found += accumulate(steps, lambda at, by: (at[0] + by[0], at[1] + by[1]))
+    return found
+
+
+def texts(tree, name):
+    return ["".join(one.itertext()) for one in of_class(tree, name)]
+
+
+def test_a_curve_has_a_point_for_each_figure():
+    (path,) = of_class(drawn(lines(curve(*range(10, 18)))), "curve")
+    found = points(path)
+    assert len(found) == 8
+    assert [x for x, _ in found] == sorted(x for x, _ in found)
+    assert [y for _, y in found] == sorted((y for _, y in found), reverse=True)
+    gaps = {round(b[0] - a[0]) for a, b in pairwise(found)}
+    assert max(gaps) - min(gaps) <= 1  # sizes are on a logarithmic axis
+
+
+WIDE = [0.01, 0.1, 0.2, 1.0, 20.0, 300.0, 340.0]
+LINEAR, LOGARITHMIC = "Linear axis", "Logarithmic axis"
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (range(10, 18), [LINEAR, LOGARITHMIC]),
+        ([0.001, *WIDE], [LOGARITHMIC, LINEAR]),
+        # Zeros and negative values have no place on a logarithmic one.
+        ([0.0, *WIDE], [LINEAR]),
+        ([-1.0, *WIDE], [LINEAR]),
+    ],
+)
+def test_an_axis_on_which_half_of_the_points_were_at_zero_is_logarithmic(values, names):
+    assert [one.name for one in views_of(lines(curve(*values)))] == names
+
+
+@pytest.mark.parametrize("times_us", [[340.0], [340.0, 362.0], [120.0, 950.0]])
+def test_a_logarithmic_axis_without_a_power_of_ten_has_ticks(times_us):
+    tree = drawn(lines(curve(*times_us), y_log=True))
+    places = {}
+    for group in of_class(tree, "y"):
+        for one in group.iter():
+            if one.tag.endswith("text"):
+                places["".join(one.itertext())] = float(one.get("y"))
+    assert len(places) >= 2
+    assert sorted(places, key=places.get, reverse=True) == sorted(places, key=float)
+
+
+def test_values_that_are_no_numbers_interrupt_a_curve():
+    nan, inf = float("nan"), float("inf")
+    (path,) = of_class(drawn(lines(curve(1.0, nan, 2.0, 3.0, inf, 4.0, 5.0, 6.0))), "curve")
+    assert path.get("d").count("M") == 3
+    assert "h0" in path.get("d").split("M")[1]
+    assert len(points(path)) == 6
+    for chart, text in (
+        (lines(), "No values"),
+        (lines(curve(nan)), "No values"),
+        (Boxes("k", "T", "", "", "%", ["8 B"], []), "No samples"),
+        (Heat("k", "T", "", "", "", [], [], [], [], []), "No values"),
+    ):
+        assert text in views_of(chart)[0].svg
+
+
+def test_a_band_is_an_area_and_a_bar_where_neighbours_have_none():
+    low = [1.0, None, 1.0, None, 1.0, 1.0]
+    high = [one and 3.0 for one in low]
+    tree = drawn(lines(ChartCurve("a", SIZES[:6], [2.0] * 6, low, high)))
+    (area,), (bars,) = of_class(tree, "band"), of_class(tree, "bar")
+    assert len(points(area)) == 4
+    assert bars.get("d").count("M") == 2
+
+
+def test_levels_and_marks_are_named_and_far_levels_do_not_flatten_the_curves():
+    levels = [Level("limit", 12.0), Level("far", 900.0)]
+    tree = drawn(lines(curve(*[10.0] * 8), levels=levels, marks=[Mark("LL", SIZES[2])]))
+    assert texts(tree, "level") == ["", "limit"]
+    assert texts(tree, "mark") == ["", "LL"]
+    assert points(of_class(tree, "curve")[0])[0][1] < 100
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+def test_names_of_close_levels_are_at_different_ends(is_log):
+    levels = [Level("one", 9.9), Level("other", 10.0)]
+    tree = drawn(lines(curve(1.0, *[10.0] * 7), levels=levels, y_log=is_log))
+    names = [one for one in of_class(tree, "level") if one.tag.endswith("text")]
+    assert ["end" in one.get("class") for one in names] == [False, True]
+
+
+def test_no_two_of_many_curves_look_alike():
+    curves = [curve(1.0, colour=number, dashed=dashed) for number in range(96) for dashed in (0, 1)]
+    curves += [curve(1.0, colour=number, faint=True) for number in (0, 1)]
+    looks = {(look.colour, look.dash, look.marker) for look in map(look_of, curves)}
+    swatches = {swatch for _, swatch in legend_of(lines(*curves))}
+    assert len(looks) == len(swatches) == len(curves)
+    used = {one.get("marker-mid") for one in of_class(drawn(lines(*curves)), "curve")} - {None}
+    assert used == {f"url(#{id})" for id in markers_of([lines(*curves)])}
+
+
+def test_boxes_beyond_the_limits_end_at_them():
+    boxes = BoxSeries("a", [(-60.0, -1.0, 0.0, 1.0, 400.0), None])
+    chart = Boxes("k", "T", "", "size", "%", ["8 B", "16 B"], [boxes], (-5.0, 5.0))
+    (whisker,) = of_class(drawn(chart), "whisker")
+    ((lowest, *lengths),) = re.findall(r"M\d+ (\d+)v(-\d+)m0(-\d+)v(-\d+)M", whisker.get("d"))
+    assert (lowest, 254 + sum(map(int, lengths))) == ("254", 26)
+
+
+def heat(*values, **properties):
+    rows, columns = ([f"DEV{one}" for one in range(len(own))] for own in (values, values[0]))
+    cells = [["x" if one is None else f"{one:.0f}" for one in row] for row in values]
+    return Heat("k", "T", "", "to", "GB/s", rows, columns, values, cells, cells, **properties)
+
+
+def test_a_cell_is_drawn_in_the_colour_of_its_value():
+    tree = drawn(heat([None, 100.0], [200.0, 150.0]))
+    opacities = {one.get("d"): one.get("fill-opacity") for one in of_class(tree, "best")}
+    cells = ("M1 0h1v1h-1z", "M0 1h1v1h-1z", "M1 1h1v1h-1z")
+    assert [opacities[cell] for cell in cells] == ["0", "1", "0.5"]
+    assert of_class(tree, "none")[0].get("d") == "M0 0h1v1h-1z"
+    assert texts(tree, "v") == ["x100", "200150"]
+    assert texts(tree, "strong") == ["200"]
+    centred = drawn(heat([-10.0, 5.0], centred=True))
+    for name, opacity in (("less", "1"), ("more", "0.5")):
+        assert of_class(centred, name)[0].get("fill-opacity") == opacity
+    assert of_class(drawn(heat([1.0, 2.0], higher_is_better=False)), "worst")
+
+
+def test_a_map_of_very_many_devices_has_no_texts_in_cells_and_few_labels():
+    tree = drawn(heat(*([float(row + column) for column in range(128)] for row in range(128))))
+    assert not texts(tree, "v")
+    assert len(texts(tree, "x")) <= 12
+    assert 30 < len(of_class(tree, "y")) < 70
+    assert len(views_of(heat(*[[1.0] * 128] * 128))[0].svg) < 300_000
+
+
+@pytest.mark.parametrize("text", ["</svg><script>", '"><b>', "a & b"])
+def test_texts_are_escaped(text):
+    for one in views_of(lines(curve(*[1.0] * 8, name=text), levels=[Level(text, 1.0)])):
+        assert ET.fromstring(one.svg) is not None
+        assert "<script" not in one.svg
+        assert "<b>" not in one.svg
+    named = Heat("k", text, "", text, text, [text], [text], [[1.0]], [[text]], [[text]])
+    assert texts(drawn(named), "v") == [text]

@@ -1,9 +1,11 @@
-"""The page: whatever a journal holds, it can run nothing but its own script."""
+"""The page: what is at its top, how it is packed, and that it runs nothing but its own script."""
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import json
+import math
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -13,19 +15,28 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cclmark.document.blocks import Table
+from cclmark.document.blocks import Finding, Gain, Table
+from cclmark.document.chart_model import ChartCurve, Heat, Lines
+from cclmark.document.columns import Column
 from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
-from cclmark.document.page.drawings import DiagramLayout, DiagramLine, stage_bars
-from cclmark.document.page.page import harmless, packed, render, shortened
+from cclmark.document.page.page import Encoder, Frame, Insights, render, uniform_words
+from cclmark.document.page.page_model import Page, Rows, Section
 from cclmark.explain.paths import Route
+from cclmark.journal import schema
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import DeviceDescription, Paths, Relation, Ring, Trace, TracedStage
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import device_map, diagrams_of, page_of
 from examples import examples
 from places import TESTS
-from reports import COLLECTIVES, explained, page_data
+from reports import (
+    COLLECTIVES,
+    explained,
+    hostile_case,
+    hostile_header,
+    page_data,
+    whole_texts,
+)
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 
@@ -43,17 +54,13 @@ HOSTILE = (
 
 
 class Parsed(HTMLParser):
-    """What a browser would find: tags, the attributes that can run something, scripts, texts."""
+    """What a browser would find: tags, the attributes that can run something, and scripts."""
 
     def __init__(self, html):
         super().__init__(convert_charrefs=True)
-        self.tags = Counter()
-        self.ids = Counter()
-        self.handlers = []
-        self.addresses = []
-        self.scripts = []
+        self.tags, self.ids = Counter(), Counter()
+        self.handlers, self.addresses, self.scripts = [], [], []
         self.policy = ""
-        self.texts = []
         self._script = None
         self.feed(html)
         self.close()
@@ -77,30 +84,20 @@ class Parsed(HTMLParser):
             self._script = None
 
     def handle_data(self, data):
-        (self._script[1] if self._script else self.texts).append(data)
+        if self._script:
+            self._script[1].append(data)
 
 
 def hostile_journal(text):
-    header = SAMPLE.header
-    device = replace(header.devices[0], name=text, host=text, driver_version=text)
-    header = replace(
-        header,
-        command=[text, text],
-        machine=replace(header.machine, hostname=text, processor=text, system=text, kernel=text),
-        devices=[device, *header.devices[1:]],
-        libraries=[replace(header.libraries[0], name=text, version=text, path=text)],
-        environment={text: text, "NCCL_DEBUG": text},
-        notices=[text],
-        started_at=text,
-        run_id=text,
-        launcher=text,
+    machine = dict.fromkeys(("hostname", "processor", "system", "kernel"), text)
+    header = hostile_header(
+        SAMPLE.header,
+        text,
+        machine=replace(SAMPLE.header.machine, **machine),
+        libraries=[replace(SAMPLE.header.libraries[0], name=text, version=text, path=text)],
+        **dict.fromkeys(("started_at", "run_id", "launcher"), text),
     )
-    results = []
-    for result in SAMPLE.results:
-        case = replace(result.case, operation=text, ccl=text, dtype=text)
-        if case.reduction is not None:
-            case = replace(case, reduction=text)
-        results.append(replace(result, case=case, reason=text, route=text))
+    results = [replace(hostile_case(one, text), reason=text) for one in SAMPLE.results]
     return Journal(header, results, footer=SAMPLE.footer)
 
 
@@ -108,13 +105,29 @@ def render_journal(journal, name="run"):
     return render(page_of([NamedRun(name, journal)]))
 
 
+@functools.cache
+def usual():
+    return Parsed(render_journal(SAMPLE))
+
+
+@functools.cache
+def pages_with(word):
+    """Of libraries and of traces whose texts are this one."""
+    trace = schema.Trace(word, word, 1, {0: [schema.TracedStage(word, 0.0, 1.0)]}, [word])
+    texts = {"parameters": {word: word}, "messages": [word]}
+    journals = (
+        explained(word, word, **texts),
+        dataclasses.replace(COLLECTIVES, traces=[trace], results=COLLECTIVES.results[:6]),
+    )
+    return [*map(render_journal, journals)]
+
+
 def test_the_policy_lets_just_the_pages_script_and_style_be_used():
     html = render_journal(SAMPLE)
     parsed = Parsed(html)
-    allowed = set(re.findall(r"'sha256-([^']+)'", parsed.policy))
     (script,) = (text for kind, text in parsed.scripts if kind == "")
     (style,) = re.findall("<style>(.*?)</style>", html, re.DOTALL)
-    assert allowed == {
+    assert {*re.findall(r"'sha256-([^']+)'", parsed.policy)} == {
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         for text in (script, style)
     }
@@ -125,16 +138,11 @@ def test_the_policy_lets_just_the_pages_script_and_style_be_used():
     assert {*parsed.ids.values()} == {1}
 
 
-def drawings_in(data):
-    """The further views of charts."""
-    return [svg for views in data["views"].values() for _, svg, _ in views[1:]]
-
-
 def test_large_pages_have_the_drawings_of_folded_sections_compressed(monkeypatch):
     whole = render_journal(SAMPLE)
     inline = re.findall(r'data-chart="([^"]+)">(<svg.*?</svg>)</div>', whole)
     assert len(inline) > 1 and "drawings" not in page_data(whole)
-    monkeypatch.setattr("cclmark.document.page.page._MOST_DRAWN", len(inline[0][1]))
+    monkeypatch.setattr(page_module, "_MOST_DRAWN", len(inline[0][1]))
     html = render_journal(SAMPLE)
     assert re.findall(r'data-chart="([^"]+)">(<svg.*?</svg>)</div>', html) == inline[:1]
     assert page_data(html)["drawings"] == dict(inline[1:])
@@ -143,45 +151,45 @@ def test_large_pages_have_the_drawings_of_folded_sections_compressed(monkeypatch
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_strings_stay_text(text):
     html = render_journal(hostile_journal(text), text)
-    usual, parsed = Parsed(render_journal(SAMPLE)), Parsed(html)
+    parsed = Parsed(html)
     for tag in ("script", "img", "style", "iframe"):
-        assert parsed.tags[tag] == usual.tags[tag], tag
+        assert parsed.tags[tag] == usual().tags[tag], tag
     assert parsed.handlers == []
     assert all(address.startswith("#") for address in parsed.addresses)
-    assert [kind for kind, _ in parsed.scripts] == [kind for kind, _ in usual.scripts]
-    assert parsed.policy == usual.policy
+    assert [kind for kind, _ in parsed.scripts] == [kind for kind, _ in usual().scripts]
+    assert parsed.policy == usual().policy
     assert not [body for kind, body in parsed.scripts if kind != "" and "<" in body]
-    drawn = Parsed("".join(drawings_in(page_data(html))))
+    further = [svg for views in page_data(html)["views"].values() for _, svg, _ in views[1:]]
+    drawn = Parsed("".join(further))
     assert drawn.tags.keys() <= {"svg", "g", "path", "text"}
     assert drawn.handlers == []
+
+
+@pytest.mark.parametrize("text", ["<svg onload=alert(1)>", "</pre></script><script>alert(1)"])
+def test_texts_of_libraries_and_traces_stay_text(text):
+    for hostile, other in zip(pages_with(text), pages_with("usual"), strict=True):
+        for tag in ("<svg", "<script", "</script", "</pre"):
+            assert hostile.count(tag) == other.count(tag)
+        assert not re.search(r"onload=alert\(1\)>", hostile)
 
 
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60))
 @example("<>&\u2028\u2029\x7f")
 def test_any_string_can_stand_in_a_script(text):
-    encoded = harmless(json.dumps({"text": [text]}, ensure_ascii=False))
-    for character in "<>&\u2028\u2029":
-        assert character not in encoded
+    encoded = page_module.harmless(json.dumps({"text": [text]}, ensure_ascii=False))
+    assert not {*encoded} & {*"<>&\u2028\u2029"}
     assert json.loads(encoded)["text"] == [text]
 
 
-def test_a_lone_surrogate_can_be_packed():
-    assert packed("a\ud800b").isascii()
-
-
-@pytest.mark.parametrize(
-    ("value", "short"),
-    [
-        (1.23456789, 1.23457),
-        (12345678.9, 12345700),
-        (2.0, 2),
-        (float("nan"), None),
-        (float("inf"), None),
-    ],
-)
-def test_numbers_have_six_digits(value, short):
-    assert shortened(value) == short
+def test_numbers_have_six_digits_and_are_those_of_json():
+    shortened = page_module.shortened
+    assert [*map(shortened, (1.23456789, 12345678.9, 2.0))] == [1.23457, 12345700, 2]
+    for value in (math.nan, math.inf, -math.inf):
+        assert shortened(value) is None
+        with pytest.raises(ValueError, match="JSON"):
+            page_module.packed([value])
+    assert page_module.packed("a\ud800b").isascii()
 
 
 NUMBERS = st.sampled_from((0.0, -1.0, 1e100, 1e-100, 1e-6, 12.5))
@@ -230,74 +238,161 @@ def test_commands_in_advice_are_code_and_nothing_else_is_html():
     assert page_module._coded("look: `cclmark <p2p>` & `x`") == (
         "look: <code>cclmark &lt;p2p&gt;</code> &amp; <code>x</code>"
     )
-    assert "`cclmark" not in render(page_of([NamedRun("", SAMPLE)])).split("<script")[0]
-
-
-def test_hosts_are_apart_and_everything_is_within_the_drawing():
-    layout = DiagramLayout({rank: f"node{rank // 8}" for rank in range(40)})
-    ring = [DiagramLine(rank, (rank + 1) % 40, arrow=True) for rank in range(40)]
-    drawn = layout.drawn("t", "s", ring)
-    assert [box.label for box in drawn.boxes] == [f"node{number}" for number in range(5)]
-    for node, box in zip(drawn.nodes, [box for box in drawn.boxes for _ in range(8)], strict=True):
-        assert box.x < node.x - drawn.radius
-        assert node.x + drawn.radius < box.x + box.width <= drawn.width
-        assert box.y < node.y - drawn.radius
-        assert node.y + drawn.radius < box.y + box.height <= drawn.height
+    assert "`cclmark" not in render_journal(SAMPLE).split("<script")[0]
 
 
 @pytest.mark.parametrize("ranks", [1, 65])
 def test_one_rank_and_very_many_are_not_drawn(ranks):
-    devices = [DeviceDescription(rank, "a", "cuda", rank, "d", 1) for rank in range(ranks)]
+    devices = [schema.DeviceDescription(rank, "a", "cuda", rank, "d", 1) for rank in range(ranks)]
     header = replace(COLLECTIVES.header, devices=devices, relations=[])
     routes = [Route(rank, (rank + 1) % ranks, "P2P/CUMEM") for rank in range(ranks)]
-    paths = Paths("nccl", "log", routes=routes, rings=[Ring(list(range(ranks)), 1)])
+    paths = schema.Paths("nccl", "log", routes=routes, rings=[schema.Ring([*range(ranks)], 1)])
     assert diagrams_of(header, paths) == []
 
 
 def test_a_route_of_an_unknown_rank_is_left_out():
-    paths = Paths("nccl", "log", routes=[Route(0, 9, "P2P/CUMEM"), Route(0, 1, "P2P/CUMEM")])
-    (drawn,) = diagrams_of(COLLECTIVES.header, paths)
+    routes = [Route(0, 9, "P2P/CUMEM"), Route(0, 1, "P2P/CUMEM")]
+    (drawn,) = diagrams_of(COLLECTIVES.header, schema.Paths("nccl", "log", routes=routes))
     assert len(drawn.edges) == 1
 
 
-def with_text(text):
-    """Journals with what ran and with a trace, of which all texts are ``text``."""
-    trace = Trace(text, text, 1, {0: [TracedStage(text, 0.0, 1.0)]}, [text])
-    return (
-        explained(text, text, parameters={text: text}, messages=[text]),
-        dataclasses.replace(COLLECTIVES, traces=[trace]),
-    )
-
-
-@pytest.mark.parametrize("text", ["<svg onload=alert(1)>", "</pre></script><script>alert(1)"])
-def test_texts_of_libraries_and_traces_stay_text(text):
-    for hostile, usual in zip(with_text(text), with_text("usual"), strict=True):
-        page = render_journal(hostile)
-        for tag in ("<svg", "<script", "</script", "</pre"):
-            assert page.count(tag) == render_journal(usual).count(tag)
-        assert not re.search(r"onload=alert\(1\)>", page)
-
-
-STAGE = TracedStage("tracing", 0.02, 0.08, 1 << 20)
-
-
-def test_very_many_ranks_are_not_all_drawn():
-    drawn = stage_bars("Stages", "rank", {rank: [STAGE] for rank in range(100)})
-    assert len(drawn.rows) == 64
-    assert drawn.note.startswith("36 more")
-
-
-def relations(*kinds):
-    pairs = [(0, 1), (0, 2), (1, 2)]
-    return [Relation(*pair, kind) for pair, kind in zip(pairs, kinds, strict=True)]
-
-
-@pytest.mark.parametrize(("kinds", "legend"), [(["NV4"] * 3, None), (["NV4", "SYS", "SYS"], 2)])
+@pytest.mark.parametrize(("kinds", "legend"), [(["NV4"] * 3, []), (["NV4", "SYS", "SYS"], [2])])
 def test_connections_of_devices_are_drawn_unless_all_are_alike(kinds, legend):
-    header = replace(
-        COLLECTIVES.header, devices=COLLECTIVES.header.devices[:3], relations=relations(*kinds)
-    )
-    drawn = device_map(header)
-    assert [len(one.legend) for one in drawn] == ([] if legend is None else [legend])
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    relations = [schema.Relation(*pair, kind) for pair, kind in zip(pairs, kinds, strict=True)]
+    devices = COLLECTIVES.header.devices[:3]
+    header = replace(COLLECTIVES.header, devices=devices, relations=relations)
+    assert [len(one.legend) for one in device_map(header)] == legend
     html = render_journal(dataclasses.replace(COLLECTIVES, header=header))
-    assert ("NV4 between all 3 pairs" in html) == (legend is None)
+    assert ("NV4 between all 3 pairs" in html) == (not legend)
+
+
+# Texts of cells.
+
+
+def test_long_texts_of_cells_are_stored_once():
+    encoder = Encoder()
+    assert encoder.cells(["a" * 24, "b" * 25, 1, None, "b" * 25]) == ["a" * 24, [0], 1, None, [0]]
+    assert whole_texts(encoder.texts) == ["b" * 25]
+    curve = ChartCurve("c", [1.0], [0.123456789], hover=["b" * 25])
+    encoded = encoder.chart(Lines("k", "T", "S.", "x", "y", [curve]))
+    assert encoded["kind"] == "lines"
+    assert encoded["series"] == [{"name": "c", "x": [1], "y": [0.1235], "hover": [0]}]
+    assert "levels" not in encoded
+
+
+@given(st.lists(st.text(alphabet="a 1.,%-é", max_size=12), unique=True))
+def test_texts_are_words_and_figures(texts):
+    encoder = Encoder()
+    encoder.cells([f"{'long ' * 6}{text}" for text in texts])
+    assert whole_texts(encoder.texts) == [f"{'long ' * 6}{text}" for text in texts]
+
+
+def test_texts_that_differ_in_figures_alone_have_their_words_once():
+    encoder = Encoder()
+    texts = [f"{n}.5 µs; {n} samples of {n} ranks" for n in range(9)]
+
+    def hover(own):
+        curve = ChartCurve("c", [1.0] * len(own), [1.0] * len(own), hover=own)
+        return encoder.chart(Lines("k", "T", "S.", "x", "y", [curve]))["series"][0]["hover"]
+
+    assert hover(texts) == 0
+    assert len(encoder.texts["words"]) == 1
+    assert whole_texts(encoder.texts) == texts
+    assert hover(texts[::2]) == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize(("parts", "is_listed"), [((), False), ((0, 0), False), ((0, 1), True)])
+def test_a_page_says_of_which_kind_a_row_is_if_there_are_several(parts, is_listed):
+    rows = Rows([Column("a", "int", "A.")], [[1], [2]], parts=parts)
+    assert ("parts" in page_data(render(Page("t", "s", [], [], [], rows)))) == is_listed
+
+
+# The top.
+
+
+def heat(values, key="k", title="Bandwidth [GB/s]", unit="GB/s", **properties):
+    rows, columns = ([f"DEV{one}" for one in range(len(own))] for own in (values, values[0]))
+    texts = [["x" if one is None else str(one) for one in row] for row in values]
+    found = Heat(key, title, "", "", unit, rows, columns, values, texts, texts)
+    return dataclasses.replace(found, **properties)
+
+
+ALIKE = [[None, 396.02], [395.1, None]]
+RANKS = {"unit": "%", "title": "Ranks", "centred": True}
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (heat(ALIKE), "Bandwidth: 395 to 396 GB/s in all 2 cells"),
+        (heat([[None, 396.02], [396.1, None]]), "Bandwidth: 396 GB/s in all 2 cells"),
+        (heat([[None, 25.31]]), "Bandwidth: 25.3 GB/s (DEV0, DEV1)"),
+        (heat([[0.0, -0.4]], **RANKS), "Ranks: all within ±0.4 %"),
+        (heat([[0.0, -9.0]], **RANKS), ""),
+        (heat([[396.0, 200.0]]), ""),
+        (heat([[None, None]]), ""),
+        (heat(ALIKE, wrong=[(0, 0)]), ""),
+        (heat(ALIKE, texts=[["x", "▼ 396"], ["395", "x"]]), ""),
+    ],
+)
+def test_a_map_of_values_that_are_alike_is_a_sentence(one, words):
+    assert uniform_words(one) == words
+
+
+def page(*charts, **properties):
+    sections = [Section("s", "S", charts=charts), Section("t", "T", tables=[])]
+    return Page("t", "s", [], [], sections, Rows([], []), **properties)
+
+
+CURVE = Lines("c", "C", "", "x", "y", [ChartCurve("a", [8, 16], [1.0, 2.0])])
+
+
+def test_the_first_curves_are_at_the_top_and_a_map_without_any():
+    different, lesser = heat([[1.0, 2.0]]), heat([[1.0, 2.0]], "lesser")
+    for charts, top in (
+        ([different, CURVE], [CURVE]),
+        ([different], [different]),
+        ([heat(ALIKE)], []),
+        ([heat(ALIKE), lesser], []),
+        ([heat(ALIKE), lesser, CURVE], [CURVE]),
+    ):
+        assert [*Frame.of(page(*charts)).overview] == top
+    for frame in (Frame.of(page(different, CURVE)), Frame.of(page(different, overview=[CURVE]))):
+        assert ([*frame.overview], [*frame.sections[0].charts]) == ([CURVE], [different])
+
+
+def test_twins_are_one_chart_with_a_switch_or_one_sentence():
+    share = {"key": "twin", "title": "Share [%]", "unit": "%", "twin_of": "k"}
+    twin = heat([[None, 50.0], [44.0, None]], **share)
+    html = render(page(heat([[None, 225.0], [200.0, None]]), twin))
+    assert html.count("<figure") == 1
+    (views,) = page_data(html)["views"].values()
+    assert [(name, key) for name, _, key in views] == [("GB/s", "k"), ("%", "twin")]
+    assert "50" in views[1][1]
+    (first, _) = Frame.of(page(heat(ALIKE), heat([[88.0, 88.1]], **share))).sections
+    assert first.charts == []
+    assert first.alike == [
+        "Bandwidth: 395 to 396 GB/s in all 2 cells; 88 to 88.1 % of the link limit."
+    ]
+
+
+def test_three_findings_are_at_the_top_the_most_severe_and_those_with_a_gain_first():
+    gain = Gain(1.2, "times as fast")
+    severities = ("look a", "good g", "unknown u", "look b", "note n", "bad c")
+    *own, bad = (
+        Finding("id", *words.split(), gain=gain if words == "look b" else None)
+        for words in severities
+    )
+    found = Insights.of([("", own), ("run", [bad])])
+    first = [("run", "c"), ("", "b"), ("", "a")]
+    assert [(name, one.sentence) for name, one in found.first] == first
+    assert [one.sentence for _, own in found.more for one in own] == ["u"]
+    assert [one.sentence for _, own in found.passed for one in own] == ["g"]
+    assert Insights.count(found.notes) == 1
+
+
+def test_only_complete_commands_are_to_copy():
+    one = Finding("id", "look", "s", advice="Use `cclmark compare`, then `cclmark p2p -n 3`.")
+    assert Insights.command(one) == "cclmark p2p -n 3"
+    assert Insights.command(dataclasses.replace(one, advice="")) == ""

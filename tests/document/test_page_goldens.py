@@ -28,15 +28,23 @@ from reports import COLLECTIVES, explained
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
-PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 LIBRARIES = read_journal(H200X4 / "report" / "nccl_and_torch.jsonl")
 AUTO = read_journal(H200X4.parent / "h200x2" / "all_reduce.jsonl")
 
 
-def reduced(change=lambda one: one, operation="all_reduce", of=COLLECTIVES, **header):
-    """The journal with the results of an operation, each changed."""
-    results = [change(one) for one in of.results if one.case.operation == operation]
+def of_cases(change, keep=lambda one: True, of=COLLECTIVES, **header):
+    """The journal with some of its results, each changed."""
+    results = [change(one) for one in of.results if keep(one)]
     return dataclasses.replace(of, header=replace(of.header, **header), results=results)
+
+
+def reduced(change=lambda one: one, operation="all_reduce", of=COLLECTIVES, **header):
+    """The same with the results of an operation."""
+    return of_cases(change, lambda one: one.case.operation == operation, of, **header)
+
+
+def summarised(one, **figures):
+    return replace(one, summary=replace(one.summary, **figures))
 
 
 def with_times(change):
@@ -52,7 +60,7 @@ def with_times(change):
 def late(one):
     rows = [[*row[:2], row[2] / 4, row[3]] for row in one.samples.device_s]
     samples = replace(one.samples, device_s=rows)
-    return replace(one, samples=samples, summary=replace(one.summary, late_rank=2))
+    return summarised(replace(one, samples=samples), late_rank=2)
 
 
 def at_one_size(one, row):
@@ -67,83 +75,65 @@ def notes(name):
     return found
 
 
-def other_ranks():
-    first = COLLECTIVES.results[0]
-    return dataclasses.replace(
-        COLLECTIVES,
-        results=[
-            replace(
-                first,
-                case=replace(first.case, ranks=ranks, size_bytes=2 << 20, in_place=True),
-                summary=replace(first.summary, time_s=ranks * 5e-6),
-            )
-            for ranks in (2, 4)
-        ],
-    )
-
-
-def cycles():
-    first = COLLECTIVES.results[0]
-    return dataclasses.replace(
-        COLLECTIVES,
-        results=[
-            replace(first, cycle=cycle, summary=replace(first.summary, time_s=time_s))
-            for cycle, time_s in enumerate((1e-5, 3e-5, 2e-5))
-        ],
-    )
+FIRST = COLLECTIVES.results[0]
+OF_SIZE = replace(FIRST.case, size_bytes=2 << 20, in_place=True)
+OTHER_RANKS = dataclasses.replace(
+    COLLECTIVES,
+    results=[
+        summarised(replace(FIRST, case=replace(OF_SIZE, ranks=ranks)), time_s=ranks * 5e-6)
+        for ranks in (2, 4)
+    ],
+)
+CYCLES = dataclasses.replace(
+    COLLECTIVES,
+    results=[
+        summarised(replace(FIRST, cycle=cycle), time_s=time_s)
+        for cycle, time_s in enumerate((1e-5, 3e-5, 2e-5))
+    ],
+)
 
 
 def named(**journals):
     return [NamedRun(name, journal) for name, journal in journals.items()]
 
 
+def on_processors(journal):
+    return [replace(one, runtime="host") for one in journal.header.devices]
+
+
+def twice(first, second):
+    both = (("here", COLLECTIVES, first), ("there", LIBRARIES, second))
+    return [NamedRun(name, journal, notes(of)) for name, journal, of in both]
+
+
 RCCL = reduced(lambda one: replace(one, case=replace(one.case, ccl="rccl")))
-WRONG_FIRST = reduced(
-    lambda one: replace(one, status="wrong") if one.case == COLLECTIVES.results[0].case else one
-)
+WRONG_FIRST = reduced(lambda one: replace(one, status="wrong") if one.case == FIRST.case else one)
 SKIPPED = reduced(lambda one: replace(one, status="skipped", summary=None))
+ONE_SLOW = with_times(lambda _, row: [*row[:2], row[2] * 1.25, row[3]])
+VERY_MANY = with_times(lambda _, row: [row[0]] * 299 + [row[0] * 2])
 #: Runs of collectives, and the charts of them that are shown.
 COLLECTIVE_CHARTS = {
-    "usual": (named(run=reduced()), ("bandwidth", "time", "spread", "ranks")),
+    "usual": (named(run=reduced()), "bandwidth time spread ranks"),
     # The network between the hosts is unknown.
-    "two-hosts": (named(run=reduced(hosts=[None, None])), ("bandwidth",)),
-    "wrong": (named(run=WRONG_FIRST), ("bandwidth",)),
-    "skipped": (named(run=SKIPPED), ("bandwidth", "ranks")),
-    "slow-rank": (
-        named(run=with_times(lambda _, row: [*row[:2], row[2] * 1.25, row[3]])),
-        ("ranks",),
-    ),
-    "slow-at-one-size": (named(run=with_times(at_one_size)), ("ranks",)),
-    "very-many-ranks": (
-        named(run=with_times(lambda _, row: [row[0]] * 299 + [row[0] * 2])),
-        ("ranks",),
-    ),
-    "late-rank": (named(run=reduced(late)), ("ranks",)),
-    "gather": (named(run=reduced(operation="gather")), ("ranks",)),
-    "on-processors": (
-        named(
-            run=reduced(
-                of=AUTO, devices=[replace(one, runtime="host") for one in AUTO.header.devices]
-            )
-        ),
-        ("ranks",),
-    ),
-    "device-times": (named(run=AUTO), ("time", "ranks")),
-    "numbers-of-ranks": (named(run=other_ranks()), ("time",)),
-    "cycles": (named(run=cycles()), ("time",)),
-    "libraries": (named(run=LIBRARIES), ("bandwidth",)),
-    "two-runs": (named(monday=COLLECTIVES, tuesday=LIBRARIES), ("bandwidth",)),
+    "two-hosts": (named(run=reduced(hosts=[None, None])), "bandwidth"),
+    "wrong": (named(run=WRONG_FIRST), "bandwidth"),
+    "skipped": (named(run=SKIPPED), "bandwidth ranks"),
+    "slow-rank": (named(run=ONE_SLOW), "ranks"),
+    "slow-at-one-size": (named(run=with_times(at_one_size)), "ranks"),
+    "very-many-ranks": (named(run=VERY_MANY), "ranks"),
+    "late-rank": (named(run=reduced(late)), "ranks"),
+    "gather": (named(run=reduced(operation="gather")), "ranks"),
+    "on-processors": (named(run=reduced(of=AUTO, devices=on_processors(AUTO))), "ranks"),
+    "device-times": (named(run=AUTO), "time ranks"),
+    "numbers-of-ranks": (named(run=OTHER_RANKS), "time"),
+    "cycles": (named(run=CYCLES), "time"),
+    "libraries": (named(run=LIBRARIES), "bandwidth ratio"),
+    "two-runs": (named(monday=COLLECTIVES, tuesday=LIBRARIES), "bandwidth"),
     # A run of one library is named by its name alone.
-    "one-library-each": (named(here=reduced(), there=RCCL), ("bandwidth",)),
-    "references": (
-        [NamedRun("here", COLLECTIVES, notes("A")), NamedRun("there", LIBRARIES, notes("B"))],
-        ("bandwidth",),
-    ),
-    "one-reference": (
-        [NamedRun("here", COLLECTIVES, notes("A")), NamedRun("there", LIBRARIES, notes("A"))],
-        ("bandwidth",),
-    ),
-    "explained": (named(run=explained()), ("bandwidth", "time")),
+    "one-library-each": (named(here=reduced(), there=RCCL), "bandwidth"),
+    "references": (twice("A", "B"), "bandwidth"),
+    "one-reference": (twice("A", "A"), "bandwidth"),
+    "explained": (named(run=explained()), "bandwidth time"),
 }
 
 
@@ -152,23 +142,21 @@ def test_charts_of_collectives(name):
     runs, wanted = COLLECTIVE_CHARTS[name]
     groups = groups_of(runs)
     charts = collective_charts(groups[0], group_titles(groups)[0], runs)
-    shown = [one for one in charts if one.key.endswith(wanted)]
+    shown = [one for one in charts if one.key.endswith((*wanted.split(),))]
     require_golden(f"charts/{name}.txt", outline(shown, hover=name == "usual"))
 
 
 def slow_link():
     first = COPIES.transfers[0]
     rate = first.summary.bytes_per_s / 2
-    slow = replace(first.summary, bytes_per_s=rate, flow_bytes_per_s=[rate])
-    return dataclasses.replace(
-        COPIES, results=[replace(first, summary=slow), *COPIES.results[1:60]]
-    )
+    slow = summarised(first, bytes_per_s=rate, flow_bytes_per_s=[rate])
+    return dataclasses.replace(COPIES, results=[slow, *COPIES.results[1:60]])
 
 
 DOCUMENT_CHARTS = {
     "slow-link": slow_link(),
     "swept-copies": read_journal(H200X4 / "p2p_blocks.jsonl"),
-    "pairs": PAIRS,
+    "pairs": read_journal(H200X4 / "report" / "pairs.jsonl"),
 }
 
 
@@ -189,23 +177,25 @@ def sides(change=lambda one: one, names=("default-1", "ctas8")):
 
 
 def unsure(one):
-    """No interval at one size, which takes none from the others."""
-    width = None if one.case.size_bytes == 2 << 10 else one.summary.half_width
-    return replace(one, summary=replace(one.summary, half_width=width))
+    return summarised(one, half_width=None)
 
 
 def test_a_ratio_without_an_interval_has_no_band():
-    compared = sides(unsure, ("simple", "ctas8"))
+    """At one size, which takes none from the others."""
+
+    def unsure_at_one(one):
+        return unsure(one) if one.case.size_bytes == 2 << 10 else one
+
+    compared = sides(unsure_at_one, ("simple", "ctas8"))
     charts = ratio_charts(Comparison(*compared, [], compare(*compared)))
     require_golden("charts/ratio.txt", outline(charts))
 
 
+ALIKE = ("default-1",) * 2
 COMPARISONS = {
     "comparison": sides(),
-    "comparison-unsure": sides(
-        lambda one: replace(one, summary=replace(one.summary, half_width=None)), ("default-1",) * 2
-    ),
-    "comparison-wrong": sides(lambda one: replace(one, status="wrong"), ("default-1",) * 2),
+    "comparison-unsure": sides(unsure, ALIKE),
+    "comparison-wrong": sides(lambda one: replace(one, status="wrong"), ALIKE),
 }
 
 
@@ -227,9 +217,8 @@ STAGES = {
     0: [TracedStage("start-up", 0.0, 0.02), TracedStage("tracing", 0.02, 0.08, 1 << 20)],
     1: [TracedStage("start-up", 0.01, 0.01), TracedStage("tracing", 0.02, 0.06, 1 << 20)],
 }
-TRACED = dataclasses.replace(
-    reduced(), traces=[Trace("runs/t.pftrace", "perfetto", 20, STAGES, ["a summary", "  indented"])]
-)
+TRACE = Trace("runs/t.pftrace", "perfetto", 20, STAGES, ["a summary", "  indented"])
+TRACED = dataclasses.replace(reduced(), traces=[TRACE])
 
 
 def loud():
@@ -253,19 +242,14 @@ def runs_of(*names):
     return [NamedRun(name, read_journal(H200X4 / "runs" / f"{name}.jsonl")) for name in names]
 
 
-WIDE = dataclasses.replace(
+WIDE = of_cases(
+    lambda one: summarised(one, spread=0.5, half_width=1.93),
+    lambda one: one.summary is not None,
     SAMPLE,
-    results=[
-        replace(one, summary=replace(one.summary, spread=0.5, half_width=1.93))
-        for one in SAMPLE.results
-        if one.summary is not None
-    ],
 )
 ON_HOST = dataclasses.replace(
     COPIES,
-    header=replace(
-        COPIES.header, devices=[replace(one, runtime="host") for one in COPIES.header.devices]
-    ),
+    header=replace(COPIES.header, devices=on_processors(COPIES)),
     results=COPIES.results[:12],
 )
 OF_FLOAT16 = reduced(
@@ -277,6 +261,19 @@ BOTH_NOISY = {
     CONTROL: ([1.0, 1.0, 1.4], NOISY[CONTROL][1]),
 }
 RAN = {DEFAULT: "ring", CONTROL: "ring", numbered(8): "tree"}
+ALIKE_TIMES = ([1.0] * 3, [1.0] * 3)
+SMALLEST = [
+    *("", "NCCL_MAX_CTAS: share", "  NCCL_MAX_CTAS=8 is the smallest value that keeps 99 %"),
+]
+MEAN = ["", "all_reduce", "  geometric mean of the speed-ups over all sizes: 1.200"]
+
+
+def trials(times, of=None, **more):
+    """``of``: the times of variants by their number."""
+    numbers = {numbered(number): own for number, own in (of or {}).items()}
+    return named(run=journal_of_trials({**times, **numbers}, **more))
+
+
 PAGES = {
     "sample": named(run=SAMPLE),
     "copies": named(run=COPIES),
@@ -286,50 +283,27 @@ PAGES = {
     "barriers": named(a=reduced(operation="barrier"), b=OF_FLOAT16),
     "device-times": named(run=AUTO),
     "wide-intervals": named(run=WIDE),
+    # Of one command, two are before and after, and three are one curve.
+    "two-runs": runs_of("default-1", "default-2"),
     "three-runs": runs_of("default-1", "default-2", "default-3"),
     "many-runs": runs_of("default-1", "default-2", "default-3", "ctas8"),
     "explained": named(a=explained(), bare=reduced(), b=loud()),
     "changed-in-place": named(run=changed_in_place()),
     "traced": named(run=TRACED),
     "two-traces": named(a=TRACED, b=TRACED),
-    "experiment": named(run=journal_of_trials({**QUIET, numbered(8): FAST}, ran=RAN)),
-    "experiment-noisy": named(
-        run=journal_of_trials({**NOISY, numbered(8): ([0.9] * 3, [0.5, 1.0, 0.5])})
-    ),
-    "experiment-both-noisy": named(
-        run=journal_of_trials({**BOTH_NOISY, numbered(8): ([0.9] * 3, [1e-4, 1.1e-4, 1e-4])})
-    ),
-    "experiment-undecided": named(run=journal_of_trials(NOISY)),
-    "bisection": named(
-        run=journal_of_trials(
-            {**QUIET, **{numbered(value): ([1.0] * 3, [1.0] * 3) for value in (32, 8, 16)}},
-            conclusion=[
-                *("", "NCCL_MAX_CTAS: share"),
-                "  NCCL_MAX_CTAS=8 is the smallest value that keeps 99 %",
-            ],
-        )
-    ),
-    "tuning": named(
-        run=journal_of_trials(
-            {**QUIET, RULES: ([0.8] * 3, [0.9] * 3)},
-            stage=PROOF,
-            conclusion=[
-                "",
-                "all_reduce",
-                "  geometric mean of the speed-ups over all sizes: 1.200",
-            ],
-        )
-    ),
-    "tuning-interrupted": named(
-        run=journal_of_trials({**QUIET, RULES: ([1.0] * 3, [1.0] * 3)}, stage=SEARCH)
-    ),
+    "experiment": trials(QUIET, {8: FAST}, ran=RAN),
+    "experiment-noisy": trials(NOISY, {8: ([0.9] * 3, [0.5, 1.0, 0.5])}),
+    "experiment-both-noisy": trials(BOTH_NOISY, {8: ([0.9] * 3, [1e-4, 1.1e-4, 1e-4])}),
+    "experiment-undecided": trials(NOISY),
+    "bisection": trials(QUIET, dict.fromkeys((32, 8, 16), ALIKE_TIMES), conclusion=SMALLEST),
+    "tuning": trials({**QUIET, RULES: ([0.8] * 3, [0.9] * 3)}, stage=PROOF, conclusion=MEAN),
+    "tuning-interrupted": trials({**QUIET, RULES: ALIKE_TIMES}, stage=SEARCH),
 }
 
 
 def test_a_reference_names_its_runs():
-    runs = [
-        NamedRun(name, LIBRARIES, notes(of)) for name, of in (("a", "X"), ("b", "Y"), ("c", "X"))
-    ]
+    names = (("a", "X"), ("b", "Y"), ("c", "X"))
+    runs = [NamedRun(name, LIBRARIES, notes(of)) for name, of in names]
     require_golden("pages/peaks.txt", outline([peaks_of(runs), peaks_of(runs[:1])]))
 
 

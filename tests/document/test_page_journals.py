@@ -25,25 +25,15 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.page.page_model import Page, Rows
 from cclmark.journal import page_journals
-from cclmark.journal.page_journals import (
-    JOURNALS_ID,
-    PAGE_VERSION,
-    expanded,
-    file_of,
-    is_page,
-    pack,
-    packed_in,
-    read_lines,
-    stem_of,
-    unpack,
-)
+from cclmark.journal.page_journals import JOURNALS_ID, expanded, packed_in, read_lines, unpack
 from cclmark.journal.schema import SCHEMA_VERSION
 from cclmark.kinds.registry import parse_journal, read_journal, report_kind
-from cclmark.report.run_page import DOCUMENTS_ID, embedded, page_of, plain_document, without_samples
+from cclmark.report import run_page
 from examples import examples
 from places import H200X4, TESTS
 
 JOURNALS = {path.stem: path for path in sorted((TESTS / "journals").iterdir())}
+EACH = pytest.mark.parametrize("name", JOURNALS)
 RUNS = [H200X4 / "runs" / f"{name}.jsonl" for name in ("default-1", "ctas8")]
 HEAD = '<!DOCTYPE html>\n<meta name="generator" content="cclmark 1.0">\n'
 
@@ -54,13 +44,21 @@ def script(text, head=HEAD, end="</body></html>\n"):
 
 def packed(*runs, **changes):
     """The JSON of a page with ``runs``, each a name and a content."""
-    found = [msgspec.to_builtins(pack(*one)) for one in runs]
-    return json.dumps({"version": PAGE_VERSION, "runs": [one | changes for one in found]})
+    found = [msgspec.to_builtins(page_journals.pack(*one)) for one in runs]
+    version = page_journals.PAGE_VERSION
+    return json.dumps({"version": version, "runs": [one | changes for one in found]})
 
 
 def page_with(*paths):
     runs = [NamedRun(path.stem, read_journal(path), content=path.read_bytes()) for path in paths]
-    return render(Page("a", "b", [], [], [], Rows([], []), embedded=embedded(runs)[0])).encode()
+    content = run_page.embedded(runs)[0]
+    return render(Page("a", "b", [], [], [], Rows([], []), embedded=content)).encode()
+
+
+def journal_in(embedded):
+    """The journal of the only run of a page whose scripts have these texts."""
+    (found,) = packed_in(script(embedded[JOURNALS_ID]), "page")
+    return parse_journal(unpack(found, "page").splitlines(), "page")
 
 
 @pytest.fixture
@@ -74,206 +72,180 @@ def page(tmp_path):
     return write
 
 
-class TestReading:
-    @pytest.mark.parametrize("name", JOURNALS)
-    def test_a_journal_comes_back_byte_for_byte(self, page, name):
-        assert read_lines(page(JOURNALS[name]))[0] == JOURNALS[name].read_bytes()
-        assert read_journal(page(JOURNALS[name])) == read_journal(JOURNALS[name])
-
-    def test_pages_of_version_1_are_read(self, tmp_path):
-        content = JOURNALS["pairs"].read_bytes()
-        run = {"name": "run", "size_bytes": len(content)}
-        run["zlib"] = base64.b64encode(zlib.compress(content)).decode()
-        (tmp_path / "old.html").write_bytes(script(json.dumps({"version": 1, "runs": [run]})))
-        assert read_lines(tmp_path / "old.html")[0] == content
-
-    @pytest.mark.parametrize("name", JOURNALS)
-    def test_a_journal_without_a_file_comes_back_as_it_is_in_the_schema_of_today(self, name):
-        journal = read_journal(JOURNALS[name])
-        texts, _ = embedded([NamedRun("run", journal)])
-        (found,) = packed_in(script(texts[JOURNALS_ID]), "page")
-        journal.header.schema_version = SCHEMA_VERSION
-        assert parse_journal(unpack(found, "page").splitlines(), "page") == journal
-
-    def test_a_damaged_journal_stays_damaged(self, page, tmp_path):
-        first, *rest = JOURNALS["pairs"].read_bytes().splitlines(keepends=True)
-        path = tmp_path / "cut.jsonl"
-        path.write_bytes(first + rest[0].replace(b"1", b"2", 1) + b"".join(rest[1:])[:-20])
-        journal = read_journal(path)
-        assert journal.damaged_lines == 2
-        assert read_journal(page(path)) == journal
-
-    def test_lines_that_were_not_read_are_mentioned(self, tmp_path):
-        path = tmp_path / "cut.jsonl"
-        path.write_bytes(JOURNALS["pairs"].read_bytes()[:-20])
-        texts, _ = embedded([NamedRun("run", read_journal(path))])
-        (found,) = packed_in(script(texts[JOURNALS_ID]), "page")
-        journal = parse_journal(unpack(found, "page").splitlines(), "page")
-        assert journal.damaged_lines == 0
-        assert journal.header.notices[-1] == "damaged lines are left out: 1"
-
-    def test_one_of_several_is_chosen_by_name_or_number(self, page):
-        path = page(*RUNS)
-        for place, run in enumerate(RUNS, start=1):
-            for choice in (run.stem, place):
-                assert read_lines(Path(f"{path}#{choice}"))[0] == run.read_bytes()
-        assert expanded([str(path), str(RUNS[0])]) == [
-            f"{path}#default-1",
-            f"{path}#ctas8",
-            str(RUNS[0]),
-        ]
-        with pytest.raises(UsageError, match=r"2 journals \(default-1, ctas8\): choose one, for"):
-            read_journal(path)
-        for choice in ("other", "0", "3"):
-            with pytest.raises(UsageError, match=f"none is '{choice}'"):
-                read_journal(Path(f"{path}#{choice}"))
-
-    def test_runs_with_one_name_are_chosen_by_number(self, tmp_path):
-        path = tmp_path / "page.html"
-        contents = [run.read_bytes() for run in RUNS]
-        path.write_bytes(script(packed(("a", contents[0]), ("a", contents[1]))))
-        assert expanded([str(path)]) == [f"{path}#1", f"{path}#2"]
-        assert read_lines(Path(f"{path}#2"))[0] == contents[1]
-
-    def test_a_file_whose_name_contains_the_sign_is_a_file(self, page, tmp_path):
-        path = page(RUNS[0], name="a#b.html")
-        assert read_lines(path)[0] == RUNS[0].read_bytes()
-        assert file_of(Path(f"{path}#1")) == path
-        assert file_of(Path("#" * 5000)) == Path("#" * 5000)
-        assert file_of(tmp_path / "none#1") == tmp_path / "none#1"
-
-    def test_pipes_are_read_once(self, tmp_path):
-        os.mkfifo(tmp_path / "pipe")
-        assert expanded([str(tmp_path / "pipe")]) == [str(tmp_path / "pipe")]
-        with ThreadPoolExecutor() as pool:
-            written = pool.submit((tmp_path / "pipe").write_bytes, RUNS[0].read_bytes())
-            assert read_journal(tmp_path / "pipe") == read_journal(RUNS[0])
-            assert written.result() > 0
-
-    def test_only_pages_have_runs_to_choose(self):
-        with pytest.raises(UsageError, match="is not a page"):
-            read_journal(Path(f"{RUNS[0]}#1"))
-
-    def test_names_of_runs(self):
-        assert stem_of("a/page.html#one run") == "one run"
-        assert stem_of("a/b.jsonl") == "b"
-
-    @pytest.mark.parametrize(
-        "begins",
-        ["<!doctype HTML>", "\ufeff\n <html lang=en>", "<!-- saved --> <!--b--><!DOCTYPE html>"],
-    )
-    def test_html_is_recognised(self, begins):
-        assert is_page(begins.encode())
-        assert not is_page(b'{"type":"header"')
-        assert not is_page(b"<!--" * 1000 + b"-->" * 1000)
+@EACH
+def test_a_journal_comes_back_byte_for_byte_or_in_the_schema_of_today(page, name):
+    journal = read_journal(JOURNALS[name])
+    assert read_lines(page(JOURNALS[name]))[0] == JOURNALS[name].read_bytes()
+    assert read_journal(page(JOURNALS[name])) == journal
+    without_a_file = journal_in(run_page.embedded([NamedRun("run", journal)])[0])
+    journal.header.schema_version = SCHEMA_VERSION
+    assert without_a_file == journal
 
 
-class TestPages:
-    def test_the_page_of_a_page_is_the_same(self, page, tmp_path, run):
-        for path in (RUNS[0], JOURNALS["train"]):
-            copy = tmp_path / path.name
-            copy.write_bytes(path.read_bytes())
-            first, again = tmp_path / f"{path.stem}.html", tmp_path / "again" / f"{path.stem}.html"
-            again.parent.mkdir(exist_ok=True)
-            assert run("report", copy, "-o", first)[0] == 0
-            assert run("report", first, "-o", again)[0] == 0
-            assert first.read_bytes() == again.read_bytes()
-
-    def test_samples_of_large_journals_are_left_out_with_notices(self, monkeypatch):
-        monkeypatch.setattr("cclmark.report.run_page.MOST_WITH_SAMPLES_BYTES", 1000)
-        whole = page_of([NamedRun("run", read_journal(RUNS[0]), content=RUNS[0].read_bytes())])
-        assert "Raw samples are left out" in whole.made_by
-        (found,) = packed_in(script(whole.embedded[JOURNALS_ID]), "page")
-        journal = parse_journal(unpack(found, "page").splitlines(), "page")
-        # The run is from before summaries had the spread of samples.
-        unknown = {"spread": None, "outliers": 0, "outlier_span": None}
-        for one, whole in zip(journal.cases, read_journal(RUNS[0]).cases, strict=True):
-            expected = msgspec.to_builtins(replace(whole.summary, **unknown))
-            assert msgspec.to_builtins(one.summary) == pytest.approx(expected, rel=1e-4)
-            assert one.started_at_s == round(whole.started_at_s, 3)
-        assert "no raw samples" in journal.header.notices[-1]
-
-    def test_journals_without_samples_that_are_too_large_are_left_out(self, monkeypatch):
-        monkeypatch.setattr("cclmark.report.run_page.MOST_WITH_SAMPLES_BYTES", 1000)
-        monkeypatch.setattr("cclmark.report.run_page.MOST_BYTES", 1000)
-        whole = page_of([NamedRun("run", read_journal(RUNS[0]))])
-        assert JOURNALS_ID not in whole.embedded
-        assert whole.made_by.endswith("too large for this file: keep them.")
-
-    @pytest.mark.parametrize("name", JOURNALS)
-    def test_nothing_else_is_left_out_with_the_samples(self, name):
-        content = JOURNALS[name].read_bytes()
-        shorter = without_samples(content, read_journal(JOURNALS[name]).results)
-        whole, less = (
-            parse_journal(one.splitlines(), name, as_written=True) for one in (content, shorter)
-        )
-        assert b'"samples":{' not in shorter
-        assert (shorter == content) == (b'"samples":{' not in content)
-        assert less.damaged_lines == whole.damaged_lines
-        assert [rounded(bare(one)) for one in less.results] == [
-            rounded(bare(one)) for one in whole.results
-        ]
-        assert (less.conditions, less.traces, less.paths, less.profile, less.footer) == (
-            (whole.conditions, whole.traces, whole.paths, whole.profile, whole.footer)
-        )
-        assert page_of([NamedRun("run", less)]).sections
-
-    def test_figures_that_follow_from_samples_remain_without_them(self):
-        journal = read_journal(JOURNALS["schema5"])
-        content = journal.encoded()
-        assert b'"p99_s"' not in content
-        shorter = without_samples(content, journal.results)
-        found = parse_journal(shorter.splitlines(), "page")
-        assert [one.summary for one in found.results] == [one.summary for one in journal.results]
-        assert {one.samples for one in found.results} == {None}
-
-    def test_texts_that_look_like_samples_remain(self):
-        text = 'a "samples":{ b } \\"samples\\":{'
-        line = json.dumps({"type": "case", "reason": text}).encode()
-        assert json.loads(without_samples(line, []))["reason"] == text
-
-    def test_served_pages_have_none(self):
-        assert page_of([NamedRun("run", read_journal(RUNS[0]))], embeds=False).embedded == {}
-
-    def test_documents_are_those_of_the_runs(self):
-        for name, path in JOURNALS.items():
-            one = NamedRun(name, read_journal(path))
-            document = document_of(report_kind(one.journal.kind).document, one)
-            (found,) = json.loads(embedded([one])[0][DOCUMENTS_ID])["runs"]
-            assert (found["name"], found["kind"]) == (name, one.journal.kind)
-            content = zlib.decompress(base64.b64decode(found["zlib"]))
-            assert json.loads(content) == json.loads(msgspec.json.encode(plain_document(document)))
-
-    def test_nothing_in_it_ends_the_script(self):
-        hostile = "</script><!--<script>&\u2028"
-        page = page_of([NamedRun(hostile, read_journal(JOURNALS["memory"]))])
-        html = render(page)
-        for key in (JOURNALS_ID, DOCUMENTS_ID):
-            text = re.search(rf'id="{key}">(.*?)</script>', html, re.DOTALL)[1]
-            assert json.loads(text)["runs"][0]["name"].startswith(hostile[:-1])
-            assert not set(text) & set("<>&\u2028")
+def test_pages_of_version_1_are_read(tmp_path):
+    content = JOURNALS["pairs"].read_bytes()
+    run = {"name": "run", "size_bytes": len(content)}
+    run["zlib"] = base64.b64encode(zlib.compress(content)).decode()
+    (tmp_path / "old.html").write_bytes(script(json.dumps({"version": 1, "runs": [run]})))
+    assert read_lines(tmp_path / "old.html")[0] == content
 
 
-def bare(result):
-    """The result without samples, as builtins."""
+def test_a_damaged_journal_stays_damaged_and_says_so_without_its_file(page, tmp_path):
+    first, *rest = JOURNALS["pairs"].read_bytes().splitlines(keepends=True)
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(first + rest[0].replace(b"1", b"2", 1) + b"".join(rest[1:])[:-20])
+    journal = read_journal(path)
+    assert journal.damaged_lines == 2
+    assert read_journal(page(path)) == journal
+    journal = journal_in(run_page.embedded([NamedRun("run", journal)])[0])
+    assert journal.damaged_lines == 0
+    assert journal.header.notices[-1] == "damaged lines are left out: 2"
 
-    def strip(value):
-        if isinstance(value, dict):
-            return {key: strip(one) for key, one in value.items() if key != "samples" or one == 1}
-        return [strip(one) for one in value] if isinstance(value, list | tuple) else value
 
-    return strip(msgspec.to_builtins(result))
+def test_one_of_several_is_chosen_by_name_or_number(page):
+    path = page(*RUNS)
+    for place, run in enumerate(RUNS, start=1):
+        for choice in (run.stem, place):
+            assert read_lines(Path(f"{path}#{choice}"))[0] == run.read_bytes()
+    both = [f"{path}#default-1", f"{path}#ctas8"]
+    assert expanded([str(path), str(RUNS[0])]) == [*both, str(RUNS[0])]
+    with pytest.raises(UsageError, match=r"2 journals \(default-1, ctas8\): choose one, for"):
+        read_journal(path)
+    for choice in ("other", "0", "3"):
+        with pytest.raises(UsageError, match=f"none is '{choice}'"):
+            read_journal(Path(f"{path}#{choice}"))
+    with pytest.raises(UsageError, match="is not a page"):
+        read_journal(Path(f"{RUNS[0]}#1"))
 
 
-def rounded(value, name=""):
-    """Figures of five digits, points in time of milliseconds."""
+def test_runs_with_one_name_are_chosen_by_number(tmp_path):
+    path = tmp_path / "page.html"
+    contents = [run.read_bytes() for run in RUNS]
+    path.write_bytes(script(packed(*(("a", one) for one in contents))))
+    assert expanded([str(path)]) == [f"{path}#1", f"{path}#2"]
+    assert read_lines(Path(f"{path}#2"))[0] == contents[1]
+
+
+def test_a_file_whose_name_contains_the_sign_is_a_file(page, tmp_path):
+    path = page(RUNS[0], name="a#b.html")
+    assert read_lines(path)[0] == RUNS[0].read_bytes()
+    assert page_journals.file_of(Path(f"{path}#1")) == path
+    for missing in (Path("#" * 5000), tmp_path / "none#1"):
+        assert page_journals.file_of(missing) == missing
+    assert page_journals.stem_of("a/page.html#one run") == "one run"
+    assert page_journals.stem_of("a/b.jsonl") == "b"
+
+
+def test_pipes_are_read_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert expanded([str(tmp_path / "pipe")]) == [str(tmp_path / "pipe")]
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit((tmp_path / "pipe").write_bytes, RUNS[0].read_bytes())
+        assert read_journal(tmp_path / "pipe") == read_journal(RUNS[0])
+        assert written.result() > 0
+
+
+def test_html_is_recognised():
+    html = ("<!doctype HTML>", "\ufeff\n <html lang=en>", "<!-- saved --> <!--b--><!DOCTYPE html>")
+    assert all(page_journals.is_page(one.encode()) for one in html)
+    assert not page_journals.is_page(b'{"type":"header"')
+    assert not page_journals.is_page(b"<!--" * 1000 + b"-->" * 1000)
+
+
+# What pages contain.
+
+
+def test_samples_of_large_journals_are_left_out_with_notices(monkeypatch):
+    monkeypatch.setattr(run_page, "MOST_WITH_SAMPLES_BYTES", 1000)
+    stored = read_journal(RUNS[0])
+    page = run_page.page_of([NamedRun("run", stored, content=RUNS[0].read_bytes())])
+    assert "Raw samples are left out" in page.made_by
+    journal = journal_in(page.embedded)
+    # The run is from before summaries had the spread of samples.
+    unknown = {"spread": None, "outliers": 0, "outlier_span": None}
+    for one, whole in zip(journal.cases, stored.cases, strict=True):
+        expected = msgspec.to_builtins(replace(whole.summary, **unknown))
+        assert msgspec.to_builtins(one.summary) == pytest.approx(expected, rel=1e-4)
+        assert one.started_at_s == round(whole.started_at_s, 3)
+    assert "no raw samples" in journal.header.notices[-1]
+    monkeypatch.setattr(run_page, "MOST_BYTES", 1000)
+    without = run_page.page_of([NamedRun("run", read_journal(RUNS[0]))])
+    assert JOURNALS_ID not in without.embedded
+    assert without.made_by.endswith("too large for this file: keep them.")
+    served = run_page.page_of([NamedRun("run", read_journal(RUNS[0]))], embeds=False)
+    assert served.embedded == {}
+
+
+def shortened(value, name=""):
+    """A result as builtins without samples, with figures of five digits, and milliseconds."""
     if isinstance(value, dict):
-        return {key: rounded(one, key) for key, one in value.items()}
-    if isinstance(value, list):
-        return [rounded(one) for one in value]
+        kept = {key: one for key, one in value.items() if key != "samples" or one == 1}
+        return {key: shortened(one, key) for key, one in kept.items()}
+    if isinstance(value, list | tuple):
+        return [shortened(one) for one in value]
     if not isinstance(value, float):
         return value
     return round(value, 3) if name.endswith("at_s") else float(f"{value:.5g}")
+
+
+@EACH
+def test_nothing_else_is_left_out_with_the_samples(name):
+    content = JOURNALS[name].read_bytes()
+    shorter = run_page.without_samples(content, read_journal(JOURNALS[name]).results)
+    whole, less = (
+        parse_journal(one.splitlines(), name, as_written=True) for one in (content, shorter)
+    )
+    assert b'"samples":{' not in shorter
+    assert (shorter == content) == (b'"samples":{' not in content)
+    for part in ("damaged_lines", "conditions", "traces", "paths", "profile", "footer"):
+        assert getattr(less, part) == getattr(whole, part)
+    assert shortened(msgspec.to_builtins(less.results)) == shortened(
+        msgspec.to_builtins(whole.results)
+    )
+    assert run_page.page_of([NamedRun("run", less)]).sections
+
+
+def test_figures_that_follow_from_samples_remain_without_them():
+    journal = read_journal(JOURNALS["schema5"])
+    content = journal.encoded()
+    assert b'"p99_s"' not in content
+    shorter = run_page.without_samples(content, journal.results)
+    found = parse_journal(shorter.splitlines(), "page")
+    assert [one.summary for one in found.results] == [one.summary for one in journal.results]
+    assert {one.samples for one in found.results} == {None}
+
+
+def test_texts_that_look_like_samples_and_lines_that_are_cut_off_remain():
+    text = 'a "samples":{ b } \\"samples\\":{'
+    line = json.dumps({"type": "case", "reason": text}).encode()
+    assert json.loads(run_page.without_samples(line, []))["reason"] == text
+    content = (H200X4 / "report" / "collectives.jsonl").read_bytes()
+    cut = content[: content.index(b'"samples":{', len(content) // 3) + 40]
+    shorter = run_page.without_samples(cut, [])
+    assert shorter.splitlines()[-1] == cut.splitlines()[-1]
+    assert shorter.count(b'"samples":{') == 1
+
+
+@EACH
+def test_documents_are_those_of_the_runs(name):
+    one = NamedRun(name, read_journal(JOURNALS[name]))
+    document = run_page.plain_document(document_of(report_kind(one.journal.kind).document, one))
+    (found,) = json.loads(run_page.embedded([one])[0][run_page.DOCUMENTS_ID])["runs"]
+    assert (found["name"], found["kind"]) == (name, one.journal.kind)
+    content = zlib.decompress(base64.b64decode(found["zlib"]))
+    assert json.loads(content) == json.loads(msgspec.json.encode(document))
+
+
+def test_nothing_in_it_ends_the_script():
+    hostile = "</script><!--<script>&\u2028"
+    html = render(run_page.page_of([NamedRun(hostile, read_journal(JOURNALS["memory"]))]))
+    for key in (JOURNALS_ID, run_page.DOCUMENTS_ID):
+        text = re.search(rf'id="{key}">(.*?)</script>', html, re.DOTALL)[1]
+        assert json.loads(text)["runs"][0]["name"].startswith(hostile[:-1])
+        assert not set(text) & set("<>&\u2028")
+
+
+# Commands.
 
 
 @pytest.fixture
@@ -296,124 +268,110 @@ def run(tmp_path, monkeypatch):
     return call
 
 
-class TestCommands:
-    def test_they_print_the_same_as_for_the_journal(self, page, run):
-        path = page(RUNS[0])
-        for words in (
-            ("export", "--format", "markdown"),
-            ("export", "--format", "csv", "--table", "samples"),
-            ("references", "check"),
-            ("compare", RUNS[1]),
-        ):
-            code, text = run(*words, path)
-            assert (code, text.replace(str(path), str(RUNS[0]))) == run(*words, RUNS[0])
-            assert text
-
-    def test_all_runs_of_a_page_are_read(self, page, run):
-        path = page(*RUNS)
-        code, both = run("export", "--format", "csv", path)
-        assert (code, both.count("busbw_gbps")) == (0, 1)
-        assert run("export", "--format", "csv", *RUNS)[1].count("\n") == both.count("\n")
-        assert run("report", path, "-o", "two.html")[0] == 0
-        assert [one.name for one in packed_in(Path("two.html").read_bytes(), "")] == [
-            *("default-1", "ctas8"),
-        ]
-        assert "26 cases" in run("compare", f"{path}#default-1", f"{path}#ctas8")[1]
-        code, told = run("compare", path, RUNS[0])
-        assert code == 2
-        assert "page.html#default-1 and " in told
-        assert "not runs of the same configuration" in told
-
-    def test_the_history_knows_the_run_already(self, page, run):
-        assert run("history", "add", RUNS[1])[0] == 0
-        code, text = run("history", "add", page(*RUNS))
-        assert code == 0
-        assert text.startswith("added ")
-        assert "\nknown " in text
-
-    def test_import_writes_the_journals_of_a_page(self, page, run, tmp_path):
-        code, _ = run("import", page(*RUNS))
-        assert code == 0
-        found = sorted((tmp_path / "cclmark-runs").iterdir())
-        assert [read_journal(one) for one in found] == [read_journal(one) for one in RUNS]
-        assert run("import", f"{page(*RUNS)}#ctas8", "-o", "ctas8.jsonl")[0] == 0
-        assert read_journal(tmp_path / "ctas8.jsonl") == read_journal(RUNS[1])
-        code, told = run("import", f"{page(*RUNS)}#other")
-        assert (code, "none is 'other'" in told) == (2, True)
-
-    def test_a_page_is_not_overwritten(self, page, run):
-        path = page(*RUNS)
-        for words in ((path,), (f"{path}#ctas8",), (f"a={path}#ctas8",)):
-            code, told = run("report", *words)
-            assert code == 2
-            assert "would be overwritten" in told
-
-    def test_a_run_of_a_page_is_named(self, page, run, tmp_path):
-        path = page(*RUNS)
-        assert run("report", f"usual={path}#1", f"{path}#ctas8", "-o", "two.html")[0] == 0
-        assert [one.name for one in packed_in((tmp_path / "two.html").read_bytes(), "")] == [
-            *("usual", "ctas8"),
-        ]
-        assert "choose one" in run("report", f"usual={path}", "-o", "two.html")[1]
-
-    def test_in_python(self, page):
-        opened = cclmark.open(page(RUNS[0]))
-        assert opened.journal == read_journal(RUNS[0])
-        assert cclmark.open(f"{page(*RUNS)}#ctas8").name == "ctas8"
+def test_commands_print_the_same_as_for_the_journal(page, run):
+    path = page(RUNS[0])
+    for words in (
+        ("export", "--format", "markdown"),
+        ("export", "--format", "csv", "--table", "samples"),
+        ("references", "check"),
+        ("compare", RUNS[1]),
+    ):
+        code, text = run(*words, path)
+        assert (code, text.replace(str(path), str(RUNS[0]))) == run(*words, RUNS[0])
+        assert text
 
 
+def names_in(path):
+    return [one.name for one in packed_in(Path(path).read_bytes(), "")]
+
+
+def test_all_runs_of_a_page_are_read_and_can_be_named(page, run):
+    path = page(*RUNS)
+    code, both = run("export", "--format", "csv", path)
+    assert (code, both.count("busbw_gbps")) == (0, 1)
+    assert run("export", "--format", "csv", *RUNS)[1].count("\n") == both.count("\n")
+    assert run("report", path, "-o", "two.html")[0] == 0
+    assert names_in("two.html") == ["default-1", "ctas8"]
+    assert run("report", f"usual={path}#1", f"{path}#ctas8", "-o", "two.html")[0] == 0
+    assert names_in("two.html") == ["usual", "ctas8"]
+    assert "choose one" in run("report", f"usual={path}", "-o", "two.html")[1]
+    assert "26 cases" in run("compare", f"{path}#default-1", f"{path}#ctas8")[1]
+    code, told = run("compare", path, RUNS[0])
+    assert code == 2
+    assert "page.html#default-1 and " in told
+    assert "not runs of the same configuration" in told
+    for words in ((path,), (f"{path}#ctas8",), (f"a={path}#ctas8",)):
+        code, told = run("report", *words)
+        assert (code, "would be overwritten" in told) == (2, True)
+
+
+def test_the_history_knows_the_run_already(page, run):
+    assert run("history", "add", RUNS[1])[0] == 0
+    code, text = run("history", "add", page(*RUNS))
+    assert (code, text[:6], "\nknown " in text) == (0, "added ", True)
+
+
+def test_import_and_python_read_the_journals_of_a_page(page, run, tmp_path):
+    path = page(*RUNS)
+    assert run("import", path)[0] == 0
+    found = sorted((tmp_path / "cclmark-runs").iterdir())
+    assert [read_journal(one) for one in found] == [read_journal(one) for one in RUNS]
+    assert run("import", f"{path}#ctas8", "-o", "ctas8.jsonl")[0] == 0
+    assert read_journal(tmp_path / "ctas8.jsonl") == read_journal(RUNS[1])
+    code, told = run("import", f"{path}#other")
+    assert (code, "none is 'other'" in told) == (2, True)
+    opened = cclmark.open(f"{path}#ctas8")
+    assert (opened.name, opened.journal) == ("ctas8", read_journal(RUNS[1]))
+
+
+def test_the_page_of_a_page_is_the_same(run, tmp_path):
+    (tmp_path / "again").mkdir()
+    for path in (RUNS[0], JOURNALS["train"]):
+        copy = tmp_path / path.name
+        copy.write_bytes(path.read_bytes())
+        first, again = (place / f"{path.stem}.html" for place in (tmp_path, tmp_path / "again"))
+        assert run("report", copy, "-o", first)[0] == 0
+        assert run("report", first, "-o", again)[0] == 0
+        assert first.read_bytes() == again.read_bytes()
+
+
+AB, ABC = ("a", b"b"), ("a", b"abc")
+WITH_MORE = base64.b64encode(bz2.compress(b"abc") + b"x").decode()
+NEWER = "version 999 of the format of pages, newer than 2: update cclmark"
+MOST = page_journals.MOST_BYTES
 WRONG = {
-    "of another version": (
-        lambda: script('{"version":999,"zip":[]}'),
-        "version 999 of the format of pages, newer than 2: update cclmark",
-    ),
-    "with an unknown field": (lambda: script(packed(("a", b"b"), zip=1)), "damaged page"),
-    "without a field": (lambda: script('{"version":1}'), "damaged page"),
-    "with no journal": (lambda: script(packed(*[])), "there is none"),
-    "no JSON": (lambda: script("\xff{"), "damaged page"),
-    "not base64": (lambda: script(packed(("a", b"b"), bz2="§")), "damaged page"),
-    "not compressed": (lambda: script(packed(("a", b"b"), bz2="YWJj")), "damaged page"),
-    "of another size": (lambda: script(packed(("a", b"abc"), size_bytes=2)), "stated 2 bytes"),
-    "smaller than stated": (lambda: script(packed(("a", b"abc"), size_bytes=9)), "stated 9 bytes"),
-    "with a negative size": (lambda: script(packed(("a", b"abc"), size_bytes=-1)), ">= 0"),
-    "too large": (lambda: script(packed(("a", b"abc"), size_bytes=1 << 40)), "damaged page"),
-    "too large together": (
-        lambda: script(packed(("a", b"a"), ("b", b"b"), size_bytes=page_journals.MOST_BYTES)),
-        "more than 268435456",
-    ),
-    "with more behind": (
-        lambda: script(
-            packed(("a", b"abc"), bz2=base64.b64encode(bz2.compress(b"abc") + b"x").decode())
-        ),
-        "stated 3 bytes",
-    ),
-    "twice": (lambda: 2 * script(packed(("a", b"b"))), "in 2 places"),
-    "cut off in its journals": (lambda: script(packed(("a", b"b")))[:-40], "cut off"),
-    "cut off before": (HEAD.encode, "cut off"),
-    "of cclmark, without journals": (f"{HEAD}</html>".encode, "cclmark without journals"),
-    "of another program": (lambda: b"<html><body>a</body></html>", "of another program"),
-    "with something else inside": (
-        lambda: script(packed(("a", b"text"))),
-        "is not a journal of cclmark",
-    ),
+    "of another version": (script('{"version":999,"zip":[]}'), NEWER),
+    "with an unknown field": (script(packed(AB, zip=1)), "damaged page"),
+    "without a field": (script('{"version":1}'), "damaged page"),
+    "with no journal": (script(packed(*[])), "there is none"),
+    "no JSON": (script("\xff{"), "damaged page"),
+    "not base64": (script(packed(AB, bz2="§")), "damaged page"),
+    "not compressed": (script(packed(AB, bz2="YWJj")), "damaged page"),
+    "of another size": (script(packed(ABC, size_bytes=2)), "stated 2 bytes"),
+    "smaller than stated": (script(packed(ABC, size_bytes=9)), "stated 9 bytes"),
+    "with a negative size": (script(packed(ABC, size_bytes=-1)), ">= 0"),
+    "too large": (script(packed(ABC, size_bytes=1 << 40)), "damaged page"),
+    "too large together": (script(packed(AB, AB, size_bytes=MOST)), "more than 268435456"),
+    "with more behind": (script(packed(ABC, bz2=WITH_MORE)), "stated 3 bytes"),
+    "twice": (2 * script(packed(AB)), "in 2 places"),
+    "cut off in its journals": (script(packed(AB))[:-40], "cut off"),
+    "cut off before": (HEAD.encode(), "cut off"),
+    "of cclmark, without journals": (f"{HEAD}</html>".encode(), "cclmark without journals"),
+    "of another program": (b"<html><body>a</body></html>", "of another program"),
+    "with something else": (script(packed(("a", b"text"))), "is not a journal of cclmark"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_page_is_refused(tmp_path, run, name):
-    make, message = WRONG[name]
-    (tmp_path / "page.html").write_bytes(make())
+    content, message = WRONG[name]
+    path = tmp_path / "page.html"
+    path.write_bytes(content)
     with pytest.raises(UsageError, match=re.escape(message)) as raised:
-        read_journal(tmp_path / "page.html")
+        read_journal(path)
     assert "page.html" in str(raised.value)
-    for words in (
-        ("report",),
-        ("export", "--format", "csv"),
-        ("compare", RUNS[0]),
-        ("history", "add"),
-        ("import",),
-    ):
-        assert run(*words, tmp_path / "page.html")[0] == 2, words
+    for words in ("report", "export --format csv", f"compare {RUNS[0]}", "history add", "import"):
+        assert run(*words.split(), path)[0] == 2, words
 
 
 @pytest.mark.parametrize("format", [bz2, zlib])
@@ -448,16 +406,6 @@ def test_a_changed_page_is_read_or_refused(data):
             break
     try:
         for one in packed_in(bytes(changed), "page"):
-            content = unpack(one, "page")
-            assert content == JOURNALS["memory"].read_bytes()
+            assert unpack(one, "page") == JOURNALS["memory"].read_bytes()
     except UsageError as error:
         assert len(str(error)) < 1000
-
-
-def test_a_journal_cut_off_within_samples_keeps_its_last_line():
-    content = (H200X4 / "report" / "collectives.jsonl").read_bytes()
-    end = content.index(b'"samples":{', len(content) // 3) + 40
-    cut = content[:end]
-    shorter = without_samples(cut, [])
-    assert shorter.splitlines()[-1] == cut.splitlines()[-1]
-    assert shorter.count(b'"samples":{') == 1

@@ -1,98 +1,140 @@
-"""Tables in texts of any width, and what continues, groups and shades them."""
+"""Tables in texts of any width, what continues, groups and shades them, and words for numbers."""
+
+import re
+from itertools import chain
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.document.blocks import Document, Facts, Finding, Groups, Listing, Table
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.document.blocks import (
+    Document,
+    Facts,
+    Finding,
+    Groups,
+    Listing,
+    Table,
+    TableColumn,
+    table_of,
+)
 from cclmark.document.chart_model import Heat
 from cclmark.document.document_text import MarkdownLines, TextLines, table_lines
 from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import View
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceDescription
+from cclmark.kinds.overlap.document import _word_of
+from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.kinds.tune.document import speed_up_words
+from cclmark.recording.output import Output
+from cclmark.report.exports import replayed
+from goldens import require_stated
+from places import H200X4, TESTS
 from samples import header_of, usual_settings
 
-GROUPS = Groups(("out-of-place", "in-place"), 2, "placement", ("out", "in"))
+JOURNALS = {
+    path.stem: path
+    for path in (
+        *sorted((TESTS / "journals").glob("*.jsonl")),
+        *(H200X4 / f"{name}.jsonl" for name in ("p2p", "p2p_blocks", "libraries", "two_hosts")),
+        H200X4 / "runs" / "collectives" / "a-1.jsonl",
+    )
+}
 
 
-def grouped(rows, **options):
-    head = ("size", "count", "time", "rate", "time", "rate")
-    return Table("t", head, rows, ">>>>>>", groups=GROUPS, **options)
+@pytest.mark.parametrize("name", JOURNALS)
+def test_no_line_of_a_kind_is_longer(name):
+    journal = read_journal(JOURNALS[name])
+    for width in (100, 120):
+        lines = "".join(replayed(journal, "table", View(columns=width))).splitlines()
+        assert [line for line in lines if len(line) > width] == []
+
+
+def test_journals_of_all_kinds_are_looked_at():
+    assert {read_journal(path).kind for path in JOURNALS.values()} >= {*KINDS} - {"pieces"}
+
+
+def table(head, *rows, sides=None, **options):
+    return Table("t", head, rows, sides or "<" * len(head), **options)
 
 
 ROW = ("1 KiB", "256", "1.00", "2.00", "3.00", "4.00")
+NO_CELLS = [(*ROW[:4], "", ""), (*ROW[:2], "", "", *ROW[4:]), (*ROW[:2], "", "", "", "")]
+HEAD = ("size", "count", "time", "rate", "time", "rate")
+GROUPS = Groups(("out-of-place", "in-place"), 2, "placement", ("out", "in"))
+REMARKS = ("name", "smallest message µs", "remark")
+LONG = ("b", "22.50", "a remark of many words " * 6)
+SHORT = ("a", "1.00", "short")
+TWO_ROWS = (("1", "2"), ("3", "4"))
 
 
-def lines_of(table, width=None):
-    heads, rows = table_lines(table, unpainted, width)
-    return heads, rows
+def grouped(*rows, **options):
+    return table(HEAD, *rows, sides=">>>>>>", groups=GROUPS, **options)
 
 
-def test_groups_stand_side_by_side_where_they_fit():
-    table = grouped([ROW])
-    heads, rows = lines_of(table)
-    assert heads == [
-        " " * 14 + "  out-of-place  ─in-place─",
-        "   size  count  time  rate  time  rate",
-    ]
-    assert rows == ["  1 KiB    256  1.00  2.00  3.00  4.00"]
-    whole = len(rows[0])
-    assert lines_of(table, whole) == (heads, rows)
-    stacked_heads, stacked = lines_of(table, whole - 1)
-    assert stacked_heads == ["   size  count  placement  time  rate"]
-    assert stacked == [
-        "  1 KiB    256  out        1.00  2.00",
-        " " * 16 + "in         3.00  4.00",
-    ]
+#: Tables and their widths.
+TABLES = {
+    "groups": (grouped(ROW), (None, 38, 37)),
+    "groups without cells": (grouped(*NO_CELLS), (37,)),
+    "optional columns of groups": (grouped(ROW, optional=(1, 0)), (37, 36, 29, 5)),
+    "optional columns": (table("ab", "12", sides="<>", optional=(1,)), (6, 4)),
+    "fewer cells": (table("abc", ("1", "2", "3"), ("4", "failed: why")), (None,)),
+    "lines below": (
+        table(("a", "b", "why"), ("1", "2", "x\ny"), ("3", "4", ""), is_last_below=True),
+        (None,),
+    ),
+    "cells that stand out": (
+        table("ab", *TWO_ROWS, looks=[(0, 0, "good"), (1, 1, "look"), (1, 0, "note")]),
+        (None,),
+    ),
+    "wrong row": (table("ab", *TWO_ROWS, wrong=[1]), (None,)),
+    "reason that stands out": (table("abc", ("1", "x"), looks=[(0, 2, "bad")]), (None,)),
+    "long heads": (table(REMARKS, SHORT, sides="<><"), (26,)),
+    "long text": (table(REMARKS, SHORT, LONG, sides="<><"), (60, 99)),
+    "continued": (table(REMARKS, LONG, sides="<><", widths=(4, 20, 10)), (60,)),
+}
 
 
-def test_groups_without_cells_have_no_line_of_their_own():
-    rows = [(*ROW[:4], "", ""), (*ROW[:2], "", "", *ROW[4:]), (*ROW[:2], "", "", "", "")]
-    _, lines = lines_of(grouped(rows), 37)
-    assert [line.split() for line in lines] == [
-        ["1", "KiB", "256", "out", "1.00", "2.00"],
-        ["1", "KiB", "256", "in", "3.00", "4.00"],
-        ["1", "KiB", "256"],
-    ]
+def paint(text, style):
+    return f"<{style}>{text}</>" if style and style != "dim" else text
 
 
-def test_optional_columns_are_left_out_one_after_the_other():
-    table = grouped([ROW], optional=(1, 0))
-    assert lines_of(table, 37)[0] == ["   size  count  placement  time  rate"]
-    assert lines_of(table, 36)[0] == ["   size  placement  time  rate"]
-    assert lines_of(table, 29)[0] == ["  placement  time  rate"]
-    assert lines_of(table, 5)[0] == ["  placement  time  rate"]
-    single = Table("t", ("a", "b"), [("1", "2")], "<>", optional=(1,))
-    assert lines_of(single, 4)[0] == ["  a"]
-    assert lines_of(single, 6)[0] == ["  a  b"]
+def test_tables_of_any_width():
+    """Groups stand side by side where they fit, optional columns are left out one by one, heads
+    are wrapped before texts, and cells and rows that stand out are painted.
+    """
+    found = {}
+    for name, (own, widths) in TABLES.items():
+        for width in widths:
+            heads, rows = table_lines(own, paint, width)
+            found[f"{name}, {width}"] = [*heads, *rows]
+            longest = max(map(len, chain.from_iterable(one.split("\n") for one in rows)))
+            assert width is None or longest <= width or width < 37
+    require_stated("words/tables.txt", found)
 
 
-def test_a_row_of_fewer_cells_ends_with_its_reason():
-    table = Table("t", ("a", "b", "c"), [("1", "2", "3"), ("4", "failed: why")], "<<<")
-    assert lines_of(table)[1] == ["  1  2  3", "  4  failed: why"]
-    below = Table(
-        "t", ("a", "b", "why"), [("1", "2", "x\ny"), ("3", "4", "")], "<<<", is_last_below=True
-    )
-    assert lines_of(below) == (["  a  b"], ["  1  2", "     x", "     y", "  3  4"])
+def test_a_wrapped_text_loses_no_word():
+    def words(width):
+        lines = chain(*table_lines(TABLES["long text"][0], unpainted, width))
+        return sorted(re.findall(r"\S+", " ".join(lines)))
+
+    assert words(60) == words(99) == words(None)
 
 
-def test_cells_and_rows_that_stand_out_are_painted():
-    def paint(text, style):
-        return f"<{style}>{text}</>"
-
-    looks = [(0, 0, "good"), (1, 1, "look"), (1, 0, "note")]
-    table = Table("t", ("a", "b"), [("1", "2"), ("3", "4")], "<>", looks=looks)
-    assert table_lines(table, paint, None)[1] == ["  <green>1</>  2", "  3  <yellow>4</>"]
-    wrong = Table("t", ("a", "b"), [("1", "2"), ("3", "4")], "<>", wrong=[1])
-    assert table_lines(wrong, paint, None)[1] == ["  1  2", "<red>  3  4</>"]
-    reason = Table("t", ("a", "b", "c"), [("1", "x")], "<<<", looks=[(0, 2, "bad")])
-    assert table_lines(reason, paint, None)[1] == ["  1  <red>x</>"]
+def test_numbers_that_a_line_does_not_hold_follow_below():
+    head = ["name", "kind", *(f"figure{place}" for place in range(12))]
+    rows = [[name, "x", *(f"{place}.25" for place in range(12))] for name in "ab"]
+    heads, lines = table_lines(table(head, *rows, sides="<<" + ">" * 12), unpainted, 60)
+    assert max(map(len, [*heads, *lines])) <= 60
+    assert sum(line.startswith("  a ") for line in lines) > 1
+    assert {word for line in lines for word in line.split()} >= {*rows[0], *rows[1]}
+    assert {word for line in [*heads, *lines] for word in line.split()} >= {*head}
 
 
 @given(st.lists(st.lists(st.text("abc", max_size=6), min_size=3, max_size=3), max_size=4))
 def test_columns_are_as_wide_as_their_widest_cell(rows):
-    heads, lines = lines_of(Table("t", ("x", "y", "z"), rows, "<>>"))
+    heads, lines = table_lines(table("xyz", *rows, sides="<>>"), unpainted, None)
     widths = [max(map(len, column)) for column in zip("xyz", *rows, strict=True)]
     for cells, line in zip([*["xyz"], *rows], [*heads, *lines], strict=True):
         first, second, third = cells
@@ -100,92 +142,118 @@ def test_columns_are_as_wide_as_their_widest_cell(rows):
         assert line == expected.rstrip()
 
 
+@pytest.mark.parametrize(
+    ("columns", "expected"), [(None, 100), ("140", 140), ("0", 100), ("many", 100), ("", 100)]
+)
+def test_without_a_terminal_lines_have_the_columns_of_the_environment(
+    monkeypatch, tmp_path, columns, expected
+):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert Output(tmp_path / "x").columns == expected
+    assert Output(tmp_path / "x", is_wide=True).columns is None
+
+
 def text_of(*blocks, markdown=False, **view):
-    lines = (MarkdownLines if markdown else TextLines)(View(**view))
-    return lines.blocks(blocks)
+    return (MarkdownLines if markdown else TextLines)(View(**view)).blocks(blocks)
+
+
+WIDE = {"widths": [3]}
 
 
 @pytest.mark.parametrize("markdown", [False, True])
-def test_only_the_same_series_of_given_widths_continues(markdown):
-    def part(title, **options):
-        return Table(title, ("a",), [(title,)], "<", **options)
-
-    def heads(*tables):
-        lines = text_of(*tables, markdown=markdown)
-        return sum(line.strip() in ("a", "| a |") for line in lines)
-
-    assert heads(part("t", widths=[3]), part("t", widths=[3])) == 1
-    assert heads(part("t", widths=[3]), part("u", widths=[3])) == 2
-    assert heads(part("t", widths=[3], series="s"), part("u", widths=[3], series="s")) == 1
-    assert heads(part("t"), part("t")) == 2
-    assert heads(part("t", widths=[3]), part("t")) == 2
-
-
-def test_a_table_that_belongs_to_another_has_no_empty_line():
-    table = Table("one", ("a",), [("1",)], "<", belongs=True)
-    assert text_of(table) == ["  one", "  a", "  1"]
-    assert text_of(Table("one", ("a",), [("1",)], "<")) == ["", "  one", "  a", "  1"]
+@pytest.mark.parametrize(
+    ("titles", "first", "second", "heads"),
+    [
+        ("tt", WIDE, WIDE, 1),
+        ("tu", WIDE, WIDE, 2),
+        ("tu", {**WIDE, "series": "s"}, {**WIDE, "series": "s"}, 1),
+        ("tt", {}, {}, 2),
+        ("tt", WIDE, {}, 2),
+    ],
+)
+def test_only_the_same_series_of_given_widths_continues(titles, first, second, heads, markdown):
+    parts = [
+        Table(title, ("a",), [(title,)], "<", **options)
+        for title, options in zip(titles, (first, second), strict=True)
+    ]
+    lines = text_of(*parts, markdown=markdown)
+    assert sum(line.strip() in ("a", "| a |") for line in lines) == heads
 
 
 def heat(title, **options):
-    return Heat(title, title, "S.", "to", "u", ["A"], ["A"], [[1.0]], [["1"]], [[""]], **options)
+    given = {"hover": [[""]], "values": [[1.0]], "texts": [["1"]], **options}
+    return Heat(title, title, "S.", "to", "u", rows=["A"], columns=["A"], **given)
 
 
-def test_details_and_other_maps_of_a_group_are_not_written_twice():
-    both = [heat("g: a", group="g"), heat("g: b", group="g")]
-    assert "\n".join(text_of(*both)).count("  g") == 1
-    assert text_of(heat("d", is_detail=True)) == []
-    assert text_of(heat("d", is_detail=True), details=True) != []
-    shown = text_of(heat("m", meaning=["of", "links"], reasons=["why"]), markdown=True)
-    assert shown == [
-        "",
-        "## m",
-        "",
-        "of; links",
-        "",
-        "| to | A |",
-        "|---|---:|",
-        "| A | 1 |",
-        "",
-        "- why",
-    ]
-    assert text_of(heat("g: a", group="g"), markdown=True)[3] == "**a**"
+FINDINGS = [
+    Finding("notice", "note", "a"),
+    Finding("notice", "bad", "b", "s"),
+    Finding("notice", "note", "c", "s", "do it"),
+    Finding("notice", "note", "outcome", is_outcome=True),
+    Finding("notice", "note", "d"),
+    Finding("notice", "note", "e", "s"),
+]
+STATED = Document("t", "", [], FINDINGS, "done", notes=["n"], figures=["f"])
+BLOCKS = {
+    "table": [Table("one", ("a",), [("1",)], "<")],
+    "table that belongs to another": [Table("one", ("a",), [("1",)], "<", belongs=True)],
+    "group of maps": [heat("g: a", group="g"), heat("g: b", group="g")],
+    "map with reasons": [heat("m", meaning=["of", "links"], reasons=["why"])],
+    "detail": [heat("d", is_detail=True)],
+    "facts": [Facts([("a", "1"), ("a", "2")])],
+    "listing": [Listing("t", ["x ", "y"])],
+    "words for numbers": [
+        heat("k", texts=[["inconclusive"]], numbers=[["1.500"]]),
+        table_of(
+            "t",
+            (
+                TableColumn("name", lambda row: row[0]),
+                TableColumn("ratio", lambda row: row[1], number=lambda row: row[2]),
+            ),
+            (("a", "1.100", ""), ("b", "noise", "1.234")),
+        ),
+    ],
+}
 
 
-def test_statements_are_below_their_subject():
-    findings = [
-        Finding("notice", "note", "a"),
-        Finding("notice", "bad", "b", "s"),
-        Finding("notice", "note", "c", "s", "do it"),
-        Finding("notice", "note", "outcome", is_outcome=True),
-        Finding("notice", "note", "d"),
-        Finding("notice", "note", "e", "s"),
-    ]
-    document = Document("t", "", [], findings, "done", notes=["n"], figures=["f"])
-    assert [*TextLines(View()).statements(document)] == [
-        *("  f", "  a", "  s:", "    b", "    c", "      do it", "  d", "  s:", "    e", "  n"),
-        "  done",
-    ]
-    assert [*MarkdownLines(View()).statements(document)][3:6] == ["  - b", "  - c", "    - do it"]
-    narrow = TextLines(View(columns=40))
-    assert next(narrow.statements(Document("t", "", outcome="word " * 12))).count("\n") == 1
+def test_blocks_in_texts():
+    """Statements are below their subject; details and numbers are shown on request."""
+    found = {}
+    for name, own in BLOCKS.items():
+        for view in ({}, {"markdown": True}, {"details": True}, {"numbers": True}):
+            lines = text_of(*own, **view)
+            if not view or lines != text_of(*own):
+                found[f"{name} {view or ''}".rstrip()] = lines
+    found["statements"] = [*TextLines(View()).statements(STATED)]
+    found["statements in Markdown"] = [*MarkdownLines(View()).statements(STATED)]
+    long = Document("t", "", outcome="word " * 12)
+    found["outcome in 40 columns"] = [*TextLines(View(columns=40)).statements(long)]
+    found["early end"] = MarkdownLines(View()).early("why")
+    require_stated("words/blocks.txt", found)
 
 
-def test_facts_and_listings():
-    assert text_of(Facts([("a", "1"), ("a", "2")]))[0] == "  a          1"
-    assert text_of(Facts([("a", "1")]), markdown=True) == ["", "- a: 1"]
-    assert text_of(Listing("t", ["x ", "y"])) == ["", "  t", "  x", "  y"]
-    assert text_of(Listing("t", ["x"]), markdown=True) == ["", "## t", "", "```text", "x", "```"]
-    assert MarkdownLines(View()).early("why") == ["", "Ended early: why"]
+@pytest.mark.parametrize(
+    ("difference", "speed_up", "slow_down"),
+    [
+        ((-0.2, 0.01), "1.221 (1.192 to 1.252)", "0.8"),
+        ((0.001, 0.001), "no difference", "0.8"),
+        ((-0.1, 0.2), "inconclusive", "inconclusive"),
+    ],
+)
+def test_ratios_whose_interval_contains_1_are_words(difference, speed_up, slow_down):
+    ratio = RatioEstimate(*difference, 6, 0.0, 7)
+    assert speed_up_words(ratio) == speed_up
+    assert _word_of(ratio, "0.8") == slow_down
 
 
-def test_a_view_is_of_several_hosts_if_devices_or_the_head_are():
-    def hosts(*names):
-        devices = [
+def test_a_view_is_of_several_hosts_if_devices_are():
+    def hosts(names):
+        header = header_of(usual_settings())
+        header.devices = [
             DeviceDescription(rank, name, "cuda", 0, "", 0) for rank, name in enumerate(names)
         ]
-        header = header_of(usual_settings())
-        header.devices = devices
         return View(Journal(header, [])).hosts
 
-    assert [hosts("a"), hosts("a", "a"), hosts("a", "b")] == [False, False, True]
+    assert [*map(hosts, ("a", "aa", "ab"))] == [False, False, True]

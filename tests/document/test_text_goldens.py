@@ -11,22 +11,13 @@ from msgspec.structs import replace
 from cclmark.base.printable import printable
 from cclmark.cli.rerun.rerunning import repeat_lines
 from cclmark.comparison.figures import Side, compare
-from cclmark.comparison.words import (
-    Comparison,
-    comparison_json,
-)
+from cclmark.comparison.words import Comparison, comparison_json
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi
 from cclmark.document.report_kind import View
 from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import (
-    Condition,
-    Explanation,
-    Footer,
-    Verification,
-    WrongOutput,
-)
+from cclmark.journal.schema import Condition, Explanation, Footer, Verification, WrongOutput
 from cclmark.kinds.collective.document import exporter_of_cases
 from cclmark.kinds.experiment.kind import KIND as EXPERIMENT
 from cclmark.kinds.registry import KINDS, read_journal
@@ -65,22 +56,20 @@ LEFT_OUT = replace(
 BARRIER = of_case(OUT, operation="barrier", size_bytes=0, reduction=None)
 SLOW_ONE = replace(OUT, summary=replace(OUT.summary, time_s=123.456), converged=False)
 CYCLES = [replace(one, cycle=cycle) for cycle in (0, 1) for one in (OUT, IN, OUT_NEXT, WRONG)]
+OUT_OF_PLACE, IN_PLACE = {"placements": "out-of-place"}, {"placements": "in-place"}
+MARKDOWN, NARROW = {"markdown": True}, {"columns": 80}
 #: Of collectives: the options of the table, the settings of the run, and its results.
 CASES = {
     "cycles": ({}, {"cycles": 2}, CYCLES),
-    "cycles.md": ({"markdown": True}, {"cycles": 0}, CYCLES),
-    "once.md": ({"markdown": True}, {}, [OUT, IN]),
-    "many-wrong": (
-        {"placements": "out-of-place"},
-        {},
-        [with_wrong(wrong) for wrong in (1025, 262_144, 1 << 24)],
-    ),
-    "80-columns": ({"columns": 80}, {}, [OUT, IN, OUT_NEXT, WRONG]),
+    "cycles.md": (MARKDOWN, {"cycles": 0}, CYCLES),
+    "once.md": (MARKDOWN, {}, [OUT, IN]),
+    "many-wrong": (OUT_OF_PLACE, {}, [with_wrong(one) for one in (1025, 262_144, 1 << 24)]),
+    "80-columns": (NARROW, {}, [OUT, IN, OUT_NEXT, WRONG]),
     "110-columns": ({"columns": 110}, {}, [OUT, IN]),
-    "one-placement": ({"placements": "in-place", "columns": 80}, {}, [IN, WRONG]),
-    "skipped": ({"columns": 80}, {}, [SKIPPED, of_case(SKIPPED, in_place=True)]),
+    "one-placement": ({**IN_PLACE, **NARROW}, {}, [IN, WRONG]),
+    "skipped": (NARROW, {}, [SKIPPED, of_case(SKIPPED, in_place=True)]),
     "left-out": ({}, {}, [OUT, LEFT_OUT]),
-    "gbps": ({"placements": "out-of-place", "gbps": True}, {}, [BARRIER, OUT]),
+    "gbps": ({**OUT_OF_PLACE, "gbps": True}, {}, [BARRIER, OUT]),
     "long-figure": ({"columns": 151}, {}, [OUT, IN, SLOW_ONE, IN]),
 }
 
@@ -164,13 +153,10 @@ def test_texts_of_soaks(name, every_s):
 
 
 def explained(size_bytes, time_s, protocol, predicted_s, **more):
-    found = Explanation(0, "plug-in", "ring", "RING", protocol, 2, predicted_s=predicted_s, **more)
-    return replace(
-        of_case(OUT, size_bytes=size_bytes),
-        summary=replace(OUT.summary, time_s=time_s),
-        device=None,
-        explanation=found,
-    )
+    found = Explanation(0, "plug-in", "ring", "RING", protocol, 2, predicted_s=predicted_s)
+    summary = replace(OUT.summary, time_s=time_s)
+    one = replace(of_case(OUT, size_bytes=size_bytes), summary=summary, device=None)
+    return replace(one, explanation=replace(found, **more))
 
 
 BOTH = {"RING LL": 10e-6, "RING SIMPLE": 20e-6}
@@ -178,8 +164,7 @@ SMALL = explained(1024, 11e-6, "LL", BOTH)
 MIDDLE = explained(2048, 12e-6, "LL", BOTH)
 LARGE = explained(4096, 44e-6, "SIMPLE", {"RING LL": 40e-6, "RING SIMPLE": 22e-6})
 BY_DEVICE = replace(SMALL, device=replace(OUT.device, summary=replace(OUT.summary, time_s=10e-6)))
-SYMMETRIC = explained(1024, 5e-6, "", BOTH)
-SYMMETRIC.explanation.algorithm, SYMMETRIC.explanation.kernel = "AGxLL_R", "symmetric"
+SYMMETRIC = explained(1024, 5e-6, "", BOTH, algorithm="AGxLL_R", kernel="symmetric")
 EXPLAINED = {
     "predicted": [LARGE, SMALL],
     "by-device": [BY_DEVICE],
@@ -215,10 +200,6 @@ def test_a_comparison_says_where_something_else_ran():
     require_golden("texts/comparison-ran.txt", text)
 
 
-def of_setting(name, value):
-    return Variant((Assignment(name, value),))
-
-
 def trials_of_which_one_is_wrong():
     fast, slow, wrong = (numbered(value) for value in (1, 2, 3))
     times = {fast: ([0.5, 0.501, 0.5], QUIET[DEFAULT][1]), slow: ([2.0] * 3, [1.2] * 3)}
@@ -229,25 +210,21 @@ def trials_of_which_one_is_wrong():
     return journal
 
 
-UNKNOWN = of_setting("SOME_NAME", "1")
+UNKNOWN = Variant((Assignment("SOME_NAME", "1"),))
 BEYOND = ([0.7, 0.75, 0.7], [0.7, 0.9, 0.7])
+FAST = ([0.5, 0.501, 0.5],) * 2
 UNSURE = {
     DEFAULT: ([1.0, 1.5, 1.0], NOISY[DEFAULT][1]),
     CONTROL: ([1.0, 1.0, 1.4], NOISY[CONTROL][1]),
 }
+ALIKE = journal_of_trials({**QUIET, numbered(8): QUIET[DEFAULT]})
 UNDECIDED = journal_of_trials({**NOISY, numbered(8): ([0.9] * 3, [0.5, 1.0, 0.5])})
 TRIALS = {
     "colours": (trials_of_which_one_is_wrong(), "table", {"paint": ansi}),
-    "narrow": (
-        journal_of_trials({**QUIET, numbered(8): QUIET[DEFAULT]}),
-        *("table", {"columns": 30}),
-    ),
+    "narrow": (ALIKE, "table", {"columns": 30}),
     # An unknown setting counts only beyond the noise of the default.
     "unknown": (journal_of_trials({**UNSURE, UNKNOWN: BEYOND, numbered(8): BEYOND}), "table", {}),
-    "unknown-faster": (
-        journal_of_trials({**QUIET, UNKNOWN: ([0.5, 0.501, 0.5],) * 2}),
-        *("table", {}),
-    ),
+    "unknown-faster": (journal_of_trials({**QUIET, UNKNOWN: FAST}), "table", {}),
     "undecided": (UNDECIDED, "table", {}),
     "undecided.md": (UNDECIDED, "markdown", {}),
 }
@@ -286,26 +263,17 @@ def test_texts_of_verdicts(name):
 
 
 def test_what_a_suite_would_run():
-    text = """
-    title = "A title"
-    [[command]]
-    name = "large"
-    run = "all_reduce -b '8 '"
-    tags = ["quick"]
-    repeats = 2
-    optional = true
-    baseline = "b.jsonl"
-    [[command.threshold]]
-    busbw_at_least = "0.95 of baseline"
-    [[command]]
-    run = "torch check"
-    """
-    suite = parse_suite(text.encode(), "mine.toml", Path("there"))
+    text = (TESTS / "document" / "suite.toml").read_bytes()
+    suite = parse_suite(text, "mine.toml", Path("there"))
     require_golden("texts/suite.txt", describe_suite(suite) + "\n")
 
 
 def stored(name):
     return read_journal(H200X4 / "runs" / f"{name}.jsonl")
+
+
+def of(journal, results):
+    return dataclasses.replace(journal, results=results)
 
 
 USUAL = stored("default-1")
@@ -318,12 +286,9 @@ REPEATED = {
     # Of many, only those that differ are shown.
     "many": (stored("collectives/b-1"), stored("collectives/b-2")),
     "libraries": (LIBRARIES, LIBRARIES),
-    "few-of-libraries": (dataclasses.replace(LIBRARIES, results=AT_8_BYTES),) * 2,
-    "clocks": (USUAL, dataclasses.replace(USUAL, results=BY_HOST)),
-    "nothing-in-common": (
-        dataclasses.replace(USUAL, results=USUAL.results[:20]),
-        dataclasses.replace(USUAL, results=USUAL.results[20:]),
-    ),
+    "few-of-libraries": (of(LIBRARIES, AT_8_BYTES),) * 2,
+    "clocks": (USUAL, of(USUAL, BY_HOST)),
+    "nothing-in-common": (of(USUAL, USUAL.results[:20]), of(USUAL, USUAL.results[20:])),
 }
 
 

@@ -3,9 +3,10 @@
 import json
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -30,60 +31,18 @@ from cclmark.work.cases import Case
 from cclmark.work.operations import DTYPE_BYTES
 from cclmark.work.profiled import ProfiledOperation
 from cclmark_programs.chakra import TraceNode, encoded, network, traces_of
+from goldens import require_stated
 from places import H200X4, TESTS
 from samples import header_of, usual_settings
 
 US = 1e-6
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7
+NAMES = {COMPUTE: "compute", SEND: "send", RECEIVE: "receive", COLLECTIVE: "collective"}
 
 
 def _messages():
-    """The messages of et_def.proto of mlcommons/chakra 1.0.0, as far as ASTRA-sim reads them."""
-    types = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(
-        name="et_def.proto", package="ChakraProtoMsg", syntax="proto3"
-    )
-
-    def message(name, *fields):
-        found = file.message_type.add(name=name)
-        for number, field, kind, *more in fields:
-            own = found.field.add(name=field, number=number, type=kind, label=types.LABEL_OPTIONAL)
-            if "repeated" in more:
-                own.label = types.LABEL_REPEATED
-            if kind == types.TYPE_MESSAGE:
-                own.type_name = ".ChakraProtoMsg.AttributeProto"
-            if "value" in more:
-                own.oneof_index = 0
-        return found
-
-    values = [
-        (7, "int32_val", types.TYPE_INT32, "value"),
-        (9, "int64_val", types.TYPE_INT64, "value"),
-        (27, "bool_val", types.TYPE_BOOL, "value"),
-        (29, "string_val", types.TYPE_STRING, "value"),
-    ]
-    message(
-        "AttributeProto",
-        (1, "name", types.TYPE_STRING),
-        (2, "doc_string", types.TYPE_STRING),
-        *values,
-    ).oneof_decl.add(name="value")
-    message(
-        "GlobalMetadata",
-        (1, "version", types.TYPE_STRING),
-        (2, "attr", types.TYPE_MESSAGE, "repeated"),
-    )
-    message(
-        "Node",
-        (1, "id", types.TYPE_UINT64),
-        (2, "name", types.TYPE_STRING),
-        (3, "type", types.TYPE_INT32),  # an enum, with the same wire format
-        (4, "ctrl_deps", types.TYPE_UINT64, "repeated"),
-        (5, "data_deps", types.TYPE_UINT64, "repeated"),
-        (6, "start_time_micros", types.TYPE_UINT64),
-        (7, "duration_micros", types.TYPE_UINT64),
-        (10, "attr", types.TYPE_MESSAGE, "repeated"),
-    )
+    file = descriptor_pb2.FileDescriptorProto()
+    text_format.Parse((Path(__file__).parent / "et_def.txtpb").read_text(), file)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return [
@@ -135,13 +94,9 @@ def attributes(node):
     return found
 
 
-def files_of(journal, name="run"):
-    return dict(traces_of(journal, name).files(name))
-
-
 def nodes_of(journal):
     """The nodes of each rank, and the communicators."""
-    files = files_of(journal)
+    files = dict(traces_of(journal, "run").files("run"))
     ranks = sum(name.endswith(".et") for name in files)
     return (
         [read(files[f"run.{rank}.et"])[1] for rank in range(ranks)],
@@ -149,25 +104,20 @@ def nodes_of(journal):
     )
 
 
+NUMBERS, SMALL = st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1)
+ATTRIBUTES = {
+    **{"comm_type": st.integers(0, 9), "comm_size": NUMBERS, "pg_name": st.text("0123456789")},
+    **dict.fromkeys(("comm_src", "comm_dst", "comm_tag"), SMALL),
+}
 NODES = st.builds(
     TraceNode,
-    id=st.integers(0, 2**63 - 1),
+    id=NUMBERS,
     name=st.text(st.characters(exclude_categories=["Cs"])),
     type=st.integers(0, 7),
-    dependencies=st.lists(st.integers(0, 2**63 - 1), max_size=5),
-    begin_us=st.integers(0, 2**63 - 1),
-    duration_us=st.integers(0, 2**63 - 1),
-    attributes=st.fixed_dictionaries(
-        {},
-        optional={
-            "comm_type": st.integers(0, 9),
-            "comm_size": st.integers(0, 2**63 - 1),
-            "comm_src": st.integers(0, 2**31 - 1),
-            "comm_dst": st.integers(0, 2**31 - 1),
-            "comm_tag": st.integers(0, 2**31 - 1),
-            "pg_name": st.text("0123456789"),
-        },
-    ),
+    dependencies=st.lists(NUMBERS, max_size=5),
+    begin_us=NUMBERS,
+    duration_us=NUMBERS,
+    attributes=st.fixed_dictionaries({}, optional=ATTRIBUTES),
 )
 
 
@@ -185,107 +135,80 @@ def test_protobuf_reads_what_was_encoded(run, nodes):
     ] == nodes
 
 
-def profile_of(operations, windows, groups=None, hosts=None):
+def profile_of(operations, windows, groups=None):
     """A journal of a profile: ``operations`` as (name, group, count)."""
-    ranks = len(windows)
-    groups = groups or [[*range(ranks)]]
-    alike = [
-        ProfiledOperation(
-            *(name, "nccl", group, len(groups[group]), "float32", count),
-            count * 4 * (len(groups[group]) if name in SPANNING else 1),
-        )
-        for name, group, count in operations
-    ]
+    groups = groups or [[*range(len(windows))]]
+    results = []
+    for number, (name, group, count) in enumerate(operations):
+        ranks = len(groups[group])
+        size_bytes = count * 4 * (ranks if name in SPANNING else 1)
+        one = ProfiledOperation(name, "nccl", group, ranks, "float32", count, size_bytes)
+        results.append(ProfileResult(number, one, [ProfileFigures(0, 1, size_bytes)]))
     profile = Profile(
         "kineto",
         groups=[ProfileGroup("", str(number), own) for number, own in enumerate(groups)],
         processes=[
-            ProfileProcess(rank, hosts[rank] if hosts else "host", 1, 9, 9, step_calls=len(own))
+            ProfileProcess(rank, "host", 1, 9, 9, step_calls=len(own))
             for rank, own in enumerate(windows)
         ],
         window=[[ProfiledCall(*one) for one in own] for own in windows],
     )
-    results = [
-        ProfileResult(number, one, [ProfileFigures(0, 1, one.size_bytes)])
-        for number, one in enumerate(alike)
-    ]
     return Journal(header_of(usual_settings()), results=results, profile=profile)
 
 
 SPANNING = ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter")
 
 
-def test_a_step_has_the_time_between_and_beside_its_calls():
-    # all_reduce 10-30, 12 us of compute beside it, then 5 us until the all_gather.
-    own = [(0, 10 * US, 20 * US, 0, -1, 12 * US), (1, 35 * US, 4 * US, 0, -1, 0.0)]
-    late = [(0, 0.0, 20 * US, 0, -1, 0.0), (1, 25 * US, 4 * US, 0, -1, 0.0)]
-    journal = profile_of([("all_reduce", 0, 256), ("all_gather", 0, 8)], [own, late])
-    (first, second), groups = nodes_of(journal)
-    assert groups == {"1": [0, 1]}
-    compute, reduce, beside, between, gather = first
-    assert [one.type for one in first] == [COMPUTE, COLLECTIVE, COMPUTE, COMPUTE, COLLECTIVE]
-    assert [one.duration_micros for one in first] == [10, 20, 12, 5, 4]
-    assert attributes(reduce) == {"comm_type": 0, "comm_size": 1024, "pg_name": "1"}
-    assert attributes(gather) == {"comm_type": 2, "comm_size": 32, "pg_name": "1"}
-    assert [*compute.data_deps] == []
-    assert [*reduce.data_deps] == [*beside.data_deps] == [compute.id]
-    assert [*between.data_deps] == [reduce.id, beside.id]
-    assert [*gather.data_deps] == [between.id]
-    # Aligned at the end of the first common call, rank 1 begins as rank 0 does.
-    assert [one.start_time_micros for one in second if one.type == COLLECTIVE] == [10, 35]
+SMALL_REDUCE = [("all_reduce", 0, 4)]
+#: Rank 0 of ranks 1 and 2, a group, sends 8 elements and receives 16 in one kernel.
+MESSAGES = [("send", 1, 8), ("recv", 1, 16), ("recv", 1, 8), ("send", 1, 16), ("all_reduce", 0, 4)]
+OF_ALL = (4, 50 * US, 5 * US, 0)
+PROFILES = {
+    # all_reduce 10-30, 12 us of compute beside it, then 5 us until the all_gather. Aligned at the
+    # end of the first common call, rank 1 begins as rank 0 does.
+    "times between and beside calls": profile_of(
+        [("all_reduce", 0, 256), ("all_gather", 0, 8)],
+        [
+            [(0, 10 * US, 20 * US, 0, -1, 12 * US), (1, 35 * US, 4 * US, 0, -1, 0.0)],
+            [(0, 0.0, 20 * US, 0, -1, 0.0), (1, 25 * US, 4 * US, 0, -1, 0.0)],
+        ],
+    ),
+    "unknown beside calls": profile_of(
+        [("all_reduce", 0, 256)], [[(0, 0.0, 20 * US, 0), (0, 30 * US, 20 * US, 0)]] * 2
+    ),
+    "without times": profile_of(
+        [("all_reduce", 0, 256), ("alltoall", 0, 8)],
+        [[(0, 0.0, 0.0, 0), (1, 0.0, 0.0, 0), (0, 0.0, 0.0, 0)]] * 2,
+    ),
+    "messages": profile_of(
+        MESSAGES,
+        [
+            [OF_ALL],
+            [(0, 0.0, 10 * US, 0, 1), (1, 0.0, 10 * US, 0, 1), OF_ALL],
+            [(2, 0.0, 10 * US, 0, 0), (3, 0.0, 10 * US, 0, 0), OF_ALL],
+        ],
+        [[0, 1, 2], [1, 2]],
+    ),
+    # ASTRA-sim ends with an error if a trace has no node.
+    "rank without calls": profile_of(
+        SMALL_REDUCE, [[(0, 0.0, US, 0)], [(0, 0.0, US, 0)], []], [[0, 1]]
+    ),
+}
 
 
-def test_what_is_unknown_beside_a_call_is_left_out():
-    windows = [[(0, 0.0, 20 * US, 0), (0, 30 * US, 20 * US, 0)]] * 2
-    (first, _), _ = nodes_of(profile_of([("all_reduce", 0, 256)], windows))
-    assert [one.type for one in first] == [COLLECTIVE, COMPUTE, COLLECTIVE]
-
-
-def test_without_times_calls_follow_each_other():
-    windows = [[(0, 0.0, 0.0, 0), (1, 0.0, 0.0, 0), (0, 0.0, 0.0, 0)]] * 2
-    journal = profile_of([("all_reduce", 0, 256), ("alltoall", 0, 8)], windows)
-    (first, _), _ = nodes_of(journal)
-    assert [(one.type, one.duration_micros) for one in first] == [(COLLECTIVE, 0)] * 3
-    assert [[*one.data_deps] for one in first] == [[], [first[0].id], [first[1].id]]
-    assert any("no compute nodes" in text for text in traces_of(journal, "run").remarks)
-
-
-def test_messages_have_their_ends_in_the_program_and_the_bytes_of_each():
-    # Ranks 1 and 2 are a group; its rank 0 sends 8 elements and receives 16 in one kernel.
-    operations = [("send", 1, 8), ("recv", 1, 16), ("recv", 1, 8), ("send", 1, 16)]
-    operations.append(("all_reduce", 0, 4))
-    both = (4, 50 * US, 5 * US, 0)
-    windows = [
-        [both],
-        [(0, 0.0, 10 * US, 0, 1), (1, 0.0, 10 * US, 0, 1), both],
-        [(2, 0.0, 10 * US, 0, 0), (3, 0.0, 10 * US, 0, 0), both],
-    ]
-    ranks, groups = nodes_of(profile_of(operations, windows, [[0, 1, 2], [1, 2]]))
-    assert groups == {"1": [0, 1, 2], "2": [1, 2]}
-    messages = [[one for one in own if one.type in (SEND, RECEIVE)] for own in ranks]
-    assert [len(own) for own in messages] == [0, 2, 2]
-    send, receive = messages[1]
-    assert (send.type, receive.type) == (SEND, RECEIVE)
-    ends = {"comm_src": 1, "comm_dst": 2, "comm_size": 32, "comm_tag": 2}
-    assert attributes(send) == ends
-    assert attributes(receive) == {**ends, "comm_src": 2, "comm_dst": 1, "comm_size": 64}
-    assert [*send.data_deps] == [*receive.data_deps]
-    gap = next(one for one in ranks[1] if one.type == COMPUTE and len(one.data_deps) == 2)
-    assert [*gap.data_deps] == [send.id, receive.id]
-    sent, received = (
-        sorted(
-            tuple(attributes(one).values()) for own in messages for one in own if one.type == kind
-        )
-        for kind in (SEND, RECEIVE)
-    )
-    assert sent == received
-
-
-def test_a_rank_without_calls_has_a_node():
-    """ASTRA-sim ends with an error if a trace has none."""
-    windows = [[(0, 0.0, US, 0)], [(0, 0.0, US, 0)], []]
-    ranks, _ = nodes_of(profile_of([("all_reduce", 0, 4)], windows, [[0, 1]]))
-    assert [(one.type, one.duration_micros) for one in ranks[2]] == [(COMPUTE, 0)]
+def test_nodes_of_steps():
+    """Calls, the time between and beside them, and the ends of messages in the program."""
+    found = {}
+    for name, journal in PROFILES.items():
+        ranks, groups = nodes_of(journal)
+        found[name] = [f"groups: {groups}", *traces_of(journal, "run").remarks]
+        for rank, nodes in enumerate(ranks):
+            found[f"{name}, rank {rank}"] = [
+                f"{one.id} after {[*one.data_deps]}: {NAMES[one.type]} {one.name}, "
+                f"{one.start_time_micros} + {one.duration_micros} us, {attributes(one)}"
+                for one in nodes
+            ]
+    require_stated("texts/chakra-nodes.txt", found)
 
 
 #: Calls on three streams: the pause before each, and its time, in microseconds.
@@ -338,24 +261,43 @@ def test_dependencies_give_the_order_and_the_times_of_the_program(drawn):
     assert all(end <= begin for (_, end), (begin, _) in pairwise(busy))
 
 
+TYPES = {
+    **{"all_reduce": 0, "reduce": 1, "all_gather": 2, "gather": 3, "scatter": 4, "broadcast": 5},
+    **{"alltoall": 6, "reduce_scatter": 7, "barrier": 9},
+}
+
+
 def test_every_call_of_a_recorded_profile_is_there():
     journal = read_journal(TESTS / "journals" / "profile.jsonl")
     ranks, groups = nodes_of(journal)
     profile = journal.profile
-    types = {"all_reduce": 0, "broadcast": 5, "all_gather": 2, "reduce_scatter": 7, "alltoall": 6}
     for own, window in zip(ranks, profile.window, strict=True):
         expected = []
         for call in window:
             one = journal.profiled[call.index].profiled
-            ranks_of = len(profile.groups[one.group].ranks)
+            members = profile.groups[one.group].ranks
             whole = one.operation in ("reduce_scatter", "alltoall")
-            size = one.count * DTYPE_BYTES[one.dtype] * (ranks_of if whole else 1)
-            expected.append((types[one.operation], size, profile.groups[one.group].ranks))
+            size = one.count * DTYPE_BYTES[one.dtype] * (len(members) if whole else 1)
+            expected.append((TYPES[one.operation], size, members))
         listed = [attributes(one) for one in own if one.type == COLLECTIVE]
+        found = [(one["comm_type"], one["comm_size"], groups[one["pg_name"]]) for one in listed]
         assert expected
-        assert [
-            (one["comm_type"], one["comm_size"], groups[one["pg_name"]]) for one in listed
-        ] == expected
+        assert found == expected
+
+
+def nodes_of_case(case, rank):
+    """The type, the ends or the collective, and the bytes of each node of a case of four ranks."""
+    width = DTYPE_BYTES.get(case.dtype, 0)
+    if case.operation == "sendrecv":
+        size = case.count * width
+        return [(SEND, rank, (rank + 1) % 4, size), (RECEIVE, (rank - 1) % 4, rank, size)]
+    if case.operation == "alltoallv":
+        sent, received = case.matrix[4 * rank : 4 * rank + 4], case.matrix[rank::4]
+        ends = [(SEND, rank, peer, one * width) for peer, one in enumerate(sent)]
+        ends += [(RECEIVE, peer, rank, one * width) for peer, one in enumerate(received)]
+        return [one for one in ends if one[3] and one[1] != one[2]]
+    parts = 4 if case.operation in ("reduce_scatter", "alltoall", "scatter") else 1
+    return [(COLLECTIVE, TYPES[case.operation], "1", parts * case.count * width)]
 
 
 def test_every_measured_case_is_a_collective_of_each_rank(cclmark, tmp_path):
@@ -367,41 +309,16 @@ def test_every_measured_case_is_a_collective_of_each_rank(cclmark, tmp_path):
     )
     journal = read_journal(path)
     cases = list(dict.fromkeys(one.case for one in journal.cases if one.summary is not None))
-    types = {
-        **{"all_reduce": 0, "reduce": 1, "all_gather": 2, "gather": 3, "scatter": 4},
-        **{"broadcast": 5, "alltoall": 6, "reduce_scatter": 7, "barrier": 9},
-    }
     for rank in range(4):
-        expected = []
-        for case in cases:
-            size = case.count * DTYPE_BYTES.get(case.dtype, 0)
-            if case.operation == "sendrecv":
-                expected.append((SEND, rank, (rank + 1) % 4, size))
-                expected.append((RECEIVE, (rank - 1) % 4, rank, size))
-            elif case.operation == "alltoallv":
-                row = case.matrix[4 * rank : 4 * rank + 4]
-                width = DTYPE_BYTES[case.dtype]
-                ends = [(SEND, rank, peer, one * width) for peer, one in enumerate(row)]
-                ends += [
-                    (RECEIVE, peer, rank, one * width)
-                    for peer, one in enumerate(case.matrix[rank::4])
-                ]
-                expected += [one for one in ends if one[3] and one[1] != one[2]]
-            else:
-                whole = case.operation in ("reduce_scatter", "alltoall", "scatter")
-                size *= 4 if whole else 1
-                expected.append((COLLECTIVE, types[case.operation], "1", size))
         _, nodes = read((tmp_path / "traces" / f"collectives.{rank}.et").read_bytes())
-        found = []
+        found, known = [], set()
         for node in nodes:
             own = attributes(node)
             ends = ("comm_type", "pg_name") if node.type == COLLECTIVE else ("comm_src", "comm_dst")
             found.append((node.type, *(own[one] for one in ends), own["comm_size"]))
-        assert found == expected
-        known = set()
-        for node in nodes:
             assert known.issuperset(node.data_deps)
             known.add(node.id)
+        assert found == [one for case in cases for one in nodes_of_case(case, rank)]
         assert all(node.data_deps for node in nodes[2:])
 
 
@@ -420,33 +337,24 @@ def test_a_case_that_repeats_is_one_node():
     assert [one.duration_micros for one in first] == [10, 10]
 
 
+ALL_REDUCE = cases_of("all_reduce").results
+TWO_CALLS = [[(0, 0.0, US, 0)], [(0, 0.0, US, 0)]]
+
+
+def of_results(results):
+    return Journal(header_of(usual_settings()), results=results)
+
+
 @pytest.mark.parametrize(
     ("journal", "reason"),
     [
         (cases_of("all_reduce", ranks=1), "a single rank"),
         (cases_of("alltoallv"), "alltoallv: not part of Chakra's collectives"),
-        (
-            Journal(
-                header_of(usual_settings()),
-                results=cases_of("all_reduce").results + cases_of("all_reduce", ranks=4).results,
-            ),
-            "2 and 4 ranks",
-        ),
-        (
-            Journal(
-                header_of(usual_settings()),
-                results=[replace(cases_of("all_reduce").results[0], summary=None)],
-            ),
-            "no case was measured",
-        ),
-        (
-            profile_of([("send", 0, 4)], [[(0, 0.0, US, 0)], [(0, 0.0, US, 0)]]),
-            "does not contain its peer",
-        ),
-        (
-            profile_of([("all_reduce", 0, 4)], [[(0, 0.0, US, 0)]] * 2, [[0, 1, None]]),
-            "2 of 3 ranks of group 0",
-        ),
+        (of_results(ALL_REDUCE + cases_of("all_reduce", ranks=4).results), "2 and 4 ranks"),
+        (of_results([replace(ALL_REDUCE[0], summary=None)]), "no case was measured"),
+        (of_results([replace(ALL_REDUCE[0], status="wrong")]), "cases have wrong data"),
+        (profile_of([("send", 0, 4)], TWO_CALLS), "does not contain its peer"),
+        (profile_of([("all_reduce", 0, 4)], TWO_CALLS, [[0, 1, None]]), "2 of 3 ranks of group 0"),
     ],
 )
 def test_what_cannot_be_a_trace_is_refused_with_the_reason(journal, reason):
@@ -454,40 +362,19 @@ def test_what_cannot_be_a_trace_is_refused_with_the_reason(journal, reason):
         traces_of(journal, "run")
 
 
-def lines_of(header, hosts):
-    """The keys of the network; those with a question mark are comments."""
-    text = network(header, hosts, len(hosts))
-    return dict(re.findall(r"^(#? ?\w+): \[ (.*) \]$", text, re.MULTILINE))
-
-
 def test_the_network_has_the_devices_of_a_host_and_the_hosts():
-    links = [
-        link
-        for rank in range(4)
-        for link in (Link(rank, "NVLink", 18, 25e9), Link(rank, "PCIe", 16, 4e9))
-    ]
+    kinds = [("NVLink", 18, 25e9), ("PCIe", 16, 4e9)]
+    links = [Link(rank, *kind) for rank in range(4) for kind in kinds]
     port = NetworkInterface("mlx5_0", "InfiniBand", rate_bits_per_s=400e9, state="active")
     down = replace(port, name="mlx5_1", state="down")
     machine = Machine("a", "", "", "", 1, 0, interfaces=[port, port, down])
     one_host = header_of(usual_settings(), devices=4, links=links)
-    assert lines_of(one_host, ["a"] * 4) == {
-        **{"topology": "Switch", "npus_count": "4", "bandwidth": f"{450e9 / 2**30:.4g}"},
-        "# latency": "?",
-    }
-    hosts = [HostDescription(machine, name, {}) for name in "ab"]
-    known = replace(one_host, hosts=hosts)
-    found = lines_of(known, ["a", "a", "b", "b"])
-    assert found["npus_count"] == "2, 2"
-    assert found["bandwidth"] == f"{450e9 / 2**30:.4g}, {50e9 / 2**30:.4g}"
-    assert lines_of(known, ["a", "b"]) == {
-        **{"topology": "Switch", "npus_count": "2", "bandwidth": f"{100e9 / 2**30:.4g}"},
-        "# latency": "?",
-    }
-    assert lines_of(one_host, ["a", "a", "b", "b"])["# bandwidth"].endswith(", ?")
-    for unknown in (["a", "b", "a", "b"], ["a", "b", "b"], ["", "", "", ""]):
-        found = lines_of(known, unknown)
-        assert found["npus_count"] == str(len(unknown))
-        assert found["# bandwidth"] == "?"
+    known = replace(one_host, hosts=[HostDescription(machine, name, {}) for name in "ab"])
+    found = {f"ranks on {hosts}": network(one_host, [*hosts], 4) for hosts in ("aaaa", "aabb")}
+    for hosts in ("aabb", "ab", "abab", "abb"):
+        found[f"ranks on known hosts {hosts}"] = network(known, [*hosts], len(hosts))
+    found["unknown hosts"] = network(known, [""] * 4, 4)
+    require_stated("texts/chakra-network.txt", found)
 
 
 RUN = str(TESTS / "journals" / "profile.jsonl")
@@ -504,10 +391,10 @@ RUN = str(TESTS / "journals" / "profile.jsonl")
         ([RUN, str(H200X4 / "all_reduce.jsonl"), "-O", "new"], "one by one"),
         ([RUN, "-O", "new", "--columns", "rank"], "chakra has no columns"),
         ([RUN, "-O", "new", "--table", "samples"], "only csv and parquet are tables"),
-        ([str(H200X4 / "p2p.jsonl"), "-O", "new"], "requires a profile"),
-        ([str(TESTS / "journals" / "memory.jsonl"), "-O", "new"], "requires a profile"),
-        ([str(TESTS / "journals" / "need.jsonl"), "-O", "new"], "requires a profile"),
-        ([str(TESTS / "journals" / "pairs.jsonl"), "-O", "new"], "requires a profile"),
+        *(
+            ([str(TESTS / "journals" / f"{name}.jsonl"), "-O", "new"], "requires a profile")
+            for name in ("p2p", "memory", "need", "pairs")
+        ),
         (["absent.jsonl", "-O", "new"], "absent.jsonl"),
     ],
 )
@@ -520,16 +407,6 @@ def test_a_wrong_input_or_output_leaves_nothing(cclmark, tmp_path, words, messag
     assert message in told.message
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "file").read_text() == "kept"
-
-
-def test_wrong_data_have_no_trace(cclmark):
-    run = cclmark(
-        *("all_reduce", "--devices", "host:2", "-b", "8", "-e", "8"),
-        *("--inject", "corrupt:rank=1,index=0"),
-        code=1,
-    )
-    told = cclmark("export", run.journal_path, "--format", "chakra", "-O", "new", code=2)
-    assert "cases have wrong data" in told.message
 
 
 @pytest.mark.parametrize("is_new", [True, False])

@@ -184,7 +184,7 @@ def method_of(header: Header) -> str:
     if header.imported is not None:
         return _method_of_another(settings)
     if settings.iterations is not None:
-        length = f"{settings.iterations} iteration{'s' * (settings.iterations > 1)}"
+        length = counted(settings.iterations, "iteration")
     else:
         length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
     check = _check_of(settings)
@@ -214,7 +214,8 @@ def _met_and_clocked(settings: Settings) -> str:
 def _method_of_another(settings: Settings) -> str:
     """Describes the method of another tool, as far as its text reports it."""
     words = [settings.timing] if settings.timing not in ("", "throughput") else []
-    words += [f"{settings.iterations} iterations"] if settings.iterations is not None else []
+    if settings.iterations is not None:
+        words.append(counted(settings.iterations, "iteration"))
     words += [_ACROSS.get(settings.across_ranks, "rank 0")] if settings.across_ranks else []
     words.append("one figure for each case")
     return ", ".join(words) + _met_and_clocked(settings)

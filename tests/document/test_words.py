@@ -1,0 +1,332 @@
+"""Numbers, intervals, lists and lines as texts have them, and words on references and steps."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.steps import StepFigures, StepRun
+from cclmark.document import insight_words, reference_notes, step_words, text
+from cclmark.document.blocks import Evidence, Finding, Gain
+from cclmark.document.deviations import extremes, least_span, link_advice, pairs_alike, relative
+from cclmark.document.finding_rules import evidence_of_share, evidence_of_speed_up, gain_of
+from cclmark.document.insight_words import device_words, of_all_ranks, on_host_alone
+from cclmark.document.paint import HEAT_STEPS, ansi, unpainted
+from cclmark.document.peaks import _some, _users
+from cclmark.document.reference_notes import _mark, share_text
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import DeviceDescription
+from cclmark.kinds.registry import read_journal
+from goldens import require_stated
+from places import TESTS
+from samples import header_of, usual_settings
+
+NO_FIGURE = [[None] * 2] * 2
+WORDS = {
+    text.us_text: {
+        **{None: "-", 0.9994e-6: "0.999", 1e-6: "1.00", 999.99e-6: "999.99", 1e-3: "1000.0"},
+        **{1.0005e-3: "1000.5", 0.9999: "999900.0", 1.0: "1000000", 2.5: "2500000"},
+    },
+    text.figure: {
+        **{0: "0.00", 1: "1.00", 0.99951: "1.00", 0.5: "0.500", 12.345: "12.35", -2: "-2.00"},
+    },
+    text.half_width_text: {None: "-", 0.031: "3.1", 0.1234: "12.3", 1.0: "100.0", 1.001: ">100"},
+    text.precision_text: {
+        **{0.031: "±3.1 %", 0.1234: "±12.3 %", 1.0: "±100.0 %", 1.001: "> ±100 %"},
+    },
+    text.clock_text: {
+        **{7: "0:07", 59.9: "0:59", 754: "12:34", 3600: "1:00:00", 3723: "1:02:03"},
+    },
+    text.token: {" a  b ": "a_b", " ": "-"},
+    text.ranks_text: {(3,): "rank 3", (7, 0, 1): "ranks 0-1,7"},
+    insight_words.listed: {
+        **{(): "", ("a",): "a", ("a", "b"): "a and b", ("a", "b", "c"): "a, b and c"},
+    },
+    insight_words.capitalised: {
+        **{"nothing needs a look": "Nothing needs a look", "drift: none": "Drift: none"},
+        **{name: name for name in ("all_reduce, shm", "nccl: late", "mpi is slow", "2 of 3")},
+    },
+    insight_words.ended: {"a": "a.", "a.": "a.", "a!": "a!", "a?": "a?"},
+    insight_words.rate_words: {None: "?"},
+    insight_words.first_line: {"a\nb\nc": "a"},
+    share_text: {1.006: "101%", 9.99: "999%", 10.0: ">999%"},
+    _mark: {0: "a", 25: "z", 26: "aa", 27: "ab", 52: "ba", 26 * 27: "aaa"},
+}
+
+
+@pytest.mark.parametrize("words", WORDS, ids=lambda words: words.__name__)
+def test_a_value_in_words(words):
+    assert {value: words(value) for value in WORDS[words]} == WORDS[words]
+
+
+def test_counts_and_lists_are_grammatical_up_to_a_limit():
+    assert [text.counted(n, "rank") for n in (0, 1, 2)] == ["0 ranks", "1 rank", "2 ranks"]
+    assert text.counted(2, "process") == "2 processes"
+    amounts = [insight_words.amount(n, "case") for n in (1, 1234)]
+    assert amounts == ["1 case", "1,234 cases"]
+    assert insight_words.amount(2, "axis", "axes") == "2 axes"
+    assert insight_words.listed(["a", "b"], 2) == "a and b"
+    assert insight_words.listed(["a", "b"], 3) == "a, b and 1 more"
+    assert [text.precision_text(share, 2) for share in (0.031, 0.1234, 1.0)] == [
+        *("±3.1 %", "±12 %", "±100 %"),
+    ]
+    assert text.format_time_us(1e-6) == "1.00"
+    assert share_text(1.006, 1) == "100.6%"
+    assert text.aligned([["a", "bb", ""], ["ccc", "d", "e"]], "<>>") == [
+        "  a    bb",
+        "  ccc   d  e",
+    ]
+
+
+def test_operations_of_a_reference_name_their_runs():
+    assert _users({"a": ["x"], "b": ["x"]}, 1) == "a, b"
+    assert _users({"a": ["x", "y", "x"], "b": ["x"], "c": ["x", "y"]}, 2) == "a, c (x, y); b (x)"
+    names = [str(one) for one in range(14)]
+    assert _some(names[:12]).endswith("10, 11")
+    assert _some(names).endswith("11 and 2 more")
+
+
+LETTERS = st.lists(st.text(st.characters(codec="ascii", categories=["L"]), min_size=1), min_size=1)
+
+
+@given(LETTERS, st.integers(40, 120), st.integers(0, 9), st.integers(0, 8))
+def test_filled_lines_have_the_same_words_below_an_indent(words, width, hanging, indent):
+    line = " " * indent + " ".join(words)
+    first, *rest = text.filled(line, width, hanging).split("\n")
+    assert " ".join([first, *rest]).split() == words
+    assert rest == [] or len(line) > width
+    for part in rest:
+        assert len(part) - len(part.lstrip()) == indent + hanging
+    for part in (first, *rest):
+        assert len(part) <= width or len(part.split()) == 1
+
+
+def test_lines_of_prose_are_never_narrower_than_40():
+    line = ("word " * 20).strip()
+    assert text.filled(line, 10) == text.filled(line, 40)
+    assert len(text.filled(line, 40).split("\n")[0]) > 30
+    assert text.filled("a" * 50, 50) == "a" * 50
+
+
+def test_findings_are_sentences_that_name_what_they_apply_to_once():
+    one = Finding("notice", "note", "it is so", "64 KiB", "do this", is_outcome=True)
+    in_sentences = insight_words.in_sentences
+    assert in_sentences(one) == Finding("notice", "note", "64 KiB: it is so.", "", "Do this.")
+    assert in_sentences(Finding("notice", "note", "so")).sentence == "So."
+    figures = [(Evidence.of("spread", place / 10),) for place in range(5)]
+    remarks = [("late", name, figures[place]) for place, name in enumerate("abcde")]
+    (all_of_them,) = insight_words.limits_of([*remarks, ("late", "a", figures[0])])
+    assert all_of_them.sentence == "late: a, b, c, d and e"
+    assert [one.value for one in all_of_them.evidence] == pytest.approx([0, 0.1, 0.2])
+    (few,) = insight_words.limits_of(remarks, 2)
+    assert few.sentence == "late: a, b and 3 more"
+    both = insight_words.limits_of([("x", "a", ()), ("y", "a", ())])
+    assert [one.sentence for one in both] == ["x: a", "y: a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "usual", "words"),
+    [
+        (0.57, 1.0, "43% lower, better"),
+        (1.5, 1.0, "50% higher, worse"),
+        (1.0, 1.0, "0% higher, worse"),
+        (1.0, 812.4, "a factor of 812 lower, better"),
+        (0.0, 5.0, "100% lower, better"),
+        (2.0, 1.0, "100% higher, worse"),
+    ],
+)
+def test_a_deviation_is_relative_to_the_usual_value(value, usual, words):
+    assert relative(value, usual, lower_is_better=True) == words
+    change, _, judgement = words.partition(", ")
+    opposite = {"better": "worse", "worse": "better"}[judgement]
+    assert relative(value, usual, lower_is_better=False) == f"{change}, {opposite}"
+
+
+def test_the_extremes_of_a_matrix_have_places():
+    values = [[None, 3.0], [0.25, 2.0]]
+    said = extremes(values, "GB/s", ["a", "b"], ["x", "y"])
+    assert said == "From 0.250 (b, x) to 3.00 GB/s (a, y)."
+    assert extremes(NO_FIGURE, "GB/s", ["a", "b"], ["x", "y"]) == "There is no figure."
+    assert least_span(values) == pytest.approx(0.2 * 2)
+    assert least_span([[None]]) == 0
+
+
+def test_alike_pairs_are_good_only_if_all_were_compared():
+    assert pairs_alike("no pair", 0).severity == "good"
+    one = pairs_alike("no pair", 1)
+    assert one.severity == "note"
+    left_out = "1 figure of links with fewer than 4 were not compared"
+    assert one.sentence.split("; ")[1] == left_out
+
+
+def test_colours_of_a_terminal_end():
+    assert ansi("a", "red") == "\x1b[1;31ma\x1b[0m"
+    codes = {ansi("", f"heat{step}") for step in range(HEAT_STEPS)}
+    assert len(codes) == HEAT_STEPS == 7
+    assert unpainted("a", "red") == "a"
+
+
+def test_a_gain_is_one_only_with_its_whole_interval():
+    assert Gain.of(1.2, 1.0, 1.4) is None
+    assert Gain.of(1.2, 1.01, 1.4, "x") == Gain(1.2, "times as fast", "x", 1.01, 1.4)
+
+
+def test_evidence_is_compared_in_its_unit():
+    for limit, comparison in ((1e-6, ">"), (2e-6, "="), (3e-6, "<"), (None, "")):
+        one = Evidence.of("time_us", 2e-6, "here", limit)
+        assert (one.value, one.unit, one.at) == (pytest.approx(2), "µs", "here")
+        assert one.comparison == comparison
+        assert one.limit == (limit and pytest.approx(limit * 1e6))
+    for name, unit, value in (
+        *(("busbw_gbps", "GB/s", 2e-9), ("of_cases_percent", "%", 200), ("half_width", "share", 2)),
+        *(("wrong", "elements", 2), ("ratio", "times", 2), ("last", "calls", 2)),
+        *(("size_bytes", "bytes", 2), ("step_ms", "ms", 2000), ("loss_difference", "", 2)),
+    ):
+        one = Evidence.of(name, 2.0)
+        assert (one.unit, one.value) == (unit, pytest.approx(value)), name
+
+
+# References and steps.
+
+
+SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
+
+
+def match(share, *, by_pair=False, **changes):
+    subject = SimpleNamespace(by_pair=by_pair)
+    fields = {
+        **{"share": share, "judged": True, "name": "4 × H200", "figure": "354 GB/s"},
+        **{"time_s": 2e-6, "reference": SimpleNamespace(subject=subject), "size": "1 GiB"},
+        **{"alike": True, "differences": (), "small": False, "by_device": False},
+    }
+    return SimpleNamespace(**fields | changes)
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict", "limit"),
+    [(0.89, "low", 90), (0.9, "normal", None), (1.1, "normal", None), (1.11, "high", 110)],
+)
+def test_a_figure_is_normal_within_a_tenth_of_its_reference(share, verdict, limit):
+    assert reference_notes.verdict_of(match(share)) == verdict
+    assert reference_notes.verdict_of(match(share, judged=False)) == ""
+    assert reference_notes.verdict_of(None) == ""
+    one = evidence_of_share(match(share), "here")
+    assert (one.name, one.at) == ("of_reference_percent", "here")
+    assert one.limit == (limit and pytest.approx(limit))
+
+
+MATCHES = {
+    "none": None,
+    "unlike": match(1.0, alike=False),
+    "low": match(0.5),
+    "by pair": match(1.0, by_pair=True),
+    "between sizes": match(1.0, size="between 1 and 2"),
+    "not judged": match(1.0, judged=False, differences=("a", "b")),
+    "small": match(1.0, judged=False, small=True),
+    "small, by the device": match(1.0, small=True, by_device=True),
+}
+
+
+def test_verdicts_name_their_reference_and_latencies_are_plausible_or_slow():
+    found = {name: reference_notes.verdict_text(one) for name, one in MATCHES.items()}
+    latency = {"time_s": 5e-6, "ratio": 2.5, "match": match(0.4), "most": 3.0}
+    for slow in (True, False):
+        for by_device in (True, False):
+            verdict = SimpleNamespace(slow=slow, by_device=by_device, **latency)
+            words = reference_notes.latency_text(verdict, 8)
+            found[f"latency: {slow=}, {by_device=}"] = words
+    require_stated("words/references.txt", found)
+
+
+def test_marks_are_given_once_for_each_reference():
+    notes = reference_notes.ReferenceNotes()
+    first, second = (SimpleNamespace(name_and_differences=name, share=1.0) for name in "xy")
+    cells = [notes.cell(one) for one in (first, second, first, None)]
+    assert cells == ["100.0% a", "100.0% b", "100.0% a", "-"]
+    assert notes.legend() == ["a: x", "b: y"]
+    for summary, status in ((None, "ok"), (SAMPLE.results[0].summary, "wrong")):
+        result = SimpleNamespace(summary=summary, status=status)
+        assert notes.match(result, SAMPLE.header) is None
+        assert notes.match_transfer(result, SAMPLE.header) is None
+
+
+def test_a_gain_needs_rounds_and_a_whole_interval():
+    faster = RatioEstimate(-0.2, 0.01, None, 0.0, runs=3)
+    gain = gain_of(faster, "here")
+    assert gain.low < gain.value < gain.high
+    assert gain_of(replace(faster, runs=2), "here") is None
+    assert gain_of(replace(faster, runs=2), "here", rounds=2) is not None
+    assert gain_of(None, "here") is None
+    assert gain_of(replace(faster, difference=0.0), "here") is None
+    evidence = [one.value for one in evidence_of_speed_up(faster, "here")]
+    assert [gain.value, gain.low, gain.high] == pytest.approx(evidence)
+
+
+def journal(*runtimes, inject=()):
+    devices = [
+        DeviceDescription(rank, "h", runtime, 7, "", 0) for rank, runtime in enumerate(runtimes)
+    ]
+    header = header_of(usual_settings(inject=[*inject]))
+    header.devices = devices
+    return Journal(header, SAMPLE.results[:1])
+
+
+def test_advice_on_links_depends_on_the_devices():
+    assert on_host_alone(journal("host", "host"))
+    assert not on_host_alone(journal("host", "cuda"))
+    assert not on_host_alone(journal())
+    assert "NUMA node" in link_advice(journal("host"))
+    assert "cclmark p2p" in link_advice(journal("cuda"))
+    assert "injected by --inject" in link_advice(journal("host", inject=["x"]))
+    assert device_words(journal("host", "cuda"), 1) == " (cuda:7 of h)"
+    assert device_words(journal("host", ""), 1) == ""
+    assert device_words(journal("host"), 1) == ""
+    pairs = read_journal(TESTS / "journals" / "pairs.jsonl").results
+    assert of_all_ranks(Journal(SAMPLE.header, [SAMPLE.results[0], *pairs])) == SAMPLE.results[:1]
+
+
+# Steps.
+
+
+PARTS = {"compute_s": 0.004, "exposed_s": 0.003, "idle_s": 0.003}
+FIGURES = StepFigures(steps=3, step_s=0.01, interval_s=(0.009, 0.011), **PARTS)
+
+
+def run(figures=FIGURES, **changes):
+    return replace(StepRun("", "model", "nccl", 2, "ok", figures), **changes)
+
+
+UNKNOWN = StepFigures(reason="the profile lists no steps")
+ROWS = {
+    "usual": run(),
+    "variant": run(variant="x", ranks=0),
+    "failed": run(StepFigures(), status="failed"),
+    "without figures": run(StepFigures()),
+    "failed, with figures": run(status="failed"),
+}
+
+
+def test_steps_are_in_milliseconds_with_their_interval_and_notes_name_runs():
+    notes = step_words.notes_of_steps
+    unknown = run(UNKNOWN)
+    found = {f"row: {name}": step_words.steps_row("a", one) for name, one in ROWS.items()}
+    found |= {
+        "time": [step_words.ms_text(one) for one in (None, 0.0123456)],
+        "interval": step_words.interval_text(0.01, (0.009, 0.011)),
+        "no interval": step_words.interval_text(0.01, None),
+        "no time": step_words.interval_text(None, (0.1, 0.2)),
+        "parts": step_words.part_texts(FIGURES),
+        "program": step_words.program_row(FIGURES),
+        "program without figures": step_words.program_row(StepFigures()),
+        "note on the only run": notes([("a", unknown)]),
+        "note on one of two": notes([("a", unknown), ("b", run())]),
+        "note on both": notes([("a", unknown), ("b", replace(unknown, variant="with all"))]),
+    }
+    for step_s in (0.01, 0.0095, 0.009, 0.0112):
+        figures = replace(FIGURES, step_s=step_s, profiled_s=0.01)
+        found[f"parts of {step_s} s"] = step_words.step_notes(figures)
+    found["parts with a reason"] = step_words.step_notes(replace(figures, reason="why"))
+    require_stated("words/step-words.txt", found)

@@ -1,0 +1,364 @@
+"""``cclmark export`` and ``cclmark report``, and the files of commands that start no rank."""
+
+import csv
+import json
+import resource
+import shutil
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from commands import PROGRAM, completed
+from places import H200X4, RUNS, TESTS
+from reports import page_data
+from samples import with_header
+from transcripts import require_transcript
+
+RUN = str(H200X4 / "all_reduce.jsonl")
+
+
+@pytest.mark.parametrize("format", ["json", "prometheus"])
+def test_to_a_file_and_to_a_pipe_it_is_the_same(cclmark, tmp_path, format):
+    told = cclmark("export", RUN, "--format", format)
+    assert told.err == ""
+    assert told.out
+    cclmark("export", RUN, "--format", format, "-O", "out")
+    assert (tmp_path / "out").read_text() == told.out
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
+
+
+def test_pairs_read_as_when_they_were_measured(cclmark):
+    measured = cclmark(
+        *("pairs", "--devices", "host:3", "-b", "1K", "-e", "1K", "-n", "5"),
+        *("--only", "all_reduce,sendrecv", "--journal", "pairs.jsonl"),
+    )
+    assert cclmark("export", "pairs.jsonl", "--format", "table").out == measured.out
+    rows = cclmark("export", "pairs.jsonl", "--format", "csv").out.splitlines()
+    pairs = [(row["first"], row["second"]) for row in csv.DictReader(rows)]
+    assert {*pairs} == {("DEV0", "DEV1"), ("DEV0", "DEV2"), ("DEV1", "DEV2")}
+    samples = cclmark("export", "pairs.jsonl", "--format", "csv", "--table", "samples").out
+    ranks = {(row["first"], row["rank"]) for row in csv.DictReader(samples.splitlines())}
+    assert ("DEV1", "2") in ranks
+    prometheus = cclmark("export", "pairs.jsonl", "--format", "prometheus").out
+    assert 'first="DEV1",second="DEV2"' in prometheus
+    message = cclmark("export", "pairs.jsonl", "--format", "hccl", code=2).message
+    assert "not supported by hccl" in message
+    formats = message.partition("choose from ")[2].split(", ")
+    assert {"csv", "table", "parquet", "prometheus"} < set(formats)
+    assert len(set(formats)) == len(formats)
+
+
+def test_a_file_keeps_its_rights_and_its_links_and_a_new_one_is_as_others_are(cclmark, tmp_path):
+    real, link = tmp_path / "real.prom", tmp_path / "link.prom"
+    real.write_text("old")
+    real.chmod(0o604)
+    link.symlink_to(real)
+    cclmark("export", RUN, "--format", "prometheus", "-O", "link.prom")
+    assert link.is_symlink()
+    assert real.read_text().endswith("# EOF\n")
+    assert real.stat().st_mode & 0o777 == 0o604
+    cclmark("export", RUN, "--format", "csv", "-O", "new.csv")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "new.csv").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_who_reads_meanwhile_never_sees_half_of_it(cclmark, tmp_path):
+    """As node_exporter does, at any time."""
+    file = tmp_path / "cclmark.prom"
+    cclmark("export", RUN, "--format", "prometheus", "-O", str(file))
+    seen, done = set(), threading.Event()
+
+    def watch():
+        while not done.is_set():
+            seen.add(file.read_text()[-6:])
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        for _ in range(4):
+            cclmark("export", RUN, "--format", "prometheus", "-O", str(file))
+    finally:
+        done.set()
+        watcher.join()
+    assert seen == {"# EOF\n"}
+
+
+def test_a_reader_that_has_gone(tmp_path):
+    done = completed(
+        [
+            *("bash", "-c", '"$@" | head -c 10 >/dev/null; exit ${PIPESTATUS[0]}', "-"),
+            *(*PROGRAM, "export", str(H200X4 / "collectives.jsonl"), "--format", "json"),
+        ],
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+TRANSCRIPT = [
+    "export run.jsonl again.jsonl --format prometheus",
+    "export run.jsonl run.jsonl --format csv",
+    "export run.jsonl --format json --table samples",
+    "export early.jsonl --format csv",
+    "export cut.jsonl --format csv",
+    "export short.jsonl --format csv -O short.csv",
+    # Its copies are of two devices more than its header names.
+    *(f"export two.jsonl --format {format}" for format in ("csv", "prometheus", "table")),
+    *(f"report {name}.jsonl" for name in ("text", "early", "gone")),
+    "report page.html",
+    "report run.jsonl --svg text.jsonl",
+    "report run.jsonl run.jsonl",
+    "report a=run.jsonl a=again.jsonl",
+]
+
+
+def test_what_is_said_of_journals(cclmark, tmp_path):
+    run, copies = ((H200X4 / f"{name}.jsonl").read_bytes() for name in ("all_reduce", "p2p"))
+    lines = run.splitlines(keepends=True)
+    devices = json.loads(copies.partition(b"\n")[0])["devices"]
+    files = {
+        **{"run.jsonl": run, "again.jsonl": run, "page.html": run, "cut.jsonl": run[:-3000]},
+        **{"early.jsonl": lines[0], "short.jsonl": b"".join(lines[:5])},
+        **{"text.jsonl": b"# nThread 1\n", "two.jsonl": with_header(copies, devices=devices[:2])},
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    require_transcript("journals", TRANSCRIPT, cclmark, tmp_path)
+    assert (tmp_path / "page.html").read_bytes() == run
+
+
+# Pages.
+
+
+COLLECTIVES = str(H200X4 / "report" / "collectives.jsonl")
+COPIES = str(H200X4 / "report" / "p2p.jsonl")
+
+
+def data_of(path):
+    """The data of a page, the cells row by row, and the names of the curves of its bandwidth."""
+    data = page_data(path.read_text())
+    rows = [*zip(*data["cells"], strict=True)]
+    charts = [one for one in data["charts"] if one["key"].endswith("bandwidth")]
+    names = [one["name"] for chart in charts[:1] for one in chart["series"]]
+    return data | {"rows": rows, "names": names}
+
+
+def test_a_run_that_was_just_measured_becomes_a_page(cclmark, tmp_path):
+    run = cclmark("all_reduce", "-b", "8", "-e", "64K", "-f", "8", "--devices", "host:2")
+    told = cclmark("report", str(run.journal_path), "-o", "report.html")
+    assert told.err == "cclmark: report report.html\n"
+    assert told.out.startswith("  verdict ")
+    data = data_of(tmp_path / "report.html")
+    assert {"lines", "boxes"} <= {chart["kind"] for chart in data["charts"]}
+    assert len(data["rows"]) == len(run.journal.results)
+    assert "all_reduce on 2 × " in (tmp_path / "report.html").read_text()
+
+
+def test_figures_stand_beside_those_of_others(cclmark, tmp_path):
+    cclmark("report", COLLECTIVES)
+    text = (tmp_path / "collectives.html").read_text()
+    assert "Peaks are normal: all_reduce 99%, all_gather 100%" in text
+    assert "(4 × H200, nccl-tests 2.19.6, NCCL 2.28.9, multicast off)" in text
+    data = data_of(tmp_path / "collectives.html")
+    reference = "reference: 4 × H200, nccl-tests"
+    assert sum(one.startswith(reference) for one in data["names"]) == 1
+    row = dict(zip(data["columns"], data["rows"][0], strict=True))
+    assert 50 < row["of_reference_percent"] < 150
+    assert "nccl-tests" in data["texts"][row["reference"][0]]
+
+
+def test_several_journals_are_drawn_on_the_same_axes(cclmark, tmp_path):
+    cclmark(
+        *("report", f"usual={RUNS / 'default-1.jsonl'}", str(RUNS / "ctas8.jsonl")),
+        *("--title", "Eight CTAs <beside> the usual", "-o", "two.html"),
+    )
+    text = (tmp_path / "two.html").read_text()
+    assert "<title>Eight CTAs &lt;beside&gt; the usual</title>" in text
+    data = data_of(tmp_path / "two.html")
+    assert {one for one in data["names"] if not one.startswith("reference: ")} == {
+        f"{run} {placed}-place" for run in ("usual", "ctas8") for placed in ("in", "out-of")
+    }
+    assert data["columns"][0] == "run"
+    # Names of files, too, have to tell journals apart.
+    shutil.copy(COPIES, tmp_path / "collectives.jsonl")
+    cclmark("report", "collectives.jsonl", COLLECTIVES)
+    assert data_of(tmp_path / "collectives.html")["columns"][0] == "run"
+
+
+def test_each_chart_is_a_picture(cclmark, tmp_path):
+    pytest.importorskip("matplotlib")
+    journal = str(TESTS / "journals" / "simulate.jsonl")
+    told = cclmark("report", journal, "--png", "pictures", "--svg", "pictures")
+    assert told.err == "cclmark: 2 pictures in pictures\n" * 2
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
+        f"{name}.{format}"
+        for name in ("link-load", "simulated-bus-bandwidth")
+        for format in ("png", "svg")
+    ]
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_journal_that_was_cut_off_is_reported_as_far_as_it_goes(cclmark, tmp_path):
+    content = Path(COLLECTIVES).read_bytes()
+    (tmp_path / "cut.jsonl").write_bytes(content[: len(content) // 3])
+    cclmark("report", "cut.jsonl")
+    text = (tmp_path / "cut.html").read_text()
+    assert "The run ended early after" in text
+    assert "the end of the run is missing" in text
+
+
+def test_an_older_report_is_replaced_whole_or_not_at_all(cclmark, tmp_path):
+    (tmp_path / "r.html").write_text("older")
+    cclmark("report", "gone.jsonl", "-o", "r.html", code=2)
+    assert (tmp_path / "r.html").read_text() == "older"
+    cclmark("report", COPIES, "-o", "r.html")
+    assert 100_000 < (tmp_path / "r.html").stat().st_size < 300_000
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_a_comparison_becomes_a_page(cclmark, tmp_path):
+    two = [str(RUNS / f"{name}.jsonl") for name in ("default-1", "ctas8")]
+    cclmark("compare", *two, "--format", "html", "-O", "c.html")
+    data = data_of(tmp_path / "c.html")
+    assert data["charts"][0]["key"].endswith("-ratio")
+    assert data["columns"][-2:] == ["verdict", "reason"]
+
+
+def test_journals_without_results_are_named_and_the_others_used(cclmark, tmp_path):
+    for name in ("default-1", "default-2"):
+        shutil.copy(RUNS / f"{name}.jsonl", tmp_path)
+    header = (tmp_path / "default-1.jsonl").read_bytes().partition(b"\n")[0]
+    incomplete = "its first line, the header, is incomplete: cut off after 300 bytes"
+    empty = {
+        "never.jsonl": (b"", "it is empty"),
+        "blank.jsonl": (b"\n\n", "it is empty"),
+        "cut.jsonl": (header[:300], incomplete),
+        "early.jsonl": (header + b"\n", "the end of the run is missing; 0 of 26 results are there"),
+    }
+    named = ""
+    for name, (content, why) in empty.items():
+        (tmp_path / name).write_bytes(content)
+        named += f"cclmark: {name} holds no result: {why}\n"
+    told = cclmark("report", *empty, "default-1.jsonl")
+    assert told.err == f"{named}cclmark: report default-1.html\n"
+    assert len(data_of(tmp_path / "default-1.html")["rows"]) == 26
+    told = cclmark("export", *empty, "default-1.jsonl", "--format", "csv")
+    assert (told.err, len(told.out.splitlines())) == (named, 27)
+    told = cclmark("compare", "default-1.jsonl", ",".join([*empty, "default-2.jsonl"]))
+    assert told.err == named
+    assert told.out == cclmark("compare", "default-1.jsonl", "default-2.jsonl").out
+    for command in (("report",), ("export", "--format", "csv")):
+        told = cclmark(*command, *empty, code=2)
+        assert told.err == "cclmark: never.jsonl is empty: not a journal of cclmark\n"
+    assert "never.jsonl is empty" in cclmark("compare", "default-1.jsonl", *empty, code=2).message
+
+
+def test_a_cut_header_before_other_lines_is_no_empty_journal(cclmark, tmp_path):
+    lines = (RUNS / "default-1.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "odd.jsonl").write_bytes(b"".join([lines[0][:300] + b"\n", *lines[1:]]))
+    told = cclmark("report", "odd.jsonl", COLLECTIVES, code=2)
+    assert "is incomplete: cut off after 300 bytes. Without it" in told.message
+
+
+# Outputs: never an input, and whole or not there.
+
+
+INPUTS = {
+    "a.jsonl": H200X4 / "runs" / "default-1.jsonl",
+    "b.jsonl": H200X4 / "runs" / "default-2.jsonl",
+    "c.jsonl": H200X4 / "runs" / "ctas8.jsonl",
+    "copies.jsonl": H200X4 / "p2p.jsonl",
+}
+HISTORY = ("--db", "history.sqlite")
+RUN_ID = "fa3d6a0ec1c84c559bb0eb9291906219"  # of a.jsonl
+#: By name: the words before the output, and the option that names it.
+WRITING = {
+    "compare": (("compare", "a.jsonl,b.jsonl", "c.jsonl", "--format", "html"), "-O"),
+    "export": (("export", "c.jsonl", "--format", "csv"), "-O"),
+    "report": (("report", "a.jsonl", "c.jsonl"), "-o"),
+    "references": (("references", "check", "c.jsonl"), "-O"),
+    "history list": (("history", "list", *HISTORY), "-O"),
+    "history show": (("history", "show", RUN_ID, *HISTORY), "-O"),
+    "history trend": (("history", "trend", *HISTORY), "-O"),
+    "history export": (("history", "export", RUN_ID, *HISTORY), "-O"),
+}
+each_command = pytest.mark.parametrize(("words", "option"), WRITING.values(), ids=WRITING)
+
+
+@pytest.fixture
+def files(cclmark, tmp_path):
+    """The content of the inputs, to which a symbolic link leads and a hard one."""
+    for name, path in INPUTS.items():
+        shutil.copy(path, tmp_path / name)
+    cclmark("history", "add", "a.jsonl", *HISTORY)
+    (tmp_path / "link").symlink_to("c.jsonl")
+    (tmp_path / "hard").hardlink_to(tmp_path / "c.jsonl")
+    return contents(tmp_path)
+
+
+def contents(directory):
+    return {file.name: file.read_bytes() for file in directory.iterdir()}
+
+
+@each_command
+def test_outputs_that_cannot_be_written_and_standard_output(
+    cclmark, tmp_path, files, words, option
+):
+    for place, code, reason in (
+        ("no/where", 2, "No such file or directory"),
+        (".", 2, "Is a directory"),
+        ("/dev/full", 3, "No space left on device"),
+    ):
+        message = cclmark(*words, option, place, code=code).message
+        assert message.endswith(f"cclmark: cannot write {place}: {reason}")
+    told = cclmark(*words, option, "-")
+    assert told.out
+    assert "report" in words or told.out == cclmark(*words).out
+    assert contents(tmp_path) == files
+
+
+@each_command
+def test_an_input_is_not_written_over(cclmark, tmp_path, files, words, option):
+    names = ["history.sqlite"] if "history" in words else ["c.jsonl", "link", "hard"]
+    names += ["a.jsonl", "b.jsonl"] if "compare" in words else []
+    said = (
+        "already exists" if "export" in words[1:2] else "is an input of this command and would be"
+    )
+    for name in names:
+        assert f"{name} {said}" in cclmark(*words, option, name, code=2).message
+        assert contents(tmp_path) == files
+
+
+@contextmanager
+def small_files():
+    """The limit for the size of files stands for a full disk; Python ignores its signal."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 10, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "a.jsonl", "c.jsonl", "--format", "html", "-O"),
+        ("export", "copies.jsonl", "--format", "json", "-O"),
+        ("report", "c.jsonl", "-o"),
+        ("history", "export", RUN_ID, *HISTORY, "-O"),
+        ("import", "nccl.txt", "-o"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_room_leaves_what_was_there(cclmark, tmp_path, files, words):
+    shutil.copy(TESTS / "foreign" / "nccl-tests-2.19.txt", tmp_path / "nccl.txt")
+    (tmp_path / "old").write_text("old")
+    before = contents(tmp_path)
+    for name in ("new",) if words[0] in ("history", "import") else ("new", "old"):
+        with small_files():
+            told = cclmark(*words, name, code=3)
+        assert f"{name}: File too large" in told.err
+        assert "cannot write " in told.err
+        assert contents(tmp_path) == before
