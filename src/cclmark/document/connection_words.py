@@ -151,7 +151,7 @@ def tree_lines(trees: list[Tree]) -> list[str]:
 def _shapes(texts: list[str]) -> list[str]:
     """The texts of the first shapes, and the number of others."""
     more = len(texts) - _MOST_SHAPES
-    return texts[:_MOST_SHAPES] + ([f"and {more} others"] if more > 0 else [])
+    return texts[:_MOST_SHAPES] + ([f"and {counted(more, 'other')}"] if more > 0 else [])
 
 
 def _settings(paths: Paths) -> list[tuple[str, str]]:

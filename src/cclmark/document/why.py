@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from cclmark.analysis.irregularities import choice_changes
 from cclmark.document.blocks import Table
-from cclmark.document.text import format_time_us
+from cclmark.document.text import counted, format_time_us
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.schema import Explanation
 from cclmark.work.sizes import format_size
@@ -120,4 +120,4 @@ def _summary(results: Sequence[CaseResult]) -> str:
     known = sum(_off(one) is not None for one in results)
     if not known:
         return "the library predicted nothing for the kernels that ran"
-    return f"{off} of {known} predictions are off by more than {_MOST_OFF:.0%}"
+    return f"{off} of {counted(known, 'prediction')} off by more than {_MOST_OFF:.0%}"
