@@ -76,6 +76,14 @@ def test_a_network_that_is_not_enough_fails_on_request(cclmark):
     assert "--fail-if-not-enough requires --network" in without.err
 
 
+def test_a_job_that_does_not_fit_is_named(cclmark):
+    words = ("need", "--model", "llama3-8b", "--gpus", "512")
+    out = " ".join(cclmark(*words).out.split())
+    assert "512 GPUs of 80 GB: the job takes at least" in out
+    assert "does not fit" not in out.partition("verdict")[2].partition("notable")[0]
+    assert "the job takes at least" not in cclmark(*words, "--parallel", "zero=3").out
+
+
 def test_a_network_is_judged_by_the_time_that_it_adds(cclmark):
     slow = cclmark(*FSDP, "--network", "1x100", "--format", "json")
     assert json.loads(slow.out)["verdict"]["word"] == "not enough"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.base.errors import UsageError
 from cclmark.journal import schema
 from cclmark.journal.item_results import TransferResult
@@ -15,12 +16,14 @@ from cclmark.kinds.p2p.figures import (
     deviations,
     figures,
     note_of_flow,
+    outliers_of,
     summarise_copies,
     utilisation,
 )
 from cclmark.work.inject import Injection
 from cclmark.work.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
 from goldens import refusal, require_outcomes
+from samples import header_of, usual_settings
 
 
 def transfer(**changes):
@@ -135,6 +138,25 @@ def test_a_slow_pair_is_named_among_its_own_kind_of_link():
     results[2] = result((0, 3), 200e9)
     (found,) = deviations(results, relations({**fast, **slow}))
     assert (found.pair, found.kind, found.worse) == ((0, 3), "NV18", True)
+
+
+@pytest.mark.parametrize(
+    ("rate", "half_width", "crowded", "is_named"),
+    [
+        (200e9, 0.01, False, True),
+        (200e9, 0.4, False, False),  # the median is less certain than the difference
+        (250e9, None, True, False),  # beside a fault that was injected on purpose
+        (20e9, None, True, True),
+    ],
+)
+def test_a_pair_stands_out_by_more_than_its_uncertainty(rate, half_width, crowded, is_named):
+    kinds = {(0, n): "NV18" for n in range(1, 8)}
+    results = [result(pair, 400e9 + n * 1e8) for n, pair in enumerate(kinds)]
+    results[2] = result((0, 3), rate)
+    results[2].converged, results[2].summary.half_width = half_width is None, half_width
+    header = header_of(usual_settings(inject=["delay:pair=0-3,ms=5"]), relations=relations(kinds))
+    header.notices = [f"8 ranks share 2 processors: {TIMES_MEAN_LITTLE}"] * crowded
+    assert [one.pair for one in outliers_of(results, header).far] == [(0, 3)] * is_named
 
 
 def test_a_long_latency_is_worse_and_a_short_one_is_not():

@@ -53,7 +53,9 @@ def results_of(journal):
 def test_two_ranks_are_tested_and_nothing_is_blamed(cclmark):
     ended = cclmark(*QUICK[:2], "host:2", *QUICK[3:])
     assert ended.code == 0, ended.err
-    assert "scan: no slow host, link or switch found" in " ".join(ended.out.split())
+    assert "verdict not judged: two devices have one link" in " ".join(ended.out.split())
+    with_floor = cclmark(*QUICK[:2], "host:2", *QUICK[3:], "--floor", "node=0.000001")
+    assert "no fault found: the link between the two devices" in " ".join(with_floor.out.split())
     assert "a scan cannot tell which end is slow" in ended.out + ended.err
     results = results_of(read_journal(ended.journal_path))
     level = next(one for one in results if one.scanned.purpose == LEVEL)
