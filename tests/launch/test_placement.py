@@ -60,8 +60,7 @@ PODS = {"RANK": "1", "WORLD_SIZE": "3", "MASTER_ADDR": "job-0", "MASTER_PORT": "
 def test_a_process_in_each_pod():
     placement = find_placement(PODS)
     assert (placement.process, placement.processes, placement.local) == (1, 3, None)
-    assert placement.address == "job-0"
-    assert not placement.on_one_host
+    assert (placement.address, placement.on_one_host) == ("job-0", False)
 
 
 def test_the_user_chooses_between_launchers():
@@ -105,22 +104,14 @@ def test_an_mpirun_of_one_process_is_no_task_of_the_srun_that_started_its_daemon
     assert len(notices_alone(env)) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "extra"),
-    [
-        ("none", {}),
-        ("none", STALE),
-        ("none", {**STALE, "LOCAL_RANK": "0"}),
-        ("srun-1-task", {**STALE, "LOCAL_RANK": "0"}),
-        ("srun-1-task", {}),
-        ("sbatch", STALE),
-    ],
-)
-def test_one_process_alone_is_nothing_odd(name, extra):
-    (task,) = CAPTURED[name]["tasks"]
-    env = {**task["environment"], **extra}
-    assert find_placement(env) is None
-    assert notices_alone(env) == ()
+def test_one_process_alone_is_nothing_odd():
+    local = {**STALE, "LOCAL_RANK": "0"}
+    extras = {"none": ({}, STALE, local), "srun-1-task": ({}, local), "sbatch": (STALE,)}
+    for name, extra in ((name, extra) for name, of_name in extras.items() for extra in of_name):
+        (task,) = CAPTURED[name]["tasks"]
+        env = {**task["environment"], **extra}
+        assert find_placement(env) is None
+        assert notices_alone(env) == ()
 
 
 def test_a_launcher_of_one_process_that_starts_a_launcher_is_nothing_odd():
@@ -167,16 +158,11 @@ def test_whatever_the_environment_holds_is_told_apart_or_refused(env):
         assert placement is None or 0 <= placement.process < placement.processes
 
 
-@pytest.mark.parametrize(
-    ("rank", "size"),
-    [
-        *((rank, "3") for rank in ("3", "-1", "one", "9" * 400, "٣")),
-        *(("1", size) for size in ("0", "99999999")),
-    ],
-)
-def test_numbers_that_cannot_be(rank, size):
-    with pytest.raises(UsageError):
-        find_placement({**PODS, "RANK": rank, "WORLD_SIZE": size})
+def test_numbers_that_cannot_be():
+    ranks = ("3", "-1", "one", "9" * 400, "٣")
+    for rank, size in (*((rank, "3") for rank in ranks), ("1", "0"), ("1", "99999999")):
+        with pytest.raises(UsageError):
+            find_placement({**PODS, "RANK": rank, "WORLD_SIZE": size})
 
 
 def test_only_the_first_speaks():
@@ -186,19 +172,9 @@ def test_only_the_first_speaks():
     assert is_primary({**PODS, "RANK": "nonsense"})
 
 
-@pytest.mark.parametrize(
-    ("nodes", "first"),
-    [
-        ("alpha", "alpha"),
-        ("alpha,beta", "alpha"),
-        ("node[08-11,20],login", "node08"),
-        ("rack[1-2]n[3,5]", "rack1n3"),
-        ("", ""),
-        ("node[", "node["),
-    ],
-)
-def test_the_first_host_of_a_list(nodes, first):
-    assert first_host(nodes) == first
+def test_the_first_host_of_a_list():
+    lists = ["alpha", "alpha,beta", "node[08-11,20],login", "rack[1-2]n[3,5]", "", "node["]
+    assert [*map(first_host, lists)] == ["alpha", "alpha", "node08", "rack1n3", "", "node["]
 
 
 def place(local, local_size, processes=8):
@@ -225,12 +201,11 @@ def test_a_process_that_sees_its_share_only_takes_it():
 
 
 def test_a_process_without_accelerators_takes_the_host_unless_a_number_is_given():
-    assert choose_own_devices(place(3, 4), parse_devices(""), None, lambda runtime: 0).indices == (
-        3,
-    )
-    for local, size in ((3, 4), (None, None)):
+    def own(text, count, *places):
+        chosen = choose_own_devices(place(*places), parse_devices(text), count, lambda runtime: 0)
+        return chosen.indices
+
+    assert own("", None, 3, 4) == own("host", 1, 3, 4) == (3,)
+    for places in ((3, 4), (None, None)):
         with pytest.raises(MissingError, match="no accelerator was found"):
-            choose_own_devices(place(local, size), parse_devices(""), 1, lambda runtime: 0)
-    assert choose_own_devices(place(3, 4), parse_devices("host"), 1, lambda runtime: 0).indices == (
-        3,
-    )
+            own("", 1, *places)
