@@ -153,6 +153,21 @@ class Hosts:
         _do(*_network_of(self.first), "ip", "link", "set", DEVICE, state)
 
 
+def torchrun_env(hosts: Hosts, rank: int) -> dict[str, str]:
+    """The variables of a process that a torchrun of each host has started: one on each."""
+    return {
+        **{"MASTER_ADDR": hosts.first.address, "MASTER_PORT": "29500", "WORLD_SIZE": "2"},
+        **{"LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "hosts", "LOCAL_RANK": "0"},
+        "RANK": str(rank),
+    }
+
+
+def ranks_on(host: Host) -> list[int]:
+    """The processes of ranks there."""
+    lines = host.processes().items()
+    return sorted(pid for pid, line in lines if "cclmark.rank_process" in line.split())
+
+
 def program_of(process: subprocess.Popen[bytes]) -> int:
     """The program that was started through an entrance, by its number outside: signals go to it.
 

@@ -22,27 +22,27 @@ sum = 0
 
 
 @pytest.fixture
-def env(tmp_path):
+def started(pods, tmp_path):
+    """Starts the two processes."""
     fakes = fake_library("tang/libpccl.so").parent
-    return {
+    env = {
         "CCLMARK_TANG_LIBRARY": str(fakes / "libtangrt_shared.so"),
         "CCLMARK_MINE_LIBRARY": str(fakes / "libpccl.so"),
-        "CCLMARK_FAKE_DEVICES": "2",
+        **{"CCLMARK_FAKE_DEVICES": "2", "LOCAL_WORLD_SIZE": "2"},
     }
-
-
-def started(pods, env, tmp_path, of_second=COMMAND):
-    """The two processes."""
     (tmp_path / "mine.toml").write_text(DESCRIPTION)
-    commands = (COMMAND, of_second)
-    return [
-        pods.start(rank, 2, *commands[rank], LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2", **env)
-        for rank in range(2)
-    ]
+
+    def start(of_second=COMMAND):
+        return [
+            pods.start(rank, 2, *command, LOCAL_RANK=str(rank), **env)
+            for rank, command in enumerate((COMMAND, of_second))
+        ]
+
+    return start
 
 
-def test_ranks_of_all_processes_call_it(pods, env, tmp_path):
-    first, second = started(pods, env, tmp_path)
+def test_ranks_of_all_processes_call_it(pods, started):
+    first, second = started()
     code, _, err = pods.end(first)
     assert (code, pods.end(second)[0]) == (0, 0), err
     journal = pods.journal()
@@ -50,9 +50,8 @@ def test_ranks_of_all_processes_call_it(pods, env, tmp_path):
     assert {(it.case.ccl, it.status) for it in journal.results} == {("mine", "ok")}
 
 
-def test_a_file_that_one_process_lacks_ends_all(pods, env, tmp_path):
-    elsewhere = [it if it != "mine.toml" else "absent.toml" for it in COMMAND]
-    first, second = started(pods, env, tmp_path, elsewhere)
+def test_a_file_that_one_process_lacks_ends_all(pods, started):
+    first, second = started([it if it != "mine.toml" else "absent.toml" for it in COMMAND])
     code, _, err = pods.end(first, timeout_s=30)
     assert code == 2
     assert "--ccl-file absent.toml: cannot read it: No such file or directory" in err

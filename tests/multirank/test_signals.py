@@ -101,9 +101,8 @@ pytestmark = pytest.mark.usefixtures("no_leaks")
     ],
 )
 def test_a_signal_whose_exception_is_discarded_ends_the_run(background, tmp_path, numbers, message):
-    env = patched(
-        tmp_path, SWALLOWED, SIGNALS_OF_TEST=" ".join(str(int(number)) for number in numbers)
-    )
+    words = " ".join(str(int(number)) for number in numbers)
+    env = patched(tmp_path, SWALLOWED, SIGNALS_OF_TEST=words)
     run = background(*SWEEP, "-N", "0", env=env)
     ended = run.finish(SOON_S, code=130)
     assert ended.message.splitlines()[-1] == f"cclmark: {message}"
@@ -115,13 +114,7 @@ def test_a_signal_whose_exception_is_discarded_ends_the_run(background, tmp_path
     assert len(places) == len(set(places))
 
 
-@pytest.mark.parametrize(
-    "closed",
-    [
-        *((0,), (1,), (2,), (0, 1, 2)),
-        *(exhaustive(one) for one in ((0, 1), (0, 2), (1, 2))),
-    ],
-)
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
 def test_closed_standard_descriptors(tag, tmp_path, closed):
     done = with_closed(tag, tmp_path, closed, *SWEEP, "--journal", "run.jsonl")
     assert done.returncode == 0, done.stderr
@@ -130,6 +123,10 @@ def test_closed_standard_descriptors(tag, tmp_path, closed):
     assert {result.status for result in journal.results} == {"ok"}
     assert 1 in closed or "2 of 2 cases checked, 0 wrong" in done.stdout
     assert 2 in closed or done.stderr == "cclmark: journal run.jsonl\n"
+    if closed == (0,):  # it is empty
+        done = with_closed(tag, tmp_path, closed, "import", "-")
+        assert done.returncode == 2, done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def with_closed(tag, directory, closed, *arguments):
@@ -143,26 +140,14 @@ def with_closed(tag, directory, closed, *arguments):
     )
 
 
-def test_standard_input_that_is_closed_is_empty(tag, tmp_path):
-    done = with_closed(tag, tmp_path, (0,), "import", "-")
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "stderr"),
     [
-        pytest.param(
-            *(arguments, code, stderr), marks=[] if stderr in tried else pytest.mark.exhaustive
-        )
-        for arguments, code, tried in (
-            (SWEEP, 0, ("full", "without a reader")),
-            ((*SWEEP, "--inject", "corrupt:rank=1,index=5"), 1, ("full",)),
-            ((*SWEEP, "--timing", "sometimes"), 2, ("without a reader",)),
-            (("all_reduce", "--no-such-option"), 2, ("full",)),
-            (("all_reduce", "--devices", "musa:0"), 3, ("without a reader",)),
-        )
-        for stderr in ("full", "without a reader")
+        (SWEEP, 0, "full"),
+        (SWEEP, 0, "without a reader"),
+        ((*SWEEP, "--inject", "corrupt:rank=1,index=5"), 1, "full"),
+        ((*SWEEP, "--timing", "sometimes"), 2, "without a reader"),
+        (("all_reduce", "--devices", "musa:0"), 3, "without a reader"),
     ],
 )
 def test_messages_that_cannot_be_written_change_no_exit_code(
