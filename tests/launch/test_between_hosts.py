@@ -22,15 +22,6 @@ def coordinator(launcher, *, by_mpi, devices_each=1):
     )
 
 
-@pytest.fixture
-def torch_is(monkeypatch):
-    def there(is_there):
-        found = object() if is_there else None
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: found)
-
-    return there
-
-
 @pytest.mark.parametrize(
     ("launcher", "by_mpi", "devices_each", "ccl"),
     [
@@ -41,16 +32,15 @@ def torch_is(monkeypatch):
         ("Open MPI's mpirun", True, 2, "torch:gloo"),
     ],
 )
-def test_mpi_where_it_is_possible(launcher, by_mpi, devices_each, ccl, torch_is):
-    torch_is(True)
-    assert libraries_of(
-        CaseOptions(), coordinator(launcher, by_mpi=by_mpi, devices_each=devices_each)
-    ) == [ccl]
+def test_mpi_where_it_is_possible(launcher, by_mpi, devices_each, ccl, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    run = coordinator(launcher, by_mpi=by_mpi, devices_each=devices_each)
+    assert libraries_of(CaseOptions(), run) == [ccl]
 
 
 @pytest.mark.parametrize(("launcher", "hint"), [("srun", True), ("torchrun", False)])
-def test_neither_of_both_says_what_to_do(launcher, hint, torch_is):
-    torch_is(False)
+def test_neither_of_both_says_what_to_do(launcher, hint, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingError, match="pip install torch") as caught:
         libraries_of(CaseOptions(), coordinator(launcher, by_mpi=False))
     assert ("srun --mpi=pmix" in str(caught.value)) == hint

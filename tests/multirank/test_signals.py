@@ -250,15 +250,6 @@ def test_a_journal_without_a_header_does_not_keep_the_next_run_from_its_name(bac
     assert again.journal.footer.exit_code == 0
 
 
-def test_a_signal_before_the_header_leaves_no_file(background, tmp_path):
-    run = background(*SWEEP, "-N", "0")
-    wait_until(run.journal_path.exists, "the journal is created")
-    run.signal(run.process.pid, signal.SIGTERM)
-    ended = run.finish(SOON_S, code=130)
-    assert run.journal_path.exists() == ("cclmark: journal" in ended.err)
-    assert not run.journal_path.exists() or run.read().footer.exit_code == 130
-
-
 @pytest.mark.parametrize("awaited", ["", "Measured"], ids=["alone", "with a result"])
 def test_a_signal_within_the_poll_of_the_last_hello(background, tmp_path, awaited):
     """The run is known from then on: it is interrupted, and its journal has all that arrived."""

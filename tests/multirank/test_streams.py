@@ -263,11 +263,9 @@ if "cclmark.rank_process" in sys.orig_argv:
         ("Measured message.result = other(message.result, index=-1)", 3),
         ("Measured message.result = other(message.result, type='overlap')", 3),
         ("Measured message.result = other(message.result, samples=[])", 3),
-        ("Measured message.rank = 99", 3),
         ("Hello message.devices.clear()", 4),
         ("Hello message.devices[0].rank += 1", 4),
         ("Hello message.reach.append((0, 99))", 4),
-        ("Hello message.rank = -1", 4),
         ("Finished message.rank += 2", 4),
     ],
 )
