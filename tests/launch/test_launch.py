@@ -27,6 +27,8 @@ from places import REPOSITORY
 HERE = Path(__file__).parent
 ENGINE = REPOSITORY / "engine"
 CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
+DEVICES = "cclmark.launch.devices"
+NODES = [Path("/dev/nvidia0"), Path("/dev/nvidia1")]
 
 
 def chosen(text, count, probe, **settings):
@@ -41,10 +43,26 @@ def none(runtime):
     raise MissingError("no driver")
 
 
-def test_devices_are_chosen_or_refused():
+def test_devices_are_chosen_or_refused(monkeypatch):
+    """Each line: the devices, their number, and how the machine is where it has no four of each.
+
+    ``driver``: the runtimes whose driver finds two devices, no driver at all without any.
+    ``nodes``: whether there are NVIDIA device nodes. ``environment``: variables.
+    """
+
     def outcome(line):
-        text, count = literal_eval(line)
-        return refusal(lambda: outline(chosen(text, count, four)))
+        text, count, *more = literal_eval(line)
+        (machine,) = more or [{"driver": None}]
+        runtimes = machine.pop("driver")
+        probe = four if runtimes is None else only(*runtimes) if runtimes else none
+        with monkeypatch.context() as patch:
+            patch.delenv("CCLMARK_CUDA_LIBRARY", raising=False)
+            patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+            for name, value in machine.pop("environment", {}).items():
+                patch.setenv(name, value)
+            nodes = {"nvidia[0-9]*": NODES} if machine.pop("nodes", False) else {}
+            patch.setattr(f"{DEVICES}._device_nodes", lambda pattern: nodes.get(pattern, []))
+            return refusal(lambda: outline(chosen(text, count, probe, **machine)))
 
     require_outcomes(HERE / "devices.txt", outcome)
 
@@ -60,8 +78,6 @@ def test_the_first_runtime_with_devices_is_measured_without_being_named():
     for runtime in set(RUNTIMES) - {"host"}:
         choice = chosen("", None, only(runtime))
         assert (choice.runtime, choice.indices) == (runtime, (0, 1))
-    assert chosen("", None, only("tops", "hip")).runtime == "hip"
-    assert chosen("", None, only("cnrt", "tang")).runtime == "cnrt"
 
 
 def test_the_engine_reads_the_variables_of_the_table():
@@ -88,46 +104,12 @@ def test_devices_that_cannot_be_used_are_not_replaced_by_the_host(monkeypatch, r
     assert chosen("host", 2, none).runtime == "host"
 
 
-def test_working_devices_are_measured_beside_others_with_a_notice(monkeypatch):
-    monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/nowhere/libcuda.so.1")
-    choice = chosen("", None, only("hip"))
-    assert choice.runtime == "hip"
-    assert choice.notice.startswith("the NVIDIA devices of this machine cannot be used")
-    with pytest.raises(MissingError, match="NVIDIA"):  # whose libcudart has the same devices
-        chosen("", None, only("cudart"))
-
-
-def test_a_machine_without_accelerators_measures_the_host_and_says_so():
-    choice = chosen("", None, none)
-    said = "no accelerator was found on this machine: its host is measured instead"
-    assert (choice.runtime, choice.notice) == ("host", said)
-    assert chosen("host", None, none).notice == ""
-    # A number of devices is one of accelerators.
-    with pytest.raises(MissingError, match=r"3 devices are requested.*use --devices host:3"):
-        chosen("", 3, none)
-    choice = chosen("", 3, none, falls_back=True)
-    assert choice.indices == (0, 1, 2)
-    assert choice.notice
-    with pytest.raises(MissingError, match="no accelerator was found"):
-        chosen("", None, none, falls_back=False)
-    with pytest.raises(MissingError):
-        chosen("0", None, none)
-
-
-@pytest.fixture
-def two_nodes(monkeypatch):
-    """A machine with /dev/nvidia0 and /dev/nvidia1, and nothing in the environment."""
+def test_the_quick_count_never_guesses(monkeypatch):
+    answers = [True]
+    monkeypatch.setattr(f"{DEVICES}._cuda_driver_loads", lambda: answers[-1])
+    monkeypatch.setattr(f"{DEVICES}._device_nodes", lambda pattern: NODES)
     monkeypatch.delenv("CCLMARK_CUDA_LIBRARY", raising=False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    nodes = {"nvidia[0-9]*": [Path("/dev/nvidia0"), Path("/dev/nvidia1")]}
-    monkeypatch.setattr(
-        "cclmark.launch.devices._device_nodes", lambda pattern: nodes.get(pattern, [])
-    )
-
-
-def test_the_quick_count_never_guesses(monkeypatch, two_nodes):
-    answers = [True]
-    monkeypatch.setattr("cclmark.launch.devices._cuda_driver_loads", lambda: answers[-1])
     assert quick_cuda_count() == 2
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert quick_cuda_count() == 1
@@ -139,22 +121,6 @@ def test_the_quick_count_never_guesses(monkeypatch, two_nodes):
     answers.append(True)
     monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/fake")
     assert quick_cuda_count() is None
-
-
-def test_who_asks_for_devices_without_a_driver_gets_none(two_nodes):
-    for text, count in (("", None), ("", 2), ("cuda", None), ("0", None), ("cuda:0", 1)):
-        with pytest.raises(MissingError, match="no driver"):
-            chosen(text, count, none)
-
-
-@pytest.mark.parametrize("hidden", ["", "-1"])
-def test_devices_that_are_hidden_are_not_missed(monkeypatch, two_nodes, hidden):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
-    choice = chosen("", None, none)
-    assert choice.runtime == "host"
-    assert choice.notice.startswith("CUDA_VISIBLE_DEVICES hides the NVIDIA devices of this machine")
-    with pytest.raises(MissingError, match="2 devices are requested, but CUDA_VISIBLE_DEVICES"):
-        chosen("", 2, none)
 
 
 def state(rank, **changes):

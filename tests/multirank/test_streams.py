@@ -294,7 +294,6 @@ def test_a_run_outlives_thousands_of_them(pods, tmp_path, handshake):
     wait_until(lambda: pods.results() > 3, "there are results")
 
     def resident_bytes() -> int:
-        """How much memory of the first process is really there."""
         return int(Path(f"/proc/{first.pid}/statm").read_text().split()[1]) * 4096
 
     before_bytes = resident_bytes()

@@ -33,7 +33,6 @@ class Planners:
         self._through_host = through_host
 
     def plans(self, cases):
-        """The steps of each case."""
         by_rank = [[] for _ in range(self._ranks)]
         errors = []
         file = os.memfd_create("ranks of a test")
@@ -96,7 +95,6 @@ class Planners:
 
 
 def case_of(operation, ranks, count, *, in_place=False, root=0):
-    """A case of int32 elements."""
     matrix = ()
     if operation == "alltoallv":
         matrix = tuple(count * (cell % 3) for cell in range(ranks * ranks))
