@@ -36,8 +36,7 @@ def started(request, hosts, tmp_path, background):
     env = {**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)}
 
     def start(*arguments, more=(), alone=False):
-        launcher = alone_on(mpi, hosts) if alone else mpi.across(hosts)
-        prefix = [*hosts.first.at(tmp_path), *launcher]
+        prefix = [*hosts.first.at(tmp_path), *mpi.across(hosts, 1 if alone else 2)]
         return background(*arguments, prefix=prefix, env={**env, **dict(more)})
 
     return start
@@ -50,12 +49,6 @@ def measured(started):
         return started(*arguments, **options).finish(PATIENCE_S, code=code)
 
     return run
-
-
-def alone_on(mpi, hosts):
-    words = [word.replace(":2", ":1") for word in mpi.across(hosts)]
-    words[words.index("4")] = "2"
-    return words
 
 
 def messages(run, measure):
@@ -236,21 +229,15 @@ def test_messages_are_sampled_until_their_median_is_known(measured):
         assert len(one.samples.device_s) >= 6 or one.duration_s > 0.5
 
 
-def killed_while(begun, hosts, condition, what):
-    """Kills a rank of the second host as soon as the journal meets a condition; the run's end."""
-    begun.wait_for_ranks(1)
-    wait_until(lambda: begun.ended() or condition(begun.read()), what)
-    os.kill(ranks_on(hosts.second)[0], signal.SIGKILL)
-    run = begun.finish(PATIENCE_S)
-    wait_until(lambda: not any(map(ranks_on, hosts)), "all end")
-    return run
-
-
 @pytest.mark.parametrize("started", [exhaustive("openmpi"), "mpich"], indirect=True)
 def test_a_rank_that_is_killed_in_a_message_ends_all(request, started, hosts):
     command = ("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "1.5", "-t", "CE")
     begun = started(*command, alone=True)
-    run = killed_while(begun, hosts, lambda journal: journal.transfers, "a message is measured")
+    begun.wait_for_ranks(1)
+    wait_until(lambda: begun.ended() or begun.read().transfers, "a message is measured")
+    os.kill(ranks_on(hosts.second)[0], signal.SIGKILL)
+    run = begun.finish(PATIENCE_S)
+    wait_until(lambda: not any(map(ranks_on, hosts)), "all end")
     journal = begun.read()
     assert journal.transfers[0].status == "ok"
     if request.node.callspec.params["started"] == "openmpi" and run.code == 14:
