@@ -1,4 +1,7 @@
-"""Processes that a launcher started find each other, and nobody else: real processes, as pods."""
+"""Processes that a launcher started find each other, and nobody else: real processes, as pods.
+
+Their ranks agree on settings and libraries.
+"""
 
 import re
 import signal
@@ -13,6 +16,7 @@ from cclmark.launch.meeting import find_meeting, open_meeting
 from cclmark.launch.placement import Placement
 from commands import wait_until
 from examples import exhaustive
+from fake_libraries import fake_library
 from patience import scaled, waits
 from places import TESTS
 from ports import free_port
@@ -296,3 +300,82 @@ def test_a_port_that_is_taken():
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(MissingError, match=r"cannot listen on 127\.0\.0\.1 port"):
             open_meeting(TWO, {**SECRET, "CCLMARK_ADDRESS": where})
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("SHM_INLINE", ("1K", "4K"), " differs between ranks: 1024 on rank 0, 4096 on rank 1"),
+        # The default depends on the group.
+        (
+            *("BRIDGE_WHOLE", ("256K", "")),
+            " differs between ranks: 262144 on rank 0, the default on rank 1",
+        ),
+        ("SHM_INLINE", ("", "much"), "=much: not a size"),
+    ],
+)
+def test_ranks_with_different_values_end_with_a_message(pods, name, values, message):
+    name = f"CCLMARK_{name}_BYTES"
+    chosen = ("bridge", "--islands", "0,1") if "BRIDGE" in name else ("shm",)
+    first, second = (
+        pods.start(rank, 2, *SWEEP, "--ccl", *chosen, **{name: value})
+        for rank, value in enumerate(values)
+    )
+    code, _, err = pods.end(first)
+    assert code == 2
+    assert f"{name}{message}" in err
+    assert "rank 1" in err
+    assert pods.end(second)[0] == 2
+
+
+OWN_LIBRARY = (
+    *("all_reduce", "--ccl-file", "mine.toml", "--ccl", "mine"),
+    *("-b", "64", "-e", "64", "-n", "2", "-w", "1", "--journal", "run.jsonl"),
+)
+DESCRIPTION = """
+name = "mine"
+shape = "nccl"
+devices = ["tang"]
+prefix = "pccl"
+files = ["libmine.so"]
+[types]
+float32 = 7
+[reductions]
+sum = 0
+"""
+
+
+@pytest.fixture
+def started(pods, tmp_path):
+    fakes = fake_library("tang/libpccl.so").parent
+    env = {
+        "CCLMARK_TANG_LIBRARY": str(fakes / "libtangrt_shared.so"),
+        "CCLMARK_MINE_LIBRARY": str(fakes / "libpccl.so"),
+        **{"CCLMARK_FAKE_DEVICES": "2", "LOCAL_WORLD_SIZE": "2"},
+    }
+    (tmp_path / "mine.toml").write_text(DESCRIPTION)
+
+    def start(of_second=OWN_LIBRARY):
+        return [
+            pods.start(rank, 2, *command, LOCAL_RANK=str(rank), **env)
+            for rank, command in enumerate((OWN_LIBRARY, of_second))
+        ]
+
+    return start
+
+
+def test_ranks_of_all_processes_call_it(pods, started):
+    first, second = started()
+    code, _, err = pods.end(first)
+    assert (code, pods.end(second)[0]) == (0, 0), err
+    journal = pods.journal()
+    assert len(journal.header.devices) == 2
+    assert {(it.case.ccl, it.status) for it in journal.results} == {("mine", "ok")}
+
+
+def test_a_file_that_one_process_lacks_ends_all(pods, started):
+    first, second = started([it if it != "mine.toml" else "absent.toml" for it in OWN_LIBRARY])
+    code, _, err = pods.end(first, timeout_s=30)
+    assert code == 2
+    assert "--ccl-file absent.toml: cannot read it: No such file or directory" in err
+    assert pods.end(second, timeout_s=30)[0] == 2

@@ -1,8 +1,11 @@
 """Signals that arrive at a bad moment, and standard streams that are closed or full."""
 
 import os
+import pty
+import select
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -298,3 +301,59 @@ def test_a_signal_to_all_processes_of_a_run_ends_it_like_one_to_the_first(backgr
         time.sleep(0.03)
     run.finish(SOON_S, code=130)
     assert run.read().footer.exit_code == 130
+
+
+WRITES = """
+import sys
+from cclmark.base.signals import note, on_ending_signals
+from cclmark.base.streams import prepare_streams
+on_ending_signals(note)
+prepare_streams()
+sys.stderr.write("begun\\n")
+line = "x" * {length} + "\\n"
+try:
+    while True:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+except OSError as error:
+    sys.stderr.write(f"ended: {error}")
+"""
+
+
+@pytest.mark.parametrize("length", [4000, 5003])
+def test_writing_ends_soon_after_a_signal(length):
+    reader, terminal = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITES.replace("{length}", str(length))],
+        stdout=terminal,
+        stderr=subprocess.PIPE,
+    ) as process:
+        os.close(terminal)
+        try:
+            assert process.stderr.readline() == b"begun\n"
+            wait_until(lambda: waits_to_write(process.pid), "the terminal is full")
+            process.send_signal(signal.SIGTERM)
+            said = (
+                process.stderr.read()
+                if select.select([process.stderr], [], [], scaled(20))[0]
+                else b""
+            )
+        finally:
+            process.kill()
+            os.close(reader)
+    assert b"the reader of the output does not read" in said
+
+
+def test_all_of_a_long_text_arrives():
+    reader, terminal = pty.openpty()
+    text = WRITES.partition("line =")[0] + "sys.stdout.write('x' * 100_000 + '.'); sys.exit(0)"
+    with subprocess.Popen([sys.executable, "-c", text], stdout=terminal, stderr=subprocess.DEVNULL):
+        os.close(terminal)
+        found = b""
+        while select.select([reader], [], [], scaled(20))[0]:
+            try:
+                found += os.read(reader, 1000)
+            except OSError:  # the other end is closed
+                break
+    os.close(reader)
+    assert found == b"x" * 100_000 + b"."
