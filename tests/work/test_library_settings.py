@@ -48,7 +48,6 @@ form = "choice"
 values = ["low", "high"]
 """
 NUMBER = GOOD.replace('"choice"\nvalues = ["low", "high"]', '"integer"')
-DYNAMIC = "OMPI_MCA_coll_tuned_use_dynamic_rules"
 OFF = {"NCCL_NVLS_ENABLE": "0"}
 SHIPPED = libraries.shipped()
 
@@ -152,15 +151,6 @@ def test_libraries_inherit_settings():
     assert [name for name in names["rccl"] if name in names["nccl"]] == names["nccl"]
 
 
-def test_configuration_files_of_a_loaded_library_apply_too():
-    files = {
-        ccl: [one.system for one in settings.configuration_files_of(ccl)]
-        for ccl in ("flagcx", "rccl", "shm")
-    }
-    assert files["flagcx"] == ["/etc/flagcx.conf", "/etc/nccl.conf"]
-    assert (files["rccl"], files["shm"]) == (["/etc/rccl.conf"], [])
-
-
 def test_a_users_library_may_inherit_from_a_shipped_one_only(tmp_path, nothing_added):
     file = tmp_path / "mine.toml"
     for name in ("no-such", "mine"):
@@ -235,13 +225,6 @@ def test_sizes_are_not_negative(number):
         assert "in bytes, of at least 0" in refused(setting, str(number))
 
 
-def test_sizes_with_units_are_numbers_of_bytes():
-    inline = known("shm", "CCLMARK_SHM_INLINE_BYTES")
-    found = [settings.number_of(inline, text) for text in ("0", "512", "4K", "1.5K", "many", "")]
-    assert found == [0, 512, 4096, 1536, None, None]
-    assert settings.number_of(known("hccl", "HCCL_BUFFSIZE"), "4K") is None
-
-
 @given(st.data())
 def test_lists_in_the_syntax_of_nccl(data):
     setting = known("nccl", "NCCL_ALGO")
@@ -261,49 +244,25 @@ def test_lists_in_the_syntax_of_nccl(data):
         assert allows(value, name, "ring") is (wanted != listed.startswith("^"))
 
 
-@pytest.mark.parametrize(
-    ("value", "parts"),
-    [
-        ("Ring", [("", False, ("ring",))]),
-        ("^ring,tree", [("", True, ("ring", "tree"))]),
-        ("allreduce:^a;;b_c:d", [("allreduce", True, ("a",)), ("b_c", False, ("d",))]),
-        ("a;b", None),
-        (",", None),
-        ("", []),
-    ],
-)
-def test_lists(value, parts):
-    found = parse_list(value)
-    assert (found and [(one.function, one.excluded, one.words) for one in found]) == parts
+FACTS = {
+    "list": parse_list,
+    "number": lambda ccl, name, text: settings.number_of(known(ccl, name), text),
+    "absence": lambda ccl, name, version: settings.absence_of(known(ccl, name), version),
+    "requires": lambda ccl, name, others: settings.missing_requirements(known(ccl, name), others),
+    "unknown": settings.unknown_setting_notice,
+    "refused as unknown": settings.unknown_setting_refusal,
+    "select": lambda *given: [one.name for one in settings.algorithm_settings(*given)],
+    "files": lambda ccl: [one.system for one in settings.configuration_files_of(ccl)],
+    "requires new processes": settings.requires_new_processes,
+}
 
 
-def test_a_setting_of_an_mpi_is_there_unless_another_one_is_known():
-    tuned = known("mpi", "OMPI_MCA_coll_tuned_reduce_scatter_block_algorithm")
-    assert settings.absence_of(tuned, "") == settings.absence_of(tuned, "Open MPI v5.0.11") == ""
-    setting = known("mpi", "OMPI_MCA_coll_tuned_allreduce_algorithm")
-    assert settings.missing_requirements(setting, {}) == {DYNAMIC: "true"}
-    for value in ("true", "1"):
-        assert settings.missing_requirements(setting, {DYNAMIC: value}) == {}
+def test_what_is_known_of_settings():
+    def fact(line):
+        kind, *arguments = json.loads(line)
+        return repr(FACTS[kind](*arguments))
 
-
-def test_notices_of_unknown_variables():
-    notice = settings.unknown_setting_notice
-    assert notice("nccl", "NCCL_ALGO") == ""
-    refusal_of_shm = settings.unknown_setting_refusal("shm", "CCLMARK_SHM_FOO")
-    assert "setting of shm: cclmark settings --ccl shm lists them" in refusal_of_shm
-    assert notice("nccl", "NCCL_ALGOS").endswith("; did you mean NCCL_ALGO?")
-    said = "OMP_NUM_THREADS is not a known setting of NCCL: its values are not checked"
-    assert notice("nccl", "OMP_NUM_THREADS") == said
-    assert "setting of shm" in notice("shm", "A")
-
-
-def test_settings_that_select_an_algorithm():
-    selecting = settings.algorithm_settings
-    assert {one.name for one in selecting("nccl", "all_reduce")} == {"NCCL_ALGO", "NCCL_PROTO"}
-    assert selecting("nccl", "alltoall") == []
-    for operation in ("all_reduce", "reduce_scatter", "barrier"):
-        found = [one.implementation for one in selecting("mpi", operation)]
-        assert found == ["Open MPI", "MPICH"]
+    require_outcomes(HERE / "setting_facts.txt", fact)
 
 
 def test_restrictions_come_from_the_data(added):
@@ -381,24 +340,6 @@ def test_the_page_of_a_new_library_is_valid():
     assert setting_in(example).name == "EXAMPLE_MAX_CHANNELS"
     for field in LibrarySetting.__struct_fields__:
         assert f"`{field}`" in fields, field
-
-
-@pytest.mark.parametrize(
-    ("ccl", "name", "expected"),
-    [
-        ("nccl", "NCCL_PROTO", False),
-        ("nccl", "NCCL_NVLS_ENABLE", True),
-        ("nccl", "NCCL_UNKNOWN", True),
-        ("hccl", "HCCL_BUFFSIZE", True),  # its documents do not state it
-        ("flagcx", "FLAGCX_USE_HOST_COMM", False),
-        ("shm", "CCLMARK_SHM_INLINE_BYTES", False),
-        ("bridge", "CCLMARK_BRIDGE_WHOLE_BYTES", False),
-        ("bridge", "NCCL_PROTO", True),  # of the library of an island
-        ("torch:nccl", "NCCL_PROTO", True),  # one communicator in a process
-    ],
-)
-def test_variables_that_require_new_processes(ccl, name, expected):
-    assert settings.requires_new_processes(ccl, name) == expected
 
 
 @pytest.mark.parametrize("ccl", SHIPPED)
