@@ -30,6 +30,7 @@ from cclmark.work.runtimes import parse_devices
 from goldens import outline, refusal, require_golden, require_outcomes
 from places import TESTS
 
+HERE = Path(__file__).parent
 CAPTURED = json.loads((TESTS / "launchers" / "environments.json").read_text(encoding="utf-8"))
 
 
@@ -66,61 +67,25 @@ def test_starts_one_after_the_other_are_told_apart():
 PODS = {"RANK": "1", "WORLD_SIZE": "3", "MASTER_ADDR": "job-0", "MASTER_PORT": "23456"}
 
 
-def test_a_process_in_each_pod():
-    placement = find_placement(PODS)
-    assert (placement.process, placement.processes, placement.local) == (1, 3, None)
-    assert (placement.address, placement.on_one_host) == ("job-0", False)
+SHOWN = ("launcher", "process", "processes", "local", "address", "notices", "others", "doubts")
 
 
-def test_the_user_chooses_between_launchers():
-    env = {**CAPTURED["srun-torchrun"]["tasks"][1]["environment"]}
-    assert find_placement({**env, "CCLMARK_LAUNCHER": "slurm"}).launcher == "srun"
-    assert find_placement({**env, "CCLMARK_LAUNCHER": "none"}) is None
-    with pytest.raises(UsageError, match="choose from none, torchrun"):
-        find_placement({**env, "CCLMARK_LAUNCHER": "ssh"})
-    with pytest.raises(UsageError, match="variables are not set"):
-        find_placement({**env, "CCLMARK_LAUNCHER": "hydra"})
+def test_environments_of_processes():
+    """Each line: the captured launcher, if any, its process, and more variables."""
+
+    def told(line):
+        name, task, more = json.loads(line)
+        captured = CAPTURED[name]["tasks"][task]["environment"] if name else {}
+        placement = find_placement(env := {**captured, **more})
+        if placement is None:
+            return outline({"alone": notices_alone(env) or "nothing odd"})
+        shown = {name: getattr(placement, name) for name in SHOWN}
+        return outline({**shown, "on_one_host": placement.on_one_host})
+
+    require_outcomes(HERE / "environments.txt", lambda line: refusal(told, line))
 
 
 STALE = {"RANK": "0", "WORLD_SIZE": "1"}
-
-
-@pytest.mark.parametrize("name", ["openmpi", "openmpi-4", "mpich", "srun", "srun-2-nodes"])
-def test_what_a_torchrun_of_one_process_left_behind_does_not_count(name):
-    for task in CAPTURED[name]["tasks"]:
-        launcher = find_placement(task["environment"]).launcher
-        placement = find_placement({**task["environment"], **STALE, "LOCAL_RANK": "0"})
-        assert (placement.launcher, placement.processes) == (launcher, 4)
-        (notice,) = placement.notices
-        assert notice.startswith(f"{launcher} reports process {placement.process} of 4, ")
-        assert "a launcher like torchrun 0 of 1: the first is used" in notice
-
-
-def test_a_torchrun_of_one_process_below_another_launcher_measures_alone_and_says_so():
-    env = CAPTURED["srun"]["tasks"][2]["environment"]
-    inner = {**env, **STALE, "LOCAL_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
-    assert find_placement(inner) is None
-    (notice,) = notices_alone(inner)
-    number = env["SLURM_PROCID"]
-    assert f"torchrun reports process 0 of 1, srun {number} of 4: the first is used" in notice
-    assert "measures alone" in notice
-
-
-def test_an_mpirun_of_one_process_is_no_task_of_the_srun_that_started_its_daemons():
-    env = {**CAPTURED["srun"]["tasks"][2]["environment"], "PMI_SIZE": "1", "PMI_RANK": "0"}
-    env |= {"MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
-    assert find_placement(env) is None
-    assert len(notices_alone(env)) == 1
-
-
-def test_one_process_alone_is_nothing_odd():
-    local = {**STALE, "LOCAL_RANK": "0"}
-    extras = {"none": ({}, STALE, local), "srun-1-task": ({}, local), "sbatch": (STALE,)}
-    for name, extra in ((name, extra) for name, of_name in extras.items() for extra in of_name):
-        (task,) = CAPTURED[name]["tasks"]
-        env = {**task["environment"], **extra}
-        assert find_placement(env) is None
-        assert notices_alone(env) == ()
 
 
 def test_a_launcher_of_one_process_that_starts_a_launcher_is_nothing_odd():
@@ -132,31 +97,6 @@ def test_a_launcher_of_one_process_that_starts_a_launcher_is_nothing_odd():
         assert placement.notices == placement.others == ()
 
 
-def test_pods_that_say_otherwise_are_told_of():
-    found = [
-        find_placement({**task["environment"], "RANK": "0", "WORLD_SIZE": "4"})
-        for task in CAPTURED["openmpi"]["tasks"]
-    ]
-    assert [placement.launcher for placement in found] == ["Open MPI's mpirun"] * 4
-    assert [len(placement.notices) for placement in found] == [
-        int(placement.process > 0) for placement in found
-    ]
-    assert {placement.others for placement in found} == {("pods",)}
-
-
-def test_what_to_try_names_the_variables_and_the_other_launchers():
-    assert find_placement(PODS).doubts == (
-        "RANK and WORLD_SIZE define these processes (PyTorchJob or the like): "
-        "CCLMARK_LAUNCHER=none measures this host alone"
-    )
-    env = {**CAPTURED["openmpi"]["tasks"][0]["environment"], **PODS, "LOCAL_RANK": "1"}
-    assert find_placement(env).doubts == (
-        "RANK and WORLD_SIZE define these processes (a launcher like torchrun) and take "
-        "precedence over the variables of openmpi: CCLMARK_LAUNCHER=openmpi uses the latter, "
-        "CCLMARK_LAUNCHER=none measures this host alone"
-    )
-
-
 @given(st.dictionaries(st.sampled_from([*PODS, "LOCAL_RANK", "LOCAL_WORLD_SIZE"]), st.text()))
 def test_whatever_the_environment_holds_is_told_apart_or_refused(env):
     try:
@@ -165,13 +105,6 @@ def test_whatever_the_environment_holds_is_told_apart_or_refused(env):
         assert str(error)
     else:
         assert placement is None or 0 <= placement.process < placement.processes
-
-
-def test_numbers_that_cannot_be():
-    ranks = ("3", "-1", "one", "9" * 400, "٣")
-    for rank, size in (*((rank, "3") for rank in ranks), ("1", "0"), ("1", "99999999")):
-        with pytest.raises(UsageError):
-            find_placement({**PODS, "RANK": rank, "WORLD_SIZE": size})
 
 
 def test_only_the_first_speaks():
@@ -201,7 +134,7 @@ def test_a_process_takes_its_share():
             lambda: outline(choose_own_devices(place(*places), parse_devices(text), count, eight))
         )
 
-    require_outcomes(Path(__file__).with_name("shares.txt"), share)
+    require_outcomes(HERE / "shares.txt", share)
 
 
 def test_a_process_that_sees_its_share_only_takes_it():
