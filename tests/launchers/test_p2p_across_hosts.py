@@ -356,19 +356,6 @@ def on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=(), of_second=(), c
 
 
 @pytest.mark.usefixtures("hosts")
-def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
-    journal, said = on_fake_devices(fake_cuda, tmp_path, "-p", "uniBw,biBw", "-t", "CE,SM")
-    results = journal.transfers
-    assert {one.status for one in results} == {"ok"}
-    assert all(one.verification is not None for one in results)
-    between = {flow for one in results if one.transfer.ccl == "nccl" for flow in one.transfer.flows}
-    assert between == EVERY - HERE
-    for engine in ("CE", "SM bulkCopy"):
-        cells = matrix(said, f"Unidirectional bandwidth, write, {engine}, 256 KiB")
-        assert all(float(cell) > 0 for cell in cells.values())
-
-
-@pytest.mark.usefixtures("hosts")
 def test_messages_are_measured_where_copies_hang_or_are_not_possible(fake_cuda, tmp_path):
     command = ("-p", "uniBw", "-t", "CE", "-T", "6")
 
@@ -429,8 +416,8 @@ def test_copies_between_hosts_through_fabric_handles(fake_cuda, tmp_path, fabric
     )
     for measure in ("unidirectional", "latency"):
         assert all(set(found[measure, engine]) == EVERY for engine in ("CE", "SM"))
-    copies = [one for one in results if not one.transfer.ccl and one.transfer.has_output]
-    assert all(one.verification.wrong == (one.status == "wrong") for one in copies)
+    checked = [one for one in results if one.transfer.ccl or one.transfer.has_output]
+    assert all(bool(one.verification.wrong) == (one.status == "wrong") for one in checked)
     assert {one.transfer.flows[0] for one in results if one.transfer.ccl} == EVERY - HERE
     cells = matrix(said, "Unidirectional bandwidth, write, CE, 256 KiB")
     assert cells.pop((0, 3)) == "WRONG"
