@@ -71,19 +71,16 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """Its number."""
         while b" " not in self._said:
             self._said += os.read(self._status, 64)
         return int(self._said.split()[0])
 
     def kill(self) -> None:
-        """Kills it, unless it has ended."""
         if self.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Gives back what is open, whether or not it has ended."""
         while self._open:
             os.close(self._open.pop())
 
@@ -152,7 +149,6 @@ class Source:
         return Forked([sys.executable, "-m", "cclmark", *arguments], *(one for one, _ in pipes))
 
     def close(self) -> None:
-        """Ends it."""
         self._socket.close()
         try:
             self._process.wait(10)
@@ -186,7 +182,6 @@ class Sources:
         return found
 
     def close(self) -> None:
-        """Ends all of them."""
         for source in self._made.values():
             source.close()
 

@@ -27,15 +27,12 @@ class ForkedProcess:
 
     @property
     def returncode(self) -> int | None:
-        """How it has ended, after ``communicate``."""
         return self._run.returncode
 
     def poll(self) -> int | None:
-        """None while it lives."""
         return None if is_alive(self.pid) else self._run.returncode or 0
 
     def wait(self, timeout: float) -> None:
-        """Returns when it has ended."""
         deadline_s = time.monotonic() + timeout
         while self.poll() is None:
             if time.monotonic() > deadline_s:
@@ -47,17 +44,14 @@ class ForkedProcess:
         return self._run.communicate(timeout)
 
     def send_signal(self, number: int) -> None:
-        """Sends it, unless it has ended."""
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Kills it, unless it has ended."""
         self.send_signal(signal.SIGKILL)
 
     def close(self) -> None:
-        """Kills it and gives back what is open."""
         self.kill()
         self._run.close()
 

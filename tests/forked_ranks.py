@@ -32,7 +32,6 @@ _WORKER = [sys.executable, "-m", "cclmark.rank_process"]
 
 
 def are_possible() -> bool:
-    """Whether this system's number of the call is known."""
     return platform.machine() in _CLONE_NUMBERS
 
 
@@ -118,7 +117,6 @@ def _sibling() -> int:
 def _become(
     job: tuple[list[str], dict[str, str], list[int], str, set[int]], descriptors: Sequence[int]
 ) -> NoReturn:
-    """Runs the rank."""
     command, environment, numbers, directory, processors = job
     os.setsid()
     # Moved to high numbers first, so that none is overwritten before it has its own number.

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark import _engine as engine
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.document.head import binding_lines
 from cclmark.journal.method import is_of_method, unusual_method
 from cclmark.journal.resume import differing_settings
-from cclmark.journal.schema import DeviceDescription, Header, Machine
+from cclmark.journal.schema import DeviceDescription
 from cclmark.launch.attempt import one_of_each, plan_processors
 from cclmark.launch.rank_messages import unbound_ranks
 from cclmark.rank import rank_binding
@@ -43,53 +44,40 @@ def written(tmp_path, monkeypatch):
     return write
 
 
-class TestReading:
-    @pytest.mark.parametrize("text", ["", "none", "numa"])
-    def test_a_word_has_no_list(self, text):
+def test_bindings_are_read(written):
+    for text in ("", "none", "numa"):
         binding = Binding.parse(text, 4)
         assert (str(binding), binding.of_rank) == (text, ())
+    binding = Binding.parse(written("\ufeff# two ranks\n\n 1 : 4-5, 8  # second\r\n0: 0-3\n"), 2)
+    assert binding.of_rank == (frozenset({0, 1, 2, 3}), frozenset({4, 5, 8}))
+    assert str(binding) == "ranks:0=0-3;1=4-5,8"
+    assert mode_of(str(binding)) == "ranks"
 
-    def test_a_file_has_a_line_for_every_rank(self, written):
-        file = written("\ufeff# two ranks\n\n 1 : 4-5, 8  # second\r\n0: 0-3\n")
-        binding = Binding.parse(file, 2)
-        assert binding.of_rank == (frozenset({0, 1, 2, 3}), frozenset({4, 5, 8}))
-        assert str(binding) == "ranks:0=0-3;1=4-5,8"
-        assert mode_of(str(binding)) == "ranks"
 
-    @given(st.lists(PROCESSORS, min_size=1, max_size=12))
-    def test_a_journal_holds_all_of_it(self, of_rank):
-        binding = Binding("ranks", tuple(of_rank))
-        assert Binding.parse(str(binding), len(of_rank)) == binding
+@given(st.lists(PROCESSORS, min_size=1, max_size=12))
+def test_a_journal_holds_all_of_a_binding(of_rank):
+    binding = Binding("ranks", tuple(of_rank))
+    assert Binding.parse(str(binding), len(of_rank)) == binding
 
-    def test_bad_files_are_refused_with_the_line(self, written):
-        def message(line):
-            return refusal(Binding.parse, written(json.loads(line)), 2)
 
-        require_outcomes(Path(__file__).with_name("bindings.txt"), message)
+def test_bad_files_are_refused_with_the_line(written, tmp_path):
+    def message(line):
+        return refusal(Binding.parse, written(json.loads(line)), 2)
 
-    @pytest.mark.parametrize(
-        ("content", "reason"),
-        [
-            (b"x" * 5000, "b.txt, line 1: expected RANK: PROCESSORS"),
-            (b"0: \xff\n", "b.txt is not UTF-8 text"),
-            (b"#" * ((1 << 20) + 1), "cannot read b.txt: larger than 1048576 bytes"),
-        ],
-    )
-    def test_what_is_no_list_is_refused(self, written, content, reason):
+    require_outcomes(Path(__file__).with_name("bindings.txt"), message)
+    for content, reason in (
+        (b"x" * 5000, "b.txt, line 1: expected RANK: PROCESSORS"),
+        (b"0: \xff\n", "b.txt is not UTF-8 text"),
+        (b"#" * ((1 << 20) + 1), "cannot read b.txt: larger than 1048576 bytes"),
+    ):
         with pytest.raises(UsageError, match=re.escape(reason)):
             Binding.parse(written(content), 2)
-
-    def test_only_regular_files_are_read(self, written, tmp_path):
-        os.mkfifo(tmp_path / "pipe")
-        for name in ("pipe", str(tmp_path), "/dev/zero"):
-            with pytest.raises(UsageError, match=r"not a regular file|Is a directory"):
-                Binding.parse(name, 2)
-
-    @pytest.mark.parametrize("name", ["core", "a\0b"])
-    def test_a_word_that_is_no_file_gets_the_choices(self, name):
-        with pytest.raises(
-            UsageError, match=r"cannot read .*Write none, numa or the name of a file"
-        ):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", str(tmp_path), "/dev/zero"):
+        with pytest.raises(UsageError, match=r"not a regular file|Is a directory"):
+            Binding.parse(name, 2)
+    for name in ("core", "a\0b"):  # neither a word nor a file
+        with pytest.raises(UsageError, match=r"cannot read .*Write none, numa or the name of a"):
             Binding.parse(name, 2)
 
 
@@ -119,48 +107,43 @@ PLANS = {
 }
 
 
-class TestPlanning:
-    def test_plans(self):
-        found = {}
-        for name, arguments in PLANS.items():
-            try:
-                made = plan(*arguments)
-                found[name] = {**vars(made), "crowded": sorted(made.crowded)}
-            except MissingError as error:
-                found[name] = str(error)
-        require_golden("processor_plans.txt", outline(found))
-
-    def test_ranks_with_fewer_processors_choose_first(self):
-        assert one_of_each([[0, 1], [0]], [0, 0]) == ([[1], [0]], set())
-        assert one_of_each([[0, 1], [0, 2], [0, 2]], [0] * 3)[0][0] == [1]
-
-    @given(
-        usable=st.lists(st.lists(st.integers(0, 4), unique=True), min_size=1, max_size=5),
-        on_second=st.integers(0, 5),
-    )
-    def test_a_host_is_crowded_only_where_no_choice_fits(self, usable, on_second):
-        hosts = [int(rank < on_second) for rank in range(len(usable))]
-        chosen, crowded = one_of_each(usable, hosts)
-        for host in set(hosts):
-            own = [usable[rank] for rank, one in enumerate(hosts) if one == host]
-            fits = any(len(set(choice)) == len(own) for choice in product(*own))
-            assert (host in crowded) == (not fits)
-            taken = [chosen[rank] for rank, one in enumerate(hosts) if one == host]
-            if fits:
-                assert all(one and one[0] in can for one, can in zip(taken, own, strict=True))
-                assert len({one[0] for one in taken}) == len(own)
-            else:
-                assert taken == [[] for _ in own]
-        assert plan("ranks:0=0-1;1=0", [[0, 1]] * 2).crowded == set()
+def test_plans():
+    found = {}
+    for name, arguments in PLANS.items():
+        try:
+            made = plan(*arguments)
+            found[name] = {**vars(made), "crowded": sorted(made.crowded)}
+        except MissingError as error:
+            found[name] = str(error)
+    require_golden("processor_plans.txt", outline(found))
 
 
-def header(bind, *processors):
-    devices = [
-        DeviceDescription(rank, "h", "host", rank, "host", 1, processors=own)
-        for rank, own in enumerate(processors)
-    ]
-    machine = Machine("h", "", "", "", 1, 1)
-    return Header(1, "0", "", [], machine, devices, [], [], {}, usual_settings(bind=bind))
+def test_ranks_with_fewer_processors_choose_first():
+    assert one_of_each([[0, 1], [0]], [0, 0]) == ([[1], [0]], set())
+    assert one_of_each([[0, 1], [0, 2], [0, 2]], [0] * 3)[0][0] == [1]
+
+
+@given(
+    usable=st.lists(st.lists(st.integers(0, 4), unique=True), min_size=1, max_size=5),
+    on_second=st.integers(0, 5),
+)
+def test_a_host_is_crowded_only_where_no_choice_fits(usable, on_second):
+    hosts = [int(rank < on_second) for rank in range(len(usable))]
+    chosen, crowded = one_of_each(usable, hosts)
+    for host in set(hosts):
+        own = [usable[rank] for rank, one in enumerate(hosts) if one == host]
+        fits = any(len(set(choice)) == len(own) for choice in product(*own))
+        assert (host in crowded) == (not fits)
+        taken = [chosen[rank] for rank, one in enumerate(hosts) if one == host]
+        if fits:
+            assert all(one and one[0] in can for one, can in zip(taken, own, strict=True))
+            assert len({one[0] for one in taken}) == len(own)
+        else:
+            assert taken == [[] for _ in own]
+    assert plan("ranks:0=0-1;1=0", [[0, 1]] * 2).crowded == set()
+
+
+SIX = "ranks:0=0;1=1;2=2;3=3;4=4;5=5"
 
 
 @pytest.mark.parametrize(
@@ -171,19 +154,18 @@ def header(bind, *processors):
         ("numa", ["0-1", "2-3", "0-1"], ["numa: ranks 0,2 → 0-1; rank 1 → 2-3"]),
         ("numa", ["", ""], ["numa"]),
         (
-            "ranks:0=0;1=1;2=2;3=3;4=4;5=5",
-            list("012345"),
-            [
-                "listed: "
-                + "; ".join(f"rank {n} → {n}" for n in range(4))
-                + "; … and 2 more lists of "
-                "processors"
-            ],
+            *(SIX, list("012345")),
+            ["listed: rank 0 → 0; rank 1 → 1; rank 2 → 2; rank 3 → 3; … and 2 more lists of "
+             "processors"],
         ),
     ],
-)
+)  # fmt: skip
 def test_the_head_shows_what_each_rank_has(bind, processors, lines):
-    assert binding_lines(header(bind, *processors)) == lines
+    devices = [
+        DeviceDescription(rank, "h", "host", rank, "host", 1, processors=own)
+        for rank, own in enumerate(processors)
+    ]
+    assert binding_lines(replace(header_of(usual_settings(bind=bind)), devices=devices)) == lines
 
 
 def test_a_binding_is_part_of_the_method():
@@ -212,75 +194,63 @@ def test_another_binding_is_another_plan():
     assert said == "--bind: not given there, numa here"
 
 
-def job(bind, **changes):
-    return usual_job(oversubscribed=False, settings=usual_settings(bind=bind), **changes)
+@pytest.fixture
+def bound(monkeypatch):
+    """What ranks bind themselves to, on a machine with two nodes of four processors: ``bound(BIND,
+    INHERITED, DEVICES, **JOB)`` returns the lists, and why it is not bound.
+    """
+    nodes = {0: {0, 1, 2, 3}, 1: {4, 5, 6, 7}}
+    of_device = {"near": nodes[1], "far": nodes[0]}
+    monkeypatch.setattr(rank_binding, "numa_nodes", lambda: nodes)
+    monkeypatch.setattr(
+        rank_binding, "processors_of_node_of", lambda bus: of_device.get(bus, set())
+    )
 
-
-class TestARank:
-    """What a rank binds itself to, on a machine with two nodes of four processors."""
-
-    @pytest.fixture(autouse=True)
-    def machine(self, monkeypatch):
-        nodes = {0: {0, 1, 2, 3}, 1: {4, 5, 6, 7}}
-        of_device = {"near": nodes[1], "far": nodes[0]}
-        self.bound = []
-        monkeypatch.setattr(rank_binding, "numa_nodes", lambda: nodes)
-        monkeypatch.setattr(
-            rank_binding, "processors_of_node_of", lambda bus: of_device.get(bus, set())
-        )
-        monkeypatch.setattr(rank_binding, "_bind_all_threads", self.bound.append)
-        self.monkeypatch = monkeypatch
-
-    def rank(self, bind, inherited, pci_bus_ids=(), **changes):
-        self.monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(inherited))
-        found = RankBinding(job(bind, **changes))
+    def bind(binding, inherited, pci_bus_ids=(), **changes):
+        lists = []
+        monkeypatch.setattr(rank_binding, "_bind_all_threads", lists.append)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(inherited))
+        settings = usual_settings(bind=binding)
+        found = RankBinding(usual_job(oversubscribed=False, settings=settings, **changes))
         found.bind_early()
         found.bind_to_devices(pci_bus_ids)
-        return found
+        assert found.is_default == (binding == "")
+        return lists, found.unbound
 
-    @pytest.mark.parametrize(("place", "own"), [((0, 2), {1, 2, 3}), ((1, 2), {4, 5})])
-    def test_of_the_host_gets_a_node(self, place, own):
-        found = self.rank("numa", range(1, 6), [""], place_on_host=place)
-        assert (self.bound, found.unbound) == ([own], "")
+    return bind
 
-    @pytest.mark.parametrize(
-        ("buses", "inherited", "own"),
-        [
-            (["near"], range(8), [{4, 5, 6, 7}]),
-            (["near"], [0, 5], [{5}]),
-            (["near", "far"], range(6), [{0, 1, 2, 3, 4, 5}]),
-        ],
-    )
-    def test_of_accelerators_gets_their_nodes(self, buses, inherited, own):
-        found = self.rank("numa", inherited, buses, runtime="cuda")
-        assert (self.bound, found.unbound) == (own, "")
 
-    @pytest.mark.parametrize(
-        ("buses", "inherited", "reason"),
-        [
-            (["unknown"], range(8), "does not report the NUMA node"),
-            (["near", "unknown"], range(8), "does not report the NUMA node"),
-            ([""], range(8), "does not report the NUMA node"),
-            (["near"], [0, 1], "binding excludes the NUMA node"),
-        ],
-    )
-    def test_whose_node_it_cannot_use_stays_as_it_is(self, buses, inherited, reason):
-        found = self.rank("numa", inherited, buses, runtime="cuda")
-        assert self.bound == []
-        assert reason in found.unbound
+def test_a_rank_of_the_host_gets_a_node(bound):
+    for place, own in (((0, 2), {1, 2, 3}), ((1, 2), {4, 5})):
+        assert bound("numa", range(1, 6), [""], place_on_host=place) == ([own], "")
 
-    def test_takes_from_a_list_what_it_may_use(self):
-        self.rank("ranks:0=1-4;1=5", [3, 4, 5], ["near"], processors=[1, 2, 3, 4], runtime="cuda")
-        assert self.bound == [{3, 4}]
 
-    def test_without_any_of_its_list_fails(self):
-        with pytest.raises(engine.MissingError, match="rank 0 cannot be bound to processors 6-7"):
-            self.rank("ranks:0=6-7;1=5", [3, 4, 5], processors=[6, 7])
+@pytest.mark.parametrize(
+    ("buses", "inherited", "own", "reason"),
+    [
+        (["near"], range(8), [{4, 5, 6, 7}], ""),
+        (["near"], [0, 5], [{5}], ""),
+        (["near", "far"], range(6), [{0, 1, 2, 3, 4, 5}], ""),
+        (["unknown"], range(8), [], "does not report the NUMA node"),
+        (["near", "unknown"], range(8), [], "does not report the NUMA node"),
+        ([""], range(8), [], "does not report the NUMA node"),
+        (["near"], [0, 1], [], "binding excludes the NUMA node"),
+    ],
+)
+def test_a_rank_of_accelerators_gets_their_nodes(bound, buses, inherited, own, reason):
+    lists, unbound = bound("numa", inherited, buses, runtime="cuda")
+    assert lists == own
+    assert reason in unbound
+    assert bool(unbound) == bool(reason)
 
-    @pytest.mark.parametrize("bind", ["", "none"])
-    def test_stays_as_it_is_without_a_binding(self, bind):
-        found = self.rank(bind, range(8), ["near"], runtime="cuda", processors=[0])
-        assert (self.bound, found.unbound, found.is_default) == ([], "", bind == "")
+
+def test_a_rank_takes_from_a_list_what_it_may_use(bound):
+    listed = {"processors": [1, 2, 3, 4], "runtime": "cuda"}
+    assert bound("ranks:0=1-4;1=5", [3, 4, 5], ["near"], **listed)[0] == [{3, 4}]
+    with pytest.raises(engine.MissingError, match="rank 0 cannot be bound to processors 6-7"):
+        bound("ranks:0=6-7;1=5", [3, 4, 5], processors=[6, 7])
+    for bind in ("", "none"):  # it stays as it is
+        assert bound(bind, range(8), ["near"], runtime="cuda", processors=[0]) == ([], "")
 
 
 def test_ranks_that_are_not_bound_are_named_once():

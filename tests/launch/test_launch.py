@@ -27,6 +27,8 @@ from places import REPOSITORY
 HERE = Path(__file__).parent
 ENGINE = REPOSITORY / "engine"
 CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
+DEVICES = "cclmark.launch.devices"
+NODES = [Path("/dev/nvidia0"), Path("/dev/nvidia1")]
 
 
 def chosen(text, count, probe, **settings):
@@ -41,17 +43,28 @@ def none(runtime):
     raise MissingError("no driver")
 
 
-def test_devices_are_chosen_or_refused():
+def test_devices_are_chosen_or_refused(monkeypatch):
+    """Each line: the devices, their number, and how the machine is where it has no four of each.
+
+    ``driver``: the runtimes whose driver finds two devices, no driver at all without any.
+    ``nodes``: whether there are NVIDIA device nodes. ``environment``: variables.
+    """
+
     def outcome(line):
-        text, count = literal_eval(line)
-        return refusal(lambda: outline(chosen(text, count, four)))
+        text, count, *more = literal_eval(line)
+        (machine,) = more or [{"driver": None}]
+        runtimes = machine.pop("driver")
+        probe = four if runtimes is None else only(*runtimes) if runtimes else none
+        with monkeypatch.context() as patch:
+            patch.delenv("CCLMARK_CUDA_LIBRARY", raising=False)
+            patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+            for name, value in machine.pop("environment", {}).items():
+                patch.setenv(name, value)
+            nodes = {"nvidia[0-9]*": NODES} if machine.pop("nodes", False) else {}
+            patch.setattr(f"{DEVICES}._device_nodes", lambda pattern: nodes.get(pattern, []))
+            return refusal(lambda: outline(chosen(text, count, probe, **machine)))
 
     require_outcomes(HERE / "devices.txt", outcome)
-
-
-def test_devices_without_a_driver_are_missing():
-    with pytest.raises(MissingError):
-        chosen("0", None, none)
 
 
 def only(*present):
@@ -61,15 +74,10 @@ def only(*present):
     return probe
 
 
-@pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name != "host"])
-def test_devices_of_every_runtime_are_measured_without_being_named(runtime):
-    choice = chosen("", None, only(runtime))
-    assert (choice.runtime, choice.indices) == (runtime, (0, 1))
-
-
-def test_the_first_runtime_with_devices_is_measured():
-    assert chosen("", None, only("tops", "hip")).runtime == "hip"
-    assert chosen("", None, only("cnrt", "tang")).runtime == "cnrt"
+def test_the_first_runtime_with_devices_is_measured_without_being_named():
+    for runtime in set(RUNTIMES) - {"host"}:
+        choice = chosen("", None, only(runtime))
+        assert (choice.runtime, choice.indices) == (runtime, (0, 1))
 
 
 def test_the_engine_reads_the_variables_of_the_table():
@@ -96,99 +104,29 @@ def test_devices_that_cannot_be_used_are_not_replaced_by_the_host(monkeypatch, r
     assert chosen("host", 2, none).runtime == "host"
 
 
-def test_working_devices_are_measured_beside_others_with_a_notice(monkeypatch):
-    monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/nowhere/libcuda.so.1")
-    choice = chosen("", None, only("hip"))
-    assert choice.runtime == "hip"
-    assert choice.notice.startswith("the NVIDIA devices of this machine cannot be used")
-    with pytest.raises(MissingError, match="NVIDIA"):  # whose libcudart has the same devices
-        chosen("", None, only("cudart"))
-
-
-def test_a_machine_without_accelerators_measures_the_host_and_says_so():
-    choice = chosen("", None, none)
-    assert choice.runtime == "host"
-    assert choice.notice == (
-        "no accelerator was found on this machine: its host is measured instead"
-    )
-    assert chosen("host", None, none).notice == ""
-
-
-def test_a_number_of_devices_is_one_of_accelerators():
-    with pytest.raises(MissingError, match=r"3 devices are requested.*use --devices host:3"):
-        chosen("", 3, none)
-    choice = chosen("", 3, none, falls_back=True)
-    assert choice.indices == (0, 1, 2)
-    assert choice.notice
-    with pytest.raises(MissingError, match="no accelerator was found"):
-        chosen("", None, none, falls_back=False)
-
-
-@pytest.fixture
-def two_nodes(monkeypatch):
-    """A machine with /dev/nvidia0 and /dev/nvidia1, and nothing in the environment."""
+def test_the_quick_count_never_guesses(monkeypatch):
+    answers = [True]
+    monkeypatch.setattr(f"{DEVICES}._cuda_driver_loads", lambda: answers[-1])
+    monkeypatch.setattr(f"{DEVICES}._device_nodes", lambda pattern: NODES)
     monkeypatch.delenv("CCLMARK_CUDA_LIBRARY", raising=False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    nodes = {"nvidia[0-9]*": [Path("/dev/nvidia0"), Path("/dev/nvidia1")]}
-    monkeypatch.setattr(
-        "cclmark.launch.devices._device_nodes", lambda pattern: nodes.get(pattern, [])
-    )
-
-
-@pytest.fixture
-def loads(monkeypatch):
-    """Says whether the driver's library can be loaded."""
-
-    def set_to(answer):
-        monkeypatch.setattr("cclmark.launch.devices._cuda_driver_loads", lambda: answer)
-
-    return set_to
-
-
-def test_the_quick_count_never_guesses(monkeypatch, two_nodes, loads):
-    loads(True)
     assert quick_cuda_count() == 2
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert quick_cuda_count() == 1
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1234,MIG-5")
     assert quick_cuda_count() is None
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    loads(False)
+    answers.append(False)
     assert quick_cuda_count() is None
-    loads(True)
+    answers.append(True)
     monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/fake")
     assert quick_cuda_count() is None
 
 
-@pytest.mark.parametrize(
-    ("text", "count"), [("", None), ("", 2), ("cuda", None), ("0", None), ("cuda:0", 1)]
-)
-def test_who_asks_for_devices_without_a_driver_gets_none(two_nodes, text, count):
-    with pytest.raises(MissingError, match="no driver"):
-        chosen(text, count, none)
-
-
-@pytest.mark.parametrize("hidden", ["", "-1"])
-def test_devices_that_are_hidden_are_not_missed(monkeypatch, two_nodes, hidden):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
-    choice = chosen("", None, none)
-    assert choice.runtime == "host"
-    assert choice.notice.startswith("CUDA_VISIBLE_DEVICES hides the NVIDIA devices of this machine")
-    with pytest.raises(MissingError, match="2 devices are requested, but CUDA_VISIBLE_DEVICES"):
-        chosen("", 2, none)
-
-
 def state(rank, **changes):
-    values = {
-        "rank": rank,
-        "device": f"cuda:{rank}",
-        "pid": 100 + rank,
-        "status": Status("timing", 0, 3, 10.0, 70.0),
-        "exit_status": None,
-        "stopped": False,
-        "failure": None,
-    }
-    return RankState(**{**values, **changes})
+    values = {"exit_status": None, "stopped": False, "failure": None}
+    values["status"] = Status("timing", 0, 3, 10.0, 70.0)
+    return RankState(rank=rank, device=f"cuda:{rank}", pid=100 + rank, **{**values, **changes})
 
 
 def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
@@ -253,8 +191,8 @@ def test_ranks_are_in_start_up_before_they_are_started():
     coordinator, layout = SimpleNamespace(hosts=[None]), RankLayout([0, 0], [0, 0])
     messages = SimpleNamespace(failures={}, finished={})
     states = RankWatch(request, coordinator, layout, messages).states((), {})
-    assert [(one.rank, one.device) for one in states] == [(0, "host:0"), (1, "host:1")]
-    assert {(one.pid, one.status.phase) for one in states} == {(0, "start-up")}
+    found = [(one.rank, one.device, one.pid, one.status.phase) for one in states]
+    assert found == [(rank, f"host:{rank}", 0, "start-up") for rank in (0, 1)]
 
 
 def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():
@@ -325,16 +263,13 @@ def test_the_board_says_where_a_rank_is(memory):
     assert (status.phase, status.case_index, status.batches) == ("timing", 7, 5)
     assert status.deadline_s == pytest.approx(status.since_s + 60)
     assert reader.read(1).phase == PHASES[0]
-
-
-def test_the_board_tells_the_operations_of_a_communicator_from_none(memory):
-    board = Board(memory, 3)
-    assert board.read(1).operations is None
+    # The operations of a communicator, if there are any.
+    assert reader.read(1).operations is None
     for words in ((1, 0, 0, 0), (2, 17, 16, 9)):
         os.pwrite(memory, struct.pack("@QQQQ", *words), Board.counts_at(1))
-        assert board.read(1).operations == Operations(*words[1:])
-    assert board.read(0).operations is None
-    assert board.read(2).operations is None
+        assert reader.read(1).operations == Operations(*words[1:])
+    assert reader.read(0).operations is None
+    assert reader.read(2).operations is None
 
 
 OTHER = Case("broadcast", "nccl", 4, "float32", 8, 2, False, root=0)

@@ -1,8 +1,14 @@
-"""Who started this process, from what real launchers set (tests/launchers/environments.json)."""
+"""Who started this process, from what real launchers set (tests/launchers/environments.json).
 
+Which library goes with host devices of several hosts then, and which interface leads to them.
+"""
+
+import importlib.util
 import json
+import socket
 from ast import literal_eval
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -17,10 +23,14 @@ from cclmark.launch.placement import (
     is_primary,
     notices_alone,
 )
+from cclmark.options.case_request import libraries_of
+from cclmark.options.groups import CaseOptions
+from cclmark.rendezvous.interfaces import address_of, interface_towards, is_own
 from cclmark.work.runtimes import parse_devices
 from goldens import outline, refusal, require_golden, require_outcomes
 from places import TESTS
 
+HERE = Path(__file__).parent
 CAPTURED = json.loads((TESTS / "launchers" / "environments.json").read_text(encoding="utf-8"))
 
 
@@ -57,70 +67,25 @@ def test_starts_one_after_the_other_are_told_apart():
 PODS = {"RANK": "1", "WORLD_SIZE": "3", "MASTER_ADDR": "job-0", "MASTER_PORT": "23456"}
 
 
-def test_a_process_in_each_pod():
-    placement = find_placement(PODS)
-    assert (placement.process, placement.processes, placement.local) == (1, 3, None)
-    assert placement.address == "job-0"
-    assert not placement.on_one_host
+SHOWN = ("launcher", "process", "processes", "local", "address", "notices", "others", "doubts")
 
 
-def test_the_user_chooses_between_launchers():
-    env = {**CAPTURED["srun-torchrun"]["tasks"][1]["environment"]}
-    assert find_placement({**env, "CCLMARK_LAUNCHER": "slurm"}).launcher == "srun"
-    assert find_placement({**env, "CCLMARK_LAUNCHER": "none"}) is None
-    with pytest.raises(UsageError, match="choose from none, torchrun"):
-        find_placement({**env, "CCLMARK_LAUNCHER": "ssh"})
-    with pytest.raises(UsageError, match="variables are not set"):
-        find_placement({**env, "CCLMARK_LAUNCHER": "hydra"})
+def test_environments_of_processes():
+    """Each line: the captured launcher, if any, its process, and more variables."""
+
+    def told(line):
+        name, task, more = json.loads(line)
+        captured = CAPTURED[name]["tasks"][task]["environment"] if name else {}
+        placement = find_placement(env := {**captured, **more})
+        if placement is None:
+            return outline({"alone": notices_alone(env) or "nothing odd"})
+        shown = {name: getattr(placement, name) for name in SHOWN}
+        return outline({**shown, "on_one_host": placement.on_one_host})
+
+    require_outcomes(HERE / "environments.txt", lambda line: refusal(told, line))
 
 
 STALE = {"RANK": "0", "WORLD_SIZE": "1"}
-
-
-@pytest.mark.parametrize("name", ["openmpi", "openmpi-4", "mpich", "srun", "srun-2-nodes"])
-def test_what_a_torchrun_of_one_process_left_behind_does_not_count(name):
-    for task in CAPTURED[name]["tasks"]:
-        launcher = find_placement(task["environment"]).launcher
-        placement = find_placement({**task["environment"], **STALE, "LOCAL_RANK": "0"})
-        assert (placement.launcher, placement.processes) == (launcher, 4)
-        (notice,) = placement.notices
-        assert notice.startswith(f"{launcher} reports process {placement.process} of 4, ")
-        assert "a launcher like torchrun 0 of 1: the first is used" in notice
-
-
-def test_a_torchrun_of_one_process_below_another_launcher_measures_alone_and_says_so():
-    env = CAPTURED["srun"]["tasks"][2]["environment"]
-    inner = {**env, **STALE, "LOCAL_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
-    assert find_placement(inner) is None
-    (notice,) = notices_alone(inner)
-    number = env["SLURM_PROCID"]
-    assert f"torchrun reports process 0 of 1, srun {number} of 4: the first is used" in notice
-    assert "measures alone" in notice
-
-
-def test_an_mpirun_of_one_process_is_no_task_of_the_srun_that_started_its_daemons():
-    env = {**CAPTURED["srun"]["tasks"][2]["environment"], "PMI_SIZE": "1", "PMI_RANK": "0"}
-    env |= {"MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
-    assert find_placement(env) is None
-    assert len(notices_alone(env)) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "extra"),
-    [
-        ("none", {}),
-        ("none", STALE),
-        ("none", {**STALE, "LOCAL_RANK": "0"}),
-        ("srun-1-task", {**STALE, "LOCAL_RANK": "0"}),
-        ("srun-1-task", {}),
-        ("sbatch", STALE),
-    ],
-)
-def test_one_process_alone_is_nothing_odd(name, extra):
-    (task,) = CAPTURED[name]["tasks"]
-    env = {**task["environment"], **extra}
-    assert find_placement(env) is None
-    assert notices_alone(env) == ()
 
 
 def test_a_launcher_of_one_process_that_starts_a_launcher_is_nothing_odd():
@@ -130,31 +95,6 @@ def test_a_launcher_of_one_process_that_starts_a_launcher_is_nothing_odd():
         placement = find_placement({**outer["environment"], **STALE, **task["environment"]})
         assert placement.launcher == "Open MPI's mpirun"
         assert placement.notices == placement.others == ()
-
-
-def test_pods_that_say_otherwise_are_told_of():
-    found = [
-        find_placement({**task["environment"], "RANK": "0", "WORLD_SIZE": "4"})
-        for task in CAPTURED["openmpi"]["tasks"]
-    ]
-    assert [placement.launcher for placement in found] == ["Open MPI's mpirun"] * 4
-    assert [len(placement.notices) for placement in found] == [
-        int(placement.process > 0) for placement in found
-    ]
-    assert {placement.others for placement in found} == {("pods",)}
-
-
-def test_what_to_try_names_the_variables_and_the_other_launchers():
-    assert find_placement(PODS).doubts == (
-        "RANK and WORLD_SIZE define these processes (PyTorchJob or the like): "
-        "CCLMARK_LAUNCHER=none measures this host alone"
-    )
-    env = {**CAPTURED["openmpi"]["tasks"][0]["environment"], **PODS, "LOCAL_RANK": "1"}
-    assert find_placement(env).doubts == (
-        "RANK and WORLD_SIZE define these processes (a launcher like torchrun) and take "
-        "precedence over the variables of openmpi: CCLMARK_LAUNCHER=openmpi uses the latter, "
-        "CCLMARK_LAUNCHER=none measures this host alone"
-    )
 
 
 @given(st.dictionaries(st.sampled_from([*PODS, "LOCAL_RANK", "LOCAL_WORLD_SIZE"]), st.text()))
@@ -167,18 +107,6 @@ def test_whatever_the_environment_holds_is_told_apart_or_refused(env):
         assert placement is None or 0 <= placement.process < placement.processes
 
 
-@pytest.mark.parametrize(
-    ("rank", "size"),
-    [
-        *((rank, "3") for rank in ("3", "-1", "one", "9" * 400, "٣")),
-        *(("1", size) for size in ("0", "99999999")),
-    ],
-)
-def test_numbers_that_cannot_be(rank, size):
-    with pytest.raises(UsageError):
-        find_placement({**PODS, "RANK": rank, "WORLD_SIZE": size})
-
-
 def test_only_the_first_speaks():
     assert is_primary({})
     assert is_primary({**PODS, "RANK": "0"})
@@ -186,19 +114,9 @@ def test_only_the_first_speaks():
     assert is_primary({**PODS, "RANK": "nonsense"})
 
 
-@pytest.mark.parametrize(
-    ("nodes", "first"),
-    [
-        ("alpha", "alpha"),
-        ("alpha,beta", "alpha"),
-        ("node[08-11,20],login", "node08"),
-        ("rack[1-2]n[3,5]", "rack1n3"),
-        ("", ""),
-        ("node[", "node["),
-    ],
-)
-def test_the_first_host_of_a_list(nodes, first):
-    assert first_host(nodes) == first
+def test_the_first_host_of_a_list():
+    lists = ["alpha", "alpha,beta", "node[08-11,20],login", "rack[1-2]n[3,5]", "", "node["]
+    assert [*map(first_host, lists)] == ["alpha", "alpha", "node08", "rack1n3", "", "node["]
 
 
 def place(local, local_size, processes=8):
@@ -216,7 +134,7 @@ def test_a_process_takes_its_share():
             lambda: outline(choose_own_devices(place(*places), parse_devices(text), count, eight))
         )
 
-    require_outcomes(Path(__file__).with_name("shares.txt"), share)
+    require_outcomes(HERE / "shares.txt", share)
 
 
 def test_a_process_that_sees_its_share_only_takes_it():
@@ -225,12 +143,63 @@ def test_a_process_that_sees_its_share_only_takes_it():
 
 
 def test_a_process_without_accelerators_takes_the_host_unless_a_number_is_given():
-    assert choose_own_devices(place(3, 4), parse_devices(""), None, lambda runtime: 0).indices == (
-        3,
-    )
-    for local, size in ((3, 4), (None, None)):
+    def own(text, count, *places):
+        chosen = choose_own_devices(place(*places), parse_devices(text), count, lambda runtime: 0)
+        return chosen.indices
+
+    assert own("", None, 3, 4) == own("host", 1, 3, 4) == (3,)
+    for places in ((3, 4), (None, None)):
         with pytest.raises(MissingError, match="no accelerator was found"):
-            choose_own_devices(place(local, size), parse_devices(""), 1, lambda runtime: 0)
-    assert choose_own_devices(place(3, 4), parse_devices("host"), 1, lambda runtime: 0).indices == (
-        3,
+            own("", 1, *places)
+
+
+def coordinator(launcher, *, by_mpi, devices_each=1):
+    """As much of one as is looked at: two processes, a host each."""
+    join = SimpleNamespace(indices=list(range(devices_each)))
+    return SimpleNamespace(
+        placement=Placement(launcher, 0, 2, 0, 1, by_mpi=by_mpi),
+        joins=[join, join],
+        hosts=["alpha", "beta"],
+        devices=SimpleNamespace(runtime="host"),
     )
+
+
+@pytest.mark.parametrize(
+    ("launcher", "by_mpi", "devices_each", "ccl"),
+    [
+        ("srun", True, 1, "mpi"),
+        ("srun", False, 1, "torch:gloo"),
+        ("torchrun", False, 1, "torch:gloo"),
+        ("Open MPI's mpirun", True, 1, "mpi"),
+        ("Open MPI's mpirun", True, 2, "torch:gloo"),
+    ],
+)
+def test_mpi_where_it_is_possible(launcher, by_mpi, devices_each, ccl, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    run = coordinator(launcher, by_mpi=by_mpi, devices_each=devices_each)
+    assert libraries_of(CaseOptions(), run) == [ccl]
+
+
+@pytest.mark.parametrize(("launcher", "hint"), [("srun", True), ("torchrun", False)])
+def test_neither_of_both_says_what_to_do(launcher, hint, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingError, match="pip install torch") as caught:
+        libraries_of(CaseOptions(), coordinator(launcher, by_mpi=False))
+    assert ("srun --mpi=pmix" in str(caught.value)) == hint
+
+
+def test_addresses_of_ours_are_reached_from_here():
+    assert interface_towards("127.0.0.1") == "lo"
+    assert address_of("lo") == "127.0.0.1"
+    assert is_own("127.0.0.1")
+    addresses = {name: address_of(name) for _, name in socket.if_nameindex()}
+    for address in filter(None, addresses.values()):
+        # An address of one's own is reached through the kernel, from that address.
+        assert addresses[interface_towards(address)] == address
+
+
+def test_what_is_no_address_or_interface_leads_nowhere():
+    for address in ("::1", "no-such-host.invalid", "300.1.1.1"):
+        assert interface_towards(address) is None
+    assert address_of("no-such-interface-of-any-host") is None
+    assert not is_own("192.0.2.1")

@@ -20,6 +20,12 @@ TEXT = "Job summary\n===========\n\n  #0-0 (27a079b8) MISMATCH\n"
 
 def communicator(counts, *, missing=(), key="0x1", first_pid=100):
     """As RAS writes it: ``counts`` of all-reduce by rank, ``missing`` ranks and whether dead."""
+
+    def entry(rank, status, **more):
+        pid, devices = first_pid + rank, {"cuda_dev": rank, "nvml_dev": rank}
+        return {"rank": rank, "host": "10.0.0.1", "pid": pid, **devices, "status": status, **more}
+
+    alive = {"init_state": 0, "async_error": 0, "finalize_called": False}
     return {
         "hash": key,
         "secondary_hash": "0x2:0x3",
@@ -27,27 +33,11 @@ def communicator(counts, *, missing=(), key="0x1", first_pid=100):
         "ranks_count": len(counts),
         "missing_ranks_count": len(missing),
         "ranks": [
-            {
-                "rank": rank,
-                "host": "10.0.0.1",
-                "pid": first_pid + rank,
-                "cuda_dev": rank,
-                "nvml_dev": rank,
-                "status": {"init_state": 0, "async_error": 0, "finalize_called": False},
-                "collective_counts": {"Broadcast": 2, "AllReduce": count},
-            }
+            entry(rank, alive, collective_counts={"Broadcast": 2, "AllReduce": count})
             for rank, count in counts.items()
         ],
         "missing_ranks": [
-            {
-                "rank": rank,
-                "host": "10.0.0.1",
-                "pid": first_pid + rank,
-                "cuda_dev": rank,
-                "nvml_dev": rank,
-                "status": {"unresponsive": True, "considered_dead": dead},
-            }
-            for rank, dead in missing
+            entry(rank, {"unresponsive": True, "considered_dead": dead}) for rank, dead in missing
         ],
     }
 
@@ -194,18 +184,18 @@ def test_what_is_told_of_answers():
 
 
 @pytest.mark.parametrize(
-    ("environment", "reason"),
+    ("variable", "value", "reason"),
     [
-        ({"NCCL_RAS_ENABLE": "0"}, "RAS is off: NCCL_RAS_ENABLE=0"),
-        ({"NCCL_RAS_ADDR": "nowhere"}, "cannot read NCCL_RAS_ADDR=nowhere"),
-        ({"NCCL_RAS_ADDR": "a:99999"}, "cannot read NCCL_RAS_ADDR=a:99999"),
-        ({"NCCL_RAS_ADDR": "127.0.0.1:1"}, "127.0.0.1:1: Connection refused"),
-        ({"NCCL_RAS_ADDR": "[::1]:1"}, "::1:1: "),
-        ({"NCCL_RAS_ADDR": "\u00fc" * 80 + ":5"}, ": "),
+        ("ENABLE", "0", "RAS is off: NCCL_RAS_ENABLE=0"),
+        ("ADDR", "nowhere", "cannot read NCCL_RAS_ADDR=nowhere"),
+        ("ADDR", "a:99999", "cannot read NCCL_RAS_ADDR=a:99999"),
+        ("ADDR", "127.0.0.1:1", "127.0.0.1:1: Connection refused"),
+        ("ADDR", "[::1]:1", "::1:1: "),
+        ("ADDR", "\u00fc" * 80 + ":5", ": "),
     ],
 )
-def test_an_address_without_a_server_is_reported(environment, reason):
-    report = ask_ras([1], environment, deadline_s=1.0)
+def test_an_address_without_a_server_is_reported(variable, value, reason):
+    report = ask_ras([1], {f"NCCL_RAS_{variable}": value}, deadline_s=1.0)
     assert reason in report.reason
     assert (report.text, report.still) == ("", None)
 

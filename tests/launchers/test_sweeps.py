@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hosts import DEVICE, program_of, wait_until
+from hosts import DEVICE, program_of, ranks_on, torchrun_env, wait_until
 
 from examples import exhaustive
 from patience import scaled
@@ -49,11 +49,6 @@ class Start:
     def exit_code(self, code: int) -> int:
         """What the launcher makes of a code of its processes: torchrun's own is always 1."""
         return min(code, 1) if "torchrun" in self.name else code
-
-    @property
-    def kills_all(self) -> bool:
-        """Whether it ends every process at once when a rank of MPI dies, and nobody can report."""
-        return self.name == "srun-pmix"
 
 
 ON_ONE = ("openmpi", "mpich", "srun", "torchrun")
@@ -116,13 +111,6 @@ def on_two(request, hosts, tmp_path):
     return Start(name, [*srun, "--ntasks-per-node=2", f"--mpi={name[5:]}"], "mpi", "srun", env)
 
 
-def cases_of(journal):
-    return [
-        (result.case.operation, result.case.size_bytes, result.case.dtype, result.case.in_place)
-        for result in journal.results
-    ]
-
-
 @pytest.fixture
 def begin(background):
     """Begins a command under a launcher, with a process on each host where ``alone``."""
@@ -136,7 +124,6 @@ def begin(background):
 
 @pytest.fixture
 def swept(begin):
-    """Runs the sweep to its end."""
 
     def run(how, *more):
         begun = begin(how, *how.arguments(*SWEEP, *more))
@@ -162,7 +149,12 @@ def check_alike(start, ranks, begun, run, swept_alone):
     assert run.code == 0, run.err
     alone = swept_alone(start.ccl if start.ccl.startswith("torch") else "shm", ranks)
     journal = run.journal
-    assert cases_of(journal) == cases_of(alone)
+
+    def measured(journal):
+        cases = [result.case for result in journal.results]
+        return [(one.operation, one.size_bytes, one.dtype, one.in_place) for one in cases]
+
+    assert measured(journal) == measured(alone)
     assert {result.status for result in journal.results} == {"ok"}
     assert all(result.summary is not None for result in journal.results)
     assert journal.header.schema_version == alone.header.schema_version
@@ -192,19 +184,16 @@ class TestOnThisMachine:
         own = ["unshare", "--user", "--map-root-user", "--mount"]
         if subprocess.run([*own, "true"], capture_output=True, check=False).returncode:
             pytest.skip("user namespaces are not permitted here")
-        start = Start(
-            "mpich",
-            [str(mpich_wheel.mpirun), "-np", "2", *own],
-            "shm",
-            "Hydra",
-            mpich_wheel.environment,
+        env = mpich_wheel.environment
+        two, one = (
+            Start("mpich", [str(mpich_wheel.mpirun), "-np", number, *own], "shm", "Hydra", env)
+            for number in ("2", "1")
         )
-        _, run = swept(start)
+        _, run = swept(two)
         assert run.code == 4
         assert "process 1 cannot start its ranks" in run.err
         assert "start one process for each host, which uses all devices" in run.err
-        alone = Start("mpich", [*start.prefix[:2], "1", *own], "shm", "", start.env)
-        _, run = swept(alone, "--devices", "host:2")
+        _, run = swept(one, "--devices", "host:2")
         assert (run.code, len(run.journal.header.devices)) == (0, 2)
 
     @by("openmpi")
@@ -229,7 +218,8 @@ class TestOnThisMachine:
         """Its launcher ends all others for it, which is not what the journal has to say."""
         begun = begin(on_one, *on_one.arguments(*ENDLESS))
         pids = begun.wait_for_ranks(1)
-        member = parent_of(pids[2])
+        stat = Path(f"/proc/{pids[2]}/stat").read_text()
+        member = int(stat.rpartition(")")[2].split()[1])  # its parent
         os.kill(member, signal.SIGKILL)
         run = begun.finish(SOON_S)
         assert run.code != 0
@@ -278,185 +268,175 @@ def across(*names, more=()):
     return pytest.mark.parametrize("on_two", [*names, *left], indirect=True)
 
 
-class TestOnTwoHosts:
-    # A torchrun for each node is what `examples/slurm/torchrun.sbatch` starts, and ranks by PMI 2
-    # are what `sweep.sbatch` starts: see test_examples. The next test has an mpiexec of MPICH.
-    @across("openmpi", "srun-pmix", more=("mpich", "srun-pmi2", "srun-torchrun"))
-    def test_a_run_is_the_same_as_without_a_launcher(self, on_two, swept, swept_alone):
-        begun, run = swept(on_two)
-        check_alike(on_two, 4, begun, run, swept_alone)
-        header = run.journal.header
-        assert [host.machine.hostname for host in header.hosts] == ["alpha", "beta"]
+# A torchrun for each node is what `examples/slurm/torchrun.sbatch` starts, and ranks by PMI 2
+# are what `sweep.sbatch` starts: see test_examples. The next test has an mpiexec of MPICH.
+@across("openmpi", "srun-pmix", more=("mpich", "srun-pmi2", "srun-torchrun"))
+def test_a_run_on_two_hosts_is_the_same_as_without_a_launcher(on_two, swept, swept_alone):
+    begun, run = swept(on_two)
+    check_alike(on_two, 4, begun, run, swept_alone)
+    header = run.journal.header
+    assert [host.machine.hostname for host in header.hosts] == ["alpha", "beta"]
 
-    def test_hydras_options_place_ranks_and_set_variables(
-        self, hosts, mpich_wheel, swept, tmp_path
-    ):
-        """As guides write them: hosts without numbers, -ppn, -genv for all and -env for a program.
 
-        The library is MPI between hosts, by TCP, whatever is not named.
-        """
-        mpiexec = mpich_wheel.mpirun.with_name("mpiexec")
-        ssh = ("-launcher", "ssh", "-launcher-exec", str(hosts.agent), "-iface", DEVICE)
-        places = ("-hosts", f"{hosts.first.name},{hosts.second.name}", "-ppn", "2", "-n", "4")
-        switches = {"FLAGCX_DEBUG": "INFO", "FLAGCX_DEBUG_SUBSYS": "INIT", "NCCL_ALGO": "Ring"}
-        variables = ("-genv", "FLAGCX_DEBUG", "INFO", "-genv", "FLAGCX_DEBUG_SUBSYS=INIT")
-        prefix = [*hosts.first.at(tmp_path), str(mpiexec), *ssh, *variables, *places]
-        env = {**mpich_wheel.environment, "CCLMARK_MPI_LIBRARY": str(mpich_wheel.library)}
-        start = Start("mpiexec", [*prefix, "-env", "NCCL_ALGO", "Ring"], "mpi", "Hydra", env)
-        before = hosts.second.received_bytes()
-        _, run = swept(start, "-b", "1M", "-e", "1M")
-        assert run.code == 0, run.err
-        header = run.journal.header
-        assert "Hydra" in header.launcher
-        assert [
-            (host.machine.hostname, host.environment.items() >= switches.items())
-            for host in header.hosts
-        ] == [("alpha", True), ("beta", True)]
-        assert [device.host for device in header.devices] == ["alpha", "alpha", "beta", "beta"]
-        assert {result.status for result in run.journal.results} == {"ok"}
-        assert hosts.second.received_bytes() - before > 1 << 20
+def test_hydras_options_place_ranks_and_set_variables(hosts, mpich_wheel, swept, tmp_path):
+    """As guides write them: hosts without numbers, -ppn, -genv for all and -env for a program.
 
-    @across("mpich", more=("openmpi", "srun-pmi2"))
-    def test_a_bridge_between_hosts_gives_what_a_library_would(self, on_two, begin):
-        """The larger size takes several steps, as 24 MiB do through slots of the usual sizes."""
-        sizes, small = ("-b", "1K", "-e", "24M", "-f", "24576"), {}
-        if on_two.name == "mpich":
-            sizes, small = ("-b", "1K", "-e", "1M", "-f", "1024"), SMALL_SLOTS
-        command = ("collectives", "--ccl", "bridge", *sizes)
-        arguments = (*command, "-n", "1", "-w", "0", "--placement", "out-of-place")
-        run = begin(on_two, *arguments, **small).finish(2 * SOON_S, code=0)
-        results = run.journal.results
-        assert {result.case.operation for result in results} >= {"all_reduce", "alltoall"}
-        assert {result.status for result in results} == {"ok"}
-        assert {result.route for result in results} == {
-            "2 islands, through pinned host memory and MPI between hosts"
-        }
-        assert [island.describe() for island in run.journal.header.settings.islands] == [
-            *("0-1=shm", "2-3=shm")
-        ]
-        assert "mpi" in {library.name for library in run.journal.header.libraries}
+    The library is MPI between hosts, by TCP, whatever is not named.
+    """
+    mpiexec = mpich_wheel.mpirun.with_name("mpiexec")
+    ssh = ("-launcher", "ssh", "-launcher-exec", str(hosts.agent), "-iface", DEVICE)
+    places = ("-hosts", f"{hosts.first.name},{hosts.second.name}", "-ppn", "2", "-n", "4")
+    switches = {"FLAGCX_DEBUG": "INFO", "FLAGCX_DEBUG_SUBSYS": "INIT", "NCCL_ALGO": "Ring"}
+    variables = ("-genv", "FLAGCX_DEBUG", "INFO", "-genv", "FLAGCX_DEBUG_SUBSYS=INIT")
+    prefix = [*hosts.first.at(tmp_path), str(mpiexec), *ssh, *variables, *places]
+    env = {**mpich_wheel.environment, "CCLMARK_MPI_LIBRARY": str(mpich_wheel.library)}
+    start = Start("mpiexec", [*prefix, "-env", "NCCL_ALGO", "Ring"], "mpi", "Hydra", env)
+    before = hosts.second.received_bytes()
+    _, run = swept(start, "-b", "1M", "-e", "1M")
+    assert run.code == 0, run.err
+    header = run.journal.header
+    assert "Hydra" in header.launcher
+    assert [
+        (host.machine.hostname, host.environment.items() >= switches.items())
+        for host in header.hosts
+    ] == [("alpha", True), ("beta", True)]
+    assert [device.host for device in header.devices] == ["alpha", "alpha", "beta", "beta"]
+    assert {result.status for result in run.journal.results} == {"ok"}
+    assert hosts.second.received_bytes() - before > 1 << 20
 
-    @across(more=("srun-torchrun",))
-    def test_a_bridge_between_hosts_takes_an_mpi(self, on_two, begin):
-        run = begin(on_two, *BRIDGE).finish(SOON_S, code=on_two.exit_code(2))
-        assert NO_MPI in run.err
 
-    def test_a_bridge_between_hosts_is_refused_under_torchruns_variables(
-        self, hosts, background, tmp_path
-    ):
-        """The same with processes that have what a torchrun of each host tells its own."""
-        env = {
-            **{"MASTER_ADDR": hosts.first.address, "MASTER_PORT": "29500", "WORLD_SIZE": "2"},
-            **{"LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "hosts", "LOCAL_RANK": "0"},
-        }
-        begun = [
-            background(*BRIDGE, prefix=host.at(tmp_path), env={**env, "RANK": str(rank)})
-            for rank, host in enumerate(hosts)
-        ]
-        runs = [process.finish(SOON_S) for process in begun]
-        assert [run.code for run in runs] == [2, 2]
-        assert NO_MPI in runs[0].err
+@across("mpich", more=("openmpi", "srun-pmi2"))
+def test_a_bridge_between_hosts_gives_what_a_library_would(on_two, begin):
+    """The larger size takes several steps, as 24 MiB do through slots of the usual sizes."""
+    sizes, small = ("-b", "1K", "-e", "24M", "-f", "24576"), {}
+    if on_two.name == "mpich":
+        sizes, small = ("-b", "1K", "-e", "1M", "-f", "1024"), SMALL_SLOTS
+    command = ("collectives", "--ccl", "bridge", *sizes)
+    arguments = (*command, "-n", "1", "-w", "0", "--placement", "out-of-place")
+    run = begin(on_two, *arguments, **small).finish(2 * SOON_S, code=0)
+    results = run.journal.results
+    assert {result.case.operation for result in results} >= {"all_reduce", "alltoall"}
+    assert {result.status for result in results} == {"ok"}
+    assert {result.route for result in results} == {
+        "2 islands, through pinned host memory and MPI between hosts"
+    }
+    assert [island.describe() for island in run.journal.header.settings.islands] == [
+        *("0-1=shm", "2-3=shm")
+    ]
+    assert "mpi" in {library.name for library in run.journal.header.libraries}
 
-    # Tasks that are no ranks of MPI choose the library of the run whose cable is cut.
-    @across("srun-pmi2", more=("srun-none",))
-    def test_without_a_name_the_library_is_one_that_can_be_had(self, on_two, begin):
-        run = begin(on_two, *SWEEP, alone=True).finish(SOON_S, code=0)
-        assert {result.case.ccl for result in run.journal.results} == {on_two.ccl}
 
-    @across("srun-none")
-    @pytest.mark.parametrize("ccl", ["mpi", "bridge"])
-    def test_tasks_that_are_no_ranks_of_mpi_start_nothing(self, on_two, begin, ccl):
-        run = begin(on_two, *SWEEP, "--ccl", ccl, alone=True).finish(SOON_S, code=2)
-        assert "this srun started its tasks without an MPI plug-in" in run.err
-        assert "--ccl torch:gloo" in run.err
-        assert run.written() == []
+def test_a_bridge_between_hosts_is_refused_under_torchruns_variables(hosts, background, tmp_path):
+    """As between processes of a torchrun of each host."""
+    begun = [
+        background(*BRIDGE, prefix=host.at(tmp_path), env=torchrun_env(hosts, rank))
+        for rank, host in enumerate(hosts)
+    ]
+    runs = [process.finish(SOON_S) for process in begun]
+    assert [run.code for run in runs] == [2, 2]
+    assert NO_MPI in runs[0].err
 
-    # Processes of a launcher start new ranks for every set of variables.
-    @across("srun-none", more=("srun-torchrun",))
-    def test_settings_are_compared_between_hosts(self, on_two, begin, hosts):
-        """One of an interface that no host has fails, and the others are measured."""
-        varied = ("--vary", f"GLOO_SOCKET_IFNAME={DEVICE},nosuch0", "--rounds", "2")
-        begun = begin(on_two, *on_two.arguments(*EXPERIMENT, *UNKNOWN, *varied), alone=True)
-        before = hosts.second.received_bytes()
-        run = begun.finish(2 * SOON_S, code=0)
-        header = run.journal.header
-        assert [device.host for device in header.devices] == ["alpha", "beta"]
-        found = {}
-        for result in run.journal.results:
-            trial = result.trial
-            found.setdefault(trial.variant.value_of("GLOO_SOCKET_IFNAME"), []).append(result.status)
-        # The default, and the default again.
-        assert found == {"": ["ok"] * 4, DEVICE: ["ok"] * 2, "nosuch0": ["skipped"] * 2}
-        assert "nosuch0 is not measured any more" in run.err + run.out
-        assert hosts.second.received_bytes() - before > 4 * 1024
 
-    @across("srun-none")
-    def test_an_experiment_ends_with_what_it_has_when_a_host_is_lost(self, on_two, begin, hosts):
-        varied = ("--vary", f"GLOO_SOCKET_IFNAME={DEVICE}", "--rounds", "1000")
-        begun = begin(on_two, *on_two.arguments(*EXPERIMENT, *UNKNOWN, *varied), alone=True)
-        begun.wait_for_ranks(1)
-        wait_until(lambda: len(begun.read().results) > 3, "there are trials", SOON_S)
-        process = next(
-            pid
-            for pid, line in hosts.second.processes().items()
-            if "-m cclmark experiment" in line and "srun" not in line
-        )
-        os.kill(process, signal.SIGKILL)
-        wait_until(lambda: begun.read().footer is not None, "the run says that it is over", SOON_S)
-        footer = begun.read().footer
-        assert footer.exit_code == 4
-        assert "process 1" in footer.message
-        # What was being measured is not blamed.
-        results = begun.read().results
-        assert len(results) > 2
-        assert {one.status for one in results} == {"ok"}
-        with suppress(ProcessLookupError):
-            os.kill(program_of(begun.process), signal.SIGTERM)
-        begun.finish(SOON_S)
+@across("srun-none")
+@pytest.mark.parametrize("ccl", ["mpi", "bridge"])
+def test_tasks_that_are_no_ranks_of_mpi_start_nothing(on_two, begin, ccl):
+    run = begin(on_two, *SWEEP, "--ccl", ccl, alone=True).finish(SOON_S, code=2)
+    assert "this srun started its tasks without an MPI plug-in" in run.err
+    assert "--ccl torch:gloo" in run.err
+    assert run.written() == []
 
-    @across("mpich")
-    def test_settings_of_mpi_are_not_compared_under_its_launcher(self, on_two, begin):
-        varied = ("--vary", "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=recursive_doubling")
-        begun = begin(on_two, *on_two.arguments(*EXPERIMENT, *varied), alone=True)
-        run = begun.finish(SOON_S, code=2)
-        assert (
-            "MPI supports no second process for a rank of Hydra's mpirun: use another library"
-            in run.err
-        )
 
-    # One of those that may end the job before anyone can say why, and one that never does.
-    @across("openmpi", "srun-pmi2", more=("mpich", "srun-pmix"))
-    def test_a_killed_rank_ends_all(self, on_two, begin, hosts):
-        begun = begin(on_two, *on_two.arguments(*ENDLESS), alone=True)
-        begun.wait_for_ranks(1)
-        os.kill(ranks_on(hosts.second)[0], signal.SIGKILL)
-        run = begun.finish(SOON_S)
-        assert begun.read().results
-        # Slurm's PMIx, and ranks of Open MPI, end the job themselves when one is gone: they may be
-        # quicker than whoever could say why.
-        if any(words in run.err for words in ("Job step aborted", "MPI_ERRORS_ARE_FATAL")):
-            assert run.code != 0
-            return
-        assert run.code == 4, run.err
-        assert "was killed by" in run.err
-        assert begun.read().footer.exit_code == 4
+# Processes of a launcher start new ranks for every set of variables.
+@across("srun-none", more=("srun-torchrun",))
+def test_settings_are_compared_between_hosts(on_two, begin, hosts):
+    """One of an interface that no host has fails, and the others are measured."""
+    varied = ("--vary", f"GLOO_SOCKET_IFNAME={DEVICE},nosuch0", "--rounds", "2")
+    begun = begin(on_two, *on_two.arguments(*EXPERIMENT, *UNKNOWN, *varied), alone=True)
+    before = hosts.second.received_bytes()
+    run = begun.finish(2 * SOON_S, code=0)
+    header = run.journal.header
+    assert [device.host for device in header.devices] == ["alpha", "beta"]
+    found = {}
+    for result in run.journal.results:
+        trial = result.trial
+        found.setdefault(trial.variant.value_of("GLOO_SOCKET_IFNAME"), []).append(result.status)
+    # The default, and the default again.
+    assert found == {"": ["ok"] * 4, DEVICE: ["ok"] * 2, "nosuch0": ["skipped"] * 2}
+    assert "nosuch0 is not measured any more" in run.err + run.out
+    assert hosts.second.received_bytes() - before > 4 * 1024
 
-    # cclmark's own connection tells it, under each launcher and with each library; until then ranks
-    # of MPI poll for 20 seconds, and those of Gloo wait.
-    @across("srun-none", more=("srun-pmi2", "openmpi", "mpich"))
-    def test_a_cut_cable_ends_both_ends(self, on_two, begin, hosts):
-        begun = begin(on_two, *ENDLESS, alone=True)  # with the library of choice
-        begun.wait_for_ranks(1)
-        hosts.cut()
-        wait_until(lambda: begun.read().footer is not None, "the run says that it is over", SOON_S)
-        assert begun.read().footer.exit_code == 4
-        assert {result.case.ccl for result in begun.read().results} == {on_two.ccl}
-        for host in hosts:
-            wait_until(lambda host=host: not ranks_on(host), f"{host.name} has no rank", SOON_S)
-        hosts.mend()
-        with suppress(ProcessLookupError):
-            os.kill(program_of(begun.process), signal.SIGTERM)
-        begun.finish(SOON_S)
+
+@across("srun-none")
+def test_an_experiment_ends_with_what_it_has_when_a_host_is_lost(on_two, begin, hosts):
+    varied = ("--vary", f"GLOO_SOCKET_IFNAME={DEVICE}", "--rounds", "1000")
+    begun = begin(on_two, *on_two.arguments(*EXPERIMENT, *UNKNOWN, *varied), alone=True)
+    begun.wait_for_ranks(1)
+    wait_until(lambda: len(begun.read().results) > 3, "there are trials", SOON_S)
+    process = next(
+        pid
+        for pid, line in hosts.second.processes().items()
+        if "-m cclmark experiment" in line and "srun" not in line
+    )
+    os.kill(process, signal.SIGKILL)
+    wait_until(lambda: begun.read().footer is not None, "the run says that it is over", SOON_S)
+    footer = begun.read().footer
+    assert footer.exit_code == 4
+    assert "process 1" in footer.message
+    # What was being measured is not blamed.
+    results = begun.read().results
+    assert len(results) > 2
+    assert {one.status for one in results} == {"ok"}
+    with suppress(ProcessLookupError):
+        os.kill(program_of(begun.process), signal.SIGTERM)
+    begun.finish(SOON_S)
+
+
+@across("mpich")
+def test_settings_of_mpi_are_not_compared_under_its_launcher(on_two, begin):
+    varied = ("--vary", "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=recursive_doubling")
+    begun = begin(on_two, *on_two.arguments(*EXPERIMENT, *varied), alone=True)
+    run = begun.finish(SOON_S, code=2)
+    assert (
+        "MPI supports no second process for a rank of Hydra's mpirun: use another library"
+        in run.err
+    )
+
+
+# One of those that may end the job before anyone can say why, and one that never does.
+@across("openmpi", "srun-pmi2", more=("mpich", "srun-pmix"))
+def test_a_killed_rank_on_another_host_ends_all(on_two, begin, hosts):
+    begun = begin(on_two, *ENDLESS, alone=True)
+    begun.wait_for_ranks(1)
+    os.kill(ranks_on(hosts.second)[0], signal.SIGKILL)
+    run = begun.finish(SOON_S)
+    # Without a name the library is one that is possible.
+    assert {result.case.ccl for result in begun.read().results} == {on_two.ccl}
+    # Slurm's PMIx, and ranks of Open MPI, end the job themselves when one is gone: they may be
+    # quicker than whoever could say why.
+    if any(words in run.err for words in ("Job step aborted", "MPI_ERRORS_ARE_FATAL")):
+        assert run.code != 0
+        return
+    assert run.code == 4, run.err
+    assert "was killed by" in run.err
+    assert begun.read().footer.exit_code == 4
+
+
+# cclmark's own connection tells it, under each launcher and with each library; until then ranks
+# of MPI poll for 20 seconds, and those of Gloo wait.
+@across("srun-none", more=("srun-pmi2", "openmpi", "mpich"))
+def test_a_cut_cable_ends_both_ends(on_two, begin, hosts):
+    begun = begin(on_two, *ENDLESS, alone=True)  # with the library of choice
+    begun.wait_for_ranks(1)
+    hosts.cut()
+    wait_until(lambda: begun.read().footer is not None, "the run says that it is over", SOON_S)
+    assert begun.read().footer.exit_code == 4
+    assert {result.case.ccl for result in begun.read().results} == {on_two.ccl}
+    for host in hosts:
+        wait_until(lambda host=host: not ranks_on(host), f"{host.name} has no rank", SOON_S)
+    hosts.mend()
+    with suppress(ProcessLookupError):
+        os.kill(program_of(begun.process), signal.SIGTERM)
+    begun.finish(SOON_S)
 
 
 def one_on_each(prefix):
@@ -466,11 +446,3 @@ def one_on_each(prefix):
         words = [word.replace(":2", ":1") for word in words]
         words[words.index("-np") + 1] = "2"
     return words
-
-
-def parent_of(pid):
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def ranks_on(host):
-    return sorted(pid for pid, line in host.processes().items() if "cclmark.rank_process" in line)

@@ -1,4 +1,4 @@
-"""Ranks that train with several parallelisms at once on gloo; rank 0 prints what it found as JSON.
+"""Ranks that train on gloo, with one parallelism or several; rank 0 prints what it found as JSON.
 
     python layout_steps.py FILE RANKS
 
@@ -17,7 +17,10 @@ import warnings
 
 import torch
 import torch.distributed as dist
-from parallel_steps import Peak
+from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 
 from cclmark.work.models import find_model
 from cclmark.work.variants import DEFAULT
@@ -34,6 +37,18 @@ STEPS, LENGTH, SEED = 3, 24, 3
 RATES = {"sgd": 0.5, "adamw": 3e-3}
 #: By ranks and name: the parallelism or layout, the model, the optimizer, and changes.
 CASES = {
+    2: {
+        "ddp": ("ddp", "tiny", "sgd", {}),
+        "zero1": ("zero1", "tiny-llama", "adamw", {}),
+        "fsdp": ("fsdp", "tiny", "sgd", {}),
+        "fsdp of llama": ("fsdp", "tiny-llama", "adamw", {}),
+        "fsdp of experts": ("fsdp", "tiny-moe", "adamw", {}),
+        "tp": ("tp", "tiny", "sgd", {}),
+        "tp of llama": ("tp", "tiny-llama", "sgd", {}),
+        "pp": ("pp", "tiny", "sgd", {"microbatches": 2}),
+        "pp of llama": ("pp", "tiny-llama", "adamw", {"microbatches": 2}),
+        "ep": ("ep", "tiny-moe", "sgd", {}),
+    },
     4: {
         "tensor ranks with replicas": ("tp=2,dp=2", "tiny", "sgd", {}),
         "sequence parallel": ("tp=4", "tiny", "adamw", {"by_sequence": True}),
@@ -63,13 +78,25 @@ CASES = {
 }
 #: Whose memory is compared with the estimate.
 PEAKS = {
-    "tensor ranks": ("tp=2,dp=2", "tiny-llama", {"by_sequence": True, "microbatches": 2}),
-    "stages": ("pp=2,dp=2", "tiny", {"microbatches": 4}),
-    "shards of tensor ranks": ("tp=2,fsdp=2", "tiny-llama", {"microbatches": 2}),
-    "shards of stages": ("pp=2,fsdp=2", "tiny-llama", {"microbatches": 4}),
-    "accumulated": ("ddp", "tiny", {"microbatches": 2}),
-    "accumulated shards": ("fsdp", "tiny-llama", {"microbatches": 2}),
-    "uneven shards": ("fsdp", "tiny-llama", {"microbatches": 4, "uneven": (4, 2, 1, 1)}),
+    2: {
+        "ddp": ("ddp", "tiny", {}),
+        "ddp of two types": ("ddp", "tiny", {"dtype": "mixed"}),
+        "fsdp of two types": ("fsdp", "tiny", {"dtype": "mixed"}),
+        "fsdp": ("fsdp", "tiny-llama", {}),
+        "tp": ("tp", "tiny", {}),
+        "pp": ("pp", "tiny", {"microbatches": 2}),
+        "ep": ("ep", "tiny-moe", {}),
+    },
+    4: {
+        "tensor ranks": ("tp=2,dp=2", "tiny-llama", {"by_sequence": True, "microbatches": 2}),
+        "stages": ("pp=2,dp=2", "tiny", {"microbatches": 4}),
+        "shards of tensor ranks": ("tp=2,fsdp=2", "tiny-llama", {"microbatches": 2}),
+        "shards of stages": ("pp=2,fsdp=2", "tiny-llama", {"microbatches": 4}),
+        "accumulated": ("ddp", "tiny", {"microbatches": 2}),
+        "accumulated shards": ("fsdp", "tiny-llama", {"microbatches": 2}),
+        "uneven shards": ("fsdp", "tiny-llama", {"microbatches": 4, "uneven": (4, 2, 1, 1)}),
+    },
+    8: {},
 }
 SEQUENCES = 8  # of a step, of all ranks
 _groups = {}
@@ -153,6 +180,29 @@ def outcome(parallel, model, optimizer, changes, rank, ranks):
     return [together, [one.rank for one in check.differences], check.elements, calls]
 
 
+class Peak(TorchDispatchMode):
+    """The largest memory of all tensors at once, of the storages that operators have seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.live = WeakIdKeyDictionary()
+        self.bytes = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if DTensor in types:
+            return NotImplemented  # its operators on local tensors follow
+        found = function(*args, **(kwargs or {}))
+        added = False
+        for one in tree_leaves((found, args, kwargs)):
+            if type(one) in (torch.Tensor, torch.nn.Parameter):
+                storage = one.untyped_storage()
+                added |= storage not in self.live
+                self.live[storage] = None
+        if added:  # only then there may be more than before
+            self.bytes = max(self.bytes, sum(storage.nbytes() for storage in self.live))
+        return found
+
+
 def peak(parallel, model, changes, rank, ranks):
     """The estimated memory, and the largest of this rank's tensors in two steps."""
     changes = {"sequence": 64, **changes}
@@ -183,7 +233,7 @@ def main():
         if rank == 0:
             other = alone(model, optimizer, SEED + 1)
             rows[name] = [found[0], alone(model, optimizer), other, *found[1:]]
-    peaks = {name: peak(*one, rank, ranks) for name, one in PEAKS.items()} if ranks == 4 else {}
+    peaks = {name: peak(*one, rank, ranks) for name, one in PEAKS[ranks].items()}
     rows = {"steps": rows, "peaks": peaks, "cases": CASES[ranks]}
     dist.barrier()
     if rank == 0:

@@ -24,7 +24,6 @@ class PatchedSource(Source):
     def start(
         self, arguments: list[str], directory: Path, environment: Mapping[str, str]
     ) -> Forked:
-        """As that of every source."""
         return super().start(arguments, directory, _translated(environment))
 
 
@@ -47,12 +46,10 @@ class PatchedSources(Sources):
         return self._patched
 
     def living(self) -> dict[int, list[str]]:
-        """The living processes of all of them."""
         own = {} if self._patched is None else self._patched.living()
         return self._others.living() | own
 
     def close(self) -> None:
-        """Ends the patched one."""
         if self._patched is not None:
             self._patched.close()
 

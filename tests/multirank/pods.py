@@ -62,7 +62,6 @@ class Pods:
         return process.returncode, out, err
 
     def run(self, number, *arguments, **env):
-        """The ends of all of them."""
         started = [self.start(rank, number, *arguments, **env) for rank in range(number)]
         return [self.end(process) for process in started]
 

@@ -110,22 +110,21 @@ def test_a_hole(whole, begin, length, filler):
     check(parse(damaged), content, damaged, journal)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\n\n",
-        b"{}",
-        b"[" * 100_000,
-        b'{"type":"header"' + b',"a":{' * 50_000,
-        b'{"type":"footer","ended_at":"","exit_code":0,"duration_s":0}',
-        b"\x00" * 4096,
-        b"\xff\xfe",
-    ],
-    ids=["empty", "blank", "object", "deep", "deeper", "footer", "zeros", "binary"],
-)
-def test_what_is_no_journal_is_refused(content):
-    assert parse(content) is None
+NO_JOURNALS = {
+    "empty": b"",
+    "blank": b"\n\n",
+    "object": b"{}",
+    "deep": b"[" * 100_000,
+    "deeper": b'{"type":"header"' + b',"a":{' * 50_000,
+    "footer": b'{"type":"footer","ended_at":"","exit_code":0,"duration_s":0}',
+    "zeros": b"\x00" * 4096,
+    "binary": b"\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("name", NO_JOURNALS)
+def test_what_is_no_journal_is_refused(name):
+    assert parse(NO_JOURNALS[name]) is None
 
 
 def test_results_after_a_deep_line_are_still_read(whole):
@@ -137,16 +136,13 @@ def test_results_after_a_deep_line_are_still_read(whole):
     assert read.damaged_lines == 1
 
 
-def test_a_newer_schema_is_refused_with_advice(whole):
+def test_a_newer_schema_is_refused_with_advice(whole, tmp_path):
     content = re.sub(rb'"schema_version":\d+', b'"schema_version":99', whole[0])
     with pytest.raises(UsageError, match="update cclmark"):
         parse_journal(content.splitlines(), "newer.jsonl")
-
-
-@pytest.mark.parametrize("what", ["absent", "directory"])
-def test_a_file_that_cannot_be_read(tmp_path, what):
-    with pytest.raises(UsageError, match="cannot read"):
-        read_journal(tmp_path if what == "directory" else tmp_path / "absent.jsonl")
+    for path in (tmp_path, tmp_path / "absent.jsonl"):
+        with pytest.raises(UsageError, match="cannot read"):
+            read_journal(path)
 
 
 def test_another_run_behind_this_one_is_not_mixed_in(whole):
@@ -188,21 +184,23 @@ def test_odd_numbers_in_every_place(whole):
     """Each leaves the lines round it alone, and what is read can be shown."""
     content, journal = whole
     header, *lines, footer = content.splitlines()
-    for place in NUMBERS.finditer(lines[0]):
-        for number in ODD_NUMBERS:
-            changed = lines[0][: place.start()] + number + lines[0][place.end() :]
-            read = parse(b"\n".join([header, changed, *lines[1:], footer]))
-            assert read.results[-len(lines) + 1 :] == journal.results[1:]
-            assert len(read.results) + read.damaged_lines == len(lines)
-            if read.damaged_lines == 0:
-                show(read)
-    for place in NUMBERS.finditer(header):
-        for number in ODD_NUMBERS:
-            changed = header[: place.start()] + number + header[place.end() :]
-            read = parse(b"\n".join([changed, *lines, footer]))
-            if read is not None:
-                assert read.results == journal.results
-                show(read)
+
+    def changed(line):
+        for place in NUMBERS.finditer(line):
+            for number in ODD_NUMBERS:
+                yield line[: place.start()] + number + line[place.end() :]
+
+    for line in changed(lines[0]):
+        read = parse(b"\n".join([header, line, *lines[1:], footer]))
+        assert read.results[-len(lines) + 1 :] == journal.results[1:]
+        assert len(read.results) + read.damaged_lines == len(lines)
+        if read.damaged_lines == 0:
+            show(read)
+    for line in changed(header):
+        read = parse(b"\n".join([line, *lines, footer]))
+        if read is not None:
+            assert read.results == journal.results
+            show(read)
 
 
 def show(journal: Journal) -> None:
@@ -220,7 +218,7 @@ def show(journal: Journal) -> None:
     ("field", "number"),
     [
         *((b"duration_s", number) for number in (b"1e101", b"-1E+308", b"1" + b"0" * 120 + b".5")),
-        *((b"index", b"%d" % number) for number in (1 << 63, 10**40)),
+        *((b"index", number) for number in (b"9223372036854775808", b"1" + b"0" * 40)),
     ],
 )
 def test_numbers_outside_their_range_are_damage(whole, field, number):

@@ -41,22 +41,16 @@ def test_the_command_of_the_rank_follows_the_prefix(cclmark, prefix, tmp_path):
     (notice,) = (one for one in told.journal.header.notices if "rank 1 under" in one)
     assert notice.endswith("deadlines (-T) are off for all ranks, and times contain the debugger")
     assert len(told.journal.results) == 2
-
-
-def test_no_deadline_ends_the_run(cclmark, prefix):
-    told = cclmark(*SMALL, "-T", "0.5", "--debug-rank", f"0={prefix} 5")
-    assert told.journal.header.settings.timeout_s == 0.5
-    assert {one.status for one in told.journal.results} == {"ok"}
-
-
-def test_several_ranks_with_a_command(cclmark, prefix, tmp_path):
-    cclmark(*SMALL, "--debug-rank", f"0,1={prefix} 0")
+    # Of other kinds of runs too.
+    cclmark("p2p", "--devices", "host:2", "-n", "16", "--debug-rank", f"1={prefix} 0")
     assert (tmp_path / "record.txt").read_text().count("cclmark.rank_process") == 2
 
 
-def test_ranks_of_other_kinds(cclmark, prefix, tmp_path):
-    cclmark("p2p", "--devices", "host:2", "-n", "16", "--debug-rank", f"1={prefix} 0")
-    assert (tmp_path / "record.txt").read_text().count("cclmark.rank_process") == 1
+def test_no_deadline_ends_a_run_of_several_ranks_with_a_command(cclmark, prefix, tmp_path):
+    told = cclmark(*SMALL, "-T", "0.5", "--debug-rank", f"0,1={prefix} 5")
+    assert told.journal.header.settings.timeout_s == 0.5
+    assert {one.status for one in told.journal.results} == {"ok"}
+    assert (tmp_path / "record.txt").read_text().count("cclmark.rank_process") == 2
 
 
 def test_a_debugger_that_ends_before_the_rank_has_finished(cclmark):
@@ -64,12 +58,14 @@ def test_a_debugger_that_ends_before_the_rank_has_finished(cclmark):
     assert "rank 1" in told.message
 
 
+WITHOUT_A_TERMINAL = "needs a terminal: give a command that needs no terminal, as"
+
+
 @pytest.mark.parametrize(
     ("given", "code", "message"),
     [
-        ("x", 2, "expected RANK[=gdb|lldb|COMMAND]"),
-        ("0=", 2, "expected RANK[=gdb|lldb|COMMAND]"),
-        ("0='a", 2, "expected RANK[=gdb|lldb|COMMAND]"),
+        *((one, 2, "expected RANK[=gdb|lldb|COMMAND]") for one in ("x", "0=", "0='a")),
+        *((one, 2, WITHOUT_A_TERMINAL) for one in ("0", "0=gdb", "1=lldb")),
         ("0,1", 2, "one terminal is for one rank"),
         ("2=true", 2, "--debug-rank 2: the run has ranks 0 to 1"),
         ("0=no-such-debugger -x", 3, "no-such-debugger is not installed here: install it, or"),
@@ -80,24 +76,15 @@ def test_what_is_refused(cclmark, given, code, message):
     assert message in told.message
 
 
-@pytest.mark.parametrize("given", ["0", "0=gdb", "1=lldb"])
-def test_without_a_terminal_a_command_is_needed(cclmark, given):
-    refused = cclmark(*SMALL, "--debug-rank", given, code=2)
-    assert "needs a terminal: give a command that needs no terminal, as" in refused.message
-
-
-def test_processes_of_a_launcher_have_no_terminal(monkeypatch):
+def test_what_a_run_cannot_have_is_refused(monkeypatch):
+    with pytest.raises(UsageError, match="--debug-rank 1: the run has only rank 0"):
+        Debugged((1,), ("true",)).require(1)
     launched = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
     for name, text in (launched | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}).items():
         monkeypatch.setenv(name, text)
     with pytest.raises(UsageError, match="processes of a launcher have no terminal"):
         Debugged((0,), ("gdb", "--args"), "gdb").require_program()
     Debugged((0,), ("true",)).require_program()
-
-
-def test_a_run_of_one_rank():
-    with pytest.raises(UsageError, match="--debug-rank 1: the run has only rank 0"):
-        Debugged((1,), ("true",)).require(1)
 
 
 @GDB

@@ -20,14 +20,8 @@ AT_MOST_S = TIMEOUT_S + 10.0
 MANY = "100000000"  # operations; nobody waits for their end
 SHORT = ("-n", "5", "-w", "0", "-N", "3")
 HELD = (
-    "start-up",
-    "opening the device",
-    "loading the library",
-    "communicator creation",
-    "allocating buffers",
-    "preparing",
-    "shutdown",
-    "finished",
+    *("start-up", "opening the device", "loading the library", "communicator creation"),
+    *("allocating buffers", "preparing", "shutdown", "finished"),
 )
 LONG = {
     "warm-up": ("-n", "1", "-w", MANY),
@@ -106,19 +100,10 @@ def test_a_rank_that_is_stopped(struck, rank, phase):
     check(run, ended, phase, says)
 
 
-@pytest.mark.parametrize(
-    ("phase", "rank"),
-    [
-        pytest.param(phase, rank, marks=[] if rank == tried else pytest.mark.exhaustive)
-        for phase, tried in (
-            ("loading the library", 2),
-            ("timing", 0),
-            ("verification", 2),
-            ("shutdown", 0),
-        )
-        for rank in range(RANKS)
-    ],
-)
+RAISED = {"loading the library": 2, "timing": 0, "verification": 2, "shutdown": 0}
+
+
+@pytest.mark.parametrize(("phase", "rank"), RAISED.items())
 def test_a_rank_that_raises_an_unexpected_error(background, tmp_path, rank, phase):
     env = held(tmp_path, rank, phase) | {"RAISED_IN_TEST": ""}
     run = background(*SWEEP, *SHORT, env=env)
@@ -135,25 +120,14 @@ def test_a_rank_that_raises_an_unexpected_error(background, tmp_path, rank, phas
 @pytest.mark.parametrize(
     ("rank", "number"),
     [
-        (0, signal.SIGKILL),
-        (2, signal.SIGSTOP),
-        *(
-            exhaustive(rank, number)
-            for rank, number in (
-                (0, signal.SIGSTOP),
-                (1, signal.SIGKILL),
-                (1, signal.SIGSTOP),
-                (2, signal.SIGKILL),
-            )
-        ),
+        *((0, signal.SIGKILL), (2, signal.SIGSTOP), exhaustive(0, signal.SIGSTOP)),
+        *(exhaustive(1, signal.SIGSTOP), exhaustive(2, signal.SIGKILL)),
     ],
 )
 def test_a_rank_that_waits_for_the_others_times(background, rank, number):
     """All times are gathered after each batch; the next rank is held up before its own."""
     late = (rank + 1) % RANKS
-    run = background(
-        *(*SWEEP, *SHORT, "--inject", f"delay:rank={late},ms=1000000", *waits(4)),
-    )
+    run = background(*SWEEP, *SHORT, "--inject", f"delay:rank={late},ms=1000000", *waits(4))
     pid = run.wait_for_workers(RANKS)[rank]
     run.wait_for_phase(rank, "timing")
     run.signal(pid, number)

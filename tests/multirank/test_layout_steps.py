@@ -1,21 +1,30 @@
-"""Several parallelisms at once, on four and eight ranks: losses, replicas, calls and memory."""
+"""Parallelisms, one and several at once, on several ranks: losses, replicas, calls and memory."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
-from steps_program import found_by
 
 from cclmark.work.models import MODELS
 from cclmark_planning.scale.layout import parse_job_layout
 from cclmark_planning.scale.traffic import traffic_of
 from cclmark_planning.scale.training_job import TrainingJob, check_job
 from examples import exhaustive
+from patience import scaled
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="there is no torch")
 
 FLOAT = 4  # bytes
 WIDTH = MODELS["tiny"].width
 LENGTH, SEQUENCES = 24, 8
+OF_TWO = ["ddp", "zero1", "fsdp", "tp", "pp", "ep"]
+OF_TWO += [f"{name} of llama" for name in ("fsdp", "tp", "pp")] + ["fsdp of experts"]
 NAMES = [
     "tensor ranks with replicas",
     "sequence parallel",
@@ -35,8 +44,29 @@ NAMES = [
 
 
 def run(meeting, ranks):
-    """What layout_steps.py found with so many ranks."""
-    return found_by("layout_steps.py", meeting, ranks, timeout_s=120)
+    """What layout_steps.py found with so many ranks, which have ended."""
+    program = Path(__file__).with_name("layout_steps.py")
+    process = subprocess.Popen(
+        [sys.executable, str(program), str(meeting), str(ranks)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Threads at the import of numpy would be lost where it forks.
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=scaled(120))
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, err[-3000:]
+    return json.loads(out)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("meeting") / "file", 2)
 
 
 @pytest.fixture(scope="module")
@@ -44,22 +74,29 @@ def four(tmp_path_factory):
     return run(tmp_path_factory.mktemp("meeting") / "file", 4)
 
 
-def require_losses_of_one_rank(row):
-    together, alone, other, different, *_ = row
+def require_losses_of_one_rank(found, name):
+    together, alone, other, different, *_ = found["steps"][name]
     assert together == pytest.approx(alone, abs=2e-5)
     # The same comparison distinguishes other data.
     assert together != pytest.approx(other, abs=2e-3)
     assert different == []
 
 
+@pytest.mark.parametrize("name", OF_TWO)
+def test_the_losses_of_two_ranks_are_those_of_one_rank_with_all_data(two, name):
+    assert len(two["steps"]) == len(OF_TWO)
+    require_losses_of_one_rank(two, name)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_the_losses_are_those_of_one_rank_with_all_data(four, name):
-    require_losses_of_one_rank(four["steps"][name])
+def test_the_losses_of_layouts_are_those_of_one_rank_with_all_data(four, name):
+    assert len(four["steps"]) == len(NAMES)
+    require_losses_of_one_rank(four, name)
 
 
 @pytest.mark.parametrize("name", [exhaustive("all"), exhaustive("all with shards")])
 def test_eight_ranks_with_three_parallelisms(tmp_path, name):
-    require_losses_of_one_rank(run(tmp_path / "file", 8)["steps"][name])
+    require_losses_of_one_rank(run(tmp_path / "file", 8), name)
 
 
 def calls(found, name):
@@ -70,55 +107,75 @@ def calls(found, name):
     }
 
 
-class TestCalls:
-    def test_tensor_ranks_reduce_activations_and_replicas_gradients(self, four):
-        found = calls(four, "tensor ranks with replicas")
-        # Two all-reduces per layer and pass, of the activations of four sequences.
-        activations = 4 * LENGTH * WIDTH * FLOAT
-        assert found["tp", "all_reduce"] == [(8, 8 * activations)] * 4
-        ((number, size_bytes),) = set(found["dp", "all_reduce"])
-        # Half of the matrices, and all else.
-        parameters = MODELS["tiny"].parameters
-        matrices = 2 * (WIDTH * (MODELS["tiny"].projected + WIDTH) + 2 * WIDTH * 4 * WIDTH)
-        biases = 2 * (MODELS["tiny"].projected + 4 * WIDTH)  # of matrices by columns
-        assert (number, size_bytes) == (1, (parameters - (matrices + biases) // 2) * FLOAT)
+def test_a_step_communicates_as_often_as_documented(two):
+    # Two layers, and the root unit with the tied embedding, which stays gathered. Four layers and
+    # the embedding in both passes, and once the output head. An untied output head: its logits are
+    # gathered, the gradient of its input is summed.
+    for name, documented in {
+        "fsdp": {("fsdp", "all_gather"): 5, ("fsdp", "reduce_scatter"): 3},
+        "fsdp of llama": {("fsdp", "all_gather"): 11, ("fsdp", "reduce_scatter"): 6},
+        "tp": {("tp", "all_reduce"): 2 * 2 * 2},
+        "tp of llama": {("tp", "all_reduce"): 4 * 2 * 2 + 1, ("tp", "all_gather"): 1},
+    }.items():
+        found = {key: [number for number, _ in rows] for key, rows in calls(two, name).items()}
+        assert found == {key: [number] * 2 for key, number in documented.items()}
 
-    def test_gradients_are_reduced_once_for_all_parts_of_a_batch(self, four):
-        size_bytes = MODELS["tiny"].parameters * FLOAT
-        for name in ("accumulated", "uneven replicas"):
-            assert calls(four, name) == {("dp", "all_reduce"): [(1, size_bytes)] * 4}
-        shards = calls(four, "accumulated shards")
-        # The layers are gathered in both passes of both parts, the root unit once in each part.
-        assert shards["fsdp", "reduce_scatter"] == [(3, size_bytes)] * 4
-        assert {number for number, _ in shards["fsdp", "all_gather"]} == {10}
 
-    def test_shards_stay_gathered_where_replicas_have_unequal_parts(self, four):
-        size_bytes = MODELS["tiny"].parameters * FLOAT
-        assert calls(four, "uneven shards") == {
-            ("fsdp", "all_gather"): [(3, size_bytes)] * 4,
-            ("fsdp", "reduce_scatter"): [(3, size_bytes)] * 4,
+def test_tensor_ranks_reduce_activations_and_replicas_gradients(four):
+    found = calls(four, "tensor ranks with replicas")
+    # Two all-reduces per layer and pass, of the activations of four sequences.
+    activations = 4 * LENGTH * WIDTH * FLOAT
+    assert found["tp", "all_reduce"] == [(8, 8 * activations)] * 4
+    ((number, size_bytes),) = set(found["dp", "all_reduce"])
+    # Half of the matrices, and all else.
+    parameters = MODELS["tiny"].parameters
+    matrices = 2 * (WIDTH * (MODELS["tiny"].projected + WIDTH) + 2 * WIDTH * 4 * WIDTH)
+    biases = 2 * (MODELS["tiny"].projected + 4 * WIDTH)  # of matrices by columns
+    assert (number, size_bytes) == (1, (parameters - (matrices + biases) // 2) * FLOAT)
+
+
+def test_gradients_are_reduced_once_for_all_parts_of_a_batch(four):
+    size_bytes = MODELS["tiny"].parameters * FLOAT
+    for name in ("accumulated", "uneven replicas"):
+        assert calls(four, name) == {("dp", "all_reduce"): [(1, size_bytes)] * 4}
+    shards = calls(four, "accumulated shards")
+    # The layers are gathered in both passes of both parts, the root unit once in each part.
+    assert shards["fsdp", "reduce_scatter"] == [(3, size_bytes)] * 4
+    assert {number for number, _ in shards["fsdp", "all_gather"]} == {10}
+
+
+def test_shards_stay_gathered_where_replicas_have_unequal_parts(four):
+    size_bytes = MODELS["tiny"].parameters * FLOAT
+    assert calls(four, "uneven shards") == {
+        ("fsdp", "all_gather"): [(3, size_bytes)] * 4,
+        ("fsdp", "reduce_scatter"): [(3, size_bytes)] * 4,
+    }
+
+
+def test_stages_send_each_microbatch_on_and_its_gradient_back(four):
+    found = calls(four, "uneven stages")
+    sequence = LENGTH * WIDTH * FLOAT
+    # Ranks 0 and 2 are the stages of the replica with five microbatches.
+    assert found["pp", "send"] == [(number, number * sequence) for number in (5, 3, 5, 3)]
+    embedding = MODELS["tiny"].vocabulary * WIDTH * FLOAT
+    assert found["embedding", "all_reduce"] == [(1, embedding)] * 4
+
+
+def test_sequence_parallel_stages_send_a_part_of_the_sequence(four):
+    found = calls(four, "sequence parallel in stages")
+    # All sequences pass one pipeline; of each, a rank sends its half.
+    assert found["pp", "send"] == [(4, SEQUENCES * LENGTH // 2 * WIDTH * FLOAT)] * 4
+    # Two layers, four microbatches, two in each pass.
+    assert {number for number, _ in found["tp", "reduce_scatter"]} == {2 * 4 * 2 * 2}
+
+
+def test_the_estimated_memory_is_a_close_lower_limit_of_what_tensors_occupy(two, four):
+    for found in (two, four):
+        ratios = {
+            name: estimated / largest for name, (estimated, largest) in found["peaks"].items()
         }
-
-    def test_stages_send_each_microbatch_on_and_its_gradient_back(self, four):
-        found = calls(four, "uneven stages")
-        sequence = LENGTH * WIDTH * FLOAT
-        # Ranks 0 and 2 are the stages of the replica with five microbatches.
-        assert found["pp", "send"] == [(number, number * sequence) for number in (5, 3, 5, 3)]
-        embedding = MODELS["tiny"].vocabulary * WIDTH * FLOAT
-        assert found["embedding", "all_reduce"] == [(1, embedding)] * 4
-
-    def test_sequence_parallel_stages_send_a_part_of_the_sequence(self, four):
-        found = calls(four, "sequence parallel in stages")
-        # All sequences pass one pipeline; of each, a rank sends its half.
-        assert found["pp", "send"] == [(4, SEQUENCES * LENGTH // 2 * WIDTH * FLOAT)] * 4
-        # Two layers, four microbatches, two in each pass.
-        assert {number for number, _ in found["tp", "reduce_scatter"]} == {2 * 4 * 2 * 2}
-
-
-def test_the_estimated_memory_is_a_close_lower_limit_of_what_tensors_occupy(four):
-    ratios = {name: estimated / largest for name, (estimated, largest) in four["peaks"].items()}
-    assert len(ratios) == 7
-    assert all(0.75 < ratio <= 1 for ratio in ratios.values()), ratios
+        assert len(ratios) == 7
+        assert all(0.75 < ratio <= 1 for ratio in ratios.values()), ratios
 
 
 def planned(found, name):

@@ -1,4 +1,7 @@
-"""Processes that a launcher started find each other, and nobody else: real processes, as pods."""
+"""Processes that a launcher started find each other, and nobody else: real processes, as pods.
+
+Their ranks agree on settings and libraries.
+"""
 
 import re
 import signal
@@ -13,6 +16,7 @@ from cclmark.launch.meeting import find_meeting, open_meeting
 from cclmark.launch.placement import Placement
 from commands import wait_until
 from examples import exhaustive
+from fake_libraries import fake_library
 from patience import scaled, waits
 from places import TESTS
 from ports import free_port
@@ -20,19 +24,26 @@ from ports import free_port
 
 @pytest.mark.started
 def test_only_the_first_prints_and_writes(pods):
-    started = [pods.start(rank, 3) for rank in (2, 1, 0)]
-    (last, second, first) = [pods.end(process) for process in started]
-    assert [code for code, _, _ in (first, second, last)] == [0, 0, 0]
-    assert "3 ranks" in first[1]
-    assert last[1:] == second[1:] == ("", "")
+    """The note by which they meet is private, and goes when all have come."""
+    first = pods.start(0, 3)
+    note = pods.note()
+    assert note.stat().st_mode & 0o077 == 0
+    assert note.parent.stat().st_mode & 0o077 == 0
+    others = [pods.start(rank, 3) for rank in (2, 1)]
+    code, out, _ = pods.end(first)
+    assert code == 0
+    assert "3 ranks" in out
+    assert [pods.end(process) for process in others] == [(0, "", "")] * 2
     assert len(list(pods.directory.rglob("*.jsonl"))) == 1
+    assert list(note.parent.iterdir()) == []
 
 
 def test_pairs_of_ranks_that_a_launcher_started(pods):
-    """Two ranks in each process."""
+    """Two ranks in each process. What is ignored is said once."""
     pairs = ("pairs", "--devices", "host", "-b", "64", "-e", "64", "-n", "2", "-w", "1")
-    ends = pods.run(2, *pairs, "--only", "all_reduce", "-g", "2")
-    assert [code for code, _, _ in ends] == [0, 0]
+    first, second = pods.run(2, *pairs, "--only", "all_reduce", "-g", "2", "-p", "1")
+    assert (first[0], second) == (0, (0, "", ""))
+    assert first[2].count("-p 1 is ignored") == 1
     results = pods.journal().results
     found = {result.case.pair for result in results}
     assert found == {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}
@@ -48,17 +59,6 @@ def test_a_replay_below_a_launcher_is_fitted_by_new_ranks_of_its_processes(pods,
         assert (first[0], second[0]) == (0, 0), first[2]
         assert "1 of 1 replay checked" in first[1]
     assert re.search("fitted to|nothing fits; this is nearest to", first[1] + first[2])
-
-
-def test_the_note_is_private_and_goes_when_all_have_come(pods):
-    first = pods.start(0, 2)
-    note = pods.note()
-    assert note.stat().st_mode & 0o077 == 0
-    assert note.parent.stat().st_mode & 0o077 == 0
-    second = pods.start(1, 2)
-    assert pods.end(first)[0] == 0
-    assert pods.end(second)[0] == 0
-    assert list(note.parent.iterdir()) == []
 
 
 def test_missing_processes_are_named_during_and_after_the_wait(pods):
@@ -133,43 +133,34 @@ def test_two_that_say_they_are_the_same(pods):
     assert all(pods.end(process)[0] == 4 for process in started[1:])
 
 
-def test_what_is_wrong_with_the_command_is_said_once(pods):
-    bad = ("all_reduce", "--devices", "host", "-b", "1M", "-e", "1K")
-    (code, _, err), second = pods.run(2, *bad)
-    assert code == 2
+BAD = ("all_reduce", "--devices", "host", "-b", "1M", "-e", "1K")
+NO_CUDA = {"CUDA_VISIBLE_DEVICES": "", "CCLMARK_CUDA_LIBRARY": ""}
+
+
+@pytest.mark.parametrize(
+    ("of_first", "of_second", "code", "words"),
+    [
+        (BAD, BAD, 2, ["cclmark:"]),
+        # What one process lacks, and other arguments, the first one says.
+        (SWEEP, ("all_reduce", "--devices", "cuda"), 3, ["process 1 on "]),
+        (SWEEP, (*SWEEP, "-c", "0"), 2, ["process 1 on", "other arguments"]),
+    ],
+    ids=["a mistake", "a missing device", "other arguments"],
+)
+def test_what_is_wrong_with_a_command_is_said_once(pods, of_first, of_second, code, words):
+    started = pods.start(0, 2, *of_first, **NO_CUDA), pods.start(1, 2, *of_second)
+    (code_of_first, _, err), second = (pods.end(process) for process in started)
+    assert code_of_first == second[0] == code
+    assert all(word in err for word in words)
     assert err.count("cclmark:") == 1
-    assert second == (2, "", "")
-
-
-def test_what_is_ignored_is_said_once(pods):
-    first, second = pods.run(2, *SWEEP, "-p", "1")
-    assert first[2].count("-p 1 is ignored") == 1
-    assert second == (0, "", "")
-
-
-def test_what_one_process_lacks_the_first_says(pods):
-    first = pods.start(0, 2, CUDA_VISIBLE_DEVICES="", **{"CCLMARK_CUDA_LIBRARY": ""})
-    second = pods.start(1, 2, "all_reduce", "--devices", "cuda")
-    code, _, err = pods.end(first)
-    assert code == 3
-    assert "process 1 on " in err
-    assert pods.end(second)[0] == 3
-
-
-def test_other_arguments_are_named(pods):
-    first, second = pods.start(0, 2), pods.start(1, 2, *SWEEP, "-c", "0")
-    code, _, err = pods.end(first)
-    assert code == 2
-    assert "process 1 on" in err
-    assert "other arguments" in err
-    assert pods.end(second)[0] == 2
+    if of_first == of_second:
+        assert second[1:] == ("", "")
 
 
 def test_by_a_secret_of_the_environment(pods):
-    port = free_port()
     env = {
         "CCLMARK_SECRET": "correct horse battery staple",
-        "CCLMARK_ADDRESS": f"127.0.0.1:{port}",
+        "CCLMARK_ADDRESS": f"127.0.0.1:{free_port()}",
         "CCLMARK_SHARED_DIR": "",
         "HOME": "/nonexistent",
     }
@@ -188,21 +179,18 @@ def test_by_a_secret_of_the_environment(pods):
     assert b"correct horse" not in written
 
 
-def test_another_secret_is_said_by_both(pods):
+def test_the_first_process_says_that_another_secret_may_be_the_cause(pods):
     where = f"127.0.0.1:{free_port()}"
-    started = [
-        pods.start(
-            *(rank, 2, *SWEEP, "-T", "4"), CCLMARK_SECRET=f"{rank}" * 32, CCLMARK_ADDRESS=where
-        )
+    first, second = (
+        pods.start(rank, 2, *SWEEP, "-T", "4", CCLMARK_SECRET=f"{rank}" * 32, CCLMARK_ADDRESS=where)
         for rank in (0, 1)
-    ]
-    (code, _, err), (code_of_second, _, err_of_second) = (pods.end(one) for one in started)
-    assert code == code_of_second == 4
+    )
+    code, _, err = pods.end(first)
+    assert code == pods.end(second)[0] == 4
     said, why = (line for line in err.splitlines() if "missing: 1" in line)
     for line in (said, why):
         assert "(is CCLMARK_SECRET the same for all processes? " in line
         assert "that did not authenticate " in line
-    assert "is CCLMARK_SECRET the same for that process" in err_of_second
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -215,11 +203,8 @@ def test_a_process_killed_before_all_have_come(pods, rank):
     code, _, err = pods.end(started[1 - rank], 20)
     assert time.monotonic() < begin_s + scaled(10)
     assert code == 4
-    assert (
-        "exited before all processes were connected"
-        if rank
-        else "the connection to the first process is lost"
-    ) in err
+    lost = "the connection to the first process is lost"
+    assert ("exited before all processes were connected" if rank else lost) in err
 
 
 @pytest.mark.parametrize("rank", [0, exhaustive(1), 2])
@@ -237,25 +222,21 @@ def test_a_process_killed_while_it_measures(pods, rank):
     assert pods.journal()
 
 
-def two(on_one_host=False, address=""):
-    return Placement("srun", 0, 2, 0 if on_one_host else None, 2 if on_one_host else None, address)
+TWO = Placement("srun", 0, 2, None, None, "")
 
 
-def test_others_do_not_get_to_write_the_note(tmp_path):
+def test_notes_of_other_users_are_neither_written_nor_read(tmp_path):
+    env = {"CCLMARK_SHARED_DIR": str(tmp_path), "CCLMARK_INTERFACE": "127.0.0.1"}
     tmp_path.chmod(0o777)
     with pytest.raises(UsageError, match="writable for other users"):
-        open_meeting(two(), {"CCLMARK_SHARED_DIR": str(tmp_path)})
-
-
-def test_a_note_of_another_user_is_not_read(tmp_path):
+        open_meeting(TWO, env)
     tmp_path.chmod(0o700)
-    env = {"CCLMARK_SHARED_DIR": str(tmp_path), "CCLMARK_INTERFACE": "127.0.0.1"}
-    meeting = open_meeting(two(), env)
+    meeting = open_meeting(TWO, env)
     try:
-        assert find_meeting(two(), env, time.monotonic())[0] == meeting.server.endpoint
+        assert find_meeting(TWO, env, time.monotonic())[0] == meeting.server.endpoint
         meeting.note.chmod(0o644)
         with pytest.raises(UsageError, match="not private to this user"):
-            find_meeting(two(), env, time.monotonic())
+            find_meeting(TWO, env, time.monotonic())
     finally:
         meeting.close()
     assert list(tmp_path.iterdir()) == []
@@ -265,7 +246,7 @@ def test_a_note_of_another_user_is_not_read(tmp_path):
 def test_listens_on_the_chosen_interface_only(tmp_path, interface):
     tmp_path.chmod(0o700)
     env = {"CCLMARK_SHARED_DIR": str(tmp_path), "CCLMARK_INTERFACE": interface}
-    meeting = open_meeting(two(), env)
+    meeting = open_meeting(TWO, env)
     meeting.close()
     assert meeting.server.endpoint.startswith("tcp://127.0.0.1:")
 
@@ -276,10 +257,9 @@ SECRET = {"CCLMARK_SECRET": "a secret that is long enough"}
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        *(
-            ({**SECRET, "CCLMARK_ADDRESS": address}, "is not a port")
-            for address in ("host:port", "host:0", "host:70000")
-        ),
+        ({**SECRET, "CCLMARK_ADDRESS": "host:port"}, "is not a port"),
+        ({**SECRET, "CCLMARK_ADDRESS": "host:0"}, "is not a port"),
+        ({**SECRET, "CCLMARK_ADDRESS": "host:70000"}, "is not a port"),
         (SECRET, "CCLMARK_ADDRESS"),
         ({"CCLMARK_SECRET": "12345", "CCLMARK_ADDRESS": "127.0.0.1"}, "SECRET has 5 characters"),
         ({"CCLMARK_INTERFACE": "wormhole0"}, "choose from"),
@@ -288,7 +268,7 @@ SECRET = {"CCLMARK_SECRET": "a secret that is long enough"}
 )
 def test_invalid_variables_are_refused(env, message):
     with pytest.raises((UsageError, MissingError), match=message):
-        open_meeting(two(), env)
+        open_meeting(TWO, env)
 
 
 def test_a_name_that_is_known_later(monkeypatch):
@@ -306,8 +286,8 @@ def test_a_name_that_is_known_later(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     named = {**SECRET, "CCLMARK_ADDRESS": f"cclmark-master-0:{free_port()}"}
     with pytest.raises(MissingError, match="unknown host 'cclmark-master-0'"):
-        open_meeting(two(), named)
-    meeting = open_meeting(two(), named, 20.0)
+        open_meeting(TWO, named)
+    meeting = open_meeting(TWO, named, 20.0)
     meeting.close()
     assert meeting.server.address == "127.0.0.1"
     assert answers == []
@@ -319,4 +299,83 @@ def test_a_port_that_is_taken():
         taken.listen()
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(MissingError, match=r"cannot listen on 127\.0\.0\.1 port"):
-            open_meeting(two(), {**SECRET, "CCLMARK_ADDRESS": where})
+            open_meeting(TWO, {**SECRET, "CCLMARK_ADDRESS": where})
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("SHM_INLINE", ("1K", "4K"), " differs between ranks: 1024 on rank 0, 4096 on rank 1"),
+        # The default depends on the group.
+        (
+            *("BRIDGE_WHOLE", ("256K", "")),
+            " differs between ranks: 262144 on rank 0, the default on rank 1",
+        ),
+        ("SHM_INLINE", ("", "much"), "=much: not a size"),
+    ],
+)
+def test_ranks_with_different_values_end_with_a_message(pods, name, values, message):
+    name = f"CCLMARK_{name}_BYTES"
+    chosen = ("bridge", "--islands", "0,1") if "BRIDGE" in name else ("shm",)
+    first, second = (
+        pods.start(rank, 2, *SWEEP, "--ccl", *chosen, **{name: value})
+        for rank, value in enumerate(values)
+    )
+    code, _, err = pods.end(first)
+    assert code == 2
+    assert f"{name}{message}" in err
+    assert "rank 1" in err
+    assert pods.end(second)[0] == 2
+
+
+OWN_LIBRARY = (
+    *("all_reduce", "--ccl-file", "mine.toml", "--ccl", "mine"),
+    *("-b", "64", "-e", "64", "-n", "2", "-w", "1", "--journal", "run.jsonl"),
+)
+DESCRIPTION = """
+name = "mine"
+shape = "nccl"
+devices = ["tang"]
+prefix = "pccl"
+files = ["libmine.so"]
+[types]
+float32 = 7
+[reductions]
+sum = 0
+"""
+
+
+@pytest.fixture
+def started(pods, tmp_path):
+    fakes = fake_library("tang/libpccl.so").parent
+    env = {
+        "CCLMARK_TANG_LIBRARY": str(fakes / "libtangrt_shared.so"),
+        "CCLMARK_MINE_LIBRARY": str(fakes / "libpccl.so"),
+        **{"CCLMARK_FAKE_DEVICES": "2", "LOCAL_WORLD_SIZE": "2"},
+    }
+    (tmp_path / "mine.toml").write_text(DESCRIPTION)
+
+    def start(of_second=OWN_LIBRARY):
+        return [
+            pods.start(rank, 2, *command, LOCAL_RANK=str(rank), **env)
+            for rank, command in enumerate((OWN_LIBRARY, of_second))
+        ]
+
+    return start
+
+
+def test_ranks_of_all_processes_call_it(pods, started):
+    first, second = started()
+    code, _, err = pods.end(first)
+    assert (code, pods.end(second)[0]) == (0, 0), err
+    journal = pods.journal()
+    assert len(journal.header.devices) == 2
+    assert {(it.case.ccl, it.status) for it in journal.results} == {("mine", "ok")}
+
+
+def test_a_file_that_one_process_lacks_ends_all(pods, started):
+    first, second = started([it if it != "mine.toml" else "absent.toml" for it in OWN_LIBRARY])
+    code, _, err = pods.end(first, timeout_s=30)
+    assert code == 2
+    assert "--ccl-file absent.toml: cannot read it: No such file or directory" in err
+    assert pods.end(second, timeout_s=30)[0] == 2

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from test_rendezvous import serving
 
 from cclmark.base.signals import STACK_SIGNAL
@@ -19,12 +20,12 @@ from cclmark.launch.debugging import collect_stacks
 from cclmark.launch.diagnosis import RankState, diagnose
 from cclmark.launch.ranks import RankProcess, kill_ranks, start_rank
 from cclmark.rendezvous.board import Board
-from cclmark.rendezvous.messages import Job, encoded_plan
+from cclmark.rendezvous.messages import encoded_plan
 from cclmark.rendezvous.server import Server
 from cclmark.work.cases import Case
 from commands import environment, is_alive, wait_until
 from patience import scaled
-from samples import usual_settings
+from samples import usual_job, usual_settings
 
 CASE = Case("all_reduce", "shm", 2, "float32", 4096, 1024, False, reduction="sum")
 LONG_S = 60
@@ -47,51 +48,40 @@ class Hung:
     board: Board
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def hung() -> Iterator[Hung]:
     """Such a run, once it hangs."""
     rank_group_fd, board_fd = os.memfd_create("rank-group"), os.memfd_create("board")
     files = {rank: os.memfd_create(f"stack-{rank}") for rank in range(2)}
     board = Board(board_fd, 2)
     ranks: list[RankProcess] = []
+
+    def hangs() -> bool:
+        counts = board.read(0).operations
+        return counts is not None and counts.entered > 0
+
+    def sleeps() -> bool:
+        """Whether it was not woken for a while, as it is again and again while it polls."""
+        status = Path(f"/proc/{ranks[1].pid}/status")
+        before = status.read_text()
+        time.sleep(0.1)
+        after = status.read_text()
+        changed = re.compile(r"ctxt_switches:\s+(\d+)")
+        return "State:\tS" in after and changed.findall(before) == changed.findall(after)
+
     with contextlib.closing(Server(ranks=2)) as server, serving(server):
+        job = usual_job(
+            parent_pid=os.getpid(),
+            rank_group_fd=rank_group_fd,
+            board_fd=board_fd,
+            access=server.keys.access(server.endpoint),
+            token=server.token,
+            plan=encoded_plan([CASE]),
+            settings=SETTINGS,
+        )
         try:
-            for rank in range(2):
-                job = Job(
-                    rank=rank,
-                    ranks=2,
-                    parent_pid=os.getpid(),
-                    runtime="host",
-                    device_indices=[rank],
-                    every_index=[0, 1],
-                    processors=[],
-                    oversubscribed=True,
-                    rank_group_fd=rank_group_fd,
-                    board_fd=board_fd,
-                    access=server.keys.access(server.endpoint),
-                    token=server.token,
-                    kind="collective",
-                    plan=encoded_plan([CASE]),
-                    settings=SETTINGS,
-                    ccl_path="",
-                    ccl_wheels={},
-                    stack_fd=files[rank],
-                )
-                start_rank(job, ranks)
-
-            def hangs() -> bool:
-                counts = board.read(0).operations
-                return counts is not None and counts.entered > 0
-
-            def sleeps() -> bool:
-                """Whether it was not woken for a while, as it is again and again while it polls."""
-                status = Path(f"/proc/{ranks[1].pid}/status")
-                before = status.read_text()
-                time.sleep(0.1)
-                after = status.read_text()
-                changed = re.compile(r"ctxt_switches:\s+(\d+)")
-                return "State:\tS" in after and changed.findall(before) == changed.findall(after)
-
+            for rank, file in files.items():
+                start_rank(replace(job, rank=rank, device_indices=[rank], stack_fd=file), ranks)
             wait_until(hangs, "rank 0 waits in its first operation")
             wait_until(sleeps, "rank 1 sleeps before its own")
             yield Hung({one.rank: one.pid for one in ranks}, files, board)
@@ -101,54 +91,38 @@ def hung() -> Iterator[Hung]:
                 os.close(descriptor)
 
 
-def states_of(hung: Hung, stacks: dict[int, list[str]]) -> list[RankState]:
-    return [
-        RankState(
-            rank=rank,
-            device=f"host:{rank}",
-            pid=pid,
-            status=hung.board.read(rank),
-            exit_status=None,
-            stopped=False,
-            failure=None,
-            in_phase_s=2.0,
-            stack=stacks[rank],
-        )
-        for rank, pid in hung.pids.items()
-    ]
-
-
 def test_ranks_that_hang_in_the_engine_say_where(hung):
     stacks = collect_stacks(hung.pids, hung.files, 20.0)
     for rank in range(2):
         text = "\n".join(stacks[rank])
         assert "no stack" not in text
         assert re.search(r"^_engine\+0x", text, re.MULTILINE), f"the call is not named: {text}"
-        assert re.search(
-            r"^python: _batch \((cclmark/)?rank/measure\.py:\d+\)$", text, re.MULTILINE
-        )
         # As many of Python's frames as there is room for, and none of those that started the rank.
-        assert re.search(r"^python: run \((cclmark/)?rank/measure\.py:\d+\)$", text, re.MULTILINE)
-        assert re.search(
-            r"^python: (run \((cclmark/)?rank/worker\.py:\d+\)|\.\.\. \d more)$",
-            text.splitlines()[-1],
-        )
+        for name in ("_batch", "run"):
+            place = rf"^python: {name} \((cclmark/)?rank/measure\.py:\d+\)$"
+            assert re.search(place, text, re.MULTILINE)
+        last = r"^python: (run \((cclmark/)?rank/worker\.py:\d+\)|\.\.\. \d more)$"
+        assert re.search(last, stacks[rank][-1])
         assert not re.search(r"^python: (main|<module>) ", text, re.MULTILINE)
         assert len(stacks[rank]) <= 15
     assert "nanosleep" in stacks[1][0], "rank 1 sleeps"
-    assert is_alive(hung.pids[0])
-    assert is_alive(hung.pids[1])
+    assert all(map(is_alive, hung.pids.values()))
 
 
-def test_the_same_ranks_are_asked_again_and_answer_anew(hung):
+def test_the_same_ranks_answer_anew_for_the_report(hung):
     collect_stacks(hung.pids, hung.files, 20.0)
-    again = collect_stacks(hung.pids, hung.files, 20.0)
-    assert sum(line.startswith("python: _batch ") for line in again[1]) == 1
-
-
-def test_the_report_names_the_rank_that_did_not_enter_the_operation(hung):
     stacks = collect_stacks(hung.pids, hung.files, 20.0)
-    text = diagnose(states_of(hung, stacks), [CASE])
+    assert sum(line.startswith("python: _batch ") for line in stacks[1]) == 1
+    states = [
+        RankState(
+            *(rank, f"host:{rank}", pid, hung.board.read(rank)),
+            **{"exit_status": None, "stopped": False, "failure": None},
+            **{"in_phase_s": 2.0, "stack": stacks[rank]},
+        )
+        for rank, pid in hung.pids.items()
+    ]
+    # It names the rank that did not enter the operation.
+    text = diagnose(states, [CASE])
     first, *others = text.splitlines()
     assert first.startswith(f"rank 1 (host:1, pid {hung.pids[1]}) did not get any further than")
     assert "rank 1 has not entered call 1; rank 0 waits in it" in text
@@ -163,13 +137,12 @@ def test_a_stopped_rank_is_told_by_the_kernel_and_does_not_die_of_it(hung):
     assert stacks[1][0] == "no stack: it is stopped (state T)"
     assert any(line.startswith("python: _batch ") for line in stacks[0])
     os.kill(hung.pids[1], signal.SIGCONT)
-    wait_until(
-        lambda: any(
-            line.startswith("python: _batch ")
-            for line in collect_stacks(hung.pids, hung.files, 1.0)[1]
-        ),
-        "it answers again",
-    )
+
+    def answers() -> bool:
+        lines = collect_stacks(hung.pids, hung.files, 1.0)[1]
+        return any(line.startswith("python: _batch ") for line in lines)
+
+    wait_until(answers, "it answers again")
 
 
 @contextlib.contextmanager
@@ -231,27 +204,18 @@ def test_a_process_that_does_not_answer_is_waited_for_no_longer_than_granted(tag
         assert lines[0] == "no stack: no answer within 0.3 s, it is sleeping (state S)"
 
 
-def test_what_does_not_listen_is_not_killed_by_the_question():
+def test_what_does_not_listen_is_not_killed_by_the_question_and_what_is_gone_is_said_to_be():
+    file = os.memfd_create("stack")
     with subprocess.Popen(["sleep", "60"]) as process:
-        file = os.memfd_create("stack")
         try:
             lines = collect_stacks({3: process.pid, 4: process.pid}, {3: file}, 1.0)
             assert process.poll() is None
             assert "does not handle the request" in lines[3][0]
             assert "no file" in lines[4][0]
         finally:
-            os.close(file)
             process.kill()
-
-
-def test_a_process_that_is_gone_is_said_to_be(tag):
-    process = subprocess.Popen(["true"])
-    process.wait()
-    file = os.memfd_create("stack")
-    try:
-        assert collect_stacks({0: process.pid, 1: 0}, {0: file, 1: file}, 1.0) == {
-            0: ["no stack: the process has exited"],
-            1: ["no stack: its process is unknown"],
-        }
-    finally:
-        os.close(file)
+    assert collect_stacks({0: process.pid, 1: 0}, {0: file, 1: file}, 1.0) == {
+        0: ["no stack: the process has exited"],
+        1: ["no stack: its process is unknown"],
+    }
+    os.close(file)

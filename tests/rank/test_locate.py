@@ -10,23 +10,20 @@ from cclmark.rank.locate import find_mpirun, mpi_of_srun, wheel_files
 from cclmark.rank.torch_backend import _file_behind
 
 
-def test_a_wheel_laid_out_for_the_environment_is_found_without_others(tmp_path, monkeypatch):
-    (tmp_path / "lib").mkdir()
-    library = tmp_path / "lib" / "libccl.so.2"
-    library.write_bytes(b"")
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    monkeypatch.setattr(sys, "path", [])
-    assert str(library) in wheel_files("oneccl")
-    library.unlink()
-    assert str(library) not in wheel_files("oneccl")
-
-
-def test_a_wheel_below_site_packages_is_found(tmp_path, monkeypatch):
-    library = tmp_path / "nvidia" / "nccl" / "lib" / "libnccl.so.2"
+@pytest.mark.parametrize(
+    ("ccl", "place"), [("oneccl", "lib/libccl.so.2"), ("nccl", "nvidia/nccl/lib/libnccl.so.2")]
+)
+def test_a_wheel_is_found(tmp_path, monkeypatch, ccl, place):
+    """Below the environment without others, or below site-packages."""
+    library = tmp_path / place
     library.parent.mkdir(parents=True)
     library.write_bytes(b"")
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert wheel_files("nccl") == [str(library)]
+    monkeypatch.setattr(sys, "prefix", str(tmp_path if ccl == "oneccl" else sys.prefix))
+    monkeypatch.setattr(sys, "path", [] if ccl == "oneccl" else [str(tmp_path)])
+    found = wheel_files(ccl)
+    assert found == [str(library)] if ccl == "nccl" else str(library) in found
+    library.unlink()
+    assert str(library) not in wheel_files(ccl)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import os
 import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,12 +12,13 @@ from cclmark.rank.rank import Rank
 from cclmark.rendezvous.messages import Arrived
 from cclmark.work.cases import Sweep, UnevenPattern
 from patience import scaled
+from samples import usual_job, usual_settings
 
 
 class LonelyClient:
     """A way to a first process at which nobody else arrives."""
 
-    def __init__(self, job):
+    def __init__(self):
         self.sent = []
 
     def send(self, message):
@@ -30,44 +30,27 @@ class LonelyClient:
             time.sleep(0.01)
 
 
-@pytest.fixture
-def lonely_rank():
-    """A rank whose only peer is on another host and does something else."""
+def test_what_one_host_alone_refuses_is_its_failure_soon():
+    """Of a rank whose only peer is on another host and does something else."""
     files = {name: os.memfd_create(name) for name in ("rank_group_fd", "board_fd")}
     for file in files.values():
         os.truncate(file, 1 << 20)
-    settings = SimpleNamespace(timeout_s=30.0)
-    job = SimpleNamespace(
-        rank=0,
-        ranks=2,
-        hosts=[0, 1],
-        oversubscribed=True,
-        kind="collective",
-        traced_operations=0,
-        planned=lambda item: [],
-        token=b"",
-        settings=settings,
-        **files,
-    )
-    rank = Rank(job, LonelyClient(job), KINDS["collective"])
-    assert rank.client.sent == [Arrived(0, b"")], "a rank is_primary as soon as it has a connection"
-    yield rank
-    rank.rank_group = rank.agreement = None  # which hold it in turn
-    for file in files.values():
-        os.close(file)
-
-
-def test_what_one_host_alone_refuses_is_its_failure_soon(lonely_rank):
-    lonely_rank.enter("preparing")
+    job = usual_job(hosts=[0, 1], settings=usual_settings(timeout_s=30.0), **files)
+    rank = Rank(job, LonelyClient(), KINDS["collective"])
+    assert rank.client.sent == [Arrived(0, b"")], "it is heard as soon as it has a connection"
+    rank.enter("preparing")
 
     def refuse():
         raise engine.UnsupportedError("there is no such thing")
 
     begin_s = time.monotonic()
     with pytest.raises(engine.EngineError, match="there is no such thing") as caught:
-        in_step(lonely_rank.agreement, refuse, grace_s=0.3)
+        in_step(rank.agreement, refuse, grace_s=0.3)
     assert not isinstance(caught.value, engine.UnsupportedError)
     assert time.monotonic() - begin_s < scaled(10)
+    rank.rank_group = rank.agreement = None  # which hold it in turn
+    for file in files.values():
+        os.close(file)
 
 
 def cases_of(operation):

@@ -60,7 +60,6 @@ def results_of(library: Library) -> dict[str, str]:
 
 
 def tried() -> str:
-    """Every library, and on what it was measured."""
     rows = []
     columns = models(RUNS)
     for library in shipped().values():
@@ -86,7 +85,6 @@ def types_of(library: Library) -> str:
 
 
 def shaped_as_nccl() -> str:
-    """Libraries with NCCL's interface."""
     rows = []
     for library in shipped().values():
         if library.shape != "nccl":
@@ -182,7 +180,6 @@ SETTINGS = [name for name, library in shipped().items() if listed_settings(libra
 
 
 def torch_devices() -> str:
-    """How torch uses the devices of each runtime."""
     rows = []
     for runtime, device in TORCH_DEVICES.items():
         parts = [f"a torch {device.build}" if device.build else "torch"]

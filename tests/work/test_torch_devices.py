@@ -1,10 +1,8 @@
 """How torch uses the devices of each runtime."""
 
-from __future__ import annotations
+import json
+from pathlib import Path
 
-import pytest
-
-from cclmark.base.errors import UsageError
 from cclmark.work.runtimes import RUNTIMES
 from cclmark.work.torch_devices import (
     TORCH_DEVICES,
@@ -13,13 +11,11 @@ from cclmark.work.torch_devices import (
     torch_runtimes,
     usual_backend,
 )
-
-
-def test_every_runtime_has_a_row():
-    assert set(TORCH_DEVICES) == set(RUNTIMES)
+from goldens import refusal, require_outcomes
 
 
 def test_devices_are_those_of_a_build_or_of_a_plug_in():
+    assert set(TORCH_DEVICES) == set(RUNTIMES)
     for runtime, device in TORCH_DEVICES.items():
         assert (device.type == "cpu") == (runtime == "host")
         assert bool(device.plug_in) + bool(device.build) == (runtime != "host")
@@ -29,47 +25,17 @@ def test_devices_are_those_of_a_build_or_of_a_plug_in():
     assert "cuda" not in own
 
 
-@pytest.mark.parametrize(
-    ("backend", "runtimes"),
-    [
-        ("gloo", ["host"]),
-        ("nccl", ["cuda", "hip", "maca", "cudart"]),
-        ("hccl", ["acl"]),
-        ("mccl", ["musa"]),
-        ("cncl", ["cnrt"]),
-        ("eccl", ["tops"]),
-        ("mpi", ["host"]),
-        ("flagcx", []),
-    ],
-)
-def test_backends_have_the_devices_that_they_are_made_for(backend, runtimes):
-    assert torch_runtimes(backend) == runtimes
+FACTS = {
+    "has": torch_runtimes,
+    "supports": supports,
+    "is required to support": lambda *given: require_support("torch:x", *given),
+    "usual": lambda runtime: usual_backend(runtime, "--backend"),
+}
 
 
-@pytest.mark.parametrize(
-    ("backend", "runtime", "expected"),
-    [
-        ("gloo", "host", True),
-        ("gloo", "cuda", True),
-        ("gloo", "hip", True),
-        ("gloo", "musa", False),
-        ("nccl", "maca", True),
-        ("nccl", "acl", False),
-        ("mccl", "musa", True),
-        ("mccl", "maca", False),
-        ("flagcx", "acl", True),
-        ("mpi", "cuda", True),
-    ],
-)
-def test_a_backend_supports_its_devices_and_unknown_ones_any(backend, runtime, expected):
-    assert supports(backend, runtime) is expected
-    if not expected:
-        needed = " and ".join(torch_runtimes(backend))
-        with pytest.raises(UsageError, match=f"torch:x supports {needed} devices, not {runtime} "):
-            require_support("torch:x", backend, runtime)
+def test_backends_support_the_devices_that_they_are_made_for_and_unknown_ones_any():
+    def fact(line):
+        kind, *arguments = json.loads(line)
+        return refusal(lambda: repr(FACTS[kind](*arguments)))
 
-
-def test_the_backend_of_some_devices_has_to_be_chosen():
-    assert usual_backend("acl", "--backend") == "hccl"
-    with pytest.raises(UsageError, match="tang devices is not known: choose one with --backend"):
-        usual_backend("tang", "--backend")
+    require_outcomes(Path(__file__).with_name("torch_backends.txt"), fact)
