@@ -15,7 +15,7 @@ import pytest
 from cclmark.kinds.registry import read_journal
 from commands import PROGRAM
 from places import H200X4, TESTS
-from transcripts import require_transcript
+from transcripts import require_transcript, stored_commands, stored_names
 
 TEXTS = TESTS / "foreign"
 NEWEST = str(TEXTS / "nccl-tests-2.19.txt")  # of two programs
@@ -65,47 +65,9 @@ MADE = {
     "loop": loop,
     "cut": lambda: b"\n".join(of("nccl-tests-2.19").splitlines()[:-10]),
 }
-#: Commands in a row.
-TRANSCRIPTS = {
-    "refused": [
-        *(f"import {name}.txt -o x" for name in ("empty", "binary", "hello", "protobuf", "words")),
-        *("import hello.txt", "import none.txt", "import /", "import flagcx-a800.txt"),
-        "import nccl-tests-2.19.txt -o hello.txt",
-        "import nccl-tests-2.19.txt -o no/where.jsonl",
-        "import pccl-p2p.txt --size 1M -o x",
-        # Files that are not of one run.
-        *(
-            f"import nccl-tests-2.19.txt {file} -o x"
-            for file in ("hello.txt", "50-iterations.txt", "again.txt", "gloo-0.json.gz")
-        ),
-        "import pccl-p2p.txt second-half.txt -o x",
-        "import pccl-p2p.txt nccl-tests-2.19.txt -o x",
-        "import nccl-tests-2.19.txt -o x --directory y",
-        "import two-nodes.txt -o x",
-        "import flagcx-c550.txt flagcx-p800.txt --operation all_reduce -o x",
-    ],
-    "several": [
-        "import two-nodes.txt --directory nodes",
-        "import loop.txt --directory runs",
-        "import loop.txt --directory runs --format pccl",
-        "import cut.txt --directory cut",
-        "import empty.txt nccl-tests-2.19.txt --directory others",
-        "import flagcx-c550.txt again-c550.txt --operation all_reduce --device C550 -o both",
-        "import flagcx-c550.txt flagcx-p800.txt --operation all_reduce --device C550 -o other",
-    ],
-    # Even a large difference is no verdict: as a gate that cannot fail it would be no use.
-    "compared": [
-        "import nccl-tests-2.19.txt -o old.jsonl",
-        "compare old.jsonl new.jsonl",
-        "compare new.jsonl old.jsonl --fail-if-slower 5%",
-        "import longer.txt -o longer.jsonl",
-        "compare old.jsonl longer.jsonl",
-        "rerun old.jsonl",
-    ],
-}
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@pytest.mark.parametrize("name", stored_names("import-"))
 def test_what_commands_print(cclmark, tmp_path, name):
     for file, make in MADE.items():
         (tmp_path / f"{file}.txt").write_bytes(make())
@@ -113,9 +75,9 @@ def test_what_commands_print(cclmark, tmp_path, name):
         shutil.copy(path, tmp_path / path.name)
     shutil.copy(H200X4 / "all_reduce.jsonl", tmp_path / "new.jsonl")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    require_transcript(f"import-{name}", TRANSCRIPTS[name], cclmark, tmp_path)
+    require_transcript(name, stored_commands(name), cclmark, tmp_path)
     assert all(path.read_bytes() == content for path, content in before.items())
-    assert name != "refused" or before.keys() == {*tmp_path.iterdir()}
+    assert name != "import-refused" or before.keys() == {*tmp_path.iterdir()}
 
 
 def test_a_text_of_several_nodes_or_a_cut_one_is_as_many_runs(cclmark, tmp_path):
