@@ -15,6 +15,8 @@ from cclmark_planning.simulate.graph import (
 )
 from cclmark_planning.simulate.schedules import ALGORITHMS, OPERATIONS, steps_of, usual_algorithms
 from cclmark_planning.simulate.simulation import FabricJob, SimulationError, least_time, simulate
+from goldens import refusal, require_outcomes
+from places import TESTS
 
 SIZE = 1e9
 NVLINK_BPS, NIC_BPS, TORUS_BPS = 450e9, 50e9, 50e9
@@ -254,24 +256,13 @@ def test_an_uneven_alltoall_follows_each_flow():
     assert done.bound_s == pytest.approx(0.02)
 
 
-REFUSED = {
-    ("fat-tree:4x2", "all_reduce", "pat"): "pat does not perform all_reduce: choose from ring",
-    ("fat-tree:4x2", "all_gather", "pat"): "one rank in a node, and there are 2",
-    ("fat-tree:3x2", "all_reduce", "rail"): "choose an even number of nodes",
-    ("nvlink:8", "all_reduce", "hierarchical"): "requires several nodes",
-    ("nvlink:8", "all_reduce", "in-network"): "choose nvls",
-    ("torus:4x4", "all_reduce", "nvls"): "no switches that reduce",
-    ("dragonfly:3x2x2x2", "all_reduce", "in-network"): "switches",
-}
+def test_layouts_that_are_not_covered_are_refused():
+    def outcome(line):
+        text, operation, algorithm = line.split()
+        net = fabric(text)
+        return refusal(steps_of, algorithm, operation, net, np.arange(net.devices), SIZE)
 
-
-@pytest.mark.parametrize("case", REFUSED, ids=" ".join)
-def test_layouts_that_are_not_covered_are_refused(case):
-    text, operation, algorithm = case
-    net = fabric(text)
-    with pytest.raises(UsageError) as caught:
-        steps_of(algorithm, operation, net, np.arange(net.devices), SIZE)
-    assert REFUSED[case] in str(caught.value)
+    require_outcomes(TESTS / "fabric" / "refused_algorithms.txt", outcome)
 
 
 def test_nodes_with_different_numbers_of_ranks_are_refused_but_for_alltoalls():
@@ -283,30 +274,17 @@ def test_nodes_with_different_numbers_of_ranks_are_refused_but_for_alltoalls():
     assert {*ALGORITHMS} >= {*usual_algorithms("all_reduce", net, members[:4])}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "because"),
-    [
+def test_unknown_links_and_many_devices_are_refused():
+    for wrong, because in (
         ({"slow": {"leaf9-spine": 0.5}}, "no such link. Links are gpu0-node, gpu0-leaf"),
         ({"broken": ["gpu0-leaf.1"]}, "no such link"),
         ({"background": {"rack": 0.5}}, "no such level: choose from node, leaf, spine"),
-    ],
-)
-def test_unknown_links_and_levels_are_refused(wrong, because):
-    with pytest.raises(UsageError, match=because):
-        fabric("fat-tree:16x8", **wrong)
-
-
-def test_many_devices_are_refused():
-    with pytest.raises(
-        UsageError, match=r"1,000,000 devices are more than 65,536: simulate a part"
     ):
+        with pytest.raises(UsageError, match=because):
+            fabric("fat-tree:16x8", **wrong)
+    many = r"1,000,000 devices are more than 65,536: simulate a part"
+    with pytest.raises(UsageError, match=many):
         fabric("fat-tree:125000x8")
-
-
-def graph_file(tmp_path, text):
-    path = tmp_path / "graph.json"
-    path.write_text(text)
-    return str(path)
 
 
 def test_flows_of_a_graph_take_all_shortest_routes(tmp_path):
@@ -318,7 +296,8 @@ def test_flows_of_a_graph_take_all_shortest_routes(tmp_path):
         ]
     )
     text = f'{{"devices": ["a", "b"], "switches": ["s", "t", "u", "v"], "links": [{links}]}}'
-    path = graph_file(tmp_path, text)
+    path = str(tmp_path / "graph.json")
+    (tmp_path / "graph.json").write_text(text)
     sent = SIZE / 2
     whole = sent / 100e9 + 4e-6
     assert time_of(fabric(path), "alltoall", "direct") == pytest.approx(whole)
