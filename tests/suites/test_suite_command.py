@@ -122,8 +122,7 @@ def test_a_suite_that_passes(run, tmp_path):
 
 def test_a_threshold_that_is_missed_is_code_1_and_says_by_how_much(run):
     suite = suite_of((f'run = "all_reduce {ONE_RANK}"\nrepeats = 3', 'algbw_at_least = "900 TB/s"'))
-    ended = run(suite, "--format", "json", code=1)
-    verdict = json.loads(ended.out)
+    verdict = json.loads(run(suite, "--format", "json", code=1).out)
     assert verdict["exit_code"] == 1
     ran, data, held = verdict["commands"][0]["verdicts"]
     assert (ran["status"], data["status"], held["status"]) == ("pass", "pass", "fail")
@@ -134,12 +133,8 @@ def test_a_threshold_that_is_missed_is_code_1_and_says_by_how_much(run):
 
 
 def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
-    suite = suite_of(
-        (
-            f'run = "all_reduce {TINY} --inject corrupt:rank=1,index=5"',
-            'time_at_most = "99 s"',
-        )
-    )
+    wrong = f'run = "all_reduce {TINY} --inject corrupt:rank=1,index=5"'
+    suite = suite_of((wrong, 'time_at_most = "99 s"'))
     ended = run(suite, "--format", "markdown", "--junit", "j.xml", code=1)
     assert "rank 1: 1 wrong, the first at element 5" in ended.out
     root = ElementTree.parse(tmp_path / "j.xml").getroot()
@@ -148,30 +143,27 @@ def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
     assert suite.find("system-out").text.startswith("run 1: bad: Wrong data in 2 cases: all_reduce")
 
 
+# Other mistakes: tests/suites/mistakes.txt.
 @pytest.mark.parametrize(
-    ("suite", "words"),
+    ("head", "run_of", "size", "words"),
     [
-        # Other mistakes: tests/suites/mistakes.txt.
-        ("[[command]\n", "mine.toml is not TOML"),
+        ("[", TINY, "1K", "mine.toml is not TOML"),
         (
-            suite_of((f'run = "all_reduce {TINY}"', 'size = "8M-"\ntime_at_most = "1 s"')),
-            (
-                "time at most 1 s: from 8 MiB: the command measures 1 KiB, so this threshold can "
-                "never fail"
-            ),
+            "",
+            TINY,
+            "8M-",
+            "from 8 MiB: the command measures 1 KiB, so this threshold can never fail",
         ),
+        ("", f"{TINY} -b 8", "-2", "8 sizes (8 B, 16 B, … 1 KiB)"),
         (
-            suite_of((f'run = "all_reduce {TINY} -b 8"', 'size = "-2"\ntime_at_most = "1 s"')),
-            "8 sizes (8 B, 16 B, … 1 KiB)",
-        ),
-        (
-            'needs = "cudas"\n' + suite_of((f'run = "all_reduce {TINY}"',)),
+            *('needs = "cudas"\n', TINY, "1K"),
             "unknown devices 'cudas': did you mean 'cuda'? Choose from accelerators, cuda",
         ),
     ],
 )
-def test_a_suite_that_makes_no_sense_is_code_2_before_anything_runs(run, suite, words):
-    ended = run(suite, code=2)
+def test_a_suite_that_makes_no_sense_is_code_2_before_anything_runs(run, head, run_of, size, words):
+    threshold = f'size = "{size}"\ntime_at_most = "1 s"'
+    ended = run(head + suite_of((f'run = "all_reduce {run_of}"', threshold)), code=2)
     assert words in ended.message
     assert ended.out == ""
     assert ended.written() == ["mine.toml"]
@@ -305,23 +297,32 @@ def test_the_former_name_of_the_command_works_with_a_notice(cclmark):
 
 
 def test_a_directory_that_goes_away_loses_no_verdict(run, tmp_path):
+    """And children are told which step they are."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import os, shutil, sys\n"
-        "if os.environ.get('CCLMARK_STEP') == '2': shutil.rmtree('kept', ignore_errors=True)\n"
+        "import os, shutil\n"
+        "step = os.environ.get('CCLMARK_STEP')\n"
+        f"open({str(tmp_path / 'steps')!r}, 'a').write(f'{{step}}\\n')\n"
+        "if step == '3': shutil.rmtree('kept', ignore_errors=True)\n"
     )
     suite = suite_of(
-        (f'name = "a"\nrun = "all_reduce {ONE_RANK}"', 'time_at_most = "10 s"'),
+        (f'name = "a"\nrun = "all_reduce {ONE_RANK}"\nrepeats = 2', 'time_at_most = "10 s"'),
         (f'name = "b"\nrun = "all_reduce {ONE_RANK}"',),
         (f'name = "c"\nrun = "all_reduce {ONE_RANK}"',),
     )
     ended = run(suite, env={"PYTHONPATH": str(tmp_path)}, code=2)
     assert "pass     time at most 10 s" in ended.out
     assert "cannot write kept/03-c.stderr.txt: No such file" in ended.out
+    steps = (tmp_path / "steps").read_text().split()
+    assert list(dict.fromkeys(steps)) == ["None", "1", "2", "3"]
 
 
-def test_journals_are_never_written_over(run):
+def test_with_v_the_output_of_commands_is_on_standard_error(run):
     suite = suite_of((f'run = "all_reduce {ONE_RANK}"',))
-    run(suite)
+    ended = run(suite, "-v", "--format", "json")
+    assert json.loads(ended.out)["exit_code"] == 0
+    assert "all_reduce · shm" in ended.err
+    assert "kept/01-all_reduce.txt" not in ended.written()
+    # Journals are never written over.
     assert "already exists" in run(suite, code=2).message
 
 
@@ -336,29 +337,6 @@ def test_the_shipped_suite_of_the_host_passes(cclmark, chosen):
     ended = cclmark("suite", "self-test", *chosen, timeout_s=110)
     assert "exit code 0" in ended.out
     assert any(name.startswith("cclmark-runs/") for name in ended.written())
-
-
-def test_with_v_the_output_of_commands_is_on_standard_error(run):
-    suite = suite_of((f'run = "all_reduce {ONE_RANK}"',))
-    ended = run(suite, "-v", "--format", "json")
-    assert json.loads(ended.out)["exit_code"] == 0
-    assert "all_reduce · shm" in ended.err
-    assert "kept/01-all_reduce.txt" not in ended.written()
-
-
-def test_children_are_told_which_step_they_are(run, tmp_path):
-    suite = suite_of(
-        (f'name = "a"\nrun = "all_reduce {ONE_RANK}"\nrepeats = 2',),
-        (f'name = "b"\nrun = "all_reduce {ONE_RANK}"',),
-    )
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os\n"
-        "step = os.environ.get('CCLMARK_STEP')\n"
-        f"open({str(tmp_path / 'steps')!r}, 'a').write(f'{{step}}\\n')\n"
-    )
-    run(suite, env={"PYTHONPATH": str(tmp_path)})
-    steps = (tmp_path / "steps").read_text().split()
-    assert list(dict.fromkeys(steps)) == ["None", "1", "2", "3"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, exhaustive(signal.SIGINT)])

@@ -12,7 +12,6 @@ from cclmark.base.errors import UsageError
 from cclmark.cli.suite.run import read_suite, shipped_suites
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import SCHEMA_VERSION, Header, Machine
 from cclmark.kinds.collective.command import CollectivesFlags, OperationFlags
 from cclmark.kinds.p2p.command import TransferFlags
 from cclmark.kinds.pairs.command import PairFlags
@@ -33,6 +32,7 @@ from cclmark.work.thresholds import (
 )
 from cclmark.work.transfers import TransferPlan
 from goldens import require_outcomes
+from samples import header_of, usual_settings
 
 GOOD = """
 title = "A title"
@@ -182,8 +182,7 @@ def planned(operation, *arguments, kind):
     with pytest.raises(SystemExit):  # with the exit code of what a command does
         command("x", "", flags_type, seen.append).main(list(arguments), standalone_mode=False)
     (flags,) = seen
-    machine = Machine("", "", "", "", 1, 1)
-    journal = Journal(Header(SCHEMA_VERSION, "", "", [], machine, [], [], [], {}, None))
+    journal = Journal(header_of(usual_settings()))
     if kind == "p2p":
         transfers = TransferPlan(
             devices=8,
