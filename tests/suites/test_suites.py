@@ -34,30 +34,7 @@ from cclmark.work.transfers import TransferPlan
 from goldens import require_outcomes
 from samples import header_of, usual_settings
 
-GOOD = """
-title = "A title"
-
-[[command]]
-name = "large"
-run = "all_reduce -b 8 -e 1G"
-tags = ["quick", "links"]
-repeats = 3
-timeout = "10m"
-
-  [[command.threshold]]
-  size = "1M-1G"
-  dtype = "fp32"
-  busbw_at_least = "75 % of limit"
-  time_at_most = "2 s"
-
-[[command]]
-run = ["cclmark", "p2p", "-p", "uniBw"]
-
-  [[command.threshold]]
-  pair = ["0-1", "1-0"]
-  engine = "CE"
-  bandwidth_at_least = "1 GB/s"
-"""
+GOOD = Path(__file__).with_name("good.toml").read_text()
 
 
 def parsed(text=GOOD):
