@@ -439,15 +439,12 @@ def test_our_copies_are_as_nvbandwidths():
     assert kinds == {("SM", "read", "chase")}
 
 
-def test_paths_of_another_length_are_not_compared():
+def test_copies_are_compared_on_paths_of_the_same_length():
     far = [replace(one, hops=2) for one in COPIES.header.relations]
     header = replace(COPIES.header, relations=far)
     assert all(match is None for _, match in matches(header=header))
     unknown = replace(COPIES.header, relations=[])
     assert all(not m.exact for _, m in matches(header=unknown) if m is not None)
-
-
-def test_a_pair_of_ppus_is_compared_with_pairs_of_the_same_hops():
     devices = [replace(one, name="PPU") for one in COPIES.header.devices]
     for hops, usual in ((1, 46.44), (2, 94.275)):
         relations = [replace(one, hops=hops) for one in COPIES.header.relations]
@@ -566,17 +563,13 @@ def test_pairs_and_all_ranks_of_one_journal_have_tables_of_their_own():
     """Of two devices a pair and all of them are as many."""
     one = next(one for one in SWEEP.results if one.summary)
     header = replace(SWEEP.header, devices=SWEEP.header.devices[:2])
+    expected = [((0, 1), 1024), ((0, 1), 2048), (None, 1024), (None, 4096)]
     results = [
         replace(one, case=replace(one.case, ranks=2, pair=pair, size_bytes=size))
-        for pair, size in (((0, 1), 1024), (None, 1024), ((0, 1), 2048), (None, 4096))
+        for pair, size in (expected[place] for place in (0, 2, 1, 3))
     ]
     own = written_and_read(type(SWEEP)(header, results))
-    assert [(one.pair, one.size_bytes) for one in own] == [
-        ((0, 1), 1024),
-        ((0, 1), 2048),
-        (None, 1024),
-        (None, 4096),
-    ]
+    assert [(one.pair, one.size_bytes) for one in own] == expected
 
 
 @pytest.mark.parametrize("pair", [None, (1, 3)])
@@ -620,13 +613,10 @@ def refused(text):
     return str(caught.value)
 
 
-def test_a_good_one():
+def test_a_good_file_is_read_and_a_broken_one_says_where_and_what():
+    """``mistakes.txt``: what is replaced in GOOD, and by what."""
     (one,) = parse_references(GOOD.encode(), "a/ours.toml", own=True)
     assert (one.size_bytes, one.busbw_bytes_per_s, one.source.name) == (GIB, 350e9, "ours")
-
-
-def test_a_broken_one_says_where_and_what():
-    """What is replaced in GOOD, and by what."""
     require_outcomes(
         TESTS / "references" / "mistakes.txt",
         lambda line: refused(GOOD.replace(*json.loads(line), 1)),
