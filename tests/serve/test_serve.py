@@ -288,6 +288,9 @@ def test_what_changed_comes_first_in_a_trend(filled):
     assert told.index("Between runs night5") < told.index("Series")
     assert 'href="/run?run=night6"' in page.text
     assert len(re.findall(r'<a href="/run[^>]+><circle class="slower"', page.text)) == 4
+    places = re.findall(r' c[xy]="([\d.]+)"', page.text)  # in tenths: a page has thousands of them
+    assert places
+    assert all(len(one.partition(".")[2]) <= 1 for one in places)
     comparison = re.search(r'href="(/compare\?[^"]+)"', page.text)[1]
     assert client.get(html.unescape(comparison)).status_code == 200
     assert "26 not judged" in text_of(client.get("/trend?until=2026-11-05"))
