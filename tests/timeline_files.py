@@ -3,28 +3,21 @@
 import json
 
 
-def chrome(path):
-    """The slices by process and track, in order of their begin, and all events."""
-    document = json.loads(path.read_text())
-    events = document["traceEvents"]
-    threads = {
-        (one["pid"], one["tid"]): one["args"]["name"]
-        for one in events
-        if one["name"] == "thread_name"
-    }
-    slices = {}
-    for one in events:
-        if one["ph"] == "X":
-            place = (one["pid"] - 1, threads[one["pid"], one["tid"]])
-            slices.setdefault(place, []).append(one)
-    return slices, events, document["metadata"]
-
-
 class ChromeTimeline:
-    """A timeline in the format chrome. Processes are numbered from 0."""
+    """A timeline in the format chrome. Processes are numbered from 0.
+
+    ``slices``: by process and track, in order of their begin.
+    """
 
     def __init__(self, path):
-        self.slices, self.events, self.facts = chrome(path)
+        document = json.loads(path.read_text())
+        self.events, self.facts, self.slices = document["traceEvents"], document["metadata"], {}
+        named = [one for one in self.events if one["name"] == "thread_name"]
+        threads = {(one["pid"], one["tid"]): one["args"]["name"] for one in named}
+        for one in self.events:
+            if one["ph"] == "X":
+                place = (one["pid"] - 1, threads[one["pid"], one["tid"]])
+                self.slices.setdefault(place, []).append(one)
 
     def stages(self, process):
         """The names of its stages, in their order."""
@@ -57,12 +50,12 @@ def within(inner, outer, error_us=0.0):
     return outer["ts"] - error_us <= begin_us and end_us <= outer["ts"] + outer["dur"] + error_us
 
 
-def perfetto(path):
+def perfetto_slices(content):
     """Read back by the classes of the package: slices by track, checked for their nesting."""
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
     trace = Trace()
-    trace.ParseFromString(path.read_bytes())
+    trace.ParseFromString(content)
     names, tracks, slices, open_slices = {}, {}, {}, {}
     for packet in trace.packet:
         for entry in packet.interned_data.event_names:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from cclmark import __version__
 from commands import Run
-from goldens import require_golden
+from goldens import GOLDEN, require_golden
 
+STORED = GOLDEN / "transcripts"
 _CODES = (0, 1, 2, 3)
 _BEGIN, _END = 8, 8  # shown lines of a longer output
 
@@ -29,6 +30,9 @@ def require_transcript(
     """
     parts = []
     for line in lines:
+        if line.startswith("#"):
+            parts.append(f"$ {line}")
+            continue
         words = shlex.split(line)
         own = [word.split("=", 1) for word in takewhile(re.compile("[A-Z_]+=").match, words)]
         told = cclmark(*words[len(own) :], env={"COLUMNS": "100", **env, **dict(own)}, code=_CODES)
@@ -39,6 +43,31 @@ def require_transcript(
     for written, stored in {**shown, f"cclmark {__version__}": "cclmark VERSION"}.items():
         text = text.replace(written, stored)
     require_golden(f"transcripts/{name}.txt", text)
+
+
+def stored_names(beginning: str) -> list[str]:
+    """The names of the stored transcripts that begin so."""
+    return sorted(path.stem for path in STORED.glob(f"{beginning}*.txt"))
+
+
+def stored_commands(name: str) -> list[str]:
+    """The commands of a stored transcript; ``$ # text`` is a comment."""
+    commands: list[str] = []
+    is_open = False  # a quoted text of several lines
+    for line in (STORED / f"{name}.txt").read_text(encoding="utf-8").splitlines():
+        if is_open:
+            commands[-1] += f"\n{line}"
+        elif line.startswith("$ "):
+            commands.append(line[2:])
+        else:
+            continue
+        try:
+            shlex.split(commands[-1])
+        except ValueError:
+            is_open = not commands[-1].startswith("#")
+        else:
+            is_open = False
+    return [one.replace("\\x1b", "\x1b") for one in commands]
 
 
 def _shown(lines: list[str]) -> list[str]:

@@ -4,30 +4,16 @@ import dataclasses
 import json
 import math
 import random
-from dataclasses import replace
+from collections import Counter
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cclmark.analysis.ratio import LEAST_RUNS, MOST_RUNS, RatioEstimate
 from cclmark.analysis.run_noise import LAUNCH_SHARE, SHARE_OF_DEVICE_TIMES, SHARED_PART, RunNoise
-from cclmark.comparison.figures import (
-    Band,
-    Compared,
-    ComparedTimes,
-    Side,
-    bands,
-    compare,
-    joint_estimate,
-    launch_cost,
-)
-from cclmark.comparison.words import (
-    FALSE_SHARE,
-    Comparison,
-    comparison_json,
-    judge,
-    shown_of,
-)
+from cclmark.comparison import figures
+from cclmark.comparison.figures import Compared, ComparedTimes, Side, compare, joint_estimate
+from cclmark.comparison.words import FALSE_SHARE, Comparison, comparison_json, judge, shown_of
 from cclmark.journal.schema import DeviceTime
 from cclmark.kinds.registry import read_journal
 from places import RUNS
@@ -59,17 +45,14 @@ def small_sizes(draw, ratio, *, runs=1, cases=14, noise=DEVICE, deviation=SHARE_
     ]
 
 
-def judged(figures, margin):
+def judged(cases, margin):
     """The outcome of a gate over cases that make one band."""
-    estimates = [one.estimate() for one in figures]
-    found = [
-        Compared(None, one.verdict(margin), each, one)
-        for one, each in zip(estimates, figures, strict=True)
-    ]
-    joint = joint_estimate(figures)
-    band = Band(
-        "all_reduce", "small", len(figures), len(figures), joint.ratio, joint.verdict(margin), joint
-    )
+    estimates = [(one, one.estimate()) for one in cases]
+    found = [Compared(None, own.verdict(margin), one, own) for one, own in estimates]
+    joint = joint_estimate(cases)
+    count = len(cases)
+    verdict = joint.verdict(margin)
+    band = figures.Band("all_reduce", "small", count, count, joint.ratio, verdict, joint)
     return judge(found, [band], margin)
 
 
@@ -157,10 +140,10 @@ def test_no_smaller_number_of_runs_is_enough():
         one = RatioEstimate(
             draw.gauss(0, 0.05), math.sqrt(2 * variance / runs), freedom, variance, runs
         )
-        assert replace(one, difference=0.5) == one.with_difference(0.5)
-        assert replace(one, deviation=0.5, freedom=9) == one.with_deviation(0.5, 9)
+        assert dataclasses.replace(one, difference=0.5) == one.with_difference(0.5)
+        assert dataclasses.replace(one, deviation=0.5, freedom=9) == one.with_deviation(0.5, 9)
         with_runs = {
-            count: replace(
+            count: dataclasses.replace(
                 one,
                 deviation=math.sqrt(2 * variance / count),
                 freedom=2 * (count - 1) if count >= LEAST_RUNS else None,
@@ -220,9 +203,7 @@ def test_as_many_runs_as_were_given_are_never_asked_for():
     assert near.runs_needed(0.06, FALSE_SHARE) > 3
     wide = RatioEstimate(0.01, 0.03, 4, 1e-6, 3)  # four runs of one side and three of the other
     assert wide.runs_needed(0.05, FALSE_SHARE) > 3
-
-
-def test_what_was_timed_by_two_clocks_is_not_decided_by_more_runs():
+    # What was timed by two clocks is not decided by more runs.
     found = [Compared(None, "not comparable", A_CASE, reason="two clocks", alike=False)]
     outcome = judge(found, [], 0.05)
     assert (len(outcome.unlike), len(outcome.undecided), outcome.runs_needed) == (1, 0, None)
@@ -233,89 +214,89 @@ def journal(name="default-1", *, timing="auto", call=1.0, device=None, run_id=""
     device time of half of that run's, times ``slower``; without one for a ``device`` of False.
     """
     run = read_journal(RUNS / f"{name}.jsonl")
-    settings = msgspec.structs.replace(run.header.settings, timing=timing)
-    header = msgspec.structs.replace(run.header, settings=settings, run_id=run_id or name)
+    settings = replace(run.header.settings, timing=timing)
+    header = replace(run.header, settings=settings, run_id=run_id or name)
     results = []
     for result in run.results:
         if result.case.size_bytes <= SMALL_BYTES:
             summary = _times(result.summary, call)
-            result = msgspec.structs.replace(result, summary=summary)  # noqa: PLW2901
+            result = replace(result, summary=summary)  # noqa: PLW2901
             if timing == "auto" and device is not False:
                 # What differs between those runs are their launches: a device time of one level.
                 level = 5e-6 * slower / summary.time_s
                 time = DeviceTime(result.samples, _times(summary, level))
-                result = msgspec.structs.replace(result, device=time)  # noqa: PLW2901
+                result = replace(result, device=time)  # noqa: PLW2901
         results.append(result)
     return dataclasses.replace(run, header=header, results=results)
 
 
 def _times(summary, ratio):
-    return msgspec.structs.replace(summary, time_s=summary.time_s * ratio)
+    return replace(summary, time_s=summary.time_s * ratio)
 
 
 def small(found):
     return [one for one in found if one.size_bytes <= SMALL_BYTES]
 
 
-class TestDeviceTimes:
-    """What launches set is judged by the device's time, with its own noise."""
+def test_launches_that_cost_more_are_no_slower_device():
+    after = journal("default-2", call=1.5)
+    sides = Side("a", [journal()]), Side("b", [after])
+    found = compare(*sides)
+    assert {one.verdict for one in found} == {"no difference"}
+    cost = figures.launch_cost(found)
+    assert (cost.count, cost.device) == (16, "no difference")
+    assert cost.estimate.ratio == pytest.approx(1.5, rel=0.05)
+    text = comparison_text(Comparison(*sides, [], found))
+    costs = [f"{time_s * 1e6:.2f}" for time_s in (cost.after_s, cost.before_s)]
+    assert f"calls cost {costs[0]} µs against {costs[1]} in 16 cases" in text
+    assert "device time unchanged" in text
+    assert "Rows marked 'device time' compare the device's times of these cases" in text
+    marked = [line for line in text.splitlines() if line.endswith(" device time")]
+    assert len(marked) == cost.count
+    document = comparison_text(Comparison(*sides, [], found), markdown=True)
+    assert document.count("| device time |") == cost.count
+    assert document.index("- calls cost") < document.index("| size |")
+    (written,) = json.loads(comparison_json([Comparison(*sides, [], found)]))
+    kinds = Counter(one["figure"] for one in written["cases"])
+    assert kinds == {"device": cost.count, "time": 10}
+    assert "within the variation between processes" in text
+    slow = Side("c", [journal("default-2", call=2.0)])
+    text = comparison_text(Comparison(sides[0], slow, [], compare(sides[0], slow)))
+    assert "the process after launches more slowly; device time unchanged" in text
 
-    def test_launches_that_cost_more_are_no_slower_device(self):
-        after = journal("default-2", call=1.5)
-        sides = Side("a", [journal()]), Side("b", [after])
-        found = compare(*sides)
-        assert {one.verdict for one in found} == {"no difference"}
-        cost = launch_cost(found)
-        assert (cost.count, cost.device) == (16, "no difference")
-        assert cost.estimate.ratio == pytest.approx(1.5, rel=0.05)
-        text = comparison_text(Comparison(*sides, [], found))
-        costs = [f"{time_s * 1e6:.2f}" for time_s in (cost.after_s, cost.before_s)]
-        assert f"calls cost {costs[0]} µs against {costs[1]} in 16 cases" in text
-        assert "device time unchanged" in text
-        assert "Rows marked 'device time' compare the device's times of these cases" in text
-        marked = [line for line in text.splitlines() if line.endswith(" device time")]
-        assert len(marked) == cost.count
-        document = comparison_text(Comparison(*sides, [], found), markdown=True)
-        assert document.count("| device time |") == cost.count
-        assert document.index("- calls cost") < document.index("| size |")
-        (written,) = json.loads(comparison_json([Comparison(*sides, [], found)]))
-        figures = [one["figure"] for one in written["cases"]]
-        assert (figures.count("device"), figures.count("time")) == (cost.count, 10)
-        assert "within the variation between processes" in text
-        slow = Side("c", [journal("default-2", call=2.0)])
-        text = comparison_text(Comparison(sides[0], slow, [], compare(sides[0], slow)))
-        assert "the process after launches more slowly; device time unchanged" in text
 
-    def test_a_device_that_is_slower_is_found_by_one_run_of_each(self):
-        after = journal("default-2", call=0.9, slower=1.05)
-        found = compare(Side("a", [journal()]), Side("b", [after]))
-        assert {one.verdict for one in small(found)} == {"slower"}
-        assert all(one.ratio == pytest.approx(1.05) for one in small(found))
-        assert {one.verdict for one in bands(found) if one.name == "up to 32 KiB"} == {"slower"}
+def test_a_device_that_is_slower_is_found_by_one_run_of_each():
+    after = journal("default-2", call=0.9, slower=1.05)
+    found = compare(Side("a", [journal()]), Side("b", [after]))
+    assert {one.verdict for one in small(found)} == {"slower"}
+    assert all(one.ratio == pytest.approx(1.05) for one in small(found))
+    assert {one.verdict for one in figures.bands(found) if one.name == "up to 32 KiB"} == {"slower"}
 
-    def test_older_journals_compare_the_cost_of_calls(self):
-        old = Side("a", [journal(timing="throughput")])
-        new = Side("b", [journal("default-2", slower=1.05)])
-        for found in (compare(old, new), compare(new, old)):
-            assert {one.verdict for one in small(found)} == {"inconclusive"}
-            assert all(0.8 < one.ratio < 1.25 for one in small(found))
-            assert all(one.calls is None for one in found)
-            assert launch_cost(found) is None
 
-    def test_a_case_that_launches_do_not_set_is_compared_by_its_only_time(self):
-        """The other run's launches took longer, so it has a device time as well."""
-        one = journal()
-        quick = journal("default-2", device=False)
-        for result in quick.results:
-            if result.case.size_bytes <= SMALL_BYTES:
-                result.summary = _times(result.summary, 5e-6 / result.summary.time_s)
-        found = compare(Side("a", [one]), Side("b", [quick]))
-        assert {each.verdict for each in small(found)} == {"no difference"}
-        for result in quick.results:
-            result.device_reason = "the library cannot be captured"
-        found = compare(Side("a", [one]), Side("b", [quick]))
-        assert {each.verdict for each in small(found)} <= {"inconclusive", "faster"}
-        assert all(each.calls is None for each in small(found))
+def test_older_journals_compare_the_cost_of_calls():
+    old = Side("a", [journal(timing="throughput")])
+    new = Side("b", [journal("default-2", slower=1.05)])
+    for found in (compare(old, new), compare(new, old)):
+        assert {one.verdict for one in small(found)} == {"inconclusive"}
+        assert all(0.8 < one.ratio < 1.25 for one in small(found))
+        assert all(one.calls is None for one in found)
+        assert figures.launch_cost(found) is None
+
+
+def test_a_case_that_launches_do_not_set_is_compared_by_its_only_time():
+    """The other run's launches took longer, so it has a device time as well."""
+    one = journal()
+    quick = journal("default-2", device=False)
+    for result in quick.results:
+        if result.case.size_bytes <= SMALL_BYTES:
+            result.summary = _times(result.summary, 5e-6 / result.summary.time_s)
+    found = compare(Side("a", [one]), Side("b", [quick]))
+    assert {each.verdict for each in small(found)} == {"no difference"}
+    for result in quick.results:
+        result.device_reason = "the library cannot be captured"
+    found = compare(Side("a", [one]), Side("b", [quick]))
+    assert {each.verdict for each in small(found)} <= {"inconclusive", "faster"}
+    assert all(each.calls is None for each in small(found))
 
 
 def test_what_is_slower_comes_first():

@@ -35,35 +35,28 @@ def test_rates_on_a_shared_link_are_in_proportion_to_priorities():
     assert rates.tolist() == pytest.approx([2.2, 6.6, 1.0])
 
 
-networks = st.integers(2, 8).flatmap(
-    lambda links: st.tuples(
-        st.lists(st.floats(0.1, 100), min_size=links, max_size=links),
-        st.lists(
-            st.tuples(
-                st.sets(st.integers(0, links - 1), min_size=1, max_size=4), st.integers(1, 3)
-            ),
-            min_size=1,
-            max_size=30,
-        ),
-    )
-)
+@st.composite
+def networks(draw):
+    """The capacities of links, and the links and the number of each flow."""
+    links = draw(st.integers(2, 8))
+    capacity = draw(st.lists(st.floats(0.1, 100), min_size=links, max_size=links))
+    used = st.sets(st.integers(0, links - 1), min_size=1, max_size=4).map(sorted)
+    flows = draw(st.lists(st.tuples(used, st.integers(1, 3)), min_size=1, max_size=30))
+    rows, counts = zip(*flows, strict=True)
+    return capacity, rows, np.array(counts, float)
 
 
-@given(networks)
+def load_on(link, rows, weights):
+    """The sum of the weights of the flows that use a link."""
+    return sum(one for row, one in zip(rows, weights, strict=True) if link in row)
+
+
+@given(networks())
 def test_no_link_is_above_its_capacity_and_each_flow_has_a_bottleneck(network):
-    capacity, flows = network
-    rows = [sorted(links) for links, _ in flows]
-    counts = [count for _, count in flows]
+    capacity, rows, counts = network
     rates = rates_of(rows, capacity, counts)
     assert (rates > 0).all()
-    loads = [
-        sum(
-            count * rate
-            for row, count, rate in zip(rows, counts, rates, strict=True)
-            if link in row
-        )
-        for link in range(len(capacity))
-    ]
+    loads = [load_on(link, rows, counts * rates) for link in range(len(capacity))]
     for load, most in zip(loads, capacity, strict=True):
         assert load <= most * (1 + 1e-6)
     for row, rate in zip(rows, rates, strict=True):
@@ -75,16 +68,11 @@ def test_no_link_is_above_its_capacity_and_each_flow_has_a_bottleneck(network):
         )
 
 
-@given(networks)
+@given(networks())
 def test_equal_flows_end_when_the_most_loaded_link_is_done(network):
-    capacity, flows = network
-    rows = [sorted(links) for links, _ in flows]
-    counts = np.array([count for _, count in flows], float)
+    capacity, rows, counts = network
     ends = end_times(columns(*rows), None, counts, 7.0, np.array(capacity), merge=0)
-    busiest = max(
-        sum(count * 7.0 for row, count in zip(rows, counts, strict=True) if link in row) / most
-        for link, most in enumerate(capacity)
-    )
+    busiest = max(load_on(link, rows, counts * 7.0) / most for link, most in enumerate(capacity))
     assert ends.max() == pytest.approx(busiest)
 
 

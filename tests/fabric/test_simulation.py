@@ -15,6 +15,8 @@ from cclmark_planning.simulate.graph import (
 )
 from cclmark_planning.simulate.schedules import ALGORITHMS, OPERATIONS, steps_of, usual_algorithms
 from cclmark_planning.simulate.simulation import FabricJob, SimulationError, least_time, simulate
+from goldens import refusal, require_outcomes
+from places import TESTS
 
 SIZE = 1e9
 NVLINK_BPS, NIC_BPS, TORUS_BPS = 450e9, 50e9, 50e9
@@ -30,8 +32,13 @@ def job(net, operation, algorithm, members=None, size=SIZE, rows=None):
     return FabricJob(operation, algorithm, size, members, rows)
 
 
-def time_of(net, *args, neighbours=(), **kwargs):
-    return simulate(net, job(net, *args, **kwargs), neighbours).time_s
+def time_of(net, *args, **kwargs):
+    return simulate(net, job(net, *args, **kwargs)).time_s
+
+
+def transfer_of(net, *args, neighbours=(), **kwargs):
+    """The time of the first phase without latencies."""
+    return simulate(net, job(net, *args, **kwargs), neighbours).phases[0].transfer_s
 
 
 # Without contention: Thakur et al., IJHPCA 2005; one leaf switch, so that all latencies are equal.
@@ -68,17 +75,13 @@ def test_times_are_closed_forms_without_contention(case):
 
 
 def test_an_oversubscribed_fabric_slows_an_alltoall_down_by_what_crosses_it():
-    times = {
-        over: simulate(
-            net := fabric(f"fat-tree:64x8,oversub={over}"), job(net, "alltoall", "direct")
-        )
-        .phases[0]
-        .transfer_s
+    one, four = (
+        transfer_of(fabric(f"fat-tree:64x8,oversub={over}"), "alltoall", "direct")
         for over in (1, 4)
-    }
+    )
     # 480 of 511 peers are below other leaf switches, and all 504 of other nodes use the interface.
-    assert times[1] == pytest.approx(504 / 512 * SIZE / NIC_BPS)
-    assert times[4] == pytest.approx(480 / 512 * SIZE / (NIC_BPS / 4))
+    assert one == pytest.approx(504 / 512 * SIZE / NIC_BPS)
+    assert four == pytest.approx(480 / 512 * SIZE / (NIC_BPS / 4))
 
 
 EXCHANGES = (
@@ -151,15 +154,14 @@ def test_a_slow_link_costs_what_its_flows_wait():
     nic_s = 2 * 511 / 512 * SIZE / 8 / NIC_BPS
     assert slow - usual == pytest.approx(nic_s, rel=1e-3)
     # Packets go over all uplinks: one at half rate halves them. Adaptive routes avoid it.
-    one_uplink = {"leaf3-spine.5": 0.5}
-    times = [
-        simulate(
-            net := fabric("fat-tree:64x8", routing, slow=one_uplink), job(net, "alltoall", "direct")
+    even, adaptive = (
+        transfer_of(
+            fabric("fat-tree:64x8", routing, slow={"leaf3-spine.5": 0.5}), "alltoall", "direct"
         )
         for routing in ("even", "adaptive")
-    ]
-    assert times[0].phases[0].transfer_s == pytest.approx(480 / 512 * SIZE / (NIC_BPS / 2))
-    assert times[1].phases[0].transfer_s == pytest.approx(504 / 512 * SIZE / NIC_BPS)
+    )
+    assert even == pytest.approx(480 / 512 * SIZE / (NIC_BPS / 2))
+    assert adaptive == pytest.approx(504 / 512 * SIZE / NIC_BPS)
 
 
 def test_a_broken_interface_loads_that_of_the_next_device():
@@ -175,13 +177,13 @@ def test_a_broken_interface_loads_that_of_the_next_device():
         time_of(fabric("fat-tree:2x2", broken=["gpu0-leaf", "gpu1-leaf"]), "all_reduce", "ring")
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "tree", "nvls", "direct"])
 @pytest.mark.parametrize("devices", [8, 72])
-def test_without_an_interface_a_broken_link_leaves_no_way(devices, algorithm):
+def test_without_an_interface_a_broken_link_leaves_no_way(devices):
     net = fabric(f"nvlink:{devices}", broken=["gpu1-node"])
-    operation = "alltoall" if algorithm == "direct" else "all_reduce"
-    with pytest.raises(UsageError, match="is broken, and the routes of nvlink have no way"):
-        time_of(net, operation, algorithm)
+    for algorithm in ("ring", "tree", "nvls", "direct"):
+        operation = "alltoall" if algorithm == "direct" else "all_reduce"
+        with pytest.raises(UsageError, match="is broken, and the routes of nvlink have no way"):
+            time_of(net, operation, algorithm)
 
 
 @pytest.mark.parametrize("text", ["torus:4x4", "torus:16x16", "torus:4x16", "torus:8x4x2"])
@@ -191,8 +193,7 @@ def test_the_halves_of_a_torus_limit_an_alltoall(text):
     bps = 2 * net.devices / max(net.shape) * TORUS_BPS
     law_s = least_time(net, job(net, "alltoall", "direct"))
     assert law_s == pytest.approx(net.devices / 4 * SIZE / bps)
-    found = simulate(net, job(net, "alltoall", "direct"))
-    assert found.phases[0].transfer_s == pytest.approx(law_s, rel=1e-6)
+    assert transfer_of(net, "alltoall", "direct") == pytest.approx(law_s, rel=1e-6)
 
 
 def test_hashed_flows_avoid_broken_links_and_share_others():
@@ -208,41 +209,39 @@ def test_hashed_flows_avoid_broken_links_and_share_others():
 
 
 def test_background_takes_its_share():
-    usual = simulate(net := fabric("fat-tree:32x1"), job(net, "all_reduce", "ring"))
-    busy = simulate(
-        net := fabric("fat-tree:32x1", background={"leaf": 0.2}), job(net, "all_reduce", "ring")
-    )
-    assert busy.phases[0].transfer_s == pytest.approx(usual.phases[0].transfer_s / 0.8)
+    usual = transfer_of(fabric("fat-tree:32x1"), "all_reduce", "ring")
+    busy = transfer_of(fabric("fat-tree:32x1", background={"leaf": 0.2}), "all_reduce", "ring")
+    assert busy == pytest.approx(usual / 0.8)
 
 
 def test_a_neighbour_takes_half_of_the_links_that_both_use():
     # Nodes 0 and 2 of the job, 1 and 3 of the neighbour: both cross the one uplink of each leaf.
     net = fabric("fat-tree:4x1,leaf=2,oversub=2")
-    one, other = ([0, 2], [1, 3])
-    alone = simulate(net, job(net, "all_reduce", "ring", one))
-    both = simulate(
-        net, job(net, "all_reduce", "ring", one), [job(net, "all_reduce", "ring", other)]
-    )
-    assert both.phases[0].transfer_s == pytest.approx(2 * alone.phases[0].transfer_s, rel=0.01)
+
+    def ring(members, **more):
+        return job(net, "all_reduce", "ring", members, **more)
+
+    def beside(members, *neighbours):
+        return simulate(net, ring(members), neighbours)
+
+    alone = beside([0, 2]).phases[0].transfer_s
+    both = beside([0, 2], ring([1, 3])).phases[0].transfer_s
+    assert both == pytest.approx(2 * alone, rel=0.01)
     # On links of their own they do not meet.
-    near = simulate(
-        net, job(net, "all_reduce", "ring", [0, 1]), [job(net, "all_reduce", "ring", [2, 3])]
-    )
-    assert near.time_s == pytest.approx(time_of(net, "all_reduce", "ring", [0, 1]))
+    assert beside([0, 1], ring([2, 3])).time_s == pytest.approx(beside([0, 1]).time_s)
     # One that is much shorter repeats.
-    short = job(net, "all_reduce", "ring", other, size=5e7)
-    beside = simulate(net, job(net, "all_reduce", "ring", one), [short])
-    assert beside.phases[0].transfer_s == pytest.approx(2 * alone.phases[0].transfer_s, rel=0.1)
+    shorter = beside([0, 2], ring([1, 3], size=5e7)).phases[0].transfer_s
+    assert shorter == pytest.approx(2 * alone, rel=0.1)
 
 
 def test_the_flows_of_an_alltoall_share_the_place_of_their_interface():
     # 8 nodes below 2 leaf switches, half of each for both jobs: each device has a fair share of the
     # uplinks, so that a ring, with one flow over them, is not slowed down by 3 flows of each.
     net = fabric("fat-tree:8x1,leaf=4,oversub=2")
-    ring = job(net, "all_reduce", "ring", [0, 1, 4, 5])
-    alone = simulate(net, ring)
-    beside = simulate(net, ring, [job(net, "alltoall", "direct", [2, 3, 6, 7], size=100 * SIZE)])
-    assert beside.phases[0].transfer_s == pytest.approx(alone.phases[0].transfer_s, rel=0.5)
+    ring = ("all_reduce", "ring", [0, 1, 4, 5])
+    other = job(net, "alltoall", "direct", [2, 3, 6, 7], size=100 * SIZE)
+    beside = transfer_of(net, *ring, neighbours=[other])
+    assert beside == pytest.approx(transfer_of(net, *ring), rel=0.5)
 
 
 def test_an_uneven_alltoall_follows_each_flow():
@@ -254,24 +253,13 @@ def test_an_uneven_alltoall_follows_each_flow():
     assert done.bound_s == pytest.approx(0.02)
 
 
-REFUSED = {
-    ("fat-tree:4x2", "all_reduce", "pat"): "pat does not perform all_reduce: choose from ring",
-    ("fat-tree:4x2", "all_gather", "pat"): "one rank in a node, and there are 2",
-    ("fat-tree:3x2", "all_reduce", "rail"): "choose an even number of nodes",
-    ("nvlink:8", "all_reduce", "hierarchical"): "requires several nodes",
-    ("nvlink:8", "all_reduce", "in-network"): "choose nvls",
-    ("torus:4x4", "all_reduce", "nvls"): "no switches that reduce",
-    ("dragonfly:3x2x2x2", "all_reduce", "in-network"): "switches",
-}
+def test_layouts_that_are_not_covered_are_refused():
+    def outcome(line):
+        text, operation, algorithm = line.split()
+        net = fabric(text)
+        return refusal(steps_of, algorithm, operation, net, np.arange(net.devices), SIZE)
 
-
-@pytest.mark.parametrize("case", REFUSED, ids=" ".join)
-def test_layouts_that_are_not_covered_are_refused(case):
-    text, operation, algorithm = case
-    net = fabric(text)
-    with pytest.raises(UsageError) as caught:
-        steps_of(algorithm, operation, net, np.arange(net.devices), SIZE)
-    assert REFUSED[case] in str(caught.value)
+    require_outcomes(TESTS / "fabric" / "refused_algorithms.txt", outcome)
 
 
 def test_nodes_with_different_numbers_of_ranks_are_refused_but_for_alltoalls():
@@ -283,30 +271,17 @@ def test_nodes_with_different_numbers_of_ranks_are_refused_but_for_alltoalls():
     assert {*ALGORITHMS} >= {*usual_algorithms("all_reduce", net, members[:4])}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "because"),
-    [
+def test_unknown_links_and_many_devices_are_refused():
+    for wrong, because in (
         ({"slow": {"leaf9-spine": 0.5}}, "no such link. Links are gpu0-node, gpu0-leaf"),
         ({"broken": ["gpu0-leaf.1"]}, "no such link"),
         ({"background": {"rack": 0.5}}, "no such level: choose from node, leaf, spine"),
-    ],
-)
-def test_unknown_links_and_levels_are_refused(wrong, because):
-    with pytest.raises(UsageError, match=because):
-        fabric("fat-tree:16x8", **wrong)
-
-
-def test_many_devices_are_refused():
-    with pytest.raises(
-        UsageError, match=r"1,000,000 devices are more than 65,536: simulate a part"
     ):
+        with pytest.raises(UsageError, match=because):
+            fabric("fat-tree:16x8", **wrong)
+    many = r"1,000,000 devices are more than 65,536: simulate a part"
+    with pytest.raises(UsageError, match=many):
         fabric("fat-tree:125000x8")
-
-
-def graph_file(tmp_path, text):
-    path = tmp_path / "graph.json"
-    path.write_text(text)
-    return str(path)
 
 
 def test_flows_of_a_graph_take_all_shortest_routes(tmp_path):
@@ -318,7 +293,8 @@ def test_flows_of_a_graph_take_all_shortest_routes(tmp_path):
         ]
     )
     text = f'{{"devices": ["a", "b"], "switches": ["s", "t", "u", "v"], "links": [{links}]}}'
-    path = graph_file(tmp_path, text)
+    path = str(tmp_path / "graph.json")
+    (tmp_path / "graph.json").write_text(text)
     sent = SIZE / 2
     whole = sent / 100e9 + 4e-6
     assert time_of(fabric(path), "alltoall", "direct") == pytest.approx(whole)

@@ -19,7 +19,7 @@ from examples import exhaustive
 from places import H200X4, RESULTS, RUNS, TESTS
 from postgres import PASSWORD
 from samples import edited
-from transcripts import require_transcript
+from transcripts import require_transcript, stored_commands, stored_names
 
 STORED = {
     **{path.stem: path for path in RUNS.glob("*.jsonl")},
@@ -67,133 +67,30 @@ MADE = {
     "cut": lambda: STORED["default-1"].read_bytes()[:50_000],
     "damaged": lambda: damaged("default-4", 20),
     "empty": lambda: damaged("default-5", 0),
+    "zero": bytes,
     **{f"slower-{n}": lambda n=n: night_of(n, 1.05) for n in range(10)},
     **{f"little-{n}": lambda n=n: night_of(n, 1.015) for n in range(10)},
     **{f"faster-{n}": lambda n=n: night_of(n, 0.9) for n in range(10)},
 }
 
 
-def several(name, numbers):
-    return " ".join(f"{name}-{number}.jsonl" for number in numbers)
-
-
-#: Commands of ``cclmark history`` in a row, with a new history.
-TRANSCRIPTS = {
-    "adding": [
-        "history add cut.jsonl",
-        "history add default-1.jsonl",
-        "history add default-1.jsonl --replace",
-        "history add default-1.jsonl default-2.jsonl",
-        "history add default-1.jsonl --label late",
-        "history list --label late",
-        "history add notes.txt absent.jsonl default-3.jsonl",
-        "history add notes.txt",
-        "history add damaged.jsonl",
-        "history add empty.jsonl",
-        "report empty.jsonl",
-        "compare empty.jsonl default-2.jsonl",
-        "report damaged.jsonl",
-        "history add copies.jsonl --label 'of night' --label links",
-        "history list",
-    ],
-    "lists": [
-        f"history add {several('default', range(1, 6))} --label night",
-        "history add copies.jsonl libraries.jsonl",
-        "history list",
-        "history list -n 2 --label night",
-        "history list --label night --device h200 --machine h200-HOST",
-        "history list --operation p2p",
-        "history list --ccl flagcx",
-        "history list --since 2026-11-22T05:00:43 --label night",
-        "history list --until 2026-11-22 --label night",
-        "history list --until 2026-11-21 --label night",
-        "history list --label none",
-        "history list --since soon",
-        "history list --machine=",
-        f"history list -n {10**30}",
-        "history add default-1.jsonl --label ' '",
-        "history add default-1.jsonl --label 'a\x1b[31m'",
-        "history add",
-    ],
-    "shows": [
-        f"history add sample.jsonl hosts.jsonl {several('default', (1, 5, 7))}",
-        *(f"history show fa3d --format {format}" for format in ("csv", "markdown")),
-        "history show xyz",
-        "history export xyz",
-        "history show 8",
-    ],
-    "slower": [
-        f"history add {several('slower', range(10))}",
-        "history trend --fail-if-slower 3%",
-        "history trend --fail-if-slower 8%",
-        # After a change is accepted, a notice appears until there are enough later runs.
-        "history trend --fail-if-slower 3% --since 2026-11-07",
-        "history trend --fail-if-slower 'a bit'",
-    ],
-    "faster": [
-        f"history add {several('faster', range(10))}",
-        "history trend --format markdown",
-    ],
-    "below-the-threshold": [
-        f"history add {several('little', range(10))}",
-        "history trend",
-        "history trend --threshold 1%",
-        # A gate below the default looks for what it is asked for.
-        "history trend --fail-if-slower 1%",
-        "history trend --fail-if-slower 1% --threshold 2%",
-    ],
-    "gate": [
-        "history add default-1.jsonl",
-        "history trend",
-        f"history add {several('default', range(2, 6))} --label night",
-        "history trend --fail-if-slower 5% --label nihgt",
-        "history trend --fail-if-slower 5%",
-        "history add default-6.jsonl",
-        "history trend --fail-if-slower 5%",
-    ],
-    "filters": [
-        "history add default-1.jsonl --label night",
-        *(f"history trend --{name} nope" for name in ("device", "operation", "ccl", "label")),
-        "history trend --machine nope",
-        "history trend --label night --since 2030-01-01",
-        "history trend --machine H200-HOST",
-        "history prune --keep 0 --yes",
-        "history add default-1.jsonl",
-        "history trend --label nope",
-    ],
-    "pruning": [
-        f"history add {several('default', range(1, 9))}",
-        "history prune --keep 5",
-        "history prune --yes",
-        "history prune --keep 1 --before 2026-11-22 --yes",
-        "history prune --run fa3d6a --machine x --yes",
-        "history prune --before soon --yes",
-        "history prune --run fa3d6a --yes",
-        "history prune --before 2026-11-22T05:00:45 --yes",
-        "history prune --keep 4 --machine other --yes",
-        "history prune --keep 2 --yes",
-        "history list",
-        "history prune --keep 0 --yes",
-        "history trend",
-        f"history add {several('default', range(1, 9))}",
-    ],
-}
-
-
 # Commands say the same whatever has the history, which tests/history/test_history_store.py uses in
 # every place: here some do so.
 @pytest.mark.parametrize("history_place", ["sqlite", exhaustive("postgresql")], indirect=True)
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@pytest.mark.parametrize("name", stored_names("history-"))
 def test_what_commands_print(cclmark, history_place, tmp_path, name):
-    lines = TRANSCRIPTS[name]
-    words = " ".join(lines)
-    (tmp_path / "notes.txt").write_text("nothing")
+    lines = stored_commands(name)
     for journal in (*STORED, *MADE):
-        if f"{journal}.jsonl" in words:
+        if any(f"{journal}.jsonl" in line for line in lines):
             content = MADE[journal]() if journal in MADE else STORED[journal].read_bytes()
             (tmp_path / f"{journal}.jsonl").write_bytes(content)
+    texts = {"notes.txt": "nothing", "text": "This is a text, longer than a header. " * 100}
+    for file, text in texts.items():
+        (tmp_path / file).write_text(text)
     place = {"CCLMARK_HISTORY": history_place}
-    require_transcript(f"history-{name}", lines, cclmark, tmp_path, hidden=history_place, **place)
+    require_transcript(name, lines, cclmark, tmp_path, hidden=history_place, **place)
+    assert [(tmp_path / file).read_text() for file in texts] == [*texts.values()]
+    assert not (tmp_path / "new.sqlite").exists()
 
 
 @pytest.fixture
@@ -228,17 +125,6 @@ def test_from_a_run_to_its_trend(cclmark, tmp_path):
     assert "6 series on 1 machine" in trend
     assert "6 not judged: fewer than 6 runs" in trend
     assert (tmp_path / "data" / "cclmark" / "history.sqlite").is_file()
-
-
-def test_an_empty_journal_is_no_failure_beside_others(in_file, tmp_path):
-    (tmp_path / "empty.jsonl").write_bytes(b"")
-    (tmp_path / "one.jsonl").write_bytes((H200X4 / "runs" / "default-1.jsonl").read_bytes())
-    told = in_file("add", "empty.jsonl", "one.jsonl")
-    assert told.err == "cclmark: empty.jsonl holds no result: it is empty\n"
-    assert told.out.startswith("added ")
-    told = in_file("add", "empty.jsonl", code=2)
-    assert "empty.jsonl is empty: not a journal of cclmark" in told.err
-    assert "1 of 1 journal was not added" in told.err
 
 
 def test_a_journal_comes_back_byte_by_byte(in_file, tmp_path):
@@ -337,102 +223,64 @@ def test_on_a_terminal_it_asks(in_file, tmp_path, answer, left, code):
     assert json.loads(in_file("list", "--format", "json").out)["total"] == left
 
 
-class TestBadPlaces:
-    READING = (("list",), ("show", "x"), ("trend",), ("export", "x"), ("prune", "--keep", "1"))
-
-    def test_there_is_none_or_something_else(self, cclmark, tmp_path):
-        (tmp_path / "text").write_text("This is a text, and by far longer than a header." * 100)
-        was = (tmp_path / "text").read_bytes()
-        for command in self.READING:
-            told = cclmark("history", *command, "--db", "new.sqlite", code=3)
-            assert "history add JOURNAL creates one" in told.err
-        assert not (tmp_path / "new.sqlite").exists()
-        for command in (*self.READING, ("add", DEFAULTS[0])):
-            told = cclmark("history", *command, "--db", "text", code=2)
-            assert "text is not a history of cclmark" in told.err
-        assert (tmp_path / "text").read_bytes() == was
-
-    @pytest.mark.parametrize(
-        ("place", "code", "says"),
-        [
-            ("missing/history.sqlite", 3, "does not exist"),
-            ("/proc/history.sqlite", 3, "may not write there"),
-            (".", 2, "is a directory"),
-            ("x" * 300, 3, "cannot open the history"),
-            ("mysql://user:s3cr3t@host/db", 2, "not mysql"),
-            ("postgresql://user:s3cr3t@host:port/db", 2, "cannot read the address"),
-        ],
-    )
-    def test_where_none_can_be(self, cclmark, place, code, says):
-        told = cclmark("history", "add", DEFAULTS[0], "--db", place, code=code)
-        assert says in told.err
-        assert "s3cr3t" not in told.err + told.out
-
-    def test_a_damaged_one(self, in_file, tmp_path):
-        in_file("add", *DEFAULTS)
-        file = tmp_path / "history.sqlite"
-        content = bytearray(file.read_bytes())
-        for at in range(4096, len(content) - 100, 4096):
-            content[at : at + 100] = b"\xff" * 100
-        file.write_bytes(content)
-        told = in_file("trend", code=3)
-        assert "is damaged" in told.err
-
-    def test_without_the_drivers_package(self, cclmark, tmp_path):
-        (tmp_path / "psycopg.py").write_text("raise ModuleNotFoundError('no', name='psycopg')")
-        env = {"PYTHONPATH": str(tmp_path)}
-        place = "postgresql://user:s3cr3t@host/db"
-        for command in (("list",), ("add", DEFAULTS[0])):
-            told = cclmark("history", *command, "--db", place, env=env, code=3)
-            assert "pip install 'cclmark[postgres]'" in told.err
-            assert "s3cr3t" not in told.err
+def test_a_damaged_database(in_file, tmp_path):
+    in_file("add", *DEFAULTS)
+    file = tmp_path / "history.sqlite"
+    content = bytearray(file.read_bytes())
+    for at in range(4096, len(content) - 100, 4096):
+        content[at : at + 100] = b"\xff" * 100
+    file.write_bytes(content)
+    assert "is damaged" in in_file("trend", code=3).err
 
 
-class TestServers:
-    def over_tcp(self, server, password, database, **options):
-        place = (
-            f"postgresql://postgres:{quote(password, safe='')}@127.0.0.1:{server.port}/{database}"
-        )
-        return place + ("?" + "&".join(f"{key}={value}" for key, value in options.items()))
+def test_servers_without_the_drivers_package(cclmark, tmp_path):
+    (tmp_path / "psycopg.py").write_text("raise ModuleNotFoundError('no', name='psycopg')")
+    env = {"PYTHONPATH": str(tmp_path)}
+    place = "postgresql://user:s3cr3t@host/db"
+    told = cclmark("history", "add", DEFAULTS[0], "--db", place, env=env, code=3)
+    assert "pip install 'cclmark[postgres]'" in told.err
+    assert "s3cr3t" not in told.err
 
-    def test_with_a_password(self, cclmark, postgres_server):
-        database = postgres_server.new_database()
-        place = self.over_tcp(postgres_server, PASSWORD, database)
-        cclmark("history", "add", *DEFAULTS, "--db", place)
-        assert "8 runs" in cclmark("history", "trend", "--db", place).out
-        assert postgres_server.sql(database, "SELECT count(*) FROM cclmark_results") == "208"
 
-    def test_a_wrong_password_is_not_repeated(self, cclmark, postgres_server):
-        place = self.over_tcp(postgres_server, "s3cr3t/@x", "postgres")
-        query = f"postgresql://postgres@127.0.0.1:{postgres_server.port}/x?password=s3cr3t"
-        for url in (place, query):
-            told = cclmark("history", "list", "--db", url, code=3)
-            assert "password authentication failed" in told.err
-            for written in ("s3cr3t", quote("s3cr3t/@x", safe="")):
-                assert written not in told.err + told.out
-        told = cclmark("history", "list", "--db", postgres_server.url("nothing"), code=3)
-        assert 'database "nothing" does not exist' in told.err
+def test_a_server_with_a_password_which_is_not_repeated(cclmark, postgres_server):
+    def over_tcp(password, database):
+        address = f"127.0.0.1:{postgres_server.port}/{database}"
+        return f"postgresql://postgres:{quote(password, safe='')}@{address}"
 
-    def test_a_user_who_may_only_look(self, cclmark, postgres_server):
-        database = postgres_server.new_database()
-        cclmark("history", "add", DEFAULTS[0], "--db", postgres_server.url(database))
-        place = postgres_server.url(database, user="reader")
-        assert "permission denied" in cclmark("history", "list", "--db", place, code=3).err
-        grant = "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader"
-        postgres_server.sql(database, grant)
-        assert FIRST[:12] in cclmark("history", "list", "--db", place).out
-        assert (
-            "permission denied" in cclmark("history", "add", DEFAULTS[1], "--db", place, code=3).err
-        )
+    database = postgres_server.new_database()
+    place = over_tcp(PASSWORD, database)
+    cclmark("history", "add", *DEFAULTS, "--db", place)
+    assert "8 runs" in cclmark("history", "trend", "--db", place).out
+    assert postgres_server.sql(database, "SELECT count(*) FROM cclmark_results") == "208"
+    query = f"postgresql://postgres@127.0.0.1:{postgres_server.port}/x?password=s3cr3t"
+    for url in (over_tcp("s3cr3t/@x", "postgres"), query):
+        told = cclmark("history", "list", "--db", url, code=3)
+        assert "password authentication failed" in told.err
+        for written in ("s3cr3t", quote("s3cr3t/@x", safe="")):
+            assert written not in told.err + told.out
+    told = cclmark("history", "list", "--db", postgres_server.url("nothing"), code=3)
+    assert 'database "nothing" does not exist' in told.err
 
-    @pytest.mark.parametrize("listens", [False, True])
-    def test_a_server_that_does_not_answer(self, cclmark, listens):
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            if listens:
-                one.listen()
-            address = f"127.0.0.1:{one.getsockname()[1]}"
-            place = f"postgresql://user:s3cr3t@{address}/db?connect_timeout=2"
-            told = cclmark("history", "list", "--db", place, code=3, timeout_s=20)
-        assert ("time" if listens else "refused") in told.err
-        assert "s3cr3t" not in told.err
+
+def test_a_user_of_a_server_who_may_only_look(cclmark, postgres_server):
+    database = postgres_server.new_database()
+    cclmark("history", "add", DEFAULTS[0], "--db", postgres_server.url(database))
+    place = postgres_server.url(database, user="reader")
+    assert "permission denied" in cclmark("history", "list", "--db", place, code=3).err
+    postgres_server.sql(database, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    assert FIRST[:12] in cclmark("history", "list", "--db", place).out
+    told = cclmark("history", "add", DEFAULTS[1], "--db", place, code=3)
+    assert "permission denied" in told.err
+
+
+@pytest.mark.parametrize("listens", [False, True])
+def test_a_server_that_does_not_answer(cclmark, listens):
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        if listens:
+            one.listen()
+        address = f"127.0.0.1:{one.getsockname()[1]}"
+        place = f"postgresql://user:s3cr3t@{address}/db?connect_timeout=2"
+        told = cclmark("history", "list", "--db", place, code=3, timeout_s=20)
+    assert ("time" if listens else "refused") in told.err
+    assert "s3cr3t" not in told.err

@@ -53,16 +53,10 @@ def runs(draw):
         placements = draw(st.sampled_from([(False,), (True,), (False, True)]))
         for count in draw(st.lists(st.integers(1, 1 << 31), min_size=1, max_size=3, unique=True)):
             for in_place in placements:
+                size_bytes = size_for_count(operation, count, dtype, ranks)
+                sizes = {"size_bytes": size_bytes, "count": count, "in_place": in_place}
                 case = Case(
-                    operation=operation,
-                    ccl="nccl",
-                    ranks=ranks,
-                    dtype=dtype,
-                    size_bytes=size_for_count(operation, count, dtype, ranks),
-                    count=count,
-                    in_place=in_place,
-                    reduction=reduction,
-                    root=root,
+                    operation, "nccl", ranks, dtype, **sizes, reduction=reduction, root=root
                 )
                 if case not in seen:
                     seen.add(case)
@@ -75,19 +69,11 @@ def result_of(draw, case, index):
     time_s = draw(st.floats(1e-6, 5.0))  # nccl-tests prints two digits of ten seconds
     wrong = draw(st.sampled_from([None, 0, 0, 1, 77, 123456]))
     rate = case.size_bytes / time_s
-    return CaseResult(
-        index=index,
-        case=case,
-        status="wrong" if wrong else "ok",
-        summary=Summary(
-            "device",
-            *(time_s,) * 5,
-            1,
-            rate,
-            rate * OPERATIONS[case.operation].bus_factor(case.ranks),
-        ),
-        verification=None if wrong is None else Verification(wrong),
-    )
+    bus_rate = rate * OPERATIONS[case.operation].bus_factor(case.ranks)
+    summary = Summary("device", *(time_s,) * 5, 1, rate, bus_rate)
+    verification = None if wrong is None else Verification(wrong)
+    status = "wrong" if wrong else "ok"
+    return CaseResult(index, case, status, summary=summary, verification=verification)
 
 
 def exported(format, header, results, footer=None):
@@ -160,9 +146,8 @@ def test_tables_of_several_numbers_of_ranks_come_back(one, other, told):
     for was in results:
         if was.summary.time_s * 1e6 < 1e5:  # of longer ones the digits are few
             assert found[was.case] == pytest.approx(was.summary.busbw_bytes_per_s, rel=0.01)
-    assert [device.rank for device in back.header.devices] == [
-        device.rank for device in header.devices
-    ]
+    ranks, back_ranks = ([device.rank for device in one.devices] for one in (header, back.header))
+    assert back_ranks == ranks
 
 
 @each_journal
@@ -401,20 +386,15 @@ def test_a_word_in_place_of_a_figure_is_refused_or_noticed(file):
         except UsageError:
             continue
         if other.header.notices == whole.header.notices:
-            assert measured(other) == measured(whole), changed.splitlines()[
-                text.count("\n", 0, found.start())
-            ]
+            number = text.count("\n", 0, found.start())
+            assert measured(other) == measured(whole), changed.splitlines()[number]
 
 
 UNITS = (
-    ("GB/s", "MB/s"),
-    ("GB/s", "GiB/s"),
-    ("GB/s)", "Gb/s)"),
-    ("GBps", "MBps"),
-    ("(us)", "(ms)"),
+    *(("GB/s", "MB/s"), ("GB/s", "GiB/s"), ("GB/s)", "Gb/s)"), ("GBps", "MBps"), ("(us)", "(ms)")),
+    *(("[usec]", "[msec]"), ("(usec)", "(msec)"), ("MB/s)", "KB/s)"), ("(GB/Sec)", "(MB/Sec)")),
+    *(("MiB/sec", "KiB/sec"), ("Gb/sec", "Mb/sec"), (" us", " ms"), ("(US)", "(MS)")),
 )
-UNITS += (("[usec]", "[msec]"), ("(usec)", "(msec)"), ("MB/s)", "KB/s)"), ("(GB/Sec)", "(MB/Sec)"))
-UNITS += (("MiB/sec", "KiB/sec"), ("Gb/sec", "Mb/sec"), (" us", " ms"), ("(US)", "(MS)"))
 
 
 @pytest.mark.parametrize(("old", "new"), UNITS)

@@ -61,18 +61,14 @@ def test_every_importer_is_documented():
     assert [name for name in IMPORTERS if f"`{name}`" not in page] == []
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is empty"),
-        (b" \n\t\n", "is empty"),
-        (b"\x7fELF\0\0\0\1", "is binary"),
-        ((TEXTS.parent / "golden" / "sample.jsonl").read_bytes(), "already a journal of cclmark"),
-    ],
-)
-def test_what_is_no_text_of_a_tool(content, message):
-    with pytest.raises(UsageError, match=message):
-        read(content)
+def test_what_is_no_text_of_a_tool():
+    journal = (TEXTS.parent / "golden" / "sample.jsonl").read_bytes()
+    for content, message in (
+        *((b"", "is empty"), (b" \n\t\n", "is empty"), (b"\x7fELF\0\0\0\1", "is binary")),
+        (journal, "already a journal of cclmark"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            read(content)
 
 
 # Texts as launchers, mails and documents pass them on.
@@ -129,19 +125,18 @@ def test_other_units_below_the_head_are_refused(sign):
             read(printed.replace(f"({due})", f"({unit})"))
 
 
-@pytest.mark.parametrize("unit", ["ms", "s", "ns"])
 @pytest.mark.parametrize(
     ("name", "due"),
     [("internode", "4416.37 us"), ("low-latency", "315.50 us"), ("elastic", "187.500 us")],
 )
-def test_other_units_of_deepep_are_refused(unit, name, due):
-    text = (TEXTS / f"deepep-{name}.txt").read_text()
-    head, _, rest = text.partition(due)
-    other = f"{head}{due.replace('us', unit)}"
+def test_other_units_of_deepep_are_refused(name, due):
+    head, _, rest = (TEXTS / f"deepep-{name}.txt").read_text().partition(due)
     number = head.count("\n") + 1
-    for changed_text in (other + rest, other):
-        with pytest.raises(UsageError, match=rf"^a\.txt:{number}: a figure in {unit}, but "):
-            read(changed_text, ranks=8)
+    for unit in ("ms", "s", "ns"):
+        other = f"{head}{due.replace('us', unit)}"
+        for changed_text in (other + rest, other):
+            with pytest.raises(UsageError, match=rf"^a\.txt:{number}: a figure in {unit}, but "):
+                read(changed_text, ranks=8)
 
 
 @pytest.mark.parametrize("format", [".6g", ".5g", ".4g", ".3g", ".3f", ".2f", ".1f"])
@@ -164,21 +159,16 @@ def test_rounded_figures_of_mscclpp(format):
 # What is derived from a text beside its figures.
 
 
-@pytest.mark.parametrize(("code", "text"), [(22809, "2.28.9"), (2804, "2.8.4"), (21100, "2.11.0")])
-def test_versions_as_the_library_numbers_them(code, text):
-    assert nccl_version(code) == text
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_versions_and_testcases_are_not_taken_for_others():
+    """Versions as the library numbers them; testcases of nvbandwidth that are not read."""
+    for code, text in ((22809, "2.28.9"), (2804, "2.8.4"), (21100, "2.11.0")):
+        assert nccl_version(code) == text
+    for name in (
         *("host_to_device_bidirectional_memcpy_sm", "host_to_all_memcpy_ce"),
         *("all_to_host_bidirectional_memcpy_sm", "multinode_device_to_device_memcpy_read_ce"),
         *("multinode_bisect_write_ce", "device_local_write_sm", "device_to_device_latency_tma"),
-    ],
-)
-def test_no_testcase_of_nvbandwidth_is_taken_for_another(name):
-    assert isinstance(meaning_of(name), str)
+    ):
+        assert isinstance(meaning_of(name), str)
 
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone cannot be changed here")
@@ -258,15 +248,11 @@ def test_figures_of_superbench_are_in_the_cells_of_their_devices():
 # PCCL's matrices: cclmark writes them too, and their paths select references.
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        one
-        for one in ALL_CASES
-        if one["what"].startswith("Pccl") and "text" in one and "changes" in one
-    ],
-    ids=lambda case: case["what"],
-)
+OF_PCCL = [one for one in ALL_CASES if one["what"].startswith("Pccl")]
+READ_OF_PCCL = [one for one in OF_PCCL if "text" in one and "changes" in one]
+
+
+@pytest.mark.parametrize("case", READ_OF_PCCL, ids=lambda case: case["what"])
 def test_a_text_of_pccl_comes_back(case):
     journal = read(changed(case))
     back = read("".join(replayed(journal, "pccl")))
@@ -279,15 +265,8 @@ def test_matrices_of_ours_come_back():
     ours = read_journal(TEXTS.parents[1] / "benchmarks" / "results" / "h200x4" / "p2p.jsonl")
 
     def by_place(results):
-        return {
-            (
-                *(one.transfer.measure, one.transfer.engine),
-                one.transfer.direction,
-                one.transfer.flows,
-            ): (one.summary)
-            for one in results
-            if one.transfer.scope == "pairs"
-        }
+        pairs = [(one.transfer, one.summary) for one in results if one.transfer.scope == "pairs"]
+        return {(it.measure, it.engine, it.direction, it.flows): own for it, own in pairs}
 
     back, were = by_place(read("".join(replayed(ours, "pccl"))).transfers), by_place(ours.transfers)
     assert back.keys() == were.keys()

@@ -3,7 +3,6 @@
 What commands print is in tests/golden/transcripts.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from cclmark.kinds.registry import read_journal
 from commands import PROGRAM
 from places import H200X4, TESTS
-from transcripts import require_transcript
+from transcripts import require_transcript, stored_commands, stored_names
 
 TEXTS = TESTS / "foreign"
 NEWEST = str(TEXTS / "nccl-tests-2.19.txt")  # of two programs
@@ -65,47 +64,9 @@ MADE = {
     "loop": loop,
     "cut": lambda: b"\n".join(of("nccl-tests-2.19").splitlines()[:-10]),
 }
-#: Commands in a row.
-TRANSCRIPTS = {
-    "refused": [
-        *(f"import {name}.txt -o x" for name in ("empty", "binary", "hello", "protobuf", "words")),
-        *("import hello.txt", "import none.txt", "import /", "import flagcx-a800.txt"),
-        "import nccl-tests-2.19.txt -o hello.txt",
-        "import nccl-tests-2.19.txt -o no/where.jsonl",
-        "import pccl-p2p.txt --size 1M -o x",
-        # Files that are not of one run.
-        *(
-            f"import nccl-tests-2.19.txt {file} -o x"
-            for file in ("hello.txt", "50-iterations.txt", "again.txt", "gloo-0.json.gz")
-        ),
-        "import pccl-p2p.txt second-half.txt -o x",
-        "import pccl-p2p.txt nccl-tests-2.19.txt -o x",
-        "import nccl-tests-2.19.txt -o x --directory y",
-        "import two-nodes.txt -o x",
-        "import flagcx-c550.txt flagcx-p800.txt --operation all_reduce -o x",
-    ],
-    "several": [
-        "import two-nodes.txt --directory nodes",
-        "import loop.txt --directory runs",
-        "import loop.txt --directory runs --format pccl",
-        "import cut.txt --directory cut",
-        "import empty.txt nccl-tests-2.19.txt --directory others",
-        "import flagcx-c550.txt again-c550.txt --operation all_reduce --device C550 -o both",
-        "import flagcx-c550.txt flagcx-p800.txt --operation all_reduce --device C550 -o other",
-    ],
-    # Even a large difference is no verdict: as a gate that cannot fail it would be no use.
-    "compared": [
-        "import nccl-tests-2.19.txt -o old.jsonl",
-        "compare old.jsonl new.jsonl",
-        "compare new.jsonl old.jsonl --fail-if-slower 5%",
-        "import longer.txt -o longer.jsonl",
-        "compare old.jsonl longer.jsonl",
-        "rerun old.jsonl",
-    ],
-}
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@pytest.mark.parametrize("name", stored_names("import-"))
 def test_what_commands_print(cclmark, tmp_path, name):
     for file, make in MADE.items():
         (tmp_path / f"{file}.txt").write_bytes(make())
@@ -113,21 +74,20 @@ def test_what_commands_print(cclmark, tmp_path, name):
         shutil.copy(path, tmp_path / path.name)
     shutil.copy(H200X4 / "all_reduce.jsonl", tmp_path / "new.jsonl")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    require_transcript(f"import-{name}", TRANSCRIPTS[name], cclmark, tmp_path)
+    require_transcript(name, stored_commands(name), cclmark, tmp_path)
     assert all(path.read_bytes() == content for path, content in before.items())
-    assert name != "refused" or before.keys() == {*tmp_path.iterdir()}
+    assert name != "import-refused" or before.keys() == {*tmp_path.iterdir()}
 
 
 def test_a_text_of_several_nodes_or_a_cut_one_is_as_many_runs(cclmark, tmp_path):
+    found = {}
     for name in ("two-nodes", "cut"):
         (tmp_path / f"{name}.log").write_bytes(MADE[name]())
         cclmark("import", f"{name}.log", "--directory", name)
-    nodes = [read_journal(path) for path in sorted((tmp_path / "two-nodes").iterdir())]
-    hosts = [one.header.devices[0].host for one in nodes]
+        found[name] = [read_journal(path) for path in sorted((tmp_path / name).iterdir())]
+    hosts = [one.header.devices[0].host for one in found["two-nodes"]]
     assert hosts == ["h200-host", "h200-host", "other", "other"]
-    whole, cut = sorted((tmp_path / "cut").iterdir())
-    assert read_journal(whole).footer is not None
-    assert read_journal(cut).footer is None
+    assert [one.footer is None for one in found["cut"]] == [False, True]
 
 
 def test_results_of_one_device_are_cycles(cclmark, tmp_path):
@@ -140,17 +100,6 @@ def test_results_of_one_device_are_cycles(cclmark, tmp_path):
     # Notices name the file and not where it lay.
     assert not [one for one in journal.header.notices if "/" in one.partition(": ")[0]]
     assert [one for one in journal.header.notices if one.startswith("again-c550.txt: line")]
-
-
-def test_old_results_compare_with_new_as_far_as_they_can(cclmark):
-    cclmark("import", NEWEST, "-o", "old.jsonl")
-    new = str(H200X4 / "all_reduce.jsonl")
-    (said,) = json.loads(cclmark("compare", "old.jsonl", new, "--format", "json").out)
-    both = [case for case in said["cases"] if case["ratio"] is not None]
-    assert len(both) == 28
-    for case in both:
-        assert case["verdict"] == "noise unknown"
-        assert case["ratio"] == pytest.approx(case["after_s"] / case["before_s"])
 
 
 def test_without_any_device_every_format_still_has_something_to_say(cclmark):

@@ -101,9 +101,7 @@ def test_arrows_lead_from_signals_to_waits():
         assert signal.arguments["other rank"] == other
         assert wait.arguments["other rank"] == rank
         assert wait.end_ns >= signal.begin_ns
-
-
-def test_without_the_other_rank_there_are_no_arrows():
+    # Without the other rank there are none.
     tracks = assemble_tasks([only(SMALL)]).groups[0].tracks
     assert not any(one.flows_from or one.flows_to for track in tracks for one in track.slices)
 
@@ -116,9 +114,6 @@ def test_a_file_cut_off_at_any_byte_is_refused():
         text = str(caught.value)
         assert "cut off" in text, (length, text)
         assert f"after {length} bytes" in text
-
-
-def test_a_file_cut_off_at_any_byte_is_not_imported():
     for length in range(1, len(SMALL), 97):
         with pytest.raises(UsageError, match=r"cut off|no JSON|is not a trace"):
             import_traces([trace_file(SMALL[:length])], "msprof")
@@ -215,22 +210,21 @@ def test_impossible_times_are_left_out(key, value, data):
         assert any("left out" in note for note in found.notes)
 
 
-def test_levels_without_tasks():
+def test_levels_without_tasks_or_operations():
     events = [one for one in timeline(3) if "src rank" not in one["args"]]
     found = read(content(events), number=3)
     assert found.traces[0].rank == 3
     assert [note.split(":")[0] for note in found.notes] == ["no tasks"]
     with pytest.raises(UsageError, match="contains no communication"):
-        read(content([one for one in events if not one["name"].startswith("hcom_broadcast__")]))
+        read(content(without_broadcasts(events)))
+    found = read(content(without_broadcasts(timeline(1))))
+    (trace,) = found.traces
+    assert trace.operations == []
+    assert found.notes == [f"{len(trace.others)} tasks belong to no operation of the trace"]
 
 
-def test_tasks_without_their_operation_are_counted():
-    events = [one for one in timeline(1) if not one["name"].startswith("hcom_broadcast__")]
-    found = read(content(events))
-    assert found.traces[0].operations == []
-    assert found.notes == [
-        f"{len(found.traces[0].others)} tasks belong to no operation of the trace"
-    ]
+def without_broadcasts(events):
+    return [one for one in events if not one["name"].startswith("hcom_broadcast__")]
 
 
 def test_the_files_of_ranks_become_a_profile():
@@ -253,11 +247,7 @@ def test_the_files_of_ranks_become_a_profile():
 def test_ranks_match_operations_by_name():
     """Where a rank lacks one, and where a name occurs twice."""
     whole = timeline(0, operations=["broadcast", "allReduce"])
-    last = [
-        one
-        for one in timeline(1, operations=["broadcast", "allReduce"])
-        if not one["name"].startswith("hcom_broadcast__")
-    ]
+    last = without_broadcasts(timeline(1, operations=["broadcast", "allReduce"]))
     again = timeline(2, operations=["broadcast", "broadcast"])
     for one in again:
         one["name"] = one["name"].replace("__674_1_1", "__674_0_1")

@@ -37,20 +37,15 @@ def test_traces(case):
     assert trace_outcome(case) == {key: case[key] for key in ("refused", "lines") if key in case}
 
 
-@pytest.mark.parametrize(
-    ("format", "content", "problem"),
-    [
+def test_damaged_compression_is_refused():
+    damaged = COMPRESSED[:30] + b"\0" * 40 + COMPRESSED[70:]
+    for format, content, problem in (
         ("kineto", COMPRESSED[:-9], "the compressed file is cut off"),
-        (
-            *("kineto", COMPRESSED[:30] + b"\0" * 40 + COMPRESSED[70:]),
-            "the compressed file is damaged",
-        ),
+        ("kineto", damaged, "the compressed file is damaged"),
         ("execution-trace", gzip.compress(EXECUTED, mtime=0)[:-9], "cut off"),
-    ],
-)
-def test_damaged_compression_is_refused(format, content, problem):
-    with pytest.raises(UsageError, match=problem):
-        import_traces([trace_file(content)], format)
+    ):
+        with pytest.raises(UsageError, match=problem):
+            import_traces([trace_file(content)], format)
 
 
 TRICKY = st.sampled_from(['},{"', "} , {", "\\", '"', "]}", '"traceEvents": [', "é"])
@@ -139,24 +134,21 @@ CONVERTED = [
 ]
 
 
-@pytest.mark.parametrize("content", CONVERTED)
-def test_the_form_of_protobuf_is_recognised_and_refused(content):
-    assert trace_format(content) == "execution-trace"
-    with pytest.raises(UsageError, match=r"t\.et is a Chakra trace in protobuf form.*JSON exec"):
-        import_traces([trace_file(content, "t.et")], "execution-trace")
+def test_the_form_of_protobuf_is_recognised_and_refused():
+    for content in CONVERTED:
+        assert trace_format(content) == "execution-trace"
+        with pytest.raises(UsageError, match=r"t\.et is a Chakra trace in protobuf form.*JSON"):
+            import_traces([trace_file(content, "t.et")], "execution-trace")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_other_files_are_no_traces():
+    for content in (
         *(b"", b"{}", b"[]", b'{"header": 1}', gzip.compress(b"text", mtime=0)),
         *(b"\x1f\x8bnonsense", b"\x80", VERSION, VERSION[:4], NODE + NODE, VERSION + b"\x05"),
         VERSION + delimited(b"\x08\x01"),
         delimited(b"\x0a\x0aab") + NODE,  # a text that is longer than its message
-    ],
-)
-def test_other_files_are_no_traces(content):
-    assert trace_format(content) == ""
+    ):
+        assert trace_format(content) == ""
 
 
 def test_an_operation_of_inspector_begins_with_its_first_channel():
@@ -218,13 +210,8 @@ VALUES = st.recursive(
 )
 NAMES = st.sampled_from(
     [
-        "Collective name",
-        "In msg nelems",
-        "dtype",
-        "Group size",
-        "Process Group Ranks",
-        "Seq",
-        "stream",
+        *("Collective name", "In msg nelems", "dtype", "Group size", "Process Group Ranks"),
+        *("Seq", "stream"),
     ]
 )
 

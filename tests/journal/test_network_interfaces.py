@@ -120,7 +120,10 @@ def test_what_cannot_be_read_is_unknown(sysfs, tmp_path):
 
 
 def test_the_machine_has_them():
-    assert describe_machine().interfaces == network_interfaces()
+    machine = describe_machine()
+    assert machine.interfaces == network_interfaces()
+    assert machine.processors >= 1
+    assert machine.memory_bytes > 1 << 28
 
 
 def with_interfaces(sysfs):

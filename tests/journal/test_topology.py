@@ -8,58 +8,13 @@ from hypothesis import strategies as st
 
 from cclmark.journal.schema import DeviceDescription
 from cclmark.journal.topology import TOOLS, parse_matrix, relations_between
+from places import TESTS
 
-PPU = """\
-         PPU0    PPU1    PPU2    PPU3    NIC0    CPU Affinity    NUMA Affinity
- PPU0    X       ICN2    SYS     ICN1    PXB     0-47,96-143     0
- PPU1    ICN2    X       ICN1    SYS     PIX     0-47,96-143     0
- PPU2    SYS     ICN1    X       ICN2    SYS     48-95,144-191   1
- PPU3    ICN1    SYS     ICN2    X       SYS     48-95,144-191   1
- NIC0    PXB     PIX     SYS     SYS     X       0-47,96-143     0
-
-Legend:
-
-  X    = Self
-  ICN# = Connection traversing a bonded set of # ICN links
-
-NIC Legend:
-
-  NIC0: mlx5_bond_0
-
-PPU Rear Group:
-
-  Rear ID 0: PPU 0,1,2,3
-"""
-LINKS = """\
-PPU 0: PPU (UUID: GPU-019ea108-c180-040a-0000-000000000000)
-    Link 0: 50 GB/s
-    Link 1: <inactive>
-    Link 2: 50 GB/s
-"""
-NPU = """\
-\t   NPU0       NPU1       NPU2       CPU Affinity
-NPU0       X          HCCS       HCCS       144-167
-NPU1       HCCS       X          SYS        0-23
-NPU2       HCCS       SYS        X          144-167
-"""
-MX = """\
-=================== MetaX System Management Interface Log ===================
-Timestamp                                         : Wed Feb 11 16:37:10 2026
-
-Attached GPUs                                     : 2
-Device link type matrix
-        GPU0    GPU1    Node Affinity  CPU Affinity
-GPU0    X       MX      0              0-31,64-95
-GPU1    MX      X       0              0-31,64-95
-"""
-ROCM = """\
-============================ ROCm System Management Interface ============================
-=============================== Link Type between two GPUs ===============================
-       GPU0         GPU1
-GPU0   0            XGMI
-GPU1   XGMI         0
-================================== End of ROCm SMI Log ===================================
-"""
+#: What vendors' programs print.
+PPU, LINKS, NPU, MX, ROCM = (
+    (TESTS / "journal" / "topologies" / f"{name}.txt").read_text()
+    for name in ("ppu", "ppu-links", "npu", "mx", "rocm")
+)
 
 
 def devices(runtime: str, indices: list[int]) -> list[DeviceDescription]:

@@ -24,20 +24,18 @@ def progress(*, cycles=1, elapsed_s=0.0, done=0):
     return line
 
 
-@pytest.mark.parametrize(
-    ("elapsed_s", "clock"), [(7, "0:07"), (61, "1:01"), (754, "12:34"), (3723, "1:02:03")]
-)
-def test_begins_with_the_time_since_the_run_began(elapsed_s, clock):
-    assert progress(elapsed_s=elapsed_s).describe(OUTSIDE) == f"{clock}  communicator creation"
+def test_begins_with_the_time_since_the_run_began():
+    for elapsed_s, clock in ((7, "0:07"), (61, "1:01"), (754, "12:34"), (3723, "1:02:03")):
+        assert progress(elapsed_s=elapsed_s).describe(OUTSIDE) == f"{clock}  communicator creation"
 
 
-@pytest.mark.parametrize(
-    ("cycles", "done", "number"),
-    [(1, 1, "case 2 of 2"), (1, 2, "case 2 of 2"), (3, 4, "case 5 of 6"), (0, 40, "case 41")],
-)
-def test_numbers_the_case_among_all_of_the_run(cycles, done, number):
-    text = progress(cycles=cycles, elapsed_s=3, done=done).describe(TIMING)
-    assert text == f"0:03  {number}  all_reduce 1 KiB float32 in-place: timing, batch 12"
+def test_numbers_the_case_among_all_of_the_run():
+    for cycles, done, number in (
+        *((1, 1, "case 2 of 2"), (1, 2, "case 2 of 2"), (3, 4, "case 5 of 6")),
+        (0, 40, "case 41"),
+    ):
+        text = progress(cycles=cycles, elapsed_s=3, done=done).describe(TIMING)
+        assert text == f"0:03  {number}  all_reduce 1 KiB float32 in-place: timing, batch 12"
 
 
 def test_a_suite_says_which_command_runs_and_how_many_results_it_has(tmp_path):
@@ -111,12 +109,10 @@ def test_without_a_terminal_lines_tell_what_is_done_and_when_the_rest_ends(monke
     assert reported(monkeypatch, done=5)[1].endswith("  5 cases done  timing")
 
 
-@pytest.mark.parametrize(("every", "hidden"), [("0", False), ("1e9", False), ("0.001", True)])
-def test_lines_of_progress_can_be_switched_off(monkeypatch, every, hidden):
-    assert reported(monkeypatch, every=every, hidden=hidden) == []
-
-
-def test_without_a_number_lines_come_every_twenty_seconds(monkeypatch):
+def test_lines_of_progress_can_be_switched_off(monkeypatch):
+    for every, hidden in (("0", False), ("1e9", False), ("0.001", True)):
+        assert reported(monkeypatch, every=every, hidden=hidden) == []
+    # Without a number they come every twenty seconds.
     assert reported(monkeypatch, every="often") == []
     line = Progress(CASES, 1, time.monotonic(), io.StringIO())
     assert line._next_s == pytest.approx(time.monotonic() + 20, abs=5)

@@ -10,31 +10,38 @@ from places import TESTS
 COMMAND = ("--devices", "host:2", "-b", "64", "-e", "256", "-n", "2", "-w", "0")
 
 
+@pytest.fixture(scope="module")
+def journal_lines(cclmark_in, tmp_path_factory):
+    """The header and the other lines of a small run."""
+    run = cclmark_in(tmp_path_factory.mktemp("run"), "all_reduce", *COMMAND)
+    header, *rest = run.journal_path.read_text().splitlines()
+    return json.loads(header), rest
+
+
 @pytest.fixture
-def altered(cclmark, tmp_path):
-    """A journal of a small run whose header says other things than it did."""
+def altered(journal_lines, tmp_path):
+    """A journal of the small run whose header says other things than it did."""
 
     def alter(**changes):
-        run = cclmark("all_reduce", *COMMAND)
-        header, *rest = run.journal_path.read_text().splitlines()
+        header, rest = journal_lines
         path = tmp_path / "altered.jsonl"
-        path.write_text("\n".join([json.dumps(json.loads(header) | changes), *rest]) + "\n")
+        found = header | {"directory": str(tmp_path)} | changes
+        path.write_text("\n".join([json.dumps(found), *rest]) + "\n")
         return path
 
     return alter
 
 
 def test_the_same_is_measured_and_compared(cclmark, no_leaks):
-    first = cclmark(
-        "all_reduce", *COMMAND, "-d", "int8,float32", "--journal", "a.jsonl", "-O", "o.txt"
-    )
+    named = ("-d", "int8,float32", "--journal", "a.jsonl", "-O", "o.txt")
+    first = cclmark("all_reduce", *COMMAND, *named)
     printed = (first.directory / "o.txt").read_text()
     content = first.journal_path.read_bytes()
     again = cclmark("rerun", "a.jsonl")
     assert [it.case for it in again.journal.results] == [it.case for it in first.journal.results]
-    header = again.journal.header
-    assert header.settings == first.journal.header.settings
-    assert header.repeats.run_id == first.journal.header.run_id
+    header, was = again.journal.header, first.journal.header
+    assert header.settings == was.settings
+    assert header.repeats.run_id == was.run_id
     assert header.repeats.path == str(first.journal_path)
     assert "all_reduce 64 B int8 sum out-of-place " in again.out
     assert "12 in both; 0 slower and 0 faster beyond noise, 12 not judged" in again.out
@@ -143,12 +150,11 @@ def test_options_without_two_dashes_are_told_where_they_go(cclmark, altered):
     assert "Did you mean '--keep-environment'?" in refused.err
 
 
-def test_what_differs_is_said(cclmark, altered):
-    whole = json.loads(altered().read_text().splitlines()[0])
-    whole["machine"] |= {"kernel": "1.0\x1b[2J", "hostname": "elsewhere"}
+def test_what_differs_is_said(cclmark, altered, journal_lines):
+    whole, _ = journal_lines
     path = altered(
         cclmark_version="0.0.1",
-        machine=whole["machine"],
+        machine=whole["machine"] | {"kernel": "1.0\x1b[2J", "hostname": "elsewhere"},
         devices=whole["devices"][:1],
         libraries=[whole["libraries"][0] | {"version": "9", "path": "/y"}],
     )
@@ -164,70 +170,58 @@ def test_what_differs_is_said(cclmark, altered):
     assert "\x1b" not in again.out + again.err
 
 
-class TestDevicesThatAreMissing:
-    """A journal of accelerators on a host without them: nothing could be compared."""
-
-    @pytest.fixture
-    def path(self, altered):
-        there = {"host": "gpus", "runtime": "musa", "name": "MTT S4000", "memory_bytes": 1 << 30}
-        return altered(
-            command=["cclmark", "all_reduce", "-b", "64", "-e", "64", "-n", "2"],
-            devices=[{**there, "rank": rank, "index": rank} for rank in range(2)],
-            libraries=[{"name": "musa-mccl", "version": "2.11", "path": "/opt/mccl.so"}],
-        )
-
-    def test_it_is_refused(self, cclmark, path, tmp_path):
-        before = sorted(tmp_path.rglob("*"))
-        refused = cclmark("rerun", path, code=3)
-        assert "measured on 2 × MTT S4000 (musa) with musa-mccl 2.11" in refused.message
-        assert "this host has 0 musa devices" in refused.message
-        assert f"cclmark rerun --elsewhere {path}" in refused.message
-        assert sorted(tmp_path.rglob("*")) == before
-
-    def test_the_user_may_say_otherwise(self, cclmark, path):
-        for chosen in (("--elsewhere", path), (path, "--", "--devices", "host:2")):
-            again = cclmark("rerun", *chosen, env={"CUDA_VISIBLE_DEVICES": ""})
-            assert {result.case.ccl for result in again.journal.results} == {"shm"}
-            assert "nothing is compared: " in again.out
-            assert "was measured on 2 × MTT S4000 (musa), this run on 2 × " in again.out
-            assert "median ratio" not in again.out
-
-
-@pytest.mark.parametrize("bind", ["", "private.txt"])
-def test_a_file_that_the_journal_names_for_binding_is_not_read(cclmark, altered, tmp_path, bind):
-    (tmp_path / "private.txt").write_text("a secret line")
-    whole = json.loads(altered().read_text().splitlines()[0])
-    command = [*whole["command"], "--bind", "private.txt"]
-    path = altered(command=command, settings=whole["settings"] | {"bind": bind})
-    refused = cclmark("rerun", path, code=2)
-    assert "does not contain its processors" in refused.message
-    assert "secret" not in refused.out + refused.err
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        [],
-        ["cclmark"],
-        ["sh", "-c", "touch touched"],
-        ["cclmark", "info"],
-        ["cclmark", "rerun", "altered.jsonl"],
-        ["cclmark", "torch"],
-        ["cclmark", "all_reduce", "surplus"],
-        ["cclmark", "all_reduce", "--no-such\x1b[2J"],
-        ["cclmark", "all_reduce", "-n", "\x1b[2Jx"],
-        ["cclmark", "all_reduce", "--import", "touching"],
-        ["cclmark", "all_reduce", "--ccl-path", "./touching.so"],
-    ],
-)
-def test_commands_that_are_refused(cclmark, altered, tmp_path, command):
-    (tmp_path / "touching.py").write_text("open('touched', 'w')")
-    path = altered(command=command)
+def test_a_journal_of_missing_accelerators_is_refused_unless_the_user_says_so(
+    cclmark, altered, tmp_path
+):
+    """On a host without them nothing could be compared."""
+    there = {"host": "gpus", "runtime": "musa", "name": "MTT S4000", "memory_bytes": 1 << 30}
+    path = altered(
+        command=["cclmark", "all_reduce", "-b", "64", "-e", "64", "-n", "2"],
+        devices=[{**there, "rank": rank, "index": rank} for rank in range(2)],
+        libraries=[{"name": "musa-mccl", "version": "2.11", "path": "/opt/mccl.so"}],
+    )
     before = sorted(tmp_path.rglob("*"))
-    refused = cclmark("rerun", path, code=2)
-    assert "\x1b" not in refused.err + refused.out
-    assert refused.message
+    refused = cclmark("rerun", path, code=3)
+    assert "measured on 2 × MTT S4000 (musa) with musa-mccl 2.11" in refused.message
+    assert "this host has 0 musa devices" in refused.message
+    assert f"cclmark rerun --elsewhere {path}" in refused.message
     assert sorted(tmp_path.rglob("*")) == before
+    for chosen in (("--elsewhere", path), (path, "--", "--devices", "host:2")):
+        again = cclmark("rerun", *chosen, env={"CUDA_VISIBLE_DEVICES": ""})
+        assert {result.case.ccl for result in again.journal.results} == {"shm"}
+        assert "nothing is compared: " in again.out
+        assert "was measured on 2 × MTT S4000 (musa), this run on 2 × " in again.out
+        assert "median ratio" not in again.out
+
+
+def test_a_file_that_the_journal_names_for_binding_is_not_read(
+    cclmark, altered, journal_lines, tmp_path
+):
+    (tmp_path / "private.txt").write_text("a secret line")
+    whole, _ = journal_lines
+    command = [*whole["command"], "--bind", "private.txt"]
+    for bind in ("", "private.txt"):
+        path = altered(command=command, settings=whole["settings"] | {"bind": bind})
+        refused = cclmark("rerun", path, code=2)
+        assert "does not contain its processors" in refused.message
+        assert "secret" not in refused.out + refused.err
+
+
+def test_commands_that_are_refused(cclmark, altered, tmp_path):
+    (tmp_path / "touching.py").write_text("open('touched', 'w')")
+    altered()
+    before = sorted(tmp_path.rglob("*"))
+    for words in (
+        *("", "cclmark", "sh -c touch\xa0touched", "cclmark info", "cclmark rerun altered.jsonl"),
+        *("cclmark torch", "cclmark all_reduce surplus", "cclmark all_reduce --no-such\x1b[2J"),
+        *("cclmark all_reduce -n \x1b[2Jx", "cclmark all_reduce --import touching"),
+        "cclmark all_reduce --ccl-path ./touching.so",
+    ):
+        path = altered(command=[one.replace("\xa0", " ") for one in words.split(" ") if one])
+        refused = cclmark("rerun", path, code=2)
+        assert "\x1b" not in refused.err + refused.out
+        assert refused.message
+        assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_code_that_the_user_names_too_is_trusted(cclmark, altered):

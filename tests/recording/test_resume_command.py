@@ -15,8 +15,21 @@ def places(results):
     return [(result.cycle, result.index) for result in results]
 
 
-def complete(cclmark, path, *arguments):
-    return cclmark(*arguments, "--resume", str(path))
+def complete(cclmark, path, *arguments, **options):
+    return cclmark(*arguments, "--resume", str(path), **options)
+
+
+@pytest.fixture
+def cut_of(tmp_path):
+    """A journal with other lines than that of a run."""
+
+    def cut(run, change):
+        path = tmp_path / "cut.jsonl"
+        lines = run.journal_path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(change(lines)))
+        return path
+
+    return cut
 
 
 @pytest.mark.parametrize("cycles", [exhaustive(1), 2])
@@ -51,20 +64,28 @@ def rows(text):
     return [(" ".join(words[:2]), len(words)) for words in found]
 
 
-def test_a_line_that_was_lost_is_measured_and_stands_in_its_row(cclmark, tmp_path):
+def test_a_line_that_was_lost_is_measured_and_stands_in_its_row(cclmark, cut_of):
+    """And an environment that changed is told, another plan refused."""
     command = ("all_reduce", "-b", "64", "-e", "1K", *SWEEP)
-    whole = cclmark(*command)
-    lines = whole.journal_path.read_bytes().splitlines(keepends=True)
-    cut = tmp_path / "cut.jsonl"
-    cut.write_bytes(b"".join([*lines[:3], lines[3][:50] + b"?" + lines[3][51:], *lines[4:]]))
-    resumed = complete(cclmark, cut, *command)
+    whole = cclmark(*command, env={"NCCL_ALGO": "Ring\x1b[31m"})
+    cut = cut_of(whole, lambda all: [*all[:3], all[3][:50] + b"?" + all[3][51:], *all[4:]])
+    resumed = complete(cclmark, cut, *command, env={"NCCL_ALGO": "Tree"})
     assert "9 results of" in resumed.out
     assert places(resumed.journal.results)[-1] == (0, 2)
     assert rows(resumed.out) == rows(whole.out)
     assert len(rows(whole.out)) == 5
+    assert "NCCL_ALGO: Ring\\x1b[31m before, Tree now" in resumed.out
+    assert "\x1b" not in resumed.out + resumed.err
     # The journal of both, printed again.
     again = complete(cclmark, resumed.journal_path, *command)
     assert rows(again.out) == rows(whole.out)
+    other = ("all_reduce", "-b", "64", "-e", "2K", "-d", "int8", *SWEEP)
+    written = again.written()
+    refused = complete(cclmark, whole.journal_path, *other, code=2)
+    assert "types (-d): float32 only in the journal, int8 only in this command" in refused.message
+    assert "2KiB only in this command" in refused.message
+    assert ". Repeat its options, or start a new run without --resume" in refused.message
+    assert refused.written() == written
 
 
 def test_a_run_that_lost_a_rank(cclmark, background, no_leaks):
@@ -82,28 +103,27 @@ def test_a_run_that_lost_a_rank(cclmark, background, no_leaks):
     assert resumed.footer.exit_code == 0
 
 
-def test_libraries_that_were_measured_are_not_joined_again(cclmark, tmp_path):
+def test_libraries_that_were_measured_are_not_joined_again(cclmark, cut_of):
     command = ("all_gather", "-b", "64", "-e", "256", "--ccl", "shm,bridge", *SWEEP)
     command += ("--islands", "0-0,1-1")
     whole = cclmark(*command)
-    lines = whole.journal_path.read_bytes().splitlines(keepends=True)
-    cut = tmp_path / "cut.jsonl"
-    bridged = [line for line in lines if b'"ccl":"bridge","ranks"' in line]
-    cut.write_bytes(b"".join(line for line in lines[:-1] if line != bridged[-1]))
-    resumed = complete(cclmark, cut, *command).journal
+
+    def without_the_last(lines):
+        *_, last = (line for line in lines if b'"ccl":"bridge","ranks"' in line)
+        return [line for line in lines[:-1] if line != last]
+
+    resumed = complete(cclmark, cut_of(whole, without_the_last), *command).journal
     assert [it.index for it in resumed.results[-1:]] == [11]
     assert sorted(places(resumed.results)) == sorted(places(whole.journal.results))
     assert [it.name for it in resumed.header.libraries] == ["shm", "bridge"]
 
 
-def test_what_was_wrong_stays_wrong(cclmark, tmp_path):
+def test_what_was_wrong_stays_wrong(cclmark, cut_of):
     command = ("all_reduce", "-b", "64", "-e", "64", "--inject", "corrupt:rank=1,index=0", *SWEEP)
     whole = cclmark(*command, code=1)
-    cut = tmp_path / "cut.jsonl"
-    cut.write_bytes(b"".join(whole.journal_path.read_bytes().splitlines(keepends=True)[:2]))
-    resumed = cclmark(*command, "--resume", str(cut), code=1)
+    resumed = complete(cclmark, cut_of(whole, lambda lines: lines[:2]), *command, code=1)
     assert resumed.journal.results[0] == whole.journal.results[0]
-    assert cclmark(*command, "--resume", str(resumed.journal_path), code=1).written()
+    assert complete(cclmark, resumed.journal_path, *command, code=1).written()
 
 
 def test_the_journal_is_not_written_over_with_its_table(cclmark, tmp_path):
@@ -117,64 +137,43 @@ def test_the_journal_is_not_written_over_with_its_table(cclmark, tmp_path):
     assert path.read_bytes() == before
 
 
-def test_another_plan(cclmark):
-    whole = cclmark("all_reduce", "-b", "64", "-e", "128", *SWEEP)
-    other = ("all_reduce", "-b", "64", "-e", "256", "-d", "int8", *SWEEP)
-    refused = cclmark(*other, "--resume", str(whole.journal_path), code=2)
-    assert "types (-d): float32 only in the journal, int8 only in this command" in refused.message
-    assert "256B only in this command" in refused.message
-    assert ". Repeat its options, or start a new run without --resume" in refused.message
-    assert len(refused.written()) == 1
-
-
-@pytest.mark.parametrize("content", [None, b"", b"hello\n", b"\x1b[2J"])
-def test_what_is_no_journal(cclmark, tmp_path, content):
+def test_what_is_no_journal(cclmark, tmp_path):
     path = tmp_path / "x.jsonl"
-    if content is not None:
-        path.write_bytes(content)
-    refused = complete_badly(cclmark, path)
-    assert "x.jsonl" in refused.message
-    assert "b'" not in refused.message
-    assert "\x1b" not in refused.err
+    for content in (None, b"", b"hello\n", b"\x1b[2J"):
+        if content is not None:
+            path.write_bytes(content)
+        refused = complete(cclmark, path, "barrier", *SWEEP, code=2)
+        assert "x.jsonl" in refused.message
+        assert "b'" not in refused.message
+        assert "\x1b" not in refused.err
 
 
-@pytest.mark.parametrize("length", [30, 500])
-def test_a_header_that_was_cut_off(cclmark, tmp_path, length):
-    whole = cclmark("barrier", *SWEEP)
+def test_a_header_that_was_cut_off(cclmark, tmp_path):
+    whole = cclmark("barrier", *SWEEP).journal_path.read_bytes()
     path = tmp_path / "cut.jsonl"
-    path.write_bytes(whole.journal_path.read_bytes()[:length])
     suite = '[[command]]\nrun = "barrier"\n[[command.threshold]]\ntime_at_most = "1 of baseline"'
     (tmp_path / "s.toml").write_text(suite)
-    for refused in (
-        complete_badly(cclmark, path),
-        cclmark("rerun", path, code=2),
-        cclmark("run", "s.toml", "--baseline", f"barrier={path}", code=2),
-    ):
-        assert f"its first line, the header, is incomplete: cut off after {length}" in refused.err
-        assert "b'" not in refused.err
+    for length in (30, 500):
+        path.write_bytes(whole[:length])
+        for command in (
+            ("barrier", *SWEEP, "--resume", path),
+            ("rerun", path),
+            ("suite", "s.toml", "--baseline", f"barrier={path}"),
+        ):
+            said = cclmark(*command, code=2).err
+            assert f"its first line, the header, is incomplete: cut off after {length}" in said
+            assert "b'" not in said
 
 
-def complete_badly(cclmark, path):
-    return cclmark("barrier", *SWEEP, "--resume", str(path), code=2)
-
-
-def test_an_environment_that_changed_is_told(cclmark, tmp_path):
-    command = ("all_reduce", "-b", "64", "-e", "128", *SWEEP)
-    whole = cclmark(*command, env={"NCCL_ALGO": "Ring\x1b[31m"})
-    cut = tmp_path / "cut.jsonl"
-    cut.write_bytes(b"".join(whole.journal_path.read_bytes().splitlines(keepends=True)[:2]))
-    resumed = cclmark(*command, "--resume", str(cut), env={"NCCL_ALGO": "Tree"})
-    assert "NCCL_ALGO: Ring\\x1b[31m before, Tree now" in resumed.out
-    assert "\x1b" not in resumed.out + resumed.err
-
-
-def test_pairs(cclmark, tmp_path):
+def test_pairs(cclmark, cut_of):
     command = ("pairs", "--devices", "host:3", "-b", "1K", "-e", "4K", "-n", "1", "-w", "0")
     whole = cclmark(*command)
-    lines = whole.journal_path.read_bytes().splitlines(keepends=True)
-    cut = tmp_path / "cut.jsonl"
-    given_up = lines[5].replace(b'"status":"ok"', b'"status":"timeout"')
-    cut.write_bytes(b"".join([*lines[:5], given_up, *lines[6:9]]))
+
+    def given_up(lines):
+        timed_out = lines[5].replace(b'"status":"ok"', b'"status":"timeout"')
+        return [*lines[:5], timed_out, *lines[6:9]]
+
+    cut = cut_of(whole, given_up)
     resumed = complete(cclmark, cut, *command).journal
     kept = [it for it in read_journal(cut).results if it.status == "ok"]
     assert resumed.results[: len(kept)] == kept
@@ -183,14 +182,12 @@ def test_pairs(cclmark, tmp_path):
     assert all(it.status == "ok" for it in resumed.results)
 
 
-def test_the_matrix_of_alltoallv_is_that_of_the_journal(cclmark, tmp_path):
+def test_the_matrix_of_alltoallv_is_that_of_the_journal(cclmark, cut_of, tmp_path):
     matrix = tmp_path / "m.txt"
     matrix.write_text("0 1.5\n3 0\n")
     command = ("alltoallv", "-b", "64", "-e", "128", *SWEEP, "--pattern", f"matrix:{matrix}")
     whole = cclmark(*command)
-    cut = tmp_path / "cut.jsonl"
-    cut.write_bytes(b"".join(whole.journal_path.read_bytes().splitlines(keepends=True)[:-2]))
     matrix.write_text("another file by now\n")
-    resumed = complete(cclmark, cut, *command).journal
+    resumed = complete(cclmark, cut_of(whole, lambda lines: lines[:-2]), *command).journal
     assert [it.case for it in resumed.results] == [it.case for it in whole.journal.results]
     assert resumed.header.settings.weights == [[0, 1.5], [3, 0]]

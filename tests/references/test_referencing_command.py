@@ -10,7 +10,7 @@ import pytest
 
 from places import H200X4
 from samples import edited
-from transcripts import require_transcript
+from transcripts import require_transcript, stored_commands, stored_names
 
 HOST = ("all_reduce", "--devices", "host:2", "-b", "1M", "-e", "4M", "-n", "5", "-w", "2")
 STORED = {
@@ -100,126 +100,23 @@ def own(tmp_path):
     return lambda: sorted(file.name for file in home.glob("*"))
 
 
-#: Commands in a row, with the references that are there at their end.
-TRANSCRIPTS = {
-    "listing": (
-        [
-            "references --source flagcx-perf",
-            "references --source pccl-ppu --format csv",
-            "references --device 'NVIDIA A800-SXM4-80GB'",
-            "references --operation p2p --device ppu",
-            "references --device MI300X --format markdown",
-            "references --source h200x8-nccl --format csv",
-            "references --device H300",
-            "references --operation allreduce",
-            "references --source nothing",
-            "references --device H200 check sweep.jsonl",
-        ],
-        [],
-    ),
-    "checks": (
-        [
-            "references check sweep.jsonl --fail-below 95%",
-            "references check copies.jsonl --fail-below 98",
-            "references check cut.jsonl --fail-below 90%",
-            "references check sweep.jsonl --format markdown",
-            "references check copies.jsonl --format csv",
-            "references check slow.jsonl",
-            "references check slow.jsonl --fail-below 90%",
-            "references check slow.jsonl --fail-below 90% -b 8",
-            "references check slow.jsonl --format markdown",
-            "references check small.jsonl",
-            "export small.jsonl --format table",
-            "references check wrong.jsonl --fail-below 1%",
-            "references check hosts.jsonl",
-            "references check hosts.jsonl --fail-below 90%",
-            "references check empty.jsonl",
-            "references check nothing.jsonl",
-            "references check sweep.jsonl -b x",
-            "references check sweep.jsonl --fail-below=0%",
-            "references add empty.jsonl --name x",
-            "references add nothing.jsonl --name x",
-        ],
-        [],
-    ),
-    "times-of-devices": (
-        # The cost of a call varies by more than 10 %, no time of the device does. Launches cost 1.2
-        # to 1.6 times as much there, and hide what the device needs.
-        [
-            "references add devices.jsonl --name own",
-            "references --source own",
-            "references check devices.jsonl --fail-below 99.9%",
-            "references check slow-devices.jsonl --fail-below 90%",
-            "references check slow-devices.jsonl --fail-below 90% -b 1M",
-            "references check slow-devices.jsonl --format csv",
-        ],
-        ["own.toml"],
-    ),
-    "elsewhere": (
-        [
-            "references add sweep.jsonl --force --references-dir team --name x",
-            "CCLMARK_REFERENCES=team references check sweep.jsonl",
-            "references check sweep.jsonl",
-            "CCLMARK_REFERENCES=team references add sweep.jsonl --force --references-dir team "
-            "--name y",
-            "references remove x",
-            "CCLMARK_REFERENCES=team references remove x",
-            "references remove pccl-ppu",
-            "references remove --references-dir ours ours",
-            "references remove --references-dir ours a",
-            "references remove --references-dir ours b",
-            "references remove --references-dir ours broken",
-            "references add sweep.jsonl --name x --force --references-dir file",
-            "references add sweep.jsonl --name x --force --references-dir file/deeper",
-            "references add sweep.jsonl --name x --force --references-dir team",
-        ],
-        [],
-    ),
-    "left-out": (
-        [
-            "references add noisy.jsonl --name x",
-            "references remove x",
-            "references add noisy.jsonl --name x --force",
-            "references --source x",
-            "references add short.jsonl --name short --force",
-            "references add varied.jsonl --name copies",
-        ],
-        ["copies.toml", "short.toml", "x.toml"],
-    ),
-    "removing": (
-        [
-            "references add sweep.jsonl --name 'our rack' --force",
-            "references add sweep.jsonl --name 'our other rack' --force",
-            "references remove our-rack",
-            "references remove 'our other rak'",
-            "references remove 'our other rack'",
-            "references check sweep.jsonl",
-        ],
-        [],
-    ),
-    "odd-names": (
-        [
-            """references add sweep.jsonl --name '../机架 "1" \\' --force""",
-            "references check sweep.jsonl",
-            "references add sweep.jsonl --name '  '",
-            "references add sweep.jsonl --name 'a\nb'",
-            "references add sweep.jsonl --name '\x1b[2J'",
-        ],
-        ["机架-1.toml"],
-    ),
+#: The files of references that remain after the commands of a transcript.
+LEFT = {
+    "references-times-of-devices": ["own.toml"],
+    "references-left-out": ["copies.toml", "short.toml", "x.toml"],
+    "references-odd-names": ["机架-1.toml"],
 }
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@pytest.mark.parametrize("name", stored_names("references-"))
 def test_what_commands_print(refs, own, tmp_path, name):
-    lines, left = TRANSCRIPTS[name]
     (tmp_path / "file").touch()
     (tmp_path / "ours").mkdir()
     for file in ("a", "b"):
         (tmp_path / "ours" / f"{file}.toml").write_text(SERIES + FIGURES)
     (tmp_path / "ours" / "broken.toml").write_text("title = 3\n[[")
-    require_transcript(f"references-{name}", lines, refs, tmp_path)
-    assert own() == left
+    require_transcript(name, stored_commands(name), refs, tmp_path)
+    assert own() == LEFT.get(name, [])
 
 
 def test_for_a_program(refs, tmp_path):

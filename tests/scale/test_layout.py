@@ -2,12 +2,13 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
 from cclmark_planning.scale.layout import Group, JobLayout, parse_job_layout
+from goldens import refusal, require_outcomes
+from places import TESTS
 
 DEGREES = st.sampled_from([1, 2, 3, 4, 8])
 
@@ -64,34 +65,11 @@ def test_replicas_follow_from_the_number_of_devices():
     assert parse_job_layout(" TP = 2 , sp=1 ") == JobLayout(tp=2, sp=True)
 
 
-@pytest.mark.parametrize(
-    ("text", "devices", "reason"),
-    [
-        ("tp=8", 100, "tp x cp x pp = 8 does not divide 100 GPUs: choose a multiple of 8"),
-        ("tp=8,dp=4", 64, "= 32 GPUs, but there are 64: leave dp out, which is then 8"),
-        ("ep=3", 64, "ep=3 does not divide the 64 devices of a stage"),
-        ("shard=4,zero=1", 8, "add zero=3"),
-        ("shard=3,zero=3", 8, "shard=3 does not divide the 8 devices"),
-        ("sp=1", 8, "sp=1 divides sequences over devices of tp"),
-        ("vp=2", 8, "vp=2 divides the stages of pp"),
-    ],
-)
-def test_a_layout_that_contradicts_itself_is_refused(text, devices, reason):
-    with pytest.raises(UsageError, match=reason):
-        parse_job_layout(text).on(devices)
+def test_layouts_that_cannot_be_are_refused():
+    """That contradict themselves on so many devices, or are unreadable."""
 
+    def outcome(line):
+        text, _, devices = line.partition(" on ")
+        return refusal(lambda: parse_job_layout(text).on(int(devices or 8)).describe())
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("foo=2", "'foo=2': choose from tp, cp"),
-        ("tp", "tp is a whole number from 1 to 1000000"),
-        ("tp=0", "tp is a whole number from 1"),
-        ("zero=4", "zero is a whole number from 0 to 3"),
-        ("tp=2,tp=4", "contains tp twice"),
-        ("fsdp=2,zero=1", "contains zero twice"),
-    ],
-)
-def test_an_unreadable_layout_is_refused(text, reason):
-    with pytest.raises(UsageError, match=reason):
-        parse_job_layout(text)
+    require_outcomes(TESTS / "scale" / "refused_layouts.txt", outcome)

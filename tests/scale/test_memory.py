@@ -2,17 +2,16 @@
 
 import pytest
 from msgspec.structs import replace
+from test_traffic import job_of
 
-from cclmark_planning.scale.layout import parse_job_layout
 from cclmark_planning.scale.memory import memory_bytes, most_memory_bytes
-from cclmark_planning.scale.planned_models import planned_model
-from cclmark_planning.scale.training_job import TrainingJob
+from cclmark_planning.scale.planned_models import ALL_MODELS
+
+MIXTRAL = ALL_MODELS["mixtral-8x7b"]
 
 
-def job(layout="", devices=8, model="llama3-8b", **changed):
-    usual = {"batch": 512, "micro_batch": 1, "sequence": 2048, "per_node": 8}
-    parallel = parse_job_layout(layout).on(devices)
-    return TrainingJob(planned_model(model), parallel, **(usual | changed))
+def job(layout="", devices=8, **changed):
+    return job_of(layout, devices, **{"batch": 512, "sequence": 2048, **changed})
 
 
 def test_sixteen_bytes_of_a_parameter_as_the_paper_of_zero_counts():
@@ -43,7 +42,7 @@ def test_activations_of_a_layer():
 
 
 def test_the_first_stage_keeps_most_micro_batches():
-    pipeline = job("pp=8", devices=8, framework="megatron", sequence=8192, model="llama3-8b")
+    pipeline = job("pp=8", devices=8, framework="megatron", sequence=8192)
     held = [memory_bytes(pipeline, stage) for stage in range(8)]
     inner = held[1:7]
     assert inner == sorted(inner, reverse=True)
@@ -51,8 +50,8 @@ def test_the_first_stage_keeps_most_micro_batches():
 
 
 def test_experts_are_divided_by_their_group():
-    whole = job(model="mixtral-8x7b", devices=8)
-    shared = job("ep=8", model="mixtral-8x7b", devices=8)
+    whole = job(model=MIXTRAL, devices=8)
+    shared = job("ep=8", model=MIXTRAL, devices=8)
     experts = whole.model.expert_parameters * whole.model.layers
     saved = memory_bytes(whole, 0) - memory_bytes(shared, 0)
     assert saved == pytest.approx(8 * experts * 7 / 8, rel=0.01)

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
 from cclmark_planning.scale.planned_models import ALL_MODELS, model_of_config, planned_model
+from goldens import refusal, require_outcomes
+from places import TESTS
 
 # Parameters as the papers and model cards print them, in the digits that they have.
 PUBLISHED = {
@@ -27,41 +29,14 @@ PUBLISHED = {
     "qwen3-235b-a22b": 235.1e9,
     "deepseek-v3": 671.0e9,
 }
-# One model in the words of several families.
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14_336,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128_256,
-    "max_position_embeddings": 8192,
-}
-QWEN3_MOE = {
-    **LLAMA,
-    "model_type": "qwen3_moe",
-    **{"hidden_size": 2048, "num_hidden_layers": 48, "num_key_value_heads": 4, "head_dim": 128},
-    **{"vocab_size": 151_936, "num_experts": 128, "num_experts_per_tok": 8},
-    **{"moe_intermediate_size": 768, "max_position_embeddings": 40_960},
-}
-DEEPSEEK = {
-    **{"model_type": "deepseek_v3", "hidden_size": 7168, "intermediate_size": 18_432},
-    **{"num_attention_heads": 128, "num_hidden_layers": 61, "num_key_value_heads": 128},
-    **{"vocab_size": 129_280, "max_position_embeddings": 163_840, "q_lora_rank": 1536},
-    **{"kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128},
-    **{"n_routed_experts": 256, "num_experts_per_tok": 8, "n_shared_experts": 1},
-    **{"moe_intermediate_size": 2048, "first_k_dense_replace": 3, "moe_layer_freq": 1},
-}
-GPT2 = {
-    **{"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50_257},
-    "n_positions": 1024,
-}
+#: Configurations of known models, in the words of their families.
+CONFIGS = json.loads((TESTS / "scale" / "configs.json").read_text())
+FIELDS = sorted({name for config in CONFIGS.values() for name in config})
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_parameters_are_the_published_ones(name):
-    assert ALL_MODELS[name].parameters == pytest.approx(PUBLISHED[name], rel=0.005)
+def test_parameters_are_the_published_ones():
+    for name, parameters in PUBLISHED.items():
+        assert ALL_MODELS[name].parameters == pytest.approx(parameters, rel=0.005), name
 
 
 def test_active_parameters_of_experts_are_the_published_ones():
@@ -79,54 +54,37 @@ def written(tmp_path, config):
     return path
 
 
-@pytest.mark.parametrize(
-    ("config", "name"),
-    [
-        (LLAMA, "llama3-8b"),
-        (QWEN3_MOE, "qwen3-30b-a3b"),
-        (DEEPSEEK, "deepseek-v3"),
-        (GPT2, "gpt2"),
-        ({"model_type": "x", "text_config": LLAMA}, "llama3-8b"),
-    ],
-)
-def test_a_configuration_has_the_parameters_of_the_known_model(tmp_path, config, name):
-    model, known = model_of_config(written(tmp_path, config)), ALL_MODELS[name]
-    assert (model.name, model.parameters) == ("own", known.parameters)
-    assert model.operations_per_token(1024) == known.operations_per_token(1024)
-    assert model.key_value_width == known.key_value_width
+def test_a_configuration_has_the_parameters_of_the_known_model(tmp_path):
+    nested = {"model_type": "x", "text_config": CONFIGS["llama3-8b"]}
+    for name, config in [*CONFIGS.items(), ("llama3-8b", nested)]:
+        model, known = model_of_config(written(tmp_path, config)), ALL_MODELS[name]
+        assert (model.name, model.parameters) == ("own", known.parameters)
+        assert model.operations_per_token(1024) == known.operations_per_token(1024)
+        assert model.key_value_width == known.key_value_width
 
 
-@pytest.mark.parametrize(
-    ("config", "reason"),
-    [
-        ("", "the file is not JSON"),
-        ("[1]", "the file is not the config.json"),
-        ({"model_type": "mamba"}, "'mamba' is not supported: choose from gpt2"),
-        ({**LLAMA, "hidden_size": None}, "hidden_size is missing"),
-        ({**LLAMA, "hidden_size": "wide"}, "hidden_size: 'wide' is not a whole number"),
-        ({**LLAMA, "num_hidden_layers": 0}, "0 is not a whole number"),
-        ({**LLAMA, "num_hidden_layers": 20_000}, "20000 layers are more than 10000"),
-        ({**LLAMA, "vocab_size": 1e12}, "is not a whole number"),
-        ({**LLAMA, "num_attention_heads": 30}, "has no 30 equal heads"),
-        ({**LLAMA, "num_key_value_heads": 5}, "32 heads cannot share 5"),
-        ({**QWEN3_MOE, "num_experts_per_tok": 200}, "of 128 experts, each token passes 200"),
-        ({**QWEN3_MOE, "decoder_sparse_step": 2}, "between dense ones are not supported"),
-        ({**DEEPSEEK, "first_k_dense_replace": 99}, "99 dense layers are more than all 61"),
-    ],
-)
-def test_a_configuration_that_cannot_be_is_refused(tmp_path, config, reason):
-    with pytest.raises(UsageError, match=reason):
-        model_of_config(written(tmp_path, config))
+def test_configurations_that_cannot_be_are_refused(tmp_path):
+    """The text of a file, or what is changed in the configuration of a known model."""
+
+    def outcome(line):
+        name, _, changes = line.partition(" ")
+        config = {**CONFIGS[name], **json.loads(changes)} if name in CONFIGS else line
+        path = written(tmp_path, config)
+        return refusal(model_of_config, path).replace(str(path), "FILE")
+
+    require_outcomes(TESTS / "scale" / "refused_configs.txt", outcome)
+    with pytest.raises(UsageError, match="the file is not JSON"):
+        model_of_config(written(tmp_path, ""))
 
 
 @given(
     st.dictionaries(
-        st.sampled_from([*LLAMA, *DEEPSEEK, *GPT2, "num_experts", "head_dim", "n_inner"]),
+        st.sampled_from([*FIELDS, "num_experts", "head_dim", "n_inner"]),
         st.one_of(
             st.integers(-2, 9000), st.floats(), st.text(max_size=5), st.none(), st.lists(st.none())
         ),
     ),
-    st.sampled_from([LLAMA, QWEN3_MOE, DEEPSEEK, GPT2]),
+    st.sampled_from([*CONFIGS.values()]),
 )
 def test_any_configuration_is_a_model_or_an_error(tmp_path_factory, changes, base):
     path = tmp_path_factory.getbasetemp() / "some.json"

@@ -1,15 +1,18 @@
 """The messages of a step."""
 
+import json
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cclmark.base.errors import UsageError
 from cclmark_planning.scale.frameworks import MEGATRON, TORCH
 from cclmark_planning.scale.layout import parse_job_layout
 from cclmark_planning.scale.planned_models import ALL_MODELS
 from cclmark_planning.scale.traffic import traffic_of
 from cclmark_planning.scale.training_job import TrainingJob, check_job, layers_of, stages_of
+from goldens import refusal, require_outcomes
+from places import TESTS
 
 LLAMA = ALL_MODELS["llama3-8b"]
 
@@ -175,25 +178,12 @@ def test_no_message_is_empty_or_lost(tp, pp, dp, zero, framework, by_sequence):
         assert 2 * LLAMA.parameters / tp <= sent <= 2 * LLAMA.parameters + tied_twice
 
 
-@pytest.mark.parametrize(
-    ("parallel", "changes", "reason"),
-    [
-        ("", {"batch": 7}, "not a multiple of dp x micro-batch = 16"),
-        ("", {"sequence": 10_000}, "has a context of 8192 tokens"),
-        ("tp=16", {}, "16 cannot share the 8 key-value heads"),
-        ("cp=16", {"sequence": 1000}, "not divisible by cp"),
-        ("cp=2", {}, "cp is known for --framework megatron only"),
-        ("ep=2", {}, "llama3-8b has no experts"),
-        ("pp=16", {"batch": 8}, "require as many micro-batches, but there are 8"),
-        ("pp=16,vp=4", {}, "64 parts are more than the 32 layers"),
-        ("pp=16,vp=2", {"batch": 24}, "in multiples of pp=16"),
-        ("pp=2,zero=2", {}, "not supported with pp"),
-        ("zero=2", {"framework": MEGATRON}, "zero=2 is fully_shard without reshard_after_forward"),
-        ("tp=2,ep=2", {"model": ALL_MODELS["mixtral-8x7b"]}, "tp with experts is not supported"),
-        ("zero=3,shard=8,ep=2", {"model": ALL_MODELS["mixtral-8x7b"]}, "shard with ep is not"),
-        ("tp=8", {"per_node": 6}, "not alike on nodes of 6 GPUs.*choose --gpus-per-node 4"),
-    ],
-)
-def test_a_job_that_is_not_possible_is_refused(parallel, changes, reason):
-    with pytest.raises(UsageError, match=reason):
-        check_job(job_of(parallel, **changes))
+def test_jobs_that_are_not_possible_are_refused():
+    def outcome(line):
+        changes = json.loads(line)
+        model = ALL_MODELS[changes.pop("model", "llama3-8b")]
+        if changes.pop("megatron", False):
+            changes["framework"] = MEGATRON
+        return refusal(lambda: check_job(job_of(changes.pop("layout"), model=model, **changes)))
+
+    require_outcomes(TESTS / "scale" / "refused_jobs.txt", outcome)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from commands import completed
-from places import RUNS
+from commands import completed, wait_until
+from goldens import require_outcomes
+from places import RUNS, TESTS
 
 pytest.importorskip("httpx")
 pytest.importorskip("starlette")
@@ -26,7 +27,6 @@ from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
 from cclmark_serve.app import make_app, names_of
 from cclmark_serve.guard import AccessRules
-from cclmark_serve.parameters import MOST_TOGETHER
 from examples import examples
 from patience import scaled
 from samples import edited, with_header
@@ -34,6 +34,7 @@ from samples import edited, with_header
 DEFAULTS = [f"default-{number}" for number in range(1, 9)]
 FIRST = "fa3d6a0ec1c84c559bb0eb9291906219"
 TUNED = "6a7924424d9d"
+BOTH = f"run={FIRST}&run={TUNED}"
 BASE = "http://127.0.0.1:8321"
 TOKEN = 'a token: with ünusual, and; "quoted" signs'
 ATTACKS = (
@@ -87,6 +88,11 @@ def filled(tmp_path):
     return fill
 
 
+@pytest.fixture
+def guarded(place):
+    return client_of(History(place, read_only=True), AccessRules(TOKEN, port=8321))
+
+
 def text_of(answer):
     """What a page says, without its style and its marks."""
     bare = re.sub(r"<style>.*?</style>|<[^>]*>", " ", answer.text, flags=re.DOTALL)
@@ -99,523 +105,421 @@ def listed(client, query=""):
     return re.findall(r'type="checkbox" name="run" value="([^"]+)"', answer.text)
 
 
-class TestList:
-    def test_all_runs_the_newest_first(self, client):
-        ids = listed(client)
-        assert len(ids) == 9
-        assert ids[-1] == FIRST
-        assert "9 runs in " in text_of(client.get("/"))
-
-    @pytest.mark.parametrize(
-        ("query", "count"),
-        [
-            ("?label=tuned", 1),
-            ("?label=night&operation=all_reduce", 8),
-            ("?machine=H200", 9),
-            ("?device=a100", 0),
-            ("?ccl=nccl", 9),
-            ("?ccl=mpi", 0),
-            ("?since=2026-11-22T05:00:59", 2),
-            ("?until=2026-11-21", 0),
-            ("?since=2026-11-22&until=2026-11-22", 9),
-            ("?label=&machine=", 9),
-        ],
-    )
-    def test_filters(self, client, query, count):
-        assert len(listed(client, query)) == count
-
-    def test_how_a_run_ended(self, filled):
-        def wrong(entry):
-            if entry.get("index") == 0:
-                entry["status"] = "wrong"
-
-        cut = content("default-1").splitlines(keepends=True)[:9]
-        client, _ = filled(edited(content("ctas8"), wrong), b"".join(cut))
-        told = text_of(client.get("/"))
-        assert "1 not ok" in told
-        assert "cut short" in told
-
-    def test_the_form_keeps_what_was_asked_for(self, client):
-        page = client.get("/?machine=h200&label=gone&since=2026-11-22T05:00").text
-        assert 'name="machine" value="h200"' in page
-        assert '<option value="gone" selected>' in page
-        assert 'type="text" name="since" value="2026-11-22T05:00"' in page
-        assert '<option value="tuned">' in page
-        assert (
-            'href="/trend?machine=h200&amp;label=night"'
-            in client.get("/?machine=h200&label=night").text
-        )
-
-    def test_each_run_has_its_verdict_main_figure_and_share(self, client):
-        text = client.get("/").text
-        assert text.count("all_reduce 328 GB/s") == 8
-        assert text.count("all_reduce 188 GB/s") == 1
-        assert text.count('<span class="share">73 % of link limit</span>') == 8
-        assert '<td class="look" title="less than 60% of' in text
-
-    def test_a_run_that_cannot_be_read_is_a_line_too(self, filled):
-        client, _ = filled(content("ctas8").splitlines(keepends=True)[0])
-        assert "<td></td><td></td>" in client.get("/").text
-
-    def test_pages(self, tmp_path):
-        history = History(str(tmp_path / "history.sqlite"))
-        first = content("ctas8").splitlines()[0]
-        for number in range(103):
-            started_at = f"2026-11-22T05:{number // 60:02}:{number % 60:02}+00:00"
-            named = with_header(first, run_id=f"run{number:03}", started_at=started_at)
-            history.add(named, "one.jsonl")
-        client = client_of(history)
-        pages = [listed(client, query) for query in ("?machine=h200", "?page=2", "?page=3")]
-        assert [len(page) for page in pages] == [50, 50, 3]
-        assert [run for page in pages for run in page] == [
-            f"run{number:03}" for number in reversed(range(103))
-        ]
-        first = client.get("/?machine=h200").text
-        assert 'href="/?machine=h200&amp;page=2"' in first
-        assert "Newer" not in first
-        assert "101 to 103 of 103" in client.get("/?page=3").text
-        assert "Older" not in client.get("/?page=3").text
-        beyond = client.get("/?page=9")
-        assert listed(client, "?page=9") == []
-        assert 'href="/?page=3"' in beyond.text
+def require_headers(answer):
+    """What every answer has."""
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["X-Frame-Options"] == "DENY"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.headers["Cache-Control"] == "no-store"
+    policy = answer.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; ")
+    assert policy.endswith("; frame-ancestors 'none'")
+    assert "'unsafe-eval'" not in policy
 
 
-class TestRun:
-    def test_the_report_as_cclmark_report_makes_it(self, client):
-        answer = client.get(f"/run?run={FIRST[:8]}")
-        assert answer.status_code == 200
-        assert "<title>all_reduce on 4 × NVIDIA H200</title>" in answer.text
-        assert "/data/default-1.jsonl" in answer.text
-        for name in ("journal", "export"):
-            assert f'href="/{name}?run={FIRST}' in answer.text
+def test_what_each_address_answers(client, place):
+    """The status with the title, the number of runs in a list, or the message."""
+    words = {
+        **{"FIRST": FIRST, "TUNED": TUNED, "NINES": "9" * 40},
+        **{"X1000": "x" * 1000, "X60000": "x" * 60_000},
+        "EVERY": "&".join(f"run={run}" for run in listed(client)),
+    }
 
-    def test_the_journal_byte_by_byte(self, client):
-        answer = client.get(f"/journal?run={FIRST}")
-        assert answer.content == content("default-1")
-        assert answer.headers["Content-Disposition"] == (
-            'attachment; filename="fa3d6a0ec1c8.jsonl"'
-        )
-
-    def test_exports(self, client):
-        lines = client.get(f"/export?run={FIRST}&format=csv").text.splitlines()
-        assert len(lines) == 27
-        assert lines[0].startswith("run_id,")
-        assert all(line.startswith(FIRST) for line in lines[1:])
-        found = client.get(f"/export?run={FIRST}&format=json").json()
-        assert len(found["cases"]) == 26
-        refused = client.get(f"/export?run={FIRST}&format=exe")
-        assert refused.status_code == 400
-        assert "choose from csv and json" in text_of(refused)
-
-    @pytest.mark.parametrize("path", ["/run", "/journal", "/export"])
-    def test_one_that_is_not_there(self, client, place, path):
-        for run in ("nobody", "x" * 60_000, "%", "_", None):
-            answer = client.get(path, params={} if run is None else {"run": run})
-            known_not = run in ("nobody", "%", "_")
-            assert answer.status_code == (404 if known_not else 400)
-            assert ("no run has this id: choose one in the list" in text_of(answer)) == known_not
+    def outcome(path):
+        for word, text in words.items():
+            path = path.replace(word, text)
+        answer = client.get(path)
+        require_headers(answer)
+        if answer.status_code >= 400:
             assert place not in html.unescape(answer.text)
             assert len(answer.text) < 20_000
+            said = text_of(answer).partition(" Trend ")[2].partition(" List of runs ")[0]
+            return f"{answer.status_code} {said}"
+        title = re.search("<title>(.*)</title>", answer.text)
+        runs = re.findall('name="run" value="', answer.text)
+        return f"{answer.status_code} {title[1] if title else ''} {len(runs) or ''}".rstrip()
 
-    def test_one_without_results(self, filled):
-        client, [run] = filled(content("ctas8").splitlines()[0])
-        answer = client.get(f"/run?run={run}")
-        assert answer.status_code == 422
-        assert "contains no results" in text_of(answer)
-        assert client.get(f"/journal?run={run}").content == content("ctas8").splitlines()[0]
-
-
-class TestSeveral:
-    def test_drawn_together_under_the_names_of_their_files(self, client):
-        answer = client.get(f"/together?run={FIRST}&run={TUNED}")
-        assert answer.status_code == 200
-        assert "2 runs: default-1, ctas8" in answer.text
-
-    def test_the_number_of_curves_is_limited(self, client):
-        ids = listed(client)
-        query = "&".join(f"run={run}" for run in ids)
-        answer = client.get(f"/together?{query}")
-        assert answer.status_code == 400
-        assert f"9 runs are chosen, but a page shows at most {MOST_TOGETHER}" in text_of(answer)
-        assert client.get("/together").status_code == 400
-
-    def test_the_first_is_before(self, client):
-        answer = client.get(f"/compare?run={FIRST}&run={TUNED}")
-        assert "<title>ctas8 against default-1</title>" in answer.text
-        assert "NCCL_MAX_CTAS: not set before, 8 after" in answer.text
-        around = re.search(r'href="(/compare\?[^"]+)">Swap the sides', answer.text)[1]
-        answer = client.get(html.unescape(around))
-        assert "<title>default-1 against ctas8</title>" in answer.text
-
-    def test_from_the_list_the_oldest_is_before(self, client):
-        answer = client.get(f"/compare?run={TUNED}&run={FIRST}&by=time")
-        assert "<title>ctas8 against default-1</title>" in answer.text
-
-    @pytest.mark.parametrize(
-        ("query", "said"),
-        [
-            (f"run={FIRST}", "choose at least two runs in the list to compare"),
-            (f"run={FIRST}&run={FIRST}", "a run is not compared with itself: choose each run once"),
-            (f"run={FIRST}&run={FIRST[:9]}", "not compared with itself"),
-            (f"run={FIRST}&run={TUNED}&run={FIRST[:9]}", "not compared with itself"),
-        ],
-    )
-    def test_one_run_is_no_comparison(self, client, query, said):
-        answer = client.get(f"/compare?{query}")
-        assert answer.status_code == 400
-        assert said in text_of(answer)
-
-    def test_what_shares_nothing_is_told(self, client, filled):
-        def larger(entry):
-            if entry["type"] == "header":
-                entry["run_id"] = "larger"
-            if entry["type"] == "case":
-                entry["case"]["size_bytes"] *= 3
-                entry["case"]["count"] = entry["case"].get("count", 1) * 3
-
-        client, ids = filled(content("ctas8"), edited(content("ctas8"), larger))
-        answer = client.get(f"/compare?run={ids[0]}&run={ids[1]}")
-        assert answer.status_code == 400
-        assert "not comparable: " in text_of(answer)
-
-    def test_names_tell_runs_apart(self, client, place):
-        runs, _ = History(place).runs(RunFilter())
-        assert len(set(names_of(runs))) == len(runs)
-        twice = [runs[0], type(runs[0])(**{**vars(runs[1]), "source": runs[0].source})]
-        assert names_of(twice) == [f"{Path(run.source).stem} {run.run_id[:12]}" for run in twice]
+    require_outcomes(TESTS / "serve" / "answers.txt", outcome)
 
 
-class TestTrend:
-    def test_what_changed_comes_first(self, filled):
-        nights = []
-        for number in range(10):
-
-            def night(entry, number=number):
-                if entry["type"] == "header":
-                    entry["run_id"] = f"night{number}"
-                    entry["started_at"] = f"2026-11-{number + 1:02}T02:00:00+00:00"
-                    if number >= 6:
-                        entry["machine"]["vendor_driver"] = "590.1"
-                elif entry["type"] == "case" and entry["case"]["size_bytes"] >= 32 << 20:
-                    entry["summary"]["time_s"] *= 1.05 if number >= 6 else 1
-
-            nights.append(edited(content(DEFAULTS[number % 8]), night))
-        client, _ = filled(*nights)
-        page = client.get("/trend")
-        told = text_of(page)
-        assert "4 of 26 series changed by 2 % or more: 4 slower, 0 faster" in told
-        assert "driver: 580.159.04 before, 590.1 after" in told
-        assert told.index("Between runs night5") < told.index("Series")
-        assert 'href="/run?run=night6"' in page.text
-        assert len(re.findall(r'<a href="/run[^>]+><circle class="slower"', page.text)) == 4
-        comparison = re.search(r'href="(/compare\?[^"]+)"', page.text)[1]
-        assert client.get(html.unescape(comparison)).status_code == 200
-        assert "26 not judged" in text_of(client.get("/trend?until=2026-11-05"))
-
-    def test_many_series_are_shown_when_asked_for(self, filled):
-        collectives = (RUNS.parent / "report" / "collectives.jsonl").read_bytes()
-        client, _ = filled(collectives)
-        page = client.get("/trend")
-        assert "series without a change are not shown" in text_of(page)
-        everything = client.get("/trend?all=1").text
-        assert everything.count('class="course"') > 60
-
-    def test_no_runs(self, client):
-        assert "no runs" in text_of(client.get("/trend?label=nothing"))
+def test_the_list_has_all_runs_the_newest_first(client):
+    ids = listed(client)
+    assert len(ids) == 9
+    assert ids[-1] == FIRST
+    page = client.get("/")
+    assert "9 runs in " in text_of(page)
+    # Each has its verdict, its main figure and its share.
+    assert page.text.count("all_reduce 328 GB/s") == 8
+    assert page.text.count("all_reduce 188 GB/s") == 1
+    assert page.text.count('<span class="share">73 % of link limit</span>') == 8
+    assert '<td class="look" title="less than 60% of' in page.text
 
 
-class TestFleet:
-    def test_the_newest_figure_of_each_machine(self, client):
-        text = client.get("/fleet").text
-        assert text.count("<tbody>") == 1
-        assert "all_reduce" in text
-        assert re.search(r'<th scope="row"><a href="/\?machine=h200-host">h200-host</a></th>', text)
-        assert re.search(r'<a href="/run\?run=\w+" title="[^"]+">\d+</a>', text)
-        assert "▼</span>" not in text
+def test_the_list_has_how_a_run_ended(filled):
+    def wrong(entry):
+        if entry.get("index") == 0:
+            entry["status"] = "wrong"
 
-    def test_a_run_of_pairs_does_not_hide_an_older_figure(self, filled):
-        pairs = (RUNS.parent / "report" / "pairs.jsonl").read_bytes()
-        client, (older, _) = filled(content("default-1"), pairs)
-        assert f'<a href="/run?run={older}"' in client.get("/fleet").text
-
-    def test_no_runs(self, client):
-        assert "No bandwidths of collectives found" in client.get("/fleet?machine=nowhere").text
+    lines = content("default-1").splitlines(keepends=True)
+    client, _ = filled(edited(content("ctas8"), wrong), b"".join(lines[:9]), first_line("buff8"))
+    told = text_of(client.get("/"))
+    assert "1 not ok" in told
+    assert "cut short" in told
+    # A run that cannot be read is a line too.
+    assert "<td></td><td></td>" in client.get("/").text
 
 
-class TestRefusals:
-    @pytest.mark.parametrize(
-        ("path", "said"),
-        [
-            ("/?page=0", "pages are numbered from 1"),
-            ("/?page=-1", "pages are numbered from 1"),
-            ("/?page=1e9", "pages are numbered from 1"),
-            (f"/?page={'9' * 40}", "pages are numbered from 1"),
-            ("/?page=%C2%B2", "pages are numbered from 1"),
-            ("/?since=yesterday", "cannot read the time 'yesterday'"),
-            ("/trend?until=2026-13-40", "cannot read the time"),
-            ("/?machine=a%00b", "machine: neither a name"),
-            (f"/?label={'x' * 1000}", "label: neither a name"),
-            (f"/run?run={'x' * 60_000}", "run: an id has at most 400 characters"),
-        ],
-    )
-    def test_bad_parameters(self, client, path, said):
-        answer = client.get(path)
-        assert answer.status_code == 400
-        assert said in text_of(answer)
+def first_line(name):
+    return content(name).splitlines(keepends=True)[0]
 
-    @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
-    @pytest.mark.parametrize("path", ["/", "/run", "/nowhere"])
-    def test_nothing_can_be_changed(self, client, method, path):
-        answer = client.request(method, path)
-        assert answer.status_code == 405
-        assert answer.headers["Allow"] == "GET, HEAD"
 
-    def test_pages_that_are_none(self, client):
-        answer = client.get("/admin")
-        assert answer.status_code == 404
-        assert "there is no such page" in text_of(answer)
-        assert client.head("/").status_code == 200
-        assert client.get("/favicon.ico").status_code == 204
+def test_the_form_of_the_list_keeps_what_was_asked_for(client):
+    page = client.get("/?machine=h200&label=gone&since=2026-11-22T05:00").text
+    assert 'name="machine" value="h200"' in page
+    assert '<option value="gone" selected>' in page
+    assert 'type="text" name="since" value="2026-11-22T05:00"' in page
+    assert '<option value="tuned">' in page
+    trend = 'href="/trend?machine=h200&amp;label=night"'
+    assert trend in client.get("/?machine=h200&label=night").text
 
-    @settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
-    @given(
-        path=st.sampled_from(
-            ["/", "/run", "/journal", "/export", "/together", "/compare", "/trend"]
+
+def test_pages_of_the_list(filled):
+    journals = [
+        with_header(
+            first_line("ctas8"),
+            run_id=f"run{number:03}",
+            started_at=f"2026-11-22T05:{number // 60:02}:{number % 60:02}+00:00",
+        )
+        for number in range(103)
+    ]
+    client, ids = filled(*journals)
+    pages = [listed(client, query) for query in ("?machine=h200", "?page=2", "?page=3")]
+    assert [len(page) for page in pages] == [50, 50, 3]
+    assert [run for page in pages for run in page] == ids[::-1]
+    first = client.get("/?machine=h200").text
+    assert 'href="/?machine=h200&amp;page=2"' in first
+    assert "Newer" not in first
+    last = client.get("/?page=3").text
+    assert "101 to 103 of 103" in last
+    assert "Older" not in last
+    assert listed(client, "?page=9") == []
+    assert 'href="/?page=3"' in client.get("/?page=9").text
+
+
+def test_a_run_as_report_journal_and_exports(client):
+    answer = client.get(f"/run?run={FIRST[:8]}")
+    assert "<title>all_reduce on 4 × NVIDIA H200</title>" in answer.text
+    assert "/data/default-1.jsonl" in answer.text
+    for name in ("journal", "export"):
+        assert f'href="/{name}?run={FIRST}' in answer.text
+    answer = client.get(f"/journal?run={FIRST}")
+    assert answer.content == content("default-1")
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="fa3d6a0ec1c8.jsonl"'
+    lines = client.get(f"/export?run={FIRST}&format=csv").text.splitlines()
+    assert len(lines) == 27
+    assert lines[0].startswith("run_id,")
+    assert all(line.startswith(FIRST) for line in lines[1:])
+    assert len(client.get(f"/export?run={FIRST}&format=json").json()["cases"]) == 26
+
+
+def test_a_run_without_results(filled):
+    client, [run] = filled(first_line("ctas8"))
+    answer = client.get(f"/run?run={run}")
+    assert answer.status_code == 422
+    assert "contains no results" in text_of(answer)
+    assert client.get(f"/journal?run={run}").content == first_line("ctas8")
+
+
+def test_several_runs_together_and_compared(client):
+    """Under the names of their files; the first is before, from the list the oldest."""
+    assert "2 runs: default-1, ctas8" in client.get(f"/together?{BOTH}").text
+    answer = client.get(f"/compare?{BOTH}")
+    assert "<title>ctas8 against default-1</title>" in answer.text
+    assert "NCCL_MAX_CTAS: not set before, 8 after" in answer.text
+    around = re.search(r'href="(/compare\?[^"]+)">Swap the sides', answer.text)[1]
+    answer = client.get(html.unescape(around))
+    assert "<title>default-1 against ctas8</title>" in answer.text
+    answer = client.get(f"/compare?run={TUNED}&run={FIRST}&by=time")
+    assert "<title>ctas8 against default-1</title>" in answer.text
+
+
+def test_runs_that_share_nothing_are_not_comparable(filled):
+    def larger(entry):
+        if entry["type"] == "header":
+            entry["run_id"] = "larger"
+        if entry["type"] == "case":
+            entry["case"]["size_bytes"] *= 3
+            entry["case"]["count"] = entry["case"].get("count", 1) * 3
+
+    client, ids = filled(content("ctas8"), edited(content("ctas8"), larger))
+    answer = client.get(f"/compare?run={ids[0]}&run={ids[1]}")
+    assert answer.status_code == 400
+    assert "not comparable: " in text_of(answer)
+
+
+def test_names_tell_runs_apart(place):
+    runs, _ = History(place).runs(RunFilter())
+    assert len(set(names_of(runs))) == len(runs)
+    twice = [runs[0], type(runs[0])(**{**vars(runs[1]), "source": runs[0].source})]
+    assert names_of(twice) == [f"{Path(run.source).stem} {run.run_id[:12]}" for run in twice]
+
+
+def night_of(number):
+    """The journal of a night: from the night 6 on slower, with another driver."""
+
+    def change(entry):
+        if entry["type"] == "header":
+            entry["run_id"] = f"night{number}"
+            entry["started_at"] = f"2026-11-{number + 1:02}T02:00:00+00:00"
+            if number >= 6:
+                entry["machine"]["vendor_driver"] = "590.1"
+        elif entry["type"] == "case" and entry["case"]["size_bytes"] >= 32 << 20:
+            entry["summary"]["time_s"] *= 1.05 if number >= 6 else 1
+
+    return edited(content(DEFAULTS[number % 8]), change)
+
+
+def test_what_changed_comes_first_in_a_trend(filled):
+    client, _ = filled(*map(night_of, range(10)))
+    page = client.get("/trend")
+    told = text_of(page)
+    assert "4 of 26 series changed by 2 % or more: 4 slower, 0 faster" in told
+    assert "driver: 580.159.04 before, 590.1 after" in told
+    assert told.index("Between runs night5") < told.index("Series")
+    assert 'href="/run?run=night6"' in page.text
+    assert len(re.findall(r'<a href="/run[^>]+><circle class="slower"', page.text)) == 4
+    places = re.findall(r' c[xy]="([\d.]+)"', page.text)  # in tenths: a page has thousands of them
+    assert places
+    assert all(len(one.partition(".")[2]) <= 1 for one in places)
+    comparison = re.search(r'href="(/compare\?[^"]+)"', page.text)[1]
+    assert client.get(html.unescape(comparison)).status_code == 200
+    assert "26 not judged" in text_of(client.get("/trend?until=2026-11-05"))
+
+
+def test_many_series_of_a_trend_are_shown_when_asked_for(filled, client):
+    assert "no runs" in text_of(client.get("/trend?label=nothing"))
+    many, _ = filled((RUNS.parent / "report" / "collectives.jsonl").read_bytes())
+    assert "series without a change are not shown" in text_of(many.get("/trend"))
+    assert many.get("/trend?all=1").text.count('class="course"') > 60
+
+
+def test_the_fleet_has_the_newest_figure_of_each_machine(client, filled):
+    text = client.get("/fleet").text
+    assert text.count("<tbody>") == 1
+    assert "all_reduce" in text
+    assert re.search(r'<th scope="row"><a href="/\?machine=h200-host">h200-host</a></th>', text)
+    assert re.search(r'<a href="/run\?run=\w+" title="[^"]+">\d+</a>', text)
+    assert "▼</span>" not in text
+    assert "No bandwidths of collectives found" in client.get("/fleet?machine=nowhere").text
+    # A run of pairs does not hide an older figure.
+    pairs = (RUNS.parent / "report" / "pairs.jsonl").read_bytes()
+    other, (older, _) = filled(content("default-1"), pairs)
+    link = f'<a href="/run?run={older}"'
+    wait_until(lambda: link in other.get("/fleet").text, "the runs are read")
+
+
+def test_nothing_can_be_changed(client):
+    for path in ("/", "/run", "/nowhere"):
+        for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"):
+            answer = client.request(method, path)
+            assert answer.status_code == 405
+            assert answer.headers["Allow"] == "GET, HEAD"
+    assert client.head("/").status_code == 200
+
+
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@given(
+    path=st.sampled_from(["/", "/run", "/journal", "/export", "/together", "/compare", "/trend"]),
+    pairs=st.lists(
+        st.tuples(
+            st.sampled_from(["run", "page", "since", "until", "machine", "label", "format"]),
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
         ),
-        pairs=st.lists(
-            st.tuples(
-                st.sampled_from(["run", "page", "since", "until", "machine", "label", "format"]),
-                st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
-            ),
-            max_size=4,
-        ),
-    )
-    def test_whatever_is_asked_is_answered(self, client, path, pairs):
-        query = "&".join(f"{name}={quote(text, safe='')}" for name, text in pairs)
-        assert client.get(f"{path}?{query}").status_code in (200, 400, 404)
-
-    def test_the_beginning_of_several_ids(self, tmp_path):
-        history = History(str(tmp_path / "history.sqlite"))
-        for run_id in ("ab1", "ab2"):
-            named = edited(
-                content("ctas8"), lambda entry, run_id=run_id: entry.update(run_id=run_id)
-            )
-            history.add(named, f"{run_id}.jsonl")
-        client = client_of(history)
-        assert client.get("/run?run=ab2").status_code == 200
-        answer = client.get("/run?run=ab")
-        assert answer.status_code == 404
-        assert "several runs have ids that begin with these characters" in text_of(answer)
-
-    def test_a_history_that_goes_away(self, tmp_path):
-        file = tmp_path / "history.sqlite"
-        History(str(file)).add(content("ctas8"), "ctas8.jsonl")
-        said = []
-        client = client_of(History(str(file), read_only=True), said=said)
-        assert client.get("/healthz").text == "ok\n"
-        file.unlink()
-        answer = client.get("/")
-        assert answer.status_code == 503
-        assert "the history cannot be read" in text_of(answer)
-        assert str(tmp_path) not in text_of(answer)
-        [line] = said
-        assert f"/ failed: there is no history at {file}" in line
-        assert client.get("/healthz").status_code == 503
-        assert str(tmp_path) not in client.get("/healthz").text
-
-    def test_a_fault_of_ours_shows_nothing_of_us(self, place, monkeypatch):
-        history = History(place, read_only=True)
-        monkeypatch.setattr(history, "runs", lambda *_: 1 // 0)
-        said = []
-        answer = client_of(history, said=said).get("/")
-        assert answer.status_code == 500
-        assert "ZeroDivision" not in answer.text
-        assert answer.headers["X-Content-Type-Options"] == "nosniff"
-        [line] = said
-        assert re.search(r"/ failed: ZeroDivisionError: .*test_serve\.py:\d+", line)
+        max_size=4,
+    ),
+)
+def test_whatever_is_asked_is_answered(client, path, pairs):
+    query = "&".join(f"{name}={quote(text, safe='')}" for name, text in pairs)
+    assert client.get(f"{path}?{query}").status_code in (200, 400, 404)
 
 
-class TestHeaders:
-    @pytest.mark.parametrize(
-        ("path", "status"),
-        [
-            *(("/", 200), ("/trend", 200), ("/healthz", 200), (f"/run?run={FIRST}", 200)),
-            *((f"/journal?run={FIRST}", 200), (f"/compare?run={FIRST}&run={TUNED}", 200)),
-            *(("/run?run=x", 404), ("/nowhere", 404), ("/?page=x", 400)),
-        ],
-    )
-    def test_every_answer_has_them(self, client, path, status):
+def test_the_beginning_of_several_ids(filled):
+    client, _ = filled(*(with_header(content("ctas8"), run_id=one) for one in ("ab1", "ab2")))
+    assert client.get("/run?run=ab2").status_code == 200
+    answer = client.get("/run?run=ab")
+    assert answer.status_code == 404
+    assert "several runs have ids that begin with these characters" in text_of(answer)
+
+
+def test_a_history_that_goes_away(tmp_path):
+    file = tmp_path / "history.sqlite"
+    History(str(file)).add(content("ctas8"), "ctas8.jsonl")
+    said = []
+    client = client_of(History(str(file), read_only=True), said=said)
+    assert client.get("/healthz").text == "ok\n"
+    file.unlink()
+    answer = client.get("/")
+    assert answer.status_code == 503
+    assert "the history cannot be read" in text_of(answer)
+    assert str(tmp_path) not in text_of(answer)
+    [line] = said
+    assert f"/ failed: there is no history at {file}" in line
+    assert client.get("/healthz").status_code == 503
+    assert str(tmp_path) not in client.get("/healthz").text
+
+
+def test_a_fault_of_ours_shows_nothing_of_us(place, monkeypatch):
+    history = History(place, read_only=True)
+    monkeypatch.setattr(history, "runs", lambda *_: 1 // 0)
+    said = []
+    answer = client_of(history, said=said).get("/")
+    assert answer.status_code == 500
+    assert "ZeroDivision" not in answer.text
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    [line] = said
+    assert re.search(r"/ failed: ZeroDivisionError: .*test_serve\.py:\d+", line)
+
+
+def test_a_report_is_held_to_its_own_policy(client):
+    for path in (f"/run?run={FIRST}", f"/compare?run={FIRST}&run={TUNED}"):
         answer = client.get(path)
-        assert answer.status_code == status
-        assert answer.headers["X-Content-Type-Options"] == "nosniff"
-        assert answer.headers["X-Frame-Options"] == "DENY"
-        assert answer.headers["Referrer-Policy"] == "no-referrer"
-        assert answer.headers["Cache-Control"] == "no-store"
+        own = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', answer.text)
         policy = answer.headers["Content-Security-Policy"]
-        assert policy.startswith("default-src 'none'; ")
-        assert policy.endswith("; frame-ancestors 'none'")
-        assert "'unsafe-eval'" not in policy
-
-    def test_a_report_is_held_to_its_own_policy(self, client):
-        for path in (f"/run?run={FIRST}", f"/compare?run={FIRST}&run={TUNED}"):
-            answer = client.get(path)
-            own = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', answer.text)
-            policy = answer.headers["Content-Security-Policy"]
-            assert policy == f"{html.unescape(own[1])}; frame-ancestors 'none'"
-            assert policy.count("'sha256-") == 2
-        # Other pages run nothing.
-        page = client.get("/")
-        policy = page.headers["Content-Security-Policy"]
-        assert "script" not in policy
-        assert "unsafe" not in policy
-        assert "<script" not in page.text
+        assert policy == f"{html.unescape(own[1])}; frame-ancestors 'none'"
+        assert policy.count("'sha256-") == 2
+    # Other pages run nothing.
+    page = client.get("/")
+    policy = page.headers["Content-Security-Policy"]
+    assert "script" not in policy
+    assert "unsafe" not in policy
+    assert "<script" not in page.text
 
 
-class TestSizes:
-    """A report carries its script: it is compressed where the browser takes that."""
-
-    def test_a_report_is_compressed(self, client):
-        address = f"/run?run={FIRST}"
-        small = client.get(address, headers={"Accept-Encoding": "gzip, br"})
-        whole = client.get(address, headers={"Accept-Encoding": "identity"})
-        assert small.headers["content-encoding"] == "gzip"
-        assert "content-encoding" not in whole.headers
-        assert small.headers["vary"] == "Accept-Encoding"
-        assert small.content == whole.content
-        sizes = [int(one.headers["content-length"]) for one in (small, whole)]
-        assert sizes[0] < 0.4 * sizes[1]
-        for name in ("content-security-policy", "cache-control", "x-content-type-options"):
-            assert small.headers[name] == whole.headers[name]
-
-    def test_a_journal_is_the_same_after_all(self, client):
-        got = client.get(f"/journal?run={FIRST}", headers={"Accept-Encoding": "gzip"})
-        assert got.headers["content-encoding"] == "gzip"
-        assert got.content == content("default-1")
-
-    def test_what_is_refused_is_not_looked_into(self, place):
-        guarded = client_of(History(place, read_only=True), AccessRules(TOKEN, port=1))
-        answer = guarded.get("/", headers={"Accept-Encoding": "gzip"})
-        assert answer.status_code == 401
-        assert "content-encoding" not in answer.headers
+def test_a_report_is_compressed(client):
+    address = f"/run?run={FIRST}"
+    small = client.get(address, headers={"Accept-Encoding": "gzip, br"})
+    whole = client.get(address, headers={"Accept-Encoding": "identity"})
+    assert small.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in whole.headers
+    assert small.headers["vary"] == "Accept-Encoding"
+    assert small.content == whole.content
+    sizes = [int(one.headers["content-length"]) for one in (small, whole)]
+    assert sizes[0] < 0.4 * sizes[1]
+    for name in ("content-security-policy", "cache-control", "x-content-type-options"):
+        assert small.headers[name] == whole.headers[name]
+    got = client.get(f"/journal?run={FIRST}", headers={"Accept-Encoding": "gzip"})
+    assert got.headers["content-encoding"] == "gzip"
+    assert got.content == content("default-1")
 
 
-class TestHosts:
-    @pytest.mark.parametrize(
-        "host", ["127.0.0.1:8321", "localhost:9000", "LOCALHOST", "[::1]:8321", "127.0.0.1"]
-    )
-    def test_this_machine(self, client, host):
+def test_only_names_of_this_machine_are_answered(client):
+    for host in ("127.0.0.1:8321", "localhost:9000", "LOCALHOST", "[::1]:8321", "127.0.0.1"):
         assert client.get("/", headers={"Host": host}).status_code == 200
-
-    @pytest.mark.parametrize(
-        "host", ["evil.example:8321", "localhost.evil.example", "127.0.0.1.evil.example:8321", ""]
-    )
-    def test_names_that_others_point_here(self, client, host):
+    evil = ("evil.example:8321", "localhost.evil.example", "127.0.0.1.evil.example:8321", "")
+    for host in evil:
         answer = client.get("/", headers={"Host": host})
         assert answer.status_code == 403
         assert FIRST[:12] not in answer.text
         assert answer.headers["X-Frame-Options"] == "DENY"
 
 
-class TestToken:
-    @pytest.fixture
-    def guarded(self, place):
-        return client_of(History(place, read_only=True), AccessRules(TOKEN, port=8321))
-
-    def test_without_it_nothing_is_told(self, guarded):
-        for path in ("/", "/trend", f"/run?run={FIRST}", "/nowhere", "/?token=wrong"):
-            answer = guarded.get(path)
-            assert answer.status_code == 401
-            assert FIRST[:12] not in answer.text
-        assert guarded.get("/healthz").text == "ok\n"
-
-    def test_the_address_with_it_sets_a_cookie_and_goes_on_without_it(self, guarded):
-        answer = guarded.get(f"/?label=tuned&token={quote(TOKEN)}")
-        assert answer.status_code == 303
-        assert answer.headers["Location"] == "/?label=tuned"
-        cookie = answer.headers["Set-Cookie"]
-        assert "HttpOnly" in cookie
-        assert "SameSite=strict" in cookie
-        assert TOKEN not in cookie
-        assert listed(guarded, "?label=tuned") == [
-            run for run in listed(guarded) if run.startswith(TUNED)
-        ]
-
-    def test_no_other_host_is_redirected_to(self, guarded):
-        for path in ("//evil.example/", "/%5Cevil.example", "/%2F/evil.example"):
-            url = f"{BASE}{path}?token={quote(TOKEN)}"
-            location = guarded.get(url).headers["Location"]
-            assert not location.startswith(("//", "/\\", "http"))
-
-    def test_programs_bring_it_in_a_header(self, place):
-        token = "0123456789abcdef"
-        client = client_of(History(place, read_only=True), AccessRules(token, port=8321))
-        assert client.get("/", headers={"Authorization": f"Bearer {token}"}).status_code == 200
-        for said in (f"Bearer {token}0", f"Basic {token}", "Bearer", token):
-            assert client.get("/", headers={"Authorization": said}).status_code == 401
-
-    @pytest.mark.parametrize(
-        "cookie", ["cclmark-8321=", "cclmark-8321=x", "=", ";;;", 'cclmark-8321="', "a=\x01"]
-    )
-    def test_cookies_that_are_none(self, guarded, cookie):
+def test_without_the_token_nothing_is_told(guarded):
+    for path in ("/", "/trend", f"/run?run={FIRST}", "/nowhere", "/?token=wrong"):
+        answer = guarded.get(path)
+        assert answer.status_code == 401
+        assert FIRST[:12] not in answer.text
+    assert guarded.get("/healthz").text == "ok\n"
+    answer = guarded.get("/", headers={"Accept-Encoding": "gzip"})
+    assert answer.status_code == 401
+    assert "content-encoding" not in answer.headers
+    for cookie in ("cclmark-8321=", "cclmark-8321=x", "=", ";;;", 'cclmark-8321="', "a=\x01"):
         assert guarded.get("/", headers={"Cookie": cookie}).status_code == 401
 
 
-class TestHostileJournals:
-    def test_names_with_markup_are_text(self, tmp_path):
-        history = History(str(tmp_path / "history.sqlite"))
-        ids = []
-        for number, attack in enumerate(ATTACKS):
+def test_the_address_with_it_sets_a_cookie_and_goes_on_without_it(guarded):
+    answer = guarded.get(f"/?label=tuned&token={quote(TOKEN)}")
+    assert answer.status_code == 303
+    assert answer.headers["Location"] == "/?label=tuned"
+    cookie = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert TOKEN not in cookie
+    assert listed(guarded, "?label=tuned") == [
+        run for run in listed(guarded) if run.startswith(TUNED)
+    ]
 
-            def spoil(entry, number=number, attack=attack):
-                if entry["type"] == "header":
-                    entry["run_id"] = f"{attack}{number}"
-                    entry["machine"]["hostname"] = attack
-                    entry["command"] = entry["notices"] = [attack]
-                    for device in entry["devices"]:
-                        device["name"] = attack
-                    for library in entry["libraries"]:
-                        library["name"] = library["version"] = attack
-                if entry["type"] == "case":
-                    entry["case"]["operation"] = entry["case"]["ccl"] = attack
 
-            added = history.add(edited(content("ctas8"), spoil), f"{attack}.jsonl", [attack])
-            ids.append(added.run_id)
-        client = client_of(history)
-        # As a browser gives them back.
-        shown = [html.unescape(run) for run in listed(client)]
-        assert shown == ids[::-1]
-        query = "&".join(f"run={quote(run, safe='')}" for run in ids)
-        paths = ["/", "/trend?all=1", f"/together?{query}", f"/compare?{query}"]
-        paths += [f"/?{name}={quote(one)}" for name in ("label", "machine") for one in ATTACKS[:3]]
-        for run in ids:
-            name = quote(run, safe="")
-            paths += [f"/run?run={name}", f"/export?run={name}&format=json"]
-        for path in paths:
-            answer = client.get(path)
-            assert answer.status_code in (200, 400), (path, text_of(answer))
-            assert not MARKS & set(answer.text), path
-            if "export" in path:
-                continue
-            for attack in ATTACKS[:3]:
-                assert attack not in answer.text
-            assert not re.search(r"href=\"?javascript:", answer.text)
-        for run in ids:
-            answer = client.get(f"/journal?run={quote(run, safe='')}")
-            assert answer.status_code == 200
-            assert re.fullmatch(
-                r'attachment; filename="[\w.-]+"', answer.headers["Content-Disposition"]
-            )
+def test_no_other_host_is_redirected_to(guarded):
+    for path in ("//evil.example/", "/%5Cevil.example", "/%2F/evil.example"):
+        url = f"{BASE}{path}?token={quote(TOKEN)}"
+        location = guarded.get(url).headers["Location"]
+        assert not location.startswith(("//", "/\\", "http"))
 
-    def test_what_does_not_fit_together_is_told(self, filled, monkeypatch):
-        client, [run] = filled(content("ctas8"))
 
-        def fails(runs, **options):
-            raise ZeroDivisionError("a journal from anywhere")
+def test_programs_bring_it_in_a_header(place):
+    token = "0123456789abcdef"
+    client = client_of(History(place, read_only=True), AccessRules(token, port=8321))
+    assert client.get("/", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+    for said in (f"Bearer {token}0", f"Basic {token}", "Bearer", token):
+        assert client.get("/", headers={"Authorization": said}).status_code == 401
 
-        monkeypatch.setattr("cclmark_serve.app.page_of", fails)
-        answer = client.get(f"/run?run={run}")
-        assert answer.status_code == 422
-        assert "its content is inconsistent (ZeroDivisionError" in text_of(answer)
+
+def test_names_with_markup_are_text(tmp_path):
+    history = History(str(tmp_path / "history.sqlite"))
+    ids = []
+    for number, attack in enumerate(ATTACKS):
+
+        def spoil(entry, number=number, attack=attack):
+            if entry["type"] == "header":
+                entry["run_id"] = f"{attack}{number}"
+                entry["machine"]["hostname"] = attack
+                entry["command"] = entry["notices"] = [attack]
+                for device in entry["devices"]:
+                    device["name"] = attack
+                for library in entry["libraries"]:
+                    library["name"] = library["version"] = attack
+            if entry["type"] == "case":
+                entry["case"]["operation"] = entry["case"]["ccl"] = attack
+
+        added = history.add(edited(content("ctas8"), spoil), f"{attack}.jsonl", [attack])
+        ids.append(added.run_id)
+    client = client_of(history)
+    # As a browser gives them back.
+    shown = [html.unescape(run) for run in listed(client)]
+    assert shown == ids[::-1]
+    query = "&".join(f"run={quote(run, safe='')}" for run in ids)
+    paths = ["/", "/trend?all=1", f"/together?{query}", f"/compare?{query}"]
+    paths += [f"/?{name}={quote(one)}" for name in ("label", "machine") for one in ATTACKS[:3]]
+    for run in ids:
+        name = quote(run, safe="")
+        paths += [f"/run?run={name}", f"/export?run={name}&format=json"]
+    for path in paths:
+        answer = client.get(path)
+        assert answer.status_code in (200, 400), (path, text_of(answer))
+        assert not MARKS & set(answer.text), path
+        if "export" in path:
+            continue
+        for attack in ATTACKS[:3]:
+            assert attack not in answer.text
+        assert not re.search(r"href=\"?javascript:", answer.text)
+    for run in ids:
+        answer = client.get(f"/journal?run={quote(run, safe='')}")
+        assert answer.status_code == 200
+        assert re.fullmatch(
+            r'attachment; filename="[\w.-]+"', answer.headers["Content-Disposition"]
+        )
+
+
+def test_what_does_not_fit_together_is_told(filled, monkeypatch):
+    client, [run] = filled(content("ctas8"))
+
+    def fails(runs, **options):
+        raise ZeroDivisionError("a journal from anywhere")
+
+    monkeypatch.setattr("cclmark_serve.app.page_of", fails)
+    answer = client.get(f"/run?run={run}")
+    assert answer.status_code == 422
+    assert "its content is inconsistent (ZeroDivisionError" in text_of(answer)
 
 
 def test_the_room_knows_nothing_of_how_runs_are_made():
@@ -633,69 +537,71 @@ def test_the_room_knows_nothing_of_how_runs_are_made():
     assert told.stdout == "[]\n"
 
 
-class TestSlowClients:
-    @pytest.fixture
-    def port(self, monkeypatch):
-        """A server that gives each request a quarter of a second to arrive."""
-        uvicorn = pytest.importorskip("uvicorn")
-        from cclmark_serve import guard as deadline
-        from cclmark_serve import run as serving
+@pytest.fixture
+def port(monkeypatch):
+    """A server that gives each request a quarter of a second to arrive."""
+    uvicorn = pytest.importorskip("uvicorn")
+    from cclmark_serve import guard as deadline
+    from cclmark_serve import run as serving
 
-        monkeypatch.setattr(deadline, "REQUEST_S", 0.25)
+    monkeypatch.setattr(deadline, "REQUEST_S", 0.25)
 
-        async def app(scope, receive, send):
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b"ok"})
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"ok"})
 
-        config = serving.config_of(app)  # of cclmark serve
-        config.timeout_keep_alive, config.timeout_graceful_shutdown = 60, 1
-        server = uvicorn.Server(config)
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-            thread.start()
-            yield listener.getsockname()[1]
-            server.should_exit = True
-            thread.join(scaled(30))
+    config = serving.config_of(app)  # of cclmark serve
+    config.timeout_keep_alive, config.timeout_graceful_shutdown = 60, 1
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        server.should_exit = True
+        thread.join(scaled(30))
 
-    def was_closed(self, connection, piece, timeout_s=30.0):
-        """Whether the server ended it while ``piece`` went out again and again."""
-        deadline_s = time.monotonic() + scaled(timeout_s)
-        connection.settimeout(0.05)
-        while time.monotonic() < deadline_s:
-            try:
-                if piece:
-                    connection.sendall(piece)
-                if not connection.recv(1000):
-                    return True
-            except TimeoutError:
-                continue
-            except OSError:
+
+def was_closed(connection, piece, timeout_s=30.0):
+    """Whether the server ended it while ``piece`` went out again and again."""
+    deadline_s = time.monotonic() + scaled(timeout_s)
+    connection.settimeout(0.05)
+    while time.monotonic() < deadline_s:
+        try:
+            if piece:
+                connection.sendall(piece)
+            if not connection.recv(1000):
                 return True
-        return False
+        except TimeoutError:
+            continue
+        except OSError:
+            return True
+    return False
 
-    @pytest.mark.parametrize(
-        ("begin", "piece"),
-        [
-            (b"", b""),
-            (b"G", b""),
-            (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ", b"x"),
-            (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n", b"x"),
-            (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nX: ", b"x"),
-        ],
-        ids=["silent", "a byte", "headers", "body", "second request"],
-    )
-    def test_a_request_has_to_arrive_in_time(self, port, begin, piece):
-        with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as connection:
-            connection.sendall(begin)
-            assert self.was_closed(connection, piece)
 
-    def test_a_connection_between_requests_is_kept(self, port):
-        request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as connection:
-            for _ in range(2):
-                connection.sendall(request)
-                answer = b""
-                while not answer.endswith(b"0\r\n\r\n"):
-                    answer += connection.recv(1000)
-                assert answer.startswith(b"HTTP/1.1 200")
-                time.sleep(0.5)  # longer than a request may take
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [
+        (b"", b""),
+        (b"G", b""),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ", b"x"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n", b"x"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nX: ", b"x"),
+    ],
+    ids=["silent", "a byte", "headers", "body", "second request"],
+)
+def test_a_request_has_to_arrive_in_time(port, begin, piece):
+    with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as connection:
+        connection.sendall(begin)
+        assert was_closed(connection, piece)
+
+
+def test_a_connection_between_requests_is_kept(port):
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as connection:
+        for _ in range(2):
+            connection.sendall(request)
+            answer = b""
+            while not answer.endswith(b"0\r\n\r\n"):
+                answer += connection.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 200")
+            time.sleep(0.5)  # longer than a request may take

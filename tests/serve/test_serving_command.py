@@ -25,147 +25,133 @@ def place(cclmark, tmp_path):
     return place
 
 
-class TestLife:
-    @pytest.mark.parametrize(
-        "number",
-        [
-            *(signal.SIGTERM, signal.SIGINT),
-            exhaustive(signal.SIGHUP),
-        ],
+@pytest.mark.parametrize("number", [signal.SIGTERM, exhaustive(signal.SIGHUP)])
+def test_it_serves_until_a_signal_and_writes_nothing(serve, place, number):
+    before = place.read_bytes()
+    served = serve("--db", place)
+    assert served.host == "127.0.0.1"
+    status, _, body = served.get("/")
+    assert status == 200
+    assert FIRST[:12] in body
+    assert served.get(f"/run?run={FIRST}")[0] == 200
+    assert served.get("/trend")[0] == 200
+    assert served.ask("HEAD", "/")[2] == ""
+    assert served.ask("POST", "/")[0] == 405
+    assert served.end(number) == (130, "cclmark: interrupted")
+    assert place.read_bytes() == before
+    assert [path.name for path in place.parent.glob("history*")] == [place.name]
+
+
+def test_it_ends_while_a_browser_keeps_its_connection(serve, place):
+    served = serve(env={"CCLMARK_HISTORY": str(place)})
+    assert str(place) in served.told
+    with socket.create_connection(("127.0.0.1", served.port)) as silent:
+        silent.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert silent.recv(1000).startswith(b"HTTP/1.1 200")
+        began_s = time.monotonic()
+        assert served.end(signal.SIGINT)[0] == 130
+        assert time.monotonic() - began_s < scaled(10)
+
+
+def test_what_is_under_way_is_answered_before_the_end(serve, place):
+    served = serve("--db", place)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=scaled(30)) as other:
+        threads = Path(f"/proc/{served.process.pid}/task")
+        before = len(list(threads.iterdir()))
+        other.sendall(f"GET /run?run={FIRST} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        deadline_s = time.monotonic() + scaled(30)
+        while len(list(threads.iterdir())) == before and time.monotonic() < deadline_s:
+            time.sleep(0.005)  # the request has not come in yet
+        served.process.terminate()
+        answer = b"".join(iter(lambda: other.recv(1 << 20), b""))
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.rstrip().endswith(b"</html>")
+    assert served.end()[0] == 130
+
+
+def test_a_history_or_an_address_that_cannot_be_served(cclmark, place, tmp_path):
+    def refused(*arguments, code=2, db=place):
+        return cclmark("serve", "--db", db, *arguments, code=code).err
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        said = f"port {port} of 127.0.0.1 is in use: choose another with --port"
+        assert said in refused("--port", port)
+    for host in ("no.such.host.invalid", "192.0.2.1", "a" * 70):
+        assert host in refused("--host", host)
+    assert "there is no history at" in refused(code=3, db=tmp_path / "none.sqlite")
+    assert not (tmp_path / "none.sqlite").exists()
+    text = tmp_path / "notes.txt"
+    text.write_text("no database, but a text that is long enough to be read as one. " * 20)
+    assert "is not a history of cclmark" in refused(db=text)
+    with closing(sqlite3.connect(place, isolation_level=None)) as other:
+        other.execute("UPDATE cclmark_schema SET version = 999")
+    assert "999" in refused()
+
+
+@pytest.mark.parametrize("name", ["starlette", "uvicorn"])
+def test_packages_that_are_missing(cclmark, place, tmp_path, name):
+    (tmp_path / f"{name}.py").write_text(f"raise ModuleNotFoundError('no', name={name!r})")
+    told = cclmark("serve", "--db", place, env={"PYTHONPATH": str(tmp_path)}, code=3)
+    assert f"requires the Python package {name}" in told.err
+    assert "pip install 'cclmark[serve]'" in told.err
+
+
+def test_tokens_that_are_none(cclmark, place, tmp_path):
+    told = cclmark("serve", "--db", place, env={"CCLMARK_SERVE_TOKEN": "short"}, code=2)
+    assert "CCLMARK_SERVE_TOKEN: a token requires at least 16 characters" in told.err
+    file = tmp_path / "token"
+    said = (
+        (None, "cannot read"),
+        (b"0123456789abcdef", f"can be read by other users: chmod 600 {file}"),
+        (b"\xff" * 20, "is not text"),
     )
-    def test_it_serves_until_a_signal_and_writes_nothing(self, serve, place, number):
-        before = place.read_bytes()
-        served = serve("--db", place)
-        assert served.host == "127.0.0.1"
-        status, _, body = served.get("/")
-        assert status == 200
-        assert FIRST[:12] in body
-        assert served.get(f"/run?run={FIRST}")[0] == 200
-        assert served.get("/trend")[0] == 200
-        assert served.ask("HEAD", "/")[2] == ""
-        assert served.ask("POST", "/")[0] == 405
-        assert served.end(number) == (130, "cclmark: interrupted")
-        assert place.read_bytes() == before
-        assert [path.name for path in place.parent.glob("history*")] == [place.name]
-
-    def test_it_ends_while_a_browser_keeps_its_connection(self, serve, place):
-        served = serve("--db", place)
-        with socket.create_connection(("127.0.0.1", served.port)) as silent:
-            silent.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert silent.recv(1000).startswith(b"HTTP/1.1 200")
-            began_s = time.monotonic()
-            assert served.end()[0] == 130
-            assert time.monotonic() - began_s < scaled(10)
-
-    def test_the_variable_names_the_history(self, serve, place):
-        served = serve(env={"CCLMARK_HISTORY": str(place)})
-        assert str(place) in served.told
-        assert served.get("/healthz")[2] == "ok\n"
-
-    def test_requests_are_told_when_asked_for(self, serve, place):
-        served = serve("--db", place, "--verbose", env={"CCLMARK_SERVE_TOKEN": "0123456789abcdef"})
-        served.get("/?token=0123456789abcdef")
-        served.get("/no%1b%5b31mwhere")
-        code, said = served.end()
-        assert code == 130
-        assert "cclmark: GET / 303 in " in said
-        assert "cclmark: GET /no\\x1b[31mwhere 401 in " in said
-        assert "0123456789abcdef" not in said
-
-    def test_what_is_under_way_is_answered_before_the_end(self, serve, place):
-        served = serve("--db", place)
-        with socket.create_connection(("127.0.0.1", served.port), timeout=scaled(30)) as other:
-            threads = Path(f"/proc/{served.process.pid}/task")
-            before = len(list(threads.iterdir()))
-            request = f"GET /run?run={FIRST} HTTP/1.1\r\nHost: localhost\r\n\r\n"
-            other.sendall(request.encode())
-            deadline_s = time.monotonic() + scaled(30)
-            while len(list(threads.iterdir())) == before and time.monotonic() < deadline_s:
-                time.sleep(0.005)  # the request has not come in yet
-            served.process.terminate()
-            answer = b"".join(iter(lambda: other.recv(1 << 20), b""))
-        assert answer.startswith(b"HTTP/1.1 200")
-        assert answer.rstrip().endswith(b"</html>")
-        assert served.end()[0] == 130
+    for content, words in said:
+        if content is not None:
+            file.write_bytes(content)
+            file.chmod(0o640 if content.isalnum() else 0o600)
+        assert words in cclmark("serve", "--db", place, "--token", file, code=2).err
 
 
-class TestRefusals:
-    def test_a_port_that_is_taken(self, cclmark, place):
-        with socket.create_server(("127.0.0.1", 0)) as other:
-            port = other.getsockname()[1]
-            told = cclmark("serve", "--db", place, "--port", port, code=2)
-        assert f"port {port} of 127.0.0.1 is in use: choose another with --port" in told.err
-
-    def test_a_history_that_cannot_be_served(self, cclmark, place, tmp_path):
-        told = cclmark("serve", "--db", tmp_path / "none.sqlite", code=3)
-        assert "there is no history at" in told.err
-        assert not (tmp_path / "none.sqlite").exists()
-        text = tmp_path / "notes.txt"
-        text.write_text("no database, but a text that is long enough to be read as one. " * 20)
-        assert "is not a history of cclmark" in cclmark("serve", "--db", text, code=2).err
-        with closing(sqlite3.connect(place, isolation_level=None)) as other:
-            other.execute("UPDATE cclmark_schema SET version = 999")
-        assert "999" in cclmark("serve", "--db", place, code=2).err
-
-    @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1", "a" * 70])
-    def test_addresses_that_are_not_ours(self, cclmark, place, host):
-        told = cclmark("serve", "--db", place, "--host", host, code=2)
-        assert host in told.err
-
-    def test_packages_that_are_missing(self, cclmark, place, tmp_path):
-        for name in ("starlette", "uvicorn"):
-            room = tmp_path / f"without-{name}"
-            room.mkdir()
-            (room / f"{name}.py").write_text(f"raise ModuleNotFoundError('no', name={name!r})")
-            told = cclmark("serve", "--db", place, env={"PYTHONPATH": str(room)}, code=3)
-            assert f"requires the Python package {name}" in told.err
-            assert "pip install 'cclmark[serve]'" in told.err
-
-    def test_tokens_that_are_none(self, cclmark, place, tmp_path):
-        told = cclmark("serve", "--db", place, env={"CCLMARK_SERVE_TOKEN": "short"}, code=2)
-        assert "CCLMARK_SERVE_TOKEN: a token requires at least 16 characters" in told.err
-        file = tmp_path / "token"
-        assert "cannot read" in cclmark("serve", "--db", place, "--token", file, code=2).err
-        file.write_text("0123456789abcdef")
-        file.chmod(0o640)
-        told = cclmark("serve", "--db", place, "--token", file, code=2)
-        assert f"can be read by other users: chmod 600 {file}" in told.err
-        file.chmod(0o600)
-        file.write_bytes(b"\xff" * 20)
-        assert "is not text" in cclmark("serve", "--db", place, "--token", file, code=2).err
+def test_beyond_this_machine_a_token_is_made(serve, place):
+    served = serve("--db", place, "--host", "0.0.0.0")
+    assert served.host == socket.gethostname()
+    token = served.address.partition("?token=")[2]
+    assert len(token) > 30
+    assert served.get("/")[0] == 401
+    status, headers, _ = served.get(f"/?token={token}")
+    assert (status, headers["Location"]) == (303, "/")
+    cookie = headers["Set-Cookie"].partition(";")[0]
+    assert cookie.startswith(f"cclmark-{served.port}=")
+    assert served.get("/", Cookie=cookie, Host="a.name")[0] == 200
+    assert served.get("/", Cookie=f"{cookie}0")[0] == 401
 
 
-class TestAccess:
-    def test_beyond_this_machine_a_token_is_made(self, serve, place):
-        served = serve("--db", place, "--host", "0.0.0.0")
-        assert served.host == socket.gethostname()
-        token = served.address.partition("?token=")[2]
-        assert len(token) > 30
-        assert served.get("/")[0] == 401
-        status, headers, _ = served.get(f"/?token={token}")
-        assert (status, headers["Location"]) == (303, "/")
-        cookie = headers["Set-Cookie"].partition(";")[0]
-        assert cookie.startswith(f"cclmark-{served.port}=")
-        assert served.get("/", Cookie=cookie, Host="a.name")[0] == 200
-        assert served.get("/", Cookie=f"{cookie}0")[0] == 401
+@pytest.mark.parametrize("host", ["0.0.0.0", exhaustive("127.0.0.1")])
+def test_a_token_of_a_file_is_not_printed_and_requests_are_told(serve, place, tmp_path, host):
+    file = tmp_path / "token"
+    file.write_text("0123456789abcdef\n")
+    file.chmod(0o600)
+    served = serve("--db", place, "--host", host, "--token", file, "--verbose")
+    assert "0123456" not in served.told
+    assert "token=" not in served.told
+    assert served.get("/")[0] == 401
+    assert served.get("/", Authorization="Bearer 0123456789abcdef")[0] == 200
+    assert Path(f"/proc/{served.process.pid}/cmdline").read_bytes().find(b"0123456") < 0
+    served.get("/?token=0123456789abcdef")
+    served.get("/no%1b%5b31mwhere")
+    code, said = served.end()
+    assert code == 130
+    assert "cclmark: GET / 303 in " in said
+    assert "cclmark: GET /no\\x1b[31mwhere 401 in " in said
+    assert "0123456789abcdef" not in said
 
-    @pytest.mark.parametrize("host", ["0.0.0.0", exhaustive("127.0.0.1")])
-    def test_a_token_of_a_file_is_not_printed(self, serve, place, tmp_path, host):
-        file = tmp_path / "token"
-        file.write_text("0123456789abcdef\n")
-        file.chmod(0o600)
-        served = serve("--db", place, "--host", host, "--token", file)
-        assert "0123456" not in served.told
-        assert "token=" not in served.told
-        assert served.get("/")[0] == 401
-        assert served.get("/", Authorization="Bearer 0123456789abcdef")[0] == 200
-        assert Path(f"/proc/{served.process.pid}/cmdline").read_bytes().find(b"0123456") < 0
 
-    def test_ipv6(self, serve, place):
-        try:
-            socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-        except OSError:
-            pytest.skip("there is no IPv6 here")
-        served = serve("--db", place, "--host", "::1")
-        assert served.address == f"http://[::1]:{served.port}/"
-        assert urllib.request.urlopen(served.address, timeout=scaled(30)).status == 200
+def test_ipv6(serve, place):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    served = serve("--db", place, "--host", "::1")
+    assert served.address == f"http://[::1]:{served.port}/"
+    assert urllib.request.urlopen(served.address, timeout=scaled(30)).status == 200

@@ -122,8 +122,7 @@ def test_a_suite_that_passes(run, tmp_path):
 
 def test_a_threshold_that_is_missed_is_code_1_and_says_by_how_much(run):
     suite = suite_of((f'run = "all_reduce {ONE_RANK}"\nrepeats = 3', 'algbw_at_least = "900 TB/s"'))
-    ended = run(suite, "--format", "json", code=1)
-    verdict = json.loads(ended.out)
+    verdict = json.loads(run(suite, "--format", "json", code=1).out)
     assert verdict["exit_code"] == 1
     ran, data, held = verdict["commands"][0]["verdicts"]
     assert (ran["status"], data["status"], held["status"]) == ("pass", "pass", "fail")
@@ -134,12 +133,8 @@ def test_a_threshold_that_is_missed_is_code_1_and_says_by_how_much(run):
 
 
 def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
-    suite = suite_of(
-        (
-            f'run = "all_reduce {TINY} --inject corrupt:rank=1,index=5"',
-            'time_at_most = "99 s"',
-        )
-    )
+    wrong = f'run = "all_reduce {TINY} --inject corrupt:rank=1,index=5"'
+    suite = suite_of((wrong, 'time_at_most = "99 s"'))
     ended = run(suite, "--format", "markdown", "--junit", "j.xml", code=1)
     assert "rank 1: 1 wrong, the first at element 5" in ended.out
     root = ElementTree.parse(tmp_path / "j.xml").getroot()
@@ -148,30 +143,19 @@ def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
     assert suite.find("system-out").text.startswith("run 1: bad: Wrong data in 2 cases: all_reduce")
 
 
+# Other mistakes: tests/suites/mistakes.txt.
 @pytest.mark.parametrize(
-    ("suite", "words"),
+    ("head", "run_of", "size", "words"),
     [
-        # Other mistakes: tests/suites/mistakes.txt.
-        ("[[command]\n", "mine.toml is not TOML"),
-        (
-            suite_of((f'run = "all_reduce {TINY}"', 'size = "8M-"\ntime_at_most = "1 s"')),
-            (
-                "time at most 1 s: from 8 MiB: the command measures 1 KiB, so this threshold can "
-                "never fail"
-            ),
-        ),
-        (
-            suite_of((f'run = "all_reduce {TINY} -b 8"', 'size = "-2"\ntime_at_most = "1 s"')),
-            "8 sizes (8 B, 16 B, … 1 KiB)",
-        ),
-        (
-            'needs = "cudas"\n' + suite_of((f'run = "all_reduce {TINY}"',)),
-            "unknown devices 'cudas': did you mean 'cuda'? Choose from accelerators, cuda",
-        ),
+        ("[", TINY, "1K", "mine.toml is not TOML"),
+        ("", TINY, "8M-", "the command measures 1 KiB, so this threshold can never fail"),
+        ("", f"{TINY} -b 8", "-2", "8 sizes (8 B, 16 B, … 1 KiB)"),
+        ('needs = "cudas"\n', TINY, "1K", "did you mean 'cuda'? Choose from accelerators, cuda"),
     ],
 )
-def test_a_suite_that_makes_no_sense_is_code_2_before_anything_runs(run, suite, words):
-    ended = run(suite, code=2)
+def test_a_suite_that_makes_no_sense_is_code_2_before_anything_runs(run, head, run_of, size, words):
+    threshold = f'size = "{size}"\ntime_at_most = "1 s"'
+    ended = run(head + suite_of((f'run = "all_reduce {run_of}"', threshold)), code=2)
     assert words in ended.message
     assert ended.out == ""
     assert ended.written() == ["mine.toml"]
@@ -190,24 +174,19 @@ def test_what_only_running_shows_to_make_no_sense_is_code_2(run):
     assert "exit code 0 and no journal" in out
 
 
-@pytest.mark.parametrize("needs", ["cuda", "accelerators"])
-def test_a_suite_for_accelerators_measures_no_host(run, needs):
-    for name in ("nvidia[0-9]*", "davinci[0-9]*", "kfd"):
-        if any(Path("/dev").glob(name)):
-            pytest.skip("this machine has accelerators")
-    suite = f'needs = "{needs}"\n' + suite_of((f'run = "all_reduce {TINY}"',))
-    ended = run(suite, code=3)
-    assert "accelerators on this machine, which the suite mine requires" in ended.message
-    assert ended.out == ""
-    assert ended.written() == ["mine.toml"]
-
-
-def test_a_suite_that_needs_what_is_there_is_run(run, fake_cuda):
-    text = 'run = "all_reduce -g 1 -b 1K -e 1K -n 1 -w 0"'
+def test_a_suite_for_accelerators_measures_no_host(run, fake_cuda):
     for needs in ("cuda", "accelerators"):
-        suite = f'needs = "{needs}"\n' + suite_of((f"{text}\nname = '{needs}'",))
+        table = f'run = "all_reduce -g 1 -b 1K -e 1K -n 1 -w 0"\nname = "{needs}"'
+        suite = f'needs = "{needs}"\n' + suite_of((table,))
         ended = run(suite, "--journal-dir", needs, env=fake_cuda.env())
         assert read_journal(ended.directory / needs / f"01-{needs}.jsonl").header.devices[0].runtime
+        if any(any(Path("/dev").glob(name)) for name in ("nvidia[0-9]*", "davinci[0-9]*", "kfd")):
+            pytest.skip("this machine has accelerators")
+        written = ended.written()
+        ended = run(suite, code=3)
+        assert "accelerators on this machine, which the suite mine requires" in ended.message
+        assert ended.out == ""
+        assert ended.written() == written
 
 
 def test_what_is_missing_is_code_3_unless_it_may_be(run, cclmark):
@@ -256,24 +235,21 @@ def test_figures_are_held_against_a_baseline(cclmark, tmp_path):
     known = {one.case: one for one in read_journal(tmp_path / "before.jsonl").results}
     (first,) = [one for case, one in known.items() if not case.in_place]
     bounds = {one["case"]: one["bound"] for one in share["judgements"]}
-    assert bounds["all_reduce 1 KiB float32 sum out-of-place, shm"] == pytest.approx(
-        first.summary.busbw_bytes_per_s * 1e-6
-    )
-    assert (
-        "'=x': write NAME=JOURNAL"
-        in cclmark("suite", "mine.toml", "--baseline", "=x", code=2).message
-    )
-    out = cclmark("suite", "mine.toml", "--baseline", "a=b=other.jsonl", code=2)
-    assert "--baseline: the suite has no 'a'" in out.message
+    (bound,) = [one for case, one in bounds.items() if "out-of-place" in case]
+    assert bound == pytest.approx(first.summary.busbw_bytes_per_s * 1e-6)
 
+    def refused(baseline):
+        told = cclmark("suite", "mine.toml", "--baseline", baseline, code=2)
+        return told.out + told.message
 
-def test_a_baseline_that_has_not_these_cases_is_code_2(run, cclmark):
-    cclmark("all_reduce", *TINY.split(), "-d", "int8", "--journal", "other.jsonl")
-    suite = suite_of((f'run = "all_reduce {TINY}"', 'busbw_at_least = "0.1 of baseline"'))
-    out = run(suite, "--baseline", "all_reduce=other.jsonl", code=2).out
-    assert "the baseline has no figure for all_reduce 1 KiB float32" in out
-    message = run(suite, "--baseline", "all_reduce=none.jsonl", code=2).message
-    assert "cannot read none.jsonl" in message
+    assert "'=x': write NAME=JOURNAL" in refused("=x")
+    assert "--baseline: the suite has no 'a'" in refused("a=b=other.jsonl")
+    # A baseline that has not these cases.
+    int8 = suite_of((f'run = "all_reduce {TINY} -d int8"', 'busbw_at_least = "0.1 of baseline"'))
+    (tmp_path / "mine.toml").write_text(int8)
+    words = "the baseline has no figure for all_reduce 1 KiB int8"
+    assert words in refused("all_reduce=before.jsonl")
+    assert "cannot read none.jsonl" in refused("all_reduce=none.jsonl")
 
 
 def test_suites_are_listed_and_what_they_would_run(cclmark):
@@ -305,23 +281,32 @@ def test_the_former_name_of_the_command_works_with_a_notice(cclmark):
 
 
 def test_a_directory_that_goes_away_loses_no_verdict(run, tmp_path):
+    """And children are told which step they are."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import os, shutil, sys\n"
-        "if os.environ.get('CCLMARK_STEP') == '2': shutil.rmtree('kept', ignore_errors=True)\n"
+        "import os, shutil\n"
+        "step = os.environ.get('CCLMARK_STEP')\n"
+        f"open({str(tmp_path / 'steps')!r}, 'a').write(f'{{step}}\\n')\n"
+        "if step == '3': shutil.rmtree('kept', ignore_errors=True)\n"
     )
     suite = suite_of(
-        (f'name = "a"\nrun = "all_reduce {ONE_RANK}"', 'time_at_most = "10 s"'),
+        (f'name = "a"\nrun = "all_reduce {ONE_RANK}"\nrepeats = 2', 'time_at_most = "10 s"'),
         (f'name = "b"\nrun = "all_reduce {ONE_RANK}"',),
         (f'name = "c"\nrun = "all_reduce {ONE_RANK}"',),
     )
     ended = run(suite, env={"PYTHONPATH": str(tmp_path)}, code=2)
     assert "pass     time at most 10 s" in ended.out
     assert "cannot write kept/03-c.stderr.txt: No such file" in ended.out
+    steps = (tmp_path / "steps").read_text().split()
+    assert list(dict.fromkeys(steps)) == ["None", "1", "2", "3"]
 
 
-def test_journals_are_never_written_over(run):
+def test_with_v_the_output_of_commands_is_on_standard_error(run):
     suite = suite_of((f'run = "all_reduce {ONE_RANK}"',))
-    run(suite)
+    ended = run(suite, "-v", "--format", "json")
+    assert json.loads(ended.out)["exit_code"] == 0
+    assert "all_reduce · shm" in ended.err
+    assert "kept/01-all_reduce.txt" not in ended.written()
+    # Journals are never written over.
     assert "already exists" in run(suite, code=2).message
 
 
@@ -336,29 +321,6 @@ def test_the_shipped_suite_of_the_host_passes(cclmark, chosen):
     ended = cclmark("suite", "self-test", *chosen, timeout_s=110)
     assert "exit code 0" in ended.out
     assert any(name.startswith("cclmark-runs/") for name in ended.written())
-
-
-def test_with_v_the_output_of_commands_is_on_standard_error(run):
-    suite = suite_of((f'run = "all_reduce {ONE_RANK}"',))
-    ended = run(suite, "-v", "--format", "json")
-    assert json.loads(ended.out)["exit_code"] == 0
-    assert "all_reduce · shm" in ended.err
-    assert "kept/01-all_reduce.txt" not in ended.written()
-
-
-def test_children_are_told_which_step_they_are(run, tmp_path):
-    suite = suite_of(
-        (f'name = "a"\nrun = "all_reduce {ONE_RANK}"\nrepeats = 2',),
-        (f'name = "b"\nrun = "all_reduce {ONE_RANK}"',),
-    )
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os\n"
-        "step = os.environ.get('CCLMARK_STEP')\n"
-        f"open({str(tmp_path / 'steps')!r}, 'a').write(f'{{step}}\\n')\n"
-    )
-    run(suite, env={"PYTHONPATH": str(tmp_path)})
-    steps = (tmp_path / "steps").read_text().split()
-    assert list(dict.fromkeys(steps)) == ["None", "1", "2", "3"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, exhaustive(signal.SIGINT)])

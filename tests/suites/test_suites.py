@@ -12,7 +12,6 @@ from cclmark.base.errors import UsageError
 from cclmark.cli.suite.run import read_suite, shipped_suites
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import SCHEMA_VERSION, Header, Machine
 from cclmark.kinds.collective.command import CollectivesFlags, OperationFlags
 from cclmark.kinds.p2p.command import TransferFlags
 from cclmark.kinds.pairs.command import PairFlags
@@ -33,31 +32,9 @@ from cclmark.work.thresholds import (
 )
 from cclmark.work.transfers import TransferPlan
 from goldens import require_outcomes
+from samples import header_of, usual_settings
 
-GOOD = """
-title = "A title"
-
-[[command]]
-name = "large"
-run = "all_reduce -b 8 -e 1G"
-tags = ["quick", "links"]
-repeats = 3
-timeout = "10m"
-
-  [[command.threshold]]
-  size = "1M-1G"
-  dtype = "fp32"
-  busbw_at_least = "75 % of limit"
-  time_at_most = "2 s"
-
-[[command]]
-run = ["cclmark", "p2p", "-p", "uniBw"]
-
-  [[command.threshold]]
-  pair = ["0-1", "1-0"]
-  engine = "CE"
-  bandwidth_at_least = "1 GB/s"
-"""
+GOOD = Path(__file__).with_name("good.toml").read_text()
 
 
 def parsed(text=GOOD):
@@ -182,8 +159,7 @@ def planned(operation, *arguments, kind):
     with pytest.raises(SystemExit):  # with the exit code of what a command does
         command("x", "", flags_type, seen.append).main(list(arguments), standalone_mode=False)
     (flags,) = seen
-    machine = Machine("", "", "", "", 1, 1)
-    journal = Journal(Header(SCHEMA_VERSION, "", "", [], machine, [], [], [], {}, None))
+    journal = Journal(header_of(usual_settings()))
     if kind == "p2p":
         transfers = TransferPlan(
             devices=8,

@@ -11,12 +11,9 @@ from msgspec.structs import replace
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
-    SCHEMA_VERSION,
     DeviceTime,
     Footer,
-    Header,
     Link,
-    Machine,
     Relation,
     Samples,
     Summary,
@@ -24,13 +21,7 @@ from cclmark.journal.schema import (
     Verification,
     WrongOutput,
 )
-from cclmark.suites.checks import (
-    CommandRun,
-    CommandVerdict,
-    Verdict,
-    judge,
-    suite_exit_code,
-)
+from cclmark.suites.checks import CommandRun, CommandVerdict, Verdict, judge, suite_exit_code
 from cclmark.suites.suite import parse_suite
 from cclmark.suites.words import details
 from cclmark.work.cases import Case
@@ -38,7 +29,7 @@ from cclmark.work.transfers import Transfer
 from cclmark_training.check.plan import Check
 from cclmark_training.check.result import CheckResult
 from goldens import outline, require_golden
-from samples import usual_settings
+from samples import header_of, usual_settings
 
 CASE = Case("all_reduce", "nccl", 2, "float32", 1 << 20, 1 << 18, False, "sum")
 RIGHT = Verification(wrong=0)
@@ -53,19 +44,7 @@ def command(threshold="", run="all_reduce", repeats=1, optional=False):
 
 def journal(*results, links=(), relations=(), check=1, exit_code=0):
     settings = usual_settings(timeout_s=1, check=check)
-    header = Header(
-        SCHEMA_VERSION,
-        "",
-        "",
-        [],
-        Machine("", "", "", "", 1, 1),
-        [],
-        list(links),
-        [],
-        {},
-        settings,
-        relations=list(relations),
-    )
+    header = header_of(settings, links=list(links), relations=list(relations))
     return Journal(header, [*results], footer=Footer("", exit_code, 1.0))
 
 
@@ -352,25 +331,15 @@ def test_how_certain_verdicts_are():
     require_golden("uncertain_verdicts.txt", outline(found))
 
 
-@pytest.mark.parametrize(
-    ("codes", "expected"),
-    [
-        ([0, 0], 0),
-        ([0, 1], 1),
-        ([3, 1], 1),
-        ([2, 1], 1),
-        ([1, 4], 4),
-        ([3, 2], 2),
+def test_the_suites_exit_code_is_the_one_that_says_most():
+    for codes, expected in (
+        *(([0, 0], 0), ([0, 1], 1), ([3, 1], 1), ([2, 1], 1), ([1, 4], 4), ([3, 2], 2)),
         ([0, 3], 3),
-    ],
-)
-def test_the_suites_exit_code_is_the_one_that_says_most(codes, expected):
-    tests = [Verdict("x", "fail" if code else "pass", exit_code=code) for code in codes]
-    commands = [CommandVerdict("c", [], [], 1, 1.0, [], tests)]
-    assert suite_exit_code(commands, interrupted=False) == expected
-    assert suite_exit_code(commands, interrupted=True) == 130
-
-
-def test_a_suite_of_which_nothing_could_be_tried_is_not_passed():
+    ):
+        tests = [Verdict("x", "fail" if code else "pass", exit_code=code) for code in codes]
+        commands = [CommandVerdict("c", [], [], 1, 1.0, [], tests)]
+        assert suite_exit_code(commands, interrupted=False) == expected
+        assert suite_exit_code(commands, interrupted=True) == 130
+    # A suite of which nothing could be tried is not passed.
     skipped = [CommandVerdict("c", [], [], 1, 1.0, [], [Verdict("ran", "skipped")])]
     assert suite_exit_code(skipped, interrupted=False) == 3

@@ -13,16 +13,7 @@ from cclmark.trace.slot_tracks import SlotAction, SlotEvent, most_slot_events, s
 from cclmark.trace.timeline_assembly import assemble, skew_of
 from cclmark.work.cases import Case
 
-CASE = Case(
-    operation="all_reduce",
-    ccl="shm",
-    ranks=2,
-    dtype="float32",
-    reduction="sum",
-    size_bytes=4096,
-    count=1024,
-    in_place=False,
-)
+CASE = Case("all_reduce", "shm", 2, "float32", 4096, 1024, False, "sum")
 PUBLISH, READ, REDUCE = SlotAction.PUBLISH, SlotAction.READ, SlotAction.REDUCE
 WAIT_SLOT, WAIT_PUBLISHED = SlotAction.WAIT_SLOT, SlotAction.WAIT_PUBLISHED
 
@@ -46,6 +37,10 @@ def a_trace(rank, *events, calls=((1000, 2000),), **more):
     return RankTrace(rank, "node", "host", "host", **{**values, **more})
 
 
+def assembled(*traces):
+    return assemble("a case", 4096, [*traces])
+
+
 def tracks(found, rank):
     return {track.name: track.slices for track in found.timeline.groups[rank].tracks}
 
@@ -61,7 +56,7 @@ def test_damaged_events_are_refused_or_read(content):
         events = slot_events_of(content)
     except RankError:
         return
-    found = assemble("a case", 4096, [a_trace(0, *events), a_trace(1)])
+    found = assembled(a_trace(0, *events), a_trace(1))
     trace_summary(found, CASE, 1, 1e-6)
 
 
@@ -72,7 +67,7 @@ def test_each_reader_has_an_arrow_from_the_publication():
             event(READ, 1150, 1160, peer=0), event(READ, 1160, 1170, peer=1)],
         2: [event(READ, 1100, 1300, peer=0), event(READ, 1300, 1310, peer=9)],
     }  # fmt: skip
-    found = assemble("a case", 4096, [a_trace(rank, *of) for rank, of in events.items()])
+    found = assembled(*(a_trace(rank, *of) for rank, of in events.items()))
     published = tracks(found, 0)["slots"][0]
     assert published.name == "publish 64 B"
     first, second = published.flows_from
@@ -94,7 +89,7 @@ def test_islands_are_apart():
         a_trace(1, event(REDUCE, 1100, 1200, group=1)),
         a_trace(2, event(PUBLISH, 1000, 1010, group=2), event(REDUCE, 1100, 1200, group=2)),
     ]
-    found = assemble("a case", 4096, traces)
+    found = assembled(*traces)
     assert len(tracks(found, 1)["slots"][0].flows_to) == 1
     assert tracks(found, 2)["slots"][1].flows_to == ()
     assert tracks(found, 2)["slots"][0].arguments["island"] == 1
@@ -109,7 +104,7 @@ def test_waits_have_their_cause_and_the_skew_is_that_of_publications():
     ]
     late = [event(PUBLISH, at, at + 10, sequence=n) for n, at in ((1, 1500), (2, 3050))]
     traces = [a_trace(0, *early, calls=calls), a_trace(1, *late, calls=calls)]
-    found = assemble("a case", 4096, traces)
+    found = assembled(*traces)
     assert [one.name for one in tracks(found, 0)["waits"]] == [
         "rank 1 has not published",
         "slot not yet read by rank 1",
@@ -130,14 +125,14 @@ def test_an_operation_without_a_publication_is_compared_by_its_calls():
         a_trace(0, event(PUBLISH, 1000, 1010), calls=calls),
         a_trace(1, event(PUBLISH, 1500, 1510), event(PUBLISH, 3000, 3010), calls=calls),
     ]
-    skew = skew_of(assemble("a case", 4096, traces))
+    skew = skew_of(assembled(*traces))
     assert not skew.published
     assert skew.largest_ns == 0
 
 
 def test_what_is_enqueued_is_marked():
     traces = [a_trace(rank, event(PUBLISH, 1000, 1010), slots_enqueued=True) for rank in (0, 1)]
-    found = assemble("a case", 4096, traces)
+    found = assembled(*traces)
     assert tracks(found, 0)["slots"][0].name == "enqueue: publish 0 B"
     (wait,) = tracks(found, 0)["waits"]
     assert (wait.name, wait.begin_ns, wait.end_ns) == ("the device has not completed", 2000, 2700)
@@ -149,8 +144,7 @@ def test_what_is_enqueued_is_marked():
 
 def test_lost_events_are_counted():
     events = [event(WAIT_PUBLISHED, 1000, 1100, peer=1)]
-    traces = [a_trace(0, *events, slots_dropped=7), a_trace(1)]
-    found = assemble("a case", 4096, traces)
+    found = assembled(a_trace(0, *events, slots_dropped=7), a_trace(1))
     assert trace_problems(found) == [
         "rank 0: 7 events of slots did not fit: lower -n, or set CCLMARK_TRACE_EVENTS=8"
     ]
@@ -161,8 +155,7 @@ def test_lost_events_are_counted():
 
 def test_other_hosts_are_on_the_common_clock():
     there = [ClockAhead(0, 10**9, 100), ClockAhead(10_000, 10**9, 100)]
-    traces = [a_trace(0), a_trace(1, event(PUBLISH, 1000, 1010), ahead=there)]
-    found = assemble("a case", 4096, traces)
+    found = assembled(a_trace(0), a_trace(1, event(PUBLISH, 1000, 1010), ahead=there))
     assert tracks(found, 1)["slots"][0].begin_ns == 10**9 + 1000
 
 

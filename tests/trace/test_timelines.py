@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cclmark.base.errors import RankError
 from cclmark.cli.trace.summary import trace_problems, trace_summary
 from cclmark.explain.plugin_log import KernelCount
+from cclmark.trace import timeline_assembly
 from cclmark.trace.clocks import device_clock, event_clock, host_clock, resolution_ns
 from cclmark.trace.rank_trace import (
     ClockAhead,
@@ -22,14 +23,7 @@ from cclmark.trace.rank_trace import (
     trace_of,
 )
 from cclmark.trace.timeline import BatchTime, RankTracks, Slice, Timeline, Track
-from cclmark.trace.timeline_assembly import (
-    alignment_error_ns,
-    assemble,
-    batch_time,
-    operation_time_s,
-    skew_of,
-    slowest_channel,
-)
+from cclmark.trace.timeline_assembly import batch_time, skew_of
 from cclmark.trace.timeline_files import write_chrome, write_perfetto
 from cclmark.work.cases import Case
 from goldens import require_golden
@@ -46,18 +40,19 @@ from plugin_logs import (
     log,
     record,
 )
+from timeline_files import perfetto_slices
 
 MIB = 1 << 20
-CASE = Case(
-    operation="all_reduce",
-    ccl="nccl",
-    ranks=2,
-    dtype="float32",
-    reduction="sum",
-    size_bytes=MIB,
-    count=MIB // 4,
-    in_place=False,
-)
+CASE = Case("all_reduce", "nccl", 2, "float32", MIB, MIB // 4, False, "sum")
+
+
+def assembled(*traces):
+    return timeline_assembly.assemble("a case", MIB, [*traces])
+
+
+def summary_of(found, untraced_s=None):
+    """What is printed of a trace."""
+    return "\n".join(trace_summary(found, CASE, 2, untraced_s))
 
 
 def kernel(number, begin_ns, end_ns, channel=0, task=COLLECTIVE, function="AllReduce", peer=0):
@@ -152,11 +147,9 @@ def test_clocks_that_cannot_be_used():
     # A clock that does not advance, or goes back.
     assert device_clock(a_trace(clock_end=pairs(1_000_000, 10**12))) is None
     assert event_clock(a_trace()) is None
-
-
-def test_the_resolution_is_what_all_steps_are_multiples_of():
-    trace = a_trace(clock_begin=[ClockPair(0, 32, 1), ClockPair(5, 64, 6)],
-                    clock_end=[ClockPair(9, 1120, 10)])  # fmt: skip
+    # The resolution is what all steps are multiples of.
+    begin = [ClockPair(0, 32, 1), ClockPair(5, 64, 6)]
+    trace = a_trace(clock_begin=begin, clock_end=[ClockPair(9, 1120, 10)])
     assert resolution_ns(trace) == 32
 
 
@@ -166,13 +159,13 @@ def test_kernels_of_two_devices_are_on_one_clock():
         a_trace(0, ahead_ns=10**12, events=both_kernels(0, 10**12)),
         a_trace(1, ahead_ns=5 * 10**9, events=both_kernels(late_ns, 5 * 10**9)),
     ]
-    found = assemble("a case", MIB, traces)
+    found = assembled(*traces)
     assert found.source == "kernels"
     skew = skew_of(found)
     assert skew.late_rank == 1
     assert skew.late_times == skew.operations == 2
-    assert abs(skew.median_ns - late_ns) <= alignment_error_ns(found)
-    assert operation_time_s(found) == pytest.approx(50e-6, rel=0.01)
+    assert abs(skew.median_ns - late_ns) <= timeline_assembly.alignment_error_ns(found)
+    assert timeline_assembly.operation_time_s(found) == pytest.approx(50e-6, rel=0.01)
     assert batch_time(found.ranks) == BatchTime([pytest.approx(1e-3)], 2)
     counter = found.timeline.groups[1].counters[0]
     assert [value for _, value in counter.values] == [0, MIB, 2 * MIB]
@@ -186,11 +179,8 @@ def test_the_cost_of_tracing_requires_several_batches():
 
     def text(batch, *more):
         trace = a_trace(batches=batches(batch), timed_batches=batches(*more))
-        (line,) = [
-            line
-            for line in trace_summary(assemble("a case", MIB, [trace]), CASE, 2, 100e-6)
-            if "while traced" in line
-        ]
+        found = summary_of(assembled(trace), 100e-6).splitlines()
+        (line,) = [line for line in found if "while traced" in line]
         return line
 
     one = text(400)
@@ -204,17 +194,14 @@ def test_the_cost_of_tracing_requires_several_batches():
 
 def test_a_smaller_last_batch_is_not_compared():
     batches = [TracedBatch(0, 320, 32), TracedBatch(0, 320, 32), TracedBatch(0, 400, 4)]
-    found = assemble("a case", MIB, [a_trace(batches=batches)])
+    found = assembled(a_trace(batches=batches))
     assert batch_time(found.ranks) == BatchTime([pytest.approx(10e-9)] * 2, 32)
 
 
 @pytest.mark.parametrize(
     ("usual_ns", "slower_ns", "says"),
     [
-        (
-            *(50_000, 40_000),
-            "slowest channel: 1 of rank 0, 90.00 µs (median; the median of all channels is 70",
-        ),
+        (50_000, 40_000, "slowest channel: 1 of rank 0, 90.00 µs (median; the median of all "),
         (50_000, 4_000, "no channel stands out: at most "),
         (50, 200, "no channel stands out: at most "),
     ],
@@ -223,11 +210,11 @@ def test_the_slowest_channel(usual_ns, slower_ns, says):
     begin_ns = 10**12 + 2_100_000
     end_ns = begin_ns + usual_ns
     events = [*kernel(1, begin_ns, end_ns, 0), *kernel(4, begin_ns, end_ns + slower_ns, 1)]
-    found = assemble("a case", MIB, [a_trace(events=events)])
-    slow = slowest_channel(found.ranks)
+    found = assembled(a_trace(events=events))
+    slow = timeline_assembly.slowest_channel(found.ranks)
     assert (slow.rank, slow.channel) == (0, 1)
     assert slow.median_ns == pytest.approx(usual_ns + slower_ns, abs=2)
-    assert says in "\n".join(trace_summary(found, CASE, 2, None))
+    assert says in summary_of(found)
 
 
 def test_waits_of_network_steps_have_their_cause():
@@ -241,7 +228,7 @@ def test_waits_of_network_steps_have_their_cause():
         record(STOP, time_ns=2_010_000, parent=3),
         record(STEP, time_ns=2_020_000, parent=2, sequence=10),
     ]
-    found = assemble("a case", MIB, [a_trace(events=events)])
+    found = assembled(a_trace(events=events))
     (track,) = [one for one in found.timeline.groups[0].tracks if one.name.startswith("network")]
     assert track.name == "network channel 03 to 1 slot 1"
     assert [(one.name, one.end_ns - one.begin_ns) for one in track.slices] == [
@@ -252,7 +239,7 @@ def test_waits_of_network_steps_have_their_cause():
     ]
     assert track.slices[0].arguments["bytes"] == 4096
     assert found.ranks[0].events.unfinished == 1  # the step without an end
-    text = "\n".join(trace_summary(found, CASE, 2, None))
+    text = summary_of(found)
     assert "longest wait of a network step: 5.00 µs on rank 0 (wait: no credit from" in text
     assert "rank 0: 1 event without an end, not in the trace" in trace_problems(found)
 
@@ -260,9 +247,7 @@ def test_waits_of_network_steps_have_their_cause():
 def test_ranks_are_compared_by_one_source():
     """A kernel without an end on one rank: the kernels of the other are not compared with calls."""
     incomplete = both_kernels()[:-1]
-    found = assemble(
-        "a case", MIB, [a_trace(0, events=both_kernels()), a_trace(1, events=incomplete)]
-    )
+    found = assembled(a_trace(0, events=both_kernels()), a_trace(1, events=incomplete))
     assert found.source == "calls"
     assert skew_of(found).largest_ns == 0
     assert found.ranks[1].events.unfinished == 1
@@ -318,8 +303,8 @@ def test_problems_of_ranks():
     texts = []
     for name, ranks in RANKS.items():
         traces = [a_trace(rank, **more) for rank, more in enumerate(ranks)]
-        found = assemble("a case", MIB, traces)
-        texts += [name, *trace_problems(found), *trace_summary(found, CASE, 2, None), ""]
+        found = assembled(*traces)
+        texts += [name, *trace_problems(found), summary_of(found), ""]
     require_golden("texts/trace-problems.txt", "\n".join(texts))
 
 
@@ -335,7 +320,7 @@ def test_messages_of_a_rank_to_itself_have_no_kernels(peer_kernels, is_complete)
     assert (count.records, count.channels, count.ended) == (len(events), 4, 2 * peer_kernels)
     assert count.is_complete is is_complete
     trace = a_trace(events=events, call_begin_ns=[2_000_000], call_end_ns=[2_001_000])
-    found = assemble("a case", MIB, [trace])
+    found = assembled(trace)
     assert found.source == ("kernels" if is_complete else "calls")
     problems = [] if is_complete else ["rank 0: the library did not report 2 kernels"]
     assert trace_problems(found) == problems
@@ -344,7 +329,7 @@ def test_messages_of_a_rank_to_itself_have_no_kernels(peer_kernels, is_complete)
 @pytest.mark.parametrize("end_ns", [0, 10**12])
 def test_a_kernel_that_ends_before_it_begins_has_no_end(end_ns):
     events = kernel(1, 10**12 + 2_100_000, end_ns)
-    found = assemble("a case", MIB, [a_trace(events=events)])
+    found = assembled(a_trace(events=events))
     assert found.ranks[0].events.unfinished == 1
     file = io.BytesIO()
     write_perfetto(found.timeline, file)
@@ -372,7 +357,7 @@ def test_messages_are_matched_in_their_order(sent, begins, ends):
         a_trace(0, events=messages("Send", 1, sent)),
         a_trace(1, events=messages("Recv", 0, (True, True, True))),
     ]
-    groups = assemble("a case", MIB, traces).timeline.groups
+    groups = assembled(*traces).timeline.groups
     by_name = {track.name: track.slices for group in groups for track in group.tracks}
     assert [one.flows_from for one in by_name["messages sent, peer 1"]] == begins
     assert [one.flows_to for one in by_name["messages received, peer 0"]] == ends
@@ -395,13 +380,10 @@ def test_events_have_the_rate_of_the_device():
 
 
 def test_slices_that_overlap_are_in_lanes():
-    slices = [Slice(name, begin, end) for name, begin, end in
-              (("a", 0, 10), ("b", 5, 15), ("c", 12, 20), ("d", 1, 4))]  # fmt: skip
+    slices = [Slice("a", 0, 10), Slice("b", 5, 15), Slice("c", 12, 20), Slice("d", 1, 4)]
     lanes = Track("t", slices).lanes()
-    assert [(lane.name, [one.name for one in lane.slices]) for lane in lanes] == [
-        ("t", ["a", "d", "c"]),
-        ("t (2)", ["b"]),
-    ]
+    found = [(lane.name, "".join(one.name for one in lane.slices)) for lane in lanes]
+    assert found == [("t", "adc"), ("t (2)", "b")]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30)), max_size=30))
@@ -421,14 +403,14 @@ def test_lanes_hold_every_slice_once_and_are_nested(parts):
 
 def test_lost_events_are_counted():
     content = log(*both_kernels(), claimed=11, dropped=5, capacity=6)
-    found = assemble("a case", MIB, [a_trace(log=content, log_reason="")])
-    assert ", 5 lost" in "\n".join(trace_summary(found, CASE, 2, 1e-3))
+    found = assembled(a_trace(log=content, log_reason=""))
+    assert ", 5 lost" in summary_of(found, 1e-3)
 
 
 @given(st.integers(0, 4096 + 128 * 6))
 def test_a_log_that_is_cut_anywhere_leaves_the_rest(end):
     content = log(*both_kernels())[:end]
-    found = assemble("a case", MIB, [a_trace(log=content, log_reason="")])
+    found = assembled(a_trace(log=content, log_reason=""))
     assert found.timeline.groups[0].tracks[0].name == "stages"
     assert len(found.ranks[0].by_source[found.source].of_each) == 2  # of kernels, or of calls
     write_chrome(found.timeline, io.BytesIO())
@@ -440,8 +422,8 @@ def test_a_damaged_log_does_not_end_the_trace(data):
     for _ in range(data.draw(st.integers(1, 20))):
         place = data.draw(st.integers(4096, len(content) - 1))
         content[place] = data.draw(st.integers(0, 255))
-    found = assemble("a case", MIB, [a_trace(log=bytes(content), log_reason="")])
-    trace_summary(found, CASE, 2, 1e-3)
+    found = assembled(a_trace(log=bytes(content), log_reason=""))
+    summary_of(found, 1e-3)
     write_chrome(found.timeline, io.BytesIO())
 
 
@@ -472,23 +454,9 @@ def test_both_formats_contain_every_slice(parts):
     events = json.loads(chrome.getvalue())["traceEvents"]
     assert [one["name"] for one in events if one["ph"] == "X"] == [one.name for one in slices]
 
-    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
-
     file = io.BytesIO()
     write_perfetto(timeline, file)
-    trace = Trace()
-    trace.ParseFromString(file.getvalue())
-    names, found, stack = {}, [], []
-    for packet in trace.packet:
-        names.update({entry.iid: entry.name for entry in packet.interned_data.event_names})
-        event = packet.track_event
-        if not packet.HasField("track_event"):
-            continue
-        if event.type == event.TYPE_SLICE_BEGIN:
-            stack.append((names[event.name_iid], packet.timestamp))
-        elif event.type == event.TYPE_SLICE_END:
-            found.append((*stack.pop(), packet.timestamp))
-    assert not stack
+    found = perfetto_slices(file.getvalue()).get("t", [])
     assert sorted(found) == sorted((one.name, one.begin_ns, one.end_ns) for one in slices)
 
 

@@ -1,15 +1,31 @@
-"""``cclmark trace``: timelines of real ranks, on the host and on fakes."""
+"""``cclmark trace``: timelines of real ranks, on the host and on fakes, and of slots."""
 
 import re
 
 import pytest
 
 from timeline_files import within
+from transcripts import require_transcript, stored_commands
 
 HOST = ("all_reduce", "--devices", "host:2")
 FAKE = ("all_reduce", "-g", "2", "-b", "1M", "-n", "4")
+BRIDGE = ("all_reduce", "--ccl", "bridge", "-b", "64K", "-n", "2", "--islands")
+# A rank that is killed by a timer while it traces.
+_KILLED = """
+import os, signal, sys
 
+if "cclmark.rank_process" in sys.orig_argv:
+    from cclmark.rendezvous.board import Board
 
+    enter = Board.enter
+
+    def enter_and_die(board, rank, phase, *rest):
+        enter(board, rank, phase, *rest)
+        if rank == 1 and phase == "tracing":
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+
+    Board.enter = enter_and_die
+"""
 HOST_WORK = ("host memory", "values", "copy to the device", "host memory released")
 OF_CHECKS = (*HOST_WORK, "copy to the host", "comparison")
 
@@ -90,6 +106,7 @@ def test_kernels_are_on_the_common_clock(timeline, fakes):
     assert "136 channels of kernels" in run.out
     assert ", 0 lost" in run.out
     assert "longest wait of a network step" in run.out
+    assert re.search(r"^  ran: ring SIMPLE, 17 channels$", run.out, re.M)
 
 
 def test_messages_are_connected(timeline, fakes):
@@ -136,26 +153,13 @@ def test_kernels_that_are_not_reported_in_time_are_missing(cclmark, timeline, fa
     assert "rank 1: the library did not report " in page.read_text()
 
 
-def test_what_ran_is_part_of_the_summary(cclmark, fakes):
-    run = cclmark("trace", *FAKE, env=fakes(read=False))
-    assert re.search(r"^  ran: ring SIMPLE, 17 channels$", run.out, re.M)
-    host = cclmark("trace", *HOST, "-b", "1M", "-n", "1")
-    assert "  ran: each rank reduces one slice" in host.out
-    # The default file is a new one.
-    named = re.search(r"cclmark: trace (cclmark-runs/\S+\.pftrace) ", host.err)
-    assert (host.directory / named[1]).stat().st_size > 0
-
-
+# Before NCCL 2.27, and without NVRTC, kernels cannot be put on the common clock.
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"CCLMARK_FAKE_SYMMETRIC": "1"}, "events on the devices' clocks"),
-        # Before NCCL 2.27, and without NVRTC, kernels cannot be put on the common clock.
-        (
-            {"CCLMARK_FAKE_NCCL_VERSION": "22600"},
-            "the kernels have no times: NCCL reports device times since 2.27",
-        ),
-        ({"read": False}, "the kernels have no times: "),
+        ({"CCLMARK_FAKE_SYMMETRIC": "1"}, ""),
+        ({"CCLMARK_FAKE_NCCL_VERSION": "22600"}, ": NCCL reports device times since 2.27"),
+        ({"read": False}, ": "),
     ],
 )
 def test_what_has_no_times_of_kernels_has_events(timeline, fakes, variables, said):
@@ -163,17 +167,19 @@ def test_what_has_no_times_of_kernels_has_events(timeline, fakes, variables, sai
     for rank in (0, 1):
         assert len(found.slices[rank, "operations on the device"]) == 4
     assert "events on the devices' clocks" in run.out
-    assert said in run.out
+    assert not said or f"the kernels have no times{said}" in run.out
 
 
 def test_the_journal_has_the_measurement_and_the_trace(cclmark, tmp_path):
-    path = tmp_path / "t.pftrace"
-    run = cclmark("trace", *HOST, "-b", "1K", "-n", "3", "-O", path)
+    run = cclmark("trace", *HOST, "-b", "1M", "-n", "3")
+    assert "  ran: each rank reduces one slice" in run.out
+    # The default file is a new one.
+    named = re.search(r"cclmark: trace (cclmark-runs/\S+\.pftrace) ", run.err)[1]
+    assert (run.directory / named).stat().st_size > 0
     (result,) = run.journal.results
-    assert result.status == "ok"
-    assert result.case.size_bytes == 1024
+    assert (result.status, result.case.size_bytes) == ("ok", 1 << 20)
     (trace,) = run.journal.traces
-    assert (trace.file, trace.format, trace.operations) == (str(path), "perfetto", 3)
+    assert (trace.file, trace.format, trace.operations) == (named, "perfetto", 3)
     assert list(trace.stages) == [0, 1]
     for stages in trace.stages.values():
         assert {stage.name for stage in stages} >= {"start-up", "tracing", "verification"}
@@ -183,7 +189,7 @@ def test_the_journal_has_the_measurement_and_the_trace(cclmark, tmp_path):
     assert "\n".join(trace.summary) in run.out
     page = tmp_path / "t.html"
     cclmark("report", run.journal_path, "-O", page)
-    assert f"is in the file {path}." in page.read_text()
+    assert f"is in the file {named}." in page.read_text()
 
 
 def test_a_library_that_reports_nothing_is_an_error(cclmark, fakes, tmp_path):
@@ -194,21 +200,15 @@ def test_a_library_that_reports_nothing_is_an_error(cclmark, fakes, tmp_path):
     assert path.exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("nothing",), "unknown operation 'nothing': choose from all_reduce, "),
-        ((), "Missing argument 'OPERATION'. Choose from all_reduce, "),
-        ((), "barrier, p2p\n"),
-        (("all_reduce", "-o", "sum,max"), "these options describe 2 cases"),
-        (("all_reduce", "-O", "/nowhere/t"), "cannot write the trace /nowhere/t: No such file"),
-        (("all_reduce", "-O", "/dev/null"), "/dev/null exists already"),
-        (("all_reduce", "-n", "0"), "'0' is not a whole number from 1 to 100000"),
-    ],
-)
-def test_invalid_requests(cclmark, arguments, message):
-    run = cclmark("trace", *arguments, "--devices", "host:2", code=2)
-    assert message in run.err
+def test_requests_that_are_refused(cclmark, tmp_path):
+    commands = stored_commands("trace-refused")
+    (tmp_path / "t.steps.csv").write_text("precious")
+    require_transcript("trace-refused", commands, cclmark, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.steps.csv"]
+    assert (tmp_path / "t.steps.csv").read_text() == "precious"
+    # Without --steps no file of steps is in the way.
+    cclmark("trace", *HOST, "-n", "1", "-O", tmp_path / "t.pftrace")
+    assert (tmp_path / "t.steps.csv").read_text() == "precious"
 
 
 def test_a_library_that_works_in_place_only(cclmark, torch):
@@ -244,3 +244,83 @@ def test_kernels_with_impossible_times_are_counted_and_left_out(timeline, fake_c
     run, found = timeline(*FAKE, env=fake_cuda.env(), code=3)
     assert re.search(r"rank 0: \d+ kernels with impossible times, not in the trace", run.err)
     assert not [track for _, track in found.slices if track.startswith("channel ")]
+
+
+def test_slots_of_shm(timeline):
+    run, found = timeline("all_reduce", "--devices", "host:3", "-b", "48K", "-n", "4")
+    for rank in range(3):
+        slots = found.slices[rank, "slots"]
+        assert [one["name"] for one in slots] == ["publish 48 KiB", "reduce from all ranks"] * 4
+        assert [one["args"]["bytes"] for one in slots] == [49152, 16384] * 4
+        for call, published in zip(found.slices[rank, "calls"], slots[::2], strict=True):
+            assert within({**published, "dur": 0}, call)
+        assert found.counted(rank, "bytes published") == [49152 * n for n in range(5)]
+        others = "|".join(str(other) for other in range(3) if other != rank)
+        cause = (
+            rf"rank ({others}) has not (published|finished with the buffers of this rank)"
+            rf"|slot not yet read by rank ({others})"
+        )
+        waits = found.slices.get((rank, "waits"), [])
+        assert all(re.fullmatch(cause, one["name"]) for one in waits)
+    # Each publication is read by both other ranks.
+    pairs = sorted([(a, b) for a in range(3) for b in range(3) if a != b] * 4)
+    assert found.arrows(in_order=True) == pairs
+    assert "the trace has no events" not in run.out
+    assert re.search(r"longest wait: [\d.]+ µs on rank [012] \(", run.out)
+    assert re.search(r"rank [012] waits [\d.]+% of the time of its calls, most for rank", run.out)
+    assert re.search(r"\d+ events of slots, 0 lost", run.out)
+
+
+def test_slots_of_a_bridge_and_of_its_islands(timeline):
+    _, found = timeline(*BRIDGE, "0-1=shm,2-3=shm", "--devices", "host:4")
+    for rank in range(4):
+        slots = found.slices[rank, "slots"]
+        of_islands = {one["args"]["island"] for one in slots if "island" in one["args"]}
+        assert of_islands == {rank // 2}
+        names = {one["name"] for one in slots if "island" not in one["args"]}
+        assert "work within the island" in names
+        other = {0: 2, 1: 3, 2: 0, 3: 1}[rank]
+        assert f"reduce from rank {other}" in names
+    assert {(0, 2), (2, 0), (1, 3), (3, 1), (0, 1), (3, 2)} <= {*found.arrows()}
+
+
+def test_slots_of_devices_are_enqueued(timeline, fake_cuda):
+    devices = ("--devices", "cuda:0-1")
+    run, found = timeline(*BRIDGE, "0=nccl,1=nccl", *devices, env=fake_cuda.env())
+    assert "enqueue: publish 64 KiB" in {one["name"] for one in found.slices[0, "slots"]}
+    assert [one["name"] for one in found.slices[0, "waits"]] == ["the device has not completed"]
+    assert "its waits on the devices' streams have no times" in run.out
+
+
+def test_events_that_do_not_fit_are_counted(cclmark, tmp_path):
+    path = tmp_path / "t.pftrace"
+    run = cclmark(
+        *("trace", "barrier", "--devices", "host:2", "-n", "40", "-O", path),
+        env={"CCLMARK_TRACE_EVENTS": "15"},
+        code=3,
+    )
+    lost = int(re.search(r"30 events of slots, (\d+) lost", run.out)[1])
+    by_rank = re.findall(r"rank \d: (\d+) events of slots did not fit: lower -n", run.err)
+    assert sum(map(int, by_rank)) == lost
+    assert lost >= 2 * 40 - 30
+    assert "of the time of its calls" not in run.out
+    assert path.exists()
+
+
+# Rank 1 runs until the end in both: it reduces its slices, or it reads.
+@pytest.mark.parametrize(
+    "what", [("all_reduce", "-b", "256K"), ("p2p", "-b", "4M", "--direction", "read")]
+)
+def test_a_rank_that_is_killed_leaves_no_file(cclmark, tmp_path, what):
+    (tmp_path / "sitecustomize.py").write_text(_KILLED)
+    path = tmp_path / "t.pftrace"
+    run = cclmark(
+        *("trace", *what, "--devices", "host:2", "-n", "100000", "-O", path),
+        env={"PYTHONPATH": str(tmp_path)},
+        code=4,
+    )
+    assert "rank 1" in run.err
+    assert "during tracing of" in run.err
+    assert "no trace was written" in run.err
+    assert not path.exists()
+    assert not path.with_name("t.pftrace.part").exists()

@@ -147,47 +147,25 @@ def test_the_engines_plan_in_short(cclmark, tmp_path):
     assert f"cclmark: steps {tmp_path}/t.steps.csv" in run.err
 
 
-def test_a_file_that_exists_is_kept(cclmark, tmp_path):
-    steps = tmp_path / "t.steps.csv"
-    steps.write_text("precious")
-    trace = ("trace", "all_reduce", "--devices", "host:2", "-n", "1", "-O", tmp_path / "t.pftrace")
-    run = cclmark(*trace, "--steps", code=2)
-    assert f"{steps} exists already" in run.err
-    assert steps.read_text() == "precious"
-    assert not (tmp_path / "t.pftrace").exists()
-    cclmark(*trace)  # which writes no steps
-    assert steps.read_text() == "precious"
-
-
-@pytest.fixture
-def traced_mpi(cclmark, tmp_path):
-    """Traces an operation of an MPI: the run and the place of the file of its steps."""
-
-    def trace(name, **variables):
-        path = tmp_path / "t.pftrace"
+def test_mpis(cclmark, tmp_path):
+    def traced(name, **variables):
+        path = tmp_path / f"{name}.pftrace"
         run = cclmark(
             *("trace", "all_reduce", "--ccl", "mpi", "--devices", "host:2", *SHORT, "-O", path),
             env={**mpi_environment(name), **variables},
         )
-        return run, path.with_suffix(".steps.csv")
+        return run.out, path.with_suffix(".steps.csv")
 
-    return trace
-
-
-def test_open_mpi(traced_mpi):
-    run, steps = traced_mpi(
+    out, steps = traced(
         "openmpi",
         OMPI_MCA_coll_tuned_use_dynamic_rules="true",
         OMPI_MCA_coll_tuned_allreduce_algorithm="ring",
     )
-    assert "the algorithm that is selected, which may not have run (ring)" in run.out
-    assert "does not report its algorithm" in run.out
+    assert "the algorithm that is selected, which may not have run (ring)" in out
+    assert "does not report its algorithm" in out
     rows = rows_of(steps)
     assert {row["origin"] for row in rows} == {"selected"}
     assert int(rows[-1]["stage"]) == 2
-
-
-def test_mpich(traced_mpi):
-    run, steps = traced_mpi("mpich")
-    assert "unknown: MPICH does not report which algorithm ran" in run.out
+    out, steps = traced("mpich")
+    assert "unknown: MPICH does not report which algorithm ran" in out
     assert not steps.exists()
